@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::{Amo, AmoKind, Coherence, FabricError, Fault, Memory, Peer, Post, Reason, Span, TallyRef, Width};
 
-/// The words by which peers reach a region, opaque to all but the backend that wrote them. Plain
+/// The words by which peers reach a region. Only the backend that wrote them interprets them. Plain
 /// words, so that a key can be kept in shared memory and be read by RDMA. All zero means "no
 /// region".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -176,8 +176,8 @@ pub trait Port: Send + Sync + Debug + 'static {
     /// As for [`Port::get`].
     unsafe fn amo(&self, on: &Self::Remote, offset: u64, amo: Amo, into: Span, tally: &TallyRef) -> Post;
 
-    /// Hands over to the device what the port holds back to post it with later requests to the same
-    /// peer. [`Port::progress`] does this for all peers.
+    /// Posts requests to the peer that the port holds back until the next request.
+    /// [`Port::progress`] does this for all peers.
     fn release(&self, to: &Self::Remote) {
         let _ = to;
     }

@@ -1,5 +1,5 @@
-//! A gate in addition to a lock: an asymmetric barrier between frequent short operations and
-//! operations that need exclusive access.
+//! A gate beside a lock: an asymmetric barrier between frequent short operations and operations
+//! that need exclusive access.
 //!
 //! While the gate is open, a short operation takes no lock. The operation writes its *visit*, a
 //! word that only its thread writes, reads the gate, and ends by clearing the visit. An operation
@@ -43,7 +43,7 @@ impl<'w> Gate<'w> {
         Gate(word)
     }
 
-    /// Whether short operations pass at this moment: a hint.
+    /// Whether the gate is open at this moment: a hint.
     #[inline(always)]
     pub fn is_open(self) -> bool {
         self.0.load(Ordering::Relaxed) == OPEN

@@ -45,7 +45,7 @@ struct State {
 }
 
 impl KeyRange {
-    /// All numbers, each used once.
+    /// All 64-bit numbers, each used once.
     pub const PLENTY: KeyRange = KeyRange { fast: 0, end: u64::MAX, choice: KeyChoice::Once };
     /// Random numbers of 63 bits: providers may give the highest bit a meaning.
     pub const SECRET: KeyRange = KeyRange { fast: 0, end: 1 << 63, choice: KeyChoice::Secret };

@@ -1,5 +1,5 @@
-//! The transport contract: the duties of a backend towards the windows above it. Independent of
-//! MPI.
+//! The transport contract: the interface between windows and the backends that carry their
+//! operations. Independent of MPI.
 //!
 //! A backend implements three traits: [`Domain`] (an opened device or provider of this process),
 //! [`Region`] (memory that peers may access) and [`Port`] (the access to the peers: puts, gets,
@@ -13,8 +13,8 @@
 //! - **A capability that is absent**: `None`, for example [`Region::amo`] or [`Port::direct`].
 //! - **Memory that others may write**: [`Memory`], never `&[u8]`.
 //!
-//! [`sim`] implements the contract inside one process and does its worst within it; every protocol
-//! runs there first.
+//! [`sim`] implements the contract inside one process and behaves as badly as the contract allows.
+//! Every protocol is tested there first.
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!("transom runs on Linux, on x86-64 and AArch64 only");

@@ -1,8 +1,8 @@
-//! Memory that other processes may read and write at any time: the one place that touches it.
+//! Memory that other processes may read and write at any time. Only this module accesses it.
 //!
-//! No reference to its bytes ever exists; it is accessed by copies, and by atomics on aligned
-//! words. A [`Memory`] keeps its bytes alive, so that holding one proves them valid. Independent of
-//! the other processes that map it.
+//! No reference to its bytes ever exists; they are accessed by copies, and by atomics on aligned
+//! words. A [`Memory`] keeps its bytes alive, so they are valid as long as the value exists.
+//! Independent of the other processes that map it.
 
 use std::any::Any;
 use std::fmt;

@@ -1,6 +1,6 @@
-//! Which places of a window have atomics in flight, where operations on one place must keep their
-//! order and the net keeps none. One bit stands for many places. Any number of threads may post at
-//! once. Knows no window and no port.
+//! The places of a window that have atomics in flight, for nets that keep no order: an operation
+//! waits for an earlier one on the same place. One bit stands for many places. Any number of
+//! threads may post at the same time. Knows no window and no port.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ const BITS: u32 = 56;
 const PLACES: u64 = (1 << BITS) - 1;
 const POSTER: u64 = 1 << BITS;
 const POSTERS: u64 = CLEARING - POSTER;
-/// One thread takes the bits away; the others wait for it.
+/// One thread clears the bits; other threads wait for it.
 const CLEARING: u64 = 1 << 63;
 
 /// The places with operations in flight.
@@ -27,8 +27,8 @@ pub struct Posting<'p> {
 }
 
 impl Places {
-    /// Notes the place of the 4 bytes at `at`. `idle`: whether no posted operation is in flight;
-    /// then all older notes are removed.
+    /// Sets the bit of the 4 bytes at `at`. `idle`: whether no posted operation is in flight. Then
+    /// all older bits are cleared.
     #[inline]
     pub fn begin(&self, at: u64, idle: impl Fn() -> bool) -> Posting<'_> {
         let bit = bit(at);
@@ -54,8 +54,8 @@ impl Places {
         }
     }
 
-    /// Removes the notes, if still no operation is in flight: no thread is posting, and none begins
-    /// meanwhile. Returns the bits of the places that are still noted.
+    /// Clears the bits if still no operation is in flight: no thread is posting, and none begins to
+    /// post meanwhile. Returns the bits that remain set.
     fn clear(&self, seen: u64, bit: u64, idle: impl Fn() -> bool) -> u64 {
         let kept = if idle() { 0 } else { seen & PLACES };
         // Release: pairs with the Acquire in `begin`, as in `drop`.

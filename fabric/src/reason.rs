@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Why a transport itself refuses an operation, a connection or memory, without an answer of the
-/// system or of a library.
+/// Why a transport refuses an operation, a connection or memory by its own rules, without an error
+/// of the system or of a library.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reason {

@@ -1,5 +1,5 @@
-//! Atomic words at equal distances in memory that others write. The places are checked once, when
-//! the row is made, so that an access costs no check but that of a variable index.
+//! Atomic words at equal distances in memory that others write. Bounds and alignment of all words
+//! are checked once, when the row is made. An access checks only the index.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -30,8 +30,8 @@ pub type TallyRef = triomphe::Arc<Tally>;
 /// Bit of a tally's state: an operation failed. The bit shares a word with the count, so that a
 /// flush loads one word.
 const FAILED: u64 = 1 << 63;
-/// Bit of a tally's state: an operation has failed before, so [`WAITING`] may have entries of the
-/// tally.
+/// Bit of a tally's state: an operation has failed at some time, so [`WAITING`] may have entries of
+/// the tally.
 const MARKED: u64 = 1 << 62;
 
 /// Bit of a tally's state: an operation other than a put was counted, so the outstanding operations
@@ -74,7 +74,7 @@ impl Tally {
         }
     }
 
-    /// Takes off one operation that is complete: the target has the data, and the results of gets
+    /// Subtracts one operation that is complete: the target has the data, and the results of gets
     /// and atomics are in place. For backends.
     #[inline]
     pub fn finish(&self) {
@@ -93,7 +93,7 @@ impl Tally {
         self.finish();
     }
 
-    /// Takes off one operation that the peer refused to execute. The tally and its parent keep the
+    /// Subtracts one operation that the peer refused to execute. The tally and its parent keep the
     /// first failure.
     pub fn refuse(&self, fault: &Fault) {
         self.record(&Failure::Refused(fault.clone()));

@@ -73,8 +73,8 @@ impl Contact {
         map(&self.file, offset, len)
     }
 
-    /// The peer's bytes `[at, at + len)` of any memory that it has, mapped by XPMEM, with which it
-    /// was registered as `peer`.
+    /// Maps the peer's bytes `[at, at + len)` of any of its memory by XPMEM. `peer`: the peer's
+    /// rank, for messages.
     ///
     /// # Errors
     /// The reason why they can't be mapped.

@@ -58,7 +58,7 @@ impl ShmDomain {
     /// and callers choose which of them to access. Whether the kernel allows it is known when a
     /// peer imports the region.
     pub fn register_addresses(&self) -> ShmRegion {
-        self.enter(Kind::Foreign, 0, u64::MAX, &Memory::private(0))
+        self.enter(Kind::UserMemory, 0, u64::MAX, &Memory::private(0))
     }
 
     /// The heap that the domain was made with.
@@ -90,7 +90,7 @@ impl Domain for ShmDomain {
         let (kind, at) = match self.heap.offset_of(memory) {
             Some(offset) => (Kind::Mapped, offset),
             None if memory.is_empty() => (Kind::Mapped, 0),
-            None => (Kind::Foreign, memory.as_ptr().addr() as u64),
+            None => (Kind::UserMemory, memory.as_ptr().addr() as u64),
         };
         Ok(self.enter(kind, at, memory.len() as u64, memory))
     }

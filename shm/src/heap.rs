@@ -64,11 +64,11 @@ struct Core {
     fd: OwnedFd,
     capacity: u64,
     page: u64,
-    book: Mutex<Book>,
+    list: Mutex<BlockList>,
 }
 
 #[derive(Debug)]
-struct Book {
+struct BlockList {
     free: Ranges,
     /// By their address in this process.
     blocks: BTreeMap<usize, Entry>,
@@ -107,9 +107,9 @@ impl Heap {
         header.write(8, &token[0].to_ne_bytes());
         header.write(16, &token[1].to_ne_bytes());
         header.write(0, &MAGIC.to_ne_bytes());
-        let book = Book { free: Ranges::new(header_len / page, capacity / page), blocks: BTreeMap::new() };
+        let list = BlockList { free: Ranges::new(header_len / page, capacity / page), blocks: BTreeMap::new() };
         Ok(Arc::new(Heap {
-            core: Arc::new(Core { fd, capacity, page, book: Mutex::new(book) }),
+            core: Arc::new(Core { fd, capacity, page, list: Mutex::new(list) }),
             header,
             token,
             populate_max: options.populate_max,
@@ -151,7 +151,7 @@ impl Heap {
             FabricError::failed(what, reason)
         };
         let Some(block) = Core::take(core, len) else {
-            let left = core.book().free.free_pages() * core.page;
+            let left = core.list().free.free_pages() * core.page;
             return Err(refused(Reason::Fragmented { free: left }.into()));
         };
         // Rounded to pages, a length exceeds the address space only if `len` did, for which no
@@ -166,7 +166,7 @@ impl Heap {
         let address = mapping.address();
         let memory = mapping.into_memory(len, Listed { address, block });
         if let Some(weak) = memory.downgrade() {
-            core.book().blocks.insert(address, Entry { offset, memory: weak, len });
+            core.list().blocks.insert(address, Entry { offset, memory: weak, len });
         }
         Ok(memory)
     }
@@ -187,8 +187,8 @@ impl Heap {
 
     /// The block that contains these bytes, and their offset in it.
     fn entry(&self, span: Span) -> Option<(usize, Entry)> {
-        let book = self.core.book();
-        around(&book.blocks, span, |entry| entry.len).map(|(inside, entry)| (inside, entry.clone()))
+        let list = self.core.list();
+        around(&list.blocks, span, |entry| entry.len).map(|(inside, entry)| (inside, entry.clone()))
     }
 
     /// The most bytes that the heap can hold, its header included.
@@ -228,14 +228,14 @@ impl Heap {
 }
 
 impl Core {
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn list(&self) -> MutexGuard<'_, BlockList> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes pages for `len` bytes, if a range of them is free.
     fn take(core: &Arc<Core>, len: usize) -> Option<Block> {
         let pages = (len as u64).div_ceil(core.page);
-        let first = core.book().free.take(pages)?;
+        let first = core.list().free.take(pages)?;
         Some(Block { core: Arc::clone(core), first, pages })
     }
 }
@@ -268,9 +268,9 @@ impl Drop for Listed {
         // Between munmap and this line another allocation may have been mapped and listed at the
         // same address. The offset distinguishes its entry.
         let offset = self.block.offset();
-        let mut book = self.block.core.book();
-        if book.blocks.get(&self.address).is_some_and(|entry| entry.offset == offset) {
-            book.blocks.remove(&self.address);
+        let mut list = self.block.core.list();
+        if list.blocks.get(&self.address).is_some_and(|entry| entry.offset == offset) {
+            list.blocks.remove(&self.address);
         }
     }
 }
@@ -283,7 +283,7 @@ impl Drop for Block {
         let punched = rustix::io::retry_on_intr(|| rustix::fs::fallocate(core.fd.as_fd(), punch, offset, len));
         // A range that could not be emptied is not allocated again: its contents would not be zero.
         if punched.is_ok() {
-            core.book().free.give(self.first, self.pages);
+            core.list().free.give(self.first, self.pages);
         }
     }
 }
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bytes_and_foreign_memory_have_no_offset() {
+    fn no_bytes_and_memory_outside_the_heap_have_no_offset() {
         let heap = heap(1 << 20);
         let empty = heap.allocate(0).expect("legal");
         assert!(empty.is_empty());
@@ -404,7 +404,7 @@ mod tests {
         assert!(heap.part(at(4990, 11)).is_none(), "a byte past its end");
         assert!(heap.part(at(5000, 1)).is_none(), "its last page has more bytes, which belong to no block");
         assert!(heap.part(at(8, 0)).is_none(), "no bytes");
-        assert!(heap.part(Memory::private(64).span()).is_none(), "foreign memory");
+        assert!(heap.part(Memory::private(64).span()).is_none(), "memory outside the heap");
         assert!(heap.part(at(8, usize::MAX)).is_none(), "past all addresses");
         drop(block);
         let mut kept = [0; 10];

@@ -1,6 +1,7 @@
-//! The pipe on which a rank sleeps in addition to a net's descriptors, and into which peers of the
-//! node write. Each process has one descriptor of the pipe, open for both directions, so that a
-//! write has a reader also after the owner's end. Must not know rings or sleeping threads.
+//! The pipe on which a rank sleeps together with a net's descriptors. A peer of the node ends the
+//! sleep by a write into the pipe. Each process has one descriptor of the pipe, open for both
+//! directions, so that a write has a reader also after the owner's end. Must not know rings or
+//! sleeping threads.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};

@@ -38,7 +38,7 @@ pub struct ShmPort {
     inbox: Mutex<Box<[u8; MESSAGE_MAX]>>,
     /// A [`Port::wake`] that no wait has answered yet.
     woken: AtomicBool,
-    /// How many threads sleep elsewhere.
+    /// The number of threads that sleep on descriptors ([`ShmPort::wait_elsewhere`]).
     elsewhere: Mutex<u32>,
     regions: Arc<Regions>,
     /// The mapping of user memory, or the reason why there is none.
@@ -102,9 +102,10 @@ impl ShmPort {
         self.woken.store(false, Ordering::SeqCst);
     }
 
-    /// Calls `sleep` if `stay` returns true, as in [`wait_while`](ShmPort::wait_while), for a sleep
-    /// on other descriptors. The descriptor that `sleep` gets becomes readable at the end of a
-    /// wait. `None` where the system has none to give.
+    /// Announces a sleep and calls `sleep` if `stay` still returns true, as in
+    /// [`wait_while`](ShmPort::wait_while), for a sleep on descriptors of a net. The descriptor
+    /// that `sleep` gets becomes readable when a peer ends the sleep; `None` where the system gives
+    /// none.
     pub fn wait_elsewhere(&self, stay: impl FnOnce() -> bool, sleep: impl FnOnce(Option<BorrowedFd<'_>>)) {
         let Some(pipe) = self.ring.own_pipe() else { return sleep(None) };
         {
@@ -127,7 +128,7 @@ impl ShmPort {
         }
     }
 
-    /// Ends a sleep of a connected peer, which checks for the reason.
+    /// Ends the sleep of a connected peer, whose threads then check what they wait for.
     pub fn knock(&self, peer: Peer) {
         if let Ok(contact) = self.contact(peer) {
             ring::knock(&contact.ring);
@@ -142,18 +143,18 @@ impl ShmPort {
     /// Whether user memory of peers is mapped, by the XPMEM module.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why it is not.
     pub fn maps_user_memory(&self) -> Result<(), &str> {
         self.xpmem.as_ref().map(|_| ()).map_err(String::as_str)
     }
 
-    /// Why user memory could not be mapped that should have been, the first time.
+    /// The first reason why user memory could not be mapped although both processes have XPMEM.
     pub fn unmapped(&self) -> Option<&str> {
         self.unmapped.get().map(String::as_str)
     }
 
-    /// User memory of a connected peer, from an address of its on, mapped; `None` where it can't
-    /// be.
+    /// Maps `len` bytes of user memory of a connected peer, from the peer's `address` on. `None`
+    /// where this process can't map them.
     pub fn user_memory(&self, peer: Peer, address: u64, len: u64) -> Option<Memory> {
         let xpmem = *self.xpmem.as_ref().ok()?;
         let contact = self.contact(peer).ok().filter(|contact| contact.address.segment != 0)?;
@@ -161,10 +162,10 @@ impl ShmPort {
         memory.map_err(|reason| self.unmapped.get_or_init(|| reason)).ok()
     }
 
-    /// A region of a connected peer that is not of its heap, mapped; `None` where it can't be, and
-    /// for all of its addresses.
+    /// Maps a region of a connected peer that is outside of the peer's heap. `None` where this
+    /// process can't map it, and for the region of all addresses.
     pub fn user_region(&self, peer: Peer, key: &RegionKey) -> Option<Memory> {
-        let parts = Key::unpack(key).filter(|parts| parts.kind == Kind::Foreign && parts.len < u64::MAX)?;
+        let parts = Key::unpack(key).filter(|parts| parts.kind == Kind::UserMemory && parts.len < u64::MAX)?;
         let token = self.contact(peer).ok()?.address.token;
         if parts.owner != owner_check(token) {
             return None;

@@ -67,7 +67,8 @@ pub(crate) struct Range {
     process: Process,
     address: u64,
     len: u64,
-    /// The short writes so far, or what they ended with: [`WRITABLE`] or [`PROTECTED`].
+    /// The number of short writes so far; then the protection that was read: [`WRITABLE`] or
+    /// [`PROTECTED`].
     writes: AtomicU32,
 }
 

@@ -18,7 +18,7 @@ pub(crate) enum Kind {
     /// By mapping: `at` is an offset in the heap.
     Mapped,
     /// By XPMEM or cross-memory attach: `at` is an address in the process.
-    Foreign,
+    UserMemory,
 }
 
 /// A region key of this backend, taken apart.
@@ -33,7 +33,7 @@ pub(crate) struct Key {
 }
 
 const MAPPED: u64 = u64::from_le_bytes(*b"shm-map1");
-const FOREIGN: u64 = u64::from_le_bytes(*b"shm-cma1");
+const USER_MEMORY: u64 = u64::from_le_bytes(*b"shm-cma1");
 
 impl Regions {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Memory>> {
@@ -63,7 +63,7 @@ impl Key {
     pub(crate) fn pack(&self) -> RegionKey {
         let kind = match self.kind {
             Kind::Mapped => MAPPED,
-            Kind::Foreign => FOREIGN,
+            Kind::UserMemory => USER_MEMORY,
         };
         let check = u64::from(self.generation) << 32 | u64::from(self.owner);
         RegionKey([kind, self.at, self.len, check])
@@ -74,7 +74,7 @@ impl Key {
         let [kind, at, len, check] = key.0;
         let kind = match kind {
             MAPPED => Kind::Mapped,
-            FOREIGN => Kind::Foreign,
+            USER_MEMORY => Kind::UserMemory,
             _ => return None,
         };
         Some(Key {

@@ -26,10 +26,10 @@ pub(crate) const MESSAGE_MAX: usize = CELL - PAYLOAD_AT;
 /// Number of pages of the heap before the ring.
 pub(crate) const OFFSET_PAGES: u64 = 1;
 
-/// How many bytes a ring takes.
+/// The length of a ring in bytes.
 pub(crate) const BYTES: u64 = (CELLS_AT + CELL * COUNT) as u64;
 
-/// How many messages a ring holds: a power of two.
+/// The number of messages that a ring holds: a power of two.
 pub(crate) const COUNT: usize = 128;
 
 // Bytes within the ring: words that different processes write are two cache lines apart (lines are
@@ -77,7 +77,7 @@ pub(crate) struct Shared {
     memory: Memory,
     /// The process of the owner.
     pid: i32,
-    /// The owner's pipe, from the first need on; `None` where it can't be had.
+    /// The owner's pipe, opened at the first use. `None` where it can't be opened.
     pipe: Arc<OnceLock<Option<Pipe>>>,
 }
 
@@ -143,8 +143,8 @@ pub(crate) fn sleep(ring: &impl Cells, limit: Option<Duration>, stay: impl FnOnc
     }
 }
 
-/// Announces a sleep on descriptors, of which the owner's pipe is one. The caller calls [`still`]
-/// before. By the owner only.
+/// Announces a sleep on descriptors, of which the owner's pipe is one. The caller then calls
+/// [`still`], and sleeps if it returns true. For the owner only.
 pub(crate) fn announce_elsewhere(ring: &impl Cells) {
     // Release: pairs with the Acquire in `knock`, so that the pipe's place is there.
     ring.bell().fetch_or(ELSEWHERE, Ordering::Release);
@@ -157,13 +157,14 @@ pub(crate) fn withdraw_elsewhere(ring: &impl Cells) {
     ring.bell().fetch_and(!ELSEWHERE, Ordering::Relaxed);
 }
 
-/// Whether a knock has ended the sleeps on descriptors that were announced.
+/// Whether a knock has ended the announced sleeps on descriptors.
 pub(crate) fn is_called_back(ring: &impl Cells) -> bool {
     // Relaxed: the pipe ends the sleeps themselves.
     ring.bell().load(Ordering::Relaxed) & ELSEWHERE == 0
 }
 
-/// Whether there is reason to sleep, after the sleep was announced.
+/// Whether the caller may sleep after it has announced the sleep: no message has arrived, and
+/// `stay` returns true.
 pub(crate) fn still(ring: &impl Cells, stay: impl FnOnce() -> bool) -> bool {
     // SeqCst: pairs with the fence in `knock`. Announce, fence, look here; publish, fence, look at
     // the bell there. The fences have one order, and the thread of the second sees the write of the

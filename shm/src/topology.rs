@@ -1,5 +1,5 @@
-//! The machine: processors that the process may use, and NUMA nodes. Reads from the kernel and
-//! makes no decision.
+//! The processors that the process may use, and the NUMA nodes of the machine, as the kernel
+//! reports them. Makes no decision.
 
 /// The processors that this process may run on (`sched_getaffinity(2)`), in ascending order.
 /// Processors past the 1024 of the kernel's fixed-size interface are missing. A bound rank sees

@@ -28,9 +28,9 @@ const PIECE: u64 = 1 << 30;
 
 /// The addresses of pieces begin here, below all other mappings of a process unless its address
 /// space is full. No other mapping is then placed in a hole between pieces (see `guard`).
-const ROOM: usize = 0x2000_0000_0000;
+const PIECES_FROM: usize = 0x2000_0000_0000;
 
-/// This process's use of the module.
+/// The module, as this process has opened it.
 #[derive(Debug)]
 pub(crate) struct Xpmem {
     /// Never closed, since closing detaches all attached memory of the process.
@@ -147,17 +147,17 @@ impl Piece {
             format!("attaching {len} bytes at address {from:#x} of rank {} by XPMEM: {reason}", permit.peer)
         };
         let len = usize::try_from(len).map_err(|error| failed(&error))?;
-        let room = Room::new(len).map_err(|errno| failed(&errno))?;
-        let entry = guard::enter(room.base.as_ptr().addr(), len, permit)
+        let range = ReservedRange::new(len).map_err(|errno| failed(&errno))?;
+        let entry = guard::enter(range.base.as_ptr().addr(), len, permit)
             .ok_or_else(|| failed(&"as many pieces as a process may have are attached"))?;
-        let at = room.base.as_ptr().addr();
-        // SAFETY: only this function uses the room.
+        let at = range.base.as_ptr().addr();
+        // SAFETY: the range was just reserved, and only this function uses it.
         if let Err(error) = unsafe { sys::attach(permit.xpmem.fd(), permit.access, from, len, at) } {
             guard::leave(entry);
             return Err(failed(&error));
         }
-        let base = room.base;
-        std::mem::forget(room);
+        let base = range.base;
+        std::mem::forget(range);
         Ok(Piece { permit: Arc::clone(permit), base, len, entry })
     }
 }
@@ -186,14 +186,14 @@ impl Drop for Permit {
 }
 
 /// Reserved address space, unmapped when it is dropped.
-struct Room {
+struct ReservedRange {
     base: NonNull<u8>,
     len: usize,
 }
 
-impl Room {
-    fn new(len: usize) -> Result<Room, rustix::io::Errno> {
-        static NEXT: AtomicUsize = AtomicUsize::new(ROOM);
+impl ReservedRange {
+    fn new(len: usize) -> Result<ReservedRange, rustix::io::Errno> {
+        static NEXT: AtomicUsize = AtomicUsize::new(PIECES_FROM);
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
         loop {
             // Relaxed: the numbers need only differ.
@@ -203,7 +203,7 @@ impl Room {
             match unsafe { mmap_anonymous(hint, len, ProtFlags::empty(), flags) } {
                 Ok(base) => {
                     let base = NonNull::new(base.cast::<u8>()).ok_or(rustix::io::Errno::NOMEM)?;
-                    return Ok(Room { base, len });
+                    return Ok(ReservedRange { base, len });
                 }
                 Err(rustix::io::Errno::EXIST) => {}
                 Err(errno) => return Err(errno),
@@ -212,10 +212,10 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for ReservedRange {
     fn drop(&mut self) {
         // SAFETY: mapped by `new`, and not in use.
         let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
-        debug_assert!(unmapped.is_ok(), "munmap of {len} bytes of room: {unmapped:?}", len = self.len);
+        debug_assert!(unmapped.is_ok(), "munmap of {len} reserved bytes: {unmapped:?}", len = self.len);
     }
 }

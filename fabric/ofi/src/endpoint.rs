@@ -1,5 +1,6 @@
 //! The objects of one opened provider: fabric, domain, address vector, completion queue, endpoint.
-//! Opens and closes them in order and offers the bare calls. The port decides on posts and buffers.
+//! Opens and closes these objects in order and offers the bare calls. The port decides on posts and
+//! buffers.
 
 use std::ffi::{c_int, c_void};
 use std::fmt;
@@ -157,7 +158,7 @@ impl Endpoint {
         checked(self.library(), &self.info.provider(), "fi_cq_open", status as isize)
     }
 
-    /// The entry that was opened.
+    /// The library's entry for the provider that was opened.
     pub fn info(&self) -> &Info {
         &self.info
     }
@@ -203,7 +204,7 @@ impl Endpoint {
         Ok(name)
     }
 
-    /// Makes an address reachable.
+    /// Inserts a peer's address into the address vector.
     ///
     /// # Errors
     /// The address is not one of this provider's.

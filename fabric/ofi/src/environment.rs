@@ -1,4 +1,4 @@
-//! Settings that libfabric takes from the environment only, and needs on this machine.
+//! Settings that libfabric takes only from the environment.
 
 use std::path::Path;
 

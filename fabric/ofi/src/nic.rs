@@ -7,7 +7,7 @@ use transom_fabric::devices::{self, Wanted};
 
 use crate::rules::Devices;
 
-/// A device that is offered.
+/// A device that the provider offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Nic {
     pub(crate) name: String,

@@ -8,7 +8,7 @@ use transom_fabric::{KeyChoice, KeyRange};
 use crate::library::Info;
 use crate::sys;
 
-/// A provider's attributes, as it states them.
+/// The attributes that a provider states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// The domain's name: that of a device or of an interface.

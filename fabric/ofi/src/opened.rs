@@ -23,12 +23,12 @@ const RECEIVES: u32 = 192;
 /// `tcp;ofi_rxm`.
 pub(crate) const MESSAGE: usize = 16384;
 
-/// Decisions that precede the opening of a provider.
+/// Properties that are known before a provider is opened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Assembly {
-    /// Idle targets are served.
+    /// Whether puts, gets and atomics complete while the target makes no call.
     pub(crate) passive: bool,
-    /// A probe showed that the atomics do not work.
+    /// Whether a probe has shown that the atomics do not work.
     pub(crate) refuted: bool,
     pub(crate) rank: Peer,
     pub(crate) descriptor: bool,

@@ -12,17 +12,17 @@ use crate::opened::Assembly;
 use crate::provider::Criteria;
 use crate::{environment, probe, provider, rules};
 
-/// The source from which [`OfiDomain::open`] knows whether idle targets are served and whether
-/// atomics are correct.
+/// How [`OfiDomain::open`] determines whether idle targets are served and whether atomics are
+/// correct.
 ///
 /// A provider over sockets that was opened with manual data progress (`tcp;ofi_rxm`) needs calls at
 /// the target by definition: its port's `passive_target` is false in either case. A device with
 /// manual progress (`cxi`) is probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassiveProbe {
-    /// By a probe: two endpoints of this process, one of which makes no call. A provider that
-    /// claims automatic progress but needs calls costs some 250 ms. The target of a provider with
-    /// manual progress is called at once, and only atomics are probed.
+    /// By a probe: two endpoints of this process, one of which makes no call. The probe takes about
+    /// 250 ms for a provider that claims automatic progress but needs calls. With a provider that
+    /// has manual progress the target calls at once, and the probe tests only atomics.
     Run,
     /// From another rank's probe.
     Known(bool),
@@ -37,7 +37,7 @@ pub struct OfiOptions {
     /// The devices to choose from where the provider has several (`cxi0,cxi1`); `^` before the list
     /// excludes them. `None`: those near the CPUs of this process; ranks are distributed over them.
     pub devices: Option<String>,
-    /// How the service of idle targets is learned.
+    /// How it is determined whether idle targets are served.
     pub passive: PassiveProbe,
     /// The address of the interface at which peers reach this process, where the provider's
     /// addresses are those of interfaces; by default the loopback address, which peers of this

@@ -52,7 +52,8 @@ impl OfiPort {
             packed_max: PACKED,
             copied_max: if endpoint.registering().local { PACKED } else { 0 },
             transfer_max: offer.transfer.min(1 << 30),
-            // Lists are no faster where each part would have to be registered.
+            // A list is not faster than single operations where each part would have to be
+            // registered.
             list_max: if endpoint.registering().local { 1 } else { offer.list.clamp(1, LIST) },
             message_max: MESSAGE.min(offer.transfer) - HEADER,
             passive_target: how.passive,
@@ -82,8 +83,8 @@ impl OfiPort {
         self.peers.get(peer).map(|(_, way)| way.address)
     }
 
-    /// Takes a slot for an operation and counts the operation: the slot and the peer's address. The
-    /// operation ends with [`OfiPort::posted`].
+    /// Takes a slot for an operation and counts the operation. Returns the slot and the peer's
+    /// address. [`OfiPort::posted`] follows after the post.
     #[inline]
     fn begin(&self, remote: Peer, tally: &TallyRef, local: Local) -> Result<Posted<'_>, Post> {
         let Some(address) = self.address_of(remote) else { return Err(unconnected(remote)) };
@@ -93,7 +94,7 @@ impl OfiPort {
         Ok((slot, address))
     }
 
-    /// The end of a post that [`OfiPort::begin`] began, by libfabric's status.
+    /// The answer of a post after [`OfiPort::begin`], by libfabric's status.
     #[inline]
     fn posted(&self, remote: Peer, tally: &TallyRef, slot: &Slot, status: isize) -> Post {
         if status == 0 {

@@ -1,6 +1,6 @@
-//! Probes a provider's service of a target that makes no call: two endpoints of this process, one
-//! of which is never polled. A provider's stated progress is no evidence (`net` states AUTO and
-//! waits).
+//! Tests whether a provider serves a target that makes no call, with two endpoints of this process,
+//! one of which is never polled. The progress that a provider states is no evidence: `net` states
+//! automatic progress and needs calls.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,9 +14,9 @@ use crate::library::Library;
 use crate::opened::Assembly;
 use crate::provider::{self, Criteria};
 
-/// Time limit of an idle target.
+/// Time limit of an operation on an idle target.
 const PATIENCE: Duration = Duration::from_millis(250);
-/// Time limit of a target that is polled.
+/// Time limit of an operation on a target that is polled.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// The result of a probe.

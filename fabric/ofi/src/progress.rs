@@ -1,4 +1,5 @@
-//! Completions: operations end, messages arrive, receives are posted again. Sleeps until one comes.
+//! Handles completions: ends operations, delivers messages, posts receives again. Sleeps until a
+//! completion arrives.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
@@ -74,8 +75,8 @@ impl Progress {
         }
     }
 
-    /// Sleeps until a completion may be there, a wake, `other` is readable, or the limit; false
-    /// where the limit passed.
+    /// Sleeps until a completion may have arrived, `wake` is called, `other` is readable, or
+    /// `limit` has passed. Returns false if the limit has passed.
     pub(crate) fn wait(&self, limit: Duration, other: Option<BorrowedFd<'_>>) -> bool {
         match self.open.endpoint.wait_fd() {
             Some(queue) if self.open.endpoint.may_sleep() => self.sleep([Some(queue), other], limit),
@@ -95,7 +96,7 @@ impl Progress {
     fn sleep(&self, others: [Option<BorrowedFd<'_>>; 2], limit: Duration) -> bool {
         let limit = Timespec::try_from(limit).ok();
         let wake = self.wake.as_fd();
-        // In the place of one that is absent the wake descriptor is there again.
+        // The wake descriptor takes the place of an absent descriptor.
         let [first, second] = others.map(|other| other.unwrap_or(wake));
         let mut fds = [wake, first, second].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         // An interrupted poll returns early, which the contract allows.

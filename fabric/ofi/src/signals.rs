@@ -1,6 +1,6 @@
-//! Keeps the program's signal handlers while a library is opened. Initializers of some libraries
-//! that libfabric links to (PSM of old InfiniBand cards) install handlers that write a file into
-//! the working directory and exit with status 1 where the program would have died of SIGSEGV.
+//! Keeps the program's signal handlers while a library is opened. Some libraries that libfabric
+//! links to (PSM of old InfiniBand cards) install handlers when they are loaded. At a SIGSEGV these
+//! write a file into the working directory and exit with status 1.
 
 use std::mem::MaybeUninit;
 

@@ -13,7 +13,7 @@ use crate::{
     Amo, AmoKind, Coherence, FabricError, Handler, Limits, Memory, Peer, Port, Post, RegionKey, Span, TallyRef, Width,
 };
 
-/// The pattern in a get's buffer until the data arrives.
+/// The content of a get's buffer until the data arrives.
 const GARBAGE: u8 = 0xA5;
 
 /// The longest wait in addition to a descriptor.

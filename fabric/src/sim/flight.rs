@@ -8,11 +8,11 @@ use super::apply::Lent;
 use crate::{Amo, Coherence, Memory, Peer, TallyRef, Width};
 
 /// Random numbers from the seed (SplitMix64, Steele et al., OOPSLA 2014).
-pub(super) struct Chance(u64);
+pub(super) struct Rng(u64);
 
-impl Chance {
-    pub(super) fn new(seed: u64) -> Chance {
-        Chance(seed)
+impl Rng {
+    pub(super) fn new(seed: u64) -> Rng {
+        Rng(seed)
     }
 
     fn next(&mut self) -> u64 {
@@ -72,7 +72,7 @@ pub(super) struct Flight {
     /// Steps until the next piece is applied.
     pub(super) left: u32,
     pub(super) tally: TallyRef,
-    /// The operation's place among all posts of the net.
+    /// The operation's number among all posts of the net.
     pub(super) stamp: u64,
 }
 
@@ -125,10 +125,10 @@ fn device_amo(memory: &Memory, at: usize, amo: Amo) -> u64 {
 
 /// Cuts `len` bytes into up to three pieces in any order. Cuts are made at aligned words only where
 /// `aligned_from` gives the target's address.
-pub(super) fn cut(chance: &mut Chance, len: usize, aligned_from: Option<usize>) -> Vec<Range<usize>> {
+pub(super) fn cut(rng: &mut Rng, len: usize, aligned_from: Option<usize>) -> Vec<Range<usize>> {
     let mut cuts = vec![0, len];
-    for _ in 0..chance.below(3) {
-        let mut at = chance.below(len + 1);
+    for _ in 0..rng.below(3) {
+        let mut at = rng.below(len + 1);
         if let Some(from) = aligned_from {
             at = at.saturating_sub((from + at) % 8);
         }
@@ -137,6 +137,6 @@ pub(super) fn cut(chance: &mut Chance, len: usize, aligned_from: Option<usize>) 
     cuts.sort_unstable();
     cuts.dedup();
     let mut pieces: Vec<_> = cuts.windows(2).map(|pair| pair[0]..pair[1]).collect();
-    chance.shuffle(&mut pieces);
+    rng.shuffle(&mut pieces);
     pieces
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::domain::{SimDomain, SimRemote};
-use super::flight::{Chance, Flight, Work, cut};
+use super::flight::{Flight, Rng, Work, cut};
 use super::{SimCounters, SimOptions};
 use crate::{FabricError, Fault, KeyRange, Keys, Memory, Peer, Post, Reason, RegionKey, TallyRef};
 
@@ -36,7 +36,7 @@ impl fmt::Debug for SimNet {
 }
 
 struct State {
-    chance: Chance,
+    rng: Rng,
     ranks: Vec<Rank>,
     /// The number of operations and messages that were posted.
     posts: u64,
@@ -54,18 +54,18 @@ struct Rank {
     underway: Vec<Flight>,
     /// Applied operations of this rank, each with the steps until its completion.
     completing: Vec<(u32, TallyRef)>,
-    inbox: Vec<Letter>,
+    inbox: Vec<InFlightMessage>,
     /// The next wait ends at once.
     woken: bool,
     counters: SimCounters,
 }
 
 /// A message in flight.
-pub(super) struct Letter {
+pub(super) struct InFlightMessage {
     pub(super) from: Peer,
     pub(super) bytes: Vec<u8>,
     left: u32,
-    /// The message's place among all posts of the net.
+    /// The message's number among all posts of the net.
     stamp: u64,
 }
 
@@ -80,7 +80,7 @@ impl SimNet {
             // Relaxed: only uniqueness matters.
             id: NETS.fetch_add(1, Ordering::Relaxed),
             state: Mutex::new(State {
-                chance: Chance::new(options.seed),
+                rng: Rng::new(options.seed),
                 ranks: (0..ranks).map(|_| Rank::new(options.regions.keys)).collect(),
                 posts: 0,
             }),
@@ -114,11 +114,11 @@ impl SimNet {
     /// If there is no such rank.
     pub fn kill(&self, rank: Peer) {
         let mut state = self.state();
-        let State { chance, ranks, .. } = &mut *state;
+        let State { rng, ranks, .. } = &mut *state;
         ranks[rank.index()].dead = true;
         ranks[rank.index()].inbox.clear();
         for known in ranks {
-            known.inbox.retain(|letter| letter.from != rank || chance.one_in(2));
+            known.inbox.retain(|letter| letter.from != rank || rng.one_in(2));
             let concerned = |flight: &mut Flight| flight.target == rank || flight.origin == rank;
             for flight in known.underway.extract_if(.., concerned) {
                 fail(flight, &killed(rank));
@@ -259,7 +259,7 @@ impl SimNet {
             region: to.region,
             offset,
             pieces: state.pieces(&self.options, to, offset, len, &work),
-            left: state.chance.steps(self.options.delay),
+            left: state.rng.steps(self.options.delay),
             work,
             tally: tally.clone(),
             stamp: state.stamp(),
@@ -271,7 +271,7 @@ impl SimNet {
             && matches!(flight.work, Work::Amo(..))
             && state.puts_before(me, to.peer, flight.stamp);
         state.ranks[me.index()].counters.behind += u64::from(behind);
-        if here && first && !behind && state.chance.one_in(self.options.done_one_in) {
+        if here && first && !behind && state.rng.one_in(self.options.done_one_in) {
             return match state.apply(&mut flight, true) {
                 Ok(()) => Post::Done,
                 Err(fault) => Post::Broken(Box::new(fault)),
@@ -298,8 +298,8 @@ impl SimNet {
             state.ranks[me.index()].woken = true;
             return Post::Again;
         }
-        let (left, stamp) = (state.chance.steps(self.options.delay), state.stamp());
-        let letter = Letter { from: me, bytes: message.to_vec(), left, stamp };
+        let (left, stamp) = (state.rng.steps(self.options.delay), state.stamp());
+        let letter = InFlightMessage { from: me, bytes: message.to_vec(), left, stamp };
         let behind = self.options.mail.ordered && state.puts_before(me, to, stamp);
         let counters = &mut state.ranks[me.index()].counters;
         counters.messages += 1;
@@ -313,13 +313,13 @@ impl SimNet {
     /// Whether a post is answered `Again`. The next wait then returns at once, because a retry may
     /// succeed.
     fn push_back(&self, state: &mut State, me: Peer) -> bool {
-        let again = state.chance.one_in(self.options.again_one_in);
+        let again = state.rng.one_in(self.options.again_one_in);
         state.ranks[me.index()].woken |= again;
         again
     }
 
     /// One step of a rank: its completions, and the messages that arrive.
-    pub(super) fn advance(&self, me: Peer) -> Result<(usize, Vec<Letter>), FabricError> {
+    pub(super) fn advance(&self, me: Peer) -> Result<(usize, Vec<InFlightMessage>), FabricError> {
         let mut state = self.state();
         if state.ranks[me.index()].dead {
             return Err(killed(me).into());
@@ -329,8 +329,8 @@ impl SimNet {
         let completed = state.complete(&self.options, me);
         let letters = state.deliver(&self.options, me);
         let mut ring = state.step(&self.options, me);
-        if self.options.passive_target && state.chance.one_in(2) {
-            let other = state.chance.below(self.bells.len());
+        if self.options.passive_target && state.rng.one_in(2) {
+            let other = state.rng.below(self.bells.len());
             ring.extend(state.step(&self.options, rank_of(other)));
         }
         for origin in ring {
@@ -399,7 +399,7 @@ impl State {
             return std::iter::once(0..len).collect();
         }
         let address = self.region(to.peer, to.region).map_or(0, |memory| memory.as_ptr().addr() + offset);
-        cut(&mut self.chance, len, (!options.tear_words).then_some(address))
+        cut(&mut self.rng, len, (!options.tear_words).then_some(address))
     }
 
     /// Applies the next piece of an operation, or all of them.
@@ -421,7 +421,7 @@ impl State {
         let waiting = if options.mail.amos_ordered && options.reorder { self.behind_puts(rank) } else { Vec::new() };
         let mut flights = std::mem::take(&mut self.ranks[rank.index()].underway);
         if options.reorder {
-            self.chance.shuffle(&mut flights);
+            self.rng.shuffle(&mut flights);
         }
         let mut ring = HashSet::new();
         let mut kept = Vec::new();
@@ -434,14 +434,14 @@ impl State {
             }
             let applied = self.apply(&mut flight, false);
             if applied.is_ok() && !flight.pieces.is_empty() {
-                flight.left = self.chance.steps(options.delay);
+                flight.left = self.rng.steps(options.delay);
                 kept.push(flight);
                 continue;
             }
             ring.insert(flight.origin);
             match applied {
                 Ok(()) => {
-                    let left = self.chance.steps(options.delay);
+                    let left = self.rng.steps(options.delay);
                     let origin = &mut self.ranks[flight.origin.index()];
                     origin.completing.push((left, flight.tally));
                 }
@@ -460,17 +460,17 @@ impl State {
     fn complete(&mut self, options: &SimOptions, me: Peer) -> usize {
         let completing = &mut self.ranks[me.index()].completing;
         if options.reorder {
-            self.chance.shuffle(completing);
+            self.rng.shuffle(completing);
         }
         due(completing, options.reorder, |(left, _)| left).into_iter().map(|(_, tally)| tally.finish()).count()
     }
 
-    fn deliver(&mut self, options: &SimOptions, me: Peer) -> Vec<Letter> {
+    fn deliver(&mut self, options: &SimOptions, me: Peer) -> Vec<InFlightMessage> {
         let mut inbox = std::mem::take(&mut self.ranks[me.index()].inbox);
         let held: Vec<_> =
             inbox.extract_if(.., |it| options.mail.ordered && self.puts_before(it.from, me, it.stamp)).collect();
         if options.reorder {
-            self.chance.shuffle(&mut inbox);
+            self.rng.shuffle(&mut inbox);
         }
         let arrived = due(&mut inbox, options.reorder, |letter| &mut letter.left);
         inbox.extend(held);

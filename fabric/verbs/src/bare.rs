@@ -7,7 +7,7 @@ use std::sync::Arc;
 use transom_fabric::{Cause, FabricError, Memory, Reason};
 
 use crate::address::{Address, End};
-use crate::contacts::first_packet;
+use crate::connections::first_packet;
 use crate::device::{Device, Registration};
 use crate::domain::VerbsOptions;
 use crate::library::LIBRARY;

@@ -8,9 +8,9 @@ use rustix::event::EventfdFlags;
 use transom_fabric::{AmoKind, Coherence, Domain, FabricError, Memory, Peer, Region, RegionKey, Width, secret};
 
 use crate::choice;
-use crate::contacts::{CONNECTION, Contacts, Maker};
+use crate::connections::{CONNECTION, Connections, Maker};
+use crate::datagrams::{Datagrams, HELLOS};
 use crate::device::{Device, Registration};
-use crate::greeter::{Greeter, HELLOS};
 use crate::library::{Library, SONAME};
 use crate::opened::{MESSAGE, MESSAGES, Open};
 use crate::pair::{Depth, Pair, Quality};
@@ -20,7 +20,7 @@ use crate::port::VerbsPort;
 use crate::queue::{Queue, Receives};
 use crate::registrations::Registrations;
 use crate::remote::{TAG, coherence};
-use crate::stock::Stock;
+use crate::resources::Resources;
 
 /// Entries of the completion queue, limited by the device.
 const COMPLETIONS: u32 = 4096;
@@ -116,11 +116,11 @@ impl VerbsDomain {
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| FabricError::failed("eventfd", error))?;
         let open = Open {
-            contacts: Contacts::new(make, Greeter::new(&device, &queue, secret::word()?)?),
+            connections: Connections::new(make, Datagrams::new(&device, &queue, secret::word()?)?),
             receives,
             queue,
             messages: Pool::new(&device, messages, MESSAGE)?,
-            stock: Stock::new(Pools::new(&device)?, room),
+            resources: Resources::new(Pools::new(&device)?, room),
             everything: options.page_faults.then(|| device.register_everything()).flatten(),
             registrations: Arc::new(Registrations::new(options.registered_max)),
             device,
@@ -135,7 +135,7 @@ impl VerbsDomain {
     /// The memory that this crate keeps for each connected peer, in bytes, in addition to the queue
     /// pair.
     pub fn bytes_per_peer() -> usize {
-        Contacts::BYTES_PER_PEER
+        Connections::BYTES_PER_PEER
     }
 
     /// The settings of the port and of its paths in words, for users.

@@ -40,9 +40,9 @@ pub mod bare;
 #[allow(unsafe_code)]
 mod changes;
 #[allow(unsafe_code)]
-mod device;
+mod datagrams;
 #[allow(unsafe_code)]
-mod greeter;
+mod device;
 #[allow(unsafe_code)]
 mod library;
 mod link;
@@ -57,16 +57,16 @@ mod progress;
 #[allow(unsafe_code)]
 mod queue;
 #[allow(unsafe_code)]
-mod sending;
+mod resources;
 #[allow(unsafe_code)]
-mod stock;
+mod sending;
 #[doc(hidden)]
 #[allow(unsafe_code)]
 pub mod sys;
 
 mod address;
 mod choice;
-mod contacts;
+mod connections;
 #[allow(unsafe_code)]
 mod domain;
 mod handshake;

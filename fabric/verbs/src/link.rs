@@ -1,12 +1,12 @@
 //! The connection to one peer: its queue pair, the requests in flight in the order of their posts,
 //! and its state.
 //!
-//! Requests complete in order, so one signaled completion covers all before it. Only a flush shows
-//! which put was the last one before it, so the newest small request is *held*: written, not
-//! posted. The next request posts it unsignaled before itself. [`Link::release`], which progress
-//! and the sleep in `wait` call, posts it signaled. N small puts and a flush are N requests and one
-//! completion. Large requests, whose transfer time matters, and messages, which no flush waits for,
-//! are posted signaled at once.
+//! Requests complete in order, so one signaled completion covers all requests before it. When a put
+//! is posted it is not known whether a flush follows, so the newest small request is *held*:
+//! written, not posted. The next request posts it unsignaled before itself. [`Link::release`],
+//! which progress and the sleep in `wait` call, posts it signaled. N small puts and a flush are N
+//! requests and one completion. Large requests, whose transfer time matters, and messages, which no
+//! flush waits for, are posted signaled at once.
 //!
 //! The invariant: the last posted request is signaled, or one is held. So every request in flight
 //! is covered by a completion.
@@ -18,8 +18,8 @@ use parking_lot::Mutex;
 use transom_fabric::{Cause, Fault, Peer, Reason, TallyRef};
 
 use crate::pair::Pair;
+use crate::resources::Resources;
 use crate::sending::{Posted, Request, Sending};
-use crate::stock::Stock;
 use crate::sys;
 
 const OPENING: u8 = 0;
@@ -98,10 +98,10 @@ impl Link {
     }
 
     /// Accepts a request, counts its operation, and posts or holds it.
-    pub(crate) fn push(&self, request: Request<'_>, stock: &Stock) -> Result<(), Refused> {
+    pub(crate) fn push(&self, request: Request<'_>, resources: &Resources) -> Result<(), Refused> {
         let mut sending = self.sending.lock();
-        if !self.admit(&mut sending, stock) {
-            stock.discard(&request.local);
+        if !self.admit(&mut sending, resources) {
+            resources.discard(&request.local);
             // Relaxed: under the lock, like all stores that break the link.
             let broken = self.state.load(Ordering::Relaxed) == BROKEN;
             return Err(if broken { Refused::Broken } else { Refused::Again });
@@ -112,9 +112,9 @@ impl Link {
         let hold = request.hold;
         sending.write(request);
         if hold {
-            self.list(&mut sending, stock);
+            self.list(&mut sending, resources);
         } else {
-            self.post_signaled(&mut sending, stock);
+            self.post_signaled(&mut sending, resources);
         }
         Ok(())
     }
@@ -127,29 +127,29 @@ impl Link {
         to: impl FnOnce() -> sys::Rdma,
         bytes: &[u8],
         tally: &TallyRef,
-        stock: &Stock,
+        resources: &Resources,
     ) -> bool {
         let mut sending = self.sending.lock();
-        let room = self.admit(&mut sending, stock);
+        let room = self.admit(&mut sending, resources);
         if room {
             tally.begin();
             sending.write_carried(to(), bytes, tally);
-            self.list(&mut sending, stock);
+            self.list(&mut sending, resources);
         }
         room
     }
 
     /// Posts the held request, which makes room for one more; returns whether there is room.
     #[inline(always)]
-    fn admit(&self, sending: &mut Sending, stock: &Stock) -> bool {
-        if !sending.has_room() || !stock.enter() {
+    fn admit(&self, sending: &mut Sending, resources: &Resources) -> bool {
+        if !sending.has_room() || !resources.enter() {
             return false;
         }
         if sending.is_held()
             && let Err(error) = sending.post(&self.pair)
         {
-            stock.leave(1);
-            self.break_down(sending, error, stock);
+            resources.leave(1);
+            self.break_down(sending, error, resources);
             return false;
         }
         true
@@ -157,64 +157,64 @@ impl Link {
 
     /// Holds the newest request and lists the link for release.
     #[inline(always)]
-    fn list(&self, sending: &mut Sending, stock: &Stock) {
+    fn list(&self, sending: &mut Sending, resources: &Resources) {
         if !sending.listed {
-            self.list_first(sending, stock);
+            self.list_first(sending, resources);
         }
     }
 
     #[cold]
-    fn list_first(&self, sending: &mut Sending, stock: &Stock) {
-        sending.listed = stock.list(self.peer);
+    fn list_first(&self, sending: &mut Sending, resources: &Resources) {
+        sending.listed = resources.list(self.peer);
         if !sending.listed {
-            self.post_signaled(sending, stock);
+            self.post_signaled(sending, resources);
         }
     }
 
     /// Posts the newest request.
-    fn post_signaled(&self, sending: &mut Sending, stock: &Stock) {
+    fn post_signaled(&self, sending: &mut Sending, resources: &Resources) {
         sending.signal();
         if let Err(error) = sending.post(&self.pair) {
-            self.break_down(sending, error, stock);
+            self.break_down(sending, error, resources);
         }
     }
 
     /// Posts the held request signaled.
-    pub(crate) fn release(&self, stock: &Stock) {
+    pub(crate) fn release(&self, resources: &Resources) {
         let mut sending = self.sending.lock();
         sending.listed = false;
         if sending.is_held() {
-            self.post_signaled(&mut sending, stock);
+            self.post_signaled(&mut sending, resources);
         }
     }
 
     /// Completes request `number` and all before it. With a `failure` the request failed, and so
     /// will all later ones. Completions of a link are processed in order.
-    pub(crate) fn complete(&self, number: u32, failure: Option<&Cause>, stock: &Stock) {
+    pub(crate) fn complete(&self, number: u32, failure: Option<&Cause>, resources: &Resources) {
         let mut sending = self.sending.lock();
         let count = sending.over(number);
         if count == 0 {
             return;
         }
         if let Some(reason) = failure {
-            self.break_down(&mut sending, reason.clone(), stock);
+            self.break_down(&mut sending, reason.clone(), resources);
         }
         for left in (0..count).rev() {
             if let Some(record) = sending.oldest() {
                 let fault = failure.filter(|_| left == 0).map(|_| self.fault());
-                stock.retire(record, fault.as_ref());
+                resources.retire(record, fault.as_ref());
             }
         }
-        stock.leave(count);
+        resources.leave(count);
     }
 
     /// Breaks the link: requests in flight complete with errors.
-    pub(crate) fn give_up(&self, reason: impl Into<Cause>, stock: &Stock) {
-        self.break_down(&mut self.sending.lock(), reason, stock);
+    pub(crate) fn give_up(&self, reason: impl Into<Cause>, resources: &Resources) {
+        self.break_down(&mut self.sending.lock(), reason, resources);
     }
 
     #[cold]
-    fn break_down(&self, sending: &mut Sending, reason: impl Into<Cause>, stock: &Stock) {
+    fn break_down(&self, sending: &mut Sending, reason: impl Into<Cause>, resources: &Resources) {
         // Only the first reason is kept: later ones are its consequences.
         let _ = self.fault.set(reason.into());
         // Relaxed: under the lock.
@@ -223,8 +223,8 @@ impl Link {
             self.pair.abandon();
         }
         if let Some(record) = sending.take_held() {
-            stock.leave(1);
-            stock.retire(record, Some(&self.fault()));
+            resources.leave(1);
+            resources.retire(record, Some(&self.fault()));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! An opened device: the contacts with peers, the completion queue, the buffers, and the
+//! An opened device: the connections with peers, the completion queue, the buffers, and the
 //! descriptors that end a sleep.
 
 use std::os::fd::OwnedFd;
@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use transom_fabric::Cause;
 
-use crate::contacts::Contacts;
+use crate::connections::Connections;
 use crate::device::{Device, Registration};
 use crate::pool::{Pool, Pools};
 use crate::queue::{Queue, Receives};
 use crate::registrations::Registrations;
-use crate::stock::Stock;
+use crate::resources::Resources;
 use crate::sys;
 
 /// Longest message in bytes.
@@ -26,12 +26,12 @@ const BATCH: usize = 32;
 /// the memory that both used.
 #[derive(Debug)]
 pub(crate) struct Open {
-    pub(crate) contacts: Contacts,
+    pub(crate) connections: Connections,
     pub(crate) receives: Arc<Receives>,
     pub(crate) queue: Arc<Queue>,
     /// Buffers of the posted receives.
     pub(crate) messages: Pool,
-    pub(crate) stock: Stock,
+    pub(crate) resources: Resources,
     /// Registration of all memory of the process, if the user wants the device's page faults.
     pub(crate) everything: Option<Registration>,
     /// The other registrations.

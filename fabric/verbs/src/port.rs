@@ -18,8 +18,8 @@ use crate::opened::{MESSAGE, Open};
 use crate::pool::{Block, Pools};
 use crate::registrations::Registrations;
 use crate::remote::{TAG, VerbsRemote, coherence};
+use crate::resources::Local;
 use crate::sending::{Bytes, INLINE, LIST, Posted, Request};
-use crate::stock::Local;
 use crate::sys;
 
 /// Access to the peers through libibverbs.
@@ -72,7 +72,7 @@ impl VerbsPort {
 
     /// The requests posted to a peer so far.
     pub fn posted(&self, to: Peer) -> Posted {
-        self.open.contacts.link(to).map(|link| link.posted()).unwrap_or_default()
+        self.open.connections.link(to).map(|link| link.posted()).unwrap_or_default()
     }
 
     /// The number of registrations of origin buffers so far.
@@ -82,7 +82,7 @@ impl VerbsPort {
 
     /// Hands a request to its link.
     fn push(&self, link: &Link, request: Request<'_>) -> Post {
-        match link.push(request, &self.open.stock) {
+        match link.push(request, &self.open.resources) {
             Ok(()) => Post::Pending,
             Err(Refused::Again) => Post::Again,
             Err(Refused::Broken) => Post::Broken(Box::new(link.fault())),
@@ -99,7 +99,7 @@ impl VerbsPort {
     /// Returns whether it did; otherwise the call has no effect.
     #[inline(always)]
     pub fn put_carried(&self, to: &VerbsRemote, offset: u64, bytes: &[u8], tally: &TallyRef) -> bool {
-        to.link.push_carried(|| to.at(offset), bytes, tally, &self.open.stock)
+        to.link.push_carried(|| to.at(offset), bytes, tally, &self.open.resources)
     }
 
     /// Puts bytes that are too long for a request.
@@ -135,9 +135,9 @@ impl VerbsPort {
         if to.link.is_opening() {
             return Post::Again;
         }
-        let Some(block) = self.open.stock.pools.take(len) else { return Post::Again };
-        fill(self.open.stock.pools.buffer(block));
-        let bytes = Bytes::Element(self.open.stock.pools.element(block, len));
+        let Some(block) = self.open.resources.pools.take(len) else { return Post::Again };
+        fill(self.open.resources.pools.buffer(block));
+        let bytes = Bytes::Element(self.open.resources.pools.element(block, len));
         let (opcode, target, tally) = (sys::IBV_WR_RDMA_WRITE, sys::Target { rdma: to.at(offset) }, Some(tally));
         let (hold, local) = (len <= Pools::SMALL, Local::Block(block, Span::EMPTY));
         self.push(&to.link, Request { opcode, target, immediate: 0, bytes, hold, tally, local })
@@ -231,8 +231,8 @@ impl VerbsPort {
         local: impl FnOnce(Block) -> Local,
         tally: &TallyRef,
     ) -> Post {
-        let Some(block) = self.open.stock.pools.take(len) else { return Post::Again };
-        let bytes = Bytes::Element(self.open.stock.pools.element(block, len));
+        let Some(block) = self.open.resources.pools.take(len) else { return Post::Again };
+        let bytes = Bytes::Element(self.open.resources.pools.element(block, len));
         let (opcode, target, tally) = (sys::IBV_WR_RDMA_READ, sys::Target { rdma: from.at(offset) }, Some(tally));
         let (hold, local) = (len <= Pools::SMALL, local(block));
         self.push(&from.link, Request { opcode, target, immediate: 0, bytes, hold, tally, local })
@@ -257,7 +257,7 @@ impl Port for VerbsPort {
     }
 
     fn address(&self) -> Vec<u8> {
-        self.open.contacts.address().encode()
+        self.open.connections.address().encode()
     }
 
     fn connect(&self, peer: Peer, address: &[u8]) -> Result<(), FabricError> {
@@ -265,7 +265,7 @@ impl Port for VerbsPort {
             let reason = Reason::ForeignAddress { length: address.len() };
             FabricError::failed(format!("connecting to {peer}"), reason)
         })?;
-        self.open.contacts.connect(peer, &address, &self.open.stock)
+        self.open.connections.connect(peer, &address, &self.open.resources)
     }
 
     fn import(&self, peer: Peer, key: &RegionKey) -> Result<VerbsRemote, FabricError> {
@@ -273,7 +273,7 @@ impl Port for VerbsPort {
         let refused = |reason| FabricError::failed(format!("a region of {peer}"), reason);
         let key = u32::try_from(key).ok().filter(|_| tag == TAG);
         let key = key.ok_or_else(|| refused(Reason::ForeignKey))?;
-        let link = self.open.contacts.link(peer).ok_or_else(|| refused(Reason::NotConnected))?;
+        let link = self.open.connections.link(peer).ok_or_else(|| refused(Reason::NotConnected))?;
         Ok(VerbsRemote { link: Arc::clone(link), base, key })
     }
 
@@ -377,19 +377,19 @@ impl Port for VerbsPort {
         };
         let remote_addr = on.base + offset;
         let target = sys::Target { atomic: sys::Atomic { remote_addr, compare_add, swap: amo.operand, rkey: on.key } };
-        let Some(block) = self.open.stock.pools.take(amo.width.bytes()) else { return Post::Again };
-        let bytes = Bytes::Element(self.open.stock.pools.element(block, amo.width.bytes()));
+        let Some(block) = self.open.resources.pools.take(amo.width.bytes()) else { return Post::Again };
+        let bytes = Bytes::Element(self.open.resources.pools.element(block, amo.width.bytes()));
         let result = into.slice(0, into.len().min(amo.width.bytes())).unwrap_or(Span::EMPTY);
         let (tally, local) = (Some(tally), Local::Block(block, result));
         self.push(&on.link, Request { opcode, target, immediate: 0, bytes, hold: true, tally, local })
     }
 
     fn release(&self, to: &VerbsRemote) {
-        to.link.release(&self.open.stock);
+        to.link.release(&self.open.resources);
     }
 
     fn send(&self, to: Peer, message: &[u8]) -> Post {
-        let Some(link) = self.open.contacts.link(to) else { return broken(to, Reason::NotConnected) };
+        let Some(link) = self.open.connections.link(to) else { return broken(to, Reason::NotConnected) };
         if message.len() > self.limits.message_max {
             return broken(to, Reason::TooLong { length: message.len(), limit: self.limits.message_max });
         }
@@ -399,13 +399,13 @@ impl Port for VerbsPort {
         let (bytes, local) = if message.len() <= self.inline {
             (Bytes::Inline(message), Local::Nothing)
         } else {
-            let Some(block) = self.open.stock.pools.take(message.len()) else { return Post::Again };
+            let Some(block) = self.open.resources.pools.take(message.len()) else { return Post::Again };
             // SAFETY: the buffer was just taken, so it has no other user, and has room for the
             // message.
             unsafe {
-                std::ptr::copy_nonoverlapping(message.as_ptr(), self.open.stock.pools.buffer(block), message.len());
+                std::ptr::copy_nonoverlapping(message.as_ptr(), self.open.resources.pools.buffer(block), message.len());
             }
-            (Bytes::Element(self.open.stock.pools.element(block, message.len())), Local::Block(block, Span::EMPTY))
+            (Bytes::Element(self.open.resources.pools.element(block, message.len())), Local::Block(block, Span::EMPTY))
         };
         let (opcode, immediate) = (sys::IBV_WR_SEND_WITH_IMM, self.me.0.to_be());
         let target = sys::Target { rdma: sys::Rdma { remote_addr: 0, rkey: 0 } };
@@ -420,7 +420,7 @@ impl Port for VerbsPort {
     }
 
     fn lost(&self) -> Option<Fault> {
-        self.open.stock.lost().cloned()
+        self.open.resources.lost().cloned()
     }
 
     fn wait(&self, limit: Duration) {
@@ -432,8 +432,8 @@ impl Port for VerbsPort {
     }
 
     fn lose(&self, peer: Peer, reason: Reason) {
-        if let Some(link) = self.open.contacts.link(peer) {
-            link.give_up(reason, &self.open.stock);
+        if let Some(link) = self.open.connections.link(peer) {
+            link.give_up(reason, &self.open.resources);
         }
     }
 

@@ -37,8 +37,8 @@ impl Open {
             // Each completion is processed, also after an error, because the queue reports it once.
             outcome = outcome.and(self.completed(entry, handler));
         }
-        if self.contacts.is_opening() {
-            self.contacts.tick(&self.stock);
+        if self.connections.is_opening() {
+            self.connections.tick(&self.resources);
         }
         self.registrations.drop_removed();
         outcome.map(|()| count)
@@ -46,8 +46,8 @@ impl Open {
 
     /// Posts the requests that links hold.
     fn release_held(&self) {
-        for link in self.stock.listed().filter_map(|peer| self.contacts.link(peer)) {
-            link.release(&self.stock);
+        for link in self.resources.listed().filter_map(|peer| self.connections.link(peer)) {
+            link.release(&self.resources);
         }
     }
 
@@ -55,15 +55,15 @@ impl Open {
         let success = entry.status == sys::IBV_WC_SUCCESS;
         match Ticket::decode(entry.wr_id) {
             Ticket::Request(peer, number) => {
-                let Some(link) = self.contacts.link(peer) else { return Ok(()) };
+                let Some(link) = self.connections.link(peer) else { return Ok(()) };
                 if success {
-                    link.complete(number, None, &self.stock);
+                    link.complete(number, None, &self.resources);
                 } else {
                     let status = self.device.library.status(entry.status);
                     let (code, vendor) = (entry.status, entry.vendor_err);
                     let text = format!("{status} (completion status {code}, vendor's {vendor:#x})");
                     let reason = Cause::Library { library: LIBRARY, code: code.into(), text };
-                    link.complete(number, Some(&reason), &self.stock);
+                    link.complete(number, Some(&reason), &self.resources);
                 }
             }
             Ticket::Message(buffer) => {
@@ -76,13 +76,13 @@ impl Open {
                 }
                 self.expect_message(buffer)?;
             }
-            Ticket::HelloSent(buffer) => self.contacts.greeter().sent(buffer),
+            Ticket::HelloSent(buffer) => self.connections.datagrams().sent(buffer),
             Ticket::HelloReceived(buffer) if success => {
-                if let Some(hello) = self.contacts.greeter().received(buffer, entry.byte_len as usize)? {
-                    self.contacts.receive(&hello, &self.stock);
+                if let Some(hello) = self.connections.datagrams().received(buffer, entry.byte_len as usize)? {
+                    self.connections.receive(&hello, &self.resources);
                 }
             }
-            Ticket::HelloReceived(buffer) => self.contacts.greeter().listen(buffer)?,
+            Ticket::HelloReceived(buffer) => self.connections.datagrams().listen(buffer)?,
         }
         Ok(())
     }
@@ -94,16 +94,16 @@ impl Open {
         unsafe { self.receives.post(Ticket::Message(buffer).encode(), self.messages.element(buffer, MESSAGE)) }
     }
 
-    /// Sleeps until a completion or event arrives, a wake, `other` is readable, or the limit; false
-    /// where the limit passed.
+    /// Sleeps until a completion or event arrives, `wake` is called, `other` is readable, or
+    /// `limit` has passed. Returns false if the limit has passed.
     pub(crate) fn sleep(&self, limit: Duration, other: Option<BorrowedFd<'_>>) -> bool {
         self.release_held();
         if self.trouble.get().is_some() || !self.may_sleep() {
             return true;
         }
-        let limit = if self.contacts.is_opening() { limit.min(OPENING_NAP) } else { limit };
+        let limit = if self.connections.is_opening() { limit.min(OPENING_NAP) } else { limit };
         let (events, wake) = (self.device.events(), self.wake.as_fd());
-        // Without another descriptor the wake's is there twice.
+        // The wake descriptor takes the place of an absent descriptor.
         let mut fds = [self.queue.as_fd(), wake, events, other.unwrap_or(wake)]
             .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         let limit = Timespec::try_from(limit).ok();
@@ -150,8 +150,8 @@ impl Open {
                     let _ = self.trouble.set(cause());
                 }
                 (_, Some(peer)) => {
-                    if let Some(link) = self.contacts.link(peer) {
-                        link.give_up(cause(), &self.stock);
+                    if let Some(link) = self.connections.link(peer) {
+                        link.give_up(cause(), &self.resources);
                     }
                 }
                 // Failing operations show that a port went down; before that, the port may become

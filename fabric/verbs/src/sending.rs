@@ -6,7 +6,7 @@ use std::ffi::c_int;
 use transom_fabric::{Peer, TallyRef};
 
 use crate::pair::Pair;
-use crate::stock::{Local, Record};
+use crate::resources::{Local, Record};
 use crate::sys;
 use crate::ticket::Ticket;
 

@@ -1,5 +1,5 @@
-//! Tests of the port: mapped and foreign memory, keys, messages and waits, between two domains of
-//! one process.
+//! Tests of the port: mapped and user memory, keys, messages and waits, between two domains of one
+//! process.
 
 use super::*;
 use crate::{HeapOptions, ShmDomain};
@@ -141,7 +141,7 @@ fn ones_own_region_is_not_mapped_again() {
 
 /// Shows T2.
 #[test]
-fn foreign_memory_is_reached_by_attach_and_checked() {
+fn user_memory_is_reached_by_attach_and_checked() {
     let (a, b) = pair();
     let memory = Memory::private(1 << 16);
     let region = b.register(&memory).expect("a region");

@@ -12,8 +12,8 @@ use crate::queue::Queue;
 use crate::sys;
 use crate::ticket::Ticket;
 
-/// Most hellos in flight in each direction. Further ones are dropped; the handshake tolerates lost
-/// hellos.
+/// Maximum number of hellos in flight in each direction. Further hellos are dropped, because the
+/// handshake tolerates the loss of hellos.
 pub(crate) const HELLOS: u32 = 64;
 /// Length of the header that the device puts before each datagram.
 const HEADER: usize = 40;
@@ -23,7 +23,7 @@ const _: () = assert!(HEADER + HELLO_LEN <= BUFFER);
 
 /// Sends and receives hellos.
 #[derive(Debug)]
-pub(crate) struct Greeter {
+pub(crate) struct Datagrams {
     // Declared before the buffers, because fields drop in order.
     pair: Pair,
     sends: Pool,
@@ -31,20 +31,20 @@ pub(crate) struct Greeter {
     address: Address,
 }
 
-impl Greeter {
-    /// A greeter whose receives are posted.
+impl Datagrams {
+    /// A datagram queue pair whose receives are posted.
     ///
     /// # Errors
     /// The call that failed.
-    pub(crate) fn new(device: &Arc<Device>, queue: &Arc<Queue>, token: u64) -> Result<Greeter, FabricError> {
+    pub(crate) fn new(device: &Arc<Device>, queue: &Arc<Queue>, token: u64) -> Result<Datagrams, FabricError> {
         let pair = Pair::datagram(queue, Depth { sends: HELLOS, receives: HELLOS, inline: 0, list: 1 })?;
         let (sends, receives) = (Pool::new(device, HELLOS, BUFFER)?, Pool::new(device, HELLOS, BUFFER)?);
         let address = device.address(token, pair.number());
-        let greeter = Greeter { pair, sends, receives, address };
-        while let Some(buffer) = greeter.receives.take() {
-            greeter.listen(buffer)?;
+        let datagrams = Datagrams { pair, sends, receives, address };
+        while let Some(buffer) = datagrams.receives.take() {
+            datagrams.listen(buffer)?;
         }
-        Ok(greeter)
+        Ok(datagrams)
     }
 
     /// This process's address.

@@ -9,24 +9,24 @@ use std::time::{Duration, Instant};
 use transom_fabric::{FabricError, Fault, Keyed, Peer, PeerMap, Reason, secret};
 
 use crate::address::{Address, End, Hello};
+use crate::datagrams::Datagrams;
 use crate::device::Device;
-use crate::greeter::Greeter;
 use crate::handshake::{Handshake, Tick};
 use crate::link::Link;
 use crate::pair::{Depth, Pair, Quality, Route};
 use crate::queue::{Queue, Receives};
+use crate::resources::Resources;
 use crate::sending::{DEPTH, INLINE, LIST, Sending};
-use crate::stock::Stock;
 use crate::ticket::RANKS;
 
 /// Dimensions of a connection's queue pair.
 pub(crate) const CONNECTION: Depth = Depth { sends: DEPTH, receives: 0, inline: INLINE, list: LIST };
 
-/// All contacts of a port.
+/// The connections of a port.
 #[derive(Debug)]
-pub(crate) struct Contacts {
-    // Declared before the contacts, because its requests use their routes.
-    greeter: Greeter,
+pub(crate) struct Connections {
+    // Declared before the connections, because its requests use their routes.
+    datagrams: Datagrams,
     peers: PeerMap<Contact>,
     /// Peers whose handshake is in progress.
     opening: Mutex<Vec<Peer>>,
@@ -35,7 +35,7 @@ pub(crate) struct Contacts {
     make: Maker,
 }
 
-/// The parts of which a connection is made.
+/// The objects that all new connections use.
 #[derive(Debug)]
 pub(crate) struct Maker {
     pub(crate) device: Arc<Device>,
@@ -77,12 +77,12 @@ pub(crate) fn first_packet() -> Result<u32, FabricError> {
     Ok(u32::try_from(secret::word()? >> 40).unwrap_or(0))
 }
 
-impl Contacts {
+impl Connections {
     /// Memory of this crate for one peer, in bytes.
     pub(crate) const BYTES_PER_PEER: usize = size_of::<Contact>() + size_of::<Link>() + Sending::RECORDS_BYTES;
 
-    pub(crate) fn new(make: Maker, greeter: Greeter) -> Contacts {
-        Contacts { peers: PeerMap::new(), opening: Mutex::default(), waiting: AtomicUsize::new(0), greeter, make }
+    pub(crate) fn new(make: Maker, datagrams: Datagrams) -> Connections {
+        Connections { peers: PeerMap::new(), opening: Mutex::default(), waiting: AtomicUsize::new(0), datagrams, make }
     }
 
     /// The connection to a peer, in any state.
@@ -93,7 +93,7 @@ impl Contacts {
 
     /// The published address of this process.
     pub(crate) fn address(&self) -> &Address {
-        self.greeter.address()
+        self.datagrams.address()
     }
 
     /// Whether a handshake is in progress, so that `tick` must be called from time to time.
@@ -102,22 +102,22 @@ impl Contacts {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// The greeter; `progress` gives it its completions.
-    pub(crate) fn greeter(&self) -> &Greeter {
-        &self.greeter
+    /// The datagram queue pair, to which `progress` passes its completions.
+    pub(crate) fn datagrams(&self) -> &Datagrams {
+        &self.datagrams
     }
 
     /// Begins the connection to a peer.
     ///
     /// # Errors
     /// The address is not of this backend, or the queue pair can't be made.
-    pub(crate) fn connect(&self, peer: Peer, address: &Address, stock: &Stock) -> Result<(), FabricError> {
+    pub(crate) fn connect(&self, peer: Peer, address: &Address, resources: &Resources) -> Result<(), FabricError> {
         if address.ethernet != self.address().ethernet {
             return Err(FabricError::failed(format!("connecting to {peer}"), Reason::LinkLayers));
         }
         let contact = self.contact(peer, address)?;
         // The first hello is sent at once; progress calls repeat it.
-        self.tick_one(contact, stock);
+        self.tick_one(contact, resources);
         Ok(())
     }
 
@@ -133,10 +133,10 @@ impl Contacts {
 
     /// Processes a received hello. A new peer whose queue pair can't be made is lost, also for its
     /// later hellos.
-    pub(crate) fn receive(&self, hello: &Hello, stock: &Stock) {
+    pub(crate) fn receive(&self, hello: &Hello, resources: &Resources) {
         let contact = match self.contact(hello.from, &hello.address) {
             Ok(contact) => contact,
-            Err(error) => return stock.lose(&Fault::new(hello.from, error)),
+            Err(error) => return resources.lose(&Fault::new(hello.from, error)),
         };
         let mut handshake = lock(&contact.handshake);
         let actions = handshake.receive(hello);
@@ -144,7 +144,7 @@ impl Contacts {
         if let Some(theirs) = actions.connect
             && let Err(error) = contact.link.pair.connect(contact.mine, theirs, &contact.address, self.make.quality)
         {
-            return contact.link.give_up(error, stock);
+            return contact.link.give_up(error, resources);
         }
         drop(handshake);
         if actions.ready {
@@ -159,16 +159,16 @@ impl Contacts {
         let (end, seen, ready) = lock(&contact.handshake).says();
         let (to, address) = (contact.address.token, *self.address());
         let hello = Hello { to, from: self.make.me, end, seen, ready, address };
-        self.greeter.say(&contact.route, &contact.address, &hello);
+        self.datagrams.say(&contact.route, &contact.address, &hello);
     }
 
     /// Repeats unanswered hellos, and gives up handshakes that take too long.
-    pub(crate) fn tick(&self, stock: &Stock) {
+    pub(crate) fn tick(&self, resources: &Resources) {
         // The thread that holds the lock does this work.
         let Ok(mut opening) = self.opening.try_lock() else { return };
         opening.retain(|peer| {
             let Some(contact) = self.peers.get(*peer) else { return true };
-            let stays = self.tick_one(contact, stock);
+            let stays = self.tick_one(contact, resources);
             if !stays {
                 // Relaxed: a missed handshake is seen at the next call (`is_opening`).
                 self.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -178,7 +178,7 @@ impl Contacts {
     }
 
     /// Advances one handshake; returns whether it continues.
-    fn tick_one(&self, contact: &Contact, stock: &Stock) -> bool {
+    fn tick_one(&self, contact: &Contact, resources: &Resources) -> bool {
         let tick = lock(&contact.handshake).tick(Instant::now(), self.make.patience);
         match tick {
             Tick::Wait => true,
@@ -189,7 +189,7 @@ impl Contacts {
             Tick::Done => false,
             Tick::GiveUp(requests) => {
                 let reason = Reason::NoAnswer { requests, limit: self.make.patience };
-                contact.link.give_up(reason, stock);
+                contact.link.give_up(reason, resources);
                 false
             }
         }

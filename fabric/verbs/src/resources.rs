@@ -35,22 +35,28 @@ pub(crate) enum Local {
 
 /// Buffers, and room for completions.
 #[derive(Debug)]
-pub(crate) struct Stock {
+pub(crate) struct Resources {
     pub(crate) pools: Pools,
-    /// How many more requests may be in flight on all connections. Each may complete with an entry
-    /// of its own, at least if it fails, and the completion queue must have room for all.
+    /// The number of further requests that may be in flight on all connections. Each request may
+    /// take an entry of the completion queue, at least if it fails, and the queue must have room
+    /// for all.
     room: AtomicI64,
-    /// Peers whose links hold a request.
-    holders: ArrayQueue<Peer>,
+    /// Peers whose links hold a request back.
+    with_held: ArrayQueue<Peer>,
     lost: OnceLock<Fault>,
 }
 
 /// Most listed links with a held request; further links hold none.
-const HOLDERS: usize = 1024;
+const MOST_WITH_HELD: usize = 1024;
 
-impl Stock {
-    pub(crate) fn new(pools: Pools, room: u32) -> Stock {
-        Stock { pools, room: AtomicI64::new(i64::from(room)), holders: ArrayQueue::new(HOLDERS), lost: OnceLock::new() }
+impl Resources {
+    pub(crate) fn new(pools: Pools, room: u32) -> Resources {
+        Resources {
+            pools,
+            room: AtomicI64::new(i64::from(room)),
+            with_held: ArrayQueue::new(MOST_WITH_HELD),
+            lost: OnceLock::new(),
+        }
     }
 
     /// Reserves room for one request; returns whether there is any.
@@ -73,12 +79,12 @@ impl Stock {
 
     /// Lists a peer whose link holds a request; returns whether there was room.
     pub(crate) fn list(&self, peer: Peer) -> bool {
-        self.holders.push(peer).is_ok()
+        self.with_held.push(peer).is_ok()
     }
 
     /// The peers listed at the time of the call: other threads may go on adding.
     pub(crate) fn listed(&self) -> impl Iterator<Item = Peer> {
-        (0..self.holders.len()).map_while(|_| self.holders.pop())
+        (0..self.with_held.len()).map_while(|_| self.with_held.pop())
     }
 
     /// Records an unreachable peer; only the first fault is kept.
