@@ -1,12 +1,12 @@
-//! Small puts and gets that share messages, where the target's CPU performs them: their costs, and
-//! that a flush completes them.
+//! Small puts, gets and accumulates that share messages, where the target's CPU performs them:
+//! their costs, that a flush completes them, and that accumulates keep their order.
 //!
 //! Route: sim.
 
 use std::thread;
 
 use simulated::{Outcome, Rank, cost, on_every_net, run, same};
-use transom::{Lock, Window};
+use transom::{Lock, Window, ops};
 use transom_fabric::sim::{SimAmo, SimCounters, SimMail, SimOptions};
 
 mod simulated;
@@ -170,6 +170,135 @@ fn contiguous_puts_and_gets_are_posted_together() {
     });
 }
 
+/// The first accumulate is a request, and those that find it in flight share messages, whether they
+/// return the previous values or not. Operations that differ from the one before take more room.
+#[test]
+fn accumulates_and_a_flush_cost_few_messages() {
+    type One = for<'s> fn(&transom::Passive<'s, '_, u64>, usize, &'s [u64]) -> transom::Result<()>;
+    const SUM: One = |epoch, at, _| epoch.accumulate(0, 2 * at, &[1], ops::Sum);
+    const DIFFER: One = |epoch, at, turn| match at % 2 {
+        0 => epoch.accumulate(0, 2 * at, &[1], ops::Sum),
+        _ => epoch.accumulate(0, 2 * at, turn, ops::Max),
+    };
+    /// Most accumulates of a message where each differs from the one before: 53 bytes, and the
+    /// answer has 40.
+    const APART: u64 = (1024 - 29) / 53;
+    run(2, &net(true), |world| {
+        let win = Window::<u64>::allocate(world, 512)?;
+        world.barrier()?;
+        if world.rank() == 1 {
+            for (count, messages, one) in [
+                (1, 1, SUM),
+                (2, 2, SUM),
+                (1 + TOGETHER, 2, SUM),
+                (2 + TOGETHER, 3, SUM),
+                (64, 1 + 63u64.div_ceil(TOGETHER), SUM),
+                (1 + APART, 2, DIFFER),
+                (64, 1 + 63u64.div_ceil(APART), DIFFER),
+            ] {
+                let at = || 0..usize::try_from(count).unwrap_or(0);
+                win.lock_all(|epoch| at().try_for_each(|at| epoch.put_value(0, 2 * at, 0)))?;
+                let mut costs = Vec::new();
+                for turn in 1..=20 {
+                    world.step(format!("turn {turn} of {count} accumulates"));
+                    let value = [turn];
+                    win.lock_all(|epoch| {
+                        let all = || at().try_for_each(|at| one(epoch, at, &value));
+                        costs.push(cost(world, || all().and(epoch.flush(0)))?);
+                        Ok(())
+                    })?;
+                    let mut found = vec![0; 512];
+                    win.lock_all(|epoch| epoch.get(0, 0, &mut found))?;
+                    let found = found.chunks(2).map(|pair| pair[0]).take(at().len());
+                    same("the accumulates are there after the flush", &found.collect(), &vec![turn; at().len()])?;
+                }
+                let least = counted(0, messages);
+                same(&format!("{count} accumulates as {least:?}: {costs:?}"), &costs.contains(&least), &true)?;
+                same("never more than one for each", &costs.iter().all(|cost| cost.messages <= count), &true)?;
+            }
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// Accumulates that return previous values share messages too, if nobody waits for the values.
+#[test]
+fn fetching_accumulates_share_messages() {
+    run(2, &net(true), |world| {
+        let win = Window::<u64>::allocate(world, 4)?;
+        world.barrier()?;
+        if world.rank() == 1 {
+            let mut costs = Vec::new();
+            for turn in 0..20 {
+                world.step(format!("turn {turn}"));
+                let (mut counts, mut gets) = ([0; 10], vec![[0; 2]; 10]);
+                win.lock_all(|epoch| {
+                    let spent = cost(world, || {
+                        epoch.scope(|part| {
+                            counts.iter_mut().try_for_each(|it| part.start_fetch_and_op(0, 1, 1, it, ops::Sum))?;
+                            gets.iter_mut().try_for_each(|it| part.get_accumulate(0, 1, &[1, 2], it, ops::Sum))
+                        })
+                    })?;
+                    costs.push(spent);
+                    Ok(())
+                })?;
+                same("the counts", &counts.to_vec(), &(turn * 20..turn * 20 + 10).collect())?;
+                let expected = (0..10).map(|at| [turn * 20 + 10 + at, 20 * turn + 2 * at]);
+                same("the gets", &gets, &expected.collect())?;
+            }
+            same(&format!("2 messages: {costs:?}"), &costs.contains(&counted(0, 2)), &true)?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// Operations on one place, kept and others, take effect in the order of the program (MPI-4.1
+/// §12.7.2).
+#[test]
+fn kept_accumulates_keep_their_order_among_others() {
+    on_every_net(2, |world| {
+        let win = Window::<u64>::allocate(world, 600)?;
+        world.barrier()?;
+        let (mut expected, many, turns) = (1u64, vec![1u64; 600], (0..40).collect::<Vec<u64>>());
+        if world.rank() == 1 {
+            win.lock_all(|epoch| {
+                epoch.accumulate(0, 0, &[1], ops::Replace)?;
+                for (turn, own) in (0..).zip(turns.chunks(1)) {
+                    epoch.accumulate(0, 0, &[3], ops::Prod)?;
+                    epoch.accumulate(0, 0, own, ops::Sum)?;
+                    expected = expected.wrapping_mul(3).wrapping_add(turn);
+                    match turn % 4 {
+                        0 => {
+                            let found = epoch.fetch_and_op(0, 0, 7, ops::Bxor)?;
+                            assert_eq!(found, expected, "turn {turn}: fetch_and_op");
+                            expected ^= 7;
+                        }
+                        1 => {
+                            let found = epoch.compare_and_swap(0, 0, expected, turn + 2)?;
+                            assert_eq!(found, expected, "turn {turn}: compare_and_swap");
+                            expected = turn + 2;
+                        }
+                        2 => {
+                            epoch.accumulate(0, 0, &many, ops::Sum)?;
+                            expected = expected.wrapping_add(1);
+                        }
+                        _ => epoch.raccumulate(0, 0, &many[..1], ops::Max)?.wait()?,
+                    }
+                    expected = if turn % 4 == 3 { expected.max(1) } else { expected };
+                }
+                Ok(())
+            })?;
+            let mut found = [0];
+            win.lock(Lock::Shared, 0, |epoch| epoch.get(0, 0, &mut found))?;
+            same("the last value", &found, &[expected])?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
 /// A request reports the completion of one put, so such puts share no message.
 #[test]
 fn puts_with_requests_are_posted() {
@@ -248,16 +377,22 @@ fn every_completion_covers_kept_operations() {
     fn put(epoch: &transom::Access<'_, '_, u64>, to: usize, value: u64) -> transom::Result<()> {
         (0..).zip(value..value + PUTS).try_for_each(|(at, value)| epoch.put_value(to, 3 * at, value))
     }
-    const ENDS: [Ends; 4] = [
+    const ENDS: [Ends; 5] = [
         |win, to, value| win.lock_all(|epoch| put(epoch, to, value)),
         |win, to, value| win.lock(Lock::Shared, to, |epoch| put(epoch, to, value)),
         |win, to, value| win.lock(Lock::Exclusive, to, |epoch| put(epoch, to, value).and(epoch.flush(to))),
         |win, to, value| win.lock_all(|epoch| put(epoch, to, value).and(epoch.flush_all())),
+        |win, to, value| {
+            let values: Vec<u64> = (value..value + PUTS).collect();
+            win.lock_all(|epoch| {
+                (0..).zip(values.chunks(1)).try_for_each(|(at, it)| epoch.accumulate(to, 3 * at, it, ops::Replace))
+            })
+        },
     ];
     on_every_net(3, |world| {
         let win = Window::<u64>::allocate(world, 128)?;
         let to = (world.rank() + 1) % world.size();
-        for (turn, ends) in (1..).zip(ENDS.iter().cycle().take(12)) {
+        for (turn, ends) in (1..).zip(ENDS.iter().cycle().take(15)) {
             world.step(format!("turn {turn}"));
             ends(&win, to, turn << 16)?;
             world.barrier()?;

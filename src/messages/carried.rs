@@ -1,5 +1,6 @@
-//! Answers to requests that carry a lock: the outcome of the lock, then of each operation. A word
-//! has the length of an operation's result, or says that the operation was refused.
+//! Answers to requests that contain several operations: the outcome of the lock that the request
+//! carries, then of each operation. A word has the length of an operation's result, or says that
+//! the operation was refused.
 
 use std::sync::{Mutex, OnceLock};
 
@@ -18,7 +19,7 @@ const TAKEN: u8 = 0;
 const BUSY: u8 = 1;
 const NO_BIAS: u8 = 2;
 
-/// The origin's side of a request that carries a lock.
+/// The origin's side of a request that contains several operations.
 #[derive(Debug)]
 pub(crate) struct Carried {
     /// The destinations of the results until the answer arrives.
@@ -81,7 +82,7 @@ pub(super) fn refused(tried: Tried) -> Vec<u8> {
     vec![if tried == Tried::NoBias { NO_BIAS } else { BUSY }]
 }
 
-/// The answer of a target that has taken its lock and performed the operations.
+/// The answer of a target that has performed the operations, under the lock if there was one.
 pub(super) fn answer(results: impl Iterator<Item = Result<Vec<u8>, Refusal>>) -> Vec<u8> {
     results.fold(vec![TAKEN], |mut out, result| {
         match result {

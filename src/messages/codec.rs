@@ -15,6 +15,8 @@ pub(crate) const OVERHEAD: usize = 29;
 pub(crate) const STRIP: usize = 32;
 /// Most strips of one request.
 pub(crate) const MAX_STRIPS: usize = 255;
+/// Length of a request in bytes as a part of another one, without strips and data.
+pub(crate) const PART: usize = 13;
 /// Length of a reply in bytes without data.
 pub(crate) const REPLY_OVERHEAD: usize = 9;
 
@@ -46,10 +48,12 @@ pub(crate) enum Request<'a> {
     /// Takes the window's lock if it is free, performs the operations, and releases the lock again
     /// if `release`. Answers with the outcome of the lock, then of each operation (`carried`).
     Carry { exclusive: bool, release: bool, parts: Vec<Request<'a>> },
+    /// Performs the operations one after another. Answers as a request that carries a lock.
+    Several { parts: Vec<Request<'a>> },
 }
 
 impl Request<'_> {
-    /// Whether a request that carries a lock may contain this request.
+    /// Whether another request may contain this request.
     pub(crate) fn may_be_carried(&self) -> bool {
         use Request::{Combine, Gather, Scatter, Swap, SwapWide};
         matches!(self, Scatter { .. } | Gather { .. } | Combine { .. } | Swap { .. } | SwapWide { .. })
@@ -79,6 +83,7 @@ impl Request<'_> {
         fn own<T: ToOwned + ?Sized>(operand: Cow<'_, T>) -> Cow<'static, T> {
             Cow::Owned(operand.into_owned())
         }
+        let each = |parts: Vec<Request<'_>>| parts.into_iter().map(Request::into_owned).collect();
         match self {
             Request::Scatter { strips, data } => Request::Scatter { strips: own(strips), data: own(data) },
             Request::Notify { index, strips, data } => Request::Notify { index, strips: own(strips), data: own(data) },
@@ -91,9 +96,8 @@ impl Request<'_> {
             Request::Control { at, amo } => Request::Control { at, amo },
             Request::Check { strips } => Request::Check { strips: own(strips) },
             Request::Regions { first, most } => Request::Regions { first, most },
-            Request::Carry { exclusive, release, parts } => {
-                Request::Carry { exclusive, release, parts: parts.into_iter().map(Request::into_owned).collect() }
-            }
+            Request::Carry { exclusive, release, parts } => Request::Carry { exclusive, release, parts: each(parts) },
+            Request::Several { parts } => Request::Several { parts: each(parts) },
         }
     }
 }
@@ -154,6 +158,7 @@ const CHECK: u8 = 11;
 const SWAP_WIDE: u8 = 12;
 const NOTIFY: u8 = 13;
 const CARRY: u8 = 14;
+const SEVERAL: u8 = 15;
 
 impl<'a> Message<'a> {
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -219,16 +224,20 @@ pub(super) fn encode_request(head: &[u64], request: &Request<'_>) -> Vec<u8> {
         }
         Request::Regions { first, most } => with_words(how(REGIONS, 0, 0, false), &[*first, *most]),
         Request::Carry { exclusive, release, parts } => {
-            let how = how(CARRY, u8::from(*exclusive), 0, *release);
-            parts.iter().fold(how, |out, part| {
-                let part = encode_request(&[], part);
-                with_bytes(with_words(out, &[part.len() as u64]), &part)
-            })
+            with_parts(how(CARRY, u8::from(*exclusive), 0, *release), parts)
         }
+        Request::Several { parts } => with_parts(how(SEVERAL, 0, 0, false), parts),
     }
 }
 
-/// The parts of a request that carries a lock.
+fn with_parts(out: Vec<u8>, parts: &[Request<'_>]) -> Vec<u8> {
+    parts.iter().fold(out, |out, part| {
+        let part = encode_request(&[], part);
+        with_bytes(with_words(out, &[part.len() as u64]), &part)
+    })
+}
+
+/// The parts of a request that contains others.
 fn decode_parts<'a>(reader: &mut Reader<'a>) -> Option<Vec<Request<'a>>> {
     let mut parts = Vec::new();
     while !reader.0.is_empty() {
@@ -237,7 +246,7 @@ fn decode_parts<'a>(reader: &mut Reader<'a>) -> Option<Vec<Request<'a>>> {
         *reader = Reader(rest);
         let (&kind, part) = part.split_first()?;
         // No part has parts.
-        let part = if kind == CARRY { None } else { decode_request(kind, &mut Reader(part)) };
+        let part = if kind >= CARRY { None } else { decode_request(kind, &mut Reader(part)) };
         parts.push(part.filter(Request::may_be_carried)?);
     }
     Some(parts)
@@ -276,6 +285,7 @@ fn decode_request<'a>(kind: u8, reader: &mut Reader<'a>) -> Option<Request<'a>> 
         }
         REGIONS => Request::Regions { first: reader.word()?, most: reader.word()? },
         CARRY => Request::Carry { exclusive: op == 1, release: flag == 1, parts: decode_parts(reader)? },
+        SEVERAL => Request::Several { parts: decode_parts(reader)? },
         _ => return None,
     })
 }
@@ -348,7 +358,15 @@ mod tests {
     fn messages_round_trip() {
         let strips = [Strip::one(1 << 40, 4), Strip { offset: -8, block: 4, count: 3, stride: 12 }];
         let strips = || Cow::from(&strips);
+        let combine = |fetch| Request::Combine {
+            op: Op::Sum,
+            ty: BasicType::Int8,
+            fetch,
+            strips: strips(),
+            data: (&[5; 16]).into(),
+        };
         let requests = [
+            Request::Several { parts: vec![combine(true), combine(false)] },
             Request::Scatter { strips: strips(), data: b"data of strips...".into() },
             Request::Notify { index: 4095, strips: strips(), data: b"data of strips...".into() },
             Request::Gather { strips: strips() },
@@ -388,8 +406,11 @@ mod tests {
             assert_eq!(decoded, request.may_be_carried().then_some(message), "a part that is no operation");
         }
         let scatter = Request::Scatter { strips: strips(), data: b"data".into() };
+        let several = Request::Several { parts: vec![scatter.clone(), scatter.clone()] };
         let message = Message::Request { token: 5, window: 6, order: 0, request: scatter };
         assert_eq!(message.encode().len(), OVERHEAD + 2 * STRIP + 4);
+        let message = Message::Request { token: 5, window: 6, order: 0, request: several };
+        assert_eq!(message.encode().len(), OVERHEAD + 2 * (PART + 2 * STRIP + 4));
         for message in [
             Message::Signal { key: u64::MAX, slot: 63, value: 0x7fff_ffff },
             Message::Notice { window: 1 << 63, member: u32::MAX, notice: Notice::Completed },

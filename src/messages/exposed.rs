@@ -231,6 +231,7 @@ impl Exposed {
                 Ok(std::iter::once(attached.len() as u64).chain(words).flat_map(u64::to_ne_bytes).collect())
             }
             Request::Carry { exclusive, release, parts } => Ok(self.carry(*exclusive, *release, parts)),
+            Request::Several { parts } => Ok(carried::answer(parts.iter().map(|part| self.execute(part)))),
         }
     }
 

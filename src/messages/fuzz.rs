@@ -43,7 +43,7 @@ fn almost() -> impl Strategy<Value = Vec<u8>> {
     let window = prop_oneof![8 => Just(PLAIN), 4 => Just(DYNAMIC), 1 => word()];
     let words = prop::collection::vec(word(), 0..10);
     let data = prop::collection::vec(any::<u8>(), 0..80);
-    (0..14u8, word(), window, prop_oneof![Just(0), word()], how, words, data).prop_map(
+    (0..16u8, word(), window, prop_oneof![Just(0), word()], how, words, data).prop_map(
         |(kind, token, window, order, how, words, data)| {
             let mut bytes = vec![kind];
             [token, window, order].iter().for_each(|word| bytes.extend(word.to_ne_bytes()));
@@ -95,7 +95,7 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
     let change = prop_oneof![
         3 => (at(), word()).prop_map(|(at, value)| Change::Set(at, value)),
         3 => (at(), -9..10i64).prop_map(|(at, by)| Change::Shift(at, by)),
-        1 => (at(), 0..14u8).prop_map(|(at, value)| Change::Head(at, value)),
+        1 => (at(), 0..16u8).prop_map(|(at, value)| Change::Head(at, value)),
         1 => at().prop_map(Change::Cut),
     ];
     prop::collection::vec(change, 0..3)
@@ -119,13 +119,14 @@ fn len(strips: &[Strip]) -> usize {
 
 /// A request that a target performs.
 fn correct() -> impl Strategy<Value = Request<'static>> {
-    let parts = prop::collection::vec(single().prop_filter("an operation", Request::may_be_carried), 0..4);
-    let carry = (any::<bool>(), any::<bool>(), parts).prop_map(|(exclusive, release, parts)| Request::Carry {
+    let parts = || prop::collection::vec(single().prop_filter("an operation", Request::may_be_carried), 0..4);
+    let several = parts().prop_map(|parts| Request::Several { parts });
+    let carry = (any::<bool>(), any::<bool>(), parts()).prop_map(|(exclusive, release, parts)| Request::Carry {
         exclusive,
         release,
         parts,
     });
-    prop_oneof![9 => single(), 1 => carry]
+    prop_oneof![9 => single(), 1 => carry, 1 => several]
 }
 
 /// A request without others in it.
@@ -205,7 +206,7 @@ fn by_address(mut request: Request<'static>, address: u64) -> Request<'static> {
         }
         Request::Swap { at, .. } | Request::SwapWide { at, .. } => *at += address,
         Request::Control { .. } | Request::Regions { .. } => {}
-        Request::Carry { parts, .. } => {
+        Request::Carry { parts, .. } | Request::Several { parts } => {
             let there = std::mem::take(parts).into_iter().map(|part| by_address(part, address));
             *parts = there.collect();
         }
@@ -321,7 +322,7 @@ fn every_request_is_performed_and_refused() {
     };
     runner(2000).run(&sent(), count).expect("counting does not fail");
     let seen = seen.into_inner();
-    assert!(seen.len() == 10 && seen.values().flatten().all(|&times| times > 0), "{seen:?}");
+    assert!(seen.len() == 11 && seen.values().flatten().all(|&times| times > 0), "{seen:?}");
 }
 
 fn name(request: &Request<'_>) -> &'static str {
@@ -336,5 +337,6 @@ fn name(request: &Request<'_>) -> &'static str {
         Request::Check { .. } => "check",
         Request::Regions { .. } => "regions",
         Request::Carry { .. } => "carry",
+        Request::Several { .. } => "several",
     }
 }

@@ -1,33 +1,51 @@
-//! Small puts and gets that share messages, over nets on which the target's CPU performs puts and
-//! gets anyway. While operations to a target are in flight, a further put is kept with its data, a
-//! get with its buffer. A call that waits or polls sends the kept operations; a flush posts one
-//! that has remained alone.
+//! Small operations that share messages, over nets on which the target's CPU performs puts and gets
+//! anyway. While operations to a target are in flight, a further put or accumulate is kept with its
+//! data, a get with its buffer. A call that waits or polls sends the kept operations; a flush posts
+//! a put or get that has remained alone. Kept accumulates have one number in the order of the
+//! requests to their target: the next request that has a number too sends them first.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use transom_fabric::{Fault, Peer, Post, TallyRef};
 
-use super::codec::{MAX_STRIPS, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
+use super::carried::{CARRIED, Carried};
+use super::codec::{MAX_STRIPS, OVERHEAD, PART, REPLY_OVERHEAD, Request, STRIP};
 use super::{Landing, Messages, locked};
 use crate::buffers::Sink;
 use crate::datatype::Strip;
+use crate::reduce::{BasicType, Op};
 
 /// Maximum length of a message in bytes: longer messages are not faster, and the target begins
 /// later.
 const MOST: usize = 8192;
 
-/// Maximum number of kept messages: one of puts and one of gets for each target.
+/// Maximum number of kept messages: one of puts, one of gets and one of accumulates for each
+/// target.
 const BATCHES: usize = 16;
 
 /// The number of operations for which a new message allocates memory.
 const USUAL: usize = 64;
 
-/// A put or get that may share a message.
+/// An operation that may share a message.
 #[derive(Clone, Copy)]
 pub(crate) enum Small<'a> {
     Put(&'a [u8]),
     Get(&'a Sink),
+    Combine(Combined<'a>),
+}
+
+/// A small accumulate of contiguous elements.
+#[derive(Clone, Copy)]
+pub(crate) struct Combined<'a> {
+    pub(crate) op: Op,
+    pub(crate) ty: BasicType,
+    /// The operands; empty for `MPI_NO_OP`.
+    pub(crate) from: &'a [u8],
+    /// The destination of the previous values.
+    pub(crate) into: Option<&'a Sink>,
+    /// Bytes at the target.
+    pub(crate) len: usize,
 }
 
 /// Kept operations that are contiguous at the target: one put or get does all of them.
@@ -64,20 +82,42 @@ pub(super) struct Gathering {
     batches: Mutex<Vec<Batch>>,
 }
 
-/// Kept puts, or kept gets, for one target of one window.
+/// Kept puts, or gets, or accumulates, for one target of one window.
 struct Batch {
     to: Towards,
-    strips: Vec<Strip>,
-    operands: Operands,
+    /// The number of accumulates among ordered requests; 0 for others.
+    order: u64,
+    /// One, except for accumulates that differ in operation or type.
+    parts: Vec<Part>,
+    size: Size,
     /// Counts the batch as one operation.
     tally: TallyRef,
 }
 
-enum Operands {
-    /// The data of puts.
-    Puts(Vec<u8>),
-    /// The buffers of gets, and the sum of their lengths.
-    Gets(Vec<Sink>, usize),
+/// What an operation does to its bytes at the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Put,
+    Get,
+    Combine { op: Op, ty: BasicType, fetch: bool },
+}
+
+/// Operations of one kind in their order: the bytes at the target, their data, and the
+/// destinations of the reply.
+struct Part {
+    what: What,
+    strips: Vec<Strip>,
+    data: Vec<u8>,
+    buffers: Vec<Sink>,
+}
+
+/// What request and reply of a batch contain.
+#[derive(Clone, Copy, Default)]
+struct Size {
+    parts: usize,
+    strips: usize,
+    data: usize,
+    results: usize,
 }
 
 impl Small<'_> {
@@ -85,41 +125,95 @@ impl Small<'_> {
         match self {
             Small::Put(bytes) => bytes.len(),
             Small::Get(into) => into.len(),
+            Small::Combine(it) => it.len,
+        }
+    }
+
+    fn what(self) -> What {
+        match self {
+            Small::Put(_) => What::Put,
+            Small::Get(_) => What::Get,
+            Small::Combine(Combined { op, ty, into, .. }) => What::Combine { op, ty, fetch: into.is_some() },
+        }
+    }
+
+    fn data(&self) -> &[u8] {
+        match self {
+            Small::Put(bytes) => bytes,
+            Small::Get(_) => &[],
+            Small::Combine(it) => it.from,
+        }
+    }
+
+    fn result(&self) -> Option<&Sink> {
+        match self {
+            Small::Put(_) => None,
+            Small::Get(into) => Some(into),
+            Small::Combine(it) => it.into,
         }
     }
 }
 
-impl Operands {
-    fn new(first: Small<'_>) -> Operands {
-        match first {
-            Small::Put(bytes) => Operands::Puts(Vec::with_capacity(MOST.min(USUAL * bytes.len()))),
-            Small::Get(_) => Operands::Gets(Vec::with_capacity(USUAL), 0),
+impl What {
+    /// Whether a message of operations like this one takes the other one too.
+    fn takes(self, other: What) -> bool {
+        std::mem::discriminant(&self) == std::mem::discriminant(&other)
+    }
+}
+
+impl Size {
+    /// The size with one operation more, which begins a new part or a new strip, or neither.
+    fn with(self, small: Small<'_>, part: bool, strip: bool) -> Size {
+        Size {
+            parts: self.parts + usize::from(part),
+            strips: self.strips + usize::from(strip),
+            data: self.data + small.data().len(),
+            results: self.results + small.result().map_or(0, Sink::len),
         }
     }
 
-    fn takes(&self, small: Small<'_>) -> bool {
-        matches!((self, small), (Operands::Puts(_), Small::Put(_)) | (Operands::Gets(..), Small::Get(_)))
+    /// The length of the request or of the reply, whichever is longer.
+    fn message(self) -> usize {
+        let (there, back) = match self.parts {
+            1 => (OVERHEAD, REPLY_OVERHEAD),
+            parts => (OVERHEAD + parts * PART, REPLY_OVERHEAD + 1 + parts * CARRIED),
+        };
+        (there + self.strips * STRIP + self.data).max(back + self.results)
+    }
+}
+
+impl Part {
+    /// A part with room for `usual` operations like this one.
+    fn new(small: Small<'_>, usual: usize) -> Part {
+        let data = Vec::with_capacity(MOST.min(usual * small.data().len()));
+        let buffers = Vec::with_capacity(if small.result().is_some() { usual } else { 0 });
+        Part { what: small.what(), strips: Vec::with_capacity(usual), data, buffers }
     }
 
-    /// The length of the request or of the reply, whichever is longer, after `more` bytes of data
-    /// are added.
-    fn message(&self, strips: usize, more: usize) -> usize {
-        let described = OVERHEAD + STRIP * strips;
-        match self {
-            Operands::Puts(data) => described + data.len() + more,
-            Operands::Gets(_, len) => described.max(REPLY_OVERHEAD + len + more),
+    /// Whether an operation at `at` begins where the last one ends.
+    fn ends_at(&self, at: i64) -> bool {
+        self.strips.last().is_some_and(|last| last.offset + last.block as i64 == at)
+    }
+
+    fn push(&mut self, at: i64, small: Small<'_>) {
+        let len = small.len();
+        match self.strips.last_mut() {
+            Some(last) if last.offset + last.block as i64 == at => last.block += len,
+            _ => self.strips.push(Strip::one(at, len)),
         }
+        self.data.extend_from_slice(small.data());
+        self.buffers.extend(small.result().map(|into| into.part(0, into.len())));
     }
 
-    fn push(&mut self, small: Small<'_>) {
-        match (self, small) {
-            (Operands::Puts(data), Small::Put(bytes)) => data.extend_from_slice(bytes),
-            (Operands::Gets(buffers, len), Small::Get(into)) => {
-                buffers.push(into.part(0, into.len()));
-                *len += into.len();
+    fn into_request(self) -> (Request<'static>, Landing) {
+        let (strips, data) = (self.strips.into(), self.data.into());
+        match self.what {
+            What::Put => (Request::Scatter { strips, data }, Landing::Nowhere),
+            What::Get => (Request::Gather { strips }, Landing::Pieces(self.buffers)),
+            What::Combine { op, ty, fetch } => {
+                let into = if fetch { Landing::Pieces(self.buffers) } else { Landing::Nowhere };
+                (Request::Combine { op, ty, fetch, strips, data }, into)
             }
-            // Excluded by `takes`.
-            _ => {}
         }
     }
 }
@@ -127,59 +221,80 @@ impl Operands {
 impl Batch {
     /// Whether the batch has operations of this kind and tally.
     fn takes(&self, small: Small<'_>, tally: &TallyRef) -> bool {
-        std::ptr::eq(&raw const *self.tally, &raw const **tally) && self.operands.takes(small)
+        let same = std::ptr::eq(&raw const *self.tally, &raw const **tally);
+        same && self.parts.first().is_some_and(|first| first.what.takes(small.what()))
     }
 
     /// Adds an operation unless request or reply would then exceed `most` bytes. An operation that
     /// begins where the previous one ends extends its strip.
     fn add(&mut self, at: i64, small: Small<'_>, most: usize) -> bool {
-        let (count, len) = (self.strips.len(), small.len());
-        if self.operands.message(count + 1, len) > most.min(MOST) {
+        let last = self.parts.last().filter(|last| last.what == small.what());
+        let extends = last.is_some_and(|last| last.ends_at(at));
+        if self.size.with(small, last.is_none(), true).message() > most.min(MOST)
+            || !extends && last.is_some_and(|last| last.strips.len() == MAX_STRIPS)
+        {
             return false;
         }
-        match self.strips.last_mut() {
-            Some(last) if last.offset + last.block as i64 == at => last.block += len,
-            _ if count == MAX_STRIPS => return false,
-            _ => self.strips.push(Strip::one(at, len)),
+        self.size = self.size.with(small, last.is_none(), !extends);
+        if last.is_none() {
+            self.parts.push(Part::new(small, if self.parts.is_empty() { USUAL } else { 1 }));
         }
-        self.operands.push(small);
+        if let Some(last) = self.parts.last_mut() {
+            last.push(at, small);
+        }
         true
     }
 
     /// The offset and the operations, if they are contiguous at the target.
     fn run(&self) -> Option<(u64, Run<'_>)> {
-        let [strip] = &self.strips[..] else { return None };
-        let run = match &self.operands {
-            Operands::Puts(data) => Run::Put(data),
-            Operands::Gets(buffers, _) => Run::Get(buffers),
+        let [Part { what, strips, data, buffers }] = &self.parts[..] else { return None };
+        let [strip] = &strips[..] else { return None };
+        let run = match what {
+            What::Put => Run::Put(data),
+            What::Get => Run::Get(buffers),
+            What::Combine { .. } => return None,
         };
         Some((strip.offset.cast_unsigned(), run))
     }
 
     fn into_request(self) -> (Request<'static>, Landing, TallyRef) {
-        let strips = self.strips.into();
-        match self.operands {
-            Operands::Puts(data) => (Request::Scatter { strips, data: data.into() }, Landing::Nowhere, self.tally),
-            Operands::Gets(buffers, _) => (Request::Gather { strips }, Landing::Pieces(buffers), self.tally),
+        let (mut parts, mut landings): (Vec<_>, Vec<_>) = self.parts.into_iter().map(Part::into_request).unzip();
+        match (parts.pop(), landings.pop()) {
+            (Some(request), Some(into)) if parts.is_empty() => (request, into, self.tally),
+            (last, into) => {
+                parts.extend(last);
+                landings.extend(into);
+                (Request::Several { parts }, Landing::Carried(Arc::new(Carried::new(landings))), self.tally)
+            }
         }
     }
 }
 
 impl Messages {
     /// Keeps an operation at offset `at` of the target's part. `tally` counts it; `most` is the
-    /// maximum length of a message.
-    pub(crate) fn gather(&self, to: Towards, at: u64, small: Small<'_>, most: usize, tally: &TallyRef) -> Gather {
+    /// maximum length of a message; `order` gives the number of a new message of accumulates.
+    pub(crate) fn gather(
+        &self,
+        to: Towards,
+        at: u64,
+        small: Small<'_>,
+        most: usize,
+        tally: &TallyRef,
+        order: impl FnOnce() -> u64,
+    ) -> Gather {
         let at = at.cast_signed();
         let mut kept = locked(&self.gathering.batches);
         if let Some(batch) = kept.iter_mut().find(|batch| batch.takes(small, tally)) {
             return if batch.add(at, small, most) { Gather::Kept } else { Gather::Full };
         }
-        let (strips, operands) = (Vec::with_capacity(USUAL), Operands::new(small));
-        let mut batch = Batch { to, strips, operands, tally: tally.clone() };
+        let mut batch = Batch { to, order: 0, parts: Vec::new(), size: Size::default(), tally: tally.clone() };
         if kept.len() == BATCHES || !batch.add(at, small, most) {
             return Gather::Refused;
         }
-        // Every call that waits for the tally sends the batch.
+        if matches!(small, Small::Combine(_)) {
+            batch.order = order();
+        }
+        // Each call that waits for the tally sends the batch.
         tally.begin();
         tally.mix();
         kept.push(batch);
@@ -206,10 +321,35 @@ impl Messages {
     }
 
     fn defer_batch(&self, batch: Batch) {
-        let Towards { peer, window, .. } = batch.to;
-        let (request, into, tally) = batch.into_request();
-        let (token, message) = self.counted(peer, window, 0, &request, into, tally);
+        let peer = batch.to.peer;
+        let (token, message) = self.requested_batch(batch);
         self.defer(peer, message, Some(token));
+    }
+
+    fn requested_batch(&self, batch: Batch) -> (u64, Vec<u8>) {
+        let (Towards { peer, window, .. }, order) = (batch.to, batch.order);
+        let (request, into, tally) = batch.into_request();
+        self.counted(peer, window, order, &request, into, tally)
+    }
+
+    /// Passes the request of the accumulates that are kept for a target to `send`, with its token:
+    /// the caller's next request has a later number.
+    #[inline]
+    pub(crate) fn end_accumulates(&self, peer: Peer, window: u64, send: impl FnMut(u64, &[u8])) {
+        // Relaxed: as in `gather`.
+        if self.gathering.holds.load(Ordering::Relaxed) {
+            self.send_accumulates(peer, window, send);
+        }
+    }
+
+    #[cold]
+    fn send_accumulates(&self, peer: Peer, window: u64, mut send: impl FnMut(u64, &[u8])) {
+        let combines = |batch: &Batch| batch.parts.iter().any(|part| matches!(part.what, What::Combine { .. }));
+        let wanted = |batch: &Batch| batch.to.peer == peer && batch.to.window == window && combines(batch);
+        for batch in self.take_gathered(wanted) {
+            let (token, message) = self.requested_batch(batch);
+            send(token, &message);
+        }
     }
 
     /// Passes each kept operation of the window that has remained alone, or is contiguous with all
@@ -249,164 +389,4 @@ impl Messages {
 }
 
 #[cfg(test)]
-mod tests {
-    use transom_fabric::{Reason, Tally};
-
-    use super::*;
-
-    const TO: Towards = Towards { peer: Peer(1), window: 7, member: 4 };
-
-    fn sent(messages: &Messages) -> Vec<(Peer, Vec<u8>)> {
-        let mut sent = Vec::new();
-        messages.send_deferred(|to, bytes| {
-            sent.push((to, bytes.to_vec()));
-            Post::Done
-        });
-        sent
-    }
-
-    #[test]
-    fn kept_puts_are_one_request_that_their_tally_counts() {
-        let (messages, tally) = (Messages::default(), Tally::new());
-        messages.end_gathering();
-        assert!(sent(&messages).is_empty());
-        for (at, bytes) in [(0, &[1u8; 8][..]), (64, &[2; 8]), (72, &[3; 8])] {
-            assert_eq!(messages.gather(TO, at, Small::Put(bytes), 1024, &tally), Gather::Kept);
-        }
-        assert_eq!((tally.outstanding(), tally.only_puts()), (1, false));
-        messages.end_gathering();
-        let request = Request::Scatter {
-            strips: vec![Strip::one(0, 8), Strip::one(64, 16)].into(),
-            data: [[1; 8], [2; 8], [3; 8]].concat().into(),
-        };
-        let message = super::super::codec::encode_request(&[0, TO.window, 0], &request);
-        assert_eq!(sent(&messages), [(TO.peer, message)]);
-        assert_eq!(tally.outstanding(), 1, "outstanding until the reply arrives");
-        messages.answered(0, Ok(&[]));
-        assert!(tally.idle());
-    }
-
-    #[test]
-    fn kept_gets_are_one_request_beside_that_of_puts() {
-        let (messages, tally) = (Messages::default(), Tally::new());
-        let mut found = [0u8; 24];
-        crate::buffers::scoped(
-            || (0..2).for_each(|token| messages.answered(token, Ok(&[7; 24]))),
-            |scope| {
-                let (first, rest) = found.split_at_mut(8);
-                for (at, into) in [(0, first), (64, rest)] {
-                    let into = scope.sink(into);
-                    assert_eq!(messages.gather(TO, at, Small::Get(&into), 1024, &tally), Gather::Kept);
-                    assert_eq!(messages.gather(TO, at + 512, Small::Put(&[1; 8]), 1024, &tally), Gather::Kept);
-                }
-                assert_eq!(tally.outstanding(), 2);
-                messages.end_gathering();
-                let gather = Request::Gather { strips: vec![Strip::one(0, 8), Strip::one(64, 16)].into() };
-                let scatter = Request::Scatter {
-                    strips: vec![Strip::one(512, 8), Strip::one(576, 8)].into(),
-                    data: vec![1; 16].into(),
-                };
-                let encoded = |token, request| super::super::codec::encode_request(&[token, TO.window, 0], request);
-                assert_eq!(sent(&messages), [(TO.peer, encoded(0, &gather)), (TO.peer, encoded(1, &scatter))]);
-            },
-        );
-        assert!(tally.idle());
-        assert_eq!(found, [7; 24]);
-    }
-
-    #[test]
-    fn each_target_has_its_own_message() {
-        let messages = Messages::default();
-        let tallies: Vec<_> = (0..=BATCHES).map(|_| Tally::new()).collect();
-        for turn in 0..3 {
-            for (to, tally) in (0..).zip(&tallies) {
-                let expected = if (to as usize) < BATCHES { Gather::Kept } else { Gather::Refused };
-                assert_eq!(
-                    messages.gather(Towards { peer: Peer(to), ..TO }, 8 * turn, Small::Put(&[1; 8]), 1024, tally),
-                    expected
-                );
-            }
-        }
-        messages.end_gathering();
-        let to: Vec<_> = sent(&messages).into_iter().map(|(to, _)| to.index()).collect();
-        assert_eq!(to, (0..BATCHES).collect::<Vec<_>>());
-        assert!(tallies.iter().take(BATCHES).all(|tally| tally.outstanding() == 1));
-        assert!(tallies[BATCHES].idle());
-    }
-
-    #[test]
-    fn a_message_of_puts_stays_within_its_limits() {
-        let (messages, tally) = (Messages::default(), Tally::new());
-        assert_eq!(messages.gather(TO, 0, Small::Put(&[0; 8]), OVERHEAD + STRIP + 7, &tally), Gather::Refused);
-        for (most, apart) in [(200, 16), (1 << 20, 16), (1 << 20, 8)] {
-            let mut at = 0;
-            while messages.gather(TO, at, Small::Put(&[0; 8]), most, &tally) == Gather::Kept {
-                at += apart;
-            }
-            assert!(at >= 3 * apart, "{at}");
-            messages.end_gathering();
-            let long = sent(&messages)[0].1.len();
-            assert!(long <= most.min(MOST), "{long} of {most}");
-        }
-    }
-
-    #[test]
-    fn kept_puts_of_a_dead_peer_fail() {
-        let (messages, tally) = (Messages::default(), Tally::new());
-        let fault = |peer| Fault::new(Peer(peer), Reason::Died);
-        let keep = || assert_eq!(messages.gather(TO, 0, Small::Put(&[0; 8]), 1024, &tally), Gather::Kept);
-        keep();
-        messages.give_up(&fault(2));
-        assert!(!tally.idle());
-        messages.give_up(&fault(1));
-        assert!(tally.idle() && tally.take_failure().is_some());
-        keep();
-        messages.end_gathering();
-        messages.send_deferred(|to, _| Post::Broken(Box::new(Fault::new(to, Reason::Died))));
-        assert!(tally.idle() && tally.take_failure().is_some() && !messages.owes_answers());
-    }
-
-    /// What `post` gets of operations that are kept: the rank, the offset, and the length.
-    fn runs(messages: &Messages, answer: fn(&TallyRef) -> Post) -> Vec<(usize, u64, usize)> {
-        let posted = std::cell::RefCell::new(Vec::new());
-        messages.post_runs(TO.window, |member, at, run, tally| {
-            let len = match run {
-                Run::Put(bytes) => bytes.len(),
-                Run::Get(buffers) => buffers.iter().map(Sink::len).sum(),
-            };
-            posted.borrow_mut().push((member, at, len));
-            answer(tally)
-        });
-        posted.into_inner()
-    }
-
-    #[test]
-    fn a_contiguous_run_is_posted_or_becomes_a_request() {
-        let (messages, tally) = (Messages::default(), Tally::new());
-        let pending = |tally: &TallyRef| {
-            tally.begin();
-            Post::Pending
-        };
-        let keep = |to, at| assert_eq!(messages.gather(to, at, Small::Put(&[1; 8]), 1024, &tally), Gather::Kept);
-        assert!(runs(&messages, pending).is_empty());
-        keep(TO, 16);
-        keep(TO, 24);
-        assert_eq!(runs(&messages, pending), [(TO.member, 16, 16)]);
-        assert_eq!((tally.outstanding(), sent(&messages).len()), (1, 0), "the post is counted, the batch no more");
-        keep(TO, 16);
-        keep(TO, 32);
-        assert!(runs(&messages, pending).is_empty(), "two runs are a request");
-        messages.end_gathering();
-        assert_eq!((tally.outstanding(), sent(&messages).len()), (2, 1));
-        keep(Towards { window: 8, ..TO }, 0);
-        assert!(runs(&messages, pending).is_empty(), "of another window");
-        messages.end_gathering();
-        keep(TO, 40);
-        assert_eq!(runs(&messages, |_| Post::Again), [(TO.member, 40, 8)]);
-        assert_eq!((tally.outstanding(), sent(&messages).len()), (4, 2));
-        keep(TO, 48);
-        runs(&messages, |_| Post::Broken(Box::new(Fault::new(TO.peer, Reason::Died))));
-        assert!(tally.outstanding() == 4 && tally.take_failure().is_some());
-        assert!(runs(&messages, pending).is_empty(), "nothing is kept");
-    }
-}
+mod tests;

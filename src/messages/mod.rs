@@ -24,7 +24,7 @@ pub(crate) use carried::{CARRIED, Carried};
 use codec::Message;
 pub(crate) use codec::{MAX_STRIPS, Notice, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
 pub(crate) use exposed::{Atomicity, Exposed, Space};
-pub(crate) use gathered::{Gather, Run, Small, Towards};
+pub(crate) use gathered::{Combined, Gather, Run, Small, Towards};
 
 /// The log target of messages.
 const TARGET: &str = "transom::messages";
@@ -38,7 +38,7 @@ pub(crate) enum Landing {
     One(Sink),
     /// Several buffers, one after another.
     Pieces(Vec<Sink>),
-    /// The buffers of the operations that a request carries together with a lock.
+    /// The buffers of the operations that a request contains.
     Carried(Arc<Carried>),
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Messages {
     deferred: Mutex<VecDeque<Deferred>>,
     /// How many deferred messages are not sent: those queued, and those that a thread is sending.
     owed: AtomicUsize,
-    /// Small puts and gets that will share messages.
+    /// Small operations that will share messages.
     gathering: gathered::Gathering,
 }
 

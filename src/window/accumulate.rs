@@ -15,15 +15,15 @@ use super::layouts::no_overlap;
 use super::near::Beside;
 use super::packing::Batch;
 use super::permit::Permit;
-use super::target::{Reach, Target};
-use super::transfer::{Count, Incoming, Outgoing};
+use super::target::{Far, Reach, Target};
+use super::transfer::{Count, Incoming, Outgoing, may_gather};
 use crate::buffers::{Sink, Source};
 use crate::check::{Call, Kind};
 use crate::datatype::{Datatype, Walk};
 use crate::error::{ArgumentError, Class, Error, ErrorKind, JobError, Result, Side};
 use crate::memory::accumulate::{Operand, Place, bytes_of, truncate, value};
 use crate::memory::layout::{Layout, together};
-use crate::messages::{Landing, Request};
+use crate::messages::{Combined, Landing, Request, Small};
 use crate::reduce::{BasicType, Op};
 use crate::routes::Actor;
 
@@ -50,6 +50,22 @@ impl<'a> Accumulate<'a> {
     pub(super) fn pieces(&self) -> Walk<'a, 3> {
         let (from, into) = (self.from.as_ref(), self.into.as_ref());
         together(&self.to, from.map(|from| &from.layout), into.map(|into| &into.layout))
+    }
+
+    /// The accumulate as one that may share a message: its sides are contiguous.
+    fn small(&self) -> Option<Combined<'_>> {
+        let contiguous = |layout: &Layout<'_>| matches!(layout, Layout::Bytes(_));
+        let (from, into) = (self.from.as_ref(), self.into.as_ref());
+        let all = contiguous(&self.to)
+            && from.is_none_or(|from| contiguous(&from.layout) && from.low == 0)
+            && into.is_none_or(|into| contiguous(&into.layout) && into.low == 0);
+        all.then(|| Combined {
+            op: self.op,
+            ty: self.ty,
+            from: from.map_or(&[][..], |from| from.bytes.bytes()),
+            into: into.map(|into| &into.bytes),
+            len: self.to.len(),
+        })
     }
 }
 
@@ -394,6 +410,15 @@ impl Core {
 
     /// Accumulates by messages that the target's CPU executes.
     fn combine(&self, target: &Target, at: i64, it: &Accumulate<'_>, tally: &TallyRef) -> Result<()> {
+        let len = it.to.len();
+        if let Reach::Far(Far::Posted(memory)) = &target.reach
+            && may_gather(memory, len, tally)
+            && let Some(small) = it.small()
+            && !self.travels(target, len)?
+            && self.gather_small(target, at.cast_unsigned(), Small::Combine(small), memory, tally)?
+        {
+            return Ok(());
+        }
         let mut batch = Batch::new(self.message_max(target), it.ty.size());
         let mut pieces = it.pieces();
         while batch.fill(&mut pieces, at, it.from.as_ref(), it.into.as_ref()) {

@@ -8,7 +8,7 @@ use super::target::Target;
 use super::transfer::{Incoming, Outgoing};
 use crate::buffers::Sink;
 use crate::datatype::{Strip, Walk};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::job::peer;
 use crate::memory::layout::{Layout, together};
 use crate::messages::{Landing, MAX_STRIPS, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
@@ -66,12 +66,19 @@ impl Core {
 
     /// Sends a request that the target's CPU executes.
     pub(super) fn send(&self, target: &Target, request: &Request<'_>, into: Landing, tally: &TallyRef) -> Result<()> {
-        let order = if request.is_ordered() { self.next_order(target) } else { 0 };
-        let rank = self.team.rank(target.rank());
-        let (token, message) = self.job.messages.request(peer(rank), self.id, order, request, into, tally);
-        self.job.send(rank, &message).inspect_err(|_| {
-            self.job.messages.fail(token, &Fault::new(peer(rank), Reason::NotSent));
-        })
+        let (rank, messages) = (self.team.rank(target.rank()), &self.job.messages);
+        let send = |token, message: &[u8]| {
+            let failed = |_: &Error| messages.fail(token, &Fault::new(peer(rank), Reason::NotSent));
+            self.job.send(rank, message).inspect_err(failed)
+        };
+        let mut order = 0;
+        if request.is_ordered() {
+            // A failure is in the tally of the accumulates.
+            messages.end_accumulates(peer(rank), self.id, |token, message| drop(send(token, message)));
+            order = self.next_order(target);
+        }
+        let (token, message) = messages.request(peer(rank), self.id, order, request, into, tally);
+        send(token, &message)
     }
 
     /// The longest message to a target.

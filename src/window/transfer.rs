@@ -18,12 +18,12 @@ use crate::memory::layout::Layout;
 use crate::messages::{Gather, Run, Small, Towards};
 use crate::transport::NetMemory;
 
-/// The longest put or get that shares a message.
+/// The longest operation that shares a message.
 const GATHERED: usize = 1024;
 /// Operations in flight to a target when a message of puts is begun in an epoch whose end notifies
 /// the target. The notice follows posted puts without waiting, and a message is waited for first.
 const AHEAD_OF_NOTICES: u64 = 6;
-/// Most operations in flight to a target when a message of puts is begun.
+/// Most operations in flight to a target when a message of several is begun.
 const MOST_AHEAD: u64 = 64;
 
 /// The tally that counts an operation: the target's, or a tally of the operation's own, made when
@@ -96,7 +96,7 @@ impl Incoming<'_> {
 /// Whether an operation of `len` bytes may be kept for a message with others. It is posted at once
 /// if no operation is in flight, so that a single one before a flush is not delayed.
 #[inline(always)]
-fn may_gather(memory: &NetMemory, len: usize, tally: &TallyRef) -> bool {
+pub(super) fn may_gather(memory: &NetMemory, len: usize, tally: &TallyRef) -> bool {
     memory.gathers() && !tally.idle() && (1..=GATHERED).contains(&len)
 }
 
@@ -200,10 +200,10 @@ impl Core {
         }
     }
 
-    /// Keeps a small put or get for a message with several of one target, and returns whether the
+    /// Keeps a small operation for a message with several of one target, and returns whether the
     /// operation was kept.
     #[cold]
-    fn gather_small(
+    pub(super) fn gather_small(
         &self,
         target: &Target,
         at: u64,
@@ -215,7 +215,7 @@ impl Core {
         // A request has a separate tally, which counts this operation alone.
         let request = !std::ptr::eq(&raw const **tally, &raw const *target.tally);
         let enough = match (small, self.epochs.state().0) {
-            (Small::Get(_), _) | (_, Access::Lock | Access::LockAll) => 1,
+            (Small::Get(_) | Small::Combine(_), _) | (_, Access::Lock | Access::LockAll) => 1,
             _ => AHEAD_OF_NOTICES,
         };
         if request || tally.outstanding() < enough {
@@ -224,7 +224,7 @@ impl Core {
         let member = target.rank();
         let to = Towards { peer: peer(self.team.rank(member)), window: self.id, member };
         loop {
-            match self.job.messages.gather(to, at, small, most, tally) {
+            match self.job.messages.gather(to, at, small, most, tally, || self.next_order(target)) {
                 Gather::Kept => return Ok(true),
                 Gather::Refused => return Ok(false),
                 Gather::Full => {

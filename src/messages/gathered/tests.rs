@@ -1,0 +1,258 @@
+//! What is kept, in which messages it is sent, and what completes and fails it.
+
+use transom_fabric::{Reason, Tally};
+
+use super::*;
+
+const TO: Towards = Towards { peer: Peer(1), window: 7, member: 4 };
+
+fn sent(messages: &Messages) -> Vec<(Peer, Vec<u8>)> {
+    let mut sent = Vec::new();
+    messages.send_deferred(|to, bytes| {
+        sent.push((to, bytes.to_vec()));
+        Post::Done
+    });
+    sent
+}
+
+#[test]
+fn kept_puts_are_one_request_that_their_tally_counts() {
+    let (messages, tally) = (Messages::default(), Tally::new());
+    messages.end_gathering();
+    assert!(sent(&messages).is_empty());
+    for (at, bytes) in [(0, &[1u8; 8][..]), (64, &[2; 8]), (72, &[3; 8])] {
+        assert_eq!(messages.gather(TO, at, Small::Put(bytes), 1024, &tally, || 0), Gather::Kept);
+    }
+    assert_eq!((tally.outstanding(), tally.only_puts()), (1, false));
+    messages.end_gathering();
+    let request = Request::Scatter {
+        strips: vec![Strip::one(0, 8), Strip::one(64, 16)].into(),
+        data: [[1; 8], [2; 8], [3; 8]].concat().into(),
+    };
+    let message = crate::messages::codec::encode_request(&[0, TO.window, 0], &request);
+    assert_eq!(sent(&messages), [(TO.peer, message)]);
+    assert_eq!(tally.outstanding(), 1, "outstanding until the reply arrives");
+    messages.answered(0, Ok(&[]));
+    assert!(tally.idle());
+}
+
+#[test]
+fn kept_gets_are_one_request_beside_that_of_puts() {
+    let (messages, tally) = (Messages::default(), Tally::new());
+    let mut found = [0u8; 24];
+    crate::buffers::scoped(
+        || (0..2).for_each(|token| messages.answered(token, Ok(&[7; 24]))),
+        |scope| {
+            let (first, rest) = found.split_at_mut(8);
+            for (at, into) in [(0, first), (64, rest)] {
+                let into = scope.sink(into);
+                assert_eq!(messages.gather(TO, at, Small::Get(&into), 1024, &tally, || 0), Gather::Kept);
+                assert_eq!(messages.gather(TO, at + 512, Small::Put(&[1; 8]), 1024, &tally, || 0), Gather::Kept);
+            }
+            assert_eq!(tally.outstanding(), 2);
+            messages.end_gathering();
+            let gather = Request::Gather { strips: vec![Strip::one(0, 8), Strip::one(64, 16)].into() };
+            let scatter = Request::Scatter {
+                strips: vec![Strip::one(512, 8), Strip::one(576, 8)].into(),
+                data: vec![1; 16].into(),
+            };
+            let encoded = |token, request| crate::messages::codec::encode_request(&[token, TO.window, 0], request);
+            assert_eq!(sent(&messages), [(TO.peer, encoded(0, &gather)), (TO.peer, encoded(1, &scatter))]);
+        },
+    );
+    assert!(tally.idle());
+    assert_eq!(found, [7; 24]);
+}
+
+fn sum(from: &[u8]) -> Small<'_> {
+    Small::Combine(Combined { op: Op::Sum, ty: BasicType::Uint64, from, into: None, len: from.len() })
+}
+
+/// Accumulates that differ only in their places are one request, others are its parts. The
+/// message gets its number when it is begun, and puts have a message of their own.
+#[test]
+fn kept_accumulates_are_one_request_with_one_number() {
+    let (messages, tally) = (Messages::default(), Tally::new());
+    let order = std::cell::Cell::new(0);
+    let next = || {
+        order.set(order.get() + 1);
+        order.get()
+    };
+    let combine = |op, fetch, strips: &[Strip], data: &[u8]| Request::Combine {
+        op,
+        ty: BasicType::Uint64,
+        fetch,
+        strips: strips.to_vec().into(),
+        data: data.to_vec().into(),
+    };
+    for (at, bytes) in [(0, &[1u8; 8][..]), (8, &[2; 16]), (0, &[3; 8])] {
+        assert_eq!(messages.gather(TO, at, sum(bytes), 1024, &tally, next), Gather::Kept);
+    }
+    assert_eq!(messages.gather(TO, 0, Small::Put(&[9; 8]), 1024, &tally, next), Gather::Kept);
+    assert_eq!((tally.outstanding(), order.get()), (2, 1));
+    messages.end_gathering();
+    let data = [&[1u8; 8][..], &[2; 16], &[3; 8]].concat();
+    let sums = combine(Op::Sum, false, &[Strip::one(0, 24), Strip::one(0, 8)], &data);
+    let puts = Request::Scatter { strips: vec![Strip::one(0, 8)].into(), data: vec![9; 8].into() };
+    let encoded = crate::messages::codec::encode_request;
+    let expected = [encoded(&[0, TO.window, 1], &sums), encoded(&[1, TO.window, 0], &puts)];
+    assert!(sent(&messages).into_iter().map(|(_, message)| message).eq(expected));
+    (0..2).for_each(|token| messages.answered(token, Ok(&[])));
+    assert!(tally.idle());
+
+    let mut old = [0u8; 8];
+    let result = |bytes: &[u8]| crate::messages::carried::answer([Ok(Vec::new()), Ok(bytes.to_vec())].into_iter());
+    crate::buffers::scoped(
+        || messages.answered(2, Ok(&result(&[5; 8]))),
+        |scope| {
+            let into = scope.sink(&mut old);
+            let (ty, into) = (BasicType::Uint64, Some(&into));
+            let read = Small::Combine(Combined { op: Op::NoOp, ty, from: &[], into, len: 8 });
+            for small in [sum(&[1; 8]), read] {
+                assert_eq!(messages.gather(TO, 0, small, 1024, &tally, next), Gather::Kept);
+            }
+            let mut closed = Vec::new();
+            let mut close = |to, window| {
+                messages.end_accumulates(to, window, |token, message| closed.push((token, message.to_vec())));
+                closed.len()
+            };
+            assert_eq!((close(Peer(2), TO.window), close(TO.peer, 8), close(TO.peer, TO.window)), (0, 0, 1));
+            let one = &[Strip::one(0, 8)][..];
+            let parts = vec![combine(Op::Sum, false, one, &[1; 8]), combine(Op::NoOp, true, one, &[])];
+            assert_eq!(closed, [(2, encoded(&[2, TO.window, 2], &Request::Several { parts }))]);
+            messages.end_gathering();
+            assert!(sent(&messages).is_empty(), "the closed message is the caller's");
+        },
+    );
+    assert_eq!((tally.idle(), old), (true, [5; 8]));
+}
+
+#[test]
+fn each_target_has_its_own_message() {
+    let messages = Messages::default();
+    let tallies: Vec<_> = (0..=BATCHES).map(|_| Tally::new()).collect();
+    for turn in 0..3 {
+        for (to, tally) in (0..).zip(&tallies) {
+            let expected = if (to as usize) < BATCHES { Gather::Kept } else { Gather::Refused };
+            assert_eq!(
+                messages.gather(Towards { peer: Peer(to), ..TO }, 8 * turn, Small::Put(&[1; 8]), 1024, tally, || 0),
+                expected
+            );
+        }
+    }
+    messages.end_gathering();
+    let to: Vec<_> = sent(&messages).into_iter().map(|(to, _)| to.index()).collect();
+    assert_eq!(to, (0..BATCHES).collect::<Vec<_>>());
+    assert!(tallies.iter().take(BATCHES).all(|tally| tally.outstanding() == 1));
+    assert!(tallies[BATCHES].idle());
+}
+
+#[test]
+fn a_message_of_accumulates_stays_within_its_limits() {
+    let (messages, tally) = (Messages::default(), Tally::new());
+    let mut results = [[0u8; 8]; 200];
+    crate::buffers::scoped(
+        || (0..3).for_each(|token| messages.answered(token, Ok(&[]))),
+        |scope| {
+            let mut buffers = results.iter_mut();
+            for (most, differ) in [(200, false), (400, true), (1 << 20, true)] {
+                let (mut kept, mut results) = (0, Vec::new());
+                loop {
+                    results.push(scope.sink(buffers.next().expect("enough")));
+                    let (op, into) = (if differ && kept % 2 == 1 { Op::Max } else { Op::Sum }, results.last());
+                    let (ty, from) = (BasicType::Uint64, &[0u8; 8][..]);
+                    let small = Small::Combine(Combined { op, ty, from, into, len: 8 });
+                    if messages.gather(TO, 16 * kept, small, most, &tally, || 0) != Gather::Kept {
+                        break;
+                    }
+                    kept += 1;
+                }
+                assert!(kept >= 3, "{kept}");
+                messages.end_gathering();
+                let long = sent(&messages)[0].1.len();
+                assert!(long <= most.min(MOST) && long + PART + STRIP + 8 > most.min(MOST), "{long} of {most}");
+                if differ {
+                    let answers = (0..kept).map(|_| Ok(vec![0; 8]));
+                    let back = REPLY_OVERHEAD + crate::messages::carried::answer(answers).len();
+                    assert!(back <= most.min(MOST), "{back} of {most}");
+                }
+            }
+        },
+    );
+}
+
+#[test]
+fn a_message_of_puts_stays_within_its_limits() {
+    let (messages, tally) = (Messages::default(), Tally::new());
+    assert_eq!(messages.gather(TO, 0, Small::Put(&[0; 8]), OVERHEAD + STRIP + 7, &tally, || 0), Gather::Refused);
+    for (most, apart) in [(200, 16), (1 << 20, 16), (1 << 20, 8)] {
+        let mut at = 0;
+        while messages.gather(TO, at, Small::Put(&[0; 8]), most, &tally, || 0) == Gather::Kept {
+            at += apart;
+        }
+        assert!(at >= 3 * apart, "{at}");
+        messages.end_gathering();
+        let long = sent(&messages)[0].1.len();
+        assert!(long <= most.min(MOST), "{long} of {most}");
+    }
+}
+
+#[test]
+fn kept_puts_of_a_dead_peer_fail() {
+    let (messages, tally) = (Messages::default(), Tally::new());
+    let fault = |peer| Fault::new(Peer(peer), Reason::Died);
+    let keep = || assert_eq!(messages.gather(TO, 0, Small::Put(&[0; 8]), 1024, &tally, || 0), Gather::Kept);
+    keep();
+    messages.give_up(&fault(2));
+    assert!(!tally.idle());
+    messages.give_up(&fault(1));
+    assert!(tally.idle() && tally.take_failure().is_some());
+    keep();
+    messages.end_gathering();
+    messages.send_deferred(|to, _| Post::Broken(Box::new(Fault::new(to, Reason::Died))));
+    assert!(tally.idle() && tally.take_failure().is_some() && !messages.owes_answers());
+}
+
+/// What `post` gets of operations that are kept: the rank, the offset, and the length.
+fn runs(messages: &Messages, answer: fn(&TallyRef) -> Post) -> Vec<(usize, u64, usize)> {
+    let posted = std::cell::RefCell::new(Vec::new());
+    messages.post_runs(TO.window, |member, at, run, tally| {
+        let len = match run {
+            Run::Put(bytes) => bytes.len(),
+            Run::Get(buffers) => buffers.iter().map(Sink::len).sum(),
+        };
+        posted.borrow_mut().push((member, at, len));
+        answer(tally)
+    });
+    posted.into_inner()
+}
+
+#[test]
+fn a_contiguous_run_is_posted_or_becomes_a_request() {
+    let (messages, tally) = (Messages::default(), Tally::new());
+    let pending = |tally: &TallyRef| {
+        tally.begin();
+        Post::Pending
+    };
+    let keep = |to, at| assert_eq!(messages.gather(to, at, Small::Put(&[1; 8]), 1024, &tally, || 0), Gather::Kept);
+    assert!(runs(&messages, pending).is_empty());
+    keep(TO, 16);
+    keep(TO, 24);
+    assert_eq!(runs(&messages, pending), [(TO.member, 16, 16)]);
+    assert_eq!((tally.outstanding(), sent(&messages).len()), (1, 0), "the post is counted, the batch no more");
+    keep(TO, 16);
+    keep(TO, 32);
+    assert!(runs(&messages, pending).is_empty(), "two runs are a request");
+    messages.end_gathering();
+    assert_eq!((tally.outstanding(), sent(&messages).len()), (2, 1));
+    keep(Towards { window: 8, ..TO }, 0);
+    assert!(runs(&messages, pending).is_empty(), "of another window");
+    messages.end_gathering();
+    keep(TO, 40);
+    assert_eq!(runs(&messages, |_| Post::Again), [(TO.member, 40, 8)]);
+    assert_eq!((tally.outstanding(), sent(&messages).len()), (4, 2));
+    keep(TO, 48);
+    runs(&messages, |_| Post::Broken(Box::new(Fault::new(TO.peer, Reason::Died))));
+    assert!(tally.outstanding() == 4 && tally.take_failure().is_some());
+    assert!(runs(&messages, pending).is_empty(), "nothing is kept");
+}
