@@ -187,9 +187,11 @@ impl VerbsPort {
                 // SAFETY: the caller's promise, for the range of these bytes.
                 let writable = unsafe { self.open.device.register_local(base, range.len(), true) };
                 match writable {
+                    Ok(registration) => Ok((registration, true)),
+                    Err(error) if written => Err(error),
                     // SAFETY: as above.
-                    Err(_) if !written => unsafe { self.open.device.register_local(base, range.len(), false) },
-                    outcome => outcome,
+                    Err(_) => unsafe { self.open.device.register_local(base, range.len(), false) }
+                        .map(|registration| (registration, false)),
                 }
             };
             self.open.registrations.of(base.addr()..base.addr() + own.len(), register)

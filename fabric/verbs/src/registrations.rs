@@ -113,14 +113,16 @@ impl<R: Send + Sync + 'static> Registrations<R> {
     }
 
     /// A registration of a buffer: of a region that contains it, a kept one, or a new one by
-    /// `register`, which gets the range to register.
+    /// `register`, which gets the range to register. `register` also returns whether the device may
+    /// write: other registrations are not kept, because memory that is read-only may get other
+    /// pages at its first write.
     ///
     /// # Errors
     /// That of `register`, also after the kept registrations have ended.
     pub(crate) fn of<E>(
         &self,
         buffer: Range<usize>,
-        register: impl Fn(&Range<usize>) -> Result<R, E>,
+        register: impl Fn(&Range<usize>) -> Result<(R, bool), E>,
     ) -> Result<Arc<R>, E> {
         if let Some(found) = self.of_region(&buffer) {
             return Ok(found);
@@ -130,7 +132,9 @@ impl<R: Send + Sync + 'static> Registrations<R> {
             register(range)
         };
         let kept = if self.limit == 0 { None } else { self.kept() };
-        let Some(kept) = kept.filter(|_| buffer.len() <= self.limit) else { return register(&buffer).map(Arc::new) };
+        let Some(kept) = kept.filter(|_| buffer.len() <= self.limit) else {
+            return register(&buffer).map(|(registration, _)| Arc::new(registration));
+        };
         if let Some(found) = kept.find(&buffer) {
             return Ok(found);
         }
@@ -140,11 +144,13 @@ impl<R: Send + Sync + 'static> Registrations<R> {
         let before = kept.reports();
         let pages = pages(&buffer);
         let is_watched = kept.changes.watch(&pages).is_ok();
-        let registration = Arc::new(register(&buffer).or_else(|error| {
+        let (registration, writable) = register(&buffer).or_else(|error| {
             // The memory that a process may lock is limited.
             if kept.make_room(0) { register(&buffer) } else { Err(error) }
-        })?);
-        let is_kept = is_watched && is_private(&pages) && kept.keep(buffer, &registration, before, self.limit);
+        })?;
+        let registration = Arc::new(registration);
+        let is_kept =
+            is_watched && writable && is_private(&pages) && kept.keep(buffer, &registration, before, self.limit);
         if is_watched && !is_kept {
             kept.unwatch(&mut lock(&kept.table), pages);
         }

@@ -57,7 +57,7 @@ fn number_at(address: usize) -> u64 {
 fn registered(registrations: &Registrations<u64>, buffer: &Buffer, made: &AtomicU64) -> u64 {
     let register = |range: &Range<usize>| {
         made.fetch_add(1, Ordering::Relaxed);
-        Ok::<_, ()>(number_at(range.start))
+        Ok::<_, ()>((number_at(range.start), true))
     };
     *registrations.of(buffer.range(), register).expect("never refused")
 }
@@ -88,6 +88,19 @@ fn a_cache_of_no_bytes_keeps_nothing() {
     let buffer = Buffer::map(0, 7).expect("memory");
     registered(&registrations, &buffer, &made);
     registered(&registrations, &buffer, &made);
+    assert_eq!(made.load(Ordering::Relaxed), 2);
+    buffer.unmap();
+}
+
+/// Memory that the device may only read is registered each time.
+#[test]
+fn registrations_that_may_not_write_are_not_kept() {
+    let (registrations, made) = (cache(8 * LEN), AtomicU64::new(0));
+    let buffer = Buffer::map(0, 7).expect("memory");
+    for _ in 0..2 {
+        let register = |_: &Range<usize>| Ok::<_, ()>((made.fetch_add(1, Ordering::Relaxed), false));
+        registrations.of(buffer.range(), register).expect("never refused");
+    }
     assert_eq!(made.load(Ordering::Relaxed), 2);
     buffer.unmap();
 }
@@ -181,7 +194,7 @@ fn registrations_end_that_were_removed_or_are_too_many() {
     let registrations = cache(4 * LEN);
     let mut buffers: Vec<_> = (0..6).map(|number| Buffer::map(0, number).expect("memory")).collect();
     let weak = |buffer: &Buffer| {
-        let made = registrations.of(buffer.range(), |range| Ok::<_, ()>(number_at(range.start)));
+        let made = registrations.of(buffer.range(), |range| Ok::<_, ()>((number_at(range.start), true)));
         Arc::downgrade(&made.expect("never refused"))
     };
     let made: Vec<_> = buffers.iter().map(weak).collect();
@@ -225,7 +238,7 @@ fn buffers_inside_a_region_have_its_registration() {
     let registrations = Registrations::new(0);
     registrations.add_region(1000..3000, 1, Arc::new(1));
     registrations.add_region(3000..4000, 2, Arc::new(2));
-    let of = |range| registrations.of(range, |_| Ok::<_, ()>(0)).map(|found| *found);
+    let of = |range| registrations.of(range, |_| Ok::<_, ()>((0, true))).map(|found| *found);
     assert_eq!((of(1000..3000), of(1500..2000), of(3500..4000)), (Ok(1), Ok(1), Ok(2)));
     assert_eq!((of(2500..3500), of(900..1100), of(4000..4100)), (Ok(0), Ok(0), Ok(0)));
     registrations.remove_region(1000, 1);
@@ -239,11 +252,11 @@ fn kept_registrations_make_room_for_others() {
     let (old, new) = (Buffer::map(0, 1).expect("memory"), Buffer::map(0, 2).expect("memory"));
     registered(&registrations, &old, &made);
     let refused = AtomicBool::new(false);
-    let once = |_: &Range<usize>| if refused.swap(true, Ordering::Relaxed) { Ok(3) } else { Err("no memory") };
+    let once = |_: &Range<usize>| if refused.swap(true, Ordering::Relaxed) { Ok((3, true)) } else { Err("no memory") };
     assert_eq!(registrations.of(new.range(), once), Ok(Arc::new(3)));
     registered(&registrations, &old, &made);
     assert_eq!(made.load(Ordering::Relaxed), 2, "the old one had to end");
-    assert_eq!(registrations.of(0x1000..0x2000, |_| Err::<u64, _>("none")), Err("none"));
+    assert_eq!(registrations.of(0x1000..0x2000, |_| Err::<(u64, _), _>("none")), Err("none"));
     old.unmap();
     new.unmap();
 }
