@@ -2,6 +2,8 @@
 //! windows and several over the same memory, windows over subsets of the ranks, hints, and the end
 //! of windows. The tests run on every route.
 
+#[path = "flavors/alloc_mem.rs"]
+mod alloc_mem;
 #[path = "flavors/dynamic.rs"]
 mod dynamic;
 #[path = "flavors/ends.rs"]
@@ -12,8 +14,6 @@ mod hints;
 mod many;
 #[path = "flavors/memory.rs"]
 mod memory;
-#[path = "flavors/over.rs"]
-mod over;
 #[path = "flavors/pages.rs"]
 mod pages;
 #[path = "flavors/shared.rs"]
@@ -86,9 +86,9 @@ static TESTS: &[Test] = &[
     test("bad_hints_make_no_window", &[1, 2, 3], hints::refused),
     test("alignment_is_kept", &[1, 2], hints::alignment),
     test("hints_that_differ_make_no_window", &[1, 2, 3, 4], hints::differing),
-    test("parts_of_allocated_memory_are_mapped", &[1, 2, 3, 5], over::mapped),
+    test("parts_of_allocated_memory_are_mapped", &[1, 2, 3, 5], alloc_mem::mapped),
     // Shows T2.
-    test("parts_of_allocated_memory_beside_others", &[2, 3, 5], over::mixed),
+    test("parts_of_allocated_memory_beside_others", &[2, 3, 5], alloc_mem::mixed),
     // Shows T2.
     // Route: shm.
     Test {
@@ -96,12 +96,12 @@ static TESTS: &[Test] = &[
         ranks: &[2, 3],
         env: &[("TRANSOM_CMA", "n")],
         fails: None,
-        body: over::attached_to_nobody,
+        body: alloc_mem::without_cross_memory_attach,
     },
-    test("windows_keep_allocated_memory", &[1, 2, 3], over::kept),
-    test("allocating_memory_is_checked", &[1, 2, 3], over::refused),
-    test("memory_models_over_allocated_memory", &[1, 2], over::models),
-    test("windows_over_memory_of_a_window", &[1, 2], over::over_a_window),
+    test("windows_keep_allocated_memory", &[1, 2, 3], alloc_mem::lifetime),
+    test("allocating_memory_is_checked", &[1, 2, 3], alloc_mem::refused),
+    test("memory_models_over_allocated_memory", &[1, 2], alloc_mem::models),
+    test("windows_over_memory_of_a_window", &[1, 2], alloc_mem::over_a_window),
     test("dropping_any_window_without_free", &[1, 2, 3], ends::dropped),
     test("dropping_a_window_within_an_epoch", &[2], ends::dropped_within_an_epoch),
     test("free_within_an_epoch_is_refused", &[1, 2], ends::free_within_an_epoch),

@@ -41,7 +41,7 @@ fn main() -> ExitCode {
         ("a_killed_launcher_ends_ranks_elsewhere", launcher::killed),
         ("a_signal_ends_ranks_elsewhere", launcher::signalled),
         ("processes_without_the_secret_do_not_join", launcher::strangers),
-        ("a_death_that_is_reported_late_is_the_reason", launcher::late_news),
+        ("a_death_that_is_reported_late_is_the_reason", launcher::late_report),
         ("a_machine_that_vanishes_ends_the_job", launcher::vanishing),
     ];
     let permitted = Command::new(hosts()).arg("--check").output().is_ok_and(|output| output.status.success());
@@ -205,12 +205,12 @@ fn a_machine_that_vanishes_is_named() {
         let one = |lost| {
             text.contains(&format!("[{rank}] reported: rank {lost} on hostb can't be reached at 10.77.0.2 from "))
         };
-        assert!(one(1) || one(3) || died_of_it(&text, rank), "rank {rank} reported no error:\n{text}");
+        assert!(one(1) || one(3) || neighbour_died(&text, rank), "rank {rank} reported no error:\n{text}");
     }
 }
 
 /// A rank may name its neighbour, which detected the vanished rank earlier and ended.
-fn died_of_it(text: &str, rank: usize) -> bool {
+fn neighbour_died(text: &str, rank: usize) -> bool {
     let neighbour = (rank + 2) % 4;
     text.contains(&format!("[{rank}] reported: rank {neighbour} on hosta died"))
         && text.contains(&format!("[{neighbour}] reported: "))

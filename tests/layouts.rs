@@ -5,7 +5,7 @@
 
 use std::process::ExitCode;
 
-use made::{Chance, Made, overlaps, span};
+use made::{Made, Rng, overlaps, span};
 use support::model::{combined, mixed};
 use support::part::{FLAVORS, Part, Shape, class, targets};
 use transom::datatype::Order;
@@ -220,12 +220,12 @@ fn seeds(
     part: &Part,
     target: usize,
     (flavor, count): (u64, u64),
-    pair: impl Fn(&mut Chance) -> Result<[(Made, usize); 2]>,
+    pair: impl Fn(&mut Rng) -> Result<[(Made, usize); 2]>,
 ) -> Outcome {
     let wanted: Option<u64> = std::env::var("TRANSOM_TEST_SEED").ok().map(|seed| seed.parse()).transpose()?;
     let seeds = wanted.map_or(flavor * 1000..flavor * 1000 + count, |seed| seed..seed + 1);
     for seed in seeds {
-        let [ours, theirs] = pair(&mut Chance::new(seed))?;
+        let [ours, theirs] = pair(&mut Rng::new(seed))?;
         let what = || format!("TRANSOM_TEST_SEED={seed} at rank {target}: {ours:?} to {theirs:?}");
         step(format!("seed {seed}"));
         moves(part, target, (&ours.0, ours.1), (&theirs.0, theirs.1), seed)
@@ -238,14 +238,14 @@ fn seeds(
 /// Shows O5, O1.
 fn random(world: &Job) -> Outcome {
     on_every_window(world, BYTES, |part, target, flavor| {
-        seeds(part, target, (flavor, 300), |chance| {
+        seeds(part, target, (flavor, 300), |rng| {
             let types = [BasicType::Byte, BasicType::Uint16, BasicType::Int32, BasicType::Int64, BasicType::DoubleInt];
-            let one = Made::basic(types[chance.below(types.len())]);
-            let n = [1, 6, 12, 24, 36][chance.below(5)];
+            let one = Made::basic(types[rng.below(types.len())]);
+            let n = [1, 6, 12, 24, 36][rng.below(5)];
             let mut side = || -> Result<(Made, usize)> {
-                let count = [1, 1, 2, 3][chance.below(4)];
+                let count = [1, 1, 2, 3][rng.below(4)];
                 let count = if n % count == 0 { count } else { 1 };
-                Ok((chance.layout(n / count, &one, 3)?, count))
+                Ok((rng.layout(n / count, &one, 3)?, count))
             };
             Ok([side()?, side()?])
         })
@@ -256,14 +256,14 @@ fn random(world: &Job) -> Outcome {
 /// Shows O5, O1.
 fn random_mixed(world: &Job) -> Outcome {
     on_every_window(world, BYTES, |part, target, flavor| {
-        seeds(part, target, (flavor, 300), |chance| {
+        seeds(part, target, (flavor, 300), |rng| {
             let mut side = || -> Result<(Made, usize)> {
                 let members = [(2, BasicType::Int32), (1, BasicType::Float64), (3, BasicType::Uint8)];
                 let mut places = [0, 10, 20];
-                places.rotate_left(chance.below(3));
+                places.rotate_left(rng.below(3));
                 let part = |(&(count, ty), at): (&(usize, BasicType), isize)| (count, at, Made::basic(ty));
                 let parts: Vec<_> = members.iter().zip(places).map(part).collect();
-                Ok((chance.layout(12, &Made::structure(&parts)?, 1)?, 1))
+                Ok((rng.layout(12, &Made::structure(&parts)?, 1)?, 1))
             };
             Ok([side()?, side()?])
         })
@@ -274,9 +274,9 @@ fn random_mixed(world: &Job) -> Outcome {
 /// Shows O5, O1.
 fn long(world: &Job) -> Outcome {
     on_every_window(world, 1 << 20, |part, target, flavor| {
-        seeds(part, target, (flavor, 4), |chance| {
-            let one = Made::basic([BasicType::Int32, BasicType::Int64][chance.below(2)]);
-            Ok([(chance.layout(5040, &one, 2)?, 1), (chance.layout(5040, &one, 2)?, 1)])
+        seeds(part, target, (flavor, 4), |rng| {
+            let one = Made::basic([BasicType::Int32, BasicType::Int64][rng.below(2)]);
+            Ok([(rng.layout(5040, &one, 2)?, 1), (rng.layout(5040, &one, 2)?, 1)])
         })
     })
 }

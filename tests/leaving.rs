@@ -70,7 +70,7 @@ fn an_error_ends_the_job(ranks: usize) {
     assert!(printed.contains(&format!("rank {}: leaves the job in disorder", ranks - 1)), "{printed}");
 }
 
-/// A rank that leaves this way with status 0 does not leave the others waiting either.
+/// The others do not wait for ever either if the rank leaves this way with status 0.
 fn leaving_without_finalize(ranks: usize) {
     let (status, printed) = job(ranks, "leave");
     assert_eq!(status, Some(1), "{printed}");

@@ -1,6 +1,6 @@
 //! Resources that the system refuses at one rank while a window is created. Every rank of the
-//! collective call gets an error, no window is created in part, and the job continues once there is
-//! room again.
+//! collective call gets an error, no window is created in part, and the job continues when the
+//! resource is available again.
 //!
 //! Shows W2, E1.
 
@@ -20,8 +20,8 @@ static TESTS: &[Test] = &[
 ];
 
 /// Drops the capability to lock any amount of memory, which ranks started by root have, and sets a
-/// limit that still permits locking, so that there is a limit to lower. A device refuses processes
-/// whose rights change later.
+/// limit that still permits locking, which the tests then lower. The capability is dropped at the
+/// start, because a device refuses processes whose rights change later.
 fn main() -> ExitCode {
     let limit = getrlimit(Resource::Memlock);
     let rights = capabilities(None).expect("this process's own");

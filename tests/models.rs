@@ -55,8 +55,8 @@ struct Stage<'w> {
     turn: u64,
 }
 
-/// Runs `play` under both models, on allocated and on created windows.
-fn staged(world: &Job, play: impl Fn(&mut Stage<'_>) -> Outcome) -> Outcome {
+/// Runs `body` under both models, on allocated and on created windows.
+fn staged(world: &Job, body: impl Fn(&mut Stage<'_>) -> Outcome) -> Outcome {
     for (model, name) in [(Model::Unified, "unified"), (Model::Separate, "separate")] {
         for create in [false, true] {
             step(format!("{name}, {}", if create { "create" } else { "allocate" }));
@@ -71,7 +71,7 @@ fn staged(world: &Job, play: impl Fn(&mut Stage<'_>) -> Outcome) -> Outcome {
             same("the model", &win.model(), &model)?;
             same("the hint", &win.info().get("transom_model"), &Some(name))?;
             let mut stage = Stage { world, win, separate: model == Model::Separate, memory, turn: 0 };
-            if let Err(error) = play(&mut stage) {
+            if let Err(error) = body(&mut stage) {
                 std::mem::forget(stage);
                 return Err(format!("{name}, create: {create}: {error}").into());
             }

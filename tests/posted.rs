@@ -25,7 +25,8 @@ fn main() -> ExitCode {
 
 /// Repetitions of a burst: sometimes the progress thread posts held requests before the flush does.
 const ROUNDS: usize = 20;
-/// Few enough operations that none of them requests a completion to make room.
+/// The operations of a burst: too few to fill the queue, so none of them requests a completion to
+/// make room.
 const MANY: usize = 30;
 
 /// The requests that `operations` of rank 0 on rank 1 have posted when they are complete; `None`

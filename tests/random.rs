@@ -30,7 +30,8 @@ const TESTS: &[Test] = &[
     },
 ];
 
-/// The programs load whole parts during updates, and know which bytes they may then use.
+/// Functions whose loads are left out of the check for races: the programs load whole parts during
+/// updates, and use only the bytes that no rank updates.
 const LOADS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/random/loads.txt");
 
 fn main() -> ExitCode {

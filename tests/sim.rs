@@ -67,7 +67,7 @@ fn a_ring_of_puts_arrives() {
 /// MPI-4.1 §12.5.4: flushed data is at the target, though the target makes no call.
 /// Shows S3, S5, M1.
 #[test]
-fn a_flushed_put_is_seen_by_a_target_that_only_looks() {
+fn a_flushed_put_is_seen_by_a_target_that_only_loads() {
     for options in nets() {
         let meet = Barrier::new(2);
         run(2, &options, move |world| {
@@ -366,7 +366,7 @@ fn synchronization_costs_9_messages_at_512_ranks() {
 #[test]
 fn a_waiting_call_runs_the_hook() {
     type Wait = fn(&RawWindow, bool) -> transom::Result<()>;
-    // The first rank waits until the second one lets it go on.
+    // In each call the first rank waits until the second one ends the wait.
     let waits: [(&str, Wait); 3] = [
         ("fence", |win, _| win.fence(Assert::NONE)),
         ("wait", |win, first| match first {

@@ -154,8 +154,8 @@ fn completes(world: &Rank, gets: bool) -> Result<u64, Box<dyn std::error::Error>
     Ok(behind)
 }
 
-/// Fences with puts to the ranks `steps` further on: what [`completes`] says of its messages, for
-/// the signals of the fence.
+/// Fences with puts to the ranks `steps` further on: returns for the signals of the fence what
+/// [`completes`] returns for its messages.
 fn fences(world: &Rank, steps: &[usize]) -> Result<u64, Box<dyn std::error::Error>> {
     let (me, size) = (world.rank(), world.size());
     let win = RawWindow::allocate(world, 128, 8, &Info::new())?;
@@ -438,6 +438,6 @@ fn state_is_bounded() {
 
 /// Upper bound of a window's bytes per contacted target.
 const TARGET: i64 = 128;
-/// The same just after the table of targets has grown: it and its predecessors, which readers may
-/// still hold, are then largest in proportion to the number of targets.
+/// Upper bound just after the table of targets has grown: the table and its predecessors, which
+/// readers may still hold, are then largest in proportion to the number of targets.
 const GROWN: i64 = 133;

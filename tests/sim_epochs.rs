@@ -34,8 +34,8 @@ fn put(win: &RawWindow, round: u8) -> transom::Result<()> {
     unsafe { win.put(bytes.as_ptr(), bytes.len(), 1, 0) }
 }
 
-/// The value of this rank's part, whose words are all of one round.
-fn look(win: &RawWindow) -> Result<u8, Box<dyn std::error::Error>> {
+/// Reads this rank's part, whose words must all be of one round.
+fn read_own(win: &RawWindow) -> Result<u8, Box<dyn std::error::Error>> {
     win.sync();
     let mut found = [0; WORDS * 8];
     win.load(0, &mut found);
@@ -44,7 +44,7 @@ fn look(win: &RawWindow) -> Result<u8, Box<dyn std::error::Error>> {
 }
 
 /// The second rank reads under an exclusive lock, at any time, until it has read the last round.
-fn looks(world: &Rank, win: &RawWindow, epoch: fn(&RawWindow, u8) -> transom::Result<()>) -> Outcome {
+fn read_until_last(world: &Rank, win: &RawWindow, epoch: fn(&RawWindow, u8) -> transom::Result<()>) -> Outcome {
     if world.rank() == 0 {
         return Ok((1..=ROUNDS).try_for_each(|round| epoch(win, round))?);
     }
@@ -52,7 +52,7 @@ fn looks(world: &Rank, win: &RawWindow, epoch: fn(&RawWindow, u8) -> transom::Re
     while seen < ROUNDS {
         world.step(format!("round {seen} was seen"));
         win.lock(Lock::Exclusive, 1, Assert::NONE)?;
-        let (first, second) = (look(win)?, look(win)?);
+        let (first, second) = (read_own(win)?, read_own(win)?);
         win.unlock(1)?;
         same("memory that no rank changes under the lock", &second, &first)?;
         same("rounds go up", &(first >= seen), &true)?;
@@ -66,7 +66,7 @@ fn looks(world: &Rank, win: &RawWindow, epoch: fn(&RawWindow, u8) -> transom::Re
 #[test]
 fn unlock_completes_before_others_lock() {
     on_slow_nets(|world, win| {
-        looks(world, win, |win, round| {
+        read_until_last(world, win, |win, round| {
             win.lock(Lock::Exclusive, 1, Assert::NONE)?;
             put(win, round)?;
             win.unlock(1)
@@ -79,7 +79,7 @@ fn unlock_completes_before_others_lock() {
 #[test]
 fn unlock_all_completes_before_others_lock() {
     on_slow_nets(|world, win| {
-        looks(world, win, |win, round| {
+        read_until_last(world, win, |win, round| {
             win.lock_all(Assert::NONE)?;
             put(win, round)?;
             win.unlock_all()
@@ -98,7 +98,7 @@ fn a_fence_completes_before_it_ends_anywhere() {
                 put(win, round)?;
             }
             win.fence(Assert::NOSUCCEED)?;
-            same("the round", &(world.rank() == 0 || look(win)? == round), &true)?;
+            same("the round", &(world.rank() == 0 || read_own(win)? == round), &true)?;
         }
         Ok(())
     });
@@ -117,7 +117,7 @@ fn complete_completes_before_wait_ends() {
             } else {
                 win.post(&[0], Assert::NONE)?;
                 win.wait()?;
-                same("the round", &look(win)?, &round)?;
+                same("the round", &read_own(win)?, &round)?;
             }
         }
         Ok(())

@@ -11,8 +11,8 @@ use transom_fabric::sim::{SimAmo, SimCounters, SimMail, SimOptions};
 
 mod simulated;
 
-/// Most puts of 8 bytes apart from each other that a message of the net takes: 29 bytes and 40 for
-/// each.
+/// The number of puts of 8 bytes, apart from each other, that fit into a message of the net: 29
+/// bytes, and 40 for each put.
 const TOGETHER: u64 = (1024 - 29) / 40;
 
 /// A net on which operations stay in flight until their targets have polled for long.
@@ -325,7 +325,8 @@ fn puts_with_requests_are_posted() {
     });
 }
 
-/// In an epoch whose end notifies the target, a message of puts is begun behind 6 posted ones.
+/// In an epoch whose end notifies the target, the first 6 puts are posted; those after them share a
+/// message.
 #[test]
 fn puts_before_a_notice_are_posted_where_they_are_few() {
     run(2, &net(true), |world| {

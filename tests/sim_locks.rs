@@ -160,7 +160,7 @@ fn operations_that_do_not_fit_take_the_lock_first() {
     });
 }
 
-/// A panic within a part of an epoch: what was kept no longer refers to the part's buffers.
+/// After a panic within a scope the library holds no operation that refers to the scope's buffers.
 #[test]
 fn an_unwinding_scope_keeps_no_operation() {
     run(2, &net(), |world| {
@@ -234,8 +234,8 @@ fn no_change_under_a_lock_is_lost() {
 }
 
 /// Ranks lock two windows, or two targets of one window, in one order, and need the first lock only
-/// when they have the second. A first lock that was still to be taken would be taken last, and
-/// ranks would wait for each other.
+/// when they have the second. If the first lock were delayed until then, it would be taken last,
+/// and ranks would wait for each other.
 /// Shows S2.
 #[test]
 fn locks_are_taken_in_the_programs_order() {

@@ -89,8 +89,8 @@ fn groups(world: &Rank) -> Outcome {
     Ok(win.free()?)
 }
 
-/// The net keeps the order of a rank's operations, as queue pairs do: where it does not, a release
-/// may come after the next lock, which then looks again.
+/// The net keeps the order of a rank's operations, as queue pairs do: without that order a release
+/// may arrive after the request for the next lock, which then needs another operation.
 fn at_every_size(body: fn(&Rank) -> Outcome) {
     for ranks in SIZES {
         let amo = SimAmo::All(Coherence::DeviceOnly);

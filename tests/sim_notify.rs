@@ -88,9 +88,9 @@ fn the_notice_of_a_get_permits_overwriting() {
     });
 }
 
-/// A notified put is its writes and one atomic of the device, or one message where the CPU counts:
-/// with the data where it has room, else behind the writes. It waits for the writes only where the
-/// net does not keep the notice behind them.
+/// A notified put costs its writes and one atomic of the device. Where the CPU counts, it is one
+/// message with the data, or, if the data does not fit, writes and one message behind them. The
+/// notice waits for the writes only where the net does not keep their order.
 /// Shows S1.
 #[test]
 fn a_notice_follows_puts_where_the_net_keeps_order() {

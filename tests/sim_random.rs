@@ -67,17 +67,17 @@ fn peer(rank: usize) -> Peer {
 fn run(program: &Program, limit: Duration) -> Result<(), String> {
     let (ranks, program) = (program.ranks, Arc::new(program.clone()));
     let (net, board) = (SimNet::new(ranks, net(program.seed)), Board::new(ranks));
-    let stands: Arc<Vec<Mutex<String>>> = Arc::new((0..ranks).map(|_| Mutex::default()).collect());
+    let positions: Arc<Vec<Mutex<String>>> = Arc::new((0..ranks).map(|_| Mutex::default()).collect());
     let (sender, receiver) = mpsc::channel();
     for rank in 0..ranks {
-        let (net, board, program, stands) =
-            (Arc::clone(&net), Arc::clone(&board), Arc::clone(&program), Arc::clone(&stands));
+        let (net, board, program, positions) =
+            (Arc::clone(&net), Arc::clone(&board), Arc::clone(&program), Arc::clone(&positions));
         let sender = sender.clone();
         std::thread::spawn(move || {
-            let stand = |at: String| *stands[rank].lock().unwrap_or_else(PoisonError::into_inner) = at;
+            let step = |at: String| *positions[rank].lock().unwrap_or_else(PoisonError::into_inner) = at;
             let outcome = (|| {
                 let job = Job::simulated(net.domain(peer(rank))?, Box::new(board.rank(rank)))?;
-                let done = random::execute(&job, &program, &stand);
+                let done = random::execute(&job, &program, &step);
                 if done.is_err() {
                     // Leaving would wait for the other ranks, which may wait for this one.
                     std::mem::forget(job);
@@ -98,8 +98,8 @@ fn run(program: &Program, limit: Duration) -> Result<(), String> {
             Err(RecvTimeoutError::Timeout) => format!("not done after {limit:?}"),
             Err(RecvTimeoutError::Disconnected) => "a rank panicked".to_owned(),
         };
-        let stood = stands.iter().map(|stand| stand.lock().unwrap_or_else(PoisonError::into_inner).clone());
-        return Err(format!("{failed}\n  ranks stood at: {:?}", stood.collect::<Vec<_>>()));
+        let found = positions.iter().map(|position| position.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        return Err(format!("{failed}\n  positions of the ranks: {:?}", found.collect::<Vec<_>>()));
     }
     Ok(())
 }

@@ -65,8 +65,8 @@ fn accumulates_of_each_thread_keep_their_order() {
     }
 }
 
-/// The first operations of two threads on a target of `start` both find its post unseen; one of
-/// them consumes the notice.
+/// Two threads make their first operations on a target of `start` at the same time. Neither has
+/// seen the target's post, and one of them consumes the notice.
 /// Shows S2.
 #[test]
 fn threads_share_the_notice_of_a_post() {

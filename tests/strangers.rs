@@ -1,7 +1,7 @@
-//! Foreign processes attack jobs over sockets, which run and check their own data. A process of
-//! another user guesses keys of regions and forges messages; connections send nonsense, hang or
-//! close; many connections arrive where descriptors are few. The data stay unchanged, the job ends
-//! with success, and strangers cause at most one line of output.
+//! Processes outside a job attack it over sockets, while the job runs and checks its own data. A
+//! process of another user guesses keys of regions and forges messages; connections send nonsense,
+//! hang or close; many connections arrive where descriptors are few. The data stays unchanged, the
+//! job ends with success, and the attacks cause at most one line of output.
 //!
 //! Route: tcp.
 #![allow(clippy::print_stdout)]
@@ -125,8 +125,8 @@ impl Victims {
     }
 }
 
-/// Output of a foreign process that does `what` to the ports, as another user where this process
-/// may become one.
+/// The output of a process outside the job that does `what` to the ports. It runs as another user
+/// if this process may become one.
 fn intrude(what: &str, ports: &[u16]) -> String {
     let own = std::env::current_exe().expect("a path of this program");
     let mut command = Command::new(own);
@@ -150,7 +150,8 @@ fn guessed_keys_give_no_access() {
     assert!(lines_of_strangers.len() <= 2, "a line for each rank at most: {lines_of_strangers:?}");
 }
 
-/// It sends messages as rank 0 and rank 1 would, to windows with the numbers that windows have.
+/// A process of another user sends messages as rank 0 and rank 1 would, to windows with the numbers
+/// that windows have.
 fn forged_messages_change_no_memory() {
     let victims = Victims::start("messages", 2, "exec \"$@\" $own");
     let printed = intrude("messages", &victims.ports());
@@ -171,7 +172,7 @@ fn random_bytes_at_every_listener() {
     let mut hanging = Vec::new();
     while Instant::now() < until {
         for port in victims.ports() {
-            hanging.extend(sockets::torment(port));
+            hanging.extend(sockets::open_hostile(port));
         }
     }
     assert!(!hanging.is_empty());
@@ -190,8 +191,8 @@ fn many_connections_where_descriptors_are_few() {
 }
 
 /// The launcher of ranks on other machines listens at the interface that leads to them until all
-/// ranks have joined. Foreign connections meanwhile, more than it has descriptors, keep no rank
-/// from joining and do not make the launcher spin.
+/// ranks have joined. Meanwhile it gets more connections from outside than it has descriptors. They
+/// keep no rank from joining, and the launcher does not spin.
 fn many_connections_to_the_launcher() {
     let mut victims = Victims::spawn(
         "launcher",
@@ -247,7 +248,7 @@ fn a_low_soft_limit_is_raised() {
 }
 
 /// Flushes the output of a process of a test.
-fn say(what: &str) {
+fn print_flushed(what: &str) {
     println!("{what}");
     let _ = std::io::stdout().flush();
 }

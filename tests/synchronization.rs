@@ -7,18 +7,18 @@ use std::process::ExitCode;
 use transom::{BasicType, Job, Op, RawWindow};
 use transom_harness::{Outcome, Test};
 
+#[path = "synchronization/collective.rs"]
+mod collective;
 #[path = "synchronization/groups.rs"]
 mod groups;
 #[path = "synchronization/locks.rs"]
 mod locks;
 #[path = "synchronization/neighbours.rs"]
 mod neighbours;
+#[path = "synchronization/starvation.rs"]
+mod starvation;
 #[path = "synchronization/threads.rs"]
 mod threads;
-#[path = "synchronization/together.rs"]
-mod together;
-#[path = "synchronization/turns.rs"]
-mod turns;
 
 const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Outcome) -> Test {
     Test { name, ranks, env: &[], fails: None, body }
@@ -40,16 +40,16 @@ static TESTS: &[Test] = &[
     test("flushes_complete", &[2], locks::flushes),
     test("a_window_without_locks", &[1, 2], locks::no_locks),
     test("locks_of_a_computing_target", &[3], locks::computing_target),
-    test("writers_do_not_starve", &[4, 16], turns::writers),
-    test("readers_do_not_starve", &[4, 16], turns::readers),
+    test("writers_do_not_starve", &[4, 16], starvation::writers),
+    test("readers_do_not_starve", &[4, 16], starvation::readers),
     test("a_lock_waits_beside_an_unlock", &[2], threads::lock_beside_unlock),
     test("access_and_exposure_of_two_threads", &[2, 5], threads::access_beside_exposure),
     test("locks_of_many_threads", &[1, 2, 5], threads::locks_of_a_crowd),
     test("locks_of_one_target_by_two_threads", &[1, 2], threads::locks_of_one_target),
     test("two_barriers_at_once", &[2], threads::barriers_at_once),
-    test("threads_share_an_epoch", &[1, 2, 5], together::threads_share_an_epoch),
-    test("collective_calls", &[1, 2, 5], together::collective_calls),
-    test("lock_all_does_not_starve", &[4, 16], turns::holders_of_all),
+    test("threads_share_an_epoch", &[1, 2, 5], collective::threads_share_an_epoch),
+    test("collective_calls", &[1, 2, 5], collective::collective_calls),
+    test("lock_all_does_not_starve", &[4, 16], starvation::holders_of_all),
     Test {
         name: "notices_within_a_node_end_sleeps_beside_a_net",
         ranks: &[4],

@@ -342,9 +342,9 @@ fn semaphore(world: &Job) -> Outcome {
     Ok(())
 }
 
-/// A program that unmaps a window's memory before it frees the window, as many do. New memory at
-/// the same addresses is touched neither by `free` nor at a wrong place by peers of the next
-/// window.
+/// A program that unmaps a window's memory before it frees the window, as many do. `free` does not
+/// touch new memory at the same addresses, and in a new window over that memory peers reach the
+/// right place.
 /// Shows W1, W2, T2.
 fn freed_early(world: &Job) -> Outcome {
     let pages = Pages::new(16 * PAGE)?;
@@ -360,8 +360,8 @@ fn freed_early(world: &Job) -> Outcome {
     Ok(())
 }
 
-/// A ring of io_uring is opened while a window lives, and might keep the window's pages. Afterwards
-/// the same addresses are new memory with a window of its own.
+/// A ring of io_uring is opened while a window exists, and might keep the window's pages.
+/// Afterwards the same addresses are new memory with a window of its own.
 /// Shows W1, W7, T2.
 fn files(world: &Job) -> Outcome {
     let pages = Pages::new(16 * PAGE)?;
@@ -486,7 +486,7 @@ fn ended(world: &Job) -> Outcome {
         let touch = || win.shared_query(1).map(|part| memory::store_part(&part, &[3; 8000])).is_ok();
         (0..2).map(|_| scope.spawn(touch)).collect::<Vec<_>>().into_iter().map(|it| it.join().is_ok()).collect()
     });
-    // Once, because an error waits for the report of a death.
+    // One attempt only: before it returns an error, it waits for a report of the rank's death.
     let put = memory::put(&win, 1, 80, &[2; 80]).map_or_else(|error| format!("{error:#}"), |()| "done".to_owned());
     Err(format!("all puts ended without a fault, in {} threads: {put}", 1 + threads.len()).into())
 }

@@ -164,13 +164,13 @@ fn one_pair<T: Kind, R: Reduction<T> + Copy>(
     let found = win.read(target, setup.len)?;
     let found = found.iter().map(|element| element.read().ok_or(format!("torn: {element:?}")));
     let found = found.collect::<Result<Vec<_>, _>>()?;
-    judge::<T>(plan, mode.meaning, &found)?;
+    check_final::<T>(plan, mode.meaning, &found)?;
     if me == 0 {
         let mut all = vec![0; mine.len() * plan.ranks];
         seen.load(0, &mut all)?;
         for (index, element) in plan.watched().into_iter().enumerate() {
             let here: Vec<_> = all.iter().copied().skip(index).step_by(2).collect();
-            together::<T>(plan, mode.meaning, element, &here, found[element])
+            check_fetched::<T>(plan, mode.meaning, element, &here, found[element])
                 .map_err(|error| format!("element {element}: {error:#}"))?;
         }
     }
@@ -195,8 +195,8 @@ fn observed<T: Kind>(plan: &Plan<'_>, rank: usize, olds: &[Vec<T>]) -> Result<Ve
     Ok(all)
 }
 
-/// The expected final value of every element.
-fn judge<T: Kind>(plan: &Plan<'_>, meaning: Meaning, found: &[u64]) -> Outcome {
+/// Checks the final value of every element.
+fn check_final<T: Kind>(plan: &Plan<'_>, meaning: Meaning, found: &[u64]) -> Outcome {
     let last = found.len() - 1;
     // Only calls on many elements reach those between the first and the last.
     for elements in [0..1, 1..last, last..last + 1] {
@@ -209,7 +209,7 @@ fn judge<T: Kind>(plan: &Plan<'_>, meaning: Meaning, found: &[u64]) -> Outcome {
                 Meaning::Min => same(&what, &number, &operands.iter().copied().min().unwrap_or(TOP))?,
                 Meaning::Replace => {
                     let put = if operands.is_empty() { number == 0 } else { operands.contains(&number) };
-                    ensure(put, &format!("{what}: {number} is none that was put there"))?;
+                    ensure(put, &format!("{what}: {number} is not an operand"))?;
                 }
             }
         }
@@ -219,28 +219,28 @@ fn judge<T: Kind>(plan: &Plan<'_>, meaning: Meaning, found: &[u64]) -> Outcome {
 
 /// Checks the fetched values of all ranks for one element: `all` by rank and turn, `last` the final
 /// one.
-fn together<T: Kind>(plan: &Plan<'_>, meaning: Meaning, element: usize, all: &[u64], last: u64) -> Outcome {
+fn check_fetched<T: Kind>(plan: &Plan<'_>, meaning: Meaning, element: usize, all: &[u64], last: u64) -> Outcome {
     let observed: Vec<_> = all.iter().copied().filter(|&number| number != NOTHING).collect();
     if matches!(meaning, Meaning::Max | Meaning::Min) {
         for (rank, own) in all.chunks(plan.setup.turns).enumerate() {
             let own: Vec<_> = own.iter().filter(|&&number| number != NOTHING).collect();
             let grows = own.is_sorted_by(|a, b| if meaning == Meaning::Max { a <= b } else { a >= b });
-            ensure(grows, &format!("what rank {rank} saw goes one way: {own:?}"))?;
+            ensure(grows, &format!("values that rank {rank} fetched are monotonic: {own:?}"))?;
         }
         return Ok(());
     }
     let operands = operands::<T>(plan, meaning, element);
     assert!((operands.len() as u64) < T::MODULUS, "numbers are distinct");
     let distinct: HashSet<_> = observed.iter().copied().collect();
-    same("values that two calls saw", &(observed.len() - distinct.len()), &0)?;
-    ensure(!distinct.contains(&last), &format!("{last} is there, and was seen as value from before"))?;
+    same("values that two calls fetched", &(observed.len() - distinct.len()), &0)?;
+    ensure(!distinct.contains(&last), &format!("{last} is the final value, and was also fetched"))?;
     if plan.pair.0.fetches() && plan.pair.1.fetches() {
         let mut expected: HashSet<_> = match meaning {
             Meaning::Sum => (0..=operands.len() as u64).collect(),
             _ => operands.into_iter().chain([0]).collect(),
         };
         expected.remove(&last);
-        same("each value was seen once", &distinct, &expected)?;
+        same("values fetched, each once", &distinct, &expected)?;
     }
     Ok(())
 }

@@ -91,8 +91,8 @@ pub(crate) fn one_rank_initializes_for_the_node(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// Data, a flush, then a flag by an atomic: a rank that sees the flag sees the data, turn after
-/// turn, in both directions.
+/// A rank puts data, flushes, then sets a flag by an atomic. A rank that sees the flag sees the
+/// data, in each turn and in both directions.
 /// Shows M5, M1, M3, S3.
 pub(crate) fn a_flag_tells_of_data(world: &Job) -> Outcome {
     let win = Window::<u64>::allocate(world, 33)?;

@@ -1,6 +1,6 @@
-//! Examples 11.6 to 11.12 (numbers of MPI-3.1): visibility under both memory models. Where the text
-//! does not guarantee a new value, the separate model of this library shows the old one. Process A
-//! is rank 0; process B is rank 1, whose part has X.
+//! Examples 11.6 to 11.12 (numbers of MPI-3.1): visibility under both memory models. Where MPI does
+//! not guarantee that a new value is visible, the separate model of this library shows the old one.
+//! Process A is rank 0; process B is rank 1, whose part has X.
 
 use transom::{Info, Job, Lock, Window};
 use transom_harness::{Outcome, same, step};

@@ -15,9 +15,9 @@ const STRIDE: usize = 24;
 const REGION: usize = 16;
 
 /// Numbers in an order that a seed determines (xorshift).
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -147,12 +147,12 @@ fn detached(world: &Job, win: &RawWindow, block: Block, base: u64) -> Outcome {
 /// Shows W1, W2, O1.
 pub(crate) fn thousands(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
-    let mut dice = Dice(me as u64 + 99);
+    let mut rng = Rng(me as u64 + 99);
     let block = Block::words(REGIONS * STRIDE / 8);
     let win = RawWindow::create_dynamic(world, &Info::new())?;
     let bases = addresses(world, block)?;
     step("attaching");
-    for region in dice.order(REGIONS) {
+    for region in rng.order(REGIONS) {
         block.attach(&win, region * STRIDE, REGION)?;
     }
     world.barrier()?;
@@ -160,7 +160,7 @@ pub(crate) fn thousands(world: &Job) -> Outcome {
     let next = (me + 1) % size;
     let at = |region: usize| bases[next] + (region * STRIDE) as u64;
     step("random accesses");
-    let chosen = dice.order(REGIONS).split_off(REGIONS - 400);
+    let chosen = rng.order(REGIONS).split_off(REGIONS - 400);
     for &region in &chosen {
         let value = (region * 1000 + me) as u64;
         memory::put(&win, next, at(region), &value.to_ne_bytes())?;
@@ -179,7 +179,7 @@ pub(crate) fn thousands(world: &Job) -> Outcome {
     }
     step("detaching");
     // One order at every rank, so that a peer knows which half is still attached.
-    let order = Dice(5).order(REGIONS);
+    let order = Rng(5).order(REGIONS);
     let (gone, left) = order.split_at(REGIONS / 2);
     for region in gone {
         block.detach(&win, region * STRIDE)?;

@@ -1,5 +1,5 @@
-//! Pages of the node's memory that a rank touches or maps by itself, at the creation of a shared
-//! window, at first contact and at `free`. The kernel reports them for this process (proc(5)).
+//! Pages of the node's memory that a rank touches or maps when it creates a shared window, at first
+//! contact and at `free`. The kernel reports them for this process (proc(5)).
 
 use std::fs;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};

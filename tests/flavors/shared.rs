@@ -1,5 +1,5 @@
-//! Shared windows: the places of their parts, loads and stores by all ranks, and the cases where
-//! they are impossible (MPI-4.1 §12.2.3).
+//! Shared windows: the places of their parts, loads and stores by all ranks, and the jobs that
+//! can't have such windows (MPI-4.1 §12.2.3).
 
 use transom::{Class, Flavor, Info, Job, Op, PROC_NULL, RawWindow, Route, Window};
 use transom_harness::{Outcome, ensure, same, step};

@@ -72,7 +72,7 @@ pub(crate) fn subsets(world: &Job) -> Outcome {
     let expected: usize = lists(world.size()).iter().filter(|list| list[0] == world.rank()).map(Vec::len).sum();
     let count = whole.lock_all(|epoch| epoch.fetch_value(world.rank(), 0))?;
     same("the window of all, used beside", &count, &(expected as u64))?;
-    // Not the order of creation, but one order at all ranks.
+    // All ranks free the windows in the same order, which is not that of creation.
     for (_, list, _, first, second) in mine.into_iter().rev() {
         step(format!("freeing {list:?}"));
         second.free()?;
@@ -124,8 +124,8 @@ pub(crate) fn synchronization(world: &Job) -> Outcome {
 }
 
 /// Threads make subsets of the same list at the same time, in a different order at each rank. Tags,
-/// or a number that the ranks agreed on otherwise, distinguish the subsets and their windows. Shows
-/// W7.
+/// or a number that the ranks agreed on otherwise, distinguish the subsets and their windows.
+/// Shows W7.
 pub(crate) fn by_threads(world: &Job) -> Outcome {
     const THREADS: usize = 3;
     let mut right = true;
@@ -158,7 +158,7 @@ pub(crate) fn by_threads(world: &Job) -> Outcome {
             step(format!("turn {turn}"));
             std::thread::scope(|scope| {
                 let begin = |index: usize| {
-                    // The first list differs from rank to rank, and from turn to turn.
+                    // Which list comes first differs between ranks and between turns.
                     std::thread::sleep(std::time::Duration::from_millis(if index == 0 { 0 } else { 20 }));
                     let body = &body;
                     scope.spawn(move || body((index + me + turn) % THREADS, turn))

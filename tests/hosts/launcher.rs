@@ -5,9 +5,9 @@ use std::process::{Command, Output, Stdio};
 
 use super::{WATCHDOG, hosts, printed};
 
-/// Runs a script on two hosts. In the script `run N` launches a job of N ranks, two on each host,
-/// and `left` waits until no rank's `sleep 1000` is left, and fails if that takes long.
-fn room(script: &str) -> Output {
+/// Runs a script with two hosts. In the script `run N` launches a job of N ranks, two on each host.
+/// `left` waits until no rank's `sleep 1000` is left, and fails if that takes long.
+fn on_two_hosts(script: &str) -> Output {
     let script = format!(
         r#"run() {{ "$LAUNCHER" -n "$1" --tag-output --host hosta:2,hostb:2 --launch-agent "$TRANSOM_TEST_ENTER --enter {{host}}" \
                         --bind none --timeout {WATCHDOG} "${{@:2}}"; }}
@@ -26,11 +26,12 @@ fn room(script: &str) -> Output {
 
 /// Shows B1, B3.
 pub(super) fn several_machines() {
-    let output = room("export TRANSOM_INFO=1; run 4 --env A='b  c' \"$OWN\" --rank exchange_of_blocks");
+    let output = on_two_hosts("export TRANSOM_INFO=1; run 4 --env A='b  c' \"$OWN\" --rank exchange_of_blocks");
     let text = printed(&output);
     assert!(output.status.success(), "{text}");
     assert!(text.contains("1 ranks of its node: shared memory") && text.contains("2 other ranks: libfabric"), "{text}");
-    let output = room(r#"cd /usr/bin; run 3 --env A='b  c' sh -c 'echo "$(hostname) $PWD $A $1"' sh "two  words""#);
+    let output =
+        on_two_hosts(r#"cd /usr/bin; run 3 --env A='b  c' sh -c 'echo "$(hostname) $PWD $A $1"' sh "two  words""#);
     let text = printed(&output);
     let mut lines: Vec<_> = text.lines().collect();
     lines.sort_unstable();
@@ -40,7 +41,8 @@ pub(super) fn several_machines() {
 
 /// Shows E4, B1.
 pub(super) fn dying_elsewhere() {
-    let output = room("run 4 sh -c '[ $PMI_RANK = 3 ] && kill -9 $$; sleep 1000'; status=$?; left && exit $status");
+    let output =
+        on_two_hosts("run 4 sh -c '[ $PMI_RANK = 3 ] && kill -9 $$; sleep 1000'; status=$?; left && exit $status");
     let text = printed(&output);
     assert_eq!(output.status.code(), Some(128 + 9), "{text}");
     assert!(
@@ -48,14 +50,14 @@ pub(super) fn dying_elsewhere() {
         "{text}"
     );
     assert!(text.contains("ending ranks 0-2, which still run"), "{text}");
-    let output = room("run 4 sh -c '[ $PMI_RANK = 2 ] && exit 7; sleep 1000'; status=$?; left && exit $status");
+    let output = on_two_hosts("run 4 sh -c '[ $PMI_RANK = 2 ] && exit 7; sleep 1000'; status=$?; left && exit $status");
     assert_eq!(output.status.code(), Some(7), "{}", printed(&output));
-    let output = room("run 4 no-such-program");
+    let output = on_two_hosts("run 4 no-such-program");
     let text = printed(&output);
     assert_eq!(output.status.code(), Some(127), "{text}");
     assert!(text.contains("host") && text.contains("cannot start no-such-program"), "{text}");
-    // As on a machine where login is refused.
-    let output = room("\"$LAUNCHER\" -n 2 --host hosta,hostb --launch-agent false true");
+    // An agent that exits with an error, as on a machine that refuses the login.
+    let output = on_two_hosts("\"$LAUNCHER\" -n 2 --host hosta,hostb --launch-agent false true");
     let text = printed(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains(": the agent ended, with status 1, before rank "), "{text}");
@@ -63,7 +65,7 @@ pub(super) fn dying_elsewhere() {
 
 /// Shows E4.
 pub(super) fn killed() {
-    let output = room(
+    let output = on_two_hosts(
         r#"mkfifo /dev/shm/started; "$LAUNCHER" -n 4 --host hosta:2,hostb:2 --launch-agent "$TRANSOM_TEST_ENTER --enter {host}" \
                sh -c 'sleep 1000 & echo started; sleep 1000' >/dev/shm/started & launcher=$!
            for rank in 1 2 3 4; do read -r line; done </dev/shm/started; rm /dev/shm/started
@@ -75,7 +77,7 @@ pub(super) fn killed() {
 
 /// Shows E4.
 pub(super) fn signalled() {
-    let output = room(
+    let output = on_two_hosts(
         r#""$LAUNCHER" -n 4 --tag-output --host hosta:2,hostb:2 --launch-agent "$TRANSOM_TEST_ENTER --enter {host}" \
                sh -c 'trap "echo asked; exit 3" TERM; echo started; sleep 1000 & wait' >/dev/shm/printed & launcher=$!
            until [ "$(grep -c started /dev/shm/printed)" = 4 ]; do sleep 0.02; done
@@ -99,21 +101,21 @@ pub(super) fn strangers() {
                   echo no answer
                   exec 3<>"/dev/tcp/${PMI_PORT%:*}/${PMI_PORT##*:}"
                   echo "cmd=initack pmiid=$PMI_ID secret=$TRANSOM_PMI_SECRET" >&3; head -n 3 <&3"#;
-    let output = room(&format!("run 1 bash -c '{rank}'"));
+    let output = on_two_hosts(&format!("run 1 bash -c '{rank}'"));
     let text = printed(&output);
     let (before, after) = text.split_once("[0] no answer\n").unwrap_or_else(|| panic!("{text}"));
     assert_eq!(before, "");
     assert!(after.starts_with("[0] cmd=initack rc=0\n[0] cmd=set size=1\n[0] cmd=set rank=0\n"), "{text}");
-    let output = room("unset TRANSOM_PMI_SECRET; run 2 env -u TRANSOM_PMI_SECRET \"$OWN\" --rank exchange");
+    let output = on_two_hosts("unset TRANSOM_PMI_SECRET; run 2 env -u TRANSOM_PMI_SECRET \"$OWN\" --rank exchange");
     let text = printed(&output);
     assert!(!output.status.success() && text.contains("the launcher closed the connection during initack"), "{text}");
 }
 
-/// The report of a killed rank may arrive after that of a rank that ended because of it: the job's
-/// status is that of the killed rank.
+/// The report that a rank was killed may arrive after the report of a rank that ended because of
+/// it. The job's status is that of the killed rank.
 /// Shows E4.
-pub(super) fn late_news() {
-    let output = room(
+pub(super) fn late_report() {
+    let output = on_two_hosts(
         // Rank 0 ends when the others are ready for SIGTERM.
         r#"ready=$(mktemp -d)
            run 4 sh -c "[ \$PMI_RANK = 0 ] && { while [ \$(ls $ready | wc -l) -lt 3 ]; do sleep 0.1; done; exit 3; }
@@ -128,8 +130,9 @@ pub(super) fn late_news() {
 
 /// Shows E4.
 pub(super) fn vanishing() {
-    let output =
-        room("run 4 sh -c '[ $PMI_RANK = 3 ] && ip link set eth0 down; sleep 1000'; status=$?; left && exit $status");
+    let output = on_two_hosts(
+        "run 4 sh -c '[ $PMI_RANK = 3 ] && ip link set eth0 down; sleep 1000'; status=$?; left && exit $status",
+    );
     let text = printed(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("hostb: the agent ended") && text.contains("before ranks 2-3 did"), "{text}");

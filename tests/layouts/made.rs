@@ -108,18 +108,18 @@ pub(crate) fn overlaps(map: &[(i64, BasicType)]) -> bool {
     sorted.windows(2).any(|pair| pair[0].0 + pair[0].1.size() as i64 > pair[1].0)
 }
 
-/// A number of bytes in the constructors' type.
+/// A number of bytes in the type of the constructors' arguments.
 fn bytes(wide: i64) -> isize {
     isize::try_from(wide).expect("small")
 }
 
 /// Pseudo-random numbers.
 #[derive(Debug)]
-pub(crate) struct Chance(u64);
+pub(crate) struct Rng(u64);
 
-impl Chance {
-    pub(crate) fn new(seed: u64) -> Chance {
-        Chance(mixed(seed))
+impl Rng {
+    pub(crate) fn new(seed: u64) -> Rng {
+        Rng(mixed(seed))
     }
 
     /// A number below `limit`.

@@ -8,7 +8,7 @@ use transom_harness::{Outcome, same};
 use super::memory;
 use super::place::Place;
 
-/// Each returns its error class, and no state changes.
+/// Each call returns its error class, and no state changes.
 /// Shows E1, E2, S4.
 pub(crate) fn arguments(world: &Job) -> Outcome {
     let size = world.size();

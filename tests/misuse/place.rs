@@ -1,5 +1,5 @@
-//! A window at a rank of the table: the place of its data, the data that must not change, and
-//! correct epochs. Independent of the rules.
+//! The window on which the calls of the table run: the place of its data, the data that must not
+//! change, and correct epochs. Independent of the rules.
 
 use std::cell::Cell;
 
@@ -12,7 +12,7 @@ use super::memory::{self, Block};
 pub(crate) const WORDS: usize = 4;
 
 /// The constant value of the first word of a rank's part.
-pub(crate) fn kept(rank: usize) -> u64 {
+pub(crate) fn constant(rank: usize) -> u64 {
     7000 + rank as u64
 }
 
@@ -52,7 +52,7 @@ impl Place {
         let (next, before) = ((me + 1) % size, (me + size - 1) % size);
         let place = Place { win, me, size, next, before, bases, block, words: Cell::default() };
         place.win.lock_all(Assert::NONE)?;
-        place.replace(me, 0, kept(me))?;
+        place.replace(me, 0, constant(me))?;
         place.win.unlock_all()?;
         job.barrier()?;
         Ok(place)
@@ -71,7 +71,7 @@ impl Place {
     pub(crate) fn read(&self, rank: usize) -> Outcome {
         let mut found = [0; 8];
         self.win.fetch_and_op(&[0; 8], &mut found, BasicType::Uint64, rank, self.at(rank, 0), Op::NoOp)?;
-        same("the word read by an operation that is allowed", &u64::from_ne_bytes(found), &kept(rank))
+        same("the word read by an operation that is allowed", &u64::from_ne_bytes(found), &constant(rank))
     }
 
     /// Fails where this rank's part has changed.
@@ -83,7 +83,7 @@ impl Place {
         }
         let found: [u64; WORDS] = bytemuck::cast(bytes);
         let [first, second, third] = self.words.get();
-        same("the part of this rank", &found, &[kept(self.me), first, second, third])
+        same("the part of this rank", &found, &[constant(self.me), first, second, third])
     }
 
     /// An epoch of each kind, with data.

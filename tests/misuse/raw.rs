@@ -6,7 +6,7 @@
 use transom::{Assert, At, BasicType, Class, Datatype, Flavor, Items, Job, Lock, Op};
 use transom_harness::{Outcome, ensure, same, step};
 
-use super::place::{Place, kept};
+use super::place::{Place, constant};
 use super::table::{Call, Named, STATES, State, forbidden, section};
 
 /// Shows E2.
@@ -56,8 +56,8 @@ fn table(job: &Job, flavor: Flavor) -> Outcome {
     Ok(())
 }
 
-/// States that not all ranks can be in at once: the first rank is in the state, and the others play
-/// the other side.
+/// Whether not all ranks can be in the state at once: the first rank is in it, and the others make
+/// the calls of its partners.
 fn one_sided(place: &Place, state: State) -> bool {
     place.size > 1 && matches!(state, State::Start | State::LockPosted)
 }
@@ -92,7 +92,7 @@ fn allowed(place: &Place, state: State) -> Outcome {
         State::Fenced => win.fence(Assert::NONE)?,
         State::LockOwn => place.read(place.me).and(Ok(win.flush(place.me)?))?,
         State::LockAll | State::Lock | State::LockPosted => place.read(place.next).and(Ok(win.flush_all()?))?,
-        // A job of one rank has yet to post.
+        // In a job of one rank the target's post comes later.
         State::Start if place.size == 1 => {}
         State::Fence | State::Start | State::StartPosted => place.read(place.next)?,
         State::Posted | State::FencedPosted | State::Freed => {}
@@ -132,7 +132,7 @@ fn leave(job: &Job, place: &Place, state: State) -> Outcome {
     if state == State::Freed {
         return Ok(());
     }
-    // Until here no rank completes an epoch that another one has posted.
+    // Before this barrier no rank completes an epoch that another one has posted.
     job.barrier()?;
     match state {
         State::Fenced | State::Fence => win.fence(Assert::NOSUCCEED)?,
@@ -226,7 +226,7 @@ fn operate(place: &Place, call: Call, rank: usize) -> transom::Result<()> {
             Call::GetAccumulate => win.get_accumulate(one, result, to, Op::Sum),
             Call::FetchAndOp => win.fetch_and_op(&[1; 8], &mut [0; 8], BasicType::Uint64, rank, at, Op::Sum),
             Call::CompareAndSwap => {
-                let expected = kept(rank).to_ne_bytes();
+                let expected = constant(rank).to_ne_bytes();
                 win.compare_and_swap(&[1; 8], &expected, &mut [0; 8], BasicType::Uint64, rank, at)
             }
             Call::Rput => win.rput(one, to).map(drop),

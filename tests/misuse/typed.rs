@@ -4,7 +4,7 @@
 use transom::{Access, Assert, Class, Flavor, Info, Job, Lock, Passive, Window, ops};
 use transom_harness::{Outcome, ensure, same, step};
 
-use super::place::kept;
+use super::place::constant;
 use super::table::{Call, Named, STATES, State, forbidden, section};
 
 struct Typed<'w> {
@@ -39,7 +39,7 @@ pub(crate) fn closures(world: &Job) -> Outcome {
 
 fn table(job: &Job, win: Window<u64>) -> Outcome {
     let (me, size) = (job.rank(), job.size());
-    win.store(0, &[kept(me)])?;
+    win.store(0, &[constant(me)])?;
     win.sync();
     job.barrier()?;
     let typed = Typed { job, win: &win, next: (me + 1) % size };
@@ -55,7 +55,7 @@ fn table(job: &Job, win: Window<u64>) -> Outcome {
             win.fence(|epoch| epoch.put_value(typed.next, 1, turn))?;
             let mut found = [0; 2];
             win.load(0, &mut found)?;
-            same("the part, after an epoch that is correct", &found, &[kept(me), turn])?;
+            same("the part, after an epoch that is correct", &found, &[constant(me), turn])?;
         }
         job.barrier()?;
     }
@@ -141,7 +141,7 @@ impl Typed<'_> {
             ensure(error.to_string().contains(section(rule)), &format!("{what}: {error} names {}", section(rule)))?;
             let mut found = [0];
             self.win.load(0, &mut found)?;
-            same(&format!("the part after {what}"), &found[0], &kept(me))?;
+            same(&format!("the part after {what}"), &found[0], &constant(me))?;
             self.allowed(state, handle)?;
             calls += 1;
         }
@@ -160,7 +160,7 @@ impl Typed<'_> {
             _ => None,
         };
         ensure(
-            found.is_none_or(|found| found == kept(target)),
+            found.is_none_or(|found| found == constant(target)),
             "an operation that is allowed reads what must be there",
         )?;
         if matches!(state, State::Posted | State::LockPosted | State::StartPosted) {
@@ -200,7 +200,7 @@ fn operate(epoch: &Access<'_, '_, u64>, call: Call, rank: usize) -> Option<trans
         Call::Accumulate => epoch.scope(|part| part.accumulate(rank, 0, &[1], ops::Sum)),
         Call::GetAccumulate => epoch.scope(|part| part.get_accumulate(rank, 0, &[1], &mut old, ops::Sum)),
         Call::FetchAndOp => epoch.fetch_add(rank, 0, 1).map(drop),
-        Call::CompareAndSwap => epoch.compare_and_swap(rank, 0, kept(rank), 1).map(drop),
+        Call::CompareAndSwap => epoch.compare_and_swap(rank, 0, constant(rank), 1).map(drop),
         _ => return None,
     })
 }

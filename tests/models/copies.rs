@@ -80,7 +80,7 @@ pub(crate) fn user_memory_is_the_private_copy(world: &Job) -> Outcome {
     staged(world, |stage| {
         let base = stage.win.base().cast::<u64>();
         if base.cast_const() != stage.memory.as_ptr() {
-            // The library's memory: stores through the window show at its base.
+            // The memory is the library's: stores through the window are visible at its base.
             stage.store(3, 44);
             // SAFETY: the base of the eight words of this rank's part.
             return same("at the base", &unsafe { base.add(3).read_volatile() }, &44);

@@ -1,5 +1,5 @@
-//! The rules of both models in epochs as closures: each call that rule 5 or 6 names, and none of
-//! them, at any number of ranks.
+//! The rules of both models in epochs as closures, at any number of ranks: the effect of each call
+//! that rules 5 and 6 name, and the state without such a call.
 
 use transom::{Info, Job, Lock, Model, Window, ops};
 use transom_harness::{Outcome, same, step};

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use transom::Request;
 
 use super::program::{Act, BLOCK, LEN, Phase, VECTOR_AT, Work};
-use super::run::{Face, values};
+use super::run::{ProgramWindow, values};
 
 /// What a rank knows of the counters.
 #[derive(Default)]
@@ -19,12 +19,13 @@ pub(super) struct Counters {
     before: BTreeMap<usize, u64>,
     /// The phase's operations that raise each own counter.
     raised: BTreeMap<usize, Vec<Work>>,
-    /// The counter of each wait within the phase's epochs, and by how much it moves before.
+    /// For each wait within the phase's epochs: its counter, and by how much the counter increases
+    /// before the wait ends.
     waits: VecDeque<(usize, u64)>,
 }
 
-/// The counters of a rank that acts raise before the place `end` in their rank's list, with the
-/// operations.
+/// The counters of a rank, each with the operations that raise it and that come before the place
+/// `end` in their rank's list.
 fn raised(phase: &Phase, rank: usize, end: usize) -> BTreeMap<usize, Vec<Work>> {
     let mut all: BTreeMap<usize, Vec<Work>> = BTreeMap::new();
     for act in phase.acts.iter().flat_map(|acts| acts.iter().take(end)) {
@@ -37,11 +38,11 @@ fn raised(phase: &Phase, rank: usize, end: usize) -> BTreeMap<usize, Vec<Work>> 
 }
 
 impl Counters {
-    /// Before a phase: sets the numbers of counters where the program does, and compares those of
-    /// all ranks.
+    /// Called before a phase. Sets the numbers of counters if the program does, and compares the
+    /// numbers of all ranks.
     pub(super) fn begin(
         &mut self,
-        win: &impl Face,
+        win: &impl ProgramWindow,
         phase: &Phase,
         me: usize,
     ) -> Result<(), Box<dyn std::error::Error>> {
@@ -73,15 +74,17 @@ impl Counters {
         self.before.get(&notice).copied().unwrap_or(0)
     }
 
-    /// The next wait of an epoch; returns what is wrong. `part` is the own part before the phase.
-    pub(super) fn wait_within(&mut self, win: &impl Face, part: &[u64]) -> transom::Result<Option<String>> {
+    /// Performs the next wait of an epoch; returns a description of a failure. `part` is the rank's
+    /// own part before the phase.
+    pub(super) fn wait_within(&mut self, win: &impl ProgramWindow, part: &[u64]) -> transom::Result<Option<String>> {
         let Some((notice, moved)) = self.waits.pop_front() else { return Ok(None) };
         win.notices().wait(notice, self.before(notice) + moved)?;
         self.compared(win, part, notice)
     }
 
-    /// Waits for all notices of the phase, in one of several ways; returns what is wrong.
-    pub(super) fn wait(&self, win: &impl Face, part: &[u64], kind: u64) -> transom::Result<Option<String>> {
+    /// Waits for all notices of the phase, in one of several ways; returns a description of a
+    /// failure.
+    pub(super) fn wait(&self, win: &impl ProgramWindow, part: &[u64], kind: u64) -> transom::Result<Option<String>> {
         let notices = win.notices();
         let end = |(&notice, works): (&usize, &Vec<Work>)| (notice, self.before(notice) + works.len() as u64);
         let mut left: Vec<(usize, u64)> = self.raised.iter().map(end).collect();
@@ -113,8 +116,8 @@ impl Counters {
         Ok(None)
     }
 
-    /// Compares the own part with a counter that is read before.
-    fn compared(&self, win: &impl Face, part: &[u64], notice: usize) -> transom::Result<Option<String>> {
+    /// Reads a counter, then compares the rank's own part with it.
+    fn compared(&self, win: &impl ProgramWindow, part: &[u64], notice: usize) -> transom::Result<Option<String>> {
         let works = self.raised.get(&notice).map_or(&[][..], Vec::as_slice);
         let moved = win.notices().value(notice)? - self.before(notice);
         win.sync();
@@ -156,9 +159,9 @@ impl Counters {
         blocks
     }
 
-    /// After all ranks' epochs: each counter has moved by the number of its operations. Fetches and
-    /// zeroes them where the program does.
-    pub(super) fn end(&mut self, win: &impl Face, phase: &Phase) -> transom::Result<Option<String>> {
+    /// Called after all ranks' epochs: each counter has increased by the number of its operations.
+    /// Fetches and zeroes the counters if the program does.
+    pub(super) fn end(&mut self, win: &impl ProgramWindow, phase: &Phase) -> transom::Result<Option<String>> {
         for (&notice, works) in &self.raised {
             *self.before.entry(notice).or_default() += works.len() as u64;
         }
@@ -177,7 +180,7 @@ impl Counters {
     }
 }
 
-/// Whether nothing in memory says that an operation is not complete.
+/// Whether the operation may be complete, to judge by the memory.
 fn may_be_complete(work: Work, part: &[u64], found: &[u64]) -> bool {
     match work {
         Work::Put { block, value, .. } => found[block * BLOCK..][..BLOCK] == values(value),

@@ -1,6 +1,6 @@
-//! Values that memory may hold after a program, and that its ranks may have seen: computed from the
-//! program alone, and for locations of several concurrent ranks, from all values that they saw
-//! together.
+//! Values that memory may hold after a program, and that its ranks may have seen. They are computed
+//! from the program alone. For locations on which several ranks operate concurrently, they are
+//! computed from the values that all these ranks saw.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -158,7 +158,7 @@ fn chain(all: &[Seen], end: u64) -> Result<(), String> {
     let (mut value, mut visited) = (0, BTreeSet::from([0]));
     while let Some(&then) = next.get(&value) {
         if !visited.insert(then) {
-            return Err(format!("the value {then} came twice"));
+            return Err(format!("the value {then} was seen twice"));
         }
         value = then;
     }

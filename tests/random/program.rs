@@ -21,7 +21,7 @@ pub(crate) const BIT_AT: usize = PEAK_AT + PEAKS;
 pub(crate) const VECTOR_AT: usize = BIT_AT + BITS;
 /// The element that ranks read and write under exclusive locks.
 pub(crate) const LOCKED_AT: usize = VECTOR_AT + VECTOR;
-/// Elements that one rank replaces in a phase, several of them at once.
+/// Elements that one rank replaces in a phase, some of them by one operation.
 pub(crate) const LASTS: usize = 2;
 pub(crate) const LAST_AT: usize = LOCKED_AT + 1;
 /// Elements that one rank writes together in a phase, under shared locks.
@@ -29,7 +29,7 @@ pub(crate) const MARKS: usize = 64;
 pub(crate) const MARK_AT: usize = LAST_AT + LASTS;
 /// Elements of a part.
 pub(crate) const LEN: usize = MARK_AT + MARKS;
-/// The number of times that an act replaces such an element.
+/// The number of times that an act replaces an element of [`LASTS`].
 pub(crate) const REPLACED: u64 = 4;
 
 /// The synchronization of a phase: all ranks alike, or each in its own passive-target way.
@@ -46,8 +46,8 @@ pub(crate) enum Sync {
 }
 
 impl Sync {
-    /// Whether owners' earlier stores are visible in the phase, and must not touch data that the
-    /// phase accesses.
+    /// Whether the stores that owners made before the phase are visible in it. Such stores must not
+    /// touch data that the phase accesses.
     pub(crate) fn is_active(self) -> bool {
         matches!(self, Sync::Fence | Sync::Pscw)
     }
@@ -78,7 +78,7 @@ pub(crate) fn layouts(shape: Shape) -> transom::Result<(usize, Datatype, Datatyp
     })
 }
 
-/// The operation of a notified one.
+/// What a notified operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     /// Writes a whole block with values from `value` on.
@@ -267,10 +267,10 @@ pub(crate) struct Program {
     pub(crate) phases: Vec<Phase>,
 }
 
-/// A generator of our own (SplitMix64), so that a seed always means the same program.
-struct Random(u64);
+/// SplitMix64, which no dependency can change: a seed always means the same program.
+struct Rng(u64);
 
-impl Random {
+impl Rng {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -290,7 +290,7 @@ impl Random {
 impl Program {
     /// The program of a seed.
     pub(crate) fn new(seed: u64, ranks: usize) -> Program {
-        let mut random = Random(seed);
+        let mut random = Rng(seed);
         let (window, raw, of_phases) = (random.next() % 4, random.one_in(2), random.below(4));
         let mut unique = 1u64 << 32;
         let mut numbers = Vec::new();
@@ -337,7 +337,7 @@ impl Program {
     }
 }
 
-fn phase(random: &mut Random, numbers: &[usize], unordered: bool, unique: &mut u64) -> Phase {
+fn phase(random: &mut Rng, numbers: &[usize], unordered: bool, unique: &mut u64) -> Phase {
     let ranks = numbers.len();
     let passive = [Sync::LockAll, Sync::Shared, Sync::Exclusive];
     let syncs = match random.below(10) {
@@ -384,7 +384,7 @@ struct Here<'p> {
 }
 
 impl Here<'_> {
-    fn act(&mut self, random: &mut Random, unique: &mut u64) -> Act {
+    fn act(&mut self, random: &mut Rng, unique: &mut u64) -> Act {
         let Here { me, sync, .. } = *self;
         let ranks = self.numbers.len();
         // An epoch of post and start is with other ranks; other epochs reach this rank's own part
@@ -397,7 +397,7 @@ impl Here<'_> {
         let value = *unique;
         match random.below(18) {
             _ if self.waits && random.one_in(3) => self.notified(random, target, value),
-            _ if self.hot.is_some() && !random.one_in(3) => self.kept(random, target, value),
+            _ if self.hot.is_some() && !random.one_in(3) => self.locked_or_stored(random, target, value),
             0..4 => self.block(random, target, value),
             4 | 5 => Act::Count { target, counter: random.below(COUNTERS), operand: 1 + random.next() % 1000 },
             6 => Act::Swap { target, chain: random.below(CHAINS), value, long: random.one_in(2) },
@@ -411,15 +411,15 @@ impl Here<'_> {
             11 if !self.unordered && (sync != Sync::Pscw || self.turn > 0) => {
                 Act::Last { target: (me + self.turn) % ranks, last: random.below(LASTS), value }
             }
-            12 | 13 => self.kept(random, target, value),
+            12 | 13 => self.locked_or_stored(random, target, value),
             14..17 => self.notified(random, target, value),
             _ => Act::Flush { target },
         }
     }
 
-    /// Acts that need locks: changes by holders of one kind and reads by the other; or stores that
-    /// others see later.
-    fn kept(&self, random: &mut Random, target: usize, value: u64) -> Act {
+    /// Acts that need locks: changes by the holders of one kind of lock, and reads by the holders
+    /// of the other kind. Otherwise stores that other ranks see later.
+    fn locked_or_stored(&self, random: &mut Rng, target: usize, value: u64) -> Act {
         let marked = (self.me + self.turn) % self.numbers.len();
         match (self.sync, random.one_in(2)) {
             (Sync::Fence | Sync::Pscw, _) => Act::Store { block: random.below(BLOCKS), value },
@@ -431,7 +431,7 @@ impl Here<'_> {
     }
 
     /// An operation with a notice, or a wait for notices.
-    fn notified(&mut self, random: &mut Random, target: usize, value: u64) -> Act {
+    fn notified(&mut self, random: &mut Rng, target: usize, value: u64) -> Act {
         let waits = self.waits && random.one_in(3);
         let target = if waits { self.me } else { target };
         if self.sync.is_active() || self.numbers[target] == 0 {
@@ -460,7 +460,7 @@ impl Here<'_> {
     }
 
     /// Acts on a block of the target.
-    fn block(&mut self, random: &mut Random, target: usize, value: u64) -> Act {
+    fn block(&mut self, random: &mut Rng, target: usize, value: u64) -> Act {
         let block = random.below(BLOCKS);
         let shape = [Shape::Plain, Shape::Plain, Shape::Spread, Shape::Turned][random.below(4)];
         let mine = Some(self.me);

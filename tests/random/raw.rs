@@ -7,7 +7,7 @@ use transom::{Assert, At, BasicType, Datatype, Info, Items, Job, Lock, Notice, N
 
 use super::memory::Block;
 use super::program::{BLOCK, LEN, Phase, Shape, Sync, UNORDERED, Work, layouts};
-use super::run::{Epoch, Face, Rank, epochs, every};
+use super::run::{Epoch, ProgramWindow, Rank, epochs, every};
 
 const WORD: usize = 8;
 
@@ -44,7 +44,7 @@ impl Raw {
     }
 }
 
-impl Face for Raw {
+impl ProgramWindow for Raw {
     fn load(&self, into: &mut [u64]) -> transom::Result<()> {
         match &self.attached {
             Some(block) => block.load(0, bytemuck::cast_slice_mut(into)),

@@ -31,7 +31,7 @@ pub(super) struct Rank {
 }
 
 /// A window as programs use it, byte-level or typed.
-pub(super) trait Face {
+pub(super) trait ProgramWindow {
     fn load(&self, into: &mut [u64]) -> transom::Result<()>;
     fn store(&self, first: usize, from: &[u64]) -> transom::Result<()>;
     fn sync(&self);
@@ -118,7 +118,7 @@ pub(crate) fn execute(job: &Job, program: &Program, step: &dyn Fn(String)) -> Ou
     }
 }
 
-fn phases(job: &Job, program: &Program, step: &dyn Fn(String), win: impl Face) -> Outcome {
+fn phases(job: &Job, program: &Program, step: &dyn Fn(String), win: impl ProgramWindow) -> Outcome {
     let mut rank = Rank {
         me: job.rank(),
         parts: Parts::new(job.size()),
@@ -150,10 +150,10 @@ fn phases(job: &Job, program: &Program, step: &dyn Fn(String), win: impl Face) -
 }
 
 impl Rank {
-    fn phase(&mut self, job: &Job, win: &impl Face, phase: &Phase) -> transom::Result<()> {
+    fn phase(&mut self, job: &Job, win: &impl ProgramWindow, phase: &Phase) -> transom::Result<()> {
         let acts = &phase.acts[self.me];
         if phase.late[self.me] {
-            // Ranks that do not wait for this one are far ahead then.
+            // Meanwhile ranks that do not wait for this one continue.
             std::thread::sleep(Duration::from_micros(300));
         }
         for act in acts {
@@ -182,7 +182,7 @@ impl Rank {
 
     /// After the epochs of a passive phase: waits for all notices of the phase, with the data that
     /// they announce, then for all ranks. `kind` chooses how.
-    fn notices(&mut self, job: &Job, win: &impl Face, phase: &Phase, kind: u64) -> transom::Result<()> {
+    fn notices(&mut self, job: &Job, win: &impl ProgramWindow, phase: &Phase, kind: u64) -> transom::Result<()> {
         let wrong = self.counters.wait(win, self.parts.of(self.me), kind)?;
         self.wrong = self.wrong.take().or(wrong);
         // Data that other ranks have read may be overwritten as soon as their notices have arrived.
@@ -210,7 +210,7 @@ impl Rank {
     /// Runs the acts of an epoch.
     pub(super) fn acts<'env>(
         &mut self,
-        win: &impl Face,
+        win: &impl ProgramWindow,
         epoch: &impl Epoch<'env>,
         acts: Vec<Lent<'_, 'env>>,
     ) -> transom::Result<()> {
@@ -317,7 +317,7 @@ impl Rank {
 
     /// Sends the values that all ranks saw to the first rank, through a separate window; the first
     /// rank checks them.
-    fn gather(&self, job: &Job, win: &impl Face, program: &Program) -> Outcome {
+    fn gather(&self, job: &Job, win: &impl ProgramWindow, program: &Program) -> Outcome {
         const WORDS: usize = 5;
         let most = program.len() + 1;
         let mut mine = vec![0u64; 1 + most * WORDS + LEN];

@@ -3,7 +3,7 @@
 use transom::{Access, At, BufferRequest, Info, Job, Lock, Notice, Notices, Op, Passive, Window, ops};
 
 use super::program::{LEN, Phase, Shape, Sync, UNORDERED, Work, layouts};
-use super::run::{Epoch, Face, Rank, epochs, every};
+use super::run::{Epoch, ProgramWindow, Rank, epochs, every};
 
 pub(super) struct Typed(Window<u64>);
 
@@ -19,7 +19,7 @@ impl Typed {
     }
 }
 
-impl Face for Typed {
+impl ProgramWindow for Typed {
     fn load(&self, into: &mut [u64]) -> transom::Result<()> {
         self.0.load(0, into)
     }

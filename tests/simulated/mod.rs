@@ -26,7 +26,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 pub(crate) struct Rank {
     job: Job,
     net: Arc<SimNet>,
-    stands: Arc<Vec<Mutex<String>>>,
+    positions: Arc<Vec<Mutex<String>>>,
     /// The requests to the launcher until the job had started.
     pub(crate) asked: Asked,
 }
@@ -39,9 +39,9 @@ impl Deref for Rank {
 }
 
 impl Rank {
-    /// Reports this rank's position, for ranks that wait for it in vain.
+    /// Records this rank's position, which is printed if a rank waits for it in vain.
     pub(crate) fn step(&self, what: impl Into<String>) {
-        stand(&self.stands, self.rank(), what);
+        set_position(&self.positions, self.rank(), what);
     }
 
     /// Cuts a rank off the net.
@@ -69,8 +69,8 @@ pub(crate) fn peer(rank: usize) -> Peer {
     Peer(u32::try_from(rank).expect("few ranks"))
 }
 
-fn stand(stands: &[Mutex<String>], rank: usize, what: impl Into<String>) {
-    *stands[rank].lock().unwrap_or_else(PoisonError::into_inner) = what.into();
+fn set_position(positions: &[Mutex<String>], rank: usize, what: impl Into<String>) {
+    *positions[rank].lock().unwrap_or_else(PoisonError::into_inner) = what.into();
 }
 
 /// Runs `body` at each of `ranks` ranks; the first failure, or the deadline, is reported with every
@@ -87,13 +87,14 @@ pub(crate) fn run_on(
     body: impl Fn(&Rank) -> Outcome + Send + Sync + 'static,
 ) {
     let (net, board, body) = (SimNet::new(ranks, options.clone()), Board::new(ranks), Arc::new(body));
-    let stands: Arc<Vec<_>> = Arc::new((0..ranks).map(|_| Mutex::new("starting".to_owned())).collect());
+    let positions: Arc<Vec<_>> = Arc::new((0..ranks).map(|_| Mutex::new("starting".to_owned())).collect());
     let (sender, receiver) = mpsc::channel();
     for rank in 0..ranks {
-        let (net, board, body, stands) = (Arc::clone(&net), Arc::clone(&board), Arc::clone(&body), Arc::clone(&stands));
+        let (net, board, body, positions) =
+            (Arc::clone(&net), Arc::clone(&board), Arc::clone(&body), Arc::clone(&positions));
         let sender = sender.clone();
         let thread = move || {
-            let outcome = catch_unwind(AssertUnwindSafe(|| one(nodes, rank, &net, &board, &*body, &stands)));
+            let outcome = catch_unwind(AssertUnwindSafe(|| one(nodes, rank, &net, &board, &*body, &positions)));
             let outcome = outcome.unwrap_or_else(|_| Err("it panicked".into())).map_err(|error| format!("{error:#}"));
             // A runner that gave up no longer receives.
             let _ = sender.send((rank, outcome));
@@ -111,9 +112,9 @@ pub(crate) fn run_on(
             Err(RecvTimeoutError::Timeout) => format!("{left} ranks not done after {LIMIT:?}"),
             Err(RecvTimeoutError::Disconnected) => format!("{left} ranks went without a word"),
         };
-        let stood = stands.iter().map(|stand| stand.lock().unwrap_or_else(PoisonError::into_inner).clone());
-        let stood: Vec<String> = stood.enumerate().map(|(rank, at)| format!("  rank {rank} at: {at}")).collect();
-        panic!("{ranks} ranks on {options:?}\n{failure}\n{}", stood.join("\n"));
+        let found = positions.iter().map(|position| position.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        let found: Vec<String> = found.enumerate().map(|(rank, at)| format!("  rank {rank} at: {at}")).collect();
+        panic!("{ranks} ranks on {options:?}\n{failure}\n{}", found.join("\n"));
     }
 }
 
@@ -123,7 +124,7 @@ fn one(
     net: &Arc<SimNet>,
     board: &Arc<Board>,
     body: &dyn Fn(&Rank) -> Outcome,
-    stands: &Arc<Vec<Mutex<String>>>,
+    positions: &Arc<Vec<Mutex<String>>>,
 ) -> Outcome {
     let boot = Counted::new(Box::new(board.rank(rank)), 1);
     let asked = boot.asked();
@@ -132,7 +133,7 @@ fn one(
         None => Job::simulated(domain, boot)?,
         Some(nodes) => Job::simulated_on(nodes, domain, boot)?,
     };
-    let me = Rank { job, net: Arc::clone(net), stands: Arc::clone(stands), asked: asked() };
+    let me = Rank { job, net: Arc::clone(net), positions: Arc::clone(positions), asked: asked() };
     me.step("body");
     if let Err(error) = body(&me) {
         // Leaving would wait for the other ranks, which may wait for this one.
@@ -141,7 +142,7 @@ fn one(
     }
     me.step("leaving");
     me.job.finalize()?;
-    stand(stands, rank, "done");
+    set_position(positions, rank, "done");
     Ok(())
 }
 

@@ -11,14 +11,14 @@ use rustix::thread::{set_thread_gid, set_thread_uid};
 use transom_fabric::{Domain, Handler, Memory, Peer, Port, Post, RegionKey, Tally, TallyRef};
 use transom_ofi::{OfiDomain, OfiOptions, PassiveProbe};
 
-use super::say;
+use super::print_flushed;
 
 /// The user `nobody`.
 const NOBODY: u32 = 65534;
 /// The keys to try.
 const KEYS: u64 = 1000;
 /// Time limit of one operation.
-const PATIENCE: Duration = Duration::from_millis(500);
+const OPERATION_LIMIT: Duration = Duration::from_millis(500);
 /// Time limit of all operations.
 const LIMIT: Duration = Duration::from_secs(40);
 
@@ -59,9 +59,9 @@ struct Intruder {
     begun: Instant,
 }
 
-struct Deaf;
+struct IgnoreMessages;
 
-impl Handler for Deaf {
+impl Handler for IgnoreMessages {
     fn message(&self, _: Peer, _: &[u8]) {}
 }
 
@@ -90,12 +90,12 @@ impl Intruder {
             }
         }
         if !read.is_empty() {
-            say(&format!("read the regions {read:?} of {peer}"));
+            print_flushed(&format!("read the regions {read:?} of {peer}"));
         }
         if !wrote.is_empty() {
-            say(&format!("wrote the regions {wrote:?} of {peer}"));
+            print_flushed(&format!("wrote the regions {wrote:?} of {peer}"));
         }
-        say(&format!("tried {tried} keys of {peer}"));
+        print_flushed(&format!("tried {tried} keys of {peer}"));
     }
 
     /// Sends messages that would store bytes in each window, by the windows' numbers, and bytes
@@ -114,23 +114,23 @@ impl Intruder {
             scatter.extend([0xAA; 64]);
             for message in [&scatter[..], &scatter[..40], &[0xA5; 9000], b""] {
                 sent += u32::from(matches!(self.domain.port().send(peer, message), Post::Done));
-                let _ = self.domain.port().progress(&Deaf);
+                let _ = self.domain.port().progress(&IgnoreMessages);
             }
         }
-        say(&format!("sent {sent} messages to {peer}"));
+        print_flushed(&format!("sent {sent} messages to {peer}"));
     }
 
     /// Whether an operation succeeded within the time limit.
     fn operate(&self, post: impl Fn(&TallyRef) -> Post) -> bool {
-        let (tally, until) = (Tally::new(), Instant::now() + PATIENCE);
+        let (tally, until) = (Tally::new(), Instant::now() + OPERATION_LIMIT);
         while Instant::now() < until {
             match post(&tally) {
-                Post::Again => drop(self.domain.port().progress(&Deaf)),
+                Post::Again => drop(self.domain.port().progress(&IgnoreMessages)),
                 Post::Broken(_) => return false,
                 Post::Done => return true,
                 Post::Pending => {
                     while Instant::now() < until && !tally.idle() {
-                        let _ = self.domain.port().progress(&Deaf);
+                        let _ = self.domain.port().progress(&IgnoreMessages);
                     }
                     return tally.idle() && tally.take_failure().is_none();
                 }

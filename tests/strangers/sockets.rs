@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// Connects to a port of this machine in several hostile ways: random data of several lengths, a
 /// request of another protocol, half a word, no data. Returns the connections that remain open.
-pub(crate) fn torment(port: u16) -> Vec<TcpStream> {
+pub(crate) fn open_hostile(port: u16) -> Vec<TcpStream> {
     let long = vec![0xA5; 70_000];
     let zeros = [0; 512];
     let texts: [&[u8]; 5] = [b"GET / HTTP/1.1\r\n\r\n", b"\x01", &zeros, &long, b""];

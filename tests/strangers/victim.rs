@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use transom::{Job, Window};
 
-use super::say;
+use super::print_flushed;
 
 /// The first words of the window, which no rank accesses.
 const QUIET: usize = 64;
@@ -27,7 +27,7 @@ pub(crate) fn main(stop: &str) -> ExitCode {
     });
     match done {
         Ok(()) => {
-            say("unharmed");
+            print_flushed("unharmed");
             ExitCode::SUCCESS
         }
         Err(error) => {
@@ -42,7 +42,7 @@ fn work(world: &Job, stop: &Path) -> Result<(), Box<dyn Error>> {
     let win = Window::<u64>::allocate(world, OVER + 1)?;
     win.store(0, &[PATTERN; QUIET])?;
     world.barrier()?;
-    say(&format!("ready {}", std::process::id()));
+    print_flushed(&format!("ready {}", std::process::id()));
     let mut rounds = 0;
     loop {
         rounds += 1;

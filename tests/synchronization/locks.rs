@@ -19,7 +19,7 @@ fn raise_pair(win: &Window<u64>, target: usize) -> transom::Result<()> {
     })
 }
 
-/// Fails where the two words of a rank differ under the lock of all ranks.
+/// Fails if the two words of a rank differ under `lock_all`.
 fn no_half(win: &Window<u64>, size: usize) -> Outcome {
     let pairs = win.lock_all(|epoch| {
         let pair = |rank| Ok([epoch.fetch_value(rank, 0)?, epoch.fetch_value(rank, 1)?]);
@@ -157,9 +157,9 @@ pub(crate) fn lock_all_excludes(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// Each rank locks its right neighbour so often that the target needs no word of the first rank
-/// any more, and now and then another one within, while one rank after the other locks all: it sees
-/// no half of a pair, and no rank waits for ever (MPI-4.1 §12.5.3).
+/// Each rank locks its right neighbour so often that a lock there no longer changes the word at the
+/// first rank, and now and then a second target meanwhile. One rank after the other locks all
+/// targets: it sees no half of a pair, and no rank waits for ever (MPI-4.1 §12.5.3).
 /// Shows S2.
 pub(crate) fn few_of_all(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
@@ -211,7 +211,7 @@ pub(crate) fn flushes(world: &Job) -> Outcome {
         win.unlock(1)?;
     } else {
         let mut found = vec![0; 2000];
-        look(|| {
+        load_until(|| {
             data.load(0, &mut found[..1])?;
             Ok(found[0] == 1)
         })?;
@@ -227,7 +227,7 @@ pub(crate) fn flushes(world: &Job) -> Outcome {
 }
 
 /// Loads until `done`, without any call that makes progress.
-fn look(mut done: impl FnMut() -> transom::Result<bool>) -> Outcome {
+fn load_until(mut done: impl FnMut() -> transom::Result<bool>) -> Outcome {
     let start = Instant::now();
     while !done()? {
         for i in 0..10_000u64 {
@@ -254,8 +254,8 @@ pub(crate) fn no_locks(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// Every lock of a target that computes, and that holds the master word too, is acquired and
-/// released without its help.
+/// The target computes, and it also has the master word. Every lock of it is acquired and released
+/// without its help.
 /// Shows S5, S2.
 pub(crate) fn computing_target(world: &Job) -> Outcome {
     let win = Window::<u64>::allocate(world, 2)?;
@@ -264,7 +264,7 @@ pub(crate) fn computing_target(world: &Job) -> Outcome {
     world.barrier()?;
     if world.rank() == 0 {
         let mut seen = [0];
-        look(|| {
+        load_until(|| {
             win.load(0, &mut seen)?;
             Ok(seen[0] == 2)
         })?;

@@ -10,7 +10,8 @@ const ROUNDS: u64 = 2_000;
 const LATE: Duration = Duration::from_micros(300);
 
 /// Two ranks of each node enter a common epoch late in turn. The notices of a post and of a
-/// completion end the other's sleep; few sleeps last to their limit although the notice is there.
+/// completion end the other rank's sleep; few sleeps last to their limit after the notice has
+/// arrived.
 /// Shows S1.
 pub(crate) fn notices_end_sleeps(world: &Job) -> Outcome {
     let me = world.rank();

@@ -11,7 +11,7 @@ use transom_harness::{Outcome, ensure, same, step};
 
 use crate::{fetch, word};
 
-/// Long enough for a call of another thread or rank to be waiting.
+/// After this time the call of another thread or rank waits.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The outcome of a thread of the scope.
@@ -134,7 +134,8 @@ pub(crate) fn locks_of_a_crowd(world: &Job) -> Outcome {
 }
 
 /// Two threads lock the same target at the same time, which is an error at one of them at most; the
-/// lock is free in the end. Shows S2, E1.
+/// lock is free in the end.
+/// Shows S2, E1.
 pub(crate) fn locks_of_one_target(world: &Job) -> Outcome {
     let win = RawWindow::allocate(world, 8, 8, &Info::new())?;
     let target = world.size() - 1;

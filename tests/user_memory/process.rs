@@ -26,7 +26,7 @@ impl Pages {
 
     pub(crate) fn unmap(self) -> Result<()> {
         // SAFETY: the pages are the test's own, and no reference to them exists.
-        answered(unsafe { libc::munmap(self.base as *mut libc::c_void, self.len) })
+        check_errno(unsafe { libc::munmap(self.base as *mut libc::c_void, self.len) })
     }
 
     pub(crate) fn at(self, offset: usize) -> *mut u8 {
@@ -55,12 +55,12 @@ impl Pages {
 
     pub(crate) fn lock(self) -> Result<()> {
         // SAFETY: locking changes no content.
-        answered(unsafe { libc::mlock(self.at(0).cast(), self.len) })
+        check_errno(unsafe { libc::mlock(self.at(0).cast(), self.len) })
     }
 
     pub(crate) fn advise(self, advice: i32) -> Result<()> {
         // SAFETY: the advices of the tests change no content of this process.
-        answered(unsafe { libc::madvise(self.at(0).cast(), self.len, advice) })
+        check_errno(unsafe { libc::madvise(self.at(0).cast(), self.len, advice) })
     }
 
     /// The kernel's attributes of the mapping: the line `VmFlags` of `/proc/self/smaps`, and the
@@ -81,14 +81,14 @@ fn map(at: usize, len: usize, flags: i32) -> Result<Pages> {
     if base == libc::MAP_FAILED { Err(Error::last_os_error()) } else { Ok(Pages { base: base.addr(), len }) }
 }
 
-fn answered(answer: i32) -> Result<()> {
-    if answer == 0 { Ok(()) } else { Err(Error::last_os_error()) }
+fn check_errno(result: i32) -> Result<()> {
+    if result == 0 { Ok(()) } else { Err(Error::last_os_error()) }
 }
 
 /// A semaphore for several processes at the beginning of some pages.
 pub(crate) fn make_semaphore(pages: Pages) -> Result<()> {
     // SAFETY: the pages are mapped and aligned, and unused so far.
-    answered(unsafe { libc::sem_init(pages.at(0).cast(), 1, 0) })
+    check_errno(unsafe { libc::sem_init(pages.at(0).cast(), 1, 0) })
 }
 
 /// Waits for the semaphore, some seconds at most.
@@ -96,7 +96,7 @@ pub(crate) fn wait_for_semaphore(pages: Pages, seconds: i64) -> Result<()> {
     // SAFETY: zero is a value of all fields.
     let mut until: libc::timespec = unsafe { std::mem::zeroed() };
     // SAFETY: the semaphore was initialized there and stays; `until` is this function's own.
-    answered(unsafe {
+    check_errno(unsafe {
         libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut until);
         until.tv_sec += seconds;
         libc::sem_timedwait(pages.at(0).cast(), &raw const until)
@@ -105,7 +105,7 @@ pub(crate) fn wait_for_semaphore(pages: Pages, seconds: i64) -> Result<()> {
 
 pub(crate) fn post_semaphore(pages: Pages) -> Result<()> {
     // SAFETY: the semaphore was initialized there and stays.
-    answered(unsafe { libc::sem_post(pages.at(0).cast()) })
+    check_errno(unsafe { libc::sem_post(pages.at(0).cast()) })
 }
 
 /// Writes into another process at an address, by one system call.
@@ -153,8 +153,8 @@ pub(crate) fn forked(child: impl FnOnce() -> u8) -> Result<i32> {
 /// Runs a function first in each child of `fork`.
 pub(crate) fn first_in_children(handler: extern "C" fn()) -> Result<()> {
     // SAFETY: the handler is a function of the test, which is never unloaded.
-    let answer = unsafe { libc::pthread_atfork(None, None, Some(as_unsafe(handler))) };
-    if answer == 0 { Ok(()) } else { Err(Error::from_raw_os_error(answer)) }
+    let result = unsafe { libc::pthread_atfork(None, None, Some(as_unsafe(handler))) };
+    if result == 0 { Ok(()) } else { Err(Error::from_raw_os_error(result)) }
 }
 
 fn as_unsafe(handler: extern "C" fn()) -> unsafe extern "C" fn() {
@@ -174,7 +174,7 @@ pub(crate) fn open_ring() -> Result<OwnedFd> {
     }
 }
 
-/// Survives the launcher's first signal to the remaining ranks.
+/// Ignores SIGTERM, which the launcher sends to the remaining ranks before it kills them.
 pub(crate) fn ignore_termination() {
     // SAFETY: no handler is installed.
     unsafe { libc::signal(libc::SIGTERM, libc::SIG_IGN) };

@@ -60,14 +60,14 @@ pub struct Window<F: Fixture> {
 
 #[derive(Debug)]
 struct Team {
-    meeting: Mutex<Meeting>,
-    bell: Condvar,
+    state: Mutex<TeamState>,
+    changed: Condvar,
     steps: Vec<Mutex<String>>,
     stop: AtomicBool,
 }
 
 #[derive(Debug)]
-struct Meeting {
+struct TeamState {
     arrived: usize,
     round: usize,
     failed: bool,
@@ -87,8 +87,8 @@ pub fn run<F: Fixture>(fixture: &F, ranks: usize, body: impl Fn(&Rank<'_, F>) + 
     let domains = fixture.open(ranks);
     assert_eq!(domains.len(), ranks, "{} opens every rank", fixture.name());
     let team = Team {
-        meeting: Mutex::new(Meeting { arrived: 0, round: 0, failed: false, keys: vec![RegionKey::default(); ranks] }),
-        bell: Condvar::new(),
+        state: Mutex::new(TeamState { arrived: 0, round: 0, failed: false, keys: vec![RegionKey::default(); ranks] }),
+        changed: Condvar::new(),
         steps: (0..ranks).map(|_| Mutex::default()).collect(),
         stop: AtomicBool::new(false),
     };
@@ -133,37 +133,37 @@ impl Team {
 
     fn report_and_abort(&self, what: &str) {
         let limit = WATCHDOG.as_secs();
-        let text = format!("{what} hangs after {limit} s; where each rank stood:\n{}", self.describe());
+        let text = format!("{what} hangs after {limit} s; positions of the ranks:\n{}", self.describe());
         // A failure here has no further consequence.
         let _ = std::io::stderr().write_all(text.as_bytes());
         std::process::abort();
     }
 
     /// Waits for all ranks; the last to arrive releases the others.
-    fn meet(&self, ranks: usize) {
-        let mut meeting = lock(&self.meeting);
-        let round = meeting.round;
-        meeting.arrived += 1;
-        if meeting.arrived == ranks {
-            meeting.arrived = 0;
-            meeting.round += 1;
-            self.bell.notify_all();
+    fn wait_at_barrier(&self, ranks: usize) {
+        let mut state = lock(&self.state);
+        let round = state.round;
+        state.arrived += 1;
+        if state.arrived == ranks {
+            state.arrived = 0;
+            state.round += 1;
+            self.changed.notify_all();
         }
-        while meeting.round == round {
-            assert!(!meeting.failed, "another rank failed");
-            meeting = self.bell.wait(meeting).unwrap_or_else(PoisonError::into_inner);
+        while state.round == round {
+            assert!(!state.failed, "another rank failed");
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
 
 /// Notifies the other ranks when a rank's thread panics.
-struct Alarm<'t>(&'t Team);
+struct FailureGuard<'t>(&'t Team);
 
-impl Drop for Alarm<'_> {
+impl Drop for FailureGuard<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            lock(&self.0.meeting).failed = true;
-            self.0.bell.notify_all();
+            lock(&self.0.state).failed = true;
+            self.0.changed.notify_all();
         }
     }
 }
@@ -186,14 +186,14 @@ impl<'t, F: Fixture> Rank<'t, F> {
     }
 
     fn live(&self, body: &impl Fn(&Rank<'_, F>)) {
-        let _alarm = Alarm(self.team);
+        let _alarm = FailureGuard(self.team);
         body(self);
         self.barrier();
         self.step("done");
     }
 
     fn serve(&self) {
-        let _alarm = Alarm(self.team);
+        let _alarm = FailureGuard(self.team);
         // Relaxed: see `run`.
         while !self.team.stop.load(Ordering::Relaxed) {
             // Acquire and Release: pair with those in `pause`, so that no access of this thread
@@ -244,7 +244,7 @@ impl<'t, F: Fixture> Rank<'t, F> {
     #[track_caller]
     pub fn barrier(&self) {
         self.step(format!("in the barrier at {}", Location::caller()));
-        self.team.meet(self.ranks);
+        self.team.wait_at_barrier(self.ranks);
         self.step(format!("after the barrier at {}", Location::caller()));
     }
 
@@ -262,7 +262,7 @@ impl<'t, F: Fixture> Rank<'t, F> {
         self.step(format!("waiting for {what} at {}", Location::caller()));
         while !done() {
             if self.progress() == 0 && !done() {
-                assert!(!lock(&self.team.meeting).failed, "another rank failed");
+                assert!(!lock(&self.team.state).failed, "another rank failed");
                 self.domain.port().wait(Duration::from_millis(1));
             }
         }
@@ -286,7 +286,7 @@ impl<'t, F: Fixture> Rank<'t, F> {
                 Post::Broken(fault) => panic!("{}: broken: {fault}", self.me),
                 Post::Again => {
                     again += 1;
-                    assert!(!lock(&self.team.meeting).failed, "another rank failed");
+                    assert!(!lock(&self.team.state).failed, "another rank failed");
                     if self.progress() == 0 {
                         thread::yield_now();
                     }
@@ -315,9 +315,9 @@ impl<'t, F: Fixture> Rank<'t, F> {
         };
         let key = region.key();
         assert_ne!(key, RegionKey::default(), "all zero means: no region");
-        lock(&self.team.meeting).keys[self.me.index()] = key;
+        lock(&self.team.state).keys[self.me.index()] = key;
         self.barrier();
-        let keys = lock(&self.team.meeting).keys.clone();
+        let keys = lock(&self.team.state).keys.clone();
         let remotes = (0..)
             .zip(&keys)
             .map(|(peer, key)| match self.domain.port().import(Peer(peer), key) {

@@ -45,7 +45,7 @@ pub fn step(what: impl Into<String>) {
     *STEP.lock().unwrap_or_else(PoisonError::into_inner) = what.into();
 }
 
-/// Fails where `found` is not `expected`; `what` names the value.
+/// Fails if `found` is not `expected`; `what` names the value.
 ///
 /// # Errors
 /// The difference between both.
@@ -56,7 +56,7 @@ pub fn same<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, expected: &T)
     Err(format!("{what}: {found:?} instead of {expected:?}").into())
 }
 
-/// Fails where `holds` is false.
+/// Fails if `holds` is false.
 ///
 /// # Errors
 /// The condition that does not hold.

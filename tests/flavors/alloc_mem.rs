@@ -1,5 +1,5 @@
-//! Windows over memory of `alloc_mem` (MPI-4.1 §9.2): ranks of the node map such parts, independent
-//! of the memory of other parts, and windows keep the memory alive.
+//! Windows over memory of `alloc_mem` (MPI-4.1 §9.2): ranks of the node map such parts whatever
+//! memory the other parts have, and windows keep the memory alive.
 
 use transom::{Allocation, Assert, Class, Info, Job, Op, Route, Window};
 use transom_harness::{Outcome, ensure, same, step};
@@ -47,9 +47,9 @@ fn count(world: &Job, win: &transom::RawWindow, target: usize, at: u64) -> Outco
     same("the counts", &found, &[60 * ranks, 80 * ranks, 120 * ranks, 20])
 }
 
-/// MPI-4.1 §12.2.1, §9.2: ranks of the node map parts anywhere in such memory, as shared_query
-/// shows, without a progress thread and without cross-memory attach. The alignment of words is that
-/// of their addresses.
+/// MPI-4.1 §12.2.1, §9.2: ranks of the node map a part at any place in such memory, which
+/// `shared_query` shows. They need no progress thread and no cross-memory attach. Whether a word is
+/// aligned depends on its address.
 /// Shows W1, W5, M3, T1.
 pub(crate) fn mapped(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
@@ -90,7 +90,7 @@ pub(crate) fn mapped(world: &Job) -> Outcome {
 }
 
 /// MPI-4.1 §12.2.1: one rank's part is in such memory, another's in user memory, and a third rank
-/// has none. Each part has its own route, with equal results, and all accumulates on a part are
+/// has none. Each part has its own route; the results are equal, and all accumulates on a part are
 /// atomic.
 /// Shows W1, W3, M3, T1, T2.
 pub(crate) fn mixed(world: &Job) -> Outcome {
@@ -126,7 +126,7 @@ fn xpmem() -> bool {
 
 /// Such parts are mapped also where cross-memory attach is disabled.
 /// Shows T1, T2.
-pub(crate) fn attached_to_nobody(world: &Job) -> Outcome {
+pub(crate) fn without_cross_memory_attach(world: &Job) -> Outcome {
     mapped(world)?;
     mixed(world)
 }
@@ -134,7 +134,7 @@ pub(crate) fn attached_to_nobody(world: &Job) -> Outcome {
 /// MPI-4.1 §9.2, §12.2.5: freed memory remains while windows over it exist, and then returns to the
 /// system.
 /// Shows W2, W7.
-pub(crate) fn kept(world: &Job) -> Outcome {
+pub(crate) fn lifetime(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
     let next = (me + 1) % size;
     // Mappings of heaps only: other threads of the process may map memory at any time.
@@ -172,8 +172,9 @@ pub(crate) fn kept(world: &Job) -> Outcome {
     same("mappings", &maps()?, &before)
 }
 
-/// MPI-4.1 §9.2: memory that the system can't give is an error without a leak; the alignment is as
-/// requested; a part that is not inside the memory makes creation fail at every rank.
+/// MPI-4.1 §9.2: a request for more memory than the system has is an error without a leak; the
+/// alignment is as requested; a part that is not inside the memory makes creation fail at every
+/// rank.
 /// Shows W6, E1.
 pub(crate) fn refused(world: &Job) -> Outcome {
     let class = |outcome: transom::Result<Allocation>| outcome.err().map(|error| error.class());

@@ -53,19 +53,20 @@ fn alone(win: &Window<u64>) -> transom::Result<u64> {
     win.lock(Lock::Exclusive, 1, |epoch| epoch.fetch_value(1, 0))
 }
 
-/// A writer gets in though readers keep coming.
+/// A writer gets the lock while readers request it without pause.
 /// Shows S2, S6.
 pub(crate) fn writers(world: &Job) -> Outcome {
     against(world, write, read)
 }
 
-/// A reader gets in though writers keep coming.
+/// A reader gets the lock while writers request it without pause.
 /// Shows S2, S6.
 pub(crate) fn readers(world: &Job) -> Outcome {
     against(world, |win| win.lock(Lock::Shared, 1, |epoch| epoch.fetch_add(1, 0, 1u64)).map(drop), alone)
 }
 
-/// `lock_all` gets in though writers keep coming, and a writer though holders of all keep coming.
+/// `lock_all` gets its locks while writers request theirs without pause, and a writer gets its lock
+/// while other ranks call `lock_all` without pause.
 /// Shows S2, S6.
 pub(crate) fn holders_of_all(world: &Job) -> Outcome {
     against(world, |win| win.lock_all(|epoch| epoch.fetch_add(1, 0, 1u64)).map(drop), alone)?;
