@@ -120,7 +120,7 @@ impl Source {
 }
 
 impl Sink {
-    /// A sink for a result that is not wanted.
+    /// A sink for a result that no caller needs.
     pub(crate) const NONE: Sink = Sink(Span::EMPTY);
 
     /// Bytes by address.
@@ -405,7 +405,7 @@ impl<T: bytemuck::Pod + Send + Sync> LentBuffer<T> {
     pub(crate) fn take(self) -> Vec<T> {
         assert!(
             self.tally.as_ref().is_none_or(|tally| tally.idle()),
-            "a buffer is wanted back from an operation in flight"
+            "the buffer of an operation in flight is taken back"
         );
         // SAFETY: no operation uses the buffer any more (the assertion above), and the memory that
         // `lend` made is gone.

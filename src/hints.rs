@@ -148,9 +148,9 @@ impl Hints {
                 "mpi_minimum_alignment" | "mpi_minimum_memory_alignment" => {
                     let alignment = number(key, value)?;
                     let fits = alignment.is_power_of_two() && alignment <= 1 << 30;
-                    let wanted = usize::try_from(alignment).ok().filter(|_| fits);
+                    let alignment = usize::try_from(alignment).ok().filter(|_| fits);
                     hints.alignment =
-                        wanted.ok_or_else(|| bad(key, value, SettingError::NotPowerOfTwo { most: 30 }))?;
+                        alignment.ok_or_else(|| bad(key, value, SettingError::NotPowerOfTwo { most: 30 }))?;
                 }
                 "transom_huge_pages" => hints.huge_pages = switch(key, value)?.then_some(true),
                 "transom_model" => hints.model = model(key, value)?,
@@ -201,7 +201,7 @@ impl Hints {
     /// Every hint with the value in force (`MPI_WIN_GET_INFO`).
     pub(crate) fn in_force(&self) -> Info {
         let switch = |on: bool| if on { "true" } else { "false" };
-        let kept: Vec<&str> =
+        let ordered: Vec<&str> =
             ORDERINGS.iter().zip(self.ordering).filter(|(_, on)| *on).map(|(name, _)| *name).collect();
         let atomics = match self.atomics {
             None | Some(Atomics::Auto) => "auto",
@@ -210,7 +210,7 @@ impl Hints {
         };
         let mut info = Info::new()
             .with("no_locks", switch(self.no_locks))
-            .with("accumulate_ordering", if kept.is_empty() { "none".to_owned() } else { kept.join(",") })
+            .with("accumulate_ordering", if ordered.is_empty() { "none".to_owned() } else { ordered.join(",") })
             .with("accumulate_ops", if self.same_op { "same_op" } else { "same_op_no_op" })
             .with("same_size", switch(self.same_size))
             .with("same_disp_unit", switch(self.same_disp_unit))
@@ -268,15 +268,15 @@ fn number(key: &str, value: &str) -> Result<u64> {
 }
 
 fn ordering(key: &str, value: &str) -> Result<[bool; 4]> {
-    let mut kept = [false; 4];
+    let mut ordered = [false; 4];
     if value == "none" {
-        return Ok(kept);
+        return Ok(ordered);
     }
     for name in value.split(',').map(str::trim) {
         let index = ORDERINGS.iter().position(|known| *known == name);
-        kept[index.ok_or_else(|| bad(key, value, SettingError::NotListOf(&ORDERINGS)))?] = true;
+        ordered[index.ok_or_else(|| bad(key, value, SettingError::NotListOf(&ORDERINGS)))?] = true;
     }
-    Ok(kept)
+    Ok(ordered)
 }
 
 fn model(key: &str, value: &str) -> Result<Model> {

@@ -12,17 +12,17 @@ const CPUS: &str = "/sys/devices/system/cpu";
 /// The user's list of `device[:port]`. `^` before it excludes the listed devices. An empty list
 /// allows all.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct DeviceList {
     exclude: bool,
     list: Vec<(String, Option<u8>)>,
 }
 
-impl Wanted {
+impl DeviceList {
     /// Parses a list.
     ///
     /// # Errors
     /// A port is not a number.
-    pub fn parse(text: &str) -> Result<Wanted, String> {
+    pub fn parse(text: &str) -> Result<DeviceList, String> {
         let (exclude, names) = text.strip_prefix('^').map_or((false, text), |names| (true, names));
         let mut list = Vec::new();
         for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
@@ -34,7 +34,7 @@ impl Wanted {
                 }
             });
         }
-        Ok(Wanted { exclude, list })
+        Ok(DeviceList { exclude, list })
     }
 
     /// The rank of a device in the choice, smaller is better: its place in the list, else 0 or 1 by
@@ -89,14 +89,14 @@ mod tests {
 
     #[test]
     fn listed_devices_keep_their_order_and_others_are_ranked_by_nearness() {
-        let wanted = |text| Wanted::parse(text).expect("a list");
-        assert_eq!(wanted("").place("a", 1, true), Some(0));
-        assert_eq!(wanted("").place("a", 1, false), Some(1));
-        assert_eq!(wanted("b, a").place("a", 1, false), Some(1));
-        assert_eq!(wanted("b:1,a").place("b", 2, true), None);
-        assert_eq!(wanted("^b").place("b", 2, true), None);
-        assert_eq!(wanted("^b").place("a", 1, false), Some(1));
-        assert!(Wanted::parse("b:x").is_err());
+        let list = |text| DeviceList::parse(text).expect("a list");
+        assert_eq!(list("").place("a", 1, true), Some(0));
+        assert_eq!(list("").place("a", 1, false), Some(1));
+        assert_eq!(list("b, a").place("a", 1, false), Some(1));
+        assert_eq!(list("b:1,a").place("b", 2, true), None);
+        assert_eq!(list("^b").place("b", 2, true), None);
+        assert_eq!(list("^b").place("a", 1, false), Some(1));
+        assert!(DeviceList::parse("b:x").is_err());
     }
 
     #[test]

@@ -300,8 +300,8 @@ fn file_size(capacity: u64, header: u64, page: u64) -> Result<u64, FabricError> 
             Reason::FileSize { limit: most },
         ));
     }
-    let wanted = capacity.min(most - header).next_multiple_of(page);
-    Ok((header + wanted).min(most))
+    let bytes = capacity.min(most - header).next_multiple_of(page);
+    Ok((header + bytes).min(most))
 }
 
 /// The failure of a step.

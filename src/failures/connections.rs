@@ -460,7 +460,7 @@ mod tests {
             true,
             (0..1000).filter(|&rank| rank != 900).map(place).collect(),
         );
-        let watched: Vec<_> = connections.pending.iter().map(|wanted| wanted.place.rank).collect();
+        let watched: Vec<_> = connections.pending.iter().map(|pending| pending.place.rank).collect();
         assert_eq!(watched, (901..1000).chain(0..MOST - 99).collect::<Vec<_>>());
     }
 }

@@ -1,8 +1,8 @@
 //! The listening end of the failure detector between machines. Its connections stay open until the
 //! process ends, when its kernel closes them. A thread accepts connections and sleeps otherwise, so
 //! that they cost no CPU. A rank sends the listener's token and gets an answer. Connections of
-//! strangers are closed after [`PATIENCE`], and earlier if there are many, so that ranks can always
-//! connect. Independent of the conclusions that ranks draw from a connection.
+//! strangers are closed after [`IDENTIFICATION_LIMIT`], and earlier if there are many, so that
+//! ranks can always connect. Independent of the conclusions that ranks draw from a connection.
 
 use std::collections::VecDeque;
 use std::io::PipeWriter;
@@ -21,7 +21,7 @@ use super::connections::tcp;
 /// The bytes of a listener's token.
 const LENGTH: usize = 16;
 /// The time in which a connection must send the token.
-const PATIENCE: Duration = Duration::from_secs(2);
+const IDENTIFICATION_LIMIT: Duration = Duration::from_secs(2);
 /// The pause after an accept that failed because the process has no free descriptor.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -109,7 +109,8 @@ impl Acceptor {
     /// whether it is ready, the listener first; `None` at the end of the job. With `pause` no
     /// connection is accepted for [`PAUSE`].
     fn wait(&self, end: &OwnedFd, pause: bool) -> Option<Vec<bool>> {
-        let oldest = self.strangers.front().map(|stranger| PATIENCE.saturating_sub(stranger.since.elapsed()));
+        let oldest =
+            self.strangers.front().map(|stranger| IDENTIFICATION_LIMIT.saturating_sub(stranger.since.elapsed()));
         let limit = if pause { Some(oldest.map_or(PAUSE, |oldest| oldest.min(PAUSE))) } else { oldest };
         let limit = limit.and_then(|limit| Timespec::try_from(limit + Duration::from_millis(1)).ok());
         let listens = if pause { PollFlags::empty() } else { PollFlags::IN };
@@ -133,7 +134,7 @@ impl Acceptor {
             Received::Token if send(&stranger.socket, &[1], SendFlags::NOSIGNAL) == Ok(1) => {
                 self.ranks.push(stranger.socket);
             }
-            Received::Part if stranger.since.elapsed() < PATIENCE => self.strangers.push_back(stranger),
+            Received::Part if stranger.since.elapsed() < IDENTIFICATION_LIMIT => self.strangers.push_back(stranger),
             _ => {}
         }
     }

@@ -50,10 +50,10 @@ impl Needed {
         let others = size.saturating_sub(1);
         let base = open + OPENING;
         // In a barrier a rank signals log2 ranks, and equally many ranks signal this rank.
-        let near = 2 * u64::from(size.next_power_of_two().ilog2());
+        let partners = 2 * u64::from(size.next_power_of_two().ilog2());
         // A peer may connect while this rank connects to it. Each rank of another machine that is
         // watched, or that watches, takes a descriptor too.
-        Needed { least: base + near.min(2 * others), all: base + 2 * others + 2 * others.min(WATCHED) }
+        Needed { least: base + partners.min(2 * others), all: base + 2 * others + 2 * others.min(WATCHED) }
     }
 
     fn lacking(self, rank: usize, ranks: usize, limit: u64, hard: Option<u64>) -> JobError {

@@ -9,13 +9,13 @@ use crate::transport::{Lane, Net};
 /// The text that `TRANSOM_INFO=1` prints.
 pub(super) fn in_words(job: &JobCore) -> String {
     let mut text = String::new();
-    let near = (0..job.size).filter(|&rank| job.lane(rank) == Some(Lane::Shm)).count();
-    let far = job.size - 1 - near;
+    let on_node = (0..job.size).filter(|&rank| job.lane(rank) == Some(Lane::Shm)).count();
+    let remote = job.size - 1 - on_node;
     // Writing to a String can't fail.
     let _ = writeln!(text, "transom {}: {} ranks", env!("CARGO_PKG_VERSION"), job.size);
     let _ = writeln!(text, "  rank {} itself: own memory", job.rank);
-    if near > 0 {
-        let _ = writeln!(text, "  {near} ranks of its node: shared memory");
+    if on_node > 0 {
+        let _ = writeln!(text, "  {on_node} ranks of its node: shared memory");
         let _ = match (job.wire.maps_user_memory(), job.may_attach()) {
             (Ok(()), _) => writeln!(text, "  their user memory: mapped by XPMEM"),
             (Err(why), true) => writeln!(text, "  their user memory: by cross-memory attach, since {why}"),
@@ -25,12 +25,12 @@ pub(super) fn in_words(job: &JobCore) -> String {
     if let Some(net) = job.wire.net() {
         let passive = if net.passive_target() { "serves idle targets by itself" } else { "needs the progress thread" };
         let at = if net.uses_ip() { format!(" at {}", job.presence.source) } else { String::new() };
-        let _ = writeln!(text, "  {far} other ranks: {}{at}, which {passive}", Net::name(net));
+        let _ = writeln!(text, "  {remote} other ranks: {}{at}, which {passive}", Net::name(net));
         if let Some(paths) = net.paths() {
             let _ = writeln!(text, "  its paths: {paths}");
         }
     }
-    let one_node = far == 0;
+    let one_node = remote == 0;
     let why = routes::reason(job.settings.atomics, one_node, job.atomics);
     let _ = writeln!(text, "  atomics of windows over all ranks: {}, since {why}", job.actor(&job.world));
     text

@@ -120,8 +120,8 @@ fn measure(file: OsString) {
     let domain = net.domain(Peer(0)).expect("one rank");
     let job = start(Box::new(boot), settings, Some(domain)).expect("a job");
     let [after, most] = resident();
-    let near = (0..RANKS).filter(|&rank| job.lane(rank) == Some(crate::transport::Lane::Shm)).count();
-    assert_eq!((job.size, near), (RANKS, PER_NODE - 1));
+    let on_node = (0..RANKS).filter(|&rank| job.lane(rank) == Some(crate::transport::Lane::Shm)).count();
+    assert_eq!((job.size, on_node), (RANKS, PER_NODE - 1));
     let Asked { puts, gets, barriers } = asked();
     let counts = format!("{} {} {}", after - before, most - before, puts + gets + barriers);
     std::fs::write(file, counts).expect("a file for the parent");

@@ -116,11 +116,11 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
     let processes: Vec<Process> = parts.cards.iter().map(|card| card.process.clone()).collect();
     let strict = parts.wire.net().is_some_and(Net::uses_ip);
     let silence = parts.settings.silence.unwrap_or(SILENCE);
-    let far = parts
+    let remote = parts
         .listener
         .is_some()
-        .then(|| Connections::new(me, parts.source.clone(), silence, strict, far(me, &parts.cards)));
-    let detector = Detector::new(me, &processes, far);
+        .then(|| Connections::new(me, parts.source.clone(), silence, strict, remote_places(me, &parts.cards)));
+    let detector = Detector::new(me, &processes, remote);
     let alone = parts.nodes.iter().filter(|&&node| node == parts.nodes[me]).count() == 1;
     let progress = Progress::new(Arc::clone(&parts.wire), Arc::clone(&messages), detector, crowded, alone);
     parts.wire.set_addresses(addresses(me, &parts.nodes, &parts.cards));
@@ -168,10 +168,15 @@ fn visitor(me: usize, nodes: &[usize], cards: &[Card]) -> Visitor {
 }
 
 /// The remote ranks, with their addresses.
-fn far(me: usize, cards: &[Card]) -> Vec<Place> {
+fn remote_places(me: usize, cards: &[Card]) -> Vec<Place> {
     let elsewhere = |(rank, card): (usize, &Card)| {
-        let far = rank != me && !card.process.is_seen_by(&cards[me].process);
-        card.listener.filter(|_| far).map(|(at, token)| Place { rank, host: card.process.host.clone(), at, token })
+        let is_remote = rank != me && !card.process.is_seen_by(&cards[me].process);
+        card.listener.filter(|_| is_remote).map(|(at, token)| Place {
+            rank,
+            host: card.process.host.clone(),
+            at,
+            token,
+        })
     };
     cards.iter().enumerate().filter_map(elsewhere).collect()
 }

@@ -114,8 +114,8 @@ impl Team {
     /// Some ranks of the job. All of them call this with the same list and the same name.
     fn of(rank: usize, size: usize, ranks: &[usize], name: impl FnOnce() -> Result<Name>) -> Result<Team> {
         let refused = |reason| Err(Error::argument(Class::Rank, "subset", reason));
-        if let Some(&far) = ranks.iter().find(|&&member| member >= size) {
-            return Err(ErrorKind::Rank { call: "subset", rank: far, size }.into());
+        if let Some(&rank) = ranks.iter().find(|&&member| member >= size) {
+            return Err(ErrorKind::Rank { call: "subset", rank, size }.into());
         }
         let mut sorted = ranks.to_vec();
         sorted.sort_unstable();
@@ -129,9 +129,9 @@ impl Team {
         Ok(Team::new(key, me, ranks.len(), Some(ranks.into())))
     }
 
-    /// Whether `near` holds for the ranks of all members. Evaluated once.
-    pub(super) fn is_one_node(&self, near: impl Fn(usize) -> bool) -> bool {
-        *self.one_node.get_or_init(|| (0..self.size).all(|member| near(self.rank(member))))
+    /// Whether `on_node` holds for the ranks of all members. Evaluated once.
+    pub(super) fn is_one_node(&self, on_node: impl Fn(usize) -> bool) -> bool {
+        *self.one_node.get_or_init(|| (0..self.size).all(|member| on_node(self.rank(member))))
     }
 
     /// Begins a collective call of this team, which lasts until the result is dropped.

@@ -35,7 +35,7 @@ pub(crate) use transom_shm::topology;
 pub use transom_verbs::Posted;
 
 /// Memory up to this size is populated at once where it matters which process touches a page first:
-/// in shared segments for the NUMA node, and where huge pages are asked for.
+/// in shared segments for the NUMA node, and where the program requests huge pages.
 const TOUCHED_BY_OWNER: usize = 64 << 20;
 
 /// The two kinds of transport to a peer.
@@ -462,8 +462,8 @@ impl Wire {
             return false;
         };
         let mut passed = false;
-        let mut sleep = |near: Option<BorrowedFd<'_>>| {
-            passed = !each_net!(net, domain => domain.port().wait_beside(limit, near));
+        let mut sleep = |node: Option<BorrowedFd<'_>>| {
+            passed = !each_net!(net, domain => domain.port().wait_beside(limit, node));
         };
         match &self.shm {
             Some(shm) => shm.port().wait_elsewhere(stay, sleep),

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use transom_fabric::{Memory, diagnostics};
 
 use super::core::Core;
-use super::create::Wanted;
+use super::create::WindowSpec;
 use super::lock::Lock;
 use super::segment::Draft;
 use super::target::Target;
@@ -121,8 +121,8 @@ impl Which {
 impl Checked {
     fn new(core: &Core, checker: &Checker) -> Result<Checked> {
         let info = Info::new();
-        let wanted = Wanted { flavor: Flavor::Allocate, unit: 1, info: &info };
-        let hints = Hints::at_creation(&info, wanted.flavor)?;
+        let spec = WindowSpec { flavor: Flavor::Allocate, unit: 1, info: &info };
+        let hints = Hints::at_creation(&info, spec.flavor)?;
         let (ranks, size) = (core.job.size, core.own.part.size);
         // A small part has few places, so it needs few records.
         let most = usize::try_from(size).unwrap_or(usize::MAX).saturating_mul(16).saturating_add(64);
@@ -134,7 +134,7 @@ impl Checked {
         checker.watch(core.id, &memory, watched);
         let draft = Draft { hints, memory, shared: None };
         Ok(Checked {
-            shadows: Core::open(&core.job, &core.team, core.id ^ SHADOWS, &wanted, draft)?,
+            shadows: Core::open(&core.job, &core.team, core.id ^ SHADOWS, &spec, draft)?,
             pending: Mutex::new(vec![Vec::new(); core.team.size]),
             loans: Mutex::default(),
             operations: AtomicU64::new(0),
@@ -261,7 +261,7 @@ impl Core {
             };
             let checked = Checked::new(&self, checker).inspect_err(undo)?;
             self.checked = Some(Box::new(checked));
-            self.direct = 0;
+            self.fast_ranks = 0;
         }
         Ok(self)
     }

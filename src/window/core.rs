@@ -49,7 +49,7 @@ pub(crate) struct Core {
     /// A weak reference to this value, for values that keep the window.
     pub(super) this: Weak<Core>,
     /// The hot paths serve ranks below this number: all ranks, or none in a checked window.
-    pub(super) direct: usize,
+    pub(super) fast_ranks: usize,
     /// The data of the conflict checker.
     pub(super) checked: Option<Box<Checked>>,
 }
@@ -117,8 +117,8 @@ impl Core {
 
     /// [`Core::known`] for the hot paths, which do not serve checked windows.
     #[inline]
-    pub(super) fn direct(&self, rank: usize) -> Option<&Target> {
-        if rank < self.direct { self.targets.get(rank) } else { None }
+    pub(super) fn fast_target(&self, rank: usize) -> Option<&Target> {
+        if rank < self.fast_ranks { self.targets.get(rank) } else { None }
     }
 
     #[cold]
@@ -135,7 +135,7 @@ impl Core {
     /// separate function that locates again, so that the hot path keeps no registers for it.
     #[inline(always)]
     pub(super) fn located(&self, rank: usize, displacement: u64, len: usize) -> Option<(&Target, u64)> {
-        let target = self.direct(rank)?;
+        let target = self.fast_target(rank)?;
         let at = displacement.checked_mul(u64::from(target.unit))?;
         (at.checked_add(len as u64)? <= target.size).then_some((target, at))
     }
@@ -195,7 +195,7 @@ impl Core {
         // after this call. On x86 the fence only stops the compiler from moving them and costs no
         // instruction; elsewhere it is the store barrier.
         fence(Ordering::AcqRel);
-        match self.direct(rank) {
+        match self.fast_target(rank) {
             Some(target) => self.complete_counted(&target.tally),
             None => self.complete_other(call, rank),
         }

@@ -34,7 +34,7 @@ use crate::routes::Actor;
 use crate::transport::{self, Lane, NetRegion};
 
 /// The properties of a window to be created.
-pub(super) struct Wanted<'i> {
+pub(super) struct WindowSpec<'i> {
     pub(super) flavor: Flavor,
     pub(super) unit: u32,
     pub(super) info: &'i Info,
@@ -46,22 +46,21 @@ impl Core {
     /// for one that lacks it.
     pub(super) fn create(
         job: &Job,
-        wanted: &Wanted<'_>,
+        spec: &WindowSpec<'_>,
         memory: impl FnOnce(&JobCore, &Hints) -> Result<Memory>,
     ) -> Result<Arc<Core>> {
         let _collective = job.team().collective("creating a window")?;
-        Core::create_within(job, wanted, memory)
+        Core::create_within(job, spec, memory)
     }
 
     /// [`Core::create`] for a caller that has entered the collective call.
     fn create_within(
         job: &Job,
-        wanted: &Wanted<'_>,
+        spec: &WindowSpec<'_>,
         memory: impl FnOnce(&JobCore, &Hints) -> Result<Memory>,
     ) -> Result<Arc<Core>> {
         let id = job.team().next_window();
-        let made =
-            Core::draft(job, wanted, memory).and_then(|draft| Core::open(job.core(), job.team(), id, wanted, draft));
+        let made = Core::draft(job, spec, memory).and_then(|draft| Core::open(job.core(), job.team(), id, spec, draft));
         Core::join(job, id, made)
     }
 
@@ -156,11 +155,15 @@ impl Core {
         self.own.regions.shm.as_ref().is_some_and(is_unmapped)
     }
 
-    fn draft(job: &Job, wanted: &Wanted<'_>, memory: impl FnOnce(&JobCore, &Hints) -> Result<Memory>) -> Result<Draft> {
-        if wanted.unit == 0 {
+    fn draft(
+        job: &Job,
+        spec: &WindowSpec<'_>,
+        memory: impl FnOnce(&JobCore, &Hints) -> Result<Memory>,
+    ) -> Result<Draft> {
+        if spec.unit == 0 {
             return Err(Error::argument(Class::Disp, "creating a window", ArgumentError::NoUnit));
         }
-        let mut hints = Hints::at_creation(wanted.info, wanted.flavor)?;
+        let mut hints = Hints::at_creation(spec.info, spec.flavor)?;
         let memory = memory(job.core(), &hints)?;
         hints.huge_pages = hints.huge_pages.map(|_| available_memory::has_huge_pages(job.core()));
         Ok(Draft { hints, memory, shared: None })
@@ -168,21 +171,21 @@ impl Core {
 
     /// Creates a window whose parts are contiguous in one segment (MPI-4.1 §12.2.3), unless the
     /// hint allows separate parts.
-    pub(super) fn create_shared(job: &Job, wanted: &Wanted<'_>, size: usize) -> Result<Arc<Core>> {
+    pub(super) fn create_shared(job: &Job, spec: &WindowSpec<'_>, size: usize) -> Result<Arc<Core>> {
         let _collective = job.team().collective("creating a window")?;
-        let hints = Core::draft(job, wanted, |_, _| Ok(Memory::private(0))).and_then(|draft| {
-            let far = (0..job.size()).find(|&member| job.core().lane(job.team().rank(member)) == Some(Lane::Net));
+        let hints = Core::draft(job, spec, |_, _| Ok(Memory::private(0))).and_then(|draft| {
+            let remote = (0..job.size()).find(|&member| job.core().lane(job.team().rank(member)) == Some(Lane::Net));
             let apart = |other| {
                 let reason = ArgumentError::Apart { rank: job.rank(), other };
                 Err(Error::argument(Class::RmaShared, "allocate_shared", reason))
             };
-            far.map_or(Ok(draft.hints), apart)
+            remote.map_or(Ok(draft.hints), apart)
         });
         if hints.as_ref().is_ok_and(|hints| hints.noncontig) {
-            return Core::create_within(job, wanted, |job, hints| allocated(job, "allocate_shared", size, hints));
+            return Core::create_within(job, spec, |job, hints| allocated(job, "allocate_shared", size, hints));
         }
         let id = job.team().next_window();
-        let sized = hints.and_then(|hints| Announced::publish(job, id, size, wanted.unit, hints));
+        let sized = hints.and_then(|hints| Announced::publish(job, id, size, spec.unit, hints));
         let outcome = exchange(job, sized.as_ref().map_or_else(failed, |_| NONCONTIG.bit(false)))?;
         let sized = match sized {
             Ok(sized) => sized,
@@ -196,29 +199,29 @@ impl Core {
         let (sized, region) = segment.inspect_err(retract)?;
         check_agreement(id, &outcome).inspect_err(retract)?;
         let draft = sized.draft(region).inspect_err(retract);
-        Core::join(job, id, draft.and_then(|draft| Core::open(job.core(), job.team(), id, wanted, draft)))
+        Core::join(job, id, draft.and_then(|draft| Core::open(job.core(), job.team(), id, spec, draft)))
     }
 
     pub(super) fn open(
         job: &Arc<JobCore>,
         team: &Arc<Team>,
         id: u64,
-        wanted: &Wanted<'_>,
+        spec: &WindowSpec<'_>,
         draft: Draft,
     ) -> Result<Core> {
         let Draft { hints, memory, shared } = draft;
         let (memory, separate) = copies(job, memory, hints.model)?;
-        let dynamic = wanted.flavor == Flavor::Dynamic;
+        let dynamic = spec.flavor == Flavor::Dynamic;
         let offset = shared.as_ref().map_or(0, |share| share.offset);
         let (segment, region, published) = match shared {
             Some(share) => (Some(share.segment), share.region, Some((share.place, share.words))),
             None => (None, None, None),
         };
-        let regions = regions(job, wanted.flavor, &memory, segment.is_some().then_some(region))?;
+        let regions = regions(job, spec.flavor, &memory, segment.is_some().then_some(region))?;
         let actor = job.actor_for(team, hints.atomics)?;
         let part = Part {
             size: if dynamic { u64::MAX } else { memory.len() as u64 },
-            unit: wanted.unit,
+            unit: spec.unit,
             skew: memory.as_ptr().addr().to_le_bytes()[0] % 8,
             shm: regions.shm.as_ref().map(transport::shm_key).unwrap_or_default(),
             net: regions.net.as_ref().map_or(RegionKey::default(), NetRegion::key),
@@ -246,7 +249,7 @@ impl Core {
             job: Arc::clone(job),
             team: Arc::clone(team),
             id,
-            flavor: wanted.flavor,
+            flavor: spec.flavor,
             actor,
             control: job.actor(team),
             mapped: false,
@@ -256,7 +259,7 @@ impl Core {
             hints: ActiveHints::new(hints),
             counters: OnceLock::new(),
             this: Weak::new(),
-            direct: team.size,
+            fast_ranks: team.size,
             checked: None,
         })
     }

@@ -1,9 +1,9 @@
 //! Delayed locks (MPI-4.1 §12.5.3 lets a lock wait for the first operation). Where the target's CPU
-//! changes the words of the lock, `lock` sends nothing. Small operations are kept, with their data,
-//! as long as they fit into one message. The unlock then sends the lock request with these
+//! changes the words of the lock, `lock` sends nothing. Small operations are delayed, with their
+//! data, as long as they fit into one message. The unlock then sends the lock request with these
 //! operations: the target takes the lock if it is free, performs the operations, releases the lock
-//! and answers once. Other calls first take the lock, together with the operations kept until then:
-//! a flush, an operation whose call returns its result, and an operation that does not fit. A
+//! and answers once. Other calls first take the lock, together with the operations delayed until
+//! then: a flush, an operation whose call returns its result, and an operation that does not fit. A
 //! target whose lock is held performs nothing, and the origin takes the lock as in `lock`.
 //!
 //! Programs also use locks to guard data outside of the window, such as other windows or files.
@@ -46,7 +46,7 @@ pub(crate) struct LockDelay {
 #[derive(Debug)]
 struct DelayedLock {
     kind: Lock,
-    kept: Vec<(Request<'static>, Landing)>,
+    operations: Vec<(Request<'static>, Landing)>,
     /// Upper bound of the request's length in bytes.
     request_bytes: usize,
     /// Upper bound of the reply's length in bytes.
@@ -65,7 +65,7 @@ impl LockDelay {
             return false;
         }
         let (request_bytes, reply_bytes) = (OVERHEAD, REPLY_OVERHEAD + 1);
-        *self.slot() = Some(Box::new(DelayedLock { kind, kept: Vec::new(), request_bytes, reply_bytes }));
+        *self.slot() = Some(Box::new(DelayedLock { kind, operations: Vec::new(), request_bytes, reply_bytes }));
         true
     }
 
@@ -97,7 +97,7 @@ impl LockDelay {
             return Some((request, into));
         }
         (lock.request_bytes, lock.reply_bytes) = (request_bytes, reply_bytes);
-        lock.kept.push((request.into_owned(), into));
+        lock.operations.push((request.into_owned(), into));
         None
     }
 }
@@ -110,7 +110,7 @@ impl Core {
             return self.take(kind, target.rank());
         }
         if self.epochs.delay.guards.load(Ordering::Relaxed) && self.delay_lock(kind) {
-            return Ok(Hold::Wanted);
+            return Ok(Hold::Delayed);
         }
         self.take(kind, target.rank()).map(Hold::unused)
     }
@@ -144,8 +144,8 @@ impl Core {
         self.job.delayed.forget();
     }
 
-    /// Gives up the delayed lock and the operations kept for it, because the program will not end
-    /// their epoch.
+    /// Gives up the delayed lock and the operations that wait for it, because the program will not
+    /// end their epoch.
     pub(super) fn abandon_delayed(&self) {
         if self.epochs.delay.pending() > 0 {
             self.end_delay();
@@ -176,7 +176,7 @@ impl Core {
     /// Records the first operation under a lock that is held; false for a delayed lock.
     pub(super) fn use_taken(&self, target: &Target) -> bool {
         let hold = target.hold();
-        if hold == Hold::Wanted {
+        if hold == Hold::Delayed {
             return false;
         }
         target.shift(hold, hold.used());
@@ -208,16 +208,16 @@ impl Core {
         Ok(left)
     }
 
-    /// Takes the delayed lock of a target and performs the kept operations. `release`: the epoch
+    /// Takes the delayed lock of a target and performs the delayed operations. `release`: the epoch
     /// ends and needs no lock afterwards. If the lock can't be taken, the epoch continues without
     /// it, and this call returns the failure.
     #[cold]
     pub(super) fn take_delayed_lock(&self, target: &Target, release: bool) -> Result<()> {
         let Some(lock) = self.epochs.delay.take() else {
             // Another thread takes the lock.
-            return self.job.progress.until(|| target.hold() != Hold::Wanted);
+            return self.job.progress.until(|| target.hold() != Hold::Delayed);
         };
-        if release && lock.kept.is_empty() {
+        if release && lock.operations.is_empty() {
             self.was_unused();
         }
         let (hold, done) = self.carry(target, *lock, release);
@@ -253,11 +253,11 @@ impl Core {
     /// Takes a lock and performs its operations by one request, or, if the lock is not free, takes
     /// it by its words. Returns the state of the lock, and the result of the operations.
     fn carry(&self, target: &Target, lock: DelayedLock, release: bool) -> (Hold, Result<()>) {
-        let DelayedLock { kind, kept, .. } = lock;
-        if kept.is_empty() && !release {
-            return self.take_with(target, kind, kept);
+        let DelayedLock { kind, operations, .. } = lock;
+        if operations.is_empty() && !release {
+            return self.take_with(target, kind, operations);
         }
-        let (parts, landings): (Vec<_>, Vec<_>) = kept.into_iter().unzip();
+        let (parts, landings): (Vec<_>, Vec<_>) = operations.into_iter().unzip();
         let carried = Arc::new(Carried::new(landings));
         let request = Request::Carry { exclusive: kind == Lock::Exclusive, release, parts };
         let tally = Tally::within(&target.tally);
@@ -283,14 +283,14 @@ impl Core {
         }
     }
 
-    /// Waits for a lock, then performs the operations that were kept for it.
-    fn take_with(&self, target: &Target, kind: Lock, kept: Vec<(Request<'_>, Landing)>) -> (Hold, Result<()>) {
+    /// Waits for a lock, then performs the operations that were delayed with it.
+    fn take_with(&self, target: &Target, kind: Lock, operations: Vec<(Request<'_>, Landing)>) -> (Hold, Result<()>) {
         let hold = match self.take(kind, target.rank()) {
             Ok(hold) => hold,
             Err(error) => return (Hold::Unchecked, Err(error)),
         };
-        let mut kept = kept.into_iter();
-        let sent = kept.try_for_each(|(request, into)| self.send(target, &request, into, &target.tally));
+        let mut operations = operations.into_iter();
+        let sent = operations.try_for_each(|(request, into)| self.send(target, &request, into, &target.tally));
         let done = sent.and(self.job.progress.complete(&target.tally));
         if done.is_err() {
             self.job.finish(&target.tally);

@@ -34,7 +34,7 @@ impl Core {
         if len != other || a.zip(b).is_some_and(|(a, b)| a != b) {
             return None;
         }
-        let (run, target) = (Run::of(theirs, ours)?, self.direct(rank)?);
+        let (run, target) = (Run::of(theirs, ours)?, self.fast_target(rank)?);
         let at = i64::try_from(displacement.checked_mul(u64::from(target.unit))?).ok()?.checked_add(run.at[0])?;
         Some((target.reach.memory()?, run, at))
     }

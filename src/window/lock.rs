@@ -64,7 +64,7 @@ impl Core {
         if self.control == Actor::Nic {
             return None;
         }
-        let target = self.direct(rank)?;
+        let target = self.fast_target(rank)?;
         Some((target, Here { core: self, lock: target.words(self)?.word64(words::LOCK) }))
     }
 
@@ -192,7 +192,7 @@ impl Core {
                 Hold::Shared => lock::shared_end(self, target.rank()),
                 Hold::Exclusive => lock::exclusive_end(self, target.rank(), false).and_then(|()| self.unannounce()),
                 Hold::Biased => lock::biased_end(self, target.rank()),
-                Hold::Wanted => {
+                Hold::Delayed => {
                     self.end_delay();
                     Ok(())
                 }
@@ -245,7 +245,7 @@ impl Core {
         let Some(target) = self.target("unlock", rank)? else { return self.unlock_null() };
         let last = self.epochs.word().locks() == 1;
         self.epochs.check("unlock", Call::Unlock { held: target.hold() != Hold::None, last })?;
-        let carried = if target.hold() == Hold::Wanted { self.take_delayed_lock(target, true) } else { Ok(()) };
+        let carried = if target.hold() == Hold::Delayed { self.take_delayed_lock(target, true) } else { Ok(()) };
         let found = target.hold();
         let hold = found.used();
         if found != hold {

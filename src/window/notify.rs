@@ -15,7 +15,7 @@ use transom_fabric::{Keyed, Peer, PeerMap, Tally, TallyRef};
 use super::accumulate_net::ByNet;
 use super::agreement::FAILED;
 use super::core::{Core, index as offset};
-use super::create::Wanted;
+use super::create::WindowSpec;
 use super::permit::Permit;
 use super::posted::Posted;
 use super::segment::Draft;
@@ -70,11 +70,11 @@ impl Keyed for Known {
 impl Counters {
     fn new(core: &Core) -> Result<Counters> {
         let info = Info::new();
-        let wanted = Wanted { flavor: Flavor::Allocate, unit: 1, info: &info };
-        let hints = Hints::at_creation(&info, wanted.flavor)?;
+        let spec = WindowSpec { flavor: Flavor::Allocate, unit: 1, info: &info };
+        let hints = Hints::at_creation(&info, spec.flavor)?;
         let draft = Draft { hints, memory: core.job.wire.allocate(counters::BYTES)?, shared: None };
         Ok(Counters {
-            window: Core::open(&core.job, &core.team, core.id ^ COUNTERS, &wanted, draft)?,
+            window: Core::open(&core.job, &core.team, core.id ^ COUNTERS, &spec, draft)?,
             zeros: (0..counters::MOST).map(|_| AtomicU64::new(0)).collect(),
             turn: AtomicU32::new(0),
             known: PeerMap::new(),
@@ -205,7 +205,7 @@ impl Core {
     ) -> Result<()> {
         let rank = permit.rank();
         if let Some(counters) = self.counters.get()
-            && rank < self.direct
+            && rank < self.fast_ranks
             && let Some(shortcut) = counters.shortcuts.get(peer(rank))
             && let Some(may_sleep) = shortcut.put(displacement, from.bytes(), index)
         {
@@ -306,9 +306,9 @@ impl Core {
         let Reach::Far(Far::Posted(memory)) = &target.reach else { return false };
         let limits = memory.limits();
         let ordered = if self.is_notified_by_message(target.rank()) { limits.ordered } else { limits.amos_ordered };
-        // The operations under a lock that is only wanted are kept for the message of the lock. The
-        // notice must not be sent before this message.
-        ordered && target.hold() != Hold::Wanted
+        // The operations under a delayed lock are sent with the message of the lock. The notice
+        // must not be sent before this message.
+        ordered && target.hold() != Hold::Delayed
     }
 
     /// Whether the net's message, and no atomic, raises the counters of a rank.

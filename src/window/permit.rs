@@ -82,7 +82,7 @@ impl Core {
         let Some(target) = self.target(name, rank)? else { return Ok(permit) };
         match target.hold() {
             Hold::Shared | Hold::Exclusive | Hold::Biased | Hold::Unchecked | Hold::Open => Ok(permit),
-            Hold::Wanted | Hold::UnusedShared | Hold::UnusedBiased => Ok(permit),
+            Hold::Delayed | Hold::UnusedShared | Hold::UnusedBiased => Ok(permit),
             Hold::Started => self.await_post(target).map(|()| permit),
             Hold::None if self.epochs.state().0 == Access::Start => Err(ErrorKind::Epoch {
                 call: name,
@@ -110,7 +110,7 @@ impl Core {
             _ => None,
         };
         self.epochs.check(call, Call::Flush { held: hold != Some(Hold::None) })?;
-        if hold == Some(Hold::Wanted) {
+        if hold == Some(Hold::Delayed) {
             self.take_any_delayed()?;
         }
         Ok(Permit { rank })

@@ -37,8 +37,8 @@ pub(crate) enum Hold {
     Open = 5,
     /// An exclusive lock by the target's bias.
     Biased = 6,
-    /// A lock that is not taken yet (`wanted`).
-    Wanted = 7,
+    /// A delayed lock, which is not taken yet (`delayed_lock`).
+    Delayed = 7,
     /// `Shared` where the lock could have been delayed; no operation so far.
     UnusedShared = 8,
     /// `Biased` where the lock could have been delayed; no operation so far.
@@ -192,7 +192,7 @@ impl Target {
             4 => Hold::Started,
             5 => Hold::Open,
             6 => Hold::Biased,
-            7 => Hold::Wanted,
+            7 => Hold::Delayed,
             8 => Hold::UnusedShared,
             9 => Hold::UnusedBiased,
             _ => Hold::None,
@@ -203,7 +203,7 @@ impl Target {
     #[inline]
     pub(super) fn awaits_use(&self) -> bool {
         // Relaxed: as for the window's epoch.
-        self.hold.load(Ordering::Relaxed) >= Hold::Wanted as u8
+        self.hold.load(Ordering::Relaxed) >= Hold::Delayed as u8
     }
 
     pub(crate) fn set_hold(&self, hold: Hold) {

@@ -51,7 +51,7 @@ impl Targets {
 
     /// The target of the delayed lock.
     pub(super) fn delayed(&self) -> Option<&Target> {
-        self.contacted.values().find(|target| target.hold() == Hold::Wanted)
+        self.contacted.values().find(|target| target.hold() == Hold::Delayed)
     }
 
     /// Discards the targets' records of a failure that was reported for all targets, so that it is

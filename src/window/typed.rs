@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::allocation::Allocation;
 use super::available_memory::allocated;
 use super::core::Core;
-use super::create::Wanted;
+use super::create::WindowSpec;
 use super::element::RmaElem;
 use super::shared::SharedPart;
 use crate::buffers::{self, Reclaim};
@@ -46,10 +46,9 @@ impl<T: RmaElem> Window<T> {
     /// # Errors
     /// As for [`Window::allocate`]; `InfoValue` for a hint with an illegal value.
     pub fn allocate_with(job: &Job, len: usize, info: &Info) -> Result<Window<T>> {
-        let wanted = Wanted { flavor: Flavor::Allocate, unit: unit::<T>(), info };
-        let core = Core::create(job, &wanted, |job, hints| {
-            allocated(job, "allocate", bytes_of::<T>("allocate", len)?, hints)
-        })?;
+        let spec = WindowSpec { flavor: Flavor::Allocate, unit: unit::<T>(), info };
+        let core =
+            Core::create(job, &spec, |job, hints| allocated(job, "allocate", bytes_of::<T>("allocate", len)?, hints))?;
         Ok(Window { core, buffer: None, _elements: PhantomData })
     }
 
@@ -60,8 +59,8 @@ impl<T: RmaElem> Window<T> {
     /// # Errors
     /// As for [`Window::allocate_with`]; `RmaShared` if a rank is on another node.
     pub fn allocate_shared(job: &Job, len: usize, info: &Info) -> Result<Window<T>> {
-        let wanted = Wanted { flavor: Flavor::Shared, unit: unit::<T>(), info };
-        let core = Core::create_shared(job, &wanted, bytes_of::<T>("allocate_shared", len)?)?;
+        let spec = WindowSpec { flavor: Flavor::Shared, unit: unit::<T>(), info };
+        let core = Core::create_shared(job, &spec, bytes_of::<T>("allocate_shared", len)?)?;
         Ok(Window { core, buffer: None, _elements: PhantomData })
     }
 
@@ -80,8 +79,8 @@ impl<T: RmaElem> Window<T> {
     /// As for [`Window::allocate_with`].
     pub fn create_with(job: &Job, buffer: Vec<T>, info: &Info) -> Result<Window<T>> {
         let (memory, buffer) = buffers::owned_memory(buffer);
-        let wanted = Wanted { flavor: Flavor::Create, unit: unit::<T>(), info };
-        let core = Core::create(job, &wanted, |_, _| Ok(memory))?;
+        let spec = WindowSpec { flavor: Flavor::Create, unit: unit::<T>(), info };
+        let core = Core::create(job, &spec, |_, _| Ok(memory))?;
         Ok(Window { core, buffer: Some(buffer), _elements: PhantomData })
     }
 
@@ -93,8 +92,8 @@ impl<T: RmaElem> Window<T> {
     /// As for [`Window::allocate_with`]; `RmaRange` if the elements are not all inside `memory`.
     pub fn create_over(job: &Job, memory: &Allocation, at: usize, len: usize, info: &Info) -> Result<Window<T>> {
         let part = bytes_of::<T>("create_over", len).and_then(|bytes| memory.part("create_over", at, bytes));
-        let wanted = Wanted { flavor: Flavor::Create, unit: unit::<T>(), info };
-        let core = Core::create(job, &wanted, |_, _| part)?;
+        let spec = WindowSpec { flavor: Flavor::Create, unit: unit::<T>(), info };
+        let core = Core::create(job, &spec, |_, _| part)?;
         Ok(Window { core, buffer: None, _elements: PhantomData })
     }
 

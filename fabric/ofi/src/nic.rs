@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use transom_fabric::devices::{self, Wanted};
+use transom_fabric::devices::{self, DeviceList};
 
 use crate::rules::Devices;
 
@@ -22,7 +22,7 @@ pub(crate) struct Choice<'c> {
     /// list.
     pub(crate) granted: Option<&'c str>,
     /// The user's list.
-    pub(crate) wanted: &'c str,
+    pub(crate) devices: &'c str,
     /// The NUMA node to which this process is bound.
     pub(crate) near: Option<u32>,
     /// Ranks are distributed over equally good devices.
@@ -43,11 +43,11 @@ impl Choice<'_> {
     /// # Errors
     /// No device may be used; the reason for each.
     pub(crate) fn of(&self, offered: &[Nic]) -> Result<usize, String> {
-        let wanted = Wanted::parse(self.wanted)?;
+        let devices = DeviceList::parse(self.devices)?;
         let granted = |nic: &Nic| self.granted.is_none_or(|list| list.split(',').any(|name| name.trim() == nic.name));
         let place = |nic: &Nic| {
             let near = self.near.is_none() || nic.numa_node == self.near;
-            wanted.place(&nic.name, 1, near).filter(|_| granted(nic))
+            devices.place(&nic.name, 1, near).filter(|_| granted(nic))
         };
         let places: Vec<_> = offered.iter().map(place).collect();
         let best = places.iter().flatten().min();
@@ -55,7 +55,7 @@ impl Choice<'_> {
             (0..offered.len()).filter(|&at| best.is_some() && places[at].as_ref() == best).collect();
         if equal.is_empty() {
             let why = |nic: &Nic| match granted(nic) {
-                true => format!("{} was not asked for", nic.name),
+                true => format!("{} is excluded by TRANSOM_NET_DEVICES", nic.name),
                 false => format!("{} is not among the devices that the launcher granted", nic.name),
             };
             let all: Vec<_> = offered.iter().map(why).collect();
@@ -87,11 +87,11 @@ mod tests {
     /// Shows T3.
     #[test]
     fn the_users_list_decides() {
-        let of = |wanted, rank| Choice { wanted, rank, near: Some(0), ..Choice::default() }.of(&four());
+        let of = |devices, rank| Choice { devices, rank, near: Some(0), ..Choice::default() }.of(&four());
         assert_eq!([of("cxi3,cxi0", 0), of("cxi3,cxi0", 1)], [Ok(3), Ok(3)]);
         assert_eq!([of("^cxi0", 0), of("^cxi0", 1)], [Ok(1), Ok(1)]);
         let error = of("mlx5_0", 0).expect_err("a device of others");
-        assert!(error.contains("cxi0 was not asked for"), "{error}");
+        assert!(error.contains("cxi0 is excluded by TRANSOM_NET_DEVICES"), "{error}");
         assert!(of("cxi0:x", 0).is_err());
     }
 

@@ -85,8 +85,8 @@ fn pick(rules: &Rules, mut list: Vec<Info>, criteria: &Criteria<'_>) -> Result<I
     let Some(found) = rules.devices else { return Ok(list.swap_remove(0)) };
     let nics: Vec<Nic> = list.iter().map(|info| found.nic(info.domain_name())).collect();
     let granted = environment::variable(found.granted);
-    let (near, wanted) = (devices::near_node(), criteria.devices);
-    let at = Choice { granted: granted.as_deref(), wanted, near, rank: criteria.rank }.of(&nics)?;
+    let (near, devices) = (devices::near_node(), criteria.devices);
+    let at = Choice { granted: granted.as_deref(), devices, near, rank: criteria.rank }.of(&nics)?;
     Ok(list.swap_remove(at))
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use transom_fabric::devices::{Wanted, entries, line, name, near_node, numa_node};
+use transom_fabric::devices::{DeviceList, entries, line, name, near_node, numa_node};
 use transom_fabric::{Cause, FabricError, Peer};
 
 use crate::library::TRANSPORT;
@@ -38,22 +38,22 @@ pub(crate) fn folder(port: &PortInfo) -> PathBuf {
 /// The port to use: the first that works of those that the user lists, or of all. If the user names
 /// none, ports near the NUMA node of this process are preferred, and ranks are distributed over
 /// equally good ones.
-pub(crate) fn choose(wanted: Option<&str>, gid_index: Option<u8>, rank: Peer) -> Result<PortInfo, FabricError> {
+pub(crate) fn choose(list: Option<&str>, gid_index: Option<u8>, rank: Peer) -> Result<PortInfo, FabricError> {
     let unavailable = |text: String| FabricError::unavailable(TRANSPORT, Cause::Setup(text));
     let found = scan(Path::new(DEVICES), gid_index);
     if found.is_empty() {
         return Err(unavailable(format!("this machine has no RDMA device ({DEVICES} is empty)")));
     }
-    let wanted = Wanted::parse(wanted.unwrap_or_default()).map_err(unavailable)?;
-    pick(&found, &wanted, near_node(), rank).map_err(unavailable)
+    let list = DeviceList::parse(list.unwrap_or_default()).map_err(unavailable)?;
+    pick(&found, &list, near_node(), rank).map_err(unavailable)
 }
 
-fn pick(found: &[PortInfo], wanted: &Wanted, near: Option<u32>, rank: Peer) -> Result<PortInfo, String> {
+fn pick(found: &[PortInfo], list: &DeviceList, near: Option<u32>, rank: Peer) -> Result<PortInfo, String> {
     let mut candidates: Vec<(usize, &PortInfo)> = found
         .iter()
         .filter_map(|info| {
             let near = near.is_none() || info.numa_node == near;
-            Some((wanted.place(&info.device, info.port, near)?, info))
+            Some((list.place(&info.device, info.port, near)?, info))
         })
         .collect();
     // A stable sort: equal ports keep the order of their names.
@@ -66,7 +66,7 @@ fn pick(found: &[PortInfo], wanted: &Wanted, near: Option<u32>, rank: Peer) -> R
     let all: Vec<_> = found
         .iter()
         .map(|info| match &info.gid {
-            Ok(_) => format!("{}:{} was not asked for", info.device, info.port),
+            Ok(_) => format!("{}:{} is excluded by TRANSOM_NET_DEVICES", info.device, info.port),
             Err(reason) => format!("{}:{} {reason}", info.device, info.port),
         })
         .collect();
@@ -149,9 +149,9 @@ mod tests {
         PortInfo { device: device.into(), port: 1, ethernet: true, numa_node: Some(numa), gid: Ok((1, [1; 16])) }
     }
 
-    fn chosen(found: &[PortInfo], wanted: &str, near: Option<u32>) -> Result<String, String> {
-        let wanted = Wanted::parse(wanted)?;
-        pick(found, &wanted, near, Peer(1)).map(|info| format!("{}:{}", info.device, info.port))
+    fn chosen(found: &[PortInfo], list: &str, near: Option<u32>) -> Result<String, String> {
+        let list = DeviceList::parse(list)?;
+        pick(found, &list, near, Peer(1)).map(|info| format!("{}:{}", info.device, info.port))
     }
 
     #[test]
@@ -166,7 +166,10 @@ mod tests {
         found[1].gid = Err("is not active (`1: DOWN`)".into());
         assert_eq!(chosen(&found, "", Some(1)).as_deref(), Ok("c:2"));
         let error = chosen(&found, "b", None).expect_err("it is down");
-        assert!(error.contains("b:1 is not active (`1: DOWN`)") && error.contains("a:1 was not asked for"), "{error}");
+        assert!(
+            error.contains("b:1 is not active (`1: DOWN`)") && error.contains("a:1 is excluded by TRANSOM_NET_DEVICES"),
+            "{error}"
+        );
         assert!(chosen(&found, "b:x", None).is_err());
     }
 
@@ -175,8 +178,8 @@ mod tests {
     fn ranks_are_distributed_over_equal_ports_of_a_subnet() {
         let port = |number: u32| PortInfo { ethernet: false, ..info(&format!("mlx5_{number}"), number / 2) };
         let mut found: Vec<_> = (0..4).map(port).collect();
-        let of = |found: &[PortInfo], wanted, near, rank| {
-            pick(found, &Wanted::parse(wanted).expect("a list"), near, Peer(rank)).expect("a port").device
+        let of = |found: &[PortInfo], list, near, rank| {
+            pick(found, &DeviceList::parse(list).expect("a list"), near, Peer(rank)).expect("a port").device
         };
         assert_eq!([0, 1, 2].map(|rank| of(&found, "", Some(1), rank)), ["mlx5_2", "mlx5_3", "mlx5_2"]);
         assert_eq!([0, 3, 5].map(|rank| of(&found, "", None, rank)), ["mlx5_0", "mlx5_3", "mlx5_1"]);

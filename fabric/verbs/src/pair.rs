@@ -125,7 +125,7 @@ impl Pair {
         tag: usize,
     ) -> Result<(Pair, usize), FabricError> {
         let device = &queue.device;
-        let mut wanted = sys::ibv_qp_init_attr {
+        let mut attributes = sys::ibv_qp_init_attr {
             qp_context: std::ptr::without_provenance_mut(tag),
             send_cq: queue.cq,
             recv_cq: queue.cq,
@@ -143,13 +143,13 @@ impl Pair {
         // SAFETY: open objects, which the pair keeps open; an open context's table has its
         // functions.
         unsafe {
-            let qp = (device.library.call.create_qp)(device.pd, &raw mut wanted);
+            let qp = (device.library.call.create_qp)(device.pd, &raw mut attributes);
             if qp.is_null() {
                 return Err(failed(format!("ibv_create_qp of {depth:?}")));
             }
             let post = (*device.context).ops.post_send.expect("post_send");
             let pair = Pair { qp, post, queue: Arc::clone(queue), _receives: receives.cloned() };
-            Ok((pair, wanted.cap.max_inline_data as usize))
+            Ok((pair, attributes.cap.max_inline_data as usize))
         }
     }
 

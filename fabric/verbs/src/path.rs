@@ -66,16 +66,16 @@ impl PathOptions {
     /// # Errors
     /// The port is no member of the partition; its partitions.
     pub(crate) fn partition_index(&self, port: &Path) -> Result<u16, String> {
-        let Some(wanted) = self.partition else { return Ok(0) };
+        let Some(partition) = self.partition else { return Ok(0) };
         let key = |entry: &Path| u16::from_str_radix(line(entry).strip_prefix("0x")?, 16).ok();
         let table = entries(&port.join("pkeys"));
         let keys = || table.iter().filter_map(|entry| Some((name(entry).parse::<u16>().ok()?, key(entry)?)));
-        let found = keys().filter(|(_, key)| (key ^ wanted) & MEMBERS == 0).max_by_key(|(_, key)| *key);
+        let found = keys().filter(|(_, key)| (key ^ partition) & MEMBERS == 0).max_by_key(|(_, key)| *key);
         found.map(|(index, _)| index).ok_or_else(|| {
             let mut all: Vec<_> = keys().filter(|(_, key)| key & MEMBERS != 0).collect();
             all.sort_unstable();
             let all: Vec<_> = all.iter().map(|(_, key)| format!("{key:#06x}")).collect();
-            format!("is not in the partition {wanted:#06x}, but in {}", all.join(", "))
+            format!("is not in the partition {partition:#06x}, but in {}", all.join(", "))
         })
     }
 }

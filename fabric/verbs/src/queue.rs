@@ -114,10 +114,10 @@ impl Receives {
     /// # Errors
     /// The call that failed.
     pub(crate) fn create(device: &Arc<Device>, count: u32) -> Result<Arc<Receives>, FabricError> {
-        let mut wanted =
+        let mut attributes =
             sys::ibv_srq_init_attr { srq_context: std::ptr::null_mut(), max_wr: count, max_sge: 1, srq_limit: 0 };
         // SAFETY: an open domain.
-        let srq = unsafe { (device.library.call.create_srq)(device.pd, &raw mut wanted) };
+        let srq = unsafe { (device.library.call.create_srq)(device.pd, &raw mut attributes) };
         if srq.is_null() {
             return Err(failed(format!("ibv_create_srq of {count} receives")));
         }

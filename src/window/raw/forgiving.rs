@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::super::core::Core;
-use super::super::create::Wanted;
+use super::super::create::WindowSpec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flavor::Flavor;
 use crate::hints::{Hints, Info};
@@ -15,21 +15,21 @@ use crate::job::{Job, JobCore, Team};
 /// repeat the creation with equal hints.
 pub(super) fn agreeing(
     job: &Job,
-    wanted: &Wanted<'_>,
-    make: impl Fn(&Wanted<'_>) -> Result<Arc<Core>>,
+    spec: &WindowSpec<'_>,
+    make: impl Fn(&WindowSpec<'_>) -> Result<Arc<Core>>,
 ) -> Result<Arc<Core>> {
-    let core = agreed(job, wanted, make)?;
+    let core = agreed(job, spec, make)?;
     core.lends_buffers();
     Ok(core)
 }
 
-fn agreed(job: &Job, wanted: &Wanted<'_>, make: impl Fn(&Wanted<'_>) -> Result<Arc<Core>>) -> Result<Arc<Core>> {
-    if !wanted.info.is_forgiving() {
-        return make(wanted);
+fn agreed(job: &Job, spec: &WindowSpec<'_>, make: impl Fn(&WindowSpec<'_>) -> Result<Arc<Core>>) -> Result<Arc<Core>> {
+    if !spec.info.is_forgiving() {
+        return make(spec);
     }
-    let mut info = usable(job.core(), job.team(), wanted.flavor, wanted.info);
+    let mut info = usable(job.core(), job.team(), spec.flavor, spec.info);
     loop {
-        match make(&Wanted { info: &info, ..*wanted }) {
+        match make(&WindowSpec { info: &info, ..*spec }) {
             Err(error) => match error.kind() {
                 ErrorKind::Differs { hint, .. } => {
                     let common = common(hint);

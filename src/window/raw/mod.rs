@@ -15,7 +15,7 @@ use transom_fabric::{Memory, Span};
 
 use super::available_memory::allocated;
 use super::core::Core;
-use super::create::Wanted;
+use super::create::WindowSpec;
 use super::shared::SharedPart;
 use crate::buffers;
 use crate::epoch::Call;
@@ -47,9 +47,9 @@ impl RawWindow {
     /// `Size` if the memory can't be allocated, `Disp` for a unit of 0, `InfoValue` for a hint with
     /// an illegal value.
     pub fn allocate(job: &Job, size: usize, disp_unit: u32, info: &Info) -> Result<RawWindow> {
-        let wanted = Wanted { flavor: Flavor::Allocate, unit: disp_unit, info };
-        let make = |wanted: &Wanted| Core::create(job, wanted, |job, hints| allocated(job, "allocate", size, hints));
-        let core = agreeing(job, &wanted, make)?;
+        let spec = WindowSpec { flavor: Flavor::Allocate, unit: disp_unit, info };
+        let make = |spec: &WindowSpec| Core::create(job, spec, |job, hints| allocated(job, "allocate", size, hints));
+        let core = agreeing(job, &spec, make)?;
         Ok(RawWindow { core, given: None })
     }
 
@@ -60,8 +60,8 @@ impl RawWindow {
     /// # Errors
     /// `RmaShared` if a rank is on another node; otherwise as for [`RawWindow::allocate`].
     pub fn allocate_shared(job: &Job, size: usize, disp_unit: u32, info: &Info) -> Result<RawWindow> {
-        let wanted = Wanted { flavor: Flavor::Shared, unit: disp_unit, info };
-        let core = agreeing(job, &wanted, |wanted| Core::create_shared(job, wanted, size))?;
+        let spec = WindowSpec { flavor: Flavor::Shared, unit: disp_unit, info };
+        let core = agreeing(job, &spec, |spec| Core::create_shared(job, spec, size))?;
         Ok(RawWindow { core, given: None })
     }
 
@@ -72,8 +72,8 @@ impl RawWindow {
     /// # Errors
     /// `InfoValue` for a hint with an illegal value.
     pub fn create_dynamic(job: &Job, info: &Info) -> Result<RawWindow> {
-        let wanted = Wanted { flavor: Flavor::Dynamic, unit: 1, info };
-        let core = agreeing(job, &wanted, |wanted| Core::create(job, wanted, |_, _| Ok(Memory::private(0))))?;
+        let spec = WindowSpec { flavor: Flavor::Dynamic, unit: 1, info };
+        let core = agreeing(job, &spec, |spec| Core::create(job, spec, |_, _| Ok(Memory::private(0))))?;
         Ok(RawWindow { core, given: None })
     }
 
@@ -94,10 +94,10 @@ impl RawWindow {
         // SAFETY: the caller's promise.
         let memory = if size == 0 { Some(Memory::private(0)) } else { unsafe { given(job.core(), base, size) } };
         let null = || Error::argument(Class::Base, "create", ArgumentError::NullBase { size });
-        let wanted = Wanted { flavor: Flavor::Create, unit: disp_unit, info };
-        let make = |wanted: &Wanted| Core::create(job, wanted, |_, _| memory.clone().ok_or_else(null));
+        let spec = WindowSpec { flavor: Flavor::Create, unit: disp_unit, info };
+        let make = |spec: &WindowSpec| Core::create(job, spec, |_, _| memory.clone().ok_or_else(null));
         let given = (size == 0).then(|| Span::from_raw(base, 0));
-        Ok(RawWindow { core: agreeing(job, &wanted, make)?, given })
+        Ok(RawWindow { core: agreeing(job, &spec, make)?, given })
     }
 
     /// Attaches `size` bytes at `base` to a dynamic window (`MPI_WIN_ATTACH`, MPI-4.1 §12.2.4).

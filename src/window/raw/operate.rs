@@ -316,11 +316,11 @@ impl RawWindow {
             return Ok(());
         }
         // SAFETY: the caller's promise.
-        let [given, wanted] = [new, expected].map(|at| unsafe { Source::promised(at, ty.size()) });
+        let [new, expected] = [new, expected].map(|at| unsafe { Source::promised(at, ty.size()) });
         // SAFETY: the caller's promise.
         let into = unsafe { Sink::promised(result, ty.size()) };
-        let values = (value(wanted.bytes()), value(given.bytes()));
-        let reads = [given.address(), wanted.address()].map(Some);
+        let values = (value(expected.bytes()), value(new.bytes()));
+        let reads = [new.address(), expected.address()].map(Some);
         self.core.start_compare_swap(permit, displacement, ty, values, reads, into)
     }
 
