@@ -556,9 +556,9 @@ mod tests {
             [(GID_INDEX, "256"), (SERVICE_LEVEL, "16"), (PARTITION, "0"), (PARTITION, "0x10000"), (MTU, "8192")];
         assert!(refused.iter().all(|(name, value)| rdma(name, value).is_err()));
         let words = rdma(MTU, "1500").expect_err("no power of two");
-        assert!(words.ends_with("it is 256, 512, 1024, 2048 or 4096"), "{words}");
+        assert!(words.ends_with("the value must be 256, 512, 1024, 2048 or 4096"), "{words}");
         let words = rdma(SERVICE_LEVEL, "high").expect_err("no number");
-        assert!(words.ends_with("it is a number, 0 to 15"), "{words}");
+        assert!(words.ends_with("the value must be a number, 0 to 15"), "{words}");
     }
 
     #[test]

@@ -39,9 +39,9 @@ pub(crate) struct Site {
 /// The user's choice of interfaces: names (`eth0`), addresses, or subnets (`10.1.0.0/16`). A `^`
 /// before the list excludes them instead.
 #[derive(Debug, Default)]
-struct Wanted<'w> {
+struct InterfaceList<'l> {
     exclude: bool,
-    list: Vec<&'w str>,
+    list: Vec<&'l str>,
 }
 
 impl Interface {
@@ -69,12 +69,12 @@ impl fmt::Display for Interface {
 }
 
 impl Site {
-    /// The addresses of this process, on the interfaces that `wanted` names.
-    pub(crate) fn own(wanted: Option<&str>) -> Site {
+    /// The addresses of this process, on the interfaces that `names` lists.
+    pub(crate) fn own(names: Option<&str>) -> Site {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
         let network =
             boot.and_then(|boot| Ok(format!("{} {}", boot.trim(), std::fs::read_link("/proc/self/ns/net")?.display())));
-        Site { network: network.unwrap_or_default(), interfaces: own(wanted).unwrap_or_default() }
+        Site { network: network.unwrap_or_default(), interfaces: own(names).unwrap_or_default() }
     }
 
     pub(crate) fn encode(&self) -> String {
@@ -95,24 +95,24 @@ impl Site {
 }
 
 /// The interface by which other ranks reach rank `me`: loopback if all are on its machine and the
-/// user named none (`asked`); otherwise the interface whose subnet contains most of the other
+/// user named none (`has_list`); otherwise the interface whose subnet contains most of the other
 /// machines, the best of equal ones, or loopback if the rank has no interface.
-pub(crate) fn choose(me: usize, sites: &[Site], asked: bool) -> Interface {
+pub(crate) fn choose(me: usize, sites: &[Site], has_list: bool) -> Interface {
     let own = &sites[me];
-    let far: Vec<&Site> =
+    let others: Vec<&Site> =
         sites.iter().enumerate().filter(|&(at, site)| at != me && !site.is_with(own)).map(|(_, site)| site).collect();
-    if far.is_empty() && !asked {
+    if others.is_empty() && !has_list {
         return Interface::loopback();
     }
     // Bridges of containers and virtual machines have one address on every machine, at which no
     // other machine can be reached.
     let repeated =
-        |one: &Interface| far.iter().any(|site| site.interfaces.iter().any(|far| far.address == one.address));
+        |one: &Interface| others.iter().any(|site| site.interfaces.iter().any(|other| other.address == one.address));
     let kind = family(sites);
     let fits = |one: &&Interface| !repeated(one) && kind.is_none_or(|v4| one.address.is_ipv4() == v4);
     let reach = |one: &Interface| {
-        let near = far.iter().filter(|site| site.interfaces.iter().any(|far| far.shares_subnet(one)));
-        near.map(|site| &site.network).collect::<BTreeSet<_>>().len()
+        let reached = others.iter().filter(|site| site.interfaces.iter().any(|other| other.shares_subnet(one)));
+        reached.map(|site| &site.network).collect::<BTreeSet<_>>().len()
     };
     // `max_by_key` returns the last of equal maxima, so the order is reversed.
     let best = own.interfaces.iter().filter(fits).rev().max_by_key(|one| reach(one));
@@ -130,16 +130,16 @@ fn family(sites: &[Site]) -> Option<bool> {
 ///
 /// # Errors
 /// The list names no interface of this machine. The error lists those that exist.
-pub(crate) fn own(wanted: Option<&str>) -> Result<Vec<Interface>, SettingError> {
-    let list = Wanted::parse(wanted.unwrap_or_default());
+pub(crate) fn own(names: Option<&str>) -> Result<Vec<Interface>, SettingError> {
+    let list = InterfaceList::parse(names.unwrap_or_default());
     let mut found: Vec<_> = all().map_err(|error| SettingError::Interfaces(error.into()))?;
     let there = found.iter().map(ToString::to_string).collect();
     found.retain(|one| list.place(one).is_some());
-    if found.is_empty() && wanted.is_some() {
+    if found.is_empty() && names.is_some() {
         return Err(SettingError::NoInterface(there));
     }
     found.sort_by_cached_key(|one| {
-        let (device, speed) = made_of(Path::new(CLASS), &one.name);
+        let (device, speed) = device_and_speed(Path::new(CLASS), &one.name);
         (list.place(one), !device, std::cmp::Reverse(speed), one.address.is_ipv6(), one.name.clone())
     });
     Ok(found)
@@ -168,17 +168,17 @@ fn ip(address: &SockaddrStorage) -> Option<IpAddr> {
 
 /// Whether an interface has a device behind it, and its speed in Mbit/s; 0 if the kernel does not
 /// know the speed.
-fn made_of(class: &Path, name: &str) -> (bool, u32) {
+fn device_and_speed(class: &Path, name: &str) -> (bool, u32) {
     let folder = class.join(name);
     let speed = std::fs::read_to_string(folder.join("speed")).unwrap_or_default();
     (folder.join("device").exists(), speed.trim().parse().unwrap_or(0))
 }
 
-impl<'w> Wanted<'w> {
-    fn parse(text: &'w str) -> Wanted<'w> {
+impl<'l> InterfaceList<'l> {
+    fn parse(text: &'l str) -> InterfaceList<'l> {
         let (exclude, names) = text.strip_prefix('^').map_or((false, text), |names| (true, names));
         let list = names.split(',').map(str::trim).filter(|name| !name.is_empty());
-        Wanted { exclude, list: list.collect() }
+        InterfaceList { exclude, list: list.collect() }
     }
 
     /// The rank of an address among those to publish; `None` for one that may not be published. An
@@ -282,7 +282,8 @@ mod tests {
     /// Shows T3.
     #[test]
     fn the_users_list_takes_names_addresses_and_subnets() {
-        let place = |list: &str, one: &str| Wanted::parse(list).place(&Interface::parse(one).expect("an interface"));
+        let place =
+            |list: &str, one: &str| InterfaceList::parse(list).place(&Interface::parse(one).expect("an interface"));
         assert_eq!(place("ib0, eth0", "eth0=10.0.0.1/24"), Some(1));
         assert_eq!(place("10.9.0.0/16", "eth0=10.0.0.1/24"), None);
         assert_eq!(place("10.0.0.0/16", "eth0=10.0.7.1/24"), Some(0));

@@ -8,9 +8,9 @@ pub use crate::bootstrap::pmi1::SECRET;
 pub use crate::environment::{INTERFACES, passes};
 use crate::interfaces;
 
-/// The addresses of this machine at which others may reach it, the best first: those of the list
-/// `wanted`, or all. Empty where the list names no interface of this machine.
+/// The addresses of this machine at which others may reach it, the best first: those that `names`
+/// lists, or all. Empty where the list names no interface of this machine.
 #[must_use]
-pub fn addresses(wanted: Option<&str>) -> Vec<IpAddr> {
-    interfaces::own(wanted).unwrap_or_default().into_iter().map(|one| one.address).collect()
+pub fn addresses(names: Option<&str>) -> Vec<IpAddr> {
+    interfaces::own(names).unwrap_or_default().into_iter().map(|one| one.address).collect()
 }

@@ -62,7 +62,7 @@
 //! | [shared](book::shared) and [dynamic](book::dynamic) windows | loads and stores within the node; memory that is attached and detached |
 //! | [errors](book::errors) | error classes, and the state after an error |
 //! | [traps](book::traps) | common mistakes |
-//! | [checking](book::checking) | conflicting accesses, found by the library |
+//! | [checking](book::checking) | reports of conflicting accesses |
 //! | [from MPI](book::mpi) | every name of MPI's chapter, and its equivalent here |
 //!
 //! The types to begin with are [`Job`], [`Window`] and [`Access`]; [`RawWindow`] has MPI's calls

@@ -105,9 +105,9 @@ impl NetAtomics {
 /// `one_node`: whether the window's ranks share a node.
 ///
 /// # Errors
-/// The reason why the wanted actor is impossible.
-pub(crate) fn actor(wanted: Atomics, one_node: bool, net: NetAtomics) -> Result<Actor, AtomicsError> {
-    match wanted {
+/// The reason why the requested actor is impossible.
+pub(crate) fn actor(requested: Atomics, one_node: bool, net: NetAtomics) -> Result<Actor, AtomicsError> {
+    match requested {
         Atomics::Cpu => Ok(Actor::Cpu),
         Atomics::Auto if one_node || net.amos < Amos::Words => Ok(Actor::Cpu),
         Atomics::Auto if net.coherent => Ok(Actor::Both),
@@ -119,8 +119,8 @@ pub(crate) fn actor(wanted: Atomics, one_node: bool, net: NetAtomics) -> Result<
 }
 
 /// The reason of the choice of [`actor`], in words.
-pub(crate) fn reason(wanted: Atomics, one_node: bool, net: NetAtomics) -> &'static str {
-    match wanted {
+pub(crate) fn reason(requested: Atomics, one_node: bool, net: NetAtomics) -> &'static str {
+    match requested {
         Atomics::Cpu | Atomics::Nic => "as TRANSOM_ATOMICS asks",
         Atomics::Auto if one_node => "all ranks share a node",
         Atomics::Auto => match net.amos {
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(actor(Nic, one_node, net(Native)), Ok(Actor::Nic), "the device's loopback");
         assert!(actor(Nic, apart, net(None)).is_err() && actor(Nic, one_node, NetAtomics::NO_NET).is_err());
         let reasons = [(Auto, one_node, Native), (Auto, apart, Words), (Auto, apart, Software), (Nic, apart, Native)]
-            .map(|(wanted, one_node, amos)| reason(wanted, one_node, net(amos)));
+            .map(|(requested, one_node, amos)| reason(requested, one_node, net(amos)));
         assert!(reasons.iter().enumerate().all(|(i, one)| !reasons[..i].contains(one)), "{reasons:?}");
     }
 }

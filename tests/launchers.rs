@@ -46,20 +46,20 @@ const RANKS: usize = 4;
 const MANY: usize = 20;
 
 /// A test of a launcher.
-type Named = (&'static str, fn(&Launcher));
+type LauncherTest = (&'static str, fn(&Launcher));
 
-/// The same on a route, which a wrapper around the rank's program sets.
-type Routed = (&'static str, fn(&Launcher, &[&str]));
+/// A test of a launcher on a route, which a wrapper around the rank's program sets.
+type RouteTest = (&'static str, fn(&Launcher, &[&str]));
 
 /// The tests of every launcher on every route.
-const ON_ROUTES: [Routed; 5] =
+const ON_ROUTES: [RouteTest; 5] =
     [("gups", gups), ("fence", fence), ("post_start", post_start), ("lock", lock), ("lock_all", lock_all)];
 
 const ROUTES: [(&str, &[&str]); 2] =
     [("shm", &[]), ("tcp", &["env", "TRANSOM_TRANSPORTS=^shm", "TRANSOM_PROVIDER=tcp;ofi_rxm"])];
 
 /// The tests of every launcher on one route.
-const ASKED: [Named; 5] = [
+const ON_ONE_ROUTE: [LauncherTest; 5] = [
     ("values_of_any_length", values_of_any_length),
     ("transom_perf_is_a_rank", perf),
     ("a_failing_rank_ends_the_job", failing_rank),
@@ -79,7 +79,10 @@ fn main() -> ExitCode {
     let mut trials = vec![trial("no_launcher::a_server_that_is_gone".into(), || {
         let mut rank = rank_of("fence");
         rank.envs([("PMIX_NAMESPACE", "gone"), ("PMIX_RANK", "0"), ("PMIX_SERVER_URI4", "gone.0;tcp4://127.0.0.1:9")]);
-        refused(&rank.output().expect("it starts"), &["asking the PMIx launcher", "PMIX_NAMESPACE=gone PMIX_RANK=0"]);
+        refused(
+            &rank.output().expect("it starts"),
+            &["PMIx launcher that started this process", "PMIX_NAMESPACE=gone PMIX_RANK=0"],
+        );
     })];
     for (launcher, own) in [
         (&HYDRA, &[("a_closed_connection", closed_connection as fn(&Launcher))][..]),
@@ -106,7 +109,7 @@ fn trial(name: String, test: impl FnOnce() + Send + 'static) -> Trial {
 }
 
 impl Launcher {
-    fn trials(&'static self, own: &[Named]) -> Vec<Trial> {
+    fn trials(&'static self, own: &[LauncherTest]) -> Vec<Trial> {
         let name = self.name;
         if !self.is_here() {
             let why = if self.call[0] == "srun" { "ci_slurm_does_not_run_this" } else { "not_installed" };
@@ -116,7 +119,7 @@ impl Launcher {
             let all = ON_ROUTES.iter();
             all.map(move |&(what, test)| trial(format!("{name}::{route}::{what}"), move || test(self, through)))
         });
-        let others = ASKED.iter().chain(own);
+        let others = ON_ONE_ROUTE.iter().chain(own);
         let others = others.map(|&(what, test)| trial(format!("{name}::{what}"), move || test(self)));
         routed.chain(others).collect()
     }
@@ -127,7 +130,7 @@ impl Launcher {
         found && (self.call[0] != "srun" || std::env::var_os("SLURM_CONF").is_some())
     }
 
-    /// Runs one of our programs as a job, by way of `through`.
+    /// Runs one of this project's programs as a job, under the command `through`.
     fn job(&self, through: &[&str], program: &Path, args: &[&str]) -> Output {
         self.job_of(RANKS, through, program, args)
     }
@@ -248,7 +251,7 @@ fn closed_connection(launcher: &Launcher) {
     launcher.refuses("eval \"exec $PMI_FD<&-\"", &["PMI_FD=", "cannot be used", "not an open descriptor"]);
 }
 
-/// The loader finds an empty file first.
+/// The loader finds an empty file before the library.
 fn missing_library(launcher: &Launcher) {
     let folder = std::env::temp_dir().join(format!("transom-without-pmix-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a temporary folder");
@@ -267,7 +270,7 @@ fn server_gone(launcher: &Launcher) {
     launcher.refuses(script, &["PMIX_NAMESPACE=", "127.0.0.1:9", "PMIx_Init failed"]);
 }
 
-/// Slurm started four tasks, but the variables speak of one.
+/// Slurm started four tasks, but the variables state one.
 fn contradiction(launcher: &Launcher) {
     let words = ["PMI says that the job has 1 ranks", "has 4 (SLURM_STEP_NUM_TASKS)"];
     launcher.refuses("export PMI_SIZE=1 PMI_RANK=0", &words);

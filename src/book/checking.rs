@@ -1,9 +1,9 @@
-//! Checking: a program whose accesses conflict, found by the library.
+//! The conflict checker: reports of accesses that no synchronization orders.
 //!
 //! Two accesses to the same bytes of a window *conflict* if one of them changes the bytes and no
-//! synchronization orders them (MPI-4.1 §12.7). The result of such a program is undefined. It often
-//! looks right on one machine, and is wrong on the next. With `TRANSOM_CHECK=1` in the environment
-//! the library watches the accesses of a job on one node, and reports each pair of places in the
+//! synchronization orders them (MPI-4.1 §12.7). The result of such a program is undefined. It is
+//! often right on one machine and wrong on another. With `TRANSOM_CHECK=1` in the environment the
+//! library watches the accesses of a job on one node, and reports each pair of places in the
 //! program whose accesses conflict:
 //!
 //! ```text
@@ -25,16 +25,17 @@
 //!
 //! # What orders two accesses
 //!
-//! The first access must be complete, and the rank of the second must know it. An operation of
-//! another rank is complete by a flush, or by the end of its epoch; a put is not complete by
-//! [`flush_local`](crate::Passive::flush_local) or by the wait for its request. The knowledge
-//! passes from rank to rank by
+//! The first access must be complete, and its completion must happen before the second access. A
+//! flush or the end of the epoch completes an operation on another rank;
+//! [`flush_local`](crate::Passive::flush_local) and the wait for its request do not complete a put
+//! there. What a rank has done happens before what another rank does later through
 //!
 //! - fences, [`Job::barrier`](crate::Job::barrier), and the creation and end of windows;
 //! - `post` and `start`, `complete` and `wait`;
-//! - locks: the next holder knows what the last one did, if one of the two locks was exclusive;
+//! - locks: the next holder comes after the previous one, if one of the two locks was exclusive;
 //! - notices of notified operations;
-//! - atomics: an operation that fetches a value knows what the ranks did that changed it before.
+//! - atomics: an operation that fetches a value comes after the operations that changed the value
+//!   before.
 //!
 //! In MPI programs, which `libtransom_mpi` serves, messages and collective calls of the MPI pass it
 //! on too. A message passes on what its sender knew when it sent it, if a blocking send on
@@ -76,22 +77,22 @@
 //! are equal or one is `NO_OP`, or if one is a compare-and-swap, or if they come from one rank,
 //! whose accumulates are ordered. Loads and stores are those of
 //! [`Window::load`](crate::Window::load) and its siblings. Loads of up to 8 bytes are not checked
-//! in the unified model, because a program may poll a word for an update;
-//! [`sync`](crate::Window::sync) after it passes on the knowledge of the operations that are
-//! complete at this rank.
+//! in the unified model, because a program may poll a word for an update. A
+//! [`sync`](crate::Window::sync) after the load comes after the operations that are complete at
+//! this rank.
 //!
-//! In C and MPI programs an operation also has its buffers until it is complete at the origin
-//! (MPI-4.1 §12.3): no other operation may write the buffer of a put, or use that of a get, before.
-//! The checker reports such pairs as operations that share a buffer. The borrow checker excludes
-//! them in safe Rust.
+//! In C and MPI programs an operation also uses its buffers until it is complete at the origin
+//! (MPI-4.1 §12.3): until then no other operation may write the buffer of a put, or access the
+//! buffer of a get. The checker reports such pairs as operations that share a buffer. The borrow
+//! checker excludes them in safe Rust.
 //!
 //! # Loads and stores: ThreadSanitizer
 //!
-//! The library does not see loads and stores through pointers. A program that is compiled with
-//! `-fsanitize=thread` has ThreadSanitizer, to which the checker tells what operations do to the
-//! memory of their process, and which threads are behind them. Its reports then show stores to a
-//! buffer before its put is complete, loads of window memory before the fence, and the same between
-//! threads of a rank:
+//! The library does not see loads and stores through pointers. If a program is compiled with
+//! `-fsanitize=thread`, the checker passes the accesses that operations make to the memory of their
+//! process, and the order of these accesses, to ThreadSanitizer. The reports of ThreadSanitizer
+//! then include stores to a buffer before its put is complete, loads of window memory before the
+//! fence, and such accesses by different threads of a rank:
 //!
 //! ```text
 //! $ mpicc -g -fsanitize=thread program.c
@@ -106,8 +107,8 @@
 //!
 //! An operation appears as a thread with the name of the operation, its rank, and its place in the
 //! program. A report about window memory appears at the rank that has the memory, when that rank
-//! learns of the operation. A program may poll a word of 4 or 8 bytes by atomic loads; plain loads
-//! that poll are reported. `UCX_MEM_EVENTS=no` keeps UCX, which some MPIs use, from patching
+//! reads the operation's record. A program may poll a word of 4 or 8 bytes by atomic loads; plain
+//! loads that poll are reported. `UCX_MEM_EVENTS=no` keeps UCX, which some MPIs use, from patching
 //! functions that ThreadSanitizer wraps.
 //!
 //! # Deadlocks
@@ -122,11 +123,11 @@
 //!   rank 1: lock, exclusive, of window 1, waits for rank 0, main at program.c:12
 //! ```
 //!
-//! The job goes on, since only the user knows what to do. In MPI programs the calls include the
-//! collective calls of the MPI and its blocking sends and receives, but not `MPI_Wait` and its
-//! siblings. Nothing is reported while a rank computes, while all ranks are in the same collective
-//! call, or where others may end the wait: further threads of a rank that make calls, and processes
-//! that the program has started or met.
+//! The job continues, since only the user can decide whether to end it. In MPI programs the calls
+//! include the collective calls of the MPI and its blocking sends and receives, but not `MPI_Wait`
+//! and its siblings. Nothing is reported while a rank computes, while all ranks are in the same
+//! collective call, or where others may end the wait: further threads of a rank that make calls,
+//! and processes outside of the job that the program has started or connected to.
 //!
 //! # What is not seen
 //!
@@ -136,12 +137,12 @@
 //!   be reported.
 //! - Accesses of two windows that share memory.
 //! - Two operations of two threads of a rank that nothing orders: a rank has one clock. For loads,
-//!   stores and buffers ThreadSanitizer tells threads apart.
+//!   stores and buffers ThreadSanitizer distinguishes threads.
 //! - Jobs over several nodes or without shared memory: the variable has no effect there, and rank 0
 //!   prints a warning.
 //!
 //! The checker remembers 65536 accesses to each rank's part of a window, each in 48 bytes, and
-//! replaces an access by a later one of the same place. If it must forget an access that may still
-//! conflict, the end of the window reports how many; `TRANSOM_CHECK_RECORDS` sets another number.
-//! Without the variable a window has no trace of the checker. With it a process has at most 1024
+//! replaces an access by a later one of the same place. If it must discard accesses that may still
+//! conflict, it reports their number at the end of the window; `TRANSOM_CHECK_RECORDS` sets another
+//! limit. Without `TRANSOM_CHECK` windows keep no records. With it a process has at most 1024
 //! windows.

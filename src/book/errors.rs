@@ -27,11 +27,11 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! An error displays its own layer; `{error:#}` adds the sources, and so does the debug form that
-//! `main` prints. A failure of a transport is a [`TransportError`](crate::TransportError); if a
-//! system call failed, its last source is the `std::io::Error`. Every reason is data: an
-//! [`ArgumentError`](crate::ArgumentError) has the numbers of the argument, a
-//! [`Refusal`](crate::Refusal) the numbers that the target sent.
+//! An error displays its own message; `{error:#}` adds those of its sources, and so does the debug
+//! form that `main` prints. A failure of a transport is a
+//! [`TransportError`](crate::TransportError); if a system call failed, its last source is the
+//! `std::io::Error`. Every reason is data: an [`ArgumentError`](crate::ArgumentError) has the
+//! numbers of the argument, a [`Refusal`](crate::Refusal) the numbers that the target sent.
 //!
 //! # Time and scope of errors
 //!
@@ -73,4 +73,4 @@
 //! [`mpi`](super::mpi#error-classes) lists by MPI's names, and the classes of other chapters that
 //! its calls give: `Type`, `Count`, `Arg`, `InfoValue` and `Other`. Two classes are never given:
 //! `Win`, since no value stands for a window that does not exist, and `RmaConflict`, since the
-//! library does not detect conflicting accesses.
+//! [conflict checker](super::checking) prints its reports.

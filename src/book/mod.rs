@@ -24,7 +24,7 @@
 //! 11. [`dynamic`]: memory that is attached and detached.
 //! 12. [`errors`]: error classes, and the state after an error.
 //! 13. [`traps`]: common mistakes.
-//! 14. [`checking`]: conflicting accesses, found by the library.
+//! 14. [`checking`]: reports of conflicting accesses.
 //! 15. [`mpi`]: every name of MPI's one-sided chapter, and its equivalent here.
 //!
 //! In a hurry: [`synchronization`] and [`traps`]. Coming from MPI: [`mpi`].

@@ -127,7 +127,7 @@
 //! | `MPI_ERR_DISP` | [`Class::Disp`](crate::Class::Disp) |
 //! | `MPI_ERR_LOCKTYPE` | [`Class::LockType`](crate::Class::LockType): a lock where the info says `no_locks`; another kind of lock does not compile |
 //! | `MPI_ERR_RMA_ATTACH` | [`Class::RmaAttach`](crate::Class::RmaAttach) |
-//! | `MPI_ERR_RMA_CONFLICT` | [`Class::RmaConflict`](crate::Class::RmaConflict); never returned, because the library does not detect conflicts |
+//! | `MPI_ERR_RMA_CONFLICT` | [`Class::RmaConflict`](crate::Class::RmaConflict); never returned, because the [conflict checker](super::checking) prints its reports |
 //! | `MPI_ERR_RMA_RANGE` | [`Class::RmaRange`](crate::Class::RmaRange) |
 //! | `MPI_ERR_RMA_SHARED` | [`Class::RmaShared`](crate::Class::RmaShared) |
 //! | `MPI_ERR_RMA_SYNC` | [`Class::RmaSync`](crate::Class::RmaSync) |

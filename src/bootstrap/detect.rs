@@ -143,7 +143,7 @@ fn number<T: std::str::FromStr>(
         return Err(BootstrapError::Environment { variable, found: "not set".to_owned(), why });
     };
     text.trim().parse().map_err(|_| {
-        let why = "it is not a number in range".to_owned();
+        let why = "the value must be a number in range".to_owned();
         BootstrapError::Environment { variable, found: format!("{text:?}"), why }
     })
 }
@@ -199,7 +199,10 @@ mod tests {
         ];
         for (pairs, seen, advice) in cases {
             let text = with(pairs).unwrap_err().to_string();
-            assert!(text.contains(seen) && text.contains(advice) && text.contains("no way to the others"), "{text}");
+            assert!(
+                text.contains(seen) && text.contains(advice) && text.contains("no connection to the other ranks"),
+                "{text}"
+            );
         }
     }
 

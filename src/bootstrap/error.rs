@@ -34,7 +34,7 @@ impl From<transom_pmix::Error> for PmixError {
 pub enum BootstrapError {
     /// The environment is that of a launcher whose protocol this version does not speak.
     #[error(
-        "this process was started by {launcher} ({evidence}), which gave it no way to the others: neither PMI_FD of PMI-1 \
+        "this process was started by {launcher} ({evidence}), which gave it no connection to the other ranks: neither PMI_FD of PMI-1 \
          nor PMIX_NAMESPACE of PMIx; {advice}"
     )]
     UnsupportedLauncher {
@@ -46,7 +46,7 @@ pub enum BootstrapError {
         advice: &'static str,
     },
     /// A request to a launcher that speaks PMIx failed.
-    #[error("asking the PMIx launcher that started this process ({evidence}) failed")]
+    #[error("a request to the PMIx launcher that started this process ({evidence}) failed")]
     Pmix {
         /// The variables that identify it, with their values.
         evidence: String,

@@ -123,7 +123,7 @@ impl Gathered {
         }
         let values = lz4_flex::block::decompress(rest, length).map_err(|error| malformed(error.to_string()))?;
         let values = unpack_all(&values).filter(|values| values.len() == count);
-        values.ok_or_else(|| malformed(format!("it is not the values of {count} ranks")))
+        values.ok_or_else(|| malformed(format!("it does not have the values of {count} ranks")))
     }
 
     /// Reassembles the bytes that rank `from` cut into pieces.

@@ -137,25 +137,25 @@ pub enum JobError {
 #[non_exhaustive]
 pub enum SettingError {
     /// Not one of the words.
-    #[error("it is {}", choices(.0))]
+    #[error("the value must be {}", choices(.0))]
     NotOneOf(&'static [&'static str]),
     /// Not a list of the words, nor `none`.
-    #[error("it is none, or a list of {}", listed(.0, "and"))]
+    #[error("the value must be none, or a list of {}", listed(.0, "and"))]
     NotListOf(&'static [&'static str]),
     /// Not a number of bytes.
-    #[error("it is a number of bytes")]
+    #[error("the value must be a number of bytes")]
     NotBytes,
     /// Not a size of memory, which may have a suffix.
-    #[error("it is a number of bytes, optionally with k, m or g")]
+    #[error("the value must be a number of bytes, optionally with k, m or g")]
     NotSize,
     /// Not a power of two, or a larger one than is allowed.
-    #[error("it is a power of two, at most 2^{most}")]
+    #[error("the value must be a power of two, at most 2^{most}")]
     NotPowerOfTwo {
         /// The largest exponent.
         most: u32,
     },
     /// Not a number of seconds, or outside of the bounds.
-    #[error("it is a number of seconds, {least} to {most}")]
+    #[error("the value must be a number of seconds, {least} to {most}")]
     NotSeconds {
         /// The fewest seconds.
         least: u64,
@@ -163,7 +163,7 @@ pub enum SettingError {
         most: u64,
     },
     /// Not a number, or outside of the bounds.
-    #[error("it is a number, {least} to {most}")]
+    #[error("the value must be a number, {least} to {most}")]
     NotNumber {
         /// The smallest.
         least: u16,
@@ -171,7 +171,7 @@ pub enum SettingError {
         most: u16,
     },
     /// Not a number of nodes.
-    #[error("it is a number of nodes")]
+    #[error("the value must be a number of nodes")]
     NotNodes,
     /// The file that the variable names can't be read.
     #[error("the file can't be read: {0}")]
@@ -238,10 +238,10 @@ mod tests {
     #[test]
     fn illegal_values_name_the_legal_ones() {
         for (error, words) in [
-            (SettingError::NotOneOf(&["y", "n"]), "it is y or n"),
-            (SettingError::NotOneOf(&["auto", "cpu", "nic"]), "it is auto, cpu or nic"),
-            (SettingError::NotListOf(&["rar", "raw", "war"]), "it is none, or a list of rar, raw and war"),
-            (SettingError::NotPowerOfTwo { most: 30 }, "it is a power of two, at most 2^30"),
+            (SettingError::NotOneOf(&["y", "n"]), "the value must be y or n"),
+            (SettingError::NotOneOf(&["auto", "cpu", "nic"]), "the value must be auto, cpu or nic"),
+            (SettingError::NotListOf(&["rar", "raw", "war"]), "the value must be none, or a list of rar, raw and war"),
+            (SettingError::NotPowerOfTwo { most: 30 }, "the value must be a power of two, at most 2^30"),
             (
                 SettingError::NoInterface(vec!["lo=127.0.0.1/8".into()]),
                 "it names no interface that is up; there are lo=127.0.0.1/8",

@@ -95,7 +95,7 @@ impl Foreign {
     /// # Panics
     /// Where no library serves these types; then no value of this type exists.
     pub(super) fn combine(self, op: Op, target: &mut [u8], operand: &[u8]) {
-        let combine = COMBINE.get().expect("whoever names these types serves them");
+        let combine = COMBINE.get().expect("only a process that serves these types names them");
         combine(self, op, target, operand);
     }
 }

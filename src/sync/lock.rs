@@ -10,25 +10,25 @@
 //! shows whether any target has the bias, and a word of groups in addition to it shows which
 //! (`Bias` decides when a target gets the bias).
 //! - A writer gives the bias while it holds the target and is announced in the master word. The
-//!   writer marks the master word, then the group, then the target. While a process has the turn,
+//!   writer marks the master word, then the group, then the target. While a process has priority,
 //!   no bias is given.
-//! - A `lock_all` that finds the mark takes the turn, waits for the announced writers, takes the
+//! - A `lock_all` that finds the mark claims priority, waits for the announced writers, takes the
 //!   bias from each target of the marked groups, waits for the writers that hold a lock by the
 //!   bias, and removes the mark with the change that grants its lock.
 //!
 //! So no target gets the bias while a `lock_all` takes it: a writer that has not marked the master
-//! word before the turn finds the turn, and a writer that has marked it is still announced. A
+//! word before the claim finds the claim, and a writer that has marked it is still announced. A
 //! writer that waits for a target that loses the bias stops waiting, and repeats its request by the
 //! master word.
 //!
 //! No process starves. The word counts waiting writers, and later readers wait until one writer has
 //! held the lock. A reader that finds a writer keeps its place in the queue, and gets the lock
 //! before the next writer (phases alternate, as in the phase-fair locks of Brandenburg and
-//! Anderson, 2010). A `lock_all` that has waited for [`PATIENCE`] polls takes the turn, and new
-//! writers wait until it holds the lock. A process that holds a lock already (`nested`) does not
-//! defer to processes that only wait: otherwise two processes that each lock two targets could wait
-//! for each other through the waiting ones. Another thread may take such a lock while this thread
-//! waits, so each poll calls `nested` again.
+//! Anderson, 2010). A `lock_all` that has waited for [`POLLS_BEFORE_PRIORITY`] polls claims
+//! priority, and new writers wait until it holds the lock. A process that holds a lock already
+//! (`nested`) does not defer to processes that only wait: otherwise two processes that each lock
+//! two targets could wait for each other through the waiting ones. Another thread may take such a
+//! lock while this thread waits, so each poll calls `nested` again.
 
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -66,8 +66,8 @@ pub(crate) trait Words {
     fn pause(&self, turn: u32) -> Result<()>;
 }
 
-/// Number of polls of the master word before a `lock_all` takes the turn.
-const PATIENCE: u32 = 80;
+/// Number of polls of the master word before a `lock_all` claims priority.
+const POLLS_BEFORE_PRIORITY: u32 = 80;
 
 // A target's word: the writer, the bias, the number of waiting writers, the number of readers.
 const READER: u64 = 1;
@@ -77,9 +77,9 @@ const WAITING_WRITER: u64 = 1 << 32;
 const WAITING_WRITERS: u64 = BIAS - WAITING_WRITER;
 const READERS: u64 = WAITING_WRITER - READER;
 
-// The master word: the turn, whether targets have the bias, the number of processes that hold or
-// want exclusive locks without it, the number of holders of all.
-const TURN: u64 = 1 << 63;
+// The master word: the claim of priority, whether targets have the bias, the number of processes
+// that hold or want exclusive locks without it, the number of holders of all.
+const PRIORITY: u64 = 1 << 63;
 const BIASED: u64 = 1 << 62;
 const WRITING: u64 = 1 << 32;
 const WRITINGS: u64 = BIASED - WRITING;
@@ -277,7 +277,7 @@ pub(crate) fn all(words: &impl Words) -> Result<()> {
 #[cold]
 fn all_slow(words: &impl Words) -> Result<()> {
     words.add(Place::Master, ALL.wrapping_neg())?;
-    let mut looks = 0;
+    let mut polls = 0;
     let mut word = words.read(Place::Master)?;
     loop {
         if word & (WRITINGS | BIASED) == 0 {
@@ -285,32 +285,32 @@ fn all_slow(words: &impl Words) -> Result<()> {
                 return Ok(());
             }
             words.add(Place::Master, ALL.wrapping_neg())?;
-        } else if word & TURN == 0 && (looks >= PATIENCE || word & BIASED != 0) {
+        } else if word & PRIORITY == 0 && (polls >= POLLS_BEFORE_PRIORITY || word & BIASED != 0) {
             // The bias ends only when a process takes it.
-            let found = words.swap(Place::Master, word, word | TURN)?;
+            let found = words.swap(Place::Master, word, word | PRIORITY)?;
             if found == word {
                 break;
             }
             word = found;
             continue;
         }
-        words.pause(looks)?;
-        looks = looks.saturating_add(1);
+        words.pause(polls)?;
+        polls = polls.saturating_add(1);
         word = words.read(Place::Master)?;
     }
-    // Waits for the present writers, and returns the turn when it has the lock.
+    // Waits for the writers that are announced, and gives up its priority when it has the lock.
     if word & BIASED != 0 {
         wait_until(words, Place::Master, |word| word & WRITINGS == 0)?;
         take(words)?;
     }
-    change(words, Place::Master, |word| (word & WRITINGS == 0).then_some((word & !(TURN | BIASED)) + ALL))
+    change(words, Place::Master, |word| (word & WRITINGS == 0).then_some((word & !(PRIORITY | BIASED)) + ALL))
 }
 
 /// Gives the bias to a target that this process holds after an announcement; returns whether it
-/// did, which it does not while a process has the turn.
+/// did, which it does not while a process has priority.
 fn give(words: &impl Words, target: usize) -> Result<bool> {
     let mut word = words.read(Place::Master)?;
-    while word & TURN == 0 {
+    while word & PRIORITY == 0 {
         let found = words.swap(Place::Master, word, word | BIASED)?;
         if found == word {
             change(words, Place::Groups, |groups| Some(groups | mark(target)))?;
@@ -322,7 +322,7 @@ fn give(words: &impl Words, target: usize) -> Result<bool> {
     Ok(false)
 }
 
-/// Takes the bias from all targets, for the process that has the turn, and waits for the writers
+/// Takes the bias from all targets, for the process that has priority, and waits for the writers
 /// that it let in.
 fn take(words: &impl Words) -> Result<()> {
     let groups = words.read(Place::Groups)?;
@@ -353,7 +353,7 @@ pub(crate) fn all_end(words: &impl Words) -> Result<()> {
 #[inline]
 pub(crate) fn announce(words: &impl Words, nested: impl Fn() -> bool) -> Result<()> {
     let found = words.add(Place::Master, WRITING)?;
-    if found & (TURN | ALLS) == 0 { Ok(()) } else { announce_slow(words, nested, found) }
+    if found & (PRIORITY | ALLS) == 0 { Ok(()) } else { announce_slow(words, nested, found) }
 }
 
 /// Takes the announcement back.
@@ -361,19 +361,19 @@ pub(crate) fn announced_end(words: &impl Words) -> Result<()> {
     words.release(Place::Master, WRITING.wrapping_neg())
 }
 
-/// Slow path of [`announce`]: a process holds all or has the turn; `found`: the word when this
+/// Slow path of [`announce`]: a process holds all or has priority; `found`: the word when this
 /// writer was added.
 #[cold]
 fn announce_slow(words: &impl Words, nested: impl Fn() -> bool, mut found: u64) -> Result<()> {
     loop {
-        if found & TURN == 0 || nested() {
+        if found & PRIORITY == 0 || nested() {
             return match found & ALLS {
                 0 => Ok(()),
                 _ => wait_until(words, Place::Master, |word| word & ALLS == 0),
             };
         }
         words.add(Place::Master, WRITING.wrapping_neg())?;
-        wait_until(words, Place::Master, |word| word & TURN == 0 || nested())?;
+        wait_until(words, Place::Master, |word| word & PRIORITY == 0 || nested())?;
         found = words.add(Place::Master, WRITING)?;
     }
 }

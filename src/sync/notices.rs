@@ -35,11 +35,11 @@ pub(crate) fn complete(words: Words<'_>) {
     words.word64(COMPLETED).fetch_add(1, Ordering::Release);
 }
 
-/// Consumes `wanted` completions at this rank, if that many have arrived.
+/// Consumes `count` completions at this rank, if that many have arrived.
 #[inline]
-pub(crate) fn take_completions(words: Words<'_>, wanted: u32) -> bool {
+pub(crate) fn take_completions(words: Words<'_>, count: u32) -> bool {
     let word = words.word64(COMPLETED);
-    let left = |seen: u64| seen.checked_sub(wanted.into());
+    let left = |seen: u64| seen.checked_sub(count.into());
     // Acquire: pairs with the Release in `complete`.
     word.fetch_update(Ordering::Acquire, Ordering::Acquire, left).is_ok()
 }

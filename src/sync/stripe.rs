@@ -37,15 +37,15 @@ const DOUBLED: usize = 8;
 
 /// A free lock whose gate is closed, and one whose gate may be open.
 const FREE: u32 = 0;
-const FREE_BY_GATE: u32 = 1 << 30;
+const FREE_GATE_OPEN: u32 = 1 << 30;
 /// Largest number of CPU pauses between two polls of a lock. The number of pauses doubles from poll
 /// to poll, so that waiters disturb the holder less the longer they wait.
 const LONGEST_PAUSE: u32 = 64;
 /// Number of polls before the waiter yields, and before it sleeps.
 const SPINS: u32 = 64;
 const YIELDED: u32 = 128;
-/// Number of sleeps between checks whether the holder lives.
-const PATIENCE: u32 = 256;
+/// Number of polls, each after a sleep, between checks whether the holder's process lives.
+const POLLS_BETWEEN_CHECKS: u32 = 256;
 
 /// Bit of a held lock, in addition to the process number in the word.
 const HELD: u32 = 1 << 31;
@@ -160,7 +160,7 @@ pub(crate) fn count_one(held: &mut Held<'_>, words: Words<'_>, at: usize, visito
     let count = row.load(Ordering::Relaxed).saturating_add(1);
     row.store(count, Ordering::Relaxed);
     if count >= FIRST << doubled.load(Ordering::Relaxed).min(DOUBLINGS) && visitor.own != 0 {
-        held.free = FREE_BY_GATE;
+        held.free = FREE_GATE_OPEN;
         gate(words, at).open();
     }
 }
@@ -186,13 +186,13 @@ fn close(held: &mut Held<'_>, words: Words<'_>, at: usize, visitor: Visitor) {
     gate.begin_to_close();
     gate::rendezvous();
     for visit in visitor.words(words) {
-        let mut looks = 0;
+        let mut polls = 0;
         while let Err(name) = gate::is_over(visit) {
-            if is_left(name, looks) {
+            if holder_has_ended(name, polls) {
                 // Relaxed: the dead process made no store after its last atomic.
                 let _ = visit.compare_exchange(name, gate::NO_VISIT, Ordering::Relaxed, Ordering::Relaxed);
             }
-            looks = pause(looks);
+            polls = pause(polls);
         }
     }
     gate.close();
@@ -251,37 +251,37 @@ impl Drop for Held<'_> {
 #[cold]
 fn wait(words: Words<'_>, at: usize) -> Held<'_> {
     let word = word(words, at);
-    let mut looks = 0u32;
+    let mut polls = 0u32;
     loop {
         // Relaxed: a read without ordering; the exchange orders.
         let holder = word.load(Ordering::Relaxed);
-        let free = holder & HELD == 0 || is_left(holder, looks);
+        let free = holder & HELD == 0 || holder_has_ended(holder, polls);
         if free && word.compare_exchange(holder, own(), Ordering::Acquire, Ordering::Relaxed).is_ok() {
             // A holder that died may have left the gate closing.
-            let free = if gate(words, at).is_closed() { FREE } else { FREE_BY_GATE };
+            let free = if gate(words, at).is_closed() { FREE } else { FREE_GATE_OPEN };
             return Held { word, free };
         }
-        looks = pause(looks);
+        polls = pause(polls);
     }
 }
 
 /// Whether the process whose number is in a lock word has ended. Asks the kernel only after many
 /// polls.
-fn is_left(name: u32, looks: u32) -> bool {
-    looks > YIELDED && looks.is_multiple_of(PATIENCE) && failures::has_ended(name & !HELD)
+fn holder_has_ended(holder: u32, polls: u32) -> bool {
+    polls > YIELDED && polls.is_multiple_of(POLLS_BETWEEN_CHECKS) && failures::has_ended(holder & !HELD)
 }
 
 /// Pauses after a number of polls of a word that another process will change; returns that number
 /// plus 1.
-fn pause(looks: u32) -> u32 {
-    match looks {
-        ..SPINS => (0..LONGEST_PAUSE.min(1 << looks.min(31))).for_each(|_| std::hint::spin_loop()),
+fn pause(polls: u32) -> u32 {
+    match polls {
+        ..SPINS => (0..LONGEST_PAUSE.min(1 << polls.min(31))).for_each(|_| std::hint::spin_loop()),
         SPINS..YIELDED => std::thread::yield_now(),
-        // The other was descheduled, or is in system calls (cross-memory attach): its work takes
+        // The holder was descheduled, or is in system calls (cross-memory attach): its work takes
         // some hundred nanoseconds, or some ten microseconds.
         _ => std::thread::sleep(Duration::from_micros(50)),
     }
-    looks.checked_add(1).unwrap_or(YIELDED)
+    polls.checked_add(1).unwrap_or(YIELDED)
 }
 
 /// The value of a thread without a seat that has not requested one. A larger value: it requested
@@ -365,7 +365,7 @@ mod tests {
         let memory = Memory::private(crate::sync::words::bytes(1));
         let words = Words::at(&memory, 0);
         let locked = || (0..STRIPES).filter(|stripe| try_lock(words, stripe * BLOCK).is_none()).collect::<Vec<_>>();
-        for (places, wanted) in [
+        for (places, expected) in [
             (&[(5, 0)][..], &[][..]),
             (&[(BLOCK - 1, 1)], &[0]),
             (&[(BLOCK - 1, 2)], &[0, 1]),
@@ -373,7 +373,7 @@ mod tests {
             (&[(3, 100 * BLOCK)], &[0, 1, 2, 3, 4, 5, 6, 7]),
         ] {
             let held = lock_all(words, places.iter().copied(), None);
-            assert_eq!(locked(), wanted, "{places:?}");
+            assert_eq!(locked(), expected, "{places:?}");
             drop(held);
             assert_eq!(locked(), [0; 0], "after {places:?}");
         }

@@ -140,8 +140,8 @@ fn a_lock_by_the_bias_changes_the_targets_word_alone() {
     assert!((0..100).any(|_| lock(3)), "it comes again");
 }
 
-/// Exclusive locks and `lock_all` in turns: the steps of taking the bias are a small share of those
-/// that the locks take without any bias, however the turns are mixed.
+/// Exclusive locks and `lock_all` alternate: the steps of taking the bias are a small share of
+/// those that the locks take without any bias, however they are mixed.
 /// Shows S2.
 #[test]
 fn alternating_locks_cost_little_more_than_without_a_bias() {
@@ -230,8 +230,8 @@ fn begun<'s>(
     scope.spawn(|| body().expect("local words do not fail"))
 }
 
-fn seen(words: &Local, place: Place, wanted: impl Fn(u64) -> bool) {
-    wait_until(words, place, wanted).expect("local words do not fail");
+fn seen(words: &Local, place: Place, condition: impl Fn(u64) -> bool) {
+    wait_until(words, place, condition).expect("local words do not fail");
 }
 
 /// A reader that arrives while a writer holds the lock goes before a waiting writer; a reader that
@@ -265,7 +265,7 @@ fn readers_and_writers_take_turns() {
     assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
 }
 
-/// Writers that change the master word all the time do not keep out a `lock_all`, and its turn
+/// Writers that change the master word all the time do not keep out a `lock_all`, and its priority
 /// does not keep out a rank that holds a lock.
 /// Shows S2.
 #[test]
@@ -274,11 +274,11 @@ fn lock_all_takes_the_turn() {
     std::thread::scope(|scope| {
         first(&words, 0, || false).expect("free");
         let all = begun(scope, || all(&words));
-        seen(&words, Place::Master, |word| word & TURN != 0);
+        seen(&words, Place::Master, |word| word & PRIORITY != 0);
         let late = begun(scope, || first(&words, 1, || false));
         // It holds a shared lock of another target in the place of some process.
         shared(&words, 2, || false).expect("free");
-        first(&words, 3, || true).expect("nested: past the turn");
+        first(&words, 3, || true).expect("nested: past the priority");
         exclusive_end(&words, 3, true).expect("held");
         (0..1000).for_each(|_| std::thread::yield_now());
         assert!(!late.is_finished() && !all.is_finished());
@@ -306,14 +306,14 @@ fn a_lock_of_another_thread_ends_the_wait_behind_waiting_writers() {
         let writer = begun(scope, || first(&words, 0, || false));
         seen(&words, Place::Target(0), |word| word & WAITING_WRITERS == WAITING_WRITER);
         let all = begun(scope, || all(&words));
-        seen(&words, Place::Master, |word| word & TURN != 0);
+        seen(&words, Place::Master, |word| word & PRIORITY != 0);
         let reader = begun(scope, || shared(&words, 0, is_nested));
         let other = begun(scope, || first(&words, 1, is_nested));
         (0..1000).for_each(|_| std::thread::yield_now());
         assert!(!reader.is_finished() && !other.is_finished());
         nested.store(true, Ordering::SeqCst);
         reader.join().expect("the reader is in beside the first, before the writer that waits");
-        other.join().expect("the writer of the other target is in, past the turn");
+        other.join().expect("the writer of the other target is in, past the priority");
         exclusive_end(&words, 1, true).expect("held");
         shared_end(&words, 0).expect("held");
         shared_end(&words, 0).expect("held");
