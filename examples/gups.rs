@@ -148,7 +148,7 @@ fn usual(world: &Job) -> u32 {
 fn run() -> Result<bool, Box<dyn Error>> {
     let asked: Option<u32> = std::env::args_os().nth(1).map(|text| text.to_string_lossy().parse()).transpose()?;
     if let Some(log2) = asked.filter(|log2| !(1..=40).contains(log2)) {
-        return Err(format!("LOG2_TABLE is {log2}; it is 1 to 40").into());
+        return Err(format!("LOG2_TABLE is {log2}, but must be 1 to 40").into());
     }
     let world = transom::init()?;
     let log2 = asked.unwrap_or_else(|| usual(&world));

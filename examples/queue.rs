@@ -83,7 +83,7 @@ fn transfer(world: &Job, items: u64) -> Result<(), Box<dyn Error>> {
     };
     if !is_right {
         // The producer of the item is not known, and would wait for ever.
-        return Err("an item came twice, late or broken".into());
+        return Err("an item arrived twice, late or damaged".into());
     }
     world.barrier()?;
     win.free()?;
@@ -94,7 +94,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args_os().map(|text| text.to_string_lossy().into_owned()).skip(1);
     let items: u64 = args.next().map_or(Ok(10_000), |text| text.parse())?;
     if !(1..1 << 32).contains(&items) {
-        return Err(format!("ITEMS is {items}; it is 1 to {}", u32::MAX).into());
+        return Err(format!("ITEMS is {items}, but must be 1 to {}", u32::MAX).into());
     }
     let world = transom::init()?;
     world.barrier()?;

@@ -250,7 +250,7 @@ fn run() -> Result<bool, Box<dyn Error>> {
         Some(other) => return Err(format!("{other} is not fence, pscw or notify").into()),
     };
     if !(3..=100_000).contains(&n) {
-        return Err(format!("N is {n}; it is 3 to 100000").into());
+        return Err(format!("N is {n}, but must be 3 to 100000").into());
     }
     let world = transom::init()?;
     world.barrier()?;

@@ -119,8 +119,8 @@ static uint64_t *serial(const struct table *table) {
     return words;
 }
 
-/* All ranks have passed the barrier, and this rank sees the updates of the others. */
-static void meet(transom_job *world, transom_window *window) {
+/* Waits for all ranks; this rank then sees their updates. */
+static void synchronize(transom_job *world, transom_window *window) {
     MUST(transom_job_barrier(world));
     MUST(transom_window_sync(window));
 }
@@ -151,22 +151,22 @@ int main(int argc, char **argv) {
     for (uint64_t i = 0; i < table.count; i++) {
         table.mine[i] = table.first + i;
     }
-    meet(world, table.window);
+    synchronize(world, table.window);
     clock_gettime(CLOCK_MONOTONIC, &from);
     update(&table);
-    meet(world, table.window);
+    synchronize(world, table.window);
     clock_gettime(CLOCK_MONOTONIC, &to);
     expected = serial(&table);
     wrong[0] = differ(&table, expected);
     free(expected);
-    meet(world, table.window);
+    synchronize(world, table.window);
     update(&table);
-    meet(world, table.window);
+    synchronize(world, table.window);
     wrong[1] = differ(&table, NULL);
     MUST(transom_window_lock_all(sums, 0));
     MUST(transom_accumulate(sums, wrong, 2, TRANSOM_UINT64_T, 0, 0, 2, TRANSOM_UINT64_T, TRANSOM_SUM));
     MUST(transom_window_unlock_all(sums));
-    meet(world, sums);
+    synchronize(world, sums);
     if (table.rank == 0) {
         const uint64_t *total = sum;
         double seconds = (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) * 1e-9;

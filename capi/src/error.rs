@@ -33,7 +33,7 @@ pub const TRANSOM_ERR_LOCKTYPE: c_int = 9;
 pub const TRANSOM_ERR_ASSERT: c_int = 10;
 /// Another invalid argument, such as a NULL pointer.
 pub const TRANSOM_ERR_ARG: c_int = 11;
-/// Conflicting accesses. Never returned, because the library does not detect them.
+/// Conflicting accesses. Never returned: the conflict checker (TRANSOM_CHECK) prints its reports.
 pub const TRANSOM_ERR_RMA_CONFLICT: c_int = 12;
 /// Memory that cannot be attached to a dynamic window, or a region to detach that is not attached.
 pub const TRANSOM_ERR_RMA_ATTACH: c_int = 13;

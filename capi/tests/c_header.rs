@@ -14,8 +14,7 @@ fn made(folder: &Path) -> String {
     String::from_utf8(text).expect("text")
 }
 
-/// With `TRANSOM_TEST_WRITE=1` in the environment the header is written first: that is how it is
-/// made.
+/// With `TRANSOM_TEST_WRITE=1` in the environment the test writes the header before it compares.
 /// Shows A2.
 #[test]
 fn the_header_is_what_cbindgen_makes_of_the_source() {

@@ -194,7 +194,7 @@ impl Machine {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let agent = order.job.agent.clone();
         let mut child = command.spawn().map_err(|source| LaunchError::Agent { agent, source })?;
-        let piped = "asked for above";
+        let piped = "a pipe was requested above";
         let mut input = child.stdin.take().expect(piped);
         // An agent that does not read its order ends, and its end is handled.
         let _ = input.write_all(order.encode().as_bytes());

@@ -264,7 +264,7 @@ fn connect(child: &mut Child, job: &Job, number: usize) -> io::Result<(Pid, Owne
         (false, 1) => Style::AsIs,
         (false, _) => Style::Lines,
     };
-    let piped = "asked for above";
+    let piped = "a pipe was requested above";
     let out = Feed::new(child.stdout.take().expect(piped).into(), number, style)?;
     let err = Feed::new(child.stderr.take().expect(piped).into(), number, style)?;
     Ok((pid, ended, out, err))

@@ -22,8 +22,8 @@ pub(crate) fn window<T: RmaElem>(world: &Job, options: &Options, len: usize) -> 
     })
 }
 
-/// Measures the operation and the floor, within one epoch of `lock_all` or with an epoch for each
-/// operation. The plain user's way.
+/// Measures the operation and the floor through the public interface, within one epoch of
+/// `lock_all` or with an epoch for each operation.
 pub(crate) fn in_epochs<'w, T: RmaElem>(
     options: &Options,
     win: &'w Window<T>,

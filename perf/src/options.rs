@@ -1,4 +1,4 @@
-//! The command line: OSU's options, and our own.
+//! The command line: the options of the OSU benchmarks, and options of this program.
 
 use std::path::PathBuf;
 
@@ -28,7 +28,7 @@ pub(crate) struct Options {
     #[arg(short = 'm', value_name = "MIN:MAX", value_parser = sizes)]
     pub(crate) sizes: Option<(usize, usize)>,
     /// Iterations for each size; by default 10000 up to 8 KiB and 1000 above (bandwidth: 1000 and
-    /// 100), fewer where a size would take longer than some two seconds.
+    /// 100), fewer where a size would take longer than about two seconds.
     #[arg(short = 'i', value_name = "ITERATIONS")]
     pub(crate) iterations: Option<usize>,
     /// Iterations that are not measured; by default 100 up to 8 KiB and 10 above.

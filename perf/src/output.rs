@@ -1,4 +1,4 @@
-//! The standard output, whose errors name it.
+//! The standard output; its errors say that they are of the standard output.
 
 use std::io::{Error, StdoutLock, Write};
 use std::process::ExitCode;
@@ -8,22 +8,22 @@ use clap::Parser;
 /// The standard output, locked.
 pub(crate) struct Output(StdoutLock<'static>);
 
-/// Where all tables go.
+/// The writer of all tables.
 pub(crate) fn output() -> Output {
     Output(std::io::stdout().lock())
 }
 
-fn named(error: &Error) -> Error {
+fn with_name(error: &Error) -> Error {
     Error::new(error.kind(), format!("the standard output: {error}"))
 }
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.write(bytes).map_err(|error| named(&error))
+        self.0.write(bytes).map_err(|error| with_name(&error))
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        self.0.flush().map_err(|error| named(&error))
+        self.0.flush().map_err(|error| with_name(&error))
     }
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn parsed<P: Parser>(name: &str, args: impl Iterator<Item = std::ffi:
     P::try_parse_from(args).map_err(|error| {
         let printed = match error.use_stderr() {
             true => error.print(),
-            false => error.print().and_then(|()| std::io::stdout().flush()).map_err(|error| named(&error)),
+            false => error.print().and_then(|()| std::io::stdout().flush()).map_err(|error| with_name(&error)),
         };
         match printed {
             Ok(()) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),

@@ -79,7 +79,8 @@ fn turn(world: &Job, win: &Window<u64>, value: u64, compute: bool) -> Outcome<Ve
             while start.elapsed() < COMPUTE {
                 sum = (0..10_000u64).fold(sum, |sum, i| black_box(sum.wrapping_mul(31).wrapping_add(i)));
             }
-            // Before any other call: the data that the origin completed must be here.
+            // This rank has made no call yet, and the data that the origin completed must have
+            // arrived.
             arrived(win, value)?;
             Vec::new()
         }

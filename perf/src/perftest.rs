@@ -18,7 +18,7 @@ use crate::outcome::Outcome;
 /// How long one of its programs may take.
 const LIMIT: Duration = Duration::from_secs(20);
 /// How long the origin's side is tried while the target's does not listen yet.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIME_LIMIT: Duration = Duration::from_secs(5);
 /// Maximum number of repetitions: enough for a typical value, and short on a device in software.
 const ITERATIONS: usize = 1000;
 /// Minimum number of repetitions that a program accepts.
@@ -115,7 +115,7 @@ impl Perftest {
         let start = Instant::now();
         loop {
             match finished(self.command(size).arg(&self.host).spawn()?)? {
-                Err(_) if start.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(50)),
+                Err(_) if start.elapsed() < TIME_LIMIT => std::thread::sleep(Duration::from_millis(50)),
                 outcome => return Ok(outcome),
             }
         }

@@ -1,6 +1,6 @@
 //! The installation for the tests, made once, and C programs built with it. The library and the
-//! programs are those of the last build of the workspace; this only checks whether they are older
-//! than their source.
+//! programs are those of the last build of the workspace; this module only checks that they are not
+//! older than their source.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -61,7 +61,7 @@ fn built() -> PathBuf {
     test.parent().and_then(Path::parent).expect("target/PROFILE/deps").to_owned()
 }
 
-/// Fails where the library is missing, or older than its source.
+/// Fails if the library is missing or older than its source.
 fn up_to_date(built: &Path) {
     let advice = "build it: cargo build --workspace --all-targets";
     let library = built.join("libtransom_c.so");
@@ -73,7 +73,7 @@ fn up_to_date(built: &Path) {
     }
 }
 
-/// When a file below a folder was changed last.
+/// The time of the last change of a file below a folder.
 fn newest(folder: &Path) -> SystemTime {
     let entries = std::fs::read_dir(folder).expect("a folder of the source");
     let times = entries.map(|entry| {
@@ -94,7 +94,7 @@ pub(crate) fn printed(output: &Output) -> String {
 }
 
 impl Install {
-    /// The compiler with all warnings as errors, and where the header is.
+    /// The compiler's command: all warnings are errors, and the header is found.
     pub(crate) fn compiler(&self, language: Language) -> Command {
         let (program, standard) = match language {
             Language::C => ("cc", "-std=c99"),

@@ -13,10 +13,10 @@ use std::process::{Command, ExitCode, Stdio};
 use install::{Kind, Language, installed, printed, source};
 use libtest_mimic::{Arguments, Failed, Trial};
 
-/// A program of `tests/` or `examples/` with its arguments, and what rank 0 says in the end.
+/// A program of `tests/` or `examples/` with its arguments, and the last line that rank 0 prints.
 struct Program(&'static str, &'static [&'static str], &'static str);
 
-/// A name in the tests, and its program.
+/// The name of a test, and its program.
 type Named = (&'static str, fn() -> Program);
 
 const PROGRAMS: [Named; 9] = [
@@ -123,7 +123,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-/// Whether a tool is here: some do not know `--version`, but start.
+/// Whether a tool is installed: it starts, even if it does not know `--version`.
 fn exists(tool: &str) -> bool {
     Command::new(tool).arg("--version").stdin(Stdio::null()).output().is_ok()
 }
@@ -163,7 +163,7 @@ fn a_program_of_cplusplus() {
     }
 }
 
-/// It needs no other header before it, in C99 and C++11.
+/// The header compiles as C99 and C++11 without another header before it.
 /// Shows A2.
 fn the_header_is_clean_by_itself() {
     let install = installed();

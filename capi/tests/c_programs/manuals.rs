@@ -30,7 +30,7 @@ fn options(help: &str) -> Vec<String> {
         }
         if line.starts_with('-') && !line.starts_with("- ") {
             let words = line.split([' ', ',']).filter(|word| word.len() > 1 && word.starts_with('-'));
-            // The text of a clap option stands on the next line, or after two blanks.
+            // The help text of an option is on the next line or after two blanks.
             found.extend(words.map(|word| word.trim_start_matches('-').to_owned()));
         }
     }
@@ -71,7 +71,7 @@ pub(crate) fn the_overview_has_every_function() {
     }
 }
 
-/// The program of transom.3, as `man` would show it, is one.
+/// The program in transom.3, as `man` shows it, compiles and runs.
 /// Shows A2.
 /// Route: shm.
 pub(crate) fn the_example_of_the_overview_runs() {

@@ -11,8 +11,8 @@ const UNFINISHED: [&str; 3] = ["dbg", "todo", "unimplemented"];
 /// Folders at the root that exist on one developer's machine only.
 const PRIVATE: [&str; 3] = ["work", "home", "root"];
 
-/// Every rule on a Rust file. `is_library`: the file belongs to a library, which programs of others
-/// link. `is_program`: the file belongs to a program and may end it.
+/// Every rule on a Rust file. `is_library`: the file belongs to a library that users' programs
+/// link. `is_program`: the file belongs to a program, and may end it.
 pub(crate) fn check(source: &Source, is_library: bool, is_program: bool) -> Vec<Violation> {
     let mut found = notes(source);
     found.extend(forbidden_code(source, is_library, is_program));

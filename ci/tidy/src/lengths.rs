@@ -11,9 +11,9 @@ pub(crate) const SOFT_FILE: usize = 400;
 pub(crate) const HARD_FILE: usize = 600;
 /// From the line of `fn` to that of the closing brace.
 pub(crate) const FUNCTION: usize = 70;
-/// A struct with more fields is taken apart.
+/// A struct with more fields must be split.
 const FIELDS: usize = 16;
-/// Files whose structs have the fields of another language's, and whose.
+/// Files whose structs mirror structures of another language, and where those are.
 const LAYOUTS: [(&str, &str); 2] = [
     ("capi/mpi/src/host/constants.rs", "`struct constants` of capi/mpi/host/host.h"),
     ("fabric/verbs/src/sys.rs", "structures and functions of infiniband/verbs.h"),

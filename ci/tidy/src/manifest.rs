@@ -88,8 +88,8 @@ impl Manifest {
     }
 }
 
-/// Every package takes its lints from the workspace; a package that is a separate workspace has its
-/// own lints.
+/// Fails unless the package takes its lints from the workspace, or is a separate workspace with
+/// lints of its own.
 pub(crate) fn check(manifest: &Manifest) -> Vec<Violation> {
     if manifest.inherits_lints || manifest.is_workspace {
         return Vec::new();
@@ -98,7 +98,8 @@ pub(crate) fn check(manifest: &Manifest) -> Vec<Violation> {
     vec![Violation::new(&manifest.path, 1, "lints", what)]
 }
 
-/// For a table of dependencies: whether only tests use it.
+/// For the name of a table of dependencies: whether only tests use the table. `None` for other
+/// tables.
 fn dependency_table(section: &str) -> Option<bool> {
     if section.starts_with("workspace") {
         return None;

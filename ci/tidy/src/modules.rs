@@ -1,4 +1,4 @@
-//! The rule that the top-level modules of a crate import one way: no crate has a circle of modules,
+//! The rule that the top-level modules of a crate import one way: no crate has a cycle of modules,
 //! in which its root, with the items that it defines, counts as one; and the modules of `src` obey
 //! an order of layers and stand in the map of ARCHITECTURE.md. Owns that order. Independent of
 //! files on disk.
@@ -43,7 +43,7 @@ pub(crate) fn check(sources: &[Source], texts: &[(String, String)]) -> Vec<Viola
     let mut found = Vec::new();
     for root in sources.iter().filter_map(root_of) {
         let graph = Graph::of_crate(root, sources);
-        found.extend(graph.circles().iter().map(|circle| in_circle(root, circle)));
+        found.extend(graph.cycles().iter().map(|cycle| in_cycle(root, cycle)));
         if root == "src/" {
             found.extend(against_layers(&graph, LAYERS));
             found.extend(map::check(&graph.modules, texts));
@@ -58,10 +58,10 @@ fn root_of(source: &Source) -> Option<&str> {
     (folder == "src/" || folder.ends_with("/src/")).then_some(folder)
 }
 
-fn in_circle(root: &str, circle: &[&Edge]) -> Violation {
-    let steps: Vec<_> = circle.iter().map(|edge| format!("{} ({}:{})", edge.to, edge.path, edge.line)).collect();
-    let what = format!("the modules of `{root}` form a circle: {} -> {}", circle[0].from, steps.join(" -> "));
-    Violation::new(&circle[0].path, circle[0].line, RULE, what)
+fn in_cycle(root: &str, cycle: &[&Edge]) -> Violation {
+    let steps: Vec<_> = cycle.iter().map(|edge| format!("{} ({}:{})", edge.to, edge.path, edge.line)).collect();
+    let what = format!("the modules of `{root}` form a cycle: {} -> {}", cycle[0].from, steps.join(" -> "));
+    Violation::new(&cycle[0].path, cycle[0].line, RULE, what)
 }
 
 fn against_layers(graph: &Graph, layers: &[&[&str]]) -> Vec<Violation> {
@@ -92,12 +92,12 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_of_any_crate_is_a_violation() {
+    fn a_cycle_of_any_crate_is_a_violation() {
         for root in ["fabric/src/lib.rs", "perf/src/main.rs"] {
             let folder = root.rsplit_once('/').expect("a folder").0;
             let (a, b) = (format!("{folder}/a.rs"), format!("{folder}/b.rs"));
             let found = messages(&[(root, "pub use b::B;"), (&a, "use crate::B;"), (&b, "use super::a;")]);
-            assert_eq!(found, [format!("the modules of `{folder}/` form a circle: a -> b ({a}:1) -> a ({b}:1)")]);
+            assert_eq!(found, [format!("the modules of `{folder}/` form a cycle: a -> b ({a}:1) -> a ({b}:1)")]);
             assert!(messages(&[(root, "pub use b::B;"), (&a, "use crate::B;"), (&b, "")]).is_empty());
         }
     }

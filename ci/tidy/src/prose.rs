@@ -1,5 +1,6 @@
-//! The rules about text: how wide a line of a comment or of Markdown may be, and which documents a
-//! text may name. Owns the width and the search for both; knows nothing of what the text says.
+//! The rules about text: the maximum width of a line of a comment or of Markdown, and the documents
+//! that a text may not name. Owns the width and the search for both; knows nothing of the meaning
+//! of the text.
 
 use crate::report::Violation;
 use crate::source::Source;

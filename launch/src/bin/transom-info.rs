@@ -235,7 +235,7 @@ fn in_words(amos: info::Amos) -> &'static str {
     match amos {
         info::Amos::None => "not all performed by the provider",
         info::Amos::Software => {
-            "performed by the provider's software, so that the target's CPU performs them unless asked"
+            "performed by the provider's software, so that the target's CPU performs them by default"
         }
         info::Amos::Words => "those of 64 bits performed by the device",
         info::Amos::Native => "performed by the device",

@@ -188,7 +188,7 @@ pub(crate) fn named(text: &str) -> Result<Host, String> {
     let parts = text.split_once('=').and_then(|(name, tools)| Some((name, tools.split_once(',')?)));
     match parts {
         Some((name, (mpicc, mpiexec))) if ![name, mpicc, mpiexec].contains(&"") => Ok(Host::new(name, mpicc, mpiexec)),
-        _ => Err("it is NAME=MPICC,MPIEXEC, as in mpich=mpicc.mpich,mpiexec.mpich".into()),
+        _ => Err("the value must be NAME=MPICC,MPIEXEC, as in mpich=mpicc.mpich,mpiexec.mpich".into()),
     }
 }
 
@@ -196,7 +196,7 @@ pub(crate) fn named(text: &str) -> Result<Host, String> {
 pub(crate) fn library(text: &str) -> Result<(String, PathBuf), String> {
     match text.split_once('=') {
         Some((name, path)) if !name.is_empty() && !path.is_empty() => Ok((name.to_owned(), path.into())),
-        _ => Err("it is NAME=PATH, with the name of an MPI".into()),
+        _ => Err("the value must be NAME=PATH, with the name of an MPI".into()),
     }
 }
 

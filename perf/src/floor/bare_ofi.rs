@@ -28,7 +28,7 @@ const ATTENTIVE: Duration = Duration::from_millis(1);
 /// Longest sleep before the thread checks whether it must end.
 const NAP: Duration = Duration::from_millis(100);
 /// Time limit of a bare round of both ranks.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// An endpoint in addition to the library's, through which the other rank's memory is reached.
 pub(crate) struct BareOfi {
@@ -183,8 +183,8 @@ impl BareOfi {
                 for entry in &entries[..taken] {
                     if entry.flags & sys::FI_REMOTE_CQ_DATA != 0 { arrived += 1 } else { left = true }
                 }
-                if start.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
-                    return Err(format!("bare round {turn}: the other rank did not come in {PATIENCE:?}").into());
+                if start.get_or_insert_with(Instant::now).elapsed() > TIME_LIMIT {
+                    return Err(format!("bare round {turn}: no answer of the other rank within {TIME_LIMIT:?}").into());
                 }
             }
         }

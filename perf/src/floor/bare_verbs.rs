@@ -19,7 +19,7 @@ const DEPTH: usize = 64;
 const SIGNAL_EVERY: usize = 16;
 
 /// Time limit of a round trip.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// A connection in addition to the library's, through which the other rank's memory is reached.
 pub(crate) struct BareVerbs {
@@ -141,7 +141,8 @@ impl BareVerbs {
         Ok(unsafe { self.pair.post(&mut request) }?)
     }
 
-    /// Polls for completions; returns the number of complete operations, if there is one.
+    /// Polls for completions; returns the number of complete operations, `None` without a
+    /// completion.
     fn poll(&self) -> Outcome<Option<usize>> {
         let mut entries = [sys::ibv_wc::default(); 4];
         let count = self.pair.poll(&mut entries)?;
@@ -154,8 +155,8 @@ fn found(word: &AtomicU64, turn: u64) -> Outcome<()> {
     let start = Instant::now();
     // Relaxed: no other data is read after the word.
     while word.load(Ordering::Relaxed) < turn {
-        if start.elapsed() > PATIENCE {
-            return Err(format!("bare round {turn}: the other rank did not come in {PATIENCE:?}").into());
+        if start.elapsed() > TIME_LIMIT {
+            return Err(format!("bare round {turn}: no answer of the other rank within {TIME_LIMIT:?}").into());
         }
     }
     Ok(())

@@ -262,7 +262,10 @@ fn header(world: &Job, options: &Options) -> Outcome<()> {
         out,
         "# attentive target, which waits in a barrier; its latencies below {LEAST_US} us count as {LEAST_US} us"
     )?;
-    writeln!(out, "# Data: there whenever the origin was told, as the target saw by plain loads while it computed")?;
+    writeln!(
+        out,
+        "# Data: whether it had arrived when the operation was complete, by plain loads of the computing target"
+    )?;
     writeln!(
         out,
         "{:<10}{:<18}{:<18}{:>18}{:>18}{:>9}{:>9}{:>6}",

@@ -32,7 +32,7 @@ impl LogGp {
             [latency, overhead, gap, per_byte] if words.iter().all(|word| *word >= 0.0 && word.is_finite()) => {
                 Ok(LogGp { latency, overhead, gap, per_byte: per_byte / 1000.0 })
             }
-            _ => Err("it is L,o,g,G: three times in us, and ns for each byte, none below 0".into()),
+            _ => Err("the value must be L,o,g,G: three times in us, and ns for each byte, none below 0".into()),
         }
     }
 

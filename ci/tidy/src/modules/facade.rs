@@ -1,6 +1,6 @@
 //! The root of a crate as a part of the graph of modules: the items that it defines, which modules
-//! may name, and the modules that its own code uses. What it only re-exports is no use. Independent
-//! of files on disk.
+//! may name, and the modules that its own code uses. A re-export alone is not a use. Independent of
+//! files on disk.
 
 use super::paths::{firsts, in_unit_tests};
 use crate::source::{closing_brace, words};

@@ -1,5 +1,5 @@
-//! The graph of a crate's top-level modules: who names whom. Owns the way from a file to its
-//! module, and the search for circles. Independent of rules.
+//! The graph of a crate's top-level modules: an edge for each module that names another. Owns the
+//! mapping from files to modules, and the search for cycles. Independent of rules.
 
 use super::facade;
 use super::paths::{firsts, from_root, split, test_files};
@@ -71,8 +71,8 @@ impl Graph {
         }
     }
 
-    /// A shortest circle through each edge that lies on one, without those already reported.
-    pub(crate) fn circles(&self) -> Vec<Vec<&Edge>> {
+    /// A shortest cycle through each edge that lies on one, without those already reported.
+    pub(crate) fn cycles(&self) -> Vec<Vec<&Edge>> {
         let mut found: Vec<Vec<&Edge>> = Vec::new();
         for edge in &self.edges {
             let is_reported = found.iter().flatten().any(|known| *known == edge);
@@ -83,7 +83,7 @@ impl Graph {
         found
     }
 
-    /// The edges of a shortest way between two modules.
+    /// The edges of a shortest path between two modules.
     fn way(&self, from: &str, to: &str) -> Option<Vec<&Edge>> {
         let mut came: BTreeMap<&str, &Edge> = BTreeMap::new();
         let mut next = VecDeque::from([from]);
@@ -187,7 +187,7 @@ mod tests {
             ("a/tests/t.rs", "use crate::c;"),
         ];
         assert_eq!(edges(&files), [pair("b", "c")]);
-        assert!(graph(&files).circles().is_empty());
+        assert!(graph(&files).cycles().is_empty());
     }
 
     #[test]
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn each_circle_is_reported_once_with_its_places() {
+    fn each_cycle_is_reported_once_with_its_places() {
         let files = [
             ("a/src/lib.rs", "mod b; mod c; mod d; mod e;"),
             ("a/src/b.rs", "\nuse crate::c;"),
@@ -213,9 +213,9 @@ mod tests {
             ("a/src/e.rs", ""),
         ];
         let graph = graph(&files);
-        let circles = graph.circles();
-        assert_eq!(circles.len(), 1);
-        let steps: Vec<_> = circles[0].iter().map(|edge| (edge.to.as_str(), edge.line)).collect();
+        let cycles = graph.cycles();
+        assert_eq!(cycles.len(), 1);
+        let steps: Vec<_> = cycles[0].iter().map(|edge| (edge.to.as_str(), edge.line)).collect();
         assert_eq!(steps, [("c", 2), ("d", 1), ("b", 1)]);
     }
 
@@ -233,9 +233,9 @@ mod tests {
     }
 
     #[test]
-    fn an_item_of_the_root_and_its_use_of_a_module_are_a_circle() {
+    fn an_item_of_the_root_and_its_use_of_a_module_are_a_cycle() {
         let c = ("a/src/c.rs", "");
-        for (root, module, circles) in [
+        for (root, module, cycles) in [
             ("mod b; mod c; struct S; fn f() { b::g() }", "use crate::S;", 1),
             ("mod b; mod c; use b::B; type S = B;", "fn f(it: &super::S) {}", 1),
             ("mod b; mod c; pub use b::B; pub struct S; pub fn f(it: B) {}", "use crate::S;", 1),
@@ -244,7 +244,7 @@ mod tests {
             ("mod b; mod c; struct S; #[cfg(test)] mod tests { use crate::b::B; }", "use crate::S;", 0),
         ] {
             let graph = graph(&[("a/src/lib.rs", root), ("a/src/b.rs", module), c]);
-            assert_eq!(graph.circles().len(), circles, "{root}");
+            assert_eq!(graph.cycles().len(), cycles, "{root}");
         }
     }
 

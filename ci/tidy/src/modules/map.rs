@@ -1,6 +1,6 @@
-//! The map of `src` in ARCHITECTURE.md, held to the modules. Owns the form of the map: below the
-//! line of `src/`, a line of each module with its name first; `; name: ...` adds a module to a
-//! line. Independent of files on disk.
+//! Compares the map of `src` in ARCHITECTURE.md with the modules. Owns the form of the map: below
+//! the line of `src/`, a line for each module, which begins with its name; `; name: ...` adds a
+//! module to a line. Independent of files on disk.
 
 use crate::report::Violation;
 use std::collections::BTreeSet;

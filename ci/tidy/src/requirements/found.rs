@@ -17,7 +17,7 @@ pub(super) struct Test {
     /// The files whose `Route:` replaces those routes, one run each: the backends of a conformance
     /// test.
     pub(super) runners: Vec<String>,
-    /// `#[ignore]` stands at the test: it exists, and shows nothing.
+    /// Whether the test has `#[ignore]`: then it shows no requirement.
     pub(super) ignored: bool,
 }
 
