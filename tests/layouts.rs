@@ -94,14 +94,25 @@ fn moves(part: &Part, target: usize, (ours, count): Side<'_>, (theirs, other): S
     let there = |at: i64, len: usize| index(begin, at)..index(begin, at) + len;
     let (shape, to_shape) = (Shape { zero, count, ty: &ours.ty }, Shape::new(other, &theirs.ty));
 
+    let back = |held: &[u8]| {
+        let (mut found, mut whole) = (vec![0x3c; origin.len()], vec![0x3c; origin.len()]);
+        part.get(&mut found, shape, target, begin, to_shape)?;
+        for (&(a, ty), &(b, _)) in from.iter().zip(&to) {
+            whole[mine(a, ty.size())].copy_from_slice(&held[there(b, ty.size())]);
+        }
+        ensure(found == whole, "the origin after a get")
+    };
+    let (low, end) = span(&to);
+    let is_inside = low >= -i64::try_from(begin)? && end <= i64::try_from(bytes - begin)?;
+
     part.write(target, 0, &before)?;
     let put = part.put(&origin, shape, target, begin, to_shape);
     if overlaps(&to) {
         same("entries that overlap", &class(put), &Some(Class::Type))?;
-        return ensure(part.read(target, 0, bytes)? == before, "refused, and nothing written");
+        ensure(part.read(target, 0, bytes)? == before, "refused, and nothing written")?;
+        return if is_inside && !overlaps(&from) { back(&before) } else { Ok(()) };
     }
-    let (low, end) = span(&to);
-    if low < -i64::try_from(begin)? || end > i64::try_from(bytes - begin)? {
+    if !is_inside {
         same("entries outside", &class(put), &Some(Class::RmaRange))?;
         return ensure(part.read(target, 0, bytes)? == before, "refused, and nothing written");
     }
@@ -114,13 +125,7 @@ fn moves(part: &Part, target: usize, (ours, count): Side<'_>, (theirs, other): S
     if overlaps(&from) {
         return Ok(());
     }
-    let mut found = vec![0x3c; origin.len()];
-    let mut whole = found.clone();
-    part.get(&mut found, shape, target, begin, to_shape)?;
-    for &(a, ty) in &from {
-        whole[mine(a, ty.size())].copy_from_slice(&origin[mine(a, ty.size())]);
-    }
-    ensure(found == whole, "the origin after a get")?;
+    back(&expected)?;
     let Some(ty) = ours.ty.uniform() else { return Ok(()) };
     accumulates(part, target, (&origin, shape, &from, zero), (&expected, to_shape, &to), ty)
 }

@@ -152,6 +152,35 @@ impl Datatype {
     }
 }
 
+impl Datatype {
+    /// The first `elements` elements of as many items as they need, as one item: the part of a
+    /// receiving side that data fill which end within an item (MPI-4.1 §12.3.1, §12.3.2). Fails
+    /// with class Type if the elements have several basic types.
+    pub fn leading(&self, elements: usize) -> Result<Datatype> {
+        let call = "leading";
+        let Some(basic) = self.uniform() else {
+            return Err(Error::argument(Class::Type, call, ArgumentError::NotUniform));
+        };
+        let each = self.size() / basic.size();
+        let (whole, mut rest) = (elements / each, elements % each);
+        let mut blocks = Vec::new();
+        for (offset, length) in self.pieces(1) {
+            let taken = rest.min(length / basic.size());
+            if taken == 0 {
+                break;
+            }
+            blocks.push((taken, isize::try_from(offset).map_err(|_| too_far(call))?));
+            rest -= taken;
+        }
+        let last = i64::try_from(whole).ok().and_then(|whole| whole.checked_mul(self.extent()));
+        let mut all = Joined::new(call);
+        all.append(&repeat(call, &self.0, whole, self.extent())?, 0)?;
+        let part = scattered(call, blocks.into_iter(), 1, &Datatype::basic(basic))?;
+        all.append(&part.0, last.ok_or_else(|| too_far(call))?)?;
+        Ok(all.finish().finish())
+    }
+}
+
 /// `count` blocks of `blocklength` items, `stride` bytes apart.
 fn blocks(call: &'static str, count: usize, blocklength: usize, stride: i64, old: &Datatype) -> Result<Datatype> {
     let block = repeat(call, &old.0, blocklength, old.extent())?;

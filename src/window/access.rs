@@ -98,10 +98,12 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
     }
 
     /// Gets the items of `target` as `count` items of `ty`, whose displacements count from the
-    /// beginning of `result` (MPI-4.1 §12.3.2 with derived datatypes).
+    /// beginning of `result` (MPI-4.1 §12.3.2 with derived datatypes). Items of the target may
+    /// overlap.
     ///
     /// # Errors
-    /// As for [`Access::put_items`].
+    /// As for [`Access::put`]; `Type` if the signatures differ; `Count` if the items extend beyond
+    /// `result`.
     pub fn get_items(&self, result: &'scope mut [T], count: usize, ty: &Datatype, target: At<'_>) -> Result<()> {
         let permit = self.admit("get", target.rank)?;
         let bytes = bytemuck::cast_slice_mut(result);

@@ -70,6 +70,7 @@ impl Core {
     ) -> Result<()> {
         holds("put", from.bytes.len(), from.low, &from.layout)?;
         agree("put", &from.layout, to)?;
+        no_overlap("put", Side::Target, to)?;
         let Some((target, at)) = self.locate_layout("put", rank, displacement, to)? else { return Ok(()) };
         self.note(target, at, to, Kind::Put, &mut count)?;
         match &target.reach {
@@ -249,8 +250,7 @@ fn holds(call: &'static str, len: usize, low: i64, layout: &Layout<'_>) -> Resul
     Err(Error::argument(Class::Count, call, ArgumentError::OutsideBuffer { begin, end, length: len }))
 }
 
-/// Fails where the two sides do not have the same signature, or entries of the target overlap
-/// (MPI-4.1 §12.3.1).
+/// Fails where the two sides do not have the same signature (MPI-4.1 §12.3.1).
 fn agree(call: &'static str, ours: &Layout<'_>, target: &Layout<'_>) -> Result<()> {
     let same = match (ours, target) {
         (Layout::Items(a, count), Layout::Items(b, other)) => a.matches(*count, b, *other),
@@ -260,9 +260,11 @@ fn agree(call: &'static str, ours: &Layout<'_>, target: &Layout<'_>) -> Result<(
         let reason = ArgumentError::Signatures { origin: ours.len(), target: target.len() };
         return Err(Error::argument(Class::Type, call, reason));
     }
-    no_overlap(call, Side::Target, target)
+    Ok(())
 }
 
+/// Fails where entries of a side that is written overlap. The target of a get may overlap (MPI-4.1
+/// §12.3.1, §12.3.2).
 pub(super) fn no_overlap(call: &'static str, side: Side, layout: &Layout<'_>) -> Result<()> {
     match layout {
         Layout::Items(ty, count) if ty.overlaps_itself(*count) => {

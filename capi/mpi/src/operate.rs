@@ -88,12 +88,12 @@ impl Sides {
         Ok(Sides { here: ours, there: theirs, counts, at: place(there.rank, there.displacement)? })
     }
 
-    /// The sides of a put. The target's side may be longer than the data (MPI-4.1 §12.3.1): its
-    /// further items are not written.
+    /// The sides of a put. The target's side may be longer than the data (MPI-4.1 §12.3.1): what
+    /// follows the data is not written.
     pub(crate) fn of_put(here: &OriginSide, there: &TargetSide) -> Outcome<Sides> {
         let mut sides = Sides::of(here, there)?;
         let len = sides.counts.0.saturating_mul(sides.here.bytes.size());
-        sides.counts.1 = receiving(&sides.there.bytes, sides.counts.1, len);
+        receiving(&mut sides.there, &mut sides.counts.1, len)?;
         Ok(sides)
     }
 
@@ -101,7 +101,7 @@ impl Sides {
     pub(crate) fn of_get(here: &OriginSide, there: &TargetSide) -> Outcome<Sides> {
         let mut sides = Sides::of(here, there)?;
         let len = sides.counts.1.saturating_mul(sides.there.bytes.size());
-        sides.counts.0 = receiving(&sides.here.bytes, sides.counts.0, len);
+        receiving(&mut sides.here, &mut sides.counts.0, len)?;
         Ok(sides)
     }
 
@@ -114,13 +114,17 @@ impl Sides {
     }
 }
 
-/// The number of items that receive `len` bytes, of `count` items; `count` if the bytes end within
-/// an item.
-fn receiving(ty: &Datatype, count: usize, len: usize) -> usize {
-    match len.checked_div(ty.size()) {
-        Some(items) if items < count && items * ty.size() == len => items,
-        _ => count,
+/// Shortens a receiving side of `count` items to the part that `len` bytes fill. A side that is too
+/// short remains, and the operation refuses it.
+fn receiving(ty: &mut Found, count: &mut usize, len: usize) -> Outcome<()> {
+    let size = ty.bytes.size();
+    let Some(items) = len.checked_div(size).filter(|items| items < count) else { return Ok(()) };
+    if items * size == len {
+        *count = items;
+    } else {
+        (*ty, *count) = (ty.leading(len)?, 1);
     }
+    Ok(())
 }
 
 /// The sides of an accumulate, as basic types.
@@ -147,20 +151,21 @@ impl Typed {
         if op == Op::NoOp && !unused {
             return Err(Failure::new(Class::Op, "MPI_NO_OP only fetches (MPI-4.1 §12.3.4)"));
         }
-        let (target, count) = (types::find(there.ty)?, counted(there.count)?);
+        let (mut target, mut count) = (types::find(there.ty)?, counted(there.count)?);
         // An accumulate of no elements is allowed on any type, as in the MPIs.
         let op = match defined(&target, op) {
             Err(_) if count == 0 => Op::Replace,
             found => found.map(|()| op)?,
         };
-        Ok(Typed {
-            origin: if unused { None } else { Some(side(origin)?) },
-            result: result.map(side).transpose()?,
-            there: target,
-            count,
-            at: place(there.rank, there.displacement)?,
-            op,
-        })
+        let origin = if unused { None } else { Some(side(origin)?) };
+        let mut result = result.map(side).transpose()?;
+        // The sides that receive may be longer than the data, as those of a put or get.
+        match (&origin, &mut result) {
+            (_, Some((ty, _, room))) => receiving(ty, room, count.saturating_mul(target.bytes.size()))?,
+            (Some((ty, _, given)), None) => receiving(&mut target, &mut count, given.saturating_mul(ty.bytes.size()))?,
+            (None, None) => {}
+        }
+        Ok(Typed { origin, result, there: target, count, at: place(there.rank, there.displacement)?, op })
     }
 
     fn items<'t>(&'t self, side: &'t Option<(Found, *mut c_void, usize)>) -> Outcome<Items<'t>> {

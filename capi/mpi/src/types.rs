@@ -85,6 +85,21 @@ impl Deref for Found {
     }
 }
 
+impl Found {
+    /// The type whose one item is the first `len` bytes of items of this type.
+    pub(crate) fn leading(&self, len: usize) -> Outcome<Found> {
+        let typed = self.typed.as_ref().and_then(|ty| Some((ty, ty.uniform()?.size())));
+        let typed = typed.filter(|(_, size)| len.is_multiple_of(*size));
+        Ok(Found::Made(Box::new(Decoded {
+            dense: 0,
+            bytes: self.bytes.leading(len)?,
+            typed: typed.map(|(ty, size)| ty.leading(len / size)).transpose()?,
+            basic: None,
+            ops: self.ops,
+        })))
+    }
+}
+
 /// `enum combiner` of host/host.h.
 mod combiner {
     pub(super) const NAMED: i32 = 0;
@@ -324,7 +339,12 @@ fn contents(ty: Type, envelope: &Envelope) -> Outcome<(Vec<i64>, Vec<Decoded>)> 
 /// Builds the type again from its parts, with `values` in the order of MPI-4.1 §5.1.13.
 fn construct(envelope: &Envelope, values: &[i64], parts: &[Datatype]) -> Outcome<Datatype> {
     let odd = || Failure::new(Class::Type, "a datatype of a kind that transom can't decode");
-    let part = parts.first().ok_or_else(odd)?;
+    // A structure may have no parts.
+    let nothing = Datatype::structure(&[])?;
+    let part = match envelope.combiner {
+        combiner::STRUCT => &nothing,
+        _ => parts.first().ok_or_else(odd)?,
+    };
     let at = |place: usize| values.get(place).copied().unwrap_or_default();
     let count = |place: usize| usize::try_from(at(place)).unwrap_or_default();
     let step = |place: usize| isize::try_from(at(place)).unwrap_or_default();

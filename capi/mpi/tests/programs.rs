@@ -50,6 +50,7 @@ static PROGRAMS: &[Program] = &[
     // an undefined operation.
     Program { alone: Alone::None, ..c("types") },
     Program { nodes: true, alone: Alone::None, ..c("every_type") },
+    Program { nodes: true, alone: Alone::None, ..c("partial") },
     Program { nodes: true, alone: Alone::New, ..c("requests") },
     Program { nodes: true, ..c("notified") },
     c("errors"),
@@ -95,6 +96,7 @@ const ONCE: &[Named] = &[
     ("polls_only_for_windows_of_the_library", polls),
     ("memory_of_fortran_is_mapped", memory_of_fortran),
     ("notified_operations_by_every_route", notified),
+    ("data_that_end_within_an_item_over_sockets", partial),
     ("switched_off", switched_off),
     ("variables_of_any_bytes", variables_of_any_bytes),
     ("a_job_that_cannot_start", refused_start),
@@ -213,6 +215,13 @@ fn notified(host: &'static Host) {
         verified(&run(ranks).with("TRANSOM_TRANSPORTS", "^shm"), true);
     }
     verified(&run(2).with("TRANSOM_MPI", "off"), false);
+}
+
+/// Shows O1, O2, O4, O5.
+/// Route: tcp.
+fn partial(host: &'static Host) {
+    let run = Run::of(host, host.program("partial", Language::C), 2).served().info();
+    verified(&run.with("TRANSOM_TRANSPORTS", "^shm"), true);
 }
 
 fn switched_off(host: &'static Host) {

@@ -35,6 +35,20 @@ fn expand_strips(strips: impl Iterator<Item = Strip>) -> Vec<i64> {
     bytes
 }
 
+/// The first elements of items with the offsets `bytes`, however many, are their first bytes.
+fn check_leading(datatype: &Datatype, bytes: &[i64]) {
+    let Some(basic) = datatype.uniform() else {
+        assert!(datatype.leading(0).is_err_and(|error| error.class() == Class::Type), "{datatype:?}");
+        return;
+    };
+    for elements in 0..=bytes.len() / basic.size() {
+        let leading = datatype.leading(elements).unwrap();
+        let expected = &bytes[..elements * basic.size()];
+        assert_eq!(expand(leading.pieces(1)), expected, "{elements} elements of {datatype:?}");
+        assert_eq!((leading.size(), leading.uniform()), (expected.len(), (elements > 0).then_some(basic)));
+    }
+}
+
 /// All results of `made` for `count` items agree with its type map.
 fn check(made: &Made, model: &Model, count: usize) {
     let datatype = made.datatype();
@@ -55,6 +69,7 @@ fn check(made: &Made, model: &Model, count: usize) {
     for strip in strips {
         assert_eq!(Strip::decode(strip.encode()), Some(strip));
     }
+    check_leading(&datatype, &bytes);
     let distinct: HashSet<i64> = bytes.iter().copied().collect();
     assert_eq!(datatype.overlaps_itself(count), distinct.len() < bytes.len(), "overlap of {count} of {made:?}");
     let dense: Vec<i64> = (0..one.len() as i64).collect();

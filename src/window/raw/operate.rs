@@ -59,10 +59,10 @@ impl RawWindow {
     }
 
     /// Gets the items `target` into the items `origin`, whose signature is equal (`MPI_GET`,
-    /// MPI-4.1 §12.3.2).
+    /// MPI-4.1 §12.3.2). Items of the target may overlap.
     ///
     /// # Errors
-    /// As for [`RawWindow::put_items`].
+    /// As for [`RawWindow::put`]; `Type` if the signatures differ.
     ///
     /// # Safety
     /// As for [`RawWindow::get`], for the bytes of the items.

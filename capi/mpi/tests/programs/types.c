@@ -239,6 +239,69 @@ static void longer(void) {
     MPI_Type_free(&pairs);
 }
 
+/* The target of a get is only read: its entries may overlap (MPI-4.1 section 12.3.2), as those of a
+ * put's origin. */
+static void overlapping(void) {
+    int next = (rank_ + 1) % size_, mine[6], *there = (int *)part;
+    static const int places[2][6] = {{0, 1, 1, 2, 2, 3}, {3, 3, 3, 3, 3, 3}};
+    long bad = 0;
+    MPI_Datatype types[2];
+    MPI_Request request;
+    MPI_Type_vector(3, 2, 1, MPI_INT, &types[0]);
+    MPI_Type_create_hindexed_block(6, 1, (MPI_Aint[]){12, 12, 12, 12, 12, 12}, MPI_INT, &types[1]);
+    for (int which = 0; which < 2; which++) {
+        MPI_Type_commit(&types[which]);
+        for (int way = 0; way < 3; way++) {
+            MPI_Win_fence(0, win);
+            for (int i = 0; i < 12; i++) there[i] = 50 * rank_ + i;
+            MPI_Win_fence(way ? MPI_MODE_NOSUCCEED : 0, win);
+            if (way) MPI_Win_lock(MPI_LOCK_SHARED, next, 0, win);
+            if (way < 2) MPI_Get(mine, 6, MPI_INT, next, 8, 1, types[which], win);
+            if (way == 2) {
+                MPI_Rget(mine, 6, MPI_INT, next, 8, 1, types[which], win, &request);
+                MPI_Wait(&request, MPI_STATUS_IGNORE);
+            }
+            if (way) MPI_Win_unlock(next, win);
+            else MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
+            for (int i = 0; i < 6; i++)
+                if (mine[i] != 50 * next + 2 + places[which][i]) bad = 100 * which + 10 * way + i + 1;
+            MPI_Win_fence(0, win);
+            MPI_Put(there + 2, 1, types[which], next, 48, 6, MPI_INT, win);
+            MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
+            for (int i = 0; i < 6; i++)
+                if (there[12 + i] != 50 * ((rank_ + size_ - 1) % size_) + 2 + places[which][i]) bad = 1000 + i;
+        }
+        MPI_Type_free(&types[which]);
+    }
+    check("entries that are only read overlap", bad);
+}
+
+/* Types without data, a structure without parts among them. */
+static void empty(void) {
+    MPI_Datatype types[4];
+    int mine = 5, next = (rank_ + 1) % size_, *there = (int *)part;
+    long bad = 0;
+    MPI_Type_contiguous(0, MPI_INT, &types[0]);
+    MPI_Type_create_struct(0, NULL, NULL, NULL, &types[1]);
+    MPI_Type_indexed(0, NULL, NULL, MPI_INT, &types[2]);
+    MPI_Type_create_hindexed_block(0, 3, NULL, MPI_INT, &types[3]);
+    for (int i = 0; i < 4; i++) {
+        MPI_Type_commit(&types[i]);
+        MPI_Win_fence(0, win);
+        there[0] = 77;
+        MPI_Win_fence(0, win);
+        MPI_Put(NULL, 5, types[i], next, 0, 3, types[i], win);
+        MPI_Put(&mine, 0, MPI_INT, next, 0, 7, types[i], win);
+        MPI_Get(&mine, 0, MPI_INT, next, 0, 2, types[i], win);
+        MPI_Get(NULL, 2, types[i], next, 0, 2, types[3 - i], win);
+        MPI_Accumulate(NULL, 2, types[i], next, 0, 2, types[i], MPI_SUM, win);
+        MPI_Win_fence(0, win);
+        if (there[0] != 77 || mine != 5) bad = i + 1;
+    }
+    for (int i = 0; i < 4; i++) MPI_Type_free(&types[i]);
+    check("types without data", bad);
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     MPI_Win_allocate(BYTES, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
@@ -248,6 +311,8 @@ int main(int argc, char **argv) {
     mixed();
     recycled();
     longer();
+    overlapping();
+    empty();
     MPI_Win_free(&win);
     return end();
 }
