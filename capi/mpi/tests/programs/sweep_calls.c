@@ -193,7 +193,7 @@ static const char *class_wanted(const struct test *t) {
     return t->fault == DISP_BEYOND || t->fault == COUNT_BEYOND ? "RMA_RANGE" : NULL;
 }
 
-/* Erroneous cases state the library's outcome. */
+/* Each case states the library's outcome. */
 static void describe(long number, char text[PARAMETERS]) {
     struct test t = test_of(number);
     char wants[PARAMETERS];
@@ -201,17 +201,15 @@ static void describe(long number, char text[PARAMETERS]) {
         snprintf(text, PARAMETERS, "calls none");
     } else if (t.is_sequence) {
         int is_legal = sequence_wants(&t, wants);
-        snprintf(text, PARAMETERS, "calls %s sequence %s,%s,%s", is_legal ? "legal" : "illegal", call_names[t.calls[0]],
-                 call_names[t.calls[1]], call_names[t.calls[2]]);
-        if (!is_legal) snprintf(text + strlen(text), PARAMETERS - strlen(text), " wants=%s", wants);
+        snprintf(text, PARAMETERS, "calls %s sequence %s,%s,%s wants=%s", is_legal ? "legal" : "illegal",
+                 call_names[t.calls[0]], call_names[t.calls[1]], call_names[t.calls[2]], wants);
     } else {
         const char *class = class_wanted(&t), *name = operation_names[t.op];
         int legal = has_epoch(&t) && is_legal(&t);
-        snprintf(text, PARAMETERS, "calls %s %s %s %s %s to=%s", legal ? "legal" : "illegal", fault_names[t.fault],
-                 place_names[t.place], state_names[t.state], name, target_names[t.target]);
         if (class) snprintf(wants, sizeof wants, "%c%s=%s", toupper((unsigned char)*name), name + 1, class);
         else strcpy(wants, "ok");
-        if (!legal) snprintf(text + strlen(text), PARAMETERS - strlen(text), " wants=%s", wants);
+        snprintf(text, PARAMETERS, "calls %s %s %s %s %s to=%s wants=%s", legal ? "legal" : "illegal", fault_names[t.fault],
+                 place_names[t.place], state_names[t.state], name, target_names[t.target], wants);
     }
 }
 
