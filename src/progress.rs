@@ -130,10 +130,22 @@ impl Progress {
     /// Processes pending events without blocking, and returns their number. Operations that were
     /// kept to share messages are sent.
     pub(crate) fn poll(&self) -> Result<usize> {
+        let seen = self.poll_keeping()?;
+        Ok(seen + self.send_kept())
+    }
+
+    /// [`poll`](Progress::poll) that lets answers wait for a message to the same rank.
+    fn poll_keeping(&self) -> Result<usize> {
         let messages = &*self.messages;
         messages.end_gathering();
         let seen = self.wire.poll(Lane::Net, messages)? + self.wire.poll(Lane::Shm, messages)?;
         Ok(seen + messages.send_deferred(|peer, bytes| self.wire.send(peer, bytes)))
+    }
+
+    /// Sends the answers that wait, and returns the number of messages.
+    #[inline]
+    fn send_kept(&self) -> usize {
+        send_kept(&self.wire, &self.messages)
     }
 
     /// Checks that all ranks live and can be reached. Waiting calls use it; the check is cheap.
@@ -205,6 +217,9 @@ impl Progress {
         if self.messages.owes_answers() {
             self.wire.wake(Lane::Net);
             self.wire.wake(Lane::Shm);
+        } else if self.messages.keeps_answers() && self.callers.dozing.load(Ordering::SeqCst) {
+            // SeqCst both: pair with those in `serve`. A thread that is awake sends the answers.
+            self.wire.wake(Lane::Net);
         }
     }
 
@@ -227,7 +242,7 @@ impl Progress {
         let mut quiet_since: Option<Instant> = None;
         let (mut polls, mut missed) = (0u32, false);
         loop {
-            let seen = self.poll()?;
+            let mut seen = self.poll_keeping()?;
             if done() {
                 if missed {
                     // Relaxed: a count.
@@ -238,6 +253,7 @@ impl Progress {
                 }
                 return Ok(());
             }
+            seen += self.send_kept();
             missed = false;
             polls = polls.wrapping_add(1);
             if polls.is_multiple_of(POLLS_BETWEEN_CHECKS) {
@@ -366,6 +382,8 @@ struct Callers {
     calls: AtomicU32,
     /// Number of progress threads that wait for the last caller to leave.
     waiting: AtomicU32,
+    /// Whether the net's progress thread sleeps until something arrives.
+    dozing: AtomicBool,
     lock: Mutex<()>,
     left: Condvar,
 }
@@ -415,6 +433,16 @@ impl Drop for CallerGuard<'_> {
     }
 }
 
+/// Sends the answers that wait for a message to the same rank, and returns the number of messages.
+#[inline]
+fn send_kept(wire: &Wire, messages: &Messages) -> usize {
+    if !messages.keeps_answers() {
+        return 0;
+    }
+    messages.end_riding();
+    messages.send_deferred(|peer, bytes| wire.send(peer, bytes))
+}
+
 /// The progress thread: it sleeps until messages arrive, and does not poll while callers do.
 fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Callers, stop: &AtomicBool) {
     // The usual slack of 50 us would be longer than the shortest sleep; where it is refused, that
@@ -423,8 +451,17 @@ fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Callers, stop: 
     let (mut seen_calls, mut retry) = (0, RETRY);
     // Acquire: pairs with the Release in `stop`.
     while !stop.load(Ordering::Acquire) {
-        let owing = messages.owes_answers();
+        // SeqCst both: either a caller that leaves finds this thread asleep, or this thread finds
+        // the answers that the caller has left to it.
+        let doze = |asleep| {
+            if lane == Lane::Net {
+                callers.dozing.store(asleep, Ordering::SeqCst);
+            }
+        };
+        doze(true);
+        let owing = messages.owes_answers() || messages.keeps_answers();
         wire.wait_on(lane, if owing { retry } else { IDLE });
+        doze(false);
         keep_away(callers, &mut seen_calls, stop);
         match wire.poll(lane, messages) {
             // A caller that began to wait meanwhile may sleep although its event was processed
@@ -436,6 +473,7 @@ fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Callers, stop: 
                 return;
             }
         }
+        messages.end_riding();
         retry = if messages.send_deferred(|peer, bytes| wire.send(peer, bytes)) == 0 && owing {
             (retry * 2).min(IDLE)
         } else {

@@ -3,6 +3,9 @@
 //!
 //! Route: sim.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
 use simulated::{Outcome, Rank, cost, on_every_net, run, same};
 use transom::{Notice, Window, ops};
 use transom_fabric::Coherence;
@@ -152,6 +155,64 @@ fn costs(world: &Rank, by_cpu: bool, follows: bool) -> Outcome {
     }
     let behind = found.iter().any(|(_, counters)| counters.behind > 0);
     same("notices followed puts", &behind, &(follows && me == 0))?;
+    Ok(win.free()?)
+}
+
+/// Two ranks notify each other in turn: an answer rides on the put in return where the net lets
+/// answers wait. A rank that puts nothing in return sends the answer while it makes no call.
+#[test]
+fn answers_ride_on_puts_in_return() {
+    for answers_wait in [Duration::ZERO, Duration::from_secs(60)] {
+        let mail = SimMail { answers_wait, ..SimMail::default() };
+        let net = SimOptions { mail, amo: SimAmo::None, again_one_in: 0, ..SimOptions::default() };
+        run(2, &net, move |world| in_turns(world, !answers_wait.is_zero()));
+    }
+}
+
+fn in_turns(world: &Rank, rides: bool) -> Outcome {
+    const TURNS: u64 = 200;
+    static FLUSHED: AtomicBool = AtomicBool::new(false);
+    let me = world.rank();
+    let win = Window::<u64>::allocate(world, 1)?;
+    win.set_num_notify(1)?;
+    win.lock_all(|epoch| {
+        FLUSHED.store(false, Ordering::Release);
+        // `lock_all` of rank 1 asks rank 0, whose answer is no part of the costs.
+        world.barrier()?;
+        let put = |turn: u64| {
+            let data = [turn];
+            epoch.scope(|part| part.put_notify(1 - me, 0, &data, Notice(0)))
+        };
+        let came = |turn| {
+            win.notices().wait(0, turn)?;
+            let mut came = [0];
+            win.load(0, &mut came)?;
+            assert_eq!(came, [turn]);
+            Ok(())
+        };
+        let sent = cost(world, || {
+            (1..=TURNS).try_for_each(|turn| {
+                world.step(format!("turn {turn}"));
+                if me == 0 { put(turn).and_then(|()| came(turn)) } else { came(turn).and_then(|()| put(turn)) }
+            })
+        })?;
+        // The last answer may be sent later.
+        let all = 2 * TURNS - 1;
+        assert!(if rides { sent.messages < all } else { sent.messages > all }, "{} messages", sent.messages);
+        world.step("a flush while the target makes no call");
+        if me == 0 {
+            put(TURNS + 1)?;
+            FLUSHED.store(true, Ordering::Release);
+            return Ok(());
+        }
+        came(TURNS + 1)?;
+        let start = Instant::now();
+        while !FLUSHED.load(Ordering::Acquire) && start.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(FLUSHED.load(Ordering::Acquire), "nobody sent the answer");
+        Ok(())
+    })?;
     Ok(win.free()?)
 }
 

@@ -42,6 +42,9 @@ pub struct Limits {
     /// An atomic is performed only when its target has the data of all puts that this process had
     /// posted to that target before.
     pub amos_ordered: bool,
+    /// How long an answer to a message may wait for a message in the other direction that takes it
+    /// along: about as long as sending it takes. Zero where each answer is sent at once.
+    pub answers_wait: Duration,
 }
 
 /// An opened device or provider of this process.

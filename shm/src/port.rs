@@ -79,6 +79,7 @@ impl ShmPort {
                 ordered: false,
                 gathers: false,
                 amos_ordered: false,
+                answers_wait: Duration::ZERO,
             },
             contacts: PeerMap::new(),
             ring,

@@ -4,6 +4,7 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use transom_fabric::sim::SimDomain;
 use transom_fabric::{Domain, Memory, Port, diagnostics, gate};
@@ -110,7 +111,8 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
     // are enough.
     let crowded = parts.on_machine > if cpus == 1 { online_cpus() } else { cpus };
     let spin = if crowded { SpinBudget::NONE } else { SpinBudget::choose(parts.on_machine, parts.on_machine) };
-    let messages = Arc::new(Messages::default());
+    let wait = parts.wire.net().map_or(Duration::ZERO, Net::answers_wait);
+    let messages = Arc::new(Messages::with_riding(wait));
     let has_net = parts.wire.has(Lane::Net);
     let serve = parts.wire.net().is_some_and(Net::needs_service);
     let processes: Vec<Process> = parts.cards.iter().map(|card| card.process.clone()).collect();

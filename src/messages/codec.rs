@@ -19,6 +19,8 @@ pub(crate) const MAX_STRIPS: usize = 255;
 pub(crate) const PART: usize = 13;
 /// Length of a reply in bytes without data.
 pub(crate) const REPLY_OVERHEAD: usize = 9;
+/// Length in bytes of a message of answers without their tokens and without a message behind them.
+pub(crate) const ANSWERS_OVERHEAD: usize = 9;
 
 /// A request to a target. Strips give the places in the target's part as byte offsets, in a dynamic
 /// window as addresses. A decoded request borrows its data from the message.
@@ -67,11 +69,10 @@ impl Request<'_> {
     /// An upper bound of its length as a part of another one.
     pub(crate) fn most_bytes(&self) -> usize {
         let (strips, data) = match self {
-            Request::Scatter { strips, data }
-            | Request::Notify { strips, data, .. }
-            | Request::Combine { strips, data, .. } => (strips.len(), data.len()),
+            Request::Scatter { strips, data } | Request::Combine { strips, data, .. } => (strips.len(), data.len()),
             Request::Gather { strips } | Request::Check { strips } => (strips.len(), 0),
             Request::SwapWide { data, .. } => (0, data.len()),
+            Request::Notify { strips, data, .. } => (strips.len(), 8 + data.len()),
             // At most three words.
             _ => (0, 24),
         };
@@ -142,6 +143,11 @@ pub(crate) enum Message<'a> {
         token: u64,
         reason: Refusal,
     },
+    /// Requests that were executed and have no result, and another message unless `rest` is empty.
+    Answers {
+        tokens: &'a [[u8; 8]],
+        rest: &'a [u8],
+    },
 }
 
 const SIGNAL: u8 = 1;
@@ -159,6 +165,7 @@ const SWAP_WIDE: u8 = 12;
 const NOTIFY: u8 = 13;
 const CARRY: u8 = 14;
 const SEVERAL: u8 = 15;
+const ANSWERS: u8 = 16;
 
 impl<'a> Message<'a> {
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -170,6 +177,9 @@ impl<'a> Message<'a> {
             Message::Request { token, window, order, request } => encode_request(&[*token, *window, *order], request),
             Message::Reply { token, bytes } => with_bytes(words(REPLY, &[*token]), bytes),
             Message::Refusal { token, reason } => with_words(words(REFUSAL, &[*token]), &reason.to_words()),
+            Message::Answers { tokens, rest } => {
+                with_bytes(with_bytes(words(ANSWERS, &[tokens.len() as u64]), tokens.as_flattened()), rest)
+            }
         }
     }
 
@@ -189,6 +199,13 @@ impl<'a> Message<'a> {
             }
             REPLY => Message::Reply { token: first, bytes: reader.0 },
             REFUSAL => Message::Refusal { token: first, reason: reader.refusal()? },
+            ANSWERS => {
+                let len = usize::try_from(first).ok()?.checked_mul(8)?;
+                let (tokens, rest) = reader.0.split_at_checked(len)?;
+                // No such message is behind another one.
+                let rest = Some(rest).filter(|rest| rest.first() != Some(&ANSWERS))?;
+                Message::Answers { tokens: tokens.as_chunks().0, rest }
+            }
             _ => {
                 let (window, order) = (reader.word()?, reader.word()?);
                 Message::Request { token: first, window, order, request: decode_request(kind, &mut reader)? }
@@ -197,9 +214,17 @@ impl<'a> Message<'a> {
     }
 }
 
+/// Answers without results to the requests of these tokens, with another message behind them.
+pub(super) fn encode_answers(tokens: &[u64], message: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(ANSWERS_OVERHEAD + 8 * tokens.len() + message.len());
+    out.push(ANSWERS);
+    out.extend_from_slice(&(tokens.len() as u64).to_ne_bytes());
+    with_bytes(with_words(out, tokens), message)
+}
+
 /// A request after the words `head`, of which a part of another request has none.
 pub(super) fn encode_request(head: &[u64], request: &Request<'_>) -> Vec<u8> {
-    let start = |kind| words(kind, head);
+    let start = |kind| words_with_room(kind, head, request.most_bytes());
     // Four bytes follow the words: operation, type, flag, and number of strips.
     let how = |kind, op: u8, ty: u8, flag: bool| with_bytes(start(kind), &[op, ty, u8::from(flag), 0]);
     match request {
@@ -291,7 +316,12 @@ fn decode_request<'a>(kind: u8, reader: &mut Reader<'a>) -> Option<Request<'a>> 
 }
 
 fn words(kind: u8, words: &[u64]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(64);
+    words_with_room(kind, words, 64)
+}
+
+/// A message's beginning, with room for a message of `room` bytes.
+fn words_with_room(kind: u8, words: &[u64], room: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(room);
     out.push(kind);
     with_words(out, words)
 }
@@ -417,9 +447,15 @@ mod tests {
             Message::Notice { window: 2, member: 0, notice: Notice::Posted },
             Message::Reply { token: 1, bytes: &[1; 7] },
             Message::Refusal { token: 2, reason: Refusal::Outside { at: -8, length: 8, limit: 16 } },
+            Message::Answers { tokens: &[[3; 8]; 3], rest: &[] },
+            Message::Answers { tokens: &[[4; 8]], rest: &[REPLY; 20] },
         ] {
             assert_eq!(Message::decode(&message.encode()), Some(message));
         }
+        let (tokens, rest) = ([5u64.to_ne_bytes(), u64::MAX.to_ne_bytes()], &[7; 20]);
+        let answers = Message::Answers { tokens: &tokens, rest };
+        assert_eq!(answers.encode(), encode_answers(&[5, u64::MAX], rest));
+        assert_eq!(answers.encode().len(), ANSWERS_OVERHEAD + 16 + 20);
         assert_eq!(Message::Reply { token: 1, bytes: &[] }.encode().len(), REPLY_OVERHEAD);
     }
 
@@ -436,5 +472,9 @@ mod tests {
         };
         let bytes = cut.encode();
         assert_eq!(Message::decode(&bytes[..bytes.len() - 1]), None, "a strip that is cut");
+        let answers = encode_answers(&[1, 2], &[]);
+        assert_eq!(Message::decode(&answers[..answers.len() - 1]), None, "a token that is cut");
+        assert_eq!(Message::decode(&words(ANSWERS, &[u64::MAX])), None, "more tokens than there are");
+        assert_eq!(Message::decode(&encode_answers(&[1], &answers)), None, "answers behind answers");
     }
 }

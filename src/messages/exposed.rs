@@ -105,8 +105,17 @@ impl Exposed {
         let at = usize::try_from(index).unwrap_or(usize::MAX);
         let counters = self.counters.get().filter(|&memory| at < counters::number(memory));
         let counters = counters.ok_or(Refusal::NoCounter { index })?;
-        for (block, part) in self.blocks(strips, data.len())? {
-            block.memory.write(block.at, &data[part]);
+        match strips {
+            // The usual put is one block.
+            [one] if one.count == 1 && one.block == data.len() => {
+                let block = self.block(one.offset, data.len())?;
+                block.memory.write(block.at, data);
+            }
+            _ => {
+                for (block, part) in self.blocks(strips, data.len())? {
+                    block.memory.write(block.at, &data[part]);
+                }
+            }
         }
         counters::raise(counters, at);
         Ok(Vec::new())

@@ -9,6 +9,7 @@ mod exposed;
 #[cfg(test)]
 mod fuzz;
 mod gathered;
+mod riding;
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -74,6 +75,8 @@ pub(crate) struct Messages {
     owed: AtomicUsize,
     /// Small operations that will share messages.
     gathering: gathered::Gathering,
+    /// Answers that wait for a message in the other direction.
+    riding: riding::Riding,
 }
 
 impl fmt::Debug for Messages {
@@ -208,6 +211,7 @@ impl Messages {
     fn execute(&self, from: Peer, token: u64, window: Option<&Exposed>, request: &Request<'_>) {
         let outcome = window.map_or_else(|| Err(Refusal::NoWindow), |it| it.execute(request));
         let reply = match &outcome {
+            Ok(_) if matches!(request, Request::Notify { .. }) && self.keeps(from, token) => return,
             Ok(bytes) => Message::Reply { token, bytes },
             Err(reason) => Message::Refusal { token, reason: *reason },
         };
@@ -303,6 +307,12 @@ impl Handler for Messages {
             Some(Message::Reply { token, bytes }) => self.answered(token, Ok(bytes)),
             Some(Message::Refusal { token, reason }) => {
                 self.answered(token, Err(Fault::new(from, Cause::Answer(reason.to_words()))));
+            }
+            Some(Message::Answers { tokens, rest }) => {
+                tokens.iter().for_each(|&token| self.answered(u64::from_ne_bytes(token), Ok(&[])));
+                if !rest.is_empty() {
+                    self.message(from, rest);
+                }
             }
             None => {
                 let len = bytes.len();

@@ -200,6 +200,11 @@ impl Net {
         each_net!(self, domain => domain.port().limits().passive_target)
     }
 
+    /// How long an answer may wait for a message to the same rank.
+    pub(crate) fn answers_wait(&self) -> Duration {
+        each_net!(self, domain => domain.port().limits().answers_wait)
+    }
+
     /// The atomics that the net has on a region.
     pub(crate) fn atomics(&self, region: &NetRegion) -> NetAtomics {
         let both = |kind: &AmoKind| region.has(*kind, Width::W32) && region.has(*kind, Width::W64);

@@ -78,6 +78,10 @@ impl Core {
             order = self.next_order(target);
         }
         let (token, message) = messages.request(peer(rank), self.id, order, request, into, tally);
+        let message = match request {
+            Request::Notify { .. } => messages.board(peer(rank), message, self.message_max(target)),
+            _ => message,
+        };
         send(token, &message)
     }
 

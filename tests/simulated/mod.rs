@@ -188,6 +188,7 @@ fn small_nets() -> impl Iterator<Item = SimOptions> {
             ordered: seed % 3 != 1,
             gathers: (seed / 2).is_multiple_of(2),
             amos_ordered: !(seed / 2).is_multiple_of(3),
+            answers_wait: Duration::from_secs(seed % 2),
         },
         amo: AMOS[usize::try_from(seed % 4).expect("small")],
         ..SimOptions::default()

@@ -23,6 +23,9 @@ use crate::{rules, sys};
 
 /// Longest address of a provider, in bytes.
 const ADDRESS: usize = 256 - 8;
+/// How long an answer may wait for a message to the same peer, where each message costs system
+/// calls at both sides.
+const ANSWERS_WAIT: Duration = Duration::from_micros(20);
 
 /// Access to the peers through libfabric.
 #[derive(Debug)]
@@ -62,6 +65,7 @@ impl OfiPort {
             // another one.
             gathers: in_one_stream && !how.passive,
             amos_ordered: false,
+            answers_wait: if in_one_stream && !how.passive { ANSWERS_WAIT } else { Duration::ZERO },
         };
         let open = Open::new(endpoint, &offer)?;
         let progress = Progress::new(Arc::clone(&open), how.rank)?;

@@ -14,6 +14,8 @@ mod domain;
 mod flight;
 mod net;
 
+use std::time::Duration;
+
 use crate::{AmoKind, Coherence, KeyChoice, KeyRange, Limits, Width};
 
 pub use apply::SimPort;
@@ -95,6 +97,8 @@ pub struct SimMail {
     pub gathers: bool,
     /// An atomic waits for the puts that its origin posted to the same rank before.
     pub amos_ordered: bool,
+    /// How long an answer may wait for a message to the same rank.
+    pub answers_wait: Duration,
 }
 
 /// The registration of memory with a net.
@@ -160,6 +164,7 @@ impl SimOptions {
             ordered: self.mail.ordered,
             gathers: self.mail.gathers,
             amos_ordered: self.mail.amos_ordered,
+            answers_wait: self.mail.answers_wait,
         }
     }
 }

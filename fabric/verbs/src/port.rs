@@ -53,6 +53,7 @@ impl VerbsPort {
             // the writes before it (InfiniBand Architecture Specification, volume 1, "Ordering of
             // work requests"). All requests to a peer go by one queue pair.
             amos_ordered: true,
+            answers_wait: Duration::ZERO,
         };
         while let Some(buffer) = open.messages.take() {
             open.expect_message(buffer)?;

@@ -1,0 +1,211 @@
+//! Answers to notified puts that ride on this rank's next notified put to the same rank. Two ranks
+//! that notify each other in turn then exchange one message each way instead of two, and none is
+//! sent between the arrival of a notice and the end of the wait for it.
+//!
+//! An answer waits only where the rank usually puts back soon (`Limits::answers_wait`). Whoever
+//! makes progress and does not return at once sends the answers that wait.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use transom_fabric::Peer;
+
+use super::codec::{self, ANSWERS_OVERHEAD};
+use super::{Messages, locked};
+
+/// Puts in return that must come soon, one after the other, before an answer waits.
+const LEAST: u32 = 2;
+/// The same number after answers have waited in vain for long.
+const MOST: u32 = 1024;
+/// Most answers that wait for one message.
+const WAITING: usize = 8;
+
+/// The answers that wait, by peer.
+#[derive(Default)]
+pub(super) struct Riding {
+    /// How long an answer may wait; zero: all are sent at once.
+    limit: Duration,
+    /// Number of answers that wait.
+    waiting: AtomicUsize,
+    peers: Mutex<HashMap<Peer, Turns>>,
+}
+
+/// How this rank and a peer take turns.
+struct Turns {
+    /// The requests whose answers wait.
+    tokens: Vec<u64>,
+    /// When the first notified put since this rank's last one was executed.
+    came: Option<Instant>,
+    /// Puts in return that came soon, one after the other.
+    soon: u32,
+    /// How many of them are needed before an answer waits.
+    needed: u32,
+}
+
+impl Turns {
+    /// An answer waited in vain.
+    fn missed(&mut self) {
+        self.needed = (2 * self.needed).min(MOST);
+        self.soon = 0;
+    }
+}
+
+impl Riding {
+    /// Whether the answer to a request of `from`, which was executed now, waits.
+    fn takes(&self, from: Peer, token: u64, now: impl FnOnce() -> Instant) -> bool {
+        if self.limit.is_zero() {
+            return false;
+        }
+        let mut peers = locked(&self.peers);
+        let turns = peers.entry(from).or_insert(Turns { tokens: Vec::new(), came: None, soon: 0, needed: LEAST });
+        turns.came.get_or_insert_with(now);
+        if turns.soon < turns.needed || turns.tokens.len() == WAITING {
+            return false;
+        }
+        turns.tokens.push(token);
+        // SeqCst: pairs with that in `Messages::keeps_answers`.
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        true
+    }
+
+    /// The answers that ride on a notified put to `to`, at most `room` of them.
+    fn board(&self, to: Peer, room: usize, now: impl FnOnce() -> Instant) -> Vec<u64> {
+        if self.limit.is_zero() {
+            return Vec::new();
+        }
+        let mut peers = locked(&self.peers);
+        let Some(turns) = peers.get_mut(&to) else { return Vec::new() };
+        let Some(came) = turns.came.take() else { return Vec::new() };
+        if now().duration_since(came) > self.limit {
+            turns.missed();
+        } else {
+            turns.soon = turns.soon.saturating_add(1);
+        }
+        let taken = turns.tokens.len().min(room);
+        if taken > 0 {
+            turns.needed = (turns.needed / 2).max(LEAST);
+            self.waiting.fetch_sub(taken, Ordering::Relaxed);
+        }
+        turns.tokens.drain(..taken).collect()
+    }
+
+    /// Ends the waits: no message came in time.
+    fn end(&self, mut each: impl FnMut(Peer, Vec<u64>)) {
+        for (&peer, turns) in locked(&self.peers).iter_mut().filter(|(_, turns)| !turns.tokens.is_empty()) {
+            turns.missed();
+            self.waiting.fetch_sub(turns.tokens.len(), Ordering::Relaxed);
+            each(peer, std::mem::take(&mut turns.tokens));
+        }
+    }
+}
+
+impl Messages {
+    /// Messages between ranks that let answers wait for `limit`.
+    pub(crate) fn with_riding(limit: Duration) -> Messages {
+        Messages { riding: Riding { limit, ..Riding::default() }, ..Messages::default() }
+    }
+
+    /// Whether the answer to a notified put waits for a message to `from`.
+    pub(super) fn keeps(&self, from: Peer, token: u64) -> bool {
+        self.riding.takes(from, token, Instant::now)
+    }
+
+    /// Whether answers wait.
+    pub(crate) fn keeps_answers(&self) -> bool {
+        // SeqCst: a thread that lets an answer wait and then sees no sleeping thread, and a thread
+        // that announces its sleep and then sees no answer, exclude each other.
+        self.riding.waiting.load(Ordering::SeqCst) > 0
+    }
+
+    /// A notified put to `to`, with answers that wait for such a message before it, up to `most`
+    /// bytes.
+    pub(crate) fn board(&self, to: Peer, message: Vec<u8>, most: usize) -> Vec<u8> {
+        let room = most.saturating_sub(message.len() + ANSWERS_OVERHEAD) / 8;
+        let tokens = self.riding.board(to, room, Instant::now);
+        if tokens.is_empty() { message } else { codec::encode_answers(&tokens, &message) }
+    }
+
+    /// Passes the answers that wait to [`Messages::send_deferred`].
+    #[inline]
+    pub(crate) fn end_riding(&self) {
+        // Relaxed: the thread that let an answer wait sees it, and others are not responsible.
+        if self.riding.waiting.load(Ordering::Relaxed) > 0 {
+            self.defer_answers();
+        }
+    }
+
+    #[cold]
+    fn defer_answers(&self) {
+        // The lock of the waiting answers is free before that of the deferred ones is taken.
+        let mut ended = Vec::new();
+        self.riding.end(|peer, tokens| ended.push((peer, tokens)));
+        for (peer, tokens) in ended {
+            self.defer(peer, codec::encode_answers(&tokens, &[]), None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PEER: Peer = Peer(3);
+
+    fn riding() -> (Riding, Instant) {
+        (Riding { limit: Duration::from_micros(20), ..Riding::default() }, Instant::now())
+    }
+
+    /// A put of the peer, and one in return after `pause`; the number of answers that ride on it.
+    fn round(riding: &Riding, at: Instant, pause: Duration) -> usize {
+        riding.takes(PEER, 7, || at);
+        riding.board(PEER, 8, || at + pause).len()
+    }
+
+    #[test]
+    fn answers_wait_where_puts_in_return_come_soon() {
+        let (riding, start) = riding();
+        let rounds = |count, pause| -> Vec<_> { (0..count).map(|_| round(&riding, start, pause)).collect() };
+        let (soon, late) = (Duration::from_micros(5), Duration::from_millis(1));
+        assert_eq!(rounds(5, late), [0; 5]);
+        // Each late one doubled the number that is needed.
+        assert_eq!(rounds(64, soon), [0; 64]);
+        assert_eq!(rounds(3, soon), [1; 3]);
+        assert_eq!(rounds(1, late), [1], "it waited longer than it should");
+        assert_eq!(rounds(1, soon), [0]);
+        assert_eq!(riding.waiting.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn answers_that_wait_in_vain_are_sent_together_and_later_ones_at_once() {
+        let (riding, start) = riding();
+        (0..2).for_each(|_| assert_eq!(round(&riding, start, Duration::ZERO), 0));
+        let kept: Vec<_> = (0..10).filter(|&token| riding.takes(PEER, token, || start)).collect();
+        assert_eq!((kept.len(), riding.waiting.load(Ordering::Relaxed)), (WAITING, WAITING), "a message has limits");
+        let mut sent = Vec::new();
+        riding.end(|peer, tokens| sent.push((peer, tokens)));
+        assert_eq!(sent, [(PEER, kept)]);
+        assert!(!riding.takes(PEER, 10, || start));
+        assert_eq!(riding.waiting.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn no_more_answers_ride_than_there_is_room_for() {
+        let (riding, start) = riding();
+        (0..2).for_each(|_| assert_eq!(round(&riding, start, Duration::ZERO), 0));
+        (0..3).for_each(|token| assert!(riding.takes(PEER, token, || start)));
+        assert_eq!(riding.board(Peer(4), 8, || start), [] as [u64; 0], "of another peer");
+        assert_eq!(riding.board(PEER, 2, || start), [0, 1]);
+        let mut left = Vec::new();
+        riding.end(|_, tokens| left.extend(tokens));
+        assert_eq!(left, [2]);
+    }
+
+    #[test]
+    fn without_a_limit_no_answer_waits() {
+        let riding = Riding::default();
+        let start = Instant::now();
+        (0..9).for_each(|_| assert_eq!(round(&riding, start, Duration::ZERO), 0));
+    }
+}
