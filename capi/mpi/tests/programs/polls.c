@@ -36,6 +36,26 @@ static long polls(void) {
     return polled_ - before;
 }
 
+/* The calls within epochs of a shared window, which the MPI serves where the library has no shared
+ * memory. */
+static long in_window_of_host(void) {
+    MPI_Win win;
+    int *part, right = (rank_ + 1) % size_;
+    MPI_Win_allocate_shared(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
+    long before = polled_;
+    for (int i = 0; i < ROUNDS; i++) {
+        if (i % LATE == 0 && i / LATE % size_ == rank_) usleep(MICROSECONDS);
+        MPI_Win_fence(0, win);
+        MPI_Put(&i, 1, MPI_INT, right, 0, 1, MPI_INT, win);
+        MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
+        MPI_Win_lock(MPI_LOCK_SHARED, right, 0, win);
+        MPI_Win_unlock(right, win);
+    }
+    long polls = polled_ - before;
+    MPI_Win_free(&win);
+    return polls;
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     long none = polls();
@@ -44,11 +64,13 @@ int main(int argc, char **argv) {
     MPI_Win_allocate(sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
     long some = polls();
     MPI_Win_free(&win);
-    long freed = polls();
-    printf("rank %d: %ld polls without a window, %ld with one, %ld after it\n", rank_, none, some, freed);
+    long freed = polls(), hosted = in_window_of_host();
+    printf("rank %d: %ld polls without a window, %ld with one, %ld after it, %ld in a window of the MPI\n", rank_, none,
+           some, freed, hosted);
     /* An MPI polls its own sockets now and then. */
     check("waits poll no net before the first window", none > some / 10);
     check("waits poll the net for a window", some < ROUNDS / 3);
     check("waits poll no net after the last window", freed > some / 10);
+    check("a window of the MPI polls no net", hosted > some / 10);
     return end();
 }
