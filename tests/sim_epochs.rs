@@ -6,9 +6,12 @@
 
 #![allow(unsafe_code)]
 
+use std::sync::{Arc, Barrier};
+
 use simulated::{Outcome, Rank, nets, run, same};
 use transom::{Assert, Info, Lock, RawWindow};
-use transom_fabric::sim::SimOptions;
+use transom_fabric::Coherence;
+use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
 
 mod simulated;
 
@@ -122,4 +125,50 @@ fn complete_completes_before_wait_ends() {
         }
         Ok(())
     });
+}
+
+/// Rank 1 releases locks of rank 2 and makes no call of the library until rank 0 has had the lock.
+/// Rank 1's port holds back the newest operation until the next call, as over verbs.
+fn released(world: &Rank, turn: &Barrier) -> Outcome {
+    let win = RawWindow::allocate(world, WORDS * 8, 1, &Info::new())?;
+    let byte: &'static [u8] = &[7];
+    for way in 0..6 {
+        let kind = if way % 2 == 0 { Lock::Shared } else { Lock::Exclusive };
+        world.step(format!("way {way}"));
+        world.barrier()?;
+        if world.rank() == 1 {
+            match way {
+                4 | 5 => win.lock_all(Assert::NONE)?,
+                _ => win.lock(kind, 2, Assert::NONE)?,
+            }
+            if way != 2 {
+                // SAFETY: the byte is constant.
+                unsafe { win.put(byte.as_ptr(), byte.len(), 2, 3) }?;
+            }
+            match way {
+                4 | 5 => win.unlock_all()?,
+                _ => win.unlock(2)?,
+            }
+            same("an operation is held back after the release", &world.holds(), &false)?;
+        }
+        turn.wait();
+        if world.rank() == 0 {
+            win.lock(Lock::Exclusive, 2, Assert::NONE)?;
+            win.unlock(2)?;
+        }
+        turn.wait();
+    }
+    world.barrier()?;
+    Ok(win.free()?)
+}
+
+/// Other origins wait for a release, so it is on its way when the call returns (MPI-4.1 §12.5.3).
+/// Shows S2, S4.
+#[test]
+fn no_port_holds_back_the_release_of_a_lock() {
+    for amo in [SimAmo::Only64(Coherence::DeviceOnly), SimAmo::All(Coherence::DeviceOnly)] {
+        let mail = SimMail { holds: true, ..SimMail::default() };
+        let turn = Arc::new(Barrier::new(3));
+        run(3, &SimOptions { amo, mail, ..SimOptions::default() }, move |world| released(world, &turn));
+    }
 }

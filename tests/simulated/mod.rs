@@ -59,6 +59,11 @@ impl Rank {
         self.net.on_post(observer);
     }
 
+    /// Whether this rank holds back an operation.
+    pub(crate) fn holds(&self) -> bool {
+        self.net.holds(peer(self.rank()))
+    }
+
     /// The operations that this rank has posted so far.
     pub(crate) fn counters(&self) -> SimCounters {
         self.net.counters(peer(self.rank()))
@@ -189,6 +194,7 @@ fn small_nets() -> impl Iterator<Item = SimOptions> {
             gathers: (seed / 2).is_multiple_of(2),
             amos_ordered: !(seed / 2).is_multiple_of(3),
             answers_wait: Duration::from_secs(seed % 2),
+            holds: seed % 5 == 2,
         },
         amo: AMOS[usize::try_from(seed % 4).expect("small")],
         ..SimOptions::default()

@@ -226,6 +226,10 @@ impl Port for SimPort {
         self.net.post(self.me, on, offset, width, work, tally)
     }
 
+    fn release(&self, _to: &SimRemote) {
+        self.net.release(self.me);
+    }
+
     fn send(&self, to: Peer, message: &[u8]) -> Post {
         within("a message", message.len(), self.limits.message_max);
         self.net.send(self.me, to, message)

@@ -85,7 +85,8 @@ pub struct SimOptions {
     pub regions: SimRegions,
 }
 
-/// The delivery of messages by a net, and what waits for puts that were posted before.
+/// The delivery of messages by a net, what waits for puts that were posted before, and what a rank
+/// holds back.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SimMail {
     /// Largest number of messages that wait for a rank; further senders get `Again`. `None`: no
@@ -99,6 +100,9 @@ pub struct SimMail {
     pub amos_ordered: bool,
     /// How long an answer may wait for a message to the same rank.
     pub answers_wait: Duration,
+    /// A rank holds back its newest operation until it posts another one, calls
+    /// [`crate::Port::release`], or makes progress, as over verbs.
+    pub holds: bool,
 }
 
 /// The registration of memory with a net.

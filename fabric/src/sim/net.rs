@@ -55,6 +55,8 @@ struct Rank {
     /// Applied operations of this rank, each with the steps until its completion.
     completing: Vec<(u32, TallyRef)>,
     inbox: Vec<InFlightMessage>,
+    /// The stamp of the operation that this rank holds back.
+    held: Option<u64>,
     /// The next wait ends at once.
     woken: bool,
     counters: SimCounters,
@@ -136,6 +138,19 @@ impl SimNet {
     /// If there is no such rank.
     pub fn counters(&self, rank: Peer) -> SimCounters {
         self.state().ranks[rank.index()].counters
+    }
+
+    /// Whether a rank holds back an operation, which only its own calls hand over.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn holds(&self, rank: Peer) -> bool {
+        self.state().ranks[rank.index()].held.is_some()
+    }
+
+    /// Hands over what a rank holds back.
+    pub(super) fn release(&self, me: Peer) {
+        self.state().ranks[me.index()].held = None;
     }
 
     /// The number of regions of a rank: with fast keys, and with other keys.
@@ -271,7 +286,9 @@ impl SimNet {
             && matches!(flight.work, Work::Amo(..))
             && state.puts_before(me, to.peer, flight.stamp);
         state.ranks[me.index()].counters.behind += u64::from(behind);
-        if here && first && !behind && state.rng.one_in(self.options.done_one_in) {
+        let holds = self.options.mail.holds;
+        state.ranks[me.index()].held = holds.then_some(flight.stamp);
+        if here && first && !behind && !holds && state.rng.one_in(self.options.done_one_in) {
             return match state.apply(&mut flight, true) {
                 Ok(()) => Post::Done,
                 Err(fault) => Post::Broken(Box::new(fault)),
@@ -324,6 +341,7 @@ impl SimNet {
         if state.ranks[me.index()].dead {
             return Err(killed(me).into());
         }
+        state.ranks[me.index()].held = None;
         // Completions are delivered first: an operation that is applied in this step completes in a
         // later one.
         let completed = state.complete(&self.options, me);
@@ -340,6 +358,7 @@ impl SimNet {
     }
 
     pub(super) fn wait(&self, me: Peer, limit: Duration) {
+        self.release(me);
         let (mut state, _) = self.bells[me.index()]
             .wait_timeout_while(self.state(), limit, |state| {
                 let rank = &state.ranks[me.index()];
@@ -367,6 +386,7 @@ impl Rank {
             underway: Vec::new(),
             completing: Vec::new(),
             inbox: Vec::new(),
+            held: None,
             woken: false,
             counters: SimCounters::default(),
         }
@@ -427,7 +447,7 @@ impl State {
         let mut kept = Vec::new();
         for mut flight in flights {
             let held = !options.reorder && !kept.is_empty();
-            if flight.left > 0 || held {
+            if flight.left > 0 || held || self.ranks[flight.origin.index()].held == Some(flight.stamp) {
                 flight.left = flight.left.saturating_sub(1);
                 kept.push(flight);
                 continue;

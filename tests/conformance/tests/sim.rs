@@ -59,6 +59,7 @@ fn mixes() -> impl Iterator<Item = Sim> {
                 ordered: seed % 4 < 2,
                 gathers: false,
                 amos_ordered: !seed.is_multiple_of(3),
+                holds: seed % 5 == 3,
                 ..SimMail::default()
             },
             amo: amo[(seed as usize + seed as usize / 4) % 4],
