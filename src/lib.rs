@@ -103,6 +103,8 @@ pub use error::{
 };
 pub use flavor::Flavor;
 pub use hints::{Info, Model};
+#[doc(hidden)]
+pub use job::CheckedBuffers;
 pub use job::{Job, PROC_NULL, Route, init};
 pub use num_complex::Complex;
 pub use reduce::{BasicType, Element, Op, ops};

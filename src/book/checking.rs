@@ -38,10 +38,13 @@
 //!   before.
 //!
 //! In MPI programs, which `libtransom_mpi` serves, messages and collective calls of the MPI pass it
-//! on too. A message passes on what its sender knew when it sent it, if a blocking send on
-//! `MPI_COMM_WORLD` meets `MPI_Recv`. Once a rank has used any other form, such as `MPI_Isend` or
-//! `MPI_Sendrecv`, a receive counts as ordered behind all that any rank has done: the checker may
-//! then miss a conflict, and still reports none wrongly.
+//! on too. A message passes on what its sender knew when it sent it, in all forms of sends and
+//! receives, probes and persistent requests, and a collective call that does not wait, what each
+//! rank knew when it called it: whoever waits for its request knows that. Where the checker can't
+//! know whom a rank has waited for, the rank counts as ordered behind all that any rank has done,
+//! so that a conflict may be missed and none is reported wrongly: after `MPI_Ssend`, a neighborhood
+//! collective call, a partitioned message, and messages on communicators that connect two groups or
+//! come from `MPI_Comm_idup`.
 //!
 //! In this program the flag orders the get behind the put, since the put is complete before the
 //! flag is set:
@@ -90,9 +93,10 @@
 //!
 //! The library does not see loads and stores through pointers. If a program is compiled with
 //! `-fsanitize=thread`, the checker passes the accesses that operations make to the memory of their
-//! process, and the order of these accesses, to ThreadSanitizer. The reports of ThreadSanitizer
-//! then include stores to a buffer before its put is complete, loads of window memory before the
-//! fence, and such accesses by different threads of a rank:
+//! process, their order, and their threads to ThreadSanitizer. The reports of ThreadSanitizer then
+//! include stores to a buffer before its put is complete, loads of window memory before the fence,
+//! such accesses by different threads of a rank, operations of two threads that conflict at a
+//! target, and the buffers of the MPI's own sends, receives and collective calls:
 //!
 //! ```text
 //! $ mpicc -g -fsanitize=thread program.c
@@ -131,13 +135,14 @@
 //!
 //! # What is not seen
 //!
-//! - Loads and stores through pointers, without ThreadSanitizer. In shared windows it does not see
-//!   those of other ranks.
+//! - Loads and stores through pointers, without ThreadSanitizer. In a shared window it sees those
+//!   of the rank that has the memory and of the rank that operates on it, not those of others.
 //! - Synchronization outside of the library, such as sockets and files. Accesses that it orders may
 //!   be reported.
 //! - Accesses of two windows that share memory.
-//! - Two operations of two threads of a rank that nothing orders: a rank has one clock. For loads,
-//!   stores and buffers ThreadSanitizer distinguishes threads.
+//! - Two operations of two threads of a rank that nothing orders, without ThreadSanitizer: a rank
+//!   has one clock. For the same reason another rank that synchronizes with one thread counts as
+//!   ordered behind what the other threads have completed.
 //! - Jobs over several nodes or without shared memory: the variable has no effect there, and rank 0
 //!   prints a warning.
 //!

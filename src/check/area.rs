@@ -8,6 +8,7 @@ use transom_fabric::Memory;
 
 use super::clock::{Slot, slot_bytes};
 use super::letters::{self, Letters};
+use super::meetings::{self, Meetings};
 use super::waits::{self, Waits};
 
 /// How many pairs of places are told apart.
@@ -30,6 +31,10 @@ pub(crate) const fn bytes(ranks: usize) -> usize {
 }
 
 const fn waits_at(ranks: usize) -> usize {
+    (meetings_at(ranks) + meetings::bytes(ranks)).next_multiple_of(8)
+}
+
+const fn meetings_at(ranks: usize) -> usize {
     (letters_at(ranks) + letters::bytes(ranks)).next_multiple_of(8)
 }
 
@@ -63,6 +68,11 @@ impl<'m> Area<'m> {
     /// The clocks that go with messages of the rank.
     pub(crate) fn letters(self) -> Letters<'m> {
         Letters { memory: self.memory, base: self.base + letters_at(self.ranks), ranks: self.ranks }
+    }
+
+    /// The clocks of the rank at collective calls.
+    pub(crate) fn meetings(self) -> Meetings<'m> {
+        Meetings { memory: self.memory, base: self.base + meetings_at(self.ranks), ranks: self.ranks }
     }
 
     /// Which ranks wait, at rank 0.

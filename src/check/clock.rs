@@ -62,6 +62,12 @@ impl Clock {
         }
     }
 
+    /// Learns all that another clock says.
+    pub(crate) fn merge(&mut self, other: &Clock) {
+        self.join(&other.known);
+        self.common.iter_mut().zip(&other.common).for_each(|(mine, other)| *mine = (*mine).max(*other));
+    }
+
     /// Learns that a rank has made that many releases.
     pub(crate) fn learn_of(&mut self, rank: usize, releases: u64) {
         self.known[rank] = self.known[rank].max(releases);

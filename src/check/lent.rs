@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use transom_fabric::Memory;
 
 use super::clock::Clock;
-use super::fibers::{Fibers, Flight};
+use super::fibers::{Fibers, Flight, Mirrored};
 use super::place::Place;
 use super::rules::Kind;
 use super::sanitizer::Touched;
@@ -46,6 +46,10 @@ pub(crate) struct Touches<'o> {
     /// The ranges of this rank's own part that the operation accesses, where it is the target too.
     /// `None` for a dynamic window, whose offsets are addresses.
     pub(crate) own: Vec<(Option<&'o Memory>, usize, usize)>,
+    /// The number of the window, and the ranges of the target's part: where each begins, and its
+    /// length.
+    pub(crate) window: u64,
+    pub(crate) ranges: Vec<(u64, usize)>,
 }
 
 /// A buffer of an operation in flight; or what ThreadSanitizer knows of the operation: its buffers,
@@ -100,23 +104,27 @@ impl Buffers {
             return;
         }
         let locked = self.locked();
-        loans.retain(|loan| {
-            let over = ends(loan);
+        loans.retain_mut(|loan| {
+            let was_ended = |fibers: &Fibers| loan.flight.as_ref().is_some_and(|flight| fibers.was_ended(flight));
+            let over = ends(loan) || fibers.is_some_and(was_ended);
             if over && let Some(record) = loan.record {
                 locked.forget(record);
             }
-            if over && let (Some(flight), Some(fibers)) = (&loan.flight, fibers) {
-                fibers.end(flight);
+            match (&mut loan.flight, fibers) {
+                // The thread that began the operation learns of its end by a call of its own.
+                (Some(flight), Some(fibers)) if over => !fibers.end(flight),
+                _ => !over,
             }
-            !over
         });
     }
 }
 
 /// The fibers that stand for an operation: for its buffers, and for its range of the origin's part.
 pub(super) fn flights(it: &Lent, touches: &Touches<'_>, fibers: &Fibers) -> impl Iterator<Item = Loan> {
-    let begun = |name: String, uses: Vec<Touched<'_>>, local: bool| {
-        let flight = (!uses.is_empty()).then(|| fibers.begin(&name, &uses, it.place.address))?;
+    let begun = |name: String, uses: Vec<Touched<'_>>, ranges: &[(u64, usize)], local: bool| {
+        let mirrored = Mirrored { window: touches.window, member: it.member, kind: it.kind, ranges };
+        let some = !uses.is_empty() || !ranges.is_empty();
+        let flight = some.then(|| fibers.begin(&name, &uses, &mirrored, it.place.address))?;
         Some(Loan { member: it.member, operation: it.operation, local, record: None, flight: Some(flight) })
     };
     let buffers = touches.buffers.iter().map(|&(address, len, written)| Touched::Named { address, len, written });
@@ -124,7 +132,7 @@ pub(super) fn flights(it: &Lent, touches: &Touches<'_>, fibers: &Fibers) -> impl
         Some(memory) => Touched::Part { memory, at, len, kind: it.kind },
         None => Touched::Named { address: at, len, written: !it.kind.only_reads() },
     });
-    let buffers = begun(format!("{} of this rank, its buffer", it.kind), buffers.collect(), true);
-    let own = begun(format!("{} of this rank", it.kind), own.collect(), it.kind.fetches());
+    let buffers = begun(format!("{} of this rank, its buffer", it.kind), buffers.collect(), &[], true);
+    let own = begun(format!("{} of this rank", it.kind), own.collect(), &touches.ranges, it.kind.fetches());
     buffers.into_iter().chain(own)
 }

@@ -1,5 +1,6 @@
 //! Clocks that go with messages of another library from a rank to others of the node. Messages of
-//! one tag to one rank are received in the order in which they are sent, and so are the clocks.
+//! one group and tag to one rank are received in the order in which they are sent, and so are the
+//! clocks. Each message is a stream's: the receiver, the tag, and the group.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,11 +9,12 @@ use transom_fabric::Memory;
 use super::clock::{Clock, Slot, slot_bytes};
 
 /// The messages of a rank that may be under way.
-const LETTERS: usize = 128;
-/// The words of a letter before its clock: its number, and for whom it is.
+const LETTERS: usize = 256;
+/// The words of a letter before its clock: its number, and its stream.
 const NUMBER: usize = 0;
 const FOR: usize = 8;
-const CLOCK: usize = 16;
+const GROUP: usize = 16;
+const CLOCK: usize = 24;
 /// The number of a letter that is being written or read.
 const TAKEN: u64 = u64::MAX;
 
@@ -29,9 +31,19 @@ pub(super) const fn bytes(ranks: usize) -> usize {
     8 + LETTERS * (CLOCK + slot_bytes(ranks))
 }
 
-/// For whom a letter is.
-fn address(rank: usize, tag: i32) -> u64 {
-    (rank as u64) << 32 | u64::from(tag.cast_unsigned())
+/// The messages of a rank to another one that are received in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stream {
+    pub(crate) to: usize,
+    pub(crate) tag: i32,
+    /// The number of the ranks' group.
+    pub(crate) group: u64,
+}
+
+impl Stream {
+    fn words(self) -> [u64; 2] {
+        [(self.to as u64) << 32 | u64::from(self.tag.cast_unsigned()), self.group]
+    }
 }
 
 impl Letters<'_> {
@@ -51,32 +63,50 @@ impl Letters<'_> {
     }
 
     /// Writes a letter. Returns false if there are too many.
-    pub(crate) fn send(&self, rank: usize, tag: i32, clock: &Clock) -> bool {
+    pub(crate) fn send(&self, stream: Stream, clock: &Clock) -> bool {
         let number = self.word(self.base).fetch_add(1, Ordering::Relaxed) + 1;
         let Some(at) = self.places().find(|&at| self.turn(at, 0, TAKEN)) else { return false };
-        self.word(at + FOR).store(address(rank, tag), Ordering::Relaxed);
+        let [receiver, group] = stream.words();
+        self.word(at + FOR).store(receiver, Ordering::Relaxed);
+        self.word(at + GROUP).store(group, Ordering::Relaxed);
         clock.store(Slot { memory: self.memory, at: at + CLOCK });
-        // Release: pairs with the Acquire of `take`.
+        // Release: pairs with the Acquire of `waiting`.
         self.word(at + NUMBER).store(number, Ordering::Release);
         true
     }
 
-    /// Takes the first letter for a rank with a tag.
-    pub(crate) fn take(&self, rank: usize, tag: i32) -> Option<Vec<u64>> {
+    /// The letters of a stream, by number and place, in the order in which they were sent.
+    fn waiting(&self, stream: Stream) -> Vec<(u64, usize)> {
         let read = |at: usize| {
             let number = self.word(at + NUMBER).load(Ordering::Acquire);
             let is_here = number != 0 && number != TAKEN;
             // Relaxed: after the Acquire.
-            let is_ours = is_here && self.word(at + FOR).load(Ordering::Relaxed) == address(rank, tag);
-            is_ours.then_some((number, at))
+            let words = [FOR, GROUP].map(|word| self.word(at + word).load(Ordering::Relaxed));
+            (is_here && words == stream.words()).then_some((number, at))
         };
-        let (number, at) = self.places().filter_map(read).min()?;
+        let mut found: Vec<_> = self.places().filter_map(read).collect();
+        found.sort_unstable();
+        found
+    }
+
+    fn clock_at(&self, at: usize) -> Vec<u64> {
+        (0..self.ranks).map(|rank| self.word(at + CLOCK + 8 * rank).load(Ordering::Acquire)).collect()
+    }
+
+    /// Takes the letter of a stream behind `ahead` others.
+    pub(crate) fn take(&self, stream: Stream, ahead: usize) -> Option<Vec<u64>> {
+        let &(number, at) = self.waiting(stream).get(ahead)?;
         if !self.turn(at, number, TAKEN) {
             return None;
         }
-        let clock = (0..self.ranks).map(|rank| self.word(at + CLOCK + 8 * rank).load(Ordering::Acquire)).collect();
+        let clock = self.clock_at(at);
         self.word(at + NUMBER).store(0, Ordering::Release);
         Some(clock)
+    }
+
+    /// Reads the letters of a stream behind `ahead` others, without taking them: `most` of them.
+    pub(crate) fn read(&self, stream: Stream, ahead: usize, most: usize) -> Vec<Vec<u64>> {
+        self.waiting(stream).into_iter().skip(ahead).take(most).map(|(_, at)| self.clock_at(at)).collect()
     }
 }
 
@@ -85,17 +115,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_come_in_the_order_of_their_tag() {
+    fn letters_come_in_the_order_of_their_stream() {
         let memory = Memory::private(64 + bytes(2));
         let letters = Letters { memory: &memory, base: 64, ranks: 2 };
+        let stream = |to, tag, group| Stream { to, tag, group };
         let mut clock = Clock::new(2);
-        for (rank, tag) in [(1, 5), (1, 7), (1, 5), (0, 5)] {
+        for of in [stream(1, 5, 1), stream(1, 7, 1), stream(1, 5, 1), stream(0, 5, 1), stream(1, 5, 2), stream(1, 5, 1)]
+        {
             clock.advance(0);
-            assert!(letters.send(rank, tag, &clock));
+            assert!(letters.send(of, &clock));
         }
-        let taken = [(1, 5), (0, 5), (1, 5), (1, 5), (1, 7)].map(|(rank, tag)| letters.take(rank, tag));
-        let counts = taken.map(|clock| clock.map_or(0, |clock| clock[0]));
-        assert_eq!(counts, [1, 4, 3, 0, 2]);
-        assert_eq!((0..=LETTERS).filter(|_| letters.send(1, 0, &clock)).count(), LETTERS);
+        let seen =
+            |ahead, most| letters.read(stream(1, 5, 1), ahead, most).iter().map(|one| one[0]).collect::<Vec<_>>();
+        assert_eq!((seen(0, 9), seen(1, 1)), (vec![1, 3, 6], vec![3]));
+        let take = |of, ahead| letters.take(of, ahead).map_or(0, |clock| clock[0]);
+        assert_eq!(take(stream(1, 5, 1), 1), 3, "the receive that was posted second");
+        assert_eq!([take(stream(1, 5, 1), 0), take(stream(1, 5, 1), 0), take(stream(1, 5, 1), 0)], [1, 6, 0]);
+        assert_eq!([take(stream(0, 5, 1), 0), take(stream(1, 5, 2), 0), take(stream(1, 7, 1), 0)], [4, 5, 2]);
+        assert_eq!((0..=LETTERS).filter(|_| letters.send(stream(1, 0, 1), &clock)).count(), LETTERS);
     }
 }

@@ -9,6 +9,7 @@ mod clock;
 mod fibers;
 mod lent;
 mod letters;
+mod meetings;
 mod place;
 mod report;
 mod rules;
@@ -31,7 +32,9 @@ use crate::environment::Check;
 
 pub(crate) use area::{Area, bytes as area_bytes};
 pub(crate) use clock::Clock;
+pub(crate) use fibers::Flight;
 pub(crate) use lent::{Lent, Loan, Touches};
+pub(crate) use letters::Stream;
 pub(crate) use place::Place;
 pub(crate) use report::{Conflict, Side};
 pub(crate) use rules::{Call, Kind, Rule};
@@ -129,20 +132,29 @@ impl Checker {
         clock
     }
 
-    /// Learns by `learn`. `text` gives the text of a place of another rank.
-    pub(crate) fn learn(&self, learn: impl FnOnce(&mut Clock), text: impl Fn(usize, u32) -> Option<String>) {
+    /// Learns by `learn`. `text` gives the text of a place of another rank. `meeting`: all ranks of
+    /// a group learn of each other, so that what this rank had released is no news to it.
+    pub(crate) fn learn(
+        &self,
+        learn: impl FnOnce(&mut Clock),
+        meeting: bool,
+        text: impl Fn(usize, u32) -> Option<String>,
+    ) {
         let mut clock = self.clock();
-        learn(&mut clock);
-        let Some(fibers) = &self.fibers else { return };
+        let Some(fibers) = &self.fibers else { return learn(&mut clock) };
+        let mut news = Clock::new(self.ranks);
+        learn(&mut news);
+        clock.merge(&news);
         let known = clock.clone();
         drop(clock);
+        let back = if meeting { 0 } else { news.of(self.rank) };
         let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         parts.iter().for_each(|part| fibers.hear(part.heard(self.ranks)));
         let name = |Told { access, .. }: &Told| {
             let place = text(access.origin, access.place).unwrap_or_default();
             format!("{} of rank {}, {place}", access.kind, access.origin)
         };
-        fibers.learn(&known, || self.place().address, name);
+        fibers.learn((&known, back), || self.place().address, name);
     }
 
     /// Watches loads and stores of a part, where the program has ThreadSanitizer. `memory`: what
@@ -157,6 +169,9 @@ impl Checker {
     /// Ends [`Checker::watch`].
     pub(crate) fn unwatch(&self, window: u64) {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner).retain(|part| part.window != window);
+        if let Some(fibers) = &self.fibers {
+            fibers.forget(window);
+        }
     }
 
     /// Whether the program has ThreadSanitizer.
@@ -180,6 +195,27 @@ impl Checker {
     pub(crate) fn touch(&self, lent: &Lent, touches: &Touches<'_>, loans: &mut Vec<Loan>) {
         if let Some(fibers) = &self.fibers {
             loans.extend(lent::flights(lent, touches, fibers));
+        }
+    }
+
+    /// Tells ThreadSanitizer that a call of another library uses bytes: address, length, and
+    /// whether they are written.
+    pub(crate) fn uses(&self, buffers: &[(usize, usize, bool)]) {
+        if let Some(fibers) = &self.fibers {
+            fibers.uses(buffers, self.place().address);
+        }
+    }
+
+    /// [`Checker::uses`] from now on until [`Checker::returns`].
+    pub(crate) fn borrows(&self, name: &str, buffers: &[(usize, usize, bool)]) -> Option<Flight> {
+        let fibers = self.fibers.as_ref().filter(|_| !buffers.is_empty())?;
+        Some(fibers.borrows(name, buffers, self.place().address))
+    }
+
+    /// See [`Checker::borrows`].
+    pub(crate) fn returns(&self, mut flight: Flight) {
+        if let Some(fibers) = &self.fibers {
+            fibers.end(&mut flight);
         }
     }
 

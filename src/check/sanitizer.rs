@@ -33,6 +33,8 @@ pub(super) struct Sanitizer {
     combine4: unsafe extern "C" fn(*mut u32, u32, c_int) -> u32,
     load8: unsafe extern "C" fn(*const u64, c_int) -> u64,
     load4: unsafe extern "C" fn(*const u32, c_int) -> u32,
+    /// The begin and the end of what the sanitizer does not see as writes.
+    ignore: [unsafe extern "C" fn(*const c_char, c_int); 2],
 }
 
 /// A fiber of the sanitizer, which never ends.
@@ -52,6 +54,8 @@ pub(super) enum Touched<'m> {
     /// Bytes of a part, as one-sided operations use them: aligned words and elements are accessed
     /// atomically, so that a program may poll them by atomic loads.
     Part { memory: &'m Memory, at: usize, len: usize, kind: Kind },
+    /// Bytes of memory that stands for a part: only accumulates are atomic.
+    Mirror { memory: &'m Memory, at: usize, len: usize, kind: Kind },
 }
 
 impl Sanitizer {
@@ -78,6 +82,7 @@ impl Sanitizer {
                     combine4: function(c"__tsan_atomic32_fetch_or")?,
                     load8: function(c"__tsan_atomic64_load")?,
                     load4: function(c"__tsan_atomic32_load")?,
+                    ignore: [function(c"AnnotateIgnoreWritesBegin")?, function(c"AnnotateIgnoreWritesEnd")?],
                 })
             })
             .as_ref()
@@ -112,6 +117,16 @@ impl Sanitizer {
         body();
     }
 
+    /// Runs `body`, which takes memory or gives it back, without the sanitizer's seeing a write.
+    pub(super) fn ignoring<R>(&self, body: impl FnOnce() -> R) -> R {
+        // SAFETY: the sanitizer reads neither argument. Each beginning has its end, in this thread.
+        unsafe { (self.ignore[0])(std::ptr::null(), 0) };
+        let done = body();
+        // SAFETY: as above.
+        unsafe { (self.ignore[1])(std::ptr::null(), 0) };
+        done
+    }
+
     /// Names a fiber in reports.
     pub(super) fn call(&self, fiber: Fiber, name: &str) {
         let name = CString::new(name).unwrap_or_default();
@@ -133,14 +148,15 @@ impl Sanitizer {
     pub(super) fn access(&self, touched: Touched<'_>, place: usize) {
         match touched {
             Touched::Named { address, len, written } => self.range(address, len, written, place),
-            Touched::Part { memory, at, len, kind } => {
+            Touched::Part { memory, at, len, kind } | Touched::Mirror { memory, at, len, kind } => {
                 let span = memory.span();
                 if at.checked_add(len).is_none_or(|end| end > memory.len()) {
                     return;
                 }
                 let (bytes, reads) = (span.as_ptr().wrapping_add(at), kind.only_reads());
                 let is_word = matches!(len, 4 | 8) && bytes.addr().is_multiple_of(len);
-                if !is_word && (reads || !kind.combines()) {
+                let is_polled = is_word && matches!(touched, Touched::Part { .. });
+                if !is_polled && (reads || !kind.combines()) {
                     return self.range(bytes.addr(), len, !reads, place);
                 }
                 // SAFETY: the memory has these bytes, writable. Operations on words are atomic too.

@@ -230,6 +230,14 @@ impl Datatype {
         Strips::items(&self.0.layout, self.extent(), count)
     }
 
+    /// The pieces of `count` items at an address: where each begins, and its length. For the
+    /// conflict checker.
+    #[doc(hidden)]
+    pub fn pieces_at(&self, address: usize, count: usize) -> Vec<(usize, usize)> {
+        let place = |(offset, len)| (address.wrapping_add_signed(isize::try_from(offset).unwrap_or(0)), len);
+        self.pieces(count).map(place).collect()
+    }
+
     /// The contiguous pieces of `count` items in the order of the data. The span must be one of
     /// `i64` numbers.
     pub(crate) fn pieces(&self, count: usize) -> Pieces<'_> {

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use transom_fabric::{Memory, diagnostics};
 
 use super::block::block_bytes;
-use super::{JobCore, Team};
-use crate::check::{self, Area, Checker, Clock, Wait};
+use super::{Job, JobCore, Team};
+use crate::check::{self, Area, Checker, Clock, Flight, Stream, Wait};
 use crate::environment::Settings;
 use crate::error::{JobError, Result};
 
@@ -92,24 +92,53 @@ impl JobCore {
     }
 
     /// Counts a release that goes with a message of another library.
-    pub(super) fn sends(&self, rank: usize, tag: i32) {
+    pub(super) fn sends(&self, stream: Stream) {
         let Some(checker) = &self.block.checker else { return };
         let clock = checker.release();
-        if !checker.own().letters().send(rank, tag, &clock) {
+        if !checker.own().letters().send(stream, &clock) {
             self.mixes();
         }
     }
 
-    /// Learns what came with a message; all that any rank has released if that is not known.
-    pub(super) fn receives(&self, rank: usize, tag: i32) -> Result<()> {
+    /// Learns what came with a message that `rank` sent, behind `ahead` others of the stream that
+    /// are not received yet; `None` if their number is not known. All that any rank has released
+    /// if the message is not known. `takes`: the message is received.
+    pub(super) fn receives(&self, rank: usize, stream: Stream, ahead: Option<usize>, takes: bool) -> Result<()> {
         let Some(checker) = &self.block.checker else { return Ok(()) };
         // Acquire: pairs with the Release of a rank that mixed before it sent this message.
         let is_mixed = self.area(checker, 0)?.mixed().load(Ordering::Acquire) != 0;
-        let letter = self.area(checker, rank)?.letters().take(self.rank, tag);
-        match letter.filter(|_| !is_mixed) {
-            Some(clock) => self.learns(|known| known.join(&clock)),
-            None => self.learn_all()?,
+        let letters = self.area(checker, rank)?.letters();
+        let most = if ahead.is_some() { 1 } else { usize::MAX };
+        let clocks = letters.read(stream, ahead.unwrap_or(0), most);
+        let found = if takes { letters.take(stream, ahead.unwrap_or(0)).is_some() } else { !clocks.is_empty() };
+        if found && !is_mixed {
+            self.learns(|known| clocks.iter().for_each(|clock| known.join(clock)));
+            return Ok(());
         }
+        self.learn_all()
+    }
+
+    /// Counts a release with which this rank enters a collective call of another library.
+    pub(super) fn enters(&self, group: u64, turn: u64) {
+        if let Some(checker) = &self.block.checker {
+            let clock = checker.release();
+            checker.own().meetings().enter(group, turn, &clock);
+        }
+    }
+
+    /// Learns what `ranks` knew when they entered a collective call.
+    pub(super) fn has_met(&self, ranks: &[usize], group: u64, turn: u64) -> Result<()> {
+        let Some(checker) = &self.block.checker else { return Ok(()) };
+        let mut met = Clock::new(self.size);
+        for &rank in ranks {
+            let area = self.area(checker, rank)?;
+            match area.meetings().clock_at(group, turn) {
+                Some(clock) => met.join(&clock),
+                // Acquire: as in `learn_all`.
+                None => met.learn_of(rank, area.releases().load(Ordering::Acquire)),
+            }
+        }
+        self.learns_by(true, |clock| clock.join(met.counts()));
         Ok(())
     }
 
@@ -124,17 +153,20 @@ impl JobCore {
 
     /// Learns what `ranks` ranks that have met know together.
     pub(crate) fn meets(&self, met: &Clock, ranks: usize) {
-        self.learns(
-            |clock| {
-                if ranks == self.size { clock.join_common(met.counts()) } else { clock.join(met.counts()) }
-            },
-        );
+        self.learns_by(true, |clock| {
+            if ranks == self.size { clock.join_common(met.counts()) } else { clock.join(met.counts()) }
+        });
     }
 
     /// Learns by `learn`, where the checker is on.
     pub(crate) fn learns(&self, learn: impl FnOnce(&mut Clock)) {
+        self.learns_by(false, learn);
+    }
+
+    /// [`JobCore::learns`], which tells whether ranks of a group learn of each other.
+    pub(super) fn learns_by(&self, meeting: bool, learn: impl FnOnce(&mut Clock)) {
         if let Some(checker) = &self.block.checker {
-            checker.learn(learn, |rank, place| self.area(checker, rank).ok()?.text(place));
+            checker.learn(learn, meeting, |rank, place| self.area(checker, rank).ok()?.text(place));
         }
     }
 
@@ -150,5 +182,80 @@ impl JobCore {
         }
         diagnostics::answer(&format!("transom: {}", JobError::Conflicts { found }));
         Ok(())
+    }
+}
+
+/// Bytes that a call of another library uses until it is complete.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct CheckedBuffers(Flight);
+
+/// What another library tells the checker of its messages and calls.
+impl Job {
+    /// Counts a release that goes with a message to `rank`. Messages of one tag and group to a rank
+    /// are received in the order in which they are sent.
+    #[doc(hidden)]
+    pub fn checker_sends(&self, rank: usize, tag: i32, group: u64) {
+        self.core().sends(Stream { to: rank, tag, group });
+    }
+
+    /// Learns what came with a message of `rank`, behind `ahead` others that are not received yet.
+    /// `takes` is false if the message was only looked at.
+    ///
+    /// # Errors
+    /// As for [`Job::checker_learns_all`].
+    #[doc(hidden)]
+    pub fn checker_receives(
+        &self,
+        rank: usize,
+        (tag, group): (i32, u64),
+        ahead: Option<usize>,
+        takes: bool,
+    ) -> Result<()> {
+        let core = self.core();
+        core.receives(rank, Stream { to: core.rank, tag, group }, ahead, takes)
+    }
+
+    /// This rank enters a collective call, by the number of its ranks' group and its turn there.
+    #[doc(hidden)]
+    pub fn checker_enters(&self, group: u64, turn: u64) {
+        self.core().enters(group, turn);
+    }
+
+    /// Learns what `ranks` knew when they entered a collective call.
+    ///
+    /// # Errors
+    /// As for [`Job::checker_learns_all`].
+    #[doc(hidden)]
+    pub fn checker_has_met(&self, ranks: &[usize], group: u64, turn: u64) -> Result<()> {
+        self.core().has_met(ranks, group, turn)
+    }
+
+    /// Whether the checker tells ThreadSanitizer what calls do.
+    #[doc(hidden)]
+    pub fn checker_watches(&self) -> bool {
+        self.core().block.checker.as_ref().is_some_and(Checker::watches)
+    }
+
+    /// A call uses bytes: address, length, and whether they are written.
+    #[doc(hidden)]
+    pub fn checker_uses(&self, buffers: &[(usize, usize, bool)]) {
+        if let Some(checker) = &self.core().block.checker {
+            checker.uses(buffers);
+        }
+    }
+
+    /// [`Job::checker_uses`] from now on until [`Job::checker_returns`].
+    #[doc(hidden)]
+    pub fn checker_borrows(&self, name: &str, buffers: &[(usize, usize, bool)]) -> Option<CheckedBuffers> {
+        self.core().block.checker.as_ref()?.borrows(name, buffers).map(CheckedBuffers)
+    }
+
+    /// See [`Job::checker_borrows`].
+    #[doc(hidden)]
+    pub fn checker_returns(&self, borrowed: CheckedBuffers) {
+        if let Some(checker) = &self.core().block.checker {
+            checker.returns(borrowed.0);
+        }
     }
 }

@@ -38,6 +38,7 @@ use crate::sync::barrier;
 use crate::sync::words::Words;
 use crate::transport::{Lane, NetMemory, NetRegion, Posted, ShmRegion, SpinBudget, Wire};
 use block::{Block, missing};
+pub use checked::CheckedBuffers;
 pub(crate) use delayed::{Delayed, TakesLock};
 pub(crate) use peers::Link;
 use peers::Peers;
@@ -334,23 +335,7 @@ impl Job {
     /// passed on to each other.
     #[doc(hidden)]
     pub fn checker_learns(&self, clock: &[u64], all: bool) {
-        self.core.learns(|known| if all { known.join_common(clock) } else { known.join(clock) });
-    }
-
-    /// Counts a release that goes with a message of another library to `rank`. Messages of one tag
-    /// to a rank arrive in the order in which they are sent.
-    #[doc(hidden)]
-    pub fn checker_sends(&self, rank: usize, tag: i32) {
-        self.core.sends(rank, tag);
-    }
-
-    /// Learns the clock that came with the next message of `rank` with the tag.
-    ///
-    /// # Errors
-    /// A rank whose job block can't be mapped.
-    #[doc(hidden)]
-    pub fn checker_receives(&self, rank: usize, tag: i32) -> Result<()> {
-        self.core.receives(rank, tag)
+        self.core.learns_by(true, |known| if all { known.join_common(clock) } else { known.join(clock) });
     }
 
     /// A call of another library begins that waits for other ranks, which a report of a deadlock
@@ -379,19 +364,8 @@ impl Job {
         }
     }
 
-    /// From now on messages travel without [`Job::checker_sends`] or [`Job::checker_receives`], so
-    /// that each receive counts as [`Job::checker_learns_all`].
-    #[doc(hidden)]
-    pub fn checker_mixes(&self) {
-        self.core.mixes();
-    }
-
-    /// Learns all releases of all ranks so far. For a point where another library may have
-    /// synchronized this rank with any other: the checker may then miss conflicts, and reports none
-    /// wrongly.
-    ///
-    /// # Errors
-    /// A rank whose job block can't be mapped.
+    /// Learns all that any rank has released so far, where another library may have synchronized
+    /// this rank with any other. Conflicts may be missed by it, and none is reported wrongly.
     #[doc(hidden)]
     pub fn checker_learns_all(&self) -> Result<()> {
         self.core.learn_all()

@@ -85,10 +85,15 @@ impl Core {
             buffer.each_piece(|piece| checker.lend(&lent, piece, &mut loans, &mut conflicts));
         }
         if checker.watches() {
-            let mut touches = Touches { buffers: Vec::new(), own: Vec::new() };
+            let piece = |(offset, len)| (at.wrapping_add(offset).cast_unsigned(), len);
+            let ranges = to.pieces().map(piece).collect();
+            let mut touches = Touches { buffers: Vec::new(), own: Vec::new(), window: self.id, ranges };
             buffers.iter().filter(|_| lends).for_each(|one| one.each_piece(|piece| touches.buffers.push(piece)));
-            if lent.member == self.team.me {
-                let memory = (self.flavor != Flavor::Dynamic).then(|| self.own.local());
+            // The program may access a shared part of any member.
+            let is_near = lent.member == self.team.me || self.flavor == Flavor::Shared;
+            let memory = if lent.member == self.team.me { Some(self.own.local()) } else { target.reach.memory() };
+            if is_near && (memory.is_some() || self.flavor == Flavor::Dynamic) {
+                let memory = memory.filter(|_| self.flavor != Flavor::Dynamic);
                 let piece = |(offset, len)| (memory, usize::try_from(at.wrapping_add(offset)).unwrap_or(0), len);
                 touches.own.extend(to.pieces().map(piece));
             }

@@ -1,25 +1,40 @@
 /* The host's functions that order the ranks, for the conflict checker (`TRANSOM_CHECK`). A release
  * precedes the host's call; after the call, this rank learns what the call made it wait for. The
- * clocks of a collective call travel in a further one on the same communicator, which all its ranks
- * make at the same place. The clock of a message that is sent by a blocking send on MPI_COMM_WORLD
- * and received by MPI_Recv travels beside it, in memory of the node. Where a call does not tell
- * which ranks it waited for, the rank learns all that any rank has released: the checker may then
- * miss a conflict, and reports no false one. */
+ * clocks of a blocking collective call travel in a further one on the same communicator, which all
+ * its ranks make at the same place. The clock of a message, or of a collective call that does not
+ * wait, travels beside it, in memory of the node: the communicator has a number there, which its
+ * ranks have agreed on when they made it. Where a call does not tell which ranks it waited for, the
+ * rank learns all that any rank has released: the checker may then miss a conflict, and reports no
+ * false one. ThreadSanitizer, where the program has it, is told of the buffers. */
 #define _GNU_SOURCE
 #include "host.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 
 /* In Rust: count a release and store this rank's clock; learn a clock, which every rank of the job
  * learns if `all` is set; learn all releases. */
 void transom_edge_release(uint64_t *clock);
 void transom_edge_learn(const uint64_t *clock, int all);
 void transom_edge_learn_all(void);
-/* Count a release that goes with a message; learn what came with one; note that messages travel
- * whose clocks do not. */
-void transom_edge_sent(int rank, int tag);
-void transom_edge_received(int rank, int tag);
-void transom_edge_mixed(void);
+/* In src/messages.rs: a buffer of a call that begins; the call uses its buffers until it returns,
+ * or until its request is complete. */
+void transom_edge_lends(const void *address, int64_t count, MPI_Datatype type, int written);
+void transom_edge_uses(void);
+void transom_edge_used(void);
+void transom_edge_begins(void);
+/* A message is sent; is received, or only looked at. */
+void transom_edge_sent(int rank, int tag, uint64_t group);
+void transom_edge_received(int rank, int tag, uint64_t group, int takes);
+/* Requests of sends and receives, and those that a start activates. */
+void transom_edge_sends(MPI_Request request);
+void transom_edge_waits_for_any(MPI_Request request);
+void transom_edge_posts(MPI_Request request, int rank, int tag, uint64_t group, const int *ranks, int size, int persistent);
+void transom_edge_send_made(MPI_Request request, int rank, int tag, uint64_t group, int waits);
+void transom_edge_starts(MPI_Request request);
+/* A collective call that does not wait: it begins, and has a request. */
+void transom_edge_enters(uint64_t group, uint64_t turn);
+void transom_edge_meets(MPI_Request request, uint64_t group, uint64_t turn, const int *from, int size);
 /* A call that may wait for other ranks begins, and ends. */
 void transom_edge_waits(const char *call);
 void transom_edge_goes_on(void);
@@ -28,9 +43,20 @@ void transom_edge_has_parent(void);
 
 /* The words of a clock, one for each rank of the job; 0 while the checker is off. */
 static int words;
-/* The attribute of communicators that tells whether all their ranks are of the job. */
+/* What the checker knows of a communicator. It is kept for ever, because requests outlive their
+ * communicator. */
+struct group {
+    /* Whether all ranks are of the job: equal at all of them. */
+    int is_of_job;
+    /* What all ranks call it, 0 if they have not agreed on it, and its calls that do not wait. */
+    uint64_t number, turn;
+    int me, size;
+    /* Its ranks by their numbers in the job. */
+    int *ranks;
+};
+/* The attribute that has it, and the number of MPI_COMM_WORLD. */
 static int keyval = MPI_KEYVAL_INVALID;
-enum { OF_JOB = 1, FOREIGN_RANKS = 2 };
+enum { WORLD = 1 };
 
 /* A duplicate is looked at anew. */
 static int not_copied(MPI_Comm comm, int key, void *extra, void *in, void *out, int *flag) {
@@ -54,27 +80,51 @@ void host_edges_begin(int count) {
     if (words && HOST(Comm_get_parent)(&parent) == MPI_SUCCESS && parent != MPI_COMM_NULL) transom_edge_has_parent();
 }
 
-/* Whether all ranks of a communicator are of the job: equal at all of them. */
-static int of_job(MPI_Comm comm) {
-    int inter = 1, size, flag = 0, outside = 0;
-    void *known;
-    if (HOST(Comm_get_attr)(comm, keyval, &known, &flag) == MPI_SUCCESS && flag) return (intptr_t)known == OF_JOB;
+static struct group *group_of(MPI_Comm comm) {
+    static struct group unknown;
+    int inter = 1, flag = 0;
+    struct group *group;
+    if (HOST(Comm_get_attr)(comm, keyval, &group, &flag) == MPI_SUCCESS && flag) return group;
+    if (!(group = calloc(1, sizeof *group))) return &unknown;
     HOST(Comm_test_inter)(comm, &inter);
-    if (!inter) {
-        MPI_Group group, world;
-        HOST(Comm_size)(comm, &size);
-        HOST(Comm_group)(comm, &group), HOST(Comm_group)(MPI_COMM_WORLD, &world);
-        for (int rank = 0; rank < size && !outside; rank++) {
-            int there;
-            HOST(Group_translate_ranks)(group, 1, &rank, world, &there);
-            outside = there == MPI_UNDEFINED;
+    HOST(Comm_size)(comm, &group->size), HOST(Comm_rank)(comm, &group->me);
+    group->ranks = inter ? 0 : calloc(group->size, sizeof *group->ranks);
+    if (group->ranks) {
+        MPI_Group members, world;
+        group->is_of_job = 1;
+        HOST(Comm_group)(comm, &members), HOST(Comm_group)(MPI_COMM_WORLD, &world);
+        for (int rank = 0; rank < group->size; rank++) {
+            HOST(Group_translate_ranks)(members, 1, &rank, world, &group->ranks[rank]);
+            if (group->ranks[rank] == MPI_UNDEFINED) group->is_of_job = 0;
         }
-        HOST(Group_free)(&group), HOST(Group_free)(&world);
+        HOST(Group_free)(&members), HOST(Group_free)(&world);
     }
-    const int state = inter || outside ? FOREIGN_RANKS : OF_JOB;
-    HOST(Comm_set_attr)(comm, keyval, (void *)(intptr_t)state);
-    return state == OF_JOB;
+    if (comm == MPI_COMM_WORLD) group->number = WORLD;
+    HOST(Comm_set_attr)(comm, keyval, group);
+    return group;
 }
+
+static int of_job(MPI_Comm comm) { return group_of(comm)->is_of_job; }
+
+/* Numbers a communicator that its ranks have just made. */
+static void made(MPI_Comm comm) {
+    static uint64_t count;
+    if (comm == MPI_COMM_NULL) return;
+    struct group *group = group_of(comm);
+    if (!group->is_of_job) return;
+    uint64_t number = (uint64_t)(group->ranks[group->me] + 1) << 32 | __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
+    if (HOST(Bcast)(&number, 1, MPI_UINT64_T, 0, comm) == MPI_SUCCESS) group->number = number;
+}
+
+/* --- buffers ---------------------------------------------------------------------------------- */
+
+static void lends(const void *buffer, int64_t count, MPI_Datatype type, int written) {
+    if (buffer != MPI_IN_PLACE) transom_edge_lends(buffer, count, type, written);
+}
+static int is_root(MPI_Comm comm, int root) { return group_of(comm)->me == root; }
+static int64_t of_all(MPI_Comm comm, int64_t count) { return group_of(comm)->size * count; }
+
+/* --- collective calls that wait --------------------------------------------------------------- */
 
 /* After a call in which every rank waits for all. */
 void host_edges_all(MPI_Comm comm, uint64_t *clock) {
@@ -120,23 +170,91 @@ static void from_lower(MPI_Comm comm, uint64_t *clock) {
     }
 }
 
+/* --- messages --------------------------------------------------------------------------------- */
+
+/* The status that a program ignores. */
+void *host_own_status(void *status) {
+    static _Thread_local MPI_Status own;
+    return status == MPI_STATUS_IGNORE ? &own : status;
+}
+
+/* The source and the tag of a status; 0 if the program ignores it. */
+int host_status_of(void *statuses, int index, int *source, int *tag) {
+    if (statuses == MPI_STATUS_IGNORE || statuses == MPI_STATUSES_IGNORE) return 0;
+    const MPI_Status *status = (const MPI_Status *)statuses + index;
+    *source = status->MPI_SOURCE, *tag = status->MPI_TAG;
+    return 1;
+}
+
+/* Before a message is sent. */
+static void before_send(MPI_Comm comm, int rank, int tag, uint64_t *clock) {
+    const struct group *group = group_of(comm);
+    if (group->number && rank >= 0 && rank < group->size) transom_edge_sent(group->ranks[rank], tag, group->number);
+    else transom_edge_release(clock);
+}
+
+/* After a message was received, or looked at. */
+static void after_receive(MPI_Comm comm, const MPI_Status *status, int takes) {
+    const struct group *group = group_of(comm);
+    const int rank = status->MPI_SOURCE;
+    if (rank == MPI_PROC_NULL) return;
+    if (group->number && rank >= 0 && rank < group->size) {
+        transom_edge_received(group->ranks[rank], status->MPI_TAG, group->number, takes);
+    } else {
+        transom_edge_learn_all();
+    }
+}
+
+/* A receive has a request. */
+static void posts(MPI_Comm comm, int rank, int tag, MPI_Request request, int persistent) {
+    const struct group *group = group_of(comm);
+    if (rank == MPI_PROC_NULL) {
+        transom_edge_sends(request);
+        return;
+    }
+    const int named = rank != MPI_ANY_SOURCE && rank >= 0 && rank < group->size;
+    transom_edge_posts(request, named && group->ranks ? group->ranks[rank] : -1, tag == MPI_ANY_TAG ? -1 : tag, group->number,
+                       group->ranks, group->size, persistent);
+}
+
+static void send_made(MPI_Comm comm, int rank, int tag, MPI_Request request, int waits) {
+    const struct group *group = group_of(comm);
+    const int named = group->number && rank >= 0 && rank < group->size;
+    transom_edge_send_made(request, named ? group->ranks[rank] : -1, tag, group->number, waits);
+}
+
 /* Receives a message by MPI_Recv. */
 int host_edges_receive(void *buffer, int count, MPI_Datatype type, int rank, int tag, MPI_Comm comm, MPI_Status *status) {
-    MPI_Status own, *const known = status == MPI_STATUS_IGNORE ? &own : status;
+    MPI_Status *const known = host_own_status(status);
+    lends(buffer, count, type, 1);
+    transom_edge_uses();
     transom_edge_waits("MPI_Recv");
     const int code = HOST(Recv)(buffer, count, type, rank, tag, comm, known);
+    transom_edge_used();
     transom_edge_goes_on();
-    if (code == MPI_SUCCESS && rank != MPI_PROC_NULL) {
-        if (comm == MPI_COMM_WORLD) transom_edge_received(known->MPI_SOURCE, known->MPI_TAG);
-        else transom_edge_learn_all();
-    }
+    if (code == MPI_SUCCESS) after_receive(comm, known, 1);
     return code;
 }
 
-/* Before a blocking send. */
-static void before_send(MPI_Comm comm, int rank, int tag, uint64_t *clock) {
-    if (comm == MPI_COMM_WORLD && rank >= 0) transom_edge_sent(rank, tag);
-    else transom_edge_release(clock);
+/* --- collective calls that do not wait -------------------------------------------------------- */
+
+/* Before the call: its turn. */
+static uint64_t enters(MPI_Comm comm, uint64_t *clock) {
+    struct group *group = group_of(comm);
+    if (!group->number) {
+        transom_edge_release(clock);
+        return 0;
+    }
+    const uint64_t turn = __atomic_add_fetch(&group->turn, 1, __ATOMIC_RELAXED);
+    transom_edge_enters(group->number, turn);
+    return turn;
+}
+
+/* After the call, which waits for the ranks from `first` on, `count` of them. */
+static void meets(MPI_Comm comm, uint64_t turn, int first, int count, MPI_Request request) {
+    const struct group *group = group_of(comm);
+    if (turn) transom_edge_meets(request, group->number, turn, group->ranks + first, count);
+    else transom_edge_waits_for_any(request);
 }
 
 /* A function of the host with `before`, and `after` if it succeeds. */
@@ -150,6 +268,7 @@ static void before_send(MPI_Comm comm, int rank, int tag, uint64_t *clock) {
         before;                                                                                                             \
         transom_edge_waits("MPI_" #name);                                                                                   \
         const int code = next arguments;                                                                                    \
+        transom_edge_used();                                                                                                \
         if (code == MPI_SUCCESS) {                                                                                          \
             after;                                                                                                          \
         }                                                                                                                   \
@@ -158,17 +277,68 @@ static void before_send(MPI_Comm comm, int rank, int tag, uint64_t *clock) {
     }
 
 #define EDGE(name, parameters, arguments, after) EDGE_BY(name, parameters, arguments, transom_edge_release(clock), after)
-#define MIXED transom_edge_mixed(), transom_edge_release(clock)
-#define SENT(name, parameters, arguments) EDGE_BY(name, parameters, arguments, before_send(comm, rank, tag, clock), )
+/* Between two groups not all arguments have a meaning. */
+#define IN_JOB(buffers) (of_job(comm) ? (buffers) : (void)0)
+/* With buffers, which `buffers` lends. */
+#define USES(name, parameters, arguments, buffers, after)                                                                   \
+    EDGE_BY(name, parameters, arguments, (IN_JOB(buffers), transom_edge_uses(), transom_edge_release(clock)), after)
+#define SENT(name, parameters, arguments)                                                                                   \
+    EDGE_BY(name, parameters, arguments, (lends(b, n, t, 0), transom_edge_uses(), before_send(comm, rank, tag, clock)), )
 #define SENT_ANY(name, parameters, arguments)                                                                               \
-    EDGE_BY(name, parameters, arguments, before_send(comm, rank, tag, clock), transom_edge_learn_all())
-#define OTHER(name, parameters, arguments) EDGE_BY(name, parameters, arguments, MIXED, )
-#define OTHER_ANY(name, parameters, arguments) EDGE_BY(name, parameters, arguments, MIXED, transom_edge_learn_all())
+    EDGE_BY(name, parameters, arguments, (lends(b, n, t, 0), transom_edge_uses(), before_send(comm, rank, tag, clock)),     \
+            transom_edge_learn_all())
+#define SENDS(name, parameters, arguments)                                                                                  \
+    EDGE_BY(name, parameters, arguments, (lends(b, n, t, 0), transom_edge_begins(), before_send(comm, rank, tag, clock)),                 \
+            transom_edge_sends(*q))
+#define SENDS_ANY(name, parameters, arguments)                                                                              \
+    EDGE_BY(name, parameters, arguments, (lends(b, n, t, 0), transom_edge_begins(), before_send(comm, rank, tag, clock)),   \
+            transom_edge_waits_for_any(*q))
+#define SEND_MADE(name, parameters, arguments, waits)                                                                       \
+    EDGE_BY(name, parameters, arguments, , (lends(b, n, t, 0), send_made(comm, rank, tag, *q, waits)))
+#define POSTS(name, parameters, arguments)                                                                                  \
+    EDGE_BY(name, parameters, arguments, (lends(b, n, t, 1), transom_edge_begins(), transom_edge_release(clock)),           \
+            posts(comm, rank, tag, *q, 0))
+#define RECEIVE_MADE(name, parameters, arguments)                                                                           \
+    EDGE_BY(name, parameters, arguments, , (lends(b, n, t, 1), posts(comm, rank, tag, *q, 1)))
+#define RECEIVED(name, parameters, arguments)                                                                               \
+    EDGE_BY(name, parameters, arguments, (lends(b, n, t, 1), transom_edge_uses()); s = host_own_status(s),                  \
+            after_receive(comm, s, 1))
+/* Sends and receives. */
+#define BOTH(name, parameters, arguments, buffers)                                                                          \
+    EDGE_BY(name, parameters, arguments, (buffers, transom_edge_uses(), before_send(comm, to, tag, clock));                 \
+            s = host_own_status(s), after_receive(comm, s, 1))
+#define BOTH_POSTED(name, parameters, arguments, buffers)                                                                   \
+    EDGE_BY(name, parameters, arguments, (buffers, transom_edge_begins(), before_send(comm, to, tag, clock)),               \
+            posts(comm, from, mark, *q, 0))
+/* The message was taken when it was matched. */
+#define MATCHED(name, parameters, arguments)                                                                                \
+    EDGE_BY(name, parameters, arguments, (lends(b, n, t, 1), transom_edge_uses()), )
+#define MATCHED_POSTED(name, parameters, arguments)                                                                         \
+    EDGE_BY(name, parameters, arguments, (lends(b, n, t, 1), transom_edge_begins()), transom_edge_sends(*q))
+#define PROBED(name, parameters, arguments, takes)                                                                          \
+    EDGE_BY(name, parameters, arguments, transom_edge_release(clock); s = host_own_status(s), after_receive(comm, s, takes))
+#define PROBED_FLAG(name, parameters, arguments, takes)                                                                     \
+    EDGE_BY(name, parameters, arguments, transom_edge_release(clock); s = host_own_status(s),                               \
+            if (*flag) after_receive(comm, s, takes))
+#define STARTED(name, parameters, arguments, count, requests)                                                               \
+    EDGE_BY(name, parameters, arguments, transom_edge_release(clock);                                                       \
+            for (int i = 0; i < (count); i++) transom_edge_starts((requests)[i]), )
 #define RELEASE(name, parameters, arguments) EDGE(name, parameters, arguments, )
 #define ANY(name, parameters, arguments) EDGE(name, parameters, arguments, transom_edge_learn_all())
 #define FLAG(name, parameters, arguments) EDGE(name, parameters, arguments, if (*flag) transom_edge_learn_all())
-#define ALL(name, parameters, arguments) EDGE(name, parameters, arguments, host_edges_all(comm, clock))
-#define DOWN(name, parameters, arguments) EDGE(name, parameters, arguments, from_root(comm, root, clock))
-#define UP(name, parameters, arguments) EDGE(name, parameters, arguments, to_root(comm, root, clock))
-#define SCAN(name, parameters, arguments) EDGE(name, parameters, arguments, from_lower(comm, clock))
+#define ALL(name, parameters, arguments, buffers) USES(name, parameters, arguments, buffers, host_edges_all(comm, clock))
+#define DOWN(name, parameters, arguments, buffers) USES(name, parameters, arguments, buffers, from_root(comm, root, clock))
+#define UP(name, parameters, arguments, buffers) USES(name, parameters, arguments, buffers, to_root(comm, root, clock))
+#define SCAN(name, parameters, arguments, buffers) USES(name, parameters, arguments, buffers, from_lower(comm, clock))
+#define MADE(name, parameters, arguments)                                                                                   \
+    EDGE(name, parameters, arguments, (made(*out), host_edges_all(comm, clock)))
+#define MADE_ANY(name, parameters, arguments) EDGE(name, parameters, arguments, (made(*out), transom_edge_learn_all()))
+#define MEETS(name, parameters, arguments, buffers, first, count)                                                           \
+    EDGE_BY(name, parameters, arguments, IN_JOB(buffers); transom_edge_begins(); const uint64_t turn = enters(comm, clock),                                \
+            meets(comm, turn, first, count, *q))
+#define IALL(name, parameters, arguments, buffers) MEETS(name, parameters, arguments, buffers, 0, group_of(comm)->size)
+#define IDOWN(name, parameters, arguments, buffers) MEETS(name, parameters, arguments, buffers, root, !is_root(comm, root))
+#define IUP(name, parameters, arguments, buffers)                                                                           \
+    MEETS(name, parameters, arguments, buffers, 0, is_root(comm, root) ? group_of(comm)->size : 0)
+#define ISCAN(name, parameters, arguments, buffers) MEETS(name, parameters, arguments, buffers, 0, group_of(comm)->me)
 #include "edges.h"

@@ -55,12 +55,6 @@ pub(crate) unsafe fn receive(
     Some(unsafe { host_edges_receive(buffer, count, kind, rank, tag, comm, status) })
 }
 
-/// After a call that may have completed requests: whether it has.
-#[inline]
-pub(crate) fn completed(any: bool) {
-    learn_all(any && is_on());
-}
-
 /// Counts a release, if the checker is on; returns this rank's clock.
 #[inline]
 fn release() -> Option<Vec<u64>> {
@@ -68,14 +62,6 @@ fn release() -> Option<Vec<u64>> {
         return None;
     }
     process::get().and_then(Process::job)?.checker_releases()
-}
-
-/// Learns all that any rank has released.
-#[inline]
-fn learn_all(wanted: bool) {
-    if wanted {
-        transom_edge_learn_all();
-    }
 }
 
 /// Counts a release and stores this rank's clock.
@@ -104,34 +90,6 @@ unsafe extern "C" fn transom_edge_learn(clock: *const u64, all: c_int) {
         // SAFETY: as the caller says.
         let clock = unsafe { std::slice::from_raw_parts(clock, WORDS.load(Ordering::Relaxed)) };
         job.checker_learns(clock, all != 0);
-    }
-}
-
-/// Counts a release that goes with a message to a rank.
-// SAFETY: no other function has this name.
-#[unsafe(no_mangle)]
-extern "C" fn transom_edge_sent(rank: c_int, tag: c_int) {
-    if let Some(job) = process::get().and_then(Process::job) {
-        job.checker_sends(usize::try_from(rank).unwrap_or(usize::MAX), tag);
-    }
-}
-
-/// Learns what came with a message of a rank.
-// SAFETY: no other function has this name.
-#[unsafe(no_mangle)]
-extern "C" fn transom_edge_received(rank: c_int, tag: c_int) {
-    if let Some(job) = process::get().and_then(Process::job) {
-        // Fails only without the other ranks' memory, which a job with the checker has.
-        drop(job.checker_receives(usize::try_from(rank).unwrap_or(usize::MAX), tag));
-    }
-}
-
-/// From now on messages travel whose clocks do not.
-// SAFETY: no other function has this name.
-#[unsafe(no_mangle)]
-extern "C" fn transom_edge_mixed() {
-    if let Some(job) = process::get().and_then(Process::job) {
-        job.checker_mixes();
     }
 }
 
@@ -183,12 +141,15 @@ extern "C" fn transom_edge_learn_all() {
 }
 
 /// Suppressions for ThreadSanitizer, in programs that have it (`sanitizer/tsan_interface.h`): what
-/// this library copies by the C library is told as the operations that it is for, and what an MPI
-/// and its libraries do among themselves is not the program's affair.
+/// this library and an MPI copy by the C library is told as the operations that it is for, the
+/// MPI's locks order nothing that the program may rely on, and what its libraries do among
+/// themselves is not the program's affair.
 // SAFETY: the function may be defined once in a process.
 #[unsafe(no_mangle)]
 extern "C" fn __tsan_default_suppressions() -> *const c_char {
     let text = c"called_from_lib:libtransom_mpi.so
+called_from_lib:libmpich.so
+called_from_lib:libmpi.so
 race:libmpi.so
 race:libmpich.so
 race:libopen-pal.so

@@ -64,6 +64,8 @@ mod members;
 #[allow(unsafe_code)]
 mod memory;
 #[allow(unsafe_code)]
+mod messages;
+#[allow(unsafe_code)]
 mod notified;
 #[allow(unsafe_code)]
 mod operate;

@@ -16,8 +16,9 @@ use crate::host::{
     Comm, RequestHandle, SUCCESS, Type, Win, constants, host_Barrier, host_Grequest_complete, host_Ibarrier,
     host_Irecv, host_Recv, host_Request_get_status, host_Request_get_status_all, host_Request_get_status_any,
     host_Request_get_status_some, host_Test, host_Testall, host_Testany, host_Testsome, host_Wait, host_Waitall,
-    host_Waitany, host_Waitsome, host_request,
+    host_Waitany, host_Waitsome, host_own_status, host_request,
 };
+use crate::messages::{Done, Watch};
 use crate::{edges, polls, process};
 
 /// Operations in flight that have requests.
@@ -107,7 +108,9 @@ unsafe extern "C" fn transom_request_gone(kept: *mut c_void) {
 
 /// Polls the operations in flight, and completes the requests of those that are complete. Returns
 /// whether operations are left in flight.
-fn look() -> bool {
+/// For the conflict checker a program knows of an operation only if it waits for it: while that is
+/// on, only the operations of `watch` are polled, and if `one` is set, one of them is completed.
+fn look(watch: &Watch, one: bool) -> bool {
     // Relaxed: see `hand_over`.
     if COUNT.load(Ordering::Relaxed) == 0 {
         return false;
@@ -115,15 +118,24 @@ fn look() -> bool {
     let mut over = Vec::new();
     let left = {
         let mut pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
+        let watched = watch.handles();
         let mut place = 0;
         while place < pending.len() {
+            let handle = pending[place].handle;
+            if watched.as_ref().is_some_and(|all| (one && !over.is_empty()) || !all.contains(&handle)) {
+                place += 1;
+                continue;
+            }
             match pending[place].request.test() {
                 Ok(false) => place += 1,
                 done => over.push((pending.swap_remove(place), done.map(drop))),
             }
         }
         COUNT.store(pending.len(), Ordering::Relaxed);
-        pending.len()
+        match watched {
+            Some(all) => pending.iter().filter(|one| all.contains(&one.handle)).count(),
+            None => pending.len(),
+        }
     };
     for (Pending { handle, kept, .. }, done) in over {
         end(handle, &kept, done.map_err(Failure::from));
@@ -131,11 +143,12 @@ fn look() -> bool {
     left > 0
 }
 
-/// Waits by `wait`, or by repeating `test` while an operation of `PENDING` is in flight or transom
-/// needs polls. `test` returns a code, and whether the wait is over.
-fn wait_by(wait: impl FnOnce() -> c_int, mut test: impl FnMut() -> (c_int, bool)) -> c_int {
+/// Waits for the requests of `watch`, or for one of them, by `wait`, or by repeating `test` while
+/// an operation of `PENDING` is in flight or transom needs polls. `test` returns a code, and
+/// whether the wait is over.
+fn wait_by(watch: &Watch, one: bool, wait: impl FnOnce() -> c_int, mut test: impl FnMut() -> (c_int, bool)) -> c_int {
     let mut looks = 0u32;
-    while look() | polls::turn() {
+    while look(watch, one) | polls::turn() {
         let (code, done) = test();
         if done || code != SUCCESS {
             return code;
@@ -148,41 +161,59 @@ fn wait_by(wait: impl FnOnce() -> c_int, mut test: impl FnMut() -> (c_int, bool)
     wait()
 }
 
-/// Whether one of `count` requests is of the host alone, so that its end may tell the conflict
-/// checker of another rank. False while the checker is off.
+/// Requests that a call may complete, as the conflict checker sees them.
 ///
 /// # Safety
 /// The requests are readable.
-unsafe fn of_host(requests: *const RequestHandle, count: c_int) -> bool {
-    if !edges::is_on() || requests.is_null() {
-        return false;
-    }
+unsafe fn watch(requests: *const RequestHandle, count: c_int) -> Watch {
+    let is_ours = |one: &RequestHandle| {
+        let pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
+        pending.iter().any(|pending| pending.handle == *one)
+    };
     // SAFETY: as the caller says.
-    let requests = unsafe { std::slice::from_raw_parts(requests, usize::try_from(count).unwrap_or(0)) };
-    let pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
-    let is_ours = |one: &RequestHandle| pending.iter().any(|pending| pending.handle == *one);
-    requests.iter().any(|one| *one != constants().null_request && !is_ours(one))
+    unsafe { Watch::of(requests, count, is_ours) }
 }
 
 /// Waits for a request.
 ///
 /// # Safety
 /// The arguments are those of `MPI_Wait`.
-unsafe fn await_one(request: *mut RequestHandle, status: *mut c_void) -> c_int {
+unsafe fn await_one(watch: &Watch, request: *mut RequestHandle, status: *mut c_void) -> c_int {
     let mut flag = 0;
     // SAFETY: as the caller says.
     unsafe {
         let test = || (host_Test(request, &raw mut flag, status), flag != 0);
-        wait_by(|| host_Wait(request, status), test)
+        wait_by(watch, false, || host_Wait(request, status), test)
     }
 }
 
 #[unsafe(export_name = "PMPI_Wait")]
 pub(crate) unsafe extern "C" fn wait(request: *mut RequestHandle, status: *mut c_void) -> c_int {
     // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
-    let (any, code) = unsafe { (of_host(request, 1), await_one(request, status)) };
-    edges::completed(any);
+    let watch = unsafe { watch(request, 1) };
+    let status = own_status(status);
+    // SAFETY: as above.
+    let code = unsafe { await_one(&watch, request, status) };
+    watch.ended(Done::All, status, false);
     code
+}
+
+/// A status of the library in place of one that the program ignores, for the conflict checker.
+fn own_status(status: *mut c_void) -> *mut c_void {
+    // SAFETY: the call returns an address.
+    if edges::is_on() { unsafe { host_own_status(status) } } else { status }
+}
+
+/// The requests that a call has completed.
+///
+/// # Safety
+/// There are `done` indices, if that is positive.
+unsafe fn some<'i>(done: c_int, indices: *const c_int) -> Done<'i> {
+    match usize::try_from(done) {
+        // SAFETY: as the caller says.
+        Ok(count @ 1..) => Done::Some(unsafe { std::slice::from_raw_parts(indices, count) }),
+        _ => Done::Some(&[]),
+    }
 }
 
 #[unsafe(export_name = "PMPI_Barrier")]
@@ -194,7 +225,7 @@ pub(crate) unsafe extern "C" fn barrier(comm: Comm) -> c_int {
         }
         let mut request = constants().null_request;
         match host_Ibarrier(comm, &raw mut request) {
-            SUCCESS => await_one(&raw mut request, constants().ignored),
+            SUCCESS => await_one(&Watch::nothing(), &raw mut request, constants().ignored),
             code => code,
         }
     })
@@ -221,7 +252,7 @@ pub(crate) unsafe extern "C" fn receive(
         }
         let mut request = constants().null_request;
         match host_Irecv(buffer, count, kind, source, tag, comm, &raw mut request) {
-            SUCCESS => await_one(&raw mut request, status),
+            SUCCESS => await_one(&Watch::nothing(), &raw mut request, status),
             code => code,
         }
     }
@@ -231,13 +262,13 @@ pub(crate) unsafe extern "C" fn receive(
 pub(crate) unsafe extern "C" fn waitall(count: c_int, requests: *mut RequestHandle, statuses: *mut c_void) -> c_int {
     let mut flag = 0;
     // SAFETY: as in `wait`.
-    let any = unsafe { of_host(requests, count) };
+    let watch = unsafe { watch(requests, count) };
     // SAFETY: as in `wait`.
     let code = unsafe {
         let test = || (host_Testall(count, requests, &raw mut flag, statuses), flag != 0);
-        wait_by(|| host_Waitall(count, requests, statuses), test)
+        wait_by(&watch, false, || host_Waitall(count, requests, statuses), test)
     };
-    edges::completed(any);
+    watch.ended(Done::All, statuses, false);
     code
 }
 
@@ -250,13 +281,14 @@ pub(crate) unsafe extern "C" fn waitany(
 ) -> c_int {
     let mut flag = 0;
     // SAFETY: as in `wait`.
-    let any = unsafe { of_host(requests, count) };
+    let watch = unsafe { watch(requests, count) };
     // SAFETY: as in `wait`.
     let code = unsafe {
         let test = || (host_Testany(count, requests, index, &raw mut flag, status), flag != 0);
-        wait_by(|| host_Waitany(count, requests, index, status), test)
+        wait_by(&watch, true, || host_Waitany(count, requests, index, status), test)
     };
-    edges::completed(any);
+    // SAFETY: the host has set the answer.
+    watch.ended(Done::One(unsafe { *index }), status, false);
     code
 }
 
@@ -269,25 +301,28 @@ pub(crate) unsafe extern "C" fn waitsome(
     statuses: *mut c_void,
 ) -> c_int {
     // SAFETY: as in `wait`.
-    let any = unsafe { of_host(requests, count) };
+    let watch = unsafe { watch(requests, count) };
     // SAFETY: as in `wait`.
     let code = unsafe {
         let test = || (host_Testsome(count, requests, done, indices, statuses), *done != 0);
-        wait_by(|| host_Waitsome(count, requests, done, indices, statuses), test)
+        wait_by(&watch, false, || host_Waitsome(count, requests, done, indices, statuses), test)
     };
-    edges::completed(any);
+    // SAFETY: the host has set the answer.
+    watch.ended(unsafe { some(*done, indices) }, statuses, false);
     code
 }
 
 #[unsafe(export_name = "PMPI_Test")]
 pub(crate) unsafe extern "C" fn test(request: *mut RequestHandle, flag: *mut c_int, status: *mut c_void) -> c_int {
     // SAFETY: as in `wait`.
-    let any = unsafe { of_host(request, 1) };
-    look();
+    let (watch, status) = (unsafe { watch(request, 1) }, own_status(status));
+    look(&watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Test(request, flag, status) };
     // SAFETY: the host has set the answer.
-    edges::completed(any && unsafe { *flag } != 0);
+    if unsafe { *flag } != 0 {
+        watch.ended(Done::All, status, false);
+    }
     code
 }
 
@@ -299,12 +334,14 @@ pub(crate) unsafe extern "C" fn testall(
     statuses: *mut c_void,
 ) -> c_int {
     // SAFETY: as in `wait`.
-    let any = unsafe { of_host(requests, count) };
-    look();
+    let watch = unsafe { watch(requests, count) };
+    look(&watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Testall(count, requests, flag, statuses) };
     // SAFETY: the host has set the answer.
-    edges::completed(any && unsafe { *flag } != 0);
+    if unsafe { *flag } != 0 {
+        watch.ended(Done::All, statuses, false);
+    }
     code
 }
 
@@ -317,12 +354,15 @@ pub(crate) unsafe extern "C" fn testany(
     status: *mut c_void,
 ) -> c_int {
     // SAFETY: as in `wait`.
-    let any = unsafe { of_host(requests, count) };
-    look();
+    let watch = unsafe { watch(requests, count) };
+    look(&watch, true);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Testany(count, requests, index, flag, status) };
     // SAFETY: the host has set the answer.
-    edges::completed(any && unsafe { *flag } != 0);
+    if unsafe { *flag } != 0 {
+        // SAFETY: as above.
+        watch.ended(Done::One(unsafe { *index }), status, false);
+    }
     code
 }
 
@@ -335,12 +375,12 @@ pub(crate) unsafe extern "C" fn testsome(
     statuses: *mut c_void,
 ) -> c_int {
     // SAFETY: as in `wait`.
-    let any = unsafe { of_host(requests, count) };
-    look();
+    let watch = unsafe { watch(requests, count) };
+    look(&watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Testsome(count, requests, done, indices, statuses) };
     // SAFETY: the host has set the answer.
-    edges::completed(any && unsafe { *done } > 0);
+    watch.ended(unsafe { some(*done, indices) }, statuses, false);
     code
 }
 
@@ -351,12 +391,14 @@ pub(crate) unsafe extern "C" fn request_get_status(
     status: *mut c_void,
 ) -> c_int {
     // SAFETY: as in `wait`.
-    let any = unsafe { of_host(&raw const request, 1) };
-    look();
+    let watch = unsafe { watch(&raw const request, 1) };
+    look(&watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status(request, flag, status) };
     // SAFETY: the host has set the answer.
-    edges::completed(any && unsafe { *flag } != 0);
+    if unsafe { *flag } != 0 {
+        watch.ended(Done::All, status, true);
+    }
     code
 }
 
@@ -368,12 +410,14 @@ pub(crate) unsafe extern "C" fn request_get_status_all(
     statuses: *mut c_void,
 ) -> c_int {
     // SAFETY: as in `wait`.
-    let any = unsafe { of_host(requests, count) };
-    look();
+    let watch = unsafe { watch(requests, count) };
+    look(&watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status_all(count, requests, flag, statuses) };
     // SAFETY: the host has set the answer.
-    edges::completed(any && unsafe { *flag } != 0);
+    if unsafe { *flag } != 0 {
+        watch.ended(Done::All, statuses, true);
+    }
     code
 }
 
@@ -386,12 +430,15 @@ pub(crate) unsafe extern "C" fn request_get_status_any(
     status: *mut c_void,
 ) -> c_int {
     // SAFETY: as in `wait`.
-    let any = unsafe { of_host(requests, count) };
-    look();
+    let watch = unsafe { watch(requests, count) };
+    look(&watch, true);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status_any(count, requests, index, flag, status) };
     // SAFETY: the host has set the answer.
-    edges::completed(any && unsafe { *flag } != 0);
+    if unsafe { *flag } != 0 {
+        // SAFETY: as above.
+        watch.ended(Done::One(unsafe { *index }), status, true);
+    }
     code
 }
 
@@ -404,11 +451,11 @@ pub(crate) unsafe extern "C" fn request_get_status_some(
     statuses: *mut c_void,
 ) -> c_int {
     // SAFETY: as in `wait`.
-    let any = unsafe { of_host(requests, count) };
-    look();
+    let watch = unsafe { watch(requests, count) };
+    look(&watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status_some(count, requests, done, indices, statuses) };
     // SAFETY: the host has set the answer.
-    edges::completed(any && unsafe { *done } > 0);
+    watch.ended(unsafe { some(*done, indices) }, statuses, true);
     code
 }

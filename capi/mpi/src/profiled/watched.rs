@@ -22,6 +22,16 @@ macro_rules! watched {
 }
 
 watched! {
+    "MPI_Send_init" "PMPI_Send_init" edge_Send_init;
+    "MPI_Send_init_c" "PMPI_Send_init_c" edge_Send_init_c;
+    "MPI_Bsend_init" "PMPI_Bsend_init" edge_Bsend_init;
+    "MPI_Bsend_init_c" "PMPI_Bsend_init_c" edge_Bsend_init_c;
+    "MPI_Rsend_init" "PMPI_Rsend_init" edge_Rsend_init;
+    "MPI_Rsend_init_c" "PMPI_Rsend_init_c" edge_Rsend_init_c;
+    "MPI_Ssend_init" "PMPI_Ssend_init" edge_Ssend_init;
+    "MPI_Ssend_init_c" "PMPI_Ssend_init_c" edge_Ssend_init_c;
+    "MPI_Recv_init" "PMPI_Recv_init" edge_Recv_init;
+    "MPI_Recv_init_c" "PMPI_Recv_init_c" edge_Recv_init_c;
     "MPI_Recv_c" "PMPI_Recv_c" edge_Recv_c;
     "MPI_Allreduce" "PMPI_Allreduce" edge_Allreduce;
     "MPI_Allreduce_c" "PMPI_Allreduce_c" edge_Allreduce_c;

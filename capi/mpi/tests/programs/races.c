@@ -14,6 +14,15 @@
  * races thread apart WHEN: the first thread makes and completes a get, and another one reads the
  * buffer, which was started `before` or `after` that.
  *
+ * races thread target WHEN: two threads of rank 0 put into the same bytes of rank 1, `before` or
+ * `after` one waits for the other.
+ *
+ * races message HOW WHEN: rank 0 puts, and a message or a collective call of the form HOW, which
+ * begins `before` or `after` the put is complete, comes before rank 1's load.
+ *
+ * races host CALL WHEN: the MPI's function CALL uses the buffer of an operation of rank 0 `before`
+ * or `after` the operation is complete.
+ *
  * The variable RACES_WINDOW names the kind of the window: allocate, allocate_shared, create or
  * dynamic. */
 #define _GNU_SOURCE
@@ -313,6 +322,153 @@ static void unordered_threads(int racy) {
     MPI_Win_unlock_all(win);
 }
 
+/* Two threads put into the same bytes. */
+static void *put_too(void *unused) {
+    static long other[COUNT];
+    MPI_Put(other, COUNT, MPI_LONG, 1, at(0), COUNT, MPI_LONG, win);
+    MPI_Win_flush(1, win);
+    return unused;
+}
+static void threads_at_target(int racy) {
+    pthread_t thread;
+    MPI_Win_lock_all(0, win);
+    if (rank_ == 0) {
+        pthread_create(&thread, 0, put_too, 0);
+        if (!racy) pthread_join(thread, 0);
+        put();
+        MPI_Win_flush(1, win);
+        if (racy) pthread_join(thread, 0);
+    }
+    MPI_Win_unlock_all(win);
+}
+
+/* Forms in which rank 0 lets rank 1 go on. All are on a duplicate of MPI_COMM_WORLD. */
+static MPI_Comm comm;
+static long token[2];
+static void complete(MPI_Request q) { MPI_Wait(&q, MPI_STATUS_IGNORE); }
+static void isend_irecv(void) {
+    MPI_Request q;
+    if (rank_ == 0) MPI_Isend(token, 1, MPI_INT, 1, 2, comm, &q);
+    else MPI_Irecv(token, 1, MPI_INT, MPI_ANY_SOURCE, 2, comm, &q);
+    complete(q);
+}
+static void sendrecv(void) {
+    MPI_Sendrecv(token, 1, MPI_INT, 1 - rank_, 2, token + 1, 1, MPI_INT, 1 - rank_, 2, comm, MPI_STATUS_IGNORE);
+}
+static void probed(void) {
+    if (rank_ == 0) {
+        MPI_Send(token, 1, MPI_INT, 1, 2, comm);
+        return;
+    }
+    for (int here = 0; !here;) MPI_Iprobe(0, MPI_ANY_TAG, comm, &here, MPI_STATUS_IGNORE);
+    MPI_Recv(token, 1, MPI_INT, 0, 2, comm, MPI_STATUS_IGNORE);
+}
+static void matched(void) {
+    MPI_Message message;
+    MPI_Request q;
+    if (rank_ == 0) {
+        MPI_Isend(token, 1, MPI_INT, 1, 2, comm, &q);
+    } else {
+        MPI_Mprobe(0, 2, comm, &message, MPI_STATUS_IGNORE);
+        MPI_Imrecv(token, 1, MPI_INT, &message, &q);
+    }
+    complete(q);
+}
+static void persistent(void) {
+    MPI_Request q;
+    if (rank_ == 0) MPI_Send_init(token, 1, MPI_INT, 1, 2, comm, &q);
+    else MPI_Recv_init(token, 1, MPI_INT, 0, 2, comm, &q);
+    MPI_Start(&q);
+    MPI_Wait(&q, MPI_STATUS_IGNORE);
+    MPI_Request_free(&q);
+}
+static void nonblocking(void) {
+    MPI_Request q;
+    MPI_Ibarrier(comm, &q);
+    complete(q);
+}
+static void ibcast(void) {
+    MPI_Request q;
+    MPI_Ibcast(token, 1, MPI_INT, 0, comm, &q);
+    complete(q);
+}
+/* The receives are posted in the order of the messages, and waited for in the other order. */
+static void turned(int first) {
+    MPI_Request q[2];
+    if (rank_ == 0) {
+        MPI_Send(token, 1, MPI_INT, 1, 2, comm);
+        return;
+    }
+    for (int i = 0; i < 2; i++) MPI_Irecv(token + i, 1, MPI_INT, 0, 2, comm, &q[i]);
+    complete(q[first]);
+    if (first == 0) load();
+    complete(q[1 - first]);
+    if (first == 1) load();
+}
+static const struct {
+    const char *name;
+    void (*pass)(void);
+} forms[] = {{"isend_irecv", isend_irecv}, {"sendrecv", sendrecv}, {"probe", probed},       {"matched", matched},
+             {"persistent", persistent},   {"ibarrier", nonblocking}, {"ibcast", ibcast}};
+enum { FORMS = 7 };
+static void by_form(int form, int racy) {
+    MPI_Win_lock_all(0, win);
+    if (racy) forms[form].pass();
+    if (rank_ == 0) put();
+    MPI_Win_flush_all(win);
+    if (!racy) forms[form].pass();
+    /* An earlier call does not order the put, however late the load is. */
+    if (rank_ == 1) load();
+    MPI_Win_unlock_all(win);
+}
+static void in_turn(int racy) {
+    MPI_Win_lock_all(0, win);
+    if (rank_ == 0) {
+        turned(0);
+        put();
+        MPI_Win_flush_all(win);
+        turned(0);
+    } else {
+        turned(racy ? 0 : 1);
+    }
+    MPI_Win_unlock_all(win);
+}
+
+/* Functions of the MPI that use the buffer of an operation. */
+static void host_send(void) {
+    if (rank_ == 0) MPI_Send(buffer, 1, MPI_LONG, 1, 4, comm);
+    else MPI_Recv(token, 1, MPI_LONG, 0, 4, comm, MPI_STATUS_IGNORE);
+}
+static void host_receive(void) {
+    if (rank_ == 0) MPI_Recv(buffer, 1, MPI_LONG, 1, 4, comm, MPI_STATUS_IGNORE);
+    else MPI_Send(token, 1, MPI_LONG, 0, 4, comm);
+}
+static void host_isend(void) {
+    MPI_Request q;
+    if (rank_ == 0) MPI_Isend(buffer, 1, MPI_LONG, 1, 4, comm, &q);
+    else MPI_Irecv(token, 1, MPI_LONG, 0, 4, comm, &q);
+    complete(q);
+}
+static void host_bcast(void) { MPI_Bcast(rank_ ? (void *)token : buffer, 1, MPI_LONG, 1, comm); }
+static void host_allreduce(void) { MPI_Allreduce(buffer, result, 1, MPI_LONG, MPI_SUM, comm); }
+static const struct {
+    const char *name;
+    void (*use)(void);
+    int writes;
+} host_calls[] = {{"send", host_send, 0},
+                  {"receive", host_receive, 1},
+                  {"isend", host_isend, 0},
+                  {"bcast", host_bcast, 1},
+                  {"allreduce", host_allreduce, 0}};
+enum { HOST_CALLS = 5 };
+static void by_host(const Access *x, int call, int racy) {
+    MPI_Win_lock_all(0, win);
+    if (rank_ == 0) x->call();
+    if (rank_ == 0 && !racy) MPI_Win_flush_local(1, win);
+    host_calls[call].use();
+    MPI_Win_unlock_all(win);
+}
+
 /* Prints a case, or runs it if the arguments name it. Returns whether it has run. */
 static int is_asked(int argc, char **argv, const char *names[5], int racy, int operations) {
     if (argc == 1) {
@@ -365,6 +521,21 @@ static int run(int argc, char **argv) {
         const char *other[] = {"thread", "apart", racy ? "before" : "after", "-", "-"};
         if (is_asked(argc, argv, one, racy, 0)) threads(racy), ran = 1;
         if (is_asked(argc, argv, other, racy, 0)) unordered_threads(racy), ran = 1;
+        const char *puts[] = {"thread", "target", racy ? "before" : "after", "-", "-"};
+        if (is_asked(argc, argv, puts, racy, 0)) threads_at_target(racy), ran = 1;
+        const char *turns[] = {"message", "turned", racy ? "before" : "after", "-", "-"};
+        if (is_asked(argc, argv, turns, racy, 0)) in_turn(racy), ran = 1;
+        for (int form = 0; form < FORMS; form++) {
+            const char *names[] = {"message", forms[form].name, racy ? "before" : "after", "-", "-"};
+            if (is_asked(argc, argv, names, racy, 0)) by_form(form, racy), ran = 1;
+        }
+        for (int call = 0; call < HOST_CALLS; call++) {
+            for (int first = 0; first < 2; first++) {
+                const char *names[] = {"host", host_calls[call].name, firsts[first].name, racy ? "before" : "after", "-"};
+                const int conflict = racy && (fills(&firsts[first]) || host_calls[call].writes);
+                if (is_asked(argc, argv, names, conflict, 0)) by_host(&firsts[first], call, racy), ran = 1;
+            }
+        }
     }
     return ran || argc == 1;
 }
@@ -397,10 +568,12 @@ int main(int argc, char **argv) {
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     buffer = calloc(COUNT, sizeof *buffer);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     create();
     barrier();
     ok = run(argc, argv);
     MPI_Win_free(&win);
+    MPI_Comm_free(&comm);
     free(buffer);
     if (rank_ == 0) printf("%s\n", ok ? "done" : "no such case");
     MPI_Finalize();

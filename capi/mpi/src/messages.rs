@@ -1,0 +1,415 @@
+//! What the conflict checker (`TRANSOM_CHECK`) knows of the host's messages and requests: which
+//! receives and collective calls are under way, and their buffers. `host/edges.c` reports each call
+//! that begins one, and `requests` each that completes one.
+
+use std::cell::RefCell;
+use std::ffi::{c_int, c_void};
+use std::sync::{Mutex, PoisonError};
+
+use transom::{CheckedBuffers, Job};
+
+use crate::edges;
+use crate::host::{RequestHandle, Type, constants, host_status_of};
+use crate::process::{self, Process};
+use crate::types;
+
+/// A buffer of a call: address, length, and whether the call writes it.
+type Buffer = (usize, usize, bool);
+
+/// The most pieces of a buffer that are told apart.
+const PIECES: usize = 1 << 12;
+
+/// The requests under way, in the order in which they began.
+static UNDER_WAY: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
+
+thread_local! {
+    /// The buffers of the call that this thread makes.
+    static LENT: RefCell<Vec<Buffer>> = const { RefCell::new(Vec::new()) };
+    /// The same, of a call that has begun and will have a request.
+    static BEGUN: RefCell<Option<Borrowed>> = const { RefCell::new(None) };
+}
+
+/// A request of the host.
+struct Entry {
+    handle: RequestHandle,
+    what: What,
+    /// Buffers of a call that can be started again.
+    again: Option<Vec<Buffer>>,
+    is_active: bool,
+    borrowed: Option<Borrowed>,
+}
+
+/// The buffers of a call under way.
+struct Borrowed {
+    buffers: Vec<Buffer>,
+    checked: CheckedBuffers,
+}
+
+impl Borrowed {
+    fn of(job: &Job, buffers: Vec<Buffer>) -> Option<Borrowed> {
+        let checked = job.checker_borrows("MPI call", &buffers)?;
+        Some(Borrowed { buffers, checked })
+    }
+
+    fn returns(self, job: &Job) {
+        job.checker_returns(self.checked);
+        // As in `transom_edge_used`.
+        job.checker_uses(&self.buffers);
+    }
+}
+
+/// What a rank learns when a request is complete.
+#[derive(Clone, Debug)]
+enum What {
+    /// Nothing of other ranks. With a stream: the message that its start sends.
+    Send(Option<(usize, c_int, u64)>),
+    Receive(Receive),
+    /// What these ranks knew when they entered a collective call.
+    Collective {
+        group: u64,
+        turn: u64,
+        ranks: Vec<usize>,
+    },
+    /// What any rank has released.
+    Any,
+}
+
+/// A receive: from a rank of the job, or from one of `sources`; with a tag, or with any.
+#[derive(Clone, Debug)]
+struct Receive {
+    source: Option<usize>,
+    /// The ranks of the communicator, where the source is any of them.
+    sources: Vec<usize>,
+    tag: Option<c_int>,
+    group: u64,
+}
+
+impl Receive {
+    fn may_match(&self, rank: usize, tag: c_int, group: u64) -> bool {
+        self.group == group
+            && self.source.is_none_or(|source| source == rank)
+            && self.tag.is_none_or(|its_tag| its_tag == tag)
+    }
+
+    fn is_named(&self) -> bool {
+        self.source.is_some() && self.tag.is_some()
+    }
+}
+
+fn under_way() -> std::sync::MutexGuard<'static, Vec<Entry>> {
+    UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn job() -> Option<Job> {
+    process::get().and_then(Process::job)
+}
+
+fn rank_of(number: c_int) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+/// How many messages of a stream the receives of `earlier` take; `None` if that is not known.
+fn ahead<'e>(earlier: impl Iterator<Item = &'e Entry>, rank: usize, tag: c_int, group: u64) -> Option<usize> {
+    let mut ahead = 0;
+    for entry in earlier.filter(|entry| entry.is_active) {
+        match &entry.what {
+            What::Receive(receive) if receive.may_match(rank, tag, group) => {
+                if !receive.is_named() {
+                    return None;
+                }
+                ahead += 1;
+            }
+            _ => {}
+        }
+    }
+    Some(ahead)
+}
+
+/// Requests that a call may complete. `None` while the checker is off.
+pub(crate) struct Watch(Option<Vec<(RequestHandle, bool)>>);
+
+/// Which of the requests a call has completed.
+#[derive(Clone, Copy)]
+pub(crate) enum Done<'i> {
+    All,
+    One(c_int),
+    Some(&'i [c_int]),
+}
+
+impl Watch {
+    /// Looks at the requests before the call. `is_ours`: those of windows.
+    ///
+    /// # Safety
+    /// The requests are readable.
+    pub(crate) unsafe fn of(
+        requests: *const RequestHandle,
+        count: c_int,
+        is_ours: impl Fn(&RequestHandle) -> bool,
+    ) -> Watch {
+        if !edges::is_on() || requests.is_null() {
+            return Watch(None);
+        }
+        // SAFETY: as the caller says.
+        let requests = unsafe { std::slice::from_raw_parts(requests, usize::try_from(count).unwrap_or(0)) };
+        Watch(Some(requests.iter().map(|one| (*one, is_ours(one))).collect()))
+    }
+
+    /// A call that completes none.
+    pub(crate) fn nothing() -> Watch {
+        Watch(edges::is_on().then(Vec::new))
+    }
+
+    /// The requests, while the checker is on.
+    pub(crate) fn handles(&self) -> Option<Vec<RequestHandle>> {
+        self.0.as_ref().map(|all| all.iter().map(|one| one.0).collect())
+    }
+
+    /// The call has completed some. `statuses` are theirs, in the order of `done`. `keeps`: the
+    /// requests remain.
+    pub(crate) fn ended(&self, done: Done<'_>, statuses: *mut c_void, keeps: bool) {
+        let (Some(all), Some(job)) = (&self.0, job()) else { return };
+        let (first, count) = (0, all.len());
+        let indices: Vec<usize> = match done {
+            Done::All => (first..count).collect(),
+            Done::One(index) => usize::try_from(index).ok().into_iter().collect(),
+            Done::Some(indices) => indices.iter().filter_map(|&index| usize::try_from(index).ok()).collect(),
+        };
+        let mut found = Vec::new();
+        for (nth, index) in indices.into_iter().enumerate() {
+            let Some(&(handle, ours)) = all.get(index) else { continue };
+            if ours || handle == constants().null_request {
+                continue;
+            }
+            let place = under_way().iter().position(|entry| entry.handle == handle);
+            found.push((place, nth, handle));
+        }
+        // Receives take their messages in the order in which they were posted.
+        found.sort_by_key(|one| one.0);
+        for (place, nth, handle) in found {
+            match place {
+                Some(_) => finish(&job, handle, (statuses, nth), keeps),
+                // A request that the checker does not know, as of a file.
+                None => drop(job.checker_learns_all()),
+            }
+        }
+    }
+}
+
+/// A request is complete.
+fn finish(job: &Job, handle: RequestHandle, (statuses, nth): (*mut c_void, usize), keeps: bool) {
+    let mut all = under_way();
+    let Some(place) = all.iter().position(|entry| entry.handle == handle) else { return };
+    if !std::mem::replace(&mut all[place].is_active, false) {
+        if !keeps && all[place].again.is_none() {
+            all.remove(place);
+        }
+        return;
+    }
+    let (what, borrowed) = (all[place].what.clone(), all[place].borrowed.take());
+    if let Some(borrowed) = borrowed {
+        borrowed.returns(job);
+    }
+    let learned = match &what {
+        What::Send(_) => Ok(()),
+        What::Any => job.checker_learns_all(),
+        What::Collective { group, turn, ranks } => job.checker_has_met(ranks, *group, *turn),
+        What::Receive(receive) => match envelope(receive, statuses, nth) {
+            Some((rank, tag)) => {
+                let ahead = ahead(all[..place].iter(), rank, tag, receive.group);
+                job.checker_receives(rank, (tag, receive.group), ahead, true)
+            }
+            None => job.checker_learns_all(),
+        },
+    };
+    // Fails only without the other ranks' memory, which a job with the checker has.
+    drop(learned);
+    if !keeps && all[place].again.is_none() {
+        all.remove(place);
+    }
+}
+
+/// The source and the tag of a message that was received.
+fn envelope(receive: &Receive, statuses: *mut c_void, nth: usize) -> Option<(usize, c_int)> {
+    if let (Some(source), Some(tag)) = (receive.source, receive.tag) {
+        return Some((source, tag));
+    }
+    let (mut source, mut tag) = (0, 0);
+    // SAFETY: the host has filled the statuses of the requests that are complete.
+    if unsafe { host_status_of(statuses, c_int::try_from(nth).ok()?, &raw mut source, &raw mut tag) } == 0 {
+        return None;
+    }
+    let source = receive.source.or_else(|| receive.sources.get(usize::try_from(source).ok()?).copied())?;
+    Some((source, tag))
+}
+
+/// Adds a buffer of the call that this thread makes.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_edge_lends(address: *const c_void, count: i64, ty: Type, written: c_int) {
+    if !job().is_some_and(|job| job.checker_watches()) {
+        return;
+    }
+    let count = usize::try_from(count).unwrap_or(0);
+    let Ok(decoded) = types::find(ty) else { return };
+    let pieces = match decoded.dense {
+        0 => decoded.bytes.pieces_at(address.addr(), count),
+        size => vec![(address.addr(), size * count)],
+    };
+    let buffers = pieces.into_iter().filter(|piece| piece.1 > 0).take(PIECES).map(|(at, len)| (at, len, written != 0));
+    LENT.with_borrow_mut(|lent| lent.extend(buffers));
+}
+
+/// The call uses its buffers until it returns.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_edge_uses() {
+    LENT.with_borrow(|lent| uses(lent));
+}
+
+/// The call has returned. ThreadSanitizer is told again, because it remembers the last access to a
+/// byte, and what the host's libraries did since is suppressed.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_edge_used() {
+    uses(&LENT.take());
+}
+
+fn uses(buffers: &[Buffer]) {
+    if let Some(job) = job().filter(|_| !buffers.is_empty()) {
+        job.checker_uses(buffers);
+    }
+}
+
+/// The call uses its buffers until its request is complete.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_edge_begins() {
+    let lent = LENT.take();
+    let Some(job) = job() else { return };
+    // A call that failed has left the earlier ones.
+    if let Some(earlier) = BEGUN.replace(Borrowed::of(&job, lent)) {
+        earlier.returns(&job);
+    }
+}
+
+fn requested(handle: RequestHandle, what: What, persistent: bool) {
+    let (again, borrowed) = if persistent { (Some(LENT.take()), None) } else { (None, BEGUN.take()) };
+    let mut all = under_way();
+    // The host uses a handle again, whose request was freed by MPI_Request_free.
+    all.retain(|entry| entry.handle != handle);
+    all.push(Entry { handle, what, again, is_active: !persistent, borrowed });
+}
+
+/// A request of a send has begun, or of a call that takes no message.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_edge_sends(handle: RequestHandle) {
+    requested(handle, What::Send(None), false);
+}
+
+/// A request of a call has begun, of which the checker does not know for whom it waits.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_edge_waits_for_any(handle: RequestHandle) {
+    requested(handle, What::Any, false);
+}
+
+/// A send that can be started again.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_edge_send_made(handle: RequestHandle, rank: c_int, tag: c_int, group: u64, waits: c_int) {
+    let stream = (group != 0 && rank >= 0).then(|| (rank_of(rank), tag, group));
+    let what = if waits != 0 || stream.is_none() { What::Any } else { What::Send(stream) };
+    requested(handle, what, true);
+}
+
+/// A receive has begun; one that can be started again, if `persistent` is not 0. `rank` or `tag` is
+/// negative for any. `sources` are the ranks of the communicator.
+///
+/// # Safety
+/// There are `size` sources.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn transom_edge_posts(
+    handle: RequestHandle,
+    rank: c_int,
+    tag: c_int,
+    group: u64,
+    sources: *const c_int,
+    size: c_int,
+    persistent: c_int,
+) {
+    // SAFETY: as the caller says.
+    let sources = unsafe { ranks(sources, if rank < 0 { size } else { 0 }) };
+    let source = usize::try_from(rank).ok();
+    let receive = Receive { source, sources, tag: (tag >= 0).then_some(tag), group };
+    let what = if group == 0 { What::Any } else { What::Receive(receive) };
+    requested(handle, what, persistent != 0);
+}
+
+/// # Safety
+/// There are `size` numbers.
+unsafe fn ranks(numbers: *const c_int, size: c_int) -> Vec<usize> {
+    if numbers.is_null() || size <= 0 {
+        return Vec::new();
+    }
+    // SAFETY: as the caller says.
+    unsafe { std::slice::from_raw_parts(numbers, rank_of(size)) }.iter().map(|&rank| rank_of(rank)).collect()
+}
+
+/// A collective call has begun, after which this rank knows what `from` knew when they called.
+///
+/// # Safety
+/// There are `size` ranks.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn transom_edge_meets(handle: RequestHandle, group: u64, turn: u64, from: *const c_int, size: c_int) {
+    // SAFETY: as the caller says.
+    let ranks = unsafe { ranks(from, size) };
+    requested(handle, What::Collective { group, turn, ranks }, false);
+}
+
+/// This rank enters a collective call.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_edge_enters(group: u64, turn: u64) {
+    if let Some(job) = job() {
+        job.checker_enters(group, turn);
+    }
+}
+
+/// Starts a request again, before the host does.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_edge_starts(handle: RequestHandle) {
+    let Some(job) = job() else { return };
+    let mut all = under_way();
+    let Some(place) = all.iter().position(|entry| entry.handle == handle) else { return };
+    let mut entry = all.remove(place);
+    entry.is_active = true;
+    entry.borrowed = entry.again.clone().and_then(|buffers| Borrowed::of(&job, buffers));
+    if let What::Send(Some((rank, tag, group))) = entry.what {
+        job.checker_sends(rank, tag, group);
+    }
+    all.push(entry);
+}
+
+/// Counts a release that goes with a message to a rank.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_edge_sent(rank: c_int, tag: c_int, group: u64) {
+    if let Some(job) = job() {
+        job.checker_sends(rank_of(rank), tag, group);
+    }
+}
+
+/// Learns what came with a message of a rank, which was received, or only looked at.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_edge_received(rank: c_int, tag: c_int, group: u64, takes: c_int) {
+    if let Some(job) = job() {
+        let ahead = ahead(under_way().iter(), rank_of(rank), tag, group);
+        // Fails only without the other ranks' memory, which a job with the checker has.
+        drop(job.checker_receives(rank_of(rank), (tag, group), ahead, takes != 0));
+    }
+}
