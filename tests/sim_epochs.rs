@@ -172,3 +172,51 @@ fn no_port_holds_back_the_release_of_a_lock() {
         run(3, &SimOptions { amo, mail, ..SimOptions::default() }, move |world| released(world, &turn));
     }
 }
+
+/// Rank 1 exposes its part and ends an access epoch without a further call of the library: rank 2
+/// starts, and its wait ends.
+fn exposed_and_completed(world: &Rank, turn: &Barrier) -> Outcome {
+    let win = RawWindow::allocate(world, WORDS * 8, 1, &Info::new())?;
+    world.barrier()?;
+    for round in 0..3 {
+        world.step(format!("round {round}"));
+        if world.rank() == 1 {
+            win.post(&[2], Assert::NONE)?;
+            same("an operation is held back after post", &world.holds(), &false)?;
+        }
+        turn.wait();
+        if world.rank() == 2 {
+            win.start(&[1], Assert::NONE)?;
+            win.complete()?;
+            win.post(&[1], Assert::NONE)?;
+        }
+        turn.wait();
+        if world.rank() == 1 {
+            win.wait()?;
+            win.start(&[2], Assert::NONE)?;
+            let byte: &'static [u8] = &[7];
+            // SAFETY: the byte is constant.
+            unsafe { win.put(byte.as_ptr(), byte.len(), 2, 3) }?;
+            win.complete()?;
+            same("an operation is held back after complete", &world.holds(), &false)?;
+        }
+        turn.wait();
+        if world.rank() == 2 {
+            win.wait()?;
+        }
+        turn.wait();
+    }
+    world.barrier()?;
+    Ok(win.free()?)
+}
+
+/// Targets wait for the end of the epoch and origins for its exposure (MPI-4.1 §12.5.2).
+/// Shows S1.
+#[test]
+fn no_port_holds_back_post_or_complete() {
+    for amo in [SimAmo::Only64(Coherence::DeviceOnly), SimAmo::All(Coherence::WithCpu), SimAmo::None] {
+        let mail = SimMail { holds: true, ..SimMail::default() };
+        let turn = Arc::new(Barrier::new(3));
+        run(3, &SimOptions { amo, mail, ..SimOptions::default() }, move |world| exposed_and_completed(world, &turn));
+    }
+}
