@@ -82,6 +82,9 @@ pub enum Refusal {
     /// The regions of a window that has none.
     #[error("only a dynamic window has regions")]
     NoRegions,
+    /// The target has no staging area for the origin's operands.
+    #[error("there is no staging area here")]
+    NoArea,
 }
 
 impl Refusal {
@@ -101,6 +104,7 @@ impl Refusal {
             Refusal::NoWord => [9, 0, 0, 0],
             Refusal::NoRegions => [10, 0, 0, 0],
             Refusal::NoCounter { index } => [11, index, 0, 0],
+            Refusal::NoArea => [12, 0, 0, 0],
         }
     }
 
@@ -120,6 +124,7 @@ impl Refusal {
             9 => Some(Refusal::NoWord),
             10 => Some(Refusal::NoRegions),
             11 => Some(Refusal::NoCounter { index: a }),
+            12 => Some(Refusal::NoArea),
             _ => None,
         };
         known.unwrap_or(Refusal::Unknown { code })
@@ -146,6 +151,7 @@ mod tests {
             Refusal::NoWord,
             Refusal::NoRegions,
             Refusal::NoCounter { index: u64::MAX },
+            Refusal::NoArea,
         ] {
             assert_eq!(Refusal::of_words(refusal.to_words()), refusal);
         }

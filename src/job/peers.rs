@@ -7,6 +7,7 @@ use transom_fabric::{Memory, Peer, PeerMap, RegionKey};
 
 use super::cards::Card;
 use super::peer;
+use super::staging::Area;
 use crate::error::{Error, JobError, Result};
 use crate::transport::{Lane, NetMemory, Wire};
 
@@ -55,6 +56,8 @@ pub(crate) struct Peers {
     links: PeerMap<(Peer, Arc<Link>)>,
     /// Job blocks of ranks of this node, as the net reaches them.
     loopback: PeerMap<(Peer, NetMemory)>,
+    /// The staging areas that ranks have given to this one.
+    pub(super) areas: PeerMap<Area>,
 }
 
 impl Peers {
@@ -68,7 +71,7 @@ impl Peers {
             false => Contact::Remote(card.net_block),
         };
         let contacts = cards.into_iter().enumerate().map(contact).collect();
-        Peers { me, nodes, contacts, links: PeerMap::new(), loopback: PeerMap::new() }
+        Peers { me, nodes, contacts, links: PeerMap::new(), loopback: PeerMap::new(), areas: PeerMap::new() }
     }
 
     /// The lane to a rank; `None` for the rank itself.

@@ -4,7 +4,6 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use transom_fabric::sim::SimDomain;
 use transom_fabric::{Domain, Memory, Port, diagnostics, gate};
@@ -22,7 +21,6 @@ use crate::failures::connections::{Connections, Place, SILENCE};
 use crate::failures::listener::Listener;
 use crate::failures::{Detector, Process};
 use crate::interfaces::{self, Interface, Site};
-use crate::messages::Messages;
 use crate::progress::Progress;
 use crate::routes::{self, Amos, NetAtomics};
 use crate::sync::stripe::{self, Visitor};
@@ -111,8 +109,7 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
     // are enough.
     let crowded = parts.on_machine > if cpus == 1 { online_cpus() } else { cpus };
     let spin = if crowded { SpinBudget::NONE } else { SpinBudget::choose(parts.on_machine, parts.on_machine) };
-    let wait = parts.wire.net().map_or(Duration::ZERO, Net::answers_wait);
-    let messages = Arc::new(Messages::with_riding(wait));
+    let messages = super::staging::messages(&parts.wire);
     let has_net = parts.wire.has(Lane::Net);
     let serve = parts.wire.net().is_some_and(Net::needs_service);
     let processes: Vec<Process> = parts.cards.iter().map(|card| card.process.clone()).collect();

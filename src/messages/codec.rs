@@ -50,6 +50,12 @@ pub(crate) enum Request<'a> {
     /// Takes the window's lock if it is free, performs the operations, and releases the lock again
     /// if `release`. Answers with the outcome of the lock, then of each operation (`carried`).
     Carry { exclusive: bool, release: bool, parts: Vec<Request<'a>> },
+    /// Answers with the key of the sender's staging area at the target; without bytes if there is
+    /// none.
+    Stage,
+    /// Combines `len` bytes of elements with the operands at `from` in the sender's staging area,
+    /// where the previous values take their place if `fetch`.
+    Staged { op: Op, ty: BasicType, fetch: bool, at: u64, from: u64, len: u64 },
     /// Performs the operations one after another. Answers as a request that carries a lock.
     Several { parts: Vec<Request<'a>> },
 }
@@ -63,7 +69,8 @@ impl Request<'_> {
 
     /// Whether the request keeps its order among others of its origin (MPI-4.1 §12.7.2).
     pub(crate) fn is_ordered(&self) -> bool {
-        matches!(self, Request::Combine { .. } | Request::Swap { .. } | Request::SwapWide { .. })
+        use Request::{Combine, Staged, Swap, SwapWide};
+        matches!(self, Combine { .. } | Swap { .. } | SwapWide { .. } | Staged { .. })
     }
 
     /// An upper bound of its length as a part of another one.
@@ -97,6 +104,8 @@ impl Request<'_> {
             Request::Control { at, amo } => Request::Control { at, amo },
             Request::Check { strips } => Request::Check { strips: own(strips) },
             Request::Regions { first, most } => Request::Regions { first, most },
+            Request::Stage => Request::Stage,
+            Request::Staged { op, ty, fetch, at, from, len } => Request::Staged { op, ty, fetch, at, from, len },
             Request::Carry { exclusive, release, parts } => Request::Carry { exclusive, release, parts: each(parts) },
             Request::Several { parts } => Request::Several { parts: each(parts) },
         }
@@ -166,6 +175,8 @@ const NOTIFY: u8 = 13;
 const CARRY: u8 = 14;
 const SEVERAL: u8 = 15;
 const ANSWERS: u8 = 16;
+const STAGE: u8 = 17;
+const STAGED: u8 = 18;
 
 impl<'a> Message<'a> {
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -251,6 +262,10 @@ pub(super) fn encode_request(head: &[u64], request: &Request<'_>) -> Vec<u8> {
         Request::Carry { exclusive, release, parts } => {
             with_parts(how(CARRY, u8::from(*exclusive), 0, *release), parts)
         }
+        Request::Stage => how(STAGE, 0, 0, false),
+        Request::Staged { op, ty, fetch, at, from, len } => {
+            with_words(how(STAGED, op.number(), ty.number(), *fetch), &[*at, *from, *len])
+        }
         Request::Several { parts } => with_parts(how(SEVERAL, 0, 0, false), parts),
     }
 }
@@ -310,6 +325,15 @@ fn decode_request<'a>(kind: u8, reader: &mut Reader<'a>) -> Option<Request<'a>> 
         }
         REGIONS => Request::Regions { first: reader.word()?, most: reader.word()? },
         CARRY => Request::Carry { exclusive: op == 1, release: flag == 1, parts: decode_parts(reader)? },
+        STAGE => Request::Stage,
+        STAGED => Request::Staged {
+            op: Op::from_number(op)?,
+            ty: BasicType::from_number(ty)?,
+            fetch: flag == 1,
+            at: reader.word()?,
+            from: reader.word()?,
+            len: reader.word()?,
+        },
         SEVERAL => Request::Several { parts: decode_parts(reader)? },
         _ => return None,
     })
@@ -397,6 +421,8 @@ mod tests {
         };
         let requests = [
             Request::Several { parts: vec![combine(true), combine(false)] },
+            Request::Stage,
+            Request::Staged { op: Op::Sum, ty: BasicType::Int8, fetch: true, at: 1, from: 2, len: u64::MAX },
             Request::Scatter { strips: strips(), data: b"data of strips...".into() },
             Request::Notify { index: 4095, strips: strips(), data: b"data of strips...".into() },
             Request::Gather { strips: strips() },

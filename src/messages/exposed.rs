@@ -24,6 +24,20 @@ use crate::sync::{counters, notices};
 /// Most bytes that a request moves: more than fit any port's message.
 const MOST: usize = 1 << 18;
 
+/// Bytes of a staging area that are copied and combined together.
+const CHUNK: usize = 4096;
+
+/// A request to combine operands of a staging area.
+#[derive(Clone, Copy)]
+pub(super) struct Staged {
+    pub(super) op: Op,
+    pub(super) ty: BasicType,
+    pub(super) fetch: bool,
+    pub(super) at: u64,
+    pub(super) from: u64,
+    pub(super) len: u64,
+}
+
 /// The memory on which requests act.
 #[derive(Debug)]
 pub(crate) enum Space {
@@ -240,6 +254,8 @@ impl Exposed {
                 Ok(std::iter::once(attached.len() as u64).chain(words).flat_map(u64::to_ne_bytes).collect())
             }
             Request::Carry { exclusive, release, parts } => Ok(self.carry(*exclusive, *release, parts)),
+            // They need the area of the sender.
+            Request::Stage | Request::Staged { .. } => Err(Refusal::NoArea),
             Request::Several { parts } => Ok(carried::answer(parts.iter().map(|part| self.execute(part)))),
         }
     }
@@ -257,6 +273,33 @@ impl Exposed {
             lock::tried_end(word, exclusive);
         }
         answer
+    }
+
+    /// Combines elements with operands in a staging area, which the peer may write at any time.
+    pub(super) fn combine_staged(&self, it: &Staged, area: &Memory) -> Result<Vec<u8>, Refusal> {
+        let Staged { op, ty, fetch, .. } = *it;
+        let size = |word: u64| usize::try_from(word).unwrap_or(usize::MAX);
+        let (from, len) = (size(it.from), size(it.len));
+        if !op.allows(ty) {
+            return Err(Refusal::Undefined { op, ty });
+        }
+        if !len.is_multiple_of(ty.size()) {
+            return Err(Refusal::NotWhole { length: it.len, ty });
+        }
+        let limit = area.len() as u64;
+        let outside = Refusal::Outside { at: it.from.cast_signed(), length: it.len, limit };
+        let operands = area.slice(from, len).ok_or(outside)?;
+        let block = self.block(i64::try_from(it.at).unwrap_or(-1), len)?;
+        aligned(&block, ty)?;
+        let mut chunk = [0; CHUNK];
+        for done in (0..len).step_by(CHUNK / ty.size() * ty.size()) {
+            let chunk = &mut chunk[..(CHUNK / ty.size() * ty.size()).min(len - done)];
+            operands.read(done, chunk);
+            let operand = if op == Op::NoOp { Operand::Nothing(chunk.len()) } else { Operand::Bytes(chunk) };
+            let mut old = |at: usize, bytes: &[u8]| operands.write(done + at, bytes);
+            self.place(&block).many(block.at + done, op, ty, operand, if fetch { Some(&mut old) } else { None });
+        }
+        Ok(Vec::new())
     }
 
     fn combine(&self, op: Op, ty: BasicType, fetch: bool, strips: &[Strip], data: &[u8]) -> Result<Vec<u8>, Refusal> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseResult, TestRng, TestRunner};
-use transom_fabric::{Amo, AmoKind, Handler, Memory, Peer, Width};
+use transom_fabric::{Amo, AmoKind, Handler, Memory, Peer, RegionKey, Width};
 
 use super::codec::{Message, OVERHEAD};
 use super::{Atomicity, Deferred, Exposed, Messages, Request, Space, locked};
@@ -43,7 +43,7 @@ fn almost() -> impl Strategy<Value = Vec<u8>> {
     let window = prop_oneof![8 => Just(PLAIN), 4 => Just(DYNAMIC), 1 => word()];
     let words = prop::collection::vec(word(), 0..10);
     let data = prop::collection::vec(any::<u8>(), 0..80);
-    (0..17u8, word(), window, prop_oneof![Just(0), word()], how, words, data).prop_map(
+    (0..19u8, word(), window, prop_oneof![Just(0), word()], how, words, data).prop_map(
         |(kind, token, window, order, how, words, data)| {
             let mut bytes = vec![kind];
             [token, window, order].iter().for_each(|word| bytes.extend(word.to_ne_bytes()));
@@ -95,7 +95,7 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
     let change = prop_oneof![
         3 => (at(), word()).prop_map(|(at, value)| Change::Set(at, value)),
         3 => (at(), -9..10i64).prop_map(|(at, by)| Change::Shift(at, by)),
-        1 => (at(), 0..17u8).prop_map(|(at, value)| Change::Head(at, value)),
+        1 => (at(), 0..19u8).prop_map(|(at, value)| Change::Head(at, value)),
         1 => at().prop_map(Change::Cut),
     ];
     prop::collection::vec(change, 0..3)
@@ -146,6 +146,16 @@ fn single() -> impl Strategy<Value = Request<'static>> {
         expected,
         new,
     });
+    let staged = (prop::sample::select(vec![Op::Sum, Op::NoOp]), any::<bool>(), 0..8u64, 0..9u64, 0..8u64).prop_map(
+        |(op, fetch, at, from, slots)| Request::Staged {
+            op,
+            ty: Uint64,
+            fetch,
+            at: 8 * at,
+            from: 8 * from,
+            len: 8 * slots,
+        },
+    );
     let amo = prop::sample::select(AmoKind::ALL.to_vec());
     let control = (0..4u64, amo, word(), word()).prop_map(|(slot, kind, operand, compare)| Request::Control {
         at: 8 * slot,
@@ -162,6 +172,8 @@ fn single() -> impl Strategy<Value = Request<'static>> {
         strips(1).prop_map(|strips| Request::Check { strips: strips.into() }),
         combine,
         swap,
+        staged,
+        Just(Request::Stage),
         (0..PART as u64 / 16).prop_map(|slot| Request::SwapWide {
             ty: Complex64,
             at: 16 * slot,
@@ -205,7 +217,8 @@ fn by_address(mut request: Request<'static>, address: u64) -> Request<'static> {
             strips.iter_mut().for_each(|strip| strip.offset += address.cast_signed());
         }
         Request::Swap { at, .. } | Request::SwapWide { at, .. } => *at += address,
-        Request::Control { .. } | Request::Regions { .. } => {}
+        Request::Staged { at, .. } => *at += address,
+        Request::Control { .. } | Request::Regions { .. } | Request::Stage => {}
         Request::Carry { parts, .. } | Request::Several { parts } => {
             let there = std::mem::take(parts).into_iter().map(|part| by_address(part, address));
             *parts = there.collect();
@@ -239,6 +252,10 @@ fn target(memory: &Memory, part: usize) -> Messages {
     let (messages, part) = (Messages::default(), memory.slice(GUARD, part).expect("inside"));
     let attached = Arc::new(Attached::default());
     attached.attach(part.clone(), |_| Opened::default()).expect("the first");
+    messages.grant_by(Box::new(|_| {
+        Some(super::Area { _keeper: Box::new(()), memory: Memory::private(PART), key: RegionKey([1; 4]) })
+    }));
+    let _ = messages.areas.key(Peer(7));
     for (key, space) in [(PLAIN, Space::Part(part)), (DYNAMIC, Space::Attached(attached))] {
         let control = Memory::private(words::bytes(4));
         let atomicity = Atomicity::of_words(&control, key == DYNAMIC);
@@ -322,7 +339,7 @@ fn every_request_is_performed_and_refused() {
     };
     runner(2000).run(&sent(), count).expect("counting does not fail");
     let seen = seen.into_inner();
-    assert!(seen.len() == 11 && seen.values().flatten().all(|&times| times > 0), "{seen:?}");
+    assert!(seen.len() == 13 && seen.values().flatten().all(|&times| times > 0), "{seen:?}");
 }
 
 fn name(request: &Request<'_>) -> &'static str {
@@ -338,5 +355,7 @@ fn name(request: &Request<'_>) -> &'static str {
         Request::Regions { .. } => "regions",
         Request::Carry { .. } => "carry",
         Request::Several { .. } => "several",
+        Request::Stage => "stage",
+        Request::Staged { .. } => "staged",
     }
 }

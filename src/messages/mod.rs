@@ -10,6 +10,7 @@ mod exposed;
 mod fuzz;
 mod gathered;
 mod riding;
+mod staging;
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -24,8 +25,10 @@ use crate::sync::barrier;
 pub(crate) use carried::{CARRIED, Carried};
 use codec::Message;
 pub(crate) use codec::{MAX_STRIPS, Notice, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
+use exposed::Staged;
 pub(crate) use exposed::{Atomicity, Exposed, Space};
 pub(crate) use gathered::{Combined, Gather, Run, Small, Towards};
+pub(crate) use staging::{Area, Grant, PIECE, PIECES};
 
 /// The log target of messages.
 const TARGET: &str = "transom::messages";
@@ -77,6 +80,8 @@ pub(crate) struct Messages {
     gathering: gathered::Gathering,
     /// Answers that wait for a message in the other direction.
     riding: riding::Riding,
+    /// Where peers put the operands of long accumulates.
+    areas: staging::Areas,
 }
 
 impl fmt::Debug for Messages {
@@ -90,6 +95,11 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Messages {
+    /// Gives staging areas to peers that ask for one.
+    pub(crate) fn grant_by(&self, grant: Grant) {
+        self.areas.grant_by(grant);
+    }
+
     /// The message that raises a signal.
     pub(crate) fn signal(key: u64, slot: u32, value: u32) -> Vec<u8> {
         Message::Signal { key, slot, value }.encode()
@@ -209,7 +219,16 @@ impl Messages {
 
     /// Executes a request and queues the answer.
     fn execute(&self, from: Peer, token: u64, window: Option<&Exposed>, request: &Request<'_>) {
-        let outcome = window.map_or_else(|| Err(Refusal::NoWindow), |it| it.execute(request));
+        let outcome = match (window, request) {
+            (None, _) => Err(Refusal::NoWindow),
+            (Some(_), Request::Stage) => Ok(self.areas.key(from)),
+            (Some(here), &Request::Staged { op, ty, fetch, at, from: first, len }) => {
+                let staged = Staged { op, ty, fetch, at, from: first, len };
+                let area = self.areas.of(from).ok_or(Refusal::NoArea);
+                area.and_then(|area| here.combine_staged(&staged, &area))
+            }
+            (Some(here), request) => here.execute(request),
+        };
         let reply = match &outcome {
             Ok(_) if matches!(request, Request::Notify { .. }) && self.keeps(from, token) => return,
             Ok(bytes) => Message::Reply { token, bytes },

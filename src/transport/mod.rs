@@ -176,6 +176,11 @@ impl Net {
         }
     }
 
+    /// Whether the target's CPU performs puts when it receives messages.
+    pub(crate) fn gathers(&self) -> bool {
+        each_net!(self, domain => domain.port().limits().gathers)
+    }
+
     /// Whether the net reaches only peers that IP reaches.
     pub(crate) fn uses_ip(&self) -> bool {
         matches!(self, Net::Ofi(domain) if domain.uses_ip())

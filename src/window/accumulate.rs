@@ -52,13 +52,13 @@ impl<'a> Accumulate<'a> {
         together(&self.to, from.map(|from| &from.layout), into.map(|into| &into.layout))
     }
 
-    /// The accumulate as one that may share a message: its sides are contiguous.
-    fn small(&self) -> Option<Combined<'_>> {
-        let contiguous = |layout: &Layout<'_>| matches!(layout, Layout::Bytes(_));
+    /// The accumulate if all its sides are contiguous.
+    pub(super) fn contiguous(&self) -> Option<Combined<'_>> {
+        let bytes = |layout: &Layout<'_>| matches!(layout, Layout::Bytes(_));
         let (from, into) = (self.from.as_ref(), self.into.as_ref());
-        let all = contiguous(&self.to)
-            && from.is_none_or(|from| contiguous(&from.layout) && from.low == 0)
-            && into.is_none_or(|into| contiguous(&into.layout) && into.low == 0);
+        let all = bytes(&self.to)
+            && from.is_none_or(|from| bytes(&from.layout) && from.low == 0)
+            && into.is_none_or(|into| bytes(&into.layout) && into.low == 0);
         all.then(|| Combined {
             op: self.op,
             ty: self.ty,
@@ -413,10 +413,13 @@ impl Core {
         let len = it.to.len();
         if let Reach::Far(Far::Posted(memory)) = &target.reach
             && may_gather(memory, len, tally)
-            && let Some(small) = it.small()
+            && let Some(small) = it.contiguous()
             && !self.travels(target, len)?
             && self.gather_small(target, at.cast_unsigned(), Small::Combine(small), memory, tally)?
         {
+            return Ok(());
+        }
+        if self.accumulate_staged(target, at, it, tally)? {
             return Ok(());
         }
         let mut batch = Batch::new(self.message_max(target), it.ty.size());

@@ -40,6 +40,7 @@ mod request;
 mod segment;
 mod shared;
 mod shortcut;
+mod staged;
 mod start_atomics;
 mod target;
 mod targets;

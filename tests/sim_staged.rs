@@ -1,0 +1,162 @@
+//! Long accumulates through staging areas of the target, where the target's CPU performs puts:
+//! their costs, their order among others, and threads that share an area.
+//!
+//! Route: sim.
+
+use std::thread;
+
+use simulated::{Outcome, Rank, cost, run, same};
+use transom::{Lock, Window, ops};
+use transom_fabric::sim::{SimAmo, SimCounters, SimMail, SimOptions};
+
+mod simulated;
+
+/// Elements of 8 bytes in a piece.
+const PIECE: usize = 16384;
+const LEN: usize = 9 * PIECE + 100;
+
+fn net(gathers: bool, ordered: bool) -> SimOptions {
+    SimOptions {
+        amo: SimAmo::None,
+        message_max: 1024,
+        transfer_max: 1 << 17,
+        delay: 40,
+        again_one_in: 0,
+        done_one_in: 0,
+        passive_target: false,
+        mail: SimMail { gathers, ordered, ..SimMail::default() },
+        ..SimOptions::default()
+    }
+}
+
+/// A put and a request for each piece, and one request for the area. The origin of previous values
+/// gets them from the area.
+#[test]
+fn a_long_accumulate_costs_a_put_and_a_message_for_each_piece() {
+    for ordered in [true, false] {
+        run(2, &net(true, ordered), move |world| {
+            let win = Window::<u64>::allocate(world, LEN)?;
+            world.barrier()?;
+            if world.rank() == 1 {
+                let operands: Vec<u64> = (0..LEN as u64).collect();
+                for turn in 0..3u64 {
+                    let mut found = vec![0; LEN];
+                    world.step(format!("turn {turn}"));
+                    win.lock_all(|epoch| {
+                        let add = || epoch.accumulate(0, 0, &operands, ops::Sum).and(epoch.flush(0));
+                        let spent = cost(world, add)?;
+                        let area = u64::from(turn == 0);
+                        let expected = SimCounters { puts: 10, messages: 10 + area, ..SimCounters::default() };
+                        assert_eq!(SimCounters { behind: 0, ..spent }, expected, "an accumulate");
+                        let fetch = || epoch.scope(|part| part.get_accumulate(0, 0, &operands, &mut found, ops::Sum));
+                        let spent = cost(world, fetch)?;
+                        let expected = SimCounters { gets: 10, messages: 10, ..expected };
+                        assert_eq!(SimCounters { behind: 0, ..spent }, expected, "a get_accumulate");
+                        Ok(())
+                    })?;
+                    same("the previous values", &found, &operands.iter().map(|it| it * (2 * turn + 1)).collect())?;
+                    let read = cost(world, || {
+                        win.lock(Lock::Shared, 0, |epoch| epoch.get_accumulate(0, 0, &operands, &mut found, ops::NoOp))
+                    })?;
+                    same("reading puts nothing", &(read.puts, read.gets), &(0, 10))?;
+                    same("the values", &found, &operands.iter().map(|it| it * (2 * turn + 2)).collect())?;
+                }
+            }
+            world.barrier()?;
+            Ok(win.free()?)
+        });
+    }
+    run(2, &net(false, true), |world| {
+        let win = Window::<u64>::allocate(world, LEN)?;
+        world.barrier()?;
+        if world.rank() == 1 {
+            let operands = vec![1; LEN];
+            win.lock_all(|epoch| {
+                let spent = cost(world, || epoch.accumulate(0, 0, &operands, ops::Sum).and(epoch.flush(0)))?;
+                assert_eq!((spent.puts, spent.messages > 10), (0, true), "messages only");
+                Ok(())
+            })?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// Long accumulates, short ones and requests on one place take effect in the order of the program
+/// (MPI-4.1 §12.7.2), also while another rank accumulates there.
+#[test]
+fn long_accumulates_keep_their_order() {
+    fn body(world: &Rank) -> Outcome {
+        let win = Window::<u64>::allocate(world, 2 * LEN)?;
+        world.barrier()?;
+        let me = world.rank();
+        let (ones, threes) = (vec![1u64; LEN], vec![3u64; LEN]);
+        if me > 0 {
+            let at = (me - 1) * LEN;
+            win.lock_all(|epoch| {
+                for _ in 0..2 {
+                    epoch.accumulate(0, at, &ones, ops::Sum)?;
+                    epoch.accumulate(0, at, &threes, ops::Prod)?;
+                    epoch.accumulate(0, at, &ones[..1], ops::Sum)?;
+                    epoch.accumulate(0, at + 1, &ones[..1], ops::Sum)?;
+                    epoch.accumulate(0, at, &ones, ops::Sum)?;
+                }
+                Ok(())
+            })?;
+        }
+        world.barrier()?;
+        if me == 0 {
+            let mut found = vec![0; 2 * LEN];
+            win.load(0, &mut found)?;
+            for half in found.chunks(LEN) {
+                same("two that got more", &half[..2].to_vec(), &vec![(5 + 1) * 3 + 2; 2])?;
+                same("the others", &half[2..].to_vec(), &vec![(4 + 1) * 3 + 1; LEN - 2])?;
+            }
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    }
+    for (seed, delay, again_one_in, done_one_in) in [(0, 3, 8, 0), (1, 0, 0, 0), (2, 9, 8, 2), (3, 40, 0, 0)] {
+        let kind = net(true, seed % 2 == 0);
+        run(3, &SimOptions { seed, delay, again_one_in, done_one_in, ..kind }, body);
+    }
+}
+
+/// Threads of a rank share its area: previous values are each exactly one thread's, and sums are
+/// complete.
+#[test]
+fn threads_share_an_area() {
+    fn body(world: &Rank) -> Outcome {
+        const THREADS: u64 = 3;
+        let win = Window::<u64>::allocate(world, LEN)?;
+        world.barrier()?;
+        if world.rank() == 0 {
+            win.lock_all(|epoch| {
+                thread::scope(|scope| {
+                    let threads: Vec<_> = (0..THREADS)
+                        .map(|_| {
+                            scope.spawn(|| {
+                                let (ones, mut found) = (vec![1u64; LEN], vec![0; LEN]);
+                                epoch.scope(|part| part.get_accumulate(1, 0, &ones, &mut found, ops::Sum))?;
+                                epoch.scope(|part| part.accumulate(1, 0, &ones, ops::Sum))?;
+                                Ok::<_, transom::Error>(found)
+                            })
+                        })
+                        .collect();
+                    for thread in threads {
+                        let found = thread.join().expect("a thread panicked")?;
+                        assert!(found.iter().all(|&old| old < 2 * THREADS));
+                    }
+                    Ok(())
+                })
+            })?;
+            let mut found = vec![0; LEN];
+            win.lock_all(|epoch| epoch.get(1, 0, &mut found))?;
+            same("the sums", &found, &vec![2 * THREADS; LEN])?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    }
+    run(2, &net(true, true), body);
+    run(2, &net(true, false), body);
+}
