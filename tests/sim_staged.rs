@@ -3,6 +3,7 @@
 //!
 //! Route: sim.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use simulated::{Outcome, Rank, cost, run, same};
@@ -97,8 +98,8 @@ fn long_accumulates_keep_their_order() {
                 for _ in 0..2 {
                     epoch.accumulate(0, at, &ones, ops::Sum)?;
                     epoch.accumulate(0, at, &threes, ops::Prod)?;
-                    epoch.accumulate(0, at, &ones[..1], ops::Sum)?;
-                    epoch.accumulate(0, at + 1, &ones[..1], ops::Sum)?;
+                    epoch.accumulate(0, at + LEN - 1, &ones[..1], ops::Sum)?;
+                    epoch.accumulate(0, at + LEN - 2, &ones[..1], ops::Sum)?;
                     epoch.accumulate(0, at, &ones, ops::Sum)?;
                 }
                 Ok(())
@@ -109,15 +110,18 @@ fn long_accumulates_keep_their_order() {
             let mut found = vec![0; 2 * LEN];
             win.load(0, &mut found)?;
             for half in found.chunks(LEN) {
-                same("two that got more", &half[..2].to_vec(), &vec![(5 + 1) * 3 + 2; 2])?;
-                same("the others", &half[2..].to_vec(), &vec![(4 + 1) * 3 + 1; LEN - 2])?;
+                // The last two got more, right behind the last piece.
+                let (others, last) = half.split_at(LEN - 2);
+                same("the last two", &last.to_vec(), &vec![(5 + 1) * 3 + 2; 2])?;
+                same("the others", &others.to_vec(), &vec![(4 + 1) * 3 + 1; LEN - 2])?;
             }
         }
         world.barrier()?;
         Ok(win.free()?)
     }
-    for (seed, delay, again_one_in, done_one_in) in [(0, 3, 8, 0), (1, 0, 0, 0), (2, 9, 8, 2), (3, 40, 0, 0)] {
-        let kind = net(true, seed % 2 == 0);
+    const NETS: [(u32, u32, u32); 4] = [(3, 8, 0), (0, 0, 0), (9, 8, 2), (40, 0, 0)];
+    for (seed, &(delay, again_one_in, done_one_in)) in (0..16).zip(NETS.iter().cycle()) {
+        let kind = net(true, seed % 3 != 0);
         run(3, &SimOptions { seed, delay, again_one_in, done_one_in, ..kind }, body);
     }
 }
@@ -159,4 +163,35 @@ fn threads_share_an_area() {
     }
     run(2, &net(true, true), body);
     run(2, &net(true, false), body);
+}
+
+/// The target ends while it has an area for this rank: the call or the end of the epoch reports the
+/// failure, and the epoch ends.
+#[test]
+fn an_ended_target_is_reported() {
+    let idle = AtomicBool::new(false);
+    run(2, &net(true, true), move |world| {
+        let win = Window::<u64>::allocate(world, LEN)?;
+        let (ones, mut found) = (vec![1; LEN], vec![0; LEN]);
+        if world.rank() == 0 {
+            win.lock_all(|epoch| epoch.accumulate(1, 0, &ones, ops::Sum))?;
+        }
+        world.barrier()?;
+        if world.rank() == 1 {
+            // Relaxed: no other data is published with the flag.
+            idle.store(true, Ordering::Relaxed);
+        } else {
+            // Relaxed: pairs with the store of rank 1, which makes no call on the net after it.
+            while !idle.load(Ordering::Relaxed) {
+                thread::yield_now();
+            }
+            world.kill(1);
+            win.lock_all(|epoch| epoch.accumulate(1, 0, &ones, ops::Sum)).expect_err("the rank has ended");
+            let fetch = win.lock_all(|epoch| epoch.get_accumulate(1, 0, &ones, &mut found, ops::Sum));
+            fetch.expect_err("the rank has ended");
+        }
+        // `free` would wait for the rank that is cut off.
+        drop(win);
+        Ok(())
+    });
 }
