@@ -409,7 +409,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_round_trip() {
+    fn requests_round_trip() {
         let strips = [Strip::one(1 << 40, 4), Strip { offset: -8, block: 4, count: 3, stride: 12 }];
         let strips = || Cow::from(&strips);
         let combine = |fetch| Request::Combine {
@@ -467,6 +467,10 @@ mod tests {
         assert_eq!(message.encode().len(), OVERHEAD + 2 * STRIP + 4);
         let message = Message::Request { token: 5, window: 6, order: 0, request: several };
         assert_eq!(message.encode().len(), OVERHEAD + 2 * (PART + 2 * STRIP + 4));
+    }
+
+    #[test]
+    fn messages_without_requests_round_trip() {
         for message in [
             Message::Signal { key: u64::MAX, slot: 63, value: 0x7fff_ffff },
             Message::Notice { window: 1 << 63, member: u32::MAX, notice: Notice::Completed },
