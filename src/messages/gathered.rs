@@ -87,6 +87,8 @@ struct Batch {
     to: Towards,
     /// The number of accumulates among ordered requests; 0 for others.
     order: u64,
+    /// The kind of the first operation.
+    what: What,
     /// One, except for accumulates that differ in operation or type.
     parts: Vec<Part>,
     size: Size,
@@ -111,17 +113,16 @@ struct Part {
     buffers: Vec<Sink>,
 }
 
-/// What request and reply of a batch contain.
-#[derive(Clone, Copy, Default)]
+/// The lengths of request and reply of a batch.
+#[derive(Clone, Copy)]
 struct Size {
-    parts: usize,
-    strips: usize,
-    data: usize,
-    results: usize,
+    request: usize,
+    reply: usize,
 }
 
 impl Small<'_> {
-    pub(crate) fn len(self) -> usize {
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
         match self {
             Small::Put(bytes) => bytes.len(),
             Small::Get(into) => into.len(),
@@ -129,14 +130,16 @@ impl Small<'_> {
         }
     }
 
-    fn what(self) -> What {
+    #[inline]
+    fn what(&self) -> What {
         match self {
             Small::Put(_) => What::Put,
             Small::Get(_) => What::Get,
-            Small::Combine(Combined { op, ty, into, .. }) => What::Combine { op, ty, fetch: into.is_some() },
+            Small::Combine(Combined { op, ty, into, .. }) => What::Combine { op: *op, ty: *ty, fetch: into.is_some() },
         }
     }
 
+    #[inline]
     fn data(&self) -> &[u8] {
         match self {
             Small::Put(bytes) => bytes,
@@ -145,6 +148,7 @@ impl Small<'_> {
         }
     }
 
+    #[inline]
     fn result(&self) -> Option<&Sink> {
         match self {
             Small::Put(_) => None,
@@ -156,53 +160,63 @@ impl Small<'_> {
 
 impl What {
     /// Whether a message of operations like this one takes the other one too.
+    #[inline]
     fn takes(self, other: What) -> bool {
         std::mem::discriminant(&self) == std::mem::discriminant(&other)
     }
 }
 
 impl Size {
-    /// The size with one operation more, which begins a new part or a new strip, or neither.
-    fn with(self, small: Small<'_>, part: bool, strip: bool) -> Size {
-        Size {
-            parts: self.parts + usize::from(part),
-            strips: self.strips + usize::from(strip),
-            data: self.data + small.data().len(),
-            results: self.results + small.result().map_or(0, Sink::len),
-        }
-    }
+    /// A request of one part and its reply, without strips, data and results.
+    const EMPTY: Size = Size { request: OVERHEAD, reply: REPLY_OVERHEAD };
 
-    /// The length of the request or of the reply, whichever is longer.
-    fn message(self) -> usize {
-        let (there, back) = match self.parts {
-            1 => (OVERHEAD, REPLY_OVERHEAD),
-            parts => (OVERHEAD + parts * PART, REPLY_OVERHEAD + 1 + parts * CARRIED),
+    /// The size with one part more than `parts`. A single part has no head of its own.
+    #[cold]
+    fn with_part(self, parts: usize) -> Size {
+        let (heads, more) = match parts {
+            0 => (0, 0),
+            1 => (2, 1),
+            _ => (1, 0),
         };
-        (there + self.strips * STRIP + self.data).max(back + self.results)
+        Size { request: self.request + heads * PART, reply: self.reply + more + heads * CARRIED }
     }
 }
 
 impl Part {
     /// A part with room for `usual` operations like this one.
-    fn new(small: Small<'_>, usual: usize) -> Part {
+    fn new(small: &Small<'_>, usual: usize) -> Part {
         let data = Vec::with_capacity(MOST.min(usual * small.data().len()));
         let buffers = Vec::with_capacity(if small.result().is_some() { usual } else { 0 });
         Part { what: small.what(), strips: Vec::with_capacity(usual), data, buffers }
     }
 
-    /// Whether an operation at `at` begins where the last one ends.
-    fn ends_at(&self, at: i64) -> bool {
-        self.strips.last().is_some_and(|last| last.offset + last.block as i64 == at)
-    }
-
-    fn push(&mut self, at: i64, small: Small<'_>) {
-        let len = small.len();
-        match self.strips.last_mut() {
-            Some(last) if last.offset + last.block as i64 == at => last.block += len,
-            _ => self.strips.push(Strip::one(at, len)),
+    /// Adds an operation unless request or reply would then exceed `most` bytes. An operation that
+    /// begins where the previous one ends extends its strip.
+    #[inline(always)]
+    fn push(&mut self, at: i64, small: &Small<'_>, size: &mut Size, most: usize) -> bool {
+        let request = size.request + STRIP + small.data().len();
+        let reply = size.reply + small.result().map_or(0, Sink::len);
+        if request.max(reply) > most.min(MOST) {
+            return false;
         }
+        let full = self.strips.len() == MAX_STRIPS;
+        match self.strips.last_mut() {
+            Some(last) if last.offset + last.block as i64 == at => {
+                last.block += small.len();
+                size.request = request - STRIP;
+            }
+            _ if full => return false,
+            _ => {
+                self.strips.push(Strip::one(at, small.len()));
+                size.request = request;
+            }
+        }
+        size.reply = reply;
         self.data.extend_from_slice(small.data());
-        self.buffers.extend(small.result().map(|into| into.part(0, into.len())));
+        if let Some(into) = small.result() {
+            self.buffers.push(into.part(0, into.len()));
+        }
+        true
     }
 
     fn into_request(self) -> (Request<'static>, Landing) {
@@ -220,29 +234,36 @@ impl Part {
 
 impl Batch {
     /// Whether the batch has operations of this kind and tally.
-    fn takes(&self, small: Small<'_>, tally: &TallyRef) -> bool {
-        let same = std::ptr::eq(&raw const *self.tally, &raw const **tally);
-        same && self.parts.first().is_some_and(|first| first.what.takes(small.what()))
+    #[inline]
+    fn takes(&self, small: &Small<'_>, tally: &TallyRef) -> bool {
+        std::ptr::eq(&raw const *self.tally, &raw const **tally) && self.what.takes(small.what())
     }
 
-    /// Adds an operation unless request or reply would then exceed `most` bytes. An operation that
-    /// begins where the previous one ends extends its strip.
-    fn add(&mut self, at: i64, small: Small<'_>, most: usize) -> bool {
-        let last = self.parts.last().filter(|last| last.what == small.what());
-        let extends = last.is_some_and(|last| last.ends_at(at));
-        if self.size.with(small, last.is_none(), true).message() > most.min(MOST)
-            || !extends && last.is_some_and(|last| last.strips.len() == MAX_STRIPS)
+    /// Adds an operation unless request or reply would then exceed `most` bytes.
+    #[inline]
+    fn add(&mut self, at: i64, small: &Small<'_>, most: usize) -> bool {
+        // Puts, the most frequent operations, have one part. The compiler drops the other kinds here.
+        if let Small::Put(bytes) = small
+            && let Some(part) = self.parts.first_mut()
         {
-            return false;
+            return part.push(at, &Small::Put(bytes), &mut self.size, most);
         }
-        self.size = self.size.with(small, last.is_none(), !extends);
-        if last.is_none() {
-            self.parts.push(Part::new(small, if self.parts.is_empty() { USUAL } else { 1 }));
+        self.add_to_last(at, small, most)
+    }
+
+    fn add_to_last(&mut self, at: i64, small: &Small<'_>, most: usize) -> bool {
+        let begins = self.parts.last().is_none_or(|last| last.what != small.what());
+        if !begins {
+            return self.parts.last_mut().is_some_and(|last| last.push(at, small, &mut self.size, most));
         }
-        if let Some(last) = self.parts.last_mut() {
-            last.push(at, small);
+        let mut size = self.size.with_part(self.parts.len());
+        let mut part = Part::new(small, if self.parts.is_empty() { USUAL } else { 1 });
+        let fits = part.push(at, small, &mut size, most);
+        if fits {
+            self.size = size;
+            self.parts.push(part);
         }
-        true
+        fits
     }
 
     /// The offset and the operations, if they are contiguous at the target.
@@ -277,7 +298,7 @@ impl Messages {
         &self,
         to: Towards,
         at: u64,
-        small: Small<'_>,
+        small: &Small<'_>,
         most: usize,
         tally: &TallyRef,
         order: impl FnOnce() -> u64,
@@ -287,7 +308,8 @@ impl Messages {
         if let Some(batch) = kept.iter_mut().find(|batch| batch.takes(small, tally)) {
             return if batch.add(at, small, most) { Gather::Kept } else { Gather::Full };
         }
-        let mut batch = Batch { to, order: 0, parts: Vec::new(), size: Size::default(), tally: tally.clone() };
+        let (what, parts, tally) = (small.what(), Vec::new(), tally.clone());
+        let mut batch = Batch { to, order: 0, what, parts, size: Size::EMPTY, tally };
         if kept.len() == BATCHES || !batch.add(at, small, most) {
             return Gather::Refused;
         }
@@ -295,8 +317,8 @@ impl Messages {
             batch.order = order();
         }
         // Each call that waits for the tally sends the batch.
-        tally.begin();
-        tally.mix();
+        batch.tally.begin();
+        batch.tally.mix();
         kept.push(batch);
         // Relaxed: the thread that waits for the operation began it, or the program orders the two
         // threads.
@@ -344,7 +366,7 @@ impl Messages {
 
     #[cold]
     fn send_accumulates(&self, peer: Peer, window: u64, mut send: impl FnMut(u64, &[u8])) {
-        let combines = |batch: &Batch| batch.parts.iter().any(|part| matches!(part.what, What::Combine { .. }));
+        let combines = |batch: &Batch| matches!(batch.what, What::Combine { .. });
         let wanted = |batch: &Batch| batch.to.peer == peer && batch.to.window == window && combines(batch);
         for batch in self.take_gathered(wanted) {
             let (token, message) = self.requested_batch(batch);

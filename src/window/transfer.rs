@@ -224,7 +224,7 @@ impl Core {
         let member = target.rank();
         let to = Towards { peer: peer(self.team.rank(member)), window: self.id, member };
         loop {
-            match self.job.messages.gather(to, at, small, most, tally, || self.next_order(target)) {
+            match self.job.messages.gather(to, at, &small, most, tally, || self.next_order(target)) {
                 Gather::Kept => return Ok(true),
                 Gather::Refused => return Ok(false),
                 Gather::Full => {

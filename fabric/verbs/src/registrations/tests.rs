@@ -3,6 +3,7 @@
 //! so a registration of an earlier mapping has another number than the buffer.
 
 use std::ptr::{null_mut, without_provenance_mut};
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use rustix::mm::{Advice, MapFlags, MremapFlags, ProtFlags, madvise, mmap, mmap_anonymous, mremap_fixed, munmap};
@@ -15,13 +16,14 @@ const LEN: usize = 256 << 10;
 struct Buffer(*mut u8);
 
 impl Buffer {
-    /// Maps memory, at an address or anywhere, and writes a number to it. `None` if another mapping
-    /// is there.
+    /// Maps memory and writes a number to it, at an address or, for 0, at a new one. `None` if
+    /// another mapping is there. The kernel maps nothing here by itself, as other threads ask it to.
     fn map(at: usize, number: u64) -> Option<Buffer> {
-        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        let fixed = if at == 0 { MapFlags::empty() } else { MapFlags::FIXED_NOREPLACE };
+        static FREE: AtomicUsize = AtomicUsize::new(1 << 42);
+        let at = if at == 0 { FREE.fetch_add(2 * LEN, Ordering::Relaxed) } else { at };
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::FIXED_NOREPLACE);
         // SAFETY: the mapping replaces no other.
-        let base = unsafe { mmap_anonymous(without_provenance_mut(at), LEN, protection, flags | fixed) }.ok()?;
+        let base = unsafe { mmap_anonymous(without_provenance_mut(at), LEN, protection, flags) }.ok()?;
         let buffer = Buffer(base.cast());
         buffer.write(number);
         Some(buffer)
