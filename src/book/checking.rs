@@ -20,8 +20,9 @@
 //! the program has debug information. Ranks are those of the job. Reports go to the standard error,
 //! at most 100 of them, and none twice. With `TRANSOM_CHECK=fail` the job also ends with an error:
 //! [`finalize`](crate::Job::finalize) fails at rank 0. `TRANSOM_CHECK_REPORT` names a file that
-//! gets the reports as lines of JSON too, and `TRANSOM_CHECK_SUPPRESS` a file with texts: a
-//! conflict is not reported if one of its places contains one of them.
+//! gets the reports as lines of JSON too, which the program `transom-check` shows with the lines of
+//! the source. `TRANSOM_CHECK_SUPPRESS` names a file with texts: a conflict is not reported if one
+//! of its places contains one of them.
 //!
 //! # What orders two accesses
 //!

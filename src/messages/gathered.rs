@@ -242,7 +242,7 @@ impl Batch {
     /// Adds an operation unless request or reply would then exceed `most` bytes.
     #[inline]
     fn add(&mut self, at: i64, small: &Small<'_>, most: usize) -> bool {
-        // Puts, the most frequent operations, have one part. The compiler drops the other kinds here.
+        // Puts, the most frequent operations, have one part. The compiler drops other kinds here.
         if let Small::Put(bytes) = small
             && let Some(part) = self.parts.first_mut()
         {

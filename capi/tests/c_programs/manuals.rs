@@ -40,7 +40,7 @@ fn options(help: &str) -> Vec<String> {
 /// Shows P1.
 pub(crate) fn manuals_have_every_option() {
     let perf = [None, Some("compare"), Some("model")].map(|subcommand| ("transom-perf", subcommand));
-    let programs = [("transom-run", None), ("transom-info", None)].into_iter().chain(perf);
+    let programs = [("transom-run", None), ("transom-info", None), ("transom-check", None)].into_iter().chain(perf);
     for (program, subcommand) in programs {
         let mut command = Command::new(installed().prefix.join("bin").join(program));
         let output = command.args(subcommand).arg("--help").stdin(Stdio::null()).output().expect("the program starts");
@@ -85,7 +85,7 @@ pub(crate) fn the_example_of_the_overview_runs() {
 }
 
 pub(crate) fn manuals_are_clean() {
-    for name in ["transom.3", "transom-run.1", "transom-info.1", "transom-perf.1"] {
+    for name in ["transom.3", "transom-run.1", "transom-info.1", "transom-check.1", "transom-perf.1"] {
         let mut mandoc = Command::new("mandoc");
         let output = mandoc.args(["-T", "lint", "-W", "warning"]).arg(source("man").join(name)).output();
         let output = output.expect("mandoc starts");

@@ -17,7 +17,7 @@ struct Buffer(*mut u8);
 
 impl Buffer {
     /// Maps memory and writes a number to it, at an address or, for 0, at a new one. `None` if
-    /// another mapping is there. The kernel maps nothing here by itself, as other threads ask it to.
+    /// another mapping is there. The kernel chooses none of these addresses by itself.
     fn map(at: usize, number: u64) -> Option<Buffer> {
         static FREE: AtomicUsize = AtomicUsize::new(1 << 42);
         let at = if at == 0 { FREE.fetch_add(2 * LEN, Ordering::Relaxed) } else { at };
