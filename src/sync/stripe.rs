@@ -313,13 +313,12 @@ fn seat() -> usize {
 
 #[cold]
 fn take_seat() -> usize {
-    let free = |taken: u32| (taken.trailing_ones() < THREADS).then_some(taken | (taken + 1));
+    // A thread that is ending can't give a seat back.
+    let may_sit = gate::enrol() && SEAT_GUARD.try_with(|_| ()).is_ok();
+    let free = |taken: u32| (may_sit && taken.trailing_ones() < THREADS).then_some(taken | (taken + 1));
     // Acquire: pairs with the Release in `drop`: the thread that had the seat has ended its visits.
-    let seat = match SEATS.fetch_update(Ordering::Acquire, Ordering::Relaxed, free) {
-        // A thread that is ending can't give a seat back.
-        Ok(taken) if gate::enrol() && SEAT_GUARD.try_with(|_| ()).is_ok() => taken.trailing_ones() as usize * 4,
-        _ => REFUSED,
-    };
+    let taken = SEATS.fetch_update(Ordering::Acquire, Ordering::Relaxed, free);
+    let seat = taken.map_or(REFUSED, |taken| taken.trailing_ones() as usize * 4);
     SEAT.set(seat);
     seat
 }

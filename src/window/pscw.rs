@@ -172,21 +172,52 @@ impl Core {
     }
 
     fn check_group(&self, call: &'static str, group: &[usize]) -> Result<()> {
-        for (index, &rank) in group.iter().enumerate() {
+        for &rank in group {
             if rank == PROC_NULL {
                 return Err(Error::argument(Class::Rank, call, ArgumentError::ProcNull));
             }
             crate::job::check_rank(&self.team, call, rank)?;
-            if group[..index].contains(&rank) {
-                return Err(Error::argument(Class::Rank, call, ArgumentError::ListedTwice(rank)));
-            }
         }
-        Ok(())
+        match listed_twice(group) {
+            Some(rank) => Err(Error::argument(Class::Rank, call, ArgumentError::ListedTwice(rank))),
+            None => Ok(()),
+        }
     }
+}
+
+/// The longest group whose ranks are compared in pairs, without a sorted copy.
+const COMPARED: usize = 16;
+
+/// A rank that a group has twice.
+fn listed_twice(group: &[usize]) -> Option<usize> {
+    if group.len() <= COMPARED {
+        return (1..group.len()).find(|&index| group[..index].contains(&group[index])).map(|index| group[index]);
+    }
+    let mut sorted = group.to_vec();
+    sorted.sort_unstable();
+    sorted.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }
 
 /// A member's number in a notice: windows have fewer than 2^32 ranks.
 #[allow(clippy::cast_possible_truncation)]
 fn number(member: usize) -> u32 {
     member as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_that_a_group_has_twice_is_found_in_short_and_long_groups() {
+        for len in [0, 1, 2, COMPARED, COMPARED + 1, 3 * COMPARED] {
+            let group: Vec<usize> = (0..len).rev().collect();
+            assert_eq!(listed_twice(&group), None, "{len} different ranks");
+            for &rank in &group {
+                let mut group = group.clone();
+                group.insert(len / 2, rank);
+                assert_eq!(listed_twice(&group), Some(rank), "{len} ranks and one again");
+            }
+        }
+    }
 }
