@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use transom_fabric::{Cause, Failure, Fault, Peer, Reason, Tally, diagnostics};
+use transom_fabric::{Cause, Failure, Fault, Peer, Reason, Tally, diagnostics, threads};
 
 use crate::error::{Error, ErrorKind, Refusal, Result};
 use crate::failures::Detector;
@@ -241,6 +241,8 @@ impl Progress {
         let (mut naps, mut nap) = (0u32, NAP);
         let mut quiet_since: Option<Instant> = None;
         let (mut polls, mut missed) = (0u32, false);
+        // An answer that the caller's puts since the last wait have not taken along.
+        self.send_kept();
         loop {
             let mut seen = self.poll_keeping()?;
             if done() {
@@ -338,9 +340,8 @@ impl Progress {
         }
         let (wire, messages) = (Arc::clone(&self.wire), Arc::clone(&self.messages));
         let (callers, stop) = (Arc::clone(&self.callers), Arc::clone(&self.stop));
-        let thread = std::thread::Builder::new()
-            .name("transom-progress".into())
-            .spawn(move || serve(&wire, lane, &messages, &callers, &stop))
+        let body = move || serve(&wire, lane, &messages, &callers, &stop);
+        let thread = threads::spawn("transom-progress", body)
             .map_err(|error| transom_fabric::FabricError::failed("starting the progress thread", error))?;
         *slot = Some(thread);
         Ok(())

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
 use rustix::process::{Signal, getpid, kill_process};
-use transom::{Info, Job, Lock, Notice, RawWindow, Window};
+use transom::{Info, Job, Lock, Notice, RawWindow, Window, ops};
 
 const RANKS: usize = 3;
 /// The rank that dies.
@@ -24,7 +24,7 @@ type Done = Result<(), Box<dyn Error>>;
 type Stage = (&'static str, fn(&Job, &Death) -> Done);
 
 /// The place of the victim's death, and the calls of the other ranks at that time.
-const STAGES: [Stage; 13] = [
+const STAGES: [Stage; 14] = [
     // Before `init`: see `as_rank`.
     ("starting", barrier),
     ("barrier", barrier),
@@ -35,6 +35,7 @@ const STAGES: [Stage; 13] = [
     ("holding_a_lock", holding_a_lock),
     ("waiting_for_a_lock", waiting_for_a_lock),
     ("within_a_large_put", within_a_large_put),
+    ("within_long_accumulates", within_long_accumulates),
     ("atomics_to_it", atomics_to_it),
     ("in_test", in_test),
     ("awaiting_notices", awaiting_notices),
@@ -229,6 +230,28 @@ fn within_a_large_put(world: &Job, death: &Death) -> Done {
     }
     loop {
         win.fence(|epoch| epoch.put((world.rank() + 1) % RANKS, 0, &data))?;
+    }
+}
+
+/// Accumulates of many pieces, at the victim and at live ranks.
+fn within_long_accumulates(world: &Job, death: &Death) -> Done {
+    const LEN: usize = 1 << 18;
+    let win = Window::<u64>::allocate(world, LEN)?;
+    let (data, mut found) = (vec![7; LEN], vec![0; LEN]);
+    if world.rank() == VICTIM {
+        let way = death.way.clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            Death { way }.now()
+        });
+    }
+    loop {
+        win.lock_all(|epoch| {
+            let mut each = |target| epoch.scope(|part| part.get_accumulate(target, 0, &data, &mut found, ops::Sum));
+            (0..RANKS).try_for_each(&mut each)
+        })?;
+        // A rank that waits gets the error also where memory of the victim is still mapped.
+        world.barrier()?;
     }
 }
 

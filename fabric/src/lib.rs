@@ -41,6 +41,7 @@ mod row;
 pub mod secret;
 pub mod sim;
 mod tally;
+pub mod threads;
 
 pub use amo::{Amo, AmoKind, Coherence, Width};
 pub use contract::{Domain, Handler, Limits, Port, Region, RegionKey};

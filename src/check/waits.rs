@@ -9,7 +9,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
 
-use transom_fabric::Memory;
+use transom_fabric::{Memory, threads};
 
 use super::report::quoted;
 
@@ -195,7 +195,7 @@ impl Watcher {
                 last = now;
             }
         };
-        let thread = thread::Builder::new().name("transom-check".into()).spawn(look).ok()?;
+        let thread = threads::spawn("transom-check", look).ok()?;
         Some(Watcher { life: Some(life), thread: Some(thread) })
     }
 }

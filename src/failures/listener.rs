@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, bind, getsockname, listen, recv, send};
 use rustix::process::{Resource, getrlimit};
-use transom_fabric::secret;
+use transom_fabric::{secret, threads};
 
 use super::connections::tcp;
 
@@ -50,8 +50,7 @@ impl Listener {
         let (end, stop) = std::io::pipe()?;
         let acceptor =
             Acceptor { socket, token, strangers: VecDeque::new(), ranks: Vec::new(), most: most_strangers() };
-        let thread = std::thread::Builder::new().name("transom-listener".into());
-        thread.spawn(move || acceptor.serve(&end.into()))?;
+        threads::spawn("transom-listener", move || acceptor.serve(&end.into()))?;
         Ok(Listener { at, token, _stop: stop })
     }
 }

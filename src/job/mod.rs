@@ -44,7 +44,7 @@ pub(crate) use delayed::{Delayed, TakesLock};
 pub(crate) use peers::Link;
 use peers::Peers;
 pub(crate) use signals::{BarrierWords, next};
-pub(crate) use staging::Staging;
+pub(crate) use staging::{Claim, Staging};
 pub(crate) use team::{Team, check_rank};
 
 static STARTED: AtomicBool = AtomicBool::new(false);

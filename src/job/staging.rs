@@ -22,6 +22,21 @@ pub(crate) struct Staging {
     pieces: Mutex<[Option<TallyRef>; PIECES]>,
 }
 
+/// A piece of an area that an accumulate uses. The end of the claim does not end what is in flight
+/// with the piece.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    pub(crate) piece: usize,
+    /// Counts the claim as one operation, and what is done with the piece.
+    pub(crate) tally: TallyRef,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.tally.finish();
+    }
+}
+
 impl Keyed for Area {
     fn peer(&self) -> Peer {
         self.0
@@ -38,15 +53,14 @@ impl Staging {
         self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a piece with which nothing is in flight. Its new tally, within `tally`, counts the
-    /// claim as one operation.
-    pub(crate) fn claim(&self, tally: &TallyRef) -> Option<(usize, TallyRef)> {
+    /// Takes a piece with which nothing is in flight, for an operation that `tally` counts.
+    pub(crate) fn claim(&self, tally: &TallyRef) -> Option<Claim> {
         let mut pieces = self.pieces();
         let free = pieces.iter().position(is_free)?;
         let own = Tally::within(tally);
         own.begin();
         pieces[free] = Some(own.clone());
-        Some((free, own))
+        Some(Claim { piece: free, tally: own })
     }
 
     /// Whether nothing is in flight with one of the pieces.

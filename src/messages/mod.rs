@@ -33,6 +33,9 @@ pub(crate) use staging::{Area, Grant, PIECE, PIECES};
 /// The log target of messages.
 const TARGET: &str = "transom::messages";
 
+/// Peers that may refuse a message before the others have to wait too.
+const MOST_FULL: usize = 4;
+
 /// The destination of a reply's bytes.
 #[derive(Debug)]
 pub(crate) enum Landing {
@@ -183,19 +186,24 @@ impl Messages {
         self.give_up_gathered(fault);
     }
 
-    /// Sends the deferred messages by `send`, until it answers `Again`; returns their
-    /// number.
+    /// Sends the deferred messages by `send`; returns their number. Messages to a peer for which
+    /// `send` answers `Again` stay, and those to other peers pass them.
     pub(crate) fn send_deferred(&self, mut send: impl FnMut(Peer, &[u8]) -> Post) -> usize {
-        let mut sent = 0;
+        let (mut sent, mut full) = (0, Vec::new());
         while self.owes_answers() {
             // The lock is not held during the send: the port may run a handler that queues a
             // message.
-            let Some(message) = locked(&self.deferred).pop_front() else { break };
+            let Some(message) = self.next_deferred(&full) else { break };
             match send(message.to, &message.bytes) {
                 Post::Done | Post::Pending => sent += 1,
                 Post::Again => {
+                    full.push(message.to);
                     locked(&self.deferred).push_front(message);
-                    break;
+                    // The cause may be the port's resources, which all peers share.
+                    if full.len() == MOST_FULL {
+                        break;
+                    }
+                    continue;
                 }
                 Post::Broken(fault) => match message.token {
                     Some(token) => self.fail(token, &fault),
@@ -207,6 +215,13 @@ impl Messages {
             self.owed.fetch_sub(1, Ordering::Relaxed);
         }
         sent
+    }
+
+    /// Takes the first deferred message to none of the peers in `full`.
+    fn next_deferred(&self, full: &[Peer]) -> Option<Deferred> {
+        let mut deferred = locked(&self.deferred);
+        let at = deferred.iter().position(|message| !full.contains(&message.to))?;
+        deferred.remove(at)
     }
 
     /// Whether deferred messages wait to be sent, or to be put back by a thread that could not send
@@ -388,5 +403,39 @@ mod tests {
         assert!(tally.idle());
         let reason = tally.fault().map(|fault| fault.cause);
         assert_eq!(reason, Some(Cause::Answer(Refusal::NoWindow.to_words())));
+    }
+
+    /// A peer that takes no message delays its own messages alone, which keep their order.
+    #[test]
+    fn messages_to_other_peers_pass_those_to_a_full_one() {
+        let messages = Messages::default();
+        let all = [(1, 10), (2, 20), (1, 11), (3, 30), (2, 21)];
+        all.into_iter().for_each(|(to, byte)| messages.defer(Peer(to), vec![byte], None));
+        let mut sent = Vec::new();
+        let mut send = |is_full: bool| {
+            messages.send_deferred(|to, bytes| match to {
+                Peer(1) if is_full => Post::Again,
+                _ => {
+                    sent.push(bytes[0]);
+                    Post::Done
+                }
+            })
+        };
+        assert_eq!((send(true), send(false)), (3, 2));
+        assert_eq!(sent, [20, 30, 21, 10, 11]);
+        assert!(!messages.owes_answers());
+    }
+
+    /// Where the port lacks what all peers need, a call ends after some attempts.
+    #[test]
+    fn a_port_that_takes_nothing_is_asked_for_some_peers_only() {
+        let messages = Messages::default();
+        (0..20).for_each(|to| messages.defer(Peer(to), Vec::new(), None));
+        let mut asked = 0;
+        let sent = messages.send_deferred(|_, _| {
+            asked += 1;
+            Post::Again
+        });
+        assert_eq!((sent, asked, messages.owed.load(Ordering::Relaxed)), (0, MOST_FULL, 20));
     }
 }

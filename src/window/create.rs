@@ -6,7 +6,7 @@
 //! request more memory than it has; and windows of which ranks of a node map some parts and not
 //! others.
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use transom_fabric::{Memory, RegionKey, diagnostics};
 
@@ -152,7 +152,7 @@ impl Core {
 
     /// Whether this rank's part is user memory that ranks of the node can't map.
     fn is_unmapped(&self) -> bool {
-        self.own.regions.shm.as_ref().is_some_and(is_unmapped)
+        self.own.regions().shm.as_ref().is_some_and(is_unmapped)
     }
 
     fn draft(
@@ -253,7 +253,7 @@ impl Core {
             actor,
             control: job.actor(team),
             mapped: false,
-            own: Own { memory, separate, part, place, words, exposed, attached, segment, regions },
+            own: Own { memory, separate, part, place, words, exposed, attached, segment, regions: Mutex::new(regions) },
             targets: Targets::new(),
             epochs: EpochState::new(team.size, job.is_serial()),
             hints: ActiveHints::new(hints),
@@ -291,6 +291,8 @@ impl Core {
         }
         self.job.block.retract(self.own.place);
         self.job.messages.forget(self.id);
+        // The program may now unmap its memory, while the handle of the freed window still exists.
+        drop(std::mem::take(&mut *self.own.regions()));
         self.detach_all();
         self.epochs.freed();
     }

@@ -1,8 +1,8 @@
 //! This rank's part of a window: the exposed memory, with the private copy of the separate model,
 //! the control words, and the registrations by which peers reach both.
 
-use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use transom_fabric::{Memory, Span};
 
@@ -31,7 +31,7 @@ pub(crate) struct Own {
     pub(super) attached: Arc<Attached>,
     /// The whole segment of a contiguous shared window.
     pub(super) segment: Option<Memory>,
-    pub(super) regions: Regions,
+    pub(super) regions: Mutex<Regions>,
 }
 
 /// Registrations of this rank's part: peers can access the part as long as these exist.
@@ -47,6 +47,10 @@ impl Own {
     pub(super) fn place_of(&self, memory: &Memory) -> Span {
         let nowhere = memory.is_empty() && self.segment.as_ref().is_none_or(Memory::is_empty);
         if nowhere { Span::from_raw(std::ptr::null_mut(), 0) } else { memory.span() }
+    }
+
+    pub(super) fn regions(&self) -> MutexGuard<'_, Regions> {
+        self.regions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Orders this rank's loads and stores of its window with those of other processes (MPI-4.1

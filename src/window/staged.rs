@@ -13,7 +13,7 @@ use super::posted::Posted;
 use super::target::{Far, Reach, Target};
 use crate::buffers::Sink;
 use crate::error::Result;
-use crate::job::Staging;
+use crate::job::{Claim, Staging};
 use crate::messages::{Combined, Landing, PIECE, Request};
 
 /// Accumulates of at most as many messages are sent as messages.
@@ -21,8 +21,7 @@ const FEW: usize = 2;
 
 /// A piece whose previous values are still to be got.
 struct Owed {
-    piece: usize,
-    tally: TallyRef,
+    claim: Claim,
     into: Sink,
 }
 
@@ -70,29 +69,21 @@ impl Core {
         let mut owed = VecDeque::new();
         for done in (0..len).step_by(most) {
             let size = most.min(len - done);
-            let (piece, own) = self.claim(area, tally, &mut owed)?;
-            let from = (piece * PIECE) as u64;
-            let send = || {
-                if let Some(operands) = &it.from {
-                    let operands = operands.bytes.part(done, size);
-                    Posted::of(&self.job, area.memory()).put(from, operands, puts)?;
-                    if !ordered {
-                        self.job.progress.complete(puts)?;
-                    }
+            let claim = self.claim(area, tally, &mut owed)?;
+            let from = (claim.piece * PIECE) as u64;
+            if let Some(operands) = &it.from {
+                let operands = operands.bytes.part(done, size);
+                Posted::of(&self.job, area.memory()).put(from, operands, puts)?;
+                if !ordered {
+                    self.job.progress.complete(puts)?;
                 }
-                let at = at.cast_unsigned() + done as u64;
-                let request = Request::Staged { op, ty, fetch, at, from, len: size as u64 };
-                self.send(target, &request, Landing::Nowhere, &own)
-            };
-            let sent = send();
-            match all.into {
-                Some(into) if sent.is_ok() => owed.push_back(Owed { piece, tally: own, into: into.part(done, size) }),
-                // The claim ends; the request holds the piece until the answer.
-                _ => own.finish(),
             }
-            if sent.is_err() {
-                owed.into_iter().for_each(|it: Owed| it.tally.finish());
-                return sent;
+            let at = at.cast_unsigned() + done as u64;
+            let request = Request::Staged { op, ty, fetch, at, from, len: size as u64 };
+            self.send(target, &request, Landing::Nowhere, &claim.tally)?;
+            // Without previous values the claim ends. The request holds the piece until the answer.
+            if let Some(into) = all.into {
+                owed.push_back(Owed { claim, into: into.part(done, size) });
             }
         }
         let mut outcome = Ok(());
@@ -102,12 +93,11 @@ impl Core {
         outcome
     }
 
-    /// A free piece of an area, and the tally that counts what is done with it. The claim counts as
-    /// one operation. Own claims end before this waits for those of other threads.
-    fn claim(&self, area: &Staging, tally: &TallyRef, owed: &mut VecDeque<Owed>) -> Result<(usize, TallyRef)> {
+    /// Claims a free piece of an area. Own claims end before this waits for those of other threads.
+    fn claim(&self, area: &Staging, tally: &TallyRef, owed: &mut VecDeque<Owed>) -> Result<Claim> {
         loop {
-            if let Some(claimed) = area.claim(tally) {
-                return Ok(claimed);
+            if let Some(claim) = area.claim(tally) {
+                return Ok(claim);
             }
             match owed.pop_front() {
                 Some(one) => self.get_staged(area, one)?,
@@ -116,17 +106,13 @@ impl Core {
         }
     }
 
-    /// Waits until a piece is combined, then gets its previous values. The claim of the piece ends.
-    fn get_staged(&self, area: &Staging, Owed { piece, tally, into }: Owed) -> Result<()> {
-        let combined = self.job.progress.until(|| tally.outstanding() <= 1);
-        let got = match combined {
-            Ok(()) if !tally.has_failed() => {
-                Posted::of(&self.job, area.memory()).get((piece * PIECE) as u64, &into, &tally)
-            }
+    /// Waits until a piece is combined, then gets its previous values.
+    fn get_staged(&self, area: &Staging, Owed { claim, into }: Owed) -> Result<()> {
+        self.job.progress.until(|| claim.tally.outstanding() <= 1)?;
+        if claim.tally.has_failed() {
             // The failure is in the tally.
-            other => other,
-        };
-        tally.finish();
-        got
+            return Ok(());
+        }
+        Posted::of(&self.job, area.memory()).get((claim.piece * PIECE) as u64, &into, &claim.tally)
     }
 }

@@ -105,15 +105,16 @@ fn swept(host: &'static Host, sweep: &Sweep, form: &Form) {
         let step = if ranks > 2 && !form.is_full { CROWDED } else { 1 };
         // Over sockets the MPI serves shared windows itself, so it crashes with the library as well
         // as without.
-        let is_hosts = |case: &str| !form.env.is_empty() && case.contains(" shared") && !judge.asks_host(case);
+        let is_hosts = |case: &str| !form.env.is_empty() && case.contains(" shared");
+        let crashes = |case: &str| is_hosts(case) && !judge.asks_host(case);
         let every = (0..cases.len()).step_by(step);
-        let numbers: Vec<usize> = every.filter(|&number| !is_hosts(&cases[number])).collect();
+        let numbers: Vec<usize> = every.filter(|&number| !crashes(&cases[number])).collect();
         let run = || Run::of(host, program.clone(), ranks);
         let serve = || form.env.iter().fold(run().served(), |run, &(name, value)| run.with(name, value));
         let kept = numbers.iter().copied().filter(|&number| judge.asks_host(&cases[number])).collect::<Vec<_>>();
         let alone = Outcomes::of(run, &kept);
         let served = Outcomes::of(serve, &numbers);
-        judge.compare(ranks, &cases, &numbers, &alone, &served);
+        judge.compare(ranks, &cases, &numbers, (&alone, &served), is_hosts);
     }
     println!("{}", judge.summary());
     judge.conclude(sweep.name, !form.is_full && form.env.is_empty());

@@ -30,6 +30,8 @@ pub struct VerbsPort {
     /// Bytes that a request contains inline.
     inline: usize,
     me: Peer,
+    /// Has one reference more for each request in flight whose bytes were registered for it.
+    registered: Arc<()>,
 }
 
 impl VerbsPort {
@@ -58,7 +60,7 @@ impl VerbsPort {
         while let Some(buffer) = open.messages.take() {
             open.expect_message(buffer)?;
         }
-        Ok(VerbsPort { open, limits, inline: inline.min(INLINE as usize), me })
+        Ok(VerbsPort { open, limits, inline: inline.min(INLINE as usize), me, registered: Arc::new(()) })
     }
 
     /// The device.
@@ -167,8 +169,10 @@ impl VerbsPort {
             None => match unsafe { self.lend(own, opcode == sys::IBV_WR_RDMA_READ) } {
                 Ok(lent) => {
                     list.iter_mut().zip(&lent).for_each(|(element, own)| element.lkey = own.local_key());
-                    Local::Registered(lent)
+                    Local::Registered(lent, Arc::clone(&self.registered))
                 }
+                // The memory that a process may lock is limited: the end of a transfer frees some.
+                Err(_) if Arc::strong_count(&self.registered) > 1 => return Post::Again,
                 Err(error) => return broken(to.link.peer(), error),
             },
         };

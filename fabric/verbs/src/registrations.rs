@@ -13,6 +13,9 @@
 //! memory itself, or wait for a thread that may: under the lock nothing is allocated, freed or
 //! registered. Removed registrations are therefore dropped by the transferring threads
 //! ([`Registrations::drop_removed`]).
+//!
+//! Only memory of kept registrations is watched. When the thread ends, nothing is watched, so no
+//! later change waits for a report to be read, even if a forked child keeps the descriptor open.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,6 +28,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+
+use transom_fabric::threads;
 
 use crate::changes::Changes;
 
@@ -196,13 +201,14 @@ impl<R: Send + Sync + 'static> Follower<R> {
         let changes = Changes::open()?;
         let kept = Arc::new(Kept { changes, table: Mutex::new(table), has_removed: AtomicBool::new(false), end });
         let theirs = Arc::clone(&kept);
-        let thread = std::thread::Builder::new().name("transom-unmap".into()).spawn(move || theirs.follow())?;
+        let thread = threads::spawn("transom-unmap", move || theirs.follow())?;
         Ok(Follower { kept, thread: Some(thread) })
     }
 }
 
 impl<R> Drop for Follower<R> {
     fn drop(&mut self) {
+        self.kept.make_room(0);
         // An eventfd takes 8 bytes unless its count is full, when the thread is awake anyway.
         let _ = rustix::io::write(&self.kept.end, &1u64.to_ne_bytes());
         if let Some(thread) = self.thread.take() {
@@ -226,11 +232,17 @@ impl<R> Kept<R> {
         }
     }
 
-    /// Removes what the reports name.
+    /// Removes what the reports name, and ends the watch of what remains of it. A moved mapping is
+    /// still watched at its new address.
     fn read_reports(&self, table: &mut Table<R>) {
         while let Some(changed) = self.changes.next() {
             table.reports += 1;
-            changed.iter().for_each(|range| table.remove(|entry| overlap(&entry.range, range)));
+            for range in changed {
+                while let Some(removed) = table.remove(&range) {
+                    self.unwatch(table, pages(&removed));
+                }
+                self.unwatch(table, range);
+            }
         }
         self.has_removed.store(!table.removed.is_empty(), Ordering::Relaxed);
     }
@@ -318,18 +330,14 @@ impl<R> Kept<R> {
 }
 
 impl<R> Table<R> {
-    /// Removes entries, to be dropped later. Both vectors together have at most [`MOST`] elements.
-    fn remove(&mut self, goes: impl Fn(&Entry<R>) -> bool) {
-        let mut at = 0;
-        while at < self.entries.len() {
-            if goes(&self.entries[at]) {
-                let entry = self.entries.swap_remove(at);
-                self.bytes -= entry.range.len();
-                self.removed.push(entry.registration);
-            } else {
-                at += 1;
-            }
-        }
+    /// Removes an entry that overlaps a range, to be dropped later, and returns its range. Both
+    /// vectors together have at most [`MOST`] elements.
+    fn remove(&mut self, range: &Range<usize>) -> Option<Range<usize>> {
+        let at = self.entries.iter().position(|entry| overlap(&entry.range, range))?;
+        let entry = self.entries.swap_remove(at);
+        self.bytes -= entry.range.len();
+        self.removed.push(entry.registration);
+        Some(entry.range)
     }
 }
 

@@ -29,8 +29,9 @@ pub(crate) enum Local {
     Block(Block, Span),
     /// A buffer of the pools; at completion its first bytes are scattered over the spans.
     Scattered(Block, Box<[Span]>),
-    /// The caller's bytes, whose registrations last at least until completion.
-    Registered(Box<[Arc<Registration>]>),
+    /// The caller's bytes, whose registrations last at least until completion, and a reference that
+    /// counts such requests.
+    Registered(Box<[Arc<Registration>]>, Arc<()>),
 }
 
 /// Buffers, and room for completions.
@@ -126,7 +127,7 @@ impl Resources {
     pub(crate) fn retire(&self, record: Record, fault: Option<&Fault>) {
         match record.local {
             Local::Nothing => {}
-            Local::Registered(registrations) => drop(registrations),
+            Local::Registered(registrations, count) => drop((registrations, count)),
             Local::Block(block, to) => self.empty(block, &[to], fault.is_some()),
             Local::Scattered(block, to) => self.empty(block, &to, fault.is_some()),
         }

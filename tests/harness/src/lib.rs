@@ -94,15 +94,25 @@ fn run(launcher: &'static str, tests: &'static [Test], ignored: bool) -> ExitCod
 /// If the system does not provide the path of this program.
 pub fn as_ranks() -> Vec<OsString> {
     let own = std::env::current_exe().expect("a path of this program").into_os_string();
+    let own = emulated(own);
     match std::env::var_os("TRANSOM_TEST_ENTER") {
-        Some(hosts) => vec![hosts, "--enter-by-rank".into(), own],
-        None => vec![own],
+        Some(hosts) => [hosts, "--enter-by-rank".into()].into_iter().chain(own).collect(),
+        None => own,
     }
+}
+
+/// The command of a program that was built for another processor: the words of
+/// `TRANSOM_TEST_EMULATOR`, which runs such programs, and the program.
+fn emulated(program: OsString) -> Vec<OsString> {
+    let emulator = std::env::var("TRANSOM_TEST_EMULATOR").unwrap_or_default();
+    emulator.split_whitespace().map(OsString::from).chain([program]).collect()
 }
 
 /// Runs a test's job and returns its outcome.
 fn job(launcher: &str, test: &Test, ranks: usize) -> Result<(), String> {
-    let output = Command::new(launcher)
+    let launcher = emulated(launcher.into());
+    let output = Command::new(&launcher[0])
+        .args(&launcher[1..])
         .args(["-n", &ranks.to_string(), "--bind", "none", "--tag-output", "--timeout"])
         .arg((LIMIT + Duration::from_secs(15)).as_secs().to_string())
         .args(as_ranks())
@@ -110,7 +120,7 @@ fn job(launcher: &str, test: &Test, ranks: usize) -> Result<(), String> {
         .envs(test.env.iter().copied())
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| format!("{launcher}: {error:#}"))?;
+        .map_err(|error| format!("{launcher:?}: {error:#}"))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let printed = format!("{}{}", text(&output.stdout), text(&output.stderr));
     match test.fails {

@@ -262,3 +262,48 @@ fn kept_registrations_make_room_for_others() {
     old.unmap();
     new.unmap();
 }
+
+/// Whether changes of the mapping at an address are reported (proc_pid_smaps(5), `VmFlags`).
+fn is_watched(at: usize) -> bool {
+    let maps = std::fs::read_to_string("/proc/self/smaps").expect("readable");
+    let mut inside = false;
+    for line in maps.lines() {
+        let first = line.split_whitespace().next().unwrap_or_default();
+        if let Some((start, end)) = first.split_once('-') {
+            let number = |text| usize::from_str_radix(text, 16).unwrap_or_default();
+            inside = (number(start)..number(end)).contains(&at);
+        } else if inside && first == "VmFlags:" {
+            return line.split_whitespace().any(|flag| flag == "uw");
+        }
+    }
+    panic!("no mapping at {at:#x}")
+}
+
+/// A change of watched memory waits for a report to be read, which ends with the cache. So nothing
+/// stays watched: neither what remains of a mapping, nor a moved one, nor anything afterwards.
+#[test]
+fn only_memory_of_kept_registrations_is_watched() {
+    let (registrations, made) = (cache(8 * LEN), AtomicU64::new(0));
+    let [kept, half, moved, place] = [1, 2, 3, 4].map(|number| Buffer::map(0, number).expect("memory"));
+    for buffer in [&kept, &half, &moved] {
+        assert!(!is_watched(buffer.0.addr()));
+        registered(&registrations, buffer, &made);
+        assert!(is_watched(buffer.0.addr()));
+    }
+    // SAFETY: this test's own mapping.
+    unsafe { munmap(half.0.cast(), LEN / 2) }.expect("mapped");
+    // SAFETY: both are this test's own mappings; the first is replaced by the second.
+    unsafe { mremap_fixed(moved.0.cast(), LEN, LEN, MremapFlags::MAYMOVE, place.0.cast()) }.expect("moved");
+    let rests = [half.0.addr() + LEN / 2, place.0.addr()];
+    let ends = || {
+        std::thread::sleep(Duration::from_millis(1));
+        !rests.into_iter().any(is_watched)
+    };
+    assert!((0..10_000).any(|_| ends()), "the rest of a mapping, and a moved one");
+    assert!(is_watched(kept.0.addr()));
+    drop(registrations);
+    assert!(!is_watched(kept.0.addr()), "after the end");
+    kept.unmap();
+    place.unmap();
+    half.unmap();
+}

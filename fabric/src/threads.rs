@@ -1,0 +1,55 @@
+//! Threads of the library in a program that knows nothing of them.
+
+use std::io;
+use std::thread::{Builder, JoinHandle};
+
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+
+/// The signals that a fault of the thread itself raises, and those of profilers. The others are for
+/// the program's threads: one that waits for a signal by `sigwait` has blocked it only in its own.
+const OWN: [Signal; 8] = [
+    Signal::SIGSEGV,
+    Signal::SIGBUS,
+    Signal::SIGFPE,
+    Signal::SIGILL,
+    Signal::SIGTRAP,
+    Signal::SIGABRT,
+    Signal::SIGSYS,
+    Signal::SIGPROF,
+];
+
+/// Starts a thread to which the kernel delivers no signal of the program.
+///
+/// # Errors
+/// The kernel refuses a further thread.
+pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    let mut blocked = SigSet::all();
+    OWN.into_iter().for_each(|signal| blocked.remove(signal));
+    // A thread begins with the mask of the thread that starts it.
+    let before = blocked.thread_swap_mask(SigmaskHow::SIG_BLOCK);
+    let thread = Builder::new().name(name.into()).spawn(body);
+    if let Ok(before) = before {
+        before.thread_set_mask()?;
+    }
+    thread
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_of_the_library_gets_no_signal_of_the_program() {
+        let mine = SigSet::thread_get_mask().expect("a mask");
+        let theirs = std::sync::Arc::new(std::sync::Mutex::new(None));
+        let seen = std::sync::Arc::clone(&theirs);
+        let look = move || *seen.lock().expect("no panic") = SigSet::thread_get_mask().ok();
+        spawn("of-the-library", look).expect("a thread").join().expect("no panic");
+        let theirs = theirs.lock().expect("no panic").expect("a mask");
+        for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGUSR1, Signal::SIGCHLD, Signal::SIGALRM] {
+            assert!(theirs.contains(signal), "{signal} is blocked");
+        }
+        assert!(OWN.into_iter().all(|signal| !theirs.contains(signal)), "faults end the process at once");
+        assert_eq!(SigSet::thread_get_mask().expect("a mask"), mine, "the caller's mask is as before");
+    }
+}
