@@ -65,7 +65,8 @@ impl Process {
 /// The start time of a process; `None` if there is no process of that number, or the kernel does
 /// not provide the time.
 fn began(pid: i32) -> Option<u64> {
-    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The file of the first thread: emulators of other processors replace that of the process.
+    let stat = std::fs::read(format!("/proc/{pid}/task/{pid}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);
     // The start time is field 22 (proc_pid_stat(5)). Fields from the third on follow the name,
     // which is in parentheses and may contain any bytes.

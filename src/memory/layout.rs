@@ -93,7 +93,7 @@ impl<'t> Layout<'t> {
 
 /// The layouts of a target, an origin and a result side by side. The offsets of an absent one count
 /// bytes of data.
-pub(crate) fn together<'t>(to: &Layout<'t>, from: Option<&Layout<'t>>, into: Option<&Layout<'t>>) -> Walk<'t, 3> {
+pub(crate) fn walk_sides<'t>(to: &Layout<'t>, from: Option<&Layout<'t>>, into: Option<&Layout<'t>>) -> Walk<'t, 3> {
     let pieces = |side: Option<&Layout<'t>>| side.map_or_else(Pieces::endless, Layout::pieces);
     Walk::of([to.pieces(), pieces(from), pieces(into)])
 }

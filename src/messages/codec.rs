@@ -39,7 +39,7 @@ pub(crate) enum Request<'a> {
     Swap { ty: BasicType, at: u64, expected: u64, new: u64 },
     /// Compare-and-swap of an element wider than a word: the data is the expected value, then the
     /// new one.
-    SwapWide { ty: BasicType, at: u64, data: Cow<'a, [u8]> },
+    SwapBytes { ty: BasicType, at: u64, data: Cow<'a, [u8]> },
     /// Performs an atomic on a control word.
     Control { at: u64, amo: Amo },
     /// No operation; refused where a block of the strips does not exist.
@@ -63,14 +63,14 @@ pub(crate) enum Request<'a> {
 impl Request<'_> {
     /// Whether another request may contain this request.
     pub(crate) fn may_be_carried(&self) -> bool {
-        use Request::{Combine, Gather, Scatter, Swap, SwapWide};
-        matches!(self, Scatter { .. } | Gather { .. } | Combine { .. } | Swap { .. } | SwapWide { .. })
+        use Request::{Combine, Gather, Scatter, Swap, SwapBytes};
+        matches!(self, Scatter { .. } | Gather { .. } | Combine { .. } | Swap { .. } | SwapBytes { .. })
     }
 
     /// Whether the request keeps its order among others of its origin (MPI-4.1 §12.7.2).
     pub(crate) fn is_ordered(&self) -> bool {
-        use Request::{Combine, Staged, Swap, SwapWide};
-        matches!(self, Combine { .. } | Swap { .. } | SwapWide { .. } | Staged { .. })
+        use Request::{Combine, Staged, Swap, SwapBytes};
+        matches!(self, Combine { .. } | Swap { .. } | SwapBytes { .. } | Staged { .. })
     }
 
     /// An upper bound of its length as a part of another one.
@@ -78,7 +78,7 @@ impl Request<'_> {
         let (strips, data) = match self {
             Request::Scatter { strips, data } | Request::Combine { strips, data, .. } => (strips.len(), data.len()),
             Request::Gather { strips } | Request::Check { strips } => (strips.len(), 0),
-            Request::SwapWide { data, .. } => (0, data.len()),
+            Request::SwapBytes { data, .. } => (0, data.len()),
             Request::Notify { strips, data, .. } => (strips.len(), 8 + data.len()),
             // At most three words.
             _ => (0, 24),
@@ -100,7 +100,7 @@ impl Request<'_> {
                 Request::Combine { op, ty, fetch, strips: own(strips), data: own(data) }
             }
             Request::Swap { ty, at, expected, new } => Request::Swap { ty, at, expected, new },
-            Request::SwapWide { ty, at, data } => Request::SwapWide { ty, at, data: own(data) },
+            Request::SwapBytes { ty, at, data } => Request::SwapBytes { ty, at, data: own(data) },
             Request::Control { at, amo } => Request::Control { at, amo },
             Request::Check { strips } => Request::Check { strips: own(strips) },
             Request::Regions { first, most } => Request::Regions { first, most },
@@ -251,7 +251,7 @@ pub(super) fn encode_request(head: &[u64], request: &Request<'_>) -> Vec<u8> {
         Request::Swap { ty, at, expected, new } => {
             with_words(how(SWAP, 0, ty.number(), false), &[*at, *expected, *new])
         }
-        Request::SwapWide { ty, at, data } => {
+        Request::SwapBytes { ty, at, data } => {
             with_bytes(with_words(how(SWAP_WIDE, 0, ty.number(), false), &[*at]), data)
         }
         Request::Control { at, amo } => {
@@ -317,7 +317,7 @@ fn decode_request<'a>(kind: u8, reader: &mut Reader<'a>) -> Option<Request<'a>> 
             expected: reader.word()?,
             new: reader.word()?,
         },
-        SWAP_WIDE => Request::SwapWide { ty: BasicType::from_number(ty)?, at: reader.word()?, data: reader.0.into() },
+        SWAP_WIDE => Request::SwapBytes { ty: BasicType::from_number(ty)?, at: reader.word()?, data: reader.0.into() },
         CONTROL => {
             let (at, operand, compare) = (reader.word()?, reader.word()?, reader.word()?);
             let width = if flag == 1 { Width::W64 } else { Width::W32 };
@@ -435,7 +435,7 @@ mod tests {
                 data: Cow::default(),
             },
             Request::Swap { ty: BasicType::Uint8, at: 3, expected: 1, new: u64::MAX },
-            Request::SwapWide { ty: BasicType::Complex64, at: u64::MAX, data: (&[3; 32]).into() },
+            Request::SwapBytes { ty: BasicType::Complex64, at: u64::MAX, data: (&[3; 32]).into() },
             Request::Control { at: 8, amo: Amo::compare_swap(Width::W64, 7, u64::MAX) },
             Request::Control { at: 8, amo: Amo::new(AmoKind::Read, Width::W32, 0) },
             Request::Regions { first: 1000, most: 7 },

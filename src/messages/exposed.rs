@@ -218,7 +218,7 @@ impl Exposed {
                 let old = self.place(&block).swap(block.at, *ty, *expected, *new);
                 Ok(bytes_of(&old.to_ne_bytes(), ty.size()).to_vec())
             }
-            Request::SwapWide { ty, at, data } => {
+            Request::SwapBytes { ty, at, data } => {
                 let size = ty.size();
                 let both = data.split_at_checked(size).filter(|(_, new)| new.len() == size);
                 let (expected, new) = both.ok_or_else(|| lengths(data.len(), 2 * size))?;
@@ -469,7 +469,7 @@ mod tests {
         assert_eq!(window.execute(&swap), Ok(4u64.to_ne_bytes().to_vec()));
         assert_eq!(window.execute(&swap), Ok(5u64.to_ne_bytes().to_vec()));
         let (ones, twos) = ([1u8; 16], [2u8; 16]);
-        let wide = |data: &[u8]| Request::SwapWide { ty: BasicType::Complex64, at: 32, data: data.to_vec().into() };
+        let wide = |data: &[u8]| Request::SwapBytes { ty: BasicType::Complex64, at: 32, data: data.to_vec().into() };
         let before = window.execute(&Request::Gather { strips: vec![Strip::one(32, 16)].into() }).expect("inside");
         let (found, missed) = ([&before[..], &ones].concat(), [twos, twos].concat());
         assert_eq!(window.execute(&wide(&found)), Ok(before.clone()));

@@ -174,7 +174,7 @@ fn single() -> impl Strategy<Value = Request<'static>> {
         swap,
         staged,
         Just(Request::Stage),
-        (0..PART as u64 / 16).prop_map(|slot| Request::SwapWide {
+        (0..PART as u64 / 16).prop_map(|slot| Request::SwapBytes {
             ty: Complex64,
             at: 16 * slot,
             data: vec![0; 32].into()
@@ -216,7 +216,7 @@ fn by_address(mut request: Request<'static>, address: u64) -> Request<'static> {
             let strips: &mut Vec<Strip> = Cow::to_mut(strips);
             strips.iter_mut().for_each(|strip| strip.offset += address.cast_signed());
         }
-        Request::Swap { at, .. } | Request::SwapWide { at, .. } => *at += address,
+        Request::Swap { at, .. } | Request::SwapBytes { at, .. } => *at += address,
         Request::Staged { at, .. } => *at += address,
         Request::Control { .. } | Request::Regions { .. } | Request::Stage => {}
         Request::Carry { parts, .. } | Request::Several { parts } => {
@@ -349,7 +349,7 @@ fn name(request: &Request<'_>) -> &'static str {
         Request::Gather { .. } => "gather",
         Request::Combine { .. } => "combine",
         Request::Swap { .. } => "swap",
-        Request::SwapWide { .. } => "wide swap",
+        Request::SwapBytes { .. } => "wide swap",
         Request::Control { .. } => "control",
         Request::Check { .. } => "check",
         Request::Regions { .. } => "regions",

@@ -25,7 +25,7 @@ use crate::environment::{Rdma, Settings};
 use crate::error::NetName;
 use crate::routes::{Amos, NetAtomics};
 pub(crate) use pieces::{get_pieces, put_pieces};
-pub(crate) use remote::{Near, NetMemory, NodeMemory, advise_huge, touch};
+pub(crate) use remote::{NetMemory, NodeMemory, ProcessMemory, advise_huge, touch};
 
 pub(crate) use transom_shm::Bell;
 pub(crate) use transom_shm::event;

@@ -15,7 +15,7 @@ use crate::buffers::{self, Parts, Sink, Source};
 type RemoteOf<D> = <<D as Domain>::Port as Port>::Remote;
 
 /// User memory of a process of the node, accessed by cross-memory attach.
-pub(crate) type Near = RemoteOf<ShmDomain>;
+pub(crate) type ProcessMemory = RemoteOf<ShmDomain>;
 
 /// Memory of a process of the node.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(crate) enum NodeMemory {
     /// Accessed by load and store.
     Mapped(Memory),
     /// Boxed because it is large and rare.
-    Near(Box<Near>),
+    Copied(Box<ProcessMemory>),
 }
 
 impl NodeMemory {
@@ -31,7 +31,7 @@ impl NodeMemory {
     pub(crate) fn mapped(self) -> Option<Memory> {
         match self {
             NodeMemory::Mapped(memory) => Some(memory),
-            NodeMemory::Near(_) => None,
+            NodeMemory::Copied(_) => None,
         }
     }
 
@@ -39,7 +39,7 @@ impl NodeMemory {
         let remote = domain.port().import(peer, key)?;
         Ok(match domain.port().direct(&remote) {
             Some(memory) => NodeMemory::Mapped(memory.clone()),
-            None => NodeMemory::Near(Box::new(remote)),
+            None => NodeMemory::Copied(Box::new(remote)),
         })
     }
 }

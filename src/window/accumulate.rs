@@ -15,14 +15,14 @@ use super::layouts::no_overlap;
 use super::near::Beside;
 use super::packing::Batch;
 use super::permit::Permit;
-use super::target::{Far, Reach, Target};
+use super::target::{Reach, Target, Unmapped};
 use super::transfer::{Count, Incoming, Outgoing, may_gather};
 use crate::buffers::{Sink, Source};
 use crate::check::{Call, Kind};
 use crate::datatype::{Datatype, Walk};
 use crate::error::{ArgumentError, Class, Error, ErrorKind, JobError, Result, Side};
 use crate::memory::accumulate::{Operand, Place, bytes_of, truncate, value};
-use crate::memory::layout::{Layout, together};
+use crate::memory::layout::{Layout, walk_sides};
 use crate::messages::{Combined, Landing, Request, Small};
 use crate::reduce::{BasicType, Op};
 use crate::routes::Actor;
@@ -49,7 +49,7 @@ impl<'a> Accumulate<'a> {
     /// of whole elements.
     pub(super) fn pieces(&self) -> Walk<'a, 3> {
         let (from, into) = (self.from.as_ref(), self.into.as_ref());
-        together(&self.to, from.map(|from| &from.layout), into.map(|into| &into.layout))
+        walk_sides(&self.to, from.map(|from| &from.layout), into.map(|into| &into.layout))
     }
 
     /// The accumulate if all its sides are contiguous.
@@ -276,7 +276,7 @@ impl Core {
         if target.reach.is_dynamic() {
             let (call, size) = ("compare_and_swap", ty.size());
             match self.check_regions(call, target, at.cast_signed(), &Layout::Bytes(size), ty)? {
-                Resolved::Far => {}
+                Resolved::Unmapped => {}
                 Resolved::Mapped => {
                     let there = self.within(call, target, at, size)?;
                     let old = self.place_within(target, &there)?.swap(there.at, ty, expected, new).to_ne_bytes();
@@ -391,7 +391,7 @@ impl Core {
     pub(super) fn accumulate_far(&self, target: &Target, at: i64, it: &Accumulate<'_>, tally: &TallyRef) -> Result<()> {
         if target.reach.is_dynamic() {
             match self.check_regions(it.call, target, at, &it.to, it.ty)? {
-                Resolved::Far => {}
+                Resolved::Unmapped => {}
                 Resolved::Mapped => return self.accumulate_within(target, at, it),
                 Resolved::Across => {
                     self.combine(target, at, it, tally)?;
@@ -411,7 +411,7 @@ impl Core {
     /// Accumulates by messages that the target's CPU executes.
     fn combine(&self, target: &Target, at: i64, it: &Accumulate<'_>, tally: &TallyRef) -> Result<()> {
         let len = it.to.len();
-        if let Reach::Far(Far::Posted(memory)) = &target.reach
+        if let Reach::Unmapped(Unmapped::Posted(memory)) = &target.reach
             && may_gather(memory, len, tally)
             && let Some(small) = it.contiguous()
             && !self.travels(target, len)?

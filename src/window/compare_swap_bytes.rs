@@ -57,7 +57,7 @@ impl Core {
                 if let Some(near) = Beside::of(self, target) {
                     return near.swap_bytes(at, both, into);
                 }
-                let request = Request::SwapWide { ty, at, data: both.concat().into() };
+                let request = Request::SwapBytes { ty, at, data: both.concat().into() };
                 self.ask(target, request, Landing::One(into), &tally)
             },
         )?;

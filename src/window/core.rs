@@ -14,7 +14,7 @@ use super::notify;
 use super::own::Own;
 use super::permit::Permit;
 use super::shared::SharedPart;
-use super::target::{Far, Reach, Target};
+use super::target::{Reach, Target, Unmapped};
 use super::targets::Targets;
 use crate::directory::Part;
 use crate::epoch::Access;
@@ -82,7 +82,7 @@ impl Core {
         match (self.actor, reach) {
             (Actor::Nic, Reach::Mapped(..)) => true,
             // The CPU can't change memory that it does not map by atomics that the device respects.
-            (Actor::Nic | Actor::Both, Reach::Far(Far::Near(_) | Far::Messages)) => true,
+            (Actor::Nic | Actor::Both, Reach::Unmapped(Unmapped::Copied(_) | Unmapped::Messages)) => true,
             _ => false,
         }
     }
@@ -92,7 +92,7 @@ impl Core {
     pub(super) fn by_nic<'t>(&'t self, target: &'t Target) -> Option<&'t NetMemory> {
         match &target.reach {
             _ if self.actor == Actor::Cpu => None,
-            Reach::Far(Far::Posted(memory)) => Some(memory),
+            Reach::Unmapped(Unmapped::Posted(memory)) => Some(memory),
             reach if self.uses_loopback(reach) => {
                 self.targets.loopback.get(peer(target.rank())).map(|(_, memory)| memory)
             }

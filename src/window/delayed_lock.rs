@@ -17,7 +17,7 @@ use transom_fabric::{Tally, TallyRef};
 use super::checked::Which;
 use super::core::Core;
 use super::lock::Lock;
-use super::target::{Control, Far, Hold, Reach, Target};
+use super::target::{Control, Hold, Reach, Target, Unmapped};
 use crate::error::Result;
 use crate::job::TakesLock;
 use crate::messages::{CARRIED, Carried, Landing, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
@@ -120,7 +120,7 @@ impl Core {
     fn may_delay(&self, target: &Target, kind: Lock) -> Result<bool> {
         let by_message = self.control == Actor::Cpu
             && self.actor == Actor::Cpu
-            && matches!(target.reach, Reach::Far(Far::Posted(_)))
+            && matches!(target.reach, Reach::Unmapped(Unmapped::Posted(_)))
             && self.epochs.word().locks() == 0
             && (kind == Lock::Shared || self.epochs.bias.is_expected());
         Ok(by_message && matches!(target.control(self)?, Control::Messages))

@@ -42,7 +42,7 @@ pub(super) enum Resolved {
     /// By load and store: all regions of the access are this rank's own, or mapped.
     Mapped,
     /// By system calls or messages.
-    Far,
+    Unmapped,
     /// By messages, each of which is waited for: the access spans adjacent regions, which are
     /// contiguous only in the owner's address space. The wait orders the messages with this CPU's
     /// stores to the regions.
@@ -136,7 +136,7 @@ impl Core {
             return Ok(Resolved::Mapped);
         }
         let Some(words) = target.words(self) else {
-            return self.ask_covered(target, at, layout).map(|()| Resolved::Far);
+            return self.ask_covered(target, at, layout).map(|()| Resolved::Unmapped);
         };
         let mut known = self.known_regions(target)?;
         // SeqCst: pairs with the amo in `regions_changed`. The user's own synchronization orders
@@ -162,7 +162,7 @@ impl Core {
             (true, false) if all => Resolved::Mapped,
             // Cross-memory attach works by addresses, so adjacent regions need no messages.
             (true, true) if !near => Resolved::Across,
-            _ => Resolved::Far,
+            _ => Resolved::Unmapped,
         })
     }
 

@@ -9,7 +9,7 @@ use super::dynamic::Resolved;
 use super::near::Attached;
 use super::permit::Permit;
 use super::posted::{BLOCK_BY_ITSELF, Posted};
-use super::target::{Far, Reach, Target};
+use super::target::{Reach, Target, Unmapped};
 use super::transfer::{Count, Incoming, Outgoing};
 use crate::buffers::Steps;
 use crate::check::Kind;
@@ -75,7 +75,7 @@ impl Core {
         self.note(target, at, to, Kind::Put, &mut count)?;
         match &target.reach {
             Reach::Mapped(memory, _) => store(memory, at, from, to),
-            Reach::Far(far) => self.put_layout_far(target, far, at, from, to, count.tally(target))?,
+            Reach::Unmapped(far) => self.put_layout_far(target, far, at, from, to, count.tally(target))?,
         }
         self.lent(target, (at, to), Kind::Put, &[from.buffer()])
     }
@@ -84,25 +84,25 @@ impl Core {
     pub(super) fn put_layout_far(
         &self,
         target: &Target,
-        far: &Far,
+        far: &Unmapped,
         at: i64,
         from: &Outgoing<'_>,
         to: &Layout<'_>,
         tally: &TallyRef,
     ) -> Result<()> {
         match far {
-            Far::Posted(_) if self.travels(target, to.len())? => self.scatter(target, at, from, to, tally),
-            Far::Posted(memory) => self.put_layout_posted(target, memory, at, from, to, tally),
-            Far::Near(near) => Attached::of(&self.job, near).put(at, from, to),
-            Far::Messages => self.scatter(target, at, from, to, tally),
-            Far::Dynamic(near) => match (self.resolve("put", target, at, to)?, near) {
+            Unmapped::Posted(_) if self.travels(target, to.len())? => self.scatter(target, at, from, to, tally),
+            Unmapped::Posted(memory) => self.put_layout_posted(target, memory, at, from, to, tally),
+            Unmapped::Copied(near) => Attached::of(&self.job, near).put(at, from, to),
+            Unmapped::Messages => self.scatter(target, at, from, to, tally),
+            Unmapped::Dynamic(near) => match (self.resolve("put", target, at, to)?, near) {
                 (Resolved::Mapped, _) => self.put_within(target, at, from, to),
                 (Resolved::Across, _) => {
                     self.scatter(target, at, from, to, tally)?;
                     self.job.progress.complete(tally)
                 }
-                (Resolved::Far, Some(near)) => Attached::of(&self.job, near).put(at, from, to),
-                (Resolved::Far, None) => self.scatter(target, at, from, to, tally),
+                (Resolved::Unmapped, Some(near)) => Attached::of(&self.job, near).put(at, from, to),
+                (Resolved::Unmapped, None) => self.scatter(target, at, from, to, tally),
             },
         }
     }
@@ -182,7 +182,7 @@ impl Core {
         self.note(target, at, from, Kind::Get, &mut count)?;
         match &target.reach {
             Reach::Mapped(memory, _) => load(memory, at, into, from),
-            Reach::Far(far) => self.get_layout_far(target, far, at, into, from, count.tally(target))?,
+            Reach::Unmapped(far) => self.get_layout_far(target, far, at, into, from, count.tally(target))?,
         }
         self.lent(target, (at, from), Kind::Get, &[into.buffer()])
     }
@@ -191,25 +191,25 @@ impl Core {
     pub(super) fn get_layout_far(
         &self,
         target: &Target,
-        far: &Far,
+        far: &Unmapped,
         at: i64,
         into: &Incoming<'_>,
         from: &Layout<'_>,
         tally: &TallyRef,
     ) -> Result<()> {
         match far {
-            Far::Posted(_) if self.travels(target, from.len())? => self.gather(target, at, into, from, tally),
-            Far::Posted(memory) => self.get_layout_posted(target, memory, at, into, from, tally),
-            Far::Near(near) => Attached::of(&self.job, near).get(at, into, from),
-            Far::Messages => self.gather(target, at, into, from, tally),
-            Far::Dynamic(near) => match (self.resolve("get", target, at, from)?, near) {
+            Unmapped::Posted(_) if self.travels(target, from.len())? => self.gather(target, at, into, from, tally),
+            Unmapped::Posted(memory) => self.get_layout_posted(target, memory, at, into, from, tally),
+            Unmapped::Copied(near) => Attached::of(&self.job, near).get(at, into, from),
+            Unmapped::Messages => self.gather(target, at, into, from, tally),
+            Unmapped::Dynamic(near) => match (self.resolve("get", target, at, from)?, near) {
                 (Resolved::Mapped, _) => self.get_within(target, at, into, from),
                 (Resolved::Across, _) => {
                     self.gather(target, at, into, from, tally)?;
                     self.job.progress.complete(tally)
                 }
-                (Resolved::Far, Some(near)) => Attached::of(&self.job, near).get(at, into, from),
-                (Resolved::Far, None) => self.gather(target, at, into, from, tally),
+                (Resolved::Unmapped, Some(near)) => Attached::of(&self.job, near).get(at, into, from),
+                (Resolved::Unmapped, None) => self.gather(target, at, into, from, tally),
             },
         }
     }

@@ -19,7 +19,7 @@ use crate::reduce::kernel::combine;
 use crate::reduce::{BasicType, Op};
 use crate::sync::stripe;
 use crate::sync::words::Words;
-use crate::transport::{self, Near};
+use crate::transport::{self, ProcessMemory};
 
 /// The most bytes and pieces of an accumulate that are processed at once.
 const BYTES: usize = 64 << 10;
@@ -32,7 +32,7 @@ const SMALL: usize = 64;
 #[derive(Clone, Copy)]
 pub(super) struct Attached<'t> {
     job: &'t JobCore,
-    memory: &'t Near,
+    memory: &'t ProcessMemory,
 }
 
 /// Memory that the kernel copies, with the words that make accumulates on it atomic.
@@ -52,7 +52,7 @@ struct Piece {
 }
 
 impl<'t> Attached<'t> {
-    pub(super) fn of(job: &'t JobCore, memory: &'t Near) -> Attached<'t> {
+    pub(super) fn of(job: &'t JobCore, memory: &'t ProcessMemory) -> Attached<'t> {
         Attached { job, memory }
     }
 

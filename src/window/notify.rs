@@ -20,7 +20,7 @@ use super::permit::Permit;
 use super::posted::Posted;
 use super::segment::Draft;
 use super::shortcut::Shortcut;
-use super::target::{Far, Hold, Reach, Target};
+use super::target::{Hold, Reach, Target, Unmapped};
 use super::transfer::Count;
 use crate::buffers::{self, Source};
 use crate::datatype::Strip;
@@ -232,7 +232,7 @@ impl Core {
         if let Reach::Mapped(..) = &target.reach {
             self.shorten(target)?;
         }
-        if let Reach::Far(Far::Posted(memory)) = &target.reach {
+        if let Reach::Unmapped(Unmapped::Posted(memory)) = &target.reach {
             self.check_notice(CALL, rank, index)?;
             let room = self.message_max(target).saturating_sub(OVERHEAD + STRIP + INDEX);
             // A strip has bytes.
@@ -303,7 +303,7 @@ impl Core {
     /// Whether the net performs a notice after the puts posted before it to the same target. The
     /// notice may then be posted while they are in flight.
     fn orders_notices(&self, target: &Target) -> bool {
-        let Reach::Far(Far::Posted(memory)) = &target.reach else { return false };
+        let Reach::Unmapped(Unmapped::Posted(memory)) = &target.reach else { return false };
         let limits = memory.limits();
         let ordered = if self.is_notified_by_message(target.rank()) { limits.ordered } else { limits.amos_ordered };
         // The operations under a delayed lock are sent with the message of the lock. The notice

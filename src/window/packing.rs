@@ -10,7 +10,7 @@ use crate::buffers::Sink;
 use crate::datatype::{Strip, Walk};
 use crate::error::{Error, Result};
 use crate::job::peer;
-use crate::memory::layout::{Layout, together};
+use crate::memory::layout::{Layout, walk_sides};
 use crate::messages::{Landing, MAX_STRIPS, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
 use crate::transport::Lane;
 
@@ -25,7 +25,7 @@ impl Core {
         tally: &TallyRef,
     ) -> Result<()> {
         let mut batch = Batch::new(self.message_max(target), 1);
-        let mut pieces = together(to, Some(&from.layout), None);
+        let mut pieces = walk_sides(to, Some(&from.layout), None);
         while batch.fill(&mut pieces, at, Some(from), None) {
             let request = Request::Scatter { strips: (&batch.strips).into(), data: (&batch.data).into() };
             self.ask(target, request, Landing::Nowhere, tally)?;
@@ -43,7 +43,7 @@ impl Core {
         tally: &TallyRef,
     ) -> Result<()> {
         let mut batch = Batch::new(self.message_max(target), 1);
-        let mut pieces = together(from, None, Some(&into.layout));
+        let mut pieces = walk_sides(from, None, Some(&into.layout));
         while batch.fill(&mut pieces, at, None, Some(into)) {
             let landing = batch.landing();
             let request = Request::Gather { strips: (&batch.strips).into() };

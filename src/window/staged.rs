@@ -10,7 +10,7 @@ use transom_fabric::{Tally, TallyRef};
 use super::accumulate::Accumulate;
 use super::core::Core;
 use super::posted::Posted;
-use super::target::{Far, Reach, Target};
+use super::target::{Reach, Target, Unmapped};
 use crate::buffers::Sink;
 use crate::error::Result;
 use crate::job::{Claim, Staging};
@@ -36,7 +36,7 @@ impl Core {
         it: &Accumulate<'_>,
         tally: &TallyRef,
     ) -> Result<bool> {
-        let Reach::Far(Far::Posted(memory)) = &target.reach else { return Ok(false) };
+        let Reach::Unmapped(Unmapped::Posted(memory)) = &target.reach else { return Ok(false) };
         let len = it.to.len();
         if !memory.gathers() || len <= FEW * memory.limits().message_max {
             return Ok(false);

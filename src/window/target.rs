@@ -13,7 +13,7 @@ use crate::flavor::Flavor;
 use crate::job::{Link, peer};
 use crate::routes::Actor;
 use crate::sync::words::Words;
-use crate::transport::{self, Near, NetMemory, NodeMemory};
+use crate::transport::{self, NetMemory, NodeMemory, ProcessMemory};
 
 /// With its tally a target has 96 bytes; the table of targets may be a third larger than its
 /// entries. 128 bytes are the limit (tests/sim_costs.rs).
@@ -82,22 +82,22 @@ pub(crate) enum Reach {
     /// This CPU loads and stores it. The link to its rank, whose job block this CPU maps too;
     /// `None` for the own part.
     Mapped(Memory, Option<Arc<Link>>),
-    Far(Far),
+    Unmapped(Unmapped),
 }
 
 /// Data that this CPU does not load and store.
 #[derive(Debug)]
-pub(crate) enum Far {
+pub(crate) enum Unmapped {
     /// By posts to the net.
     Posted(NetMemory),
     /// By cross-memory attach: the kernel copies synchronously, so an operation is complete on
     /// return.
-    Near(Box<Near>),
+    Copied(Box<ProcessMemory>),
     /// By messages that the target's CPU executes.
     Messages,
     /// A dynamic window's target. Each access is resolved by its address (`dynamic`): to mapped
     /// regions, to cross-memory attach where the kernel allows it, else to messages.
-    Dynamic(Option<Box<Near>>),
+    Dynamic(Option<Box<ProcessMemory>>),
 }
 
 impl Reach {
@@ -105,21 +105,21 @@ impl Reach {
     pub(super) fn memory(&self) -> Option<&Memory> {
         match self {
             Reach::Mapped(memory, _) => Some(memory),
-            Reach::Far(_) => None,
+            Reach::Unmapped(_) => None,
         }
     }
 
     /// The memory as the kernel copies it, if all or some of the accesses are such copies.
-    pub(super) fn near(&self) -> Option<&Near> {
+    pub(super) fn near(&self) -> Option<&ProcessMemory> {
         match self {
-            Reach::Far(Far::Near(near) | Far::Dynamic(Some(near))) => Some(near),
+            Reach::Unmapped(Unmapped::Copied(near) | Unmapped::Dynamic(Some(near))) => Some(near),
             _ => None,
         }
     }
 
     /// Whether accesses are by address, within attached regions.
     pub(super) fn is_dynamic(&self) -> bool {
-        matches!(self, Reach::Far(Far::Dynamic(_)))
+        matches!(self, Reach::Unmapped(Unmapped::Dynamic(_)))
     }
 }
 
@@ -157,7 +157,7 @@ impl Target {
         let (part, place) = if own { (core.own.part, core.own.place) } else { core.job.lookup(job_rank, core.id)? };
         let reach = match own {
             // The target resolves addresses of a dynamic window.
-            true if core.flavor == Flavor::Dynamic => Reach::Far(Far::Dynamic(None)),
+            true if core.flavor == Flavor::Dynamic => Reach::Unmapped(Unmapped::Dynamic(None)),
             true => Reach::Mapped(core.own.memory.clone(), None),
             false => elsewhere(core, job_rank, &part)?,
         };
@@ -229,7 +229,7 @@ impl Target {
 
     /// Whether a message to the target arrives behind all operations in flight to it.
     pub(super) fn orders_messages(&self) -> bool {
-        let Reach::Far(Far::Posted(memory)) = &self.reach else { return false };
+        let Reach::Unmapped(Unmapped::Posted(memory)) = &self.reach else { return false };
         memory.limits().ordered && self.tally.only_puts()
     }
 
@@ -274,14 +274,14 @@ fn elsewhere(core: &Core, job_rank: usize, part: &Part) -> Result<Reach> {
     }
     let dynamic = core.flavor == Flavor::Dynamic;
     Ok(match &**link {
-        Link::Net(_) if dynamic => Reach::Far(Far::Dynamic(None)),
-        Link::Net(_) => Reach::Far(Far::Posted(core.job.wire.import_net(peer(job_rank), &part.net)?)),
+        Link::Net(_) if dynamic => Reach::Unmapped(Unmapped::Dynamic(None)),
+        Link::Net(_) => Reach::Unmapped(Unmapped::Posted(core.job.wire.import_net(peer(job_rank), &part.net)?)),
         Link::Shm(_) => match of_node(core, job_rank, part)? {
             Some(NodeMemory::Mapped(memory)) => Reach::Mapped(memory, Some(Arc::clone(link))),
-            Some(NodeMemory::Near(near)) if dynamic => Reach::Far(Far::Dynamic(Some(near))),
-            Some(NodeMemory::Near(near)) => Reach::Far(Far::Near(near)),
-            None if dynamic => Reach::Far(Far::Dynamic(None)),
-            None => Reach::Far(Far::Messages),
+            Some(NodeMemory::Copied(near)) if dynamic => Reach::Unmapped(Unmapped::Dynamic(Some(near))),
+            Some(NodeMemory::Copied(near)) => Reach::Unmapped(Unmapped::Copied(near)),
+            None if dynamic => Reach::Unmapped(Unmapped::Dynamic(None)),
+            None => Reach::Unmapped(Unmapped::Messages),
         },
     })
 }
@@ -303,7 +303,7 @@ fn of_node(core: &Core, job_rank: usize, part: &Part) -> Result<Option<NodeMemor
     }
     match wire.import_shm(rank, &part.shm) {
         Ok(memory) => {
-            if let (NodeMemory::Near(_), Some(reason)) = (&memory, wire.unmapped()) {
+            if let (NodeMemory::Copied(_), Some(reason)) = (&memory, wire.unmapped()) {
                 core.job.warn_once(&format!("user memory is reached by cross-memory attach: {reason}"));
             }
             Ok(Some(memory))

@@ -8,7 +8,7 @@ use super::lent::Buffer;
 use super::near::Attached;
 use super::permit::Permit;
 use super::posted::Posted;
-use super::target::{Far, Reach, Target};
+use super::target::{Reach, Target, Unmapped};
 use crate::buffers::{Parts, Sink, Source};
 use crate::check::Kind;
 use crate::epoch::Access;
@@ -112,7 +112,7 @@ impl Core {
                     memory.write(index(at), from.bytes());
                     Ok(())
                 }
-                Reach::Far(far) => self.put_far(target, far, at, from, count.tally(target)),
+                Reach::Unmapped(far) => self.put_far(target, far, at, from, count.tally(target)),
             },
         }
     }
@@ -125,16 +125,16 @@ impl Core {
         self.note(target, to.0, to.1, Kind::Put, &mut count)?;
         match &target.reach {
             Reach::Mapped(memory, _) => memory.write(index(at), from.bytes()),
-            Reach::Far(far) => self.put_far(target, far, at, from, count.tally(target))?,
+            Reach::Unmapped(far) => self.put_far(target, far, at, from, count.tally(target))?,
         }
         self.lent(target, to, Kind::Put, &[Buffer::new(from.address(), 0, to.1, false)])
     }
 
     /// A put that needs more than a store.
     #[inline(never)]
-    fn put_far(&self, target: &Target, far: &Far, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
+    fn put_far(&self, target: &Target, far: &Unmapped, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
         match far {
-            Far::Posted(memory) if !self.travels(target, from.len())? => {
+            Unmapped::Posted(memory) if !self.travels(target, from.len())? => {
                 if memory.put_carried(at, from, tally) {
                     return Ok(());
                 }
@@ -152,8 +152,8 @@ impl Core {
     /// A put that the kernel or the target performs. A separate function, so that posted puts take
     /// no instructions for it.
     #[inline(never)]
-    fn put_by_others(&self, target: &Target, far: &Far, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
-        if let Far::Near(near) = far {
+    fn put_by_others(&self, target: &Target, far: &Unmapped, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
+        if let Unmapped::Copied(near) = far {
             return Attached::of(&self.job, near).put_bytes(at, from);
         }
         let (from, to) = (Outgoing::contiguous(from), Layout::Bytes(from.len()));
@@ -182,7 +182,7 @@ impl Core {
                 memory.write(index(at), bytes);
                 Ok(())
             }
-            Reach::Far(Far::Posted(memory))
+            Reach::Unmapped(Unmapped::Posted(memory))
                 if bytes.len() <= memory.limits().inline_max && !self.travels(target, bytes.len())? =>
             {
                 if may_gather(memory, bytes.len(), &target.tally)
@@ -193,7 +193,7 @@ impl Core {
                 while !self.job.taken(memory.put_inline(at, bytes, &target.tally))? {}
                 Ok(())
             }
-            Reach::Far(far) => crate::buffers::scoped(
+            Reach::Unmapped(far) => crate::buffers::scoped(
                 || self.job.finish(&target.tally),
                 |scope| self.put_far(target, far, at, scope.source(bytes), &target.tally),
             ),
@@ -243,7 +243,7 @@ impl Core {
     #[cold]
     pub(super) fn post_runs(&self) {
         self.job.messages.post_runs(self.id, |member, at, run, tally| {
-            let Some(Reach::Far(Far::Posted(memory))) = self.known(member).map(|target| &target.reach) else {
+            let Some(Reach::Unmapped(Unmapped::Posted(memory))) = self.known(member).map(|target| &target.reach) else {
                 return Post::Again;
             };
             let most = memory.limits().packed_max;
@@ -283,7 +283,7 @@ impl Core {
         self.note(target, from.0, from.1, Kind::Get, &mut count)?;
         match &target.reach {
             Reach::Mapped(memory, _) => into.fill(memory, index(at)),
-            Reach::Far(Far::Posted(memory)) if !self.travels(target, into.len())? => {
+            Reach::Unmapped(Unmapped::Posted(memory)) if !self.travels(target, into.len())? => {
                 let tally = count.tally(target);
                 let is_kept = may_gather(memory, into.len(), tally)
                     && self.gather_small(target, at, Small::Get(&into), memory, tally)?;
@@ -291,8 +291,8 @@ impl Core {
                     Posted::of(&self.job, memory).get(at, &into, tally)?;
                 }
             }
-            Reach::Far(Far::Near(near)) => Attached::of(&self.job, near).get_bytes(at, into)?,
-            Reach::Far(far) => {
+            Reach::Unmapped(Unmapped::Copied(near)) => Attached::of(&self.job, near).get_bytes(at, into)?,
+            Reach::Unmapped(far) => {
                 let from = Layout::Bytes(into.len());
                 let into = Incoming::contiguous(into);
                 self.get_layout_far(target, far, at.cast_signed(), &into, &from, count.tally(target))?;

@@ -1,5 +1,5 @@
 //! Creation and end of windows (MPI-4.1 §12.2). Transom's window is created first, because it
-//! exists at all ranks or at none; then the face. The host creates windows that transom can't
+//! exists at all ranks or at none; then the proxy. The host creates windows that transom can't
 //! serve; all ranks of the communicator make the same choice.
 
 use std::ffi::{c_int, c_void};
@@ -57,9 +57,9 @@ fn make(
         made => Ok(made.map_err(|error| own.unwrap_or_else(|| error.into())).and_then(|raw| register(&job, comm, raw))),
     });
     match made {
-        Ok(Ok(face)) => {
+        Ok(Ok(proxy)) => {
             // SAFETY: the caller has room for a handle, as MPI demands.
-            unsafe { *out = face };
+            unsafe { *out = proxy };
             SUCCESS
         }
         Ok(Err(failure)) => {
@@ -89,13 +89,13 @@ fn sharing(job: Job) -> Result<Job, Refused> {
     Err(Refused::Why("the ranks do not share memory by transom"))
 }
 
-/// Held while a face is created.
+/// Held while a proxy is created.
 static FACES: Mutex<()> = Mutex::new(());
 
-/// Creates a window's face: a window of this process alone, so that the host sets up nothing
+/// Creates a window's proxy: a window of this process alone, so that the host sets up nothing
 /// between ranks.
 fn register(job: &Job, comm: Comm, raw: RawWindow) -> Outcome<Win> {
-    let mut face = constants().null_win;
+    let mut proxy = constants().null_win;
     // SAFETY: zero is a value of a handle.
     let mut group = unsafe { std::mem::zeroed::<Group>() };
     let mut nothing = std::ptr::null_mut::<c_void>();
@@ -106,7 +106,7 @@ fn register(job: &Job, comm: Comm, raw: RawWindow) -> Outcome<Win> {
     // SAFETY: the call writes an address and a handle.
     let code = unsafe {
         let (info, alone, base) = (constants().null_info, constants().alone, (&raw mut nothing).cast());
-        host_Win_allocate_shared(0, 1, info, alone, base, &raw mut face)
+        host_Win_allocate_shared(0, 1, info, alone, base, &raw mut proxy)
     };
     drop(turn);
     if code != SUCCESS {
@@ -116,8 +116,8 @@ fn register(job: &Job, comm: Comm, raw: RawWindow) -> Outcome<Win> {
     // SAFETY: the communicator is the caller's; the call writes a group.
     unsafe { host_Comm_group(comm, &raw mut group) };
     report::made(job, &raw);
-    windows::keep(Window::new(raw, face, group))?;
-    Ok(face)
+    windows::keep(Window::new(raw, proxy, group))?;
+    Ok(proxy)
 }
 
 /// Prints one warning for all windows that the host serves because transom has no room for them.
@@ -238,15 +238,15 @@ pub(crate) unsafe extern "C" fn detach(win: Win, base: *const c_void) -> c_int {
 #[unsafe(export_name = "PMPI_Win_free")]
 pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
     // SAFETY: the caller has a handle there.
-    let face = unsafe { *win };
-    let window = windows::find(face);
+    let proxy = unsafe { *win };
+    let window = windows::find(proxy);
     if let Some(Err(error)) = window.map(|window| window.raw.may_free()) {
-        return Failure::from(error).raise(face);
+        return Failure::from(error).raise(proxy);
     }
     // The program's delete functions find a window that works; if one of them fails, the window
     // remains.
     #[cfg(not(open_mpi))]
-    match cached::delete_all(face) {
+    match cached::delete_all(proxy) {
         SUCCESS => {}
         code => return code,
     }
@@ -259,7 +259,7 @@ pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
     match window.raw.free() {
         Ok(()) => {
             // SAFETY: all ranks have freed it, and MPI lets no call race with that.
-            unsafe { windows::end(face, window) };
+            unsafe { windows::end(proxy, window) };
             SUCCESS
         }
         // The window has no error handler any more.

@@ -4,10 +4,10 @@
 //! other functions, and the windows that transom can't serve; it is called by its PMPI names
 //! (MPI-4.1 §15.2).
 //!
-//! Each window has a face: a window of the host without memory, over this process alone, whose
+//! Each window has a proxy: a window of the host without memory, over this process alone, whose
 //! handle the program gets. Names, attributes, error handlers and other local properties of a
-//! window are the face's, so they keep working. The window itself is a [`transom::RawWindow`],
-//! found by the face's handle.
+//! window are the proxy's, so they keep working. The window itself is a [`transom::RawWindow`],
+//! found by the proxy's handle.
 //!
 //! | module | owns |
 //! |---|---|

@@ -240,12 +240,12 @@ impl Window {
             // SAFETY: the caller's promise.
             return match unsafe { self.raw.put(here.base.cast(), len, rank, displacement) } {
                 Ok(()) => 0,
-                Err(error) => Failure::from(error).raise_at(self.face, there.rank),
+                Err(error) => Failure::from(error).raise_at(self.proxy, there.rank),
             };
         }
         // SAFETY: the caller's promise.
         let put = |sides: Sides| Ok(unsafe { self.raw.put_items(sides.items(here.base), sides.at()) }?);
-        coded_at(self.face, there.rank, Sides::of_put(here, there).and_then(put))
+        coded_at(self.proxy, there.rank, Sides::of_put(here, there).and_then(put))
     }
 
     /// # Safety
@@ -255,9 +255,9 @@ impl Window {
         if let Some((len, rank, displacement)) = plain(here, there) {
             // SAFETY: the caller's promise.
             return match unsafe { self.raw.get(here.base.cast(), len, rank, displacement) } {
-                Ok(()) if process::has_early_reads() => coded_at(self.face, there.rank, self.complete_early(rank)),
+                Ok(()) if process::has_early_reads() => coded_at(self.proxy, there.rank, self.complete_early(rank)),
                 Ok(()) => 0,
-                Err(error) => Failure::from(error).raise_at(self.face, there.rank),
+                Err(error) => Failure::from(error).raise_at(self.proxy, there.rank),
             };
         }
         let get = |sides: Sides| {
@@ -265,7 +265,7 @@ impl Window {
             unsafe { self.raw.get_items(sides.items(here.base), sides.at()) }?;
             if process::has_early_reads() { self.complete_early(sides.at.0) } else { Ok(()) }
         };
-        coded_at(self.face, there.rank, Sides::of_get(here, there).and_then(get))
+        coded_at(self.proxy, there.rank, Sides::of_get(here, there).and_then(get))
     }
 
     /// Completes a get whose buffer the program reads too early. Only passive-target epochs have
@@ -321,11 +321,11 @@ impl Window {
                 // SAFETY: the caller's promise.
                 unsafe { self.combine(origin, result, there, (ty, count, op)) }
             };
-            return coded_at(self.face, there.rank, done);
+            return coded_at(self.proxy, there.rank, done);
         }
         // SAFETY: the caller's promise.
         let done = Typed::of(origin, result, there, op).and_then(|it| unsafe { it.perform(self) });
-        coded_at(self.face, there.rank, done)
+        coded_at(self.proxy, there.rank, done)
     }
 
     /// Accumulates elements of one type, contiguous at origin and target.

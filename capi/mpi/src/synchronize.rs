@@ -38,20 +38,20 @@ fn assertion(bits: c_int) -> Outcome<Assert> {
 
 /// Makes a call and reports its failure.
 fn called(window: &Window, call: impl FnOnce() -> Result<()>) -> c_int {
-    coded(window.face, call().map_err(Failure::from))
+    coded(window.proxy, call().map_err(Failure::from))
 }
 
 /// Makes a call on `MPI_PROC_NULL`. A call without effect, such as a second lock, succeeds as it
 /// does under MPICH.
 fn nobody(window: &Window, call: impl FnOnce() -> Outcome<()>) -> c_int {
-    coded_at(window.face, constants().proc_null, call())
+    coded_at(window.proxy, constants().proc_null, call())
 }
 
 /// [`called`] with an assertion.
 fn promised(window: &Window, bits: c_int, call: impl FnOnce(Assert) -> Result<()>) -> c_int {
     match assertion(bits) {
         Ok(assert) => called(window, || call(assert)),
-        Err(failure) => failure.raise(window.face),
+        Err(failure) => failure.raise(window.proxy),
     }
 }
 

@@ -1,4 +1,4 @@
-//! A window: transom's, its face at the host, and the data that calls on it need.
+//! A window: transom's, its proxy at the host, and the data that calls on it need.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use crate::handles::Handles;
 use crate::host::{Group, Win, constants, host_Group_free};
 use crate::members;
 
-/// The windows that transom serves, by their faces.
+/// The windows that transom serves, by their proxies.
 static WINDOWS: Handles<Window> = Handles::new();
 /// The number of values of `Window` of this process.
 static ALIVE: AtomicUsize = AtomicUsize::new(0);
@@ -20,8 +20,8 @@ static ALIVE: AtomicUsize = AtomicUsize::new(0);
 pub(crate) struct Window {
     pub(crate) raw: RawWindow,
     /// The window of the host whose handle the program has.
-    pub(crate) face: Win,
-    /// The window's ranks, which the face does not have.
+    pub(crate) proxy: Win,
+    /// The window's ranks, which the proxy does not have.
     pub(crate) group: Group,
     pub(crate) attributes: Attributes,
     mapped: bool,
@@ -42,8 +42,8 @@ unsafe impl Send for Win {}
 unsafe impl Sync for Win {}
 
 impl Window {
-    /// A window with its face and the group of its ranks. The window frees the group.
-    pub(crate) fn new(raw: RawWindow, face: Win, group: Group) -> Window {
+    /// A window with its proxy and the group of its ranks. The window frees the group.
+    pub(crate) fn new(raw: RawWindow, proxy: Win, group: Group) -> Window {
         let host = constants();
         let flavor = match raw.flavor() {
             Flavor::Create => host.flavor_create,
@@ -60,7 +60,7 @@ impl Window {
         let mapped = raw.is_mapped();
         // Relaxed, as in `drop` and `any`: the count orders no other access.
         ALIVE.fetch_add(1, Ordering::Relaxed);
-        Window { raw, face, group, attributes, mapped }
+        Window { raw, proxy, group, attributes, mapped }
     }
 
     /// Whether all parts of the node's ranks are mapped by the other ranks of the node.
@@ -90,32 +90,32 @@ pub(crate) fn any() -> bool {
     ALIVE.load(Ordering::Relaxed) != 0
 }
 
-/// The window with this face, if transom serves it.
+/// The window with this proxy, if transom serves it.
 #[inline]
-pub(crate) fn find(face: Win) -> Option<&'static Window> {
-    WINDOWS.get(face)
+pub(crate) fn find(proxy: Win) -> Option<&'static Window> {
+    WINDOWS.get(proxy)
 }
 
-/// Adds a window to the map, and fails if the map is full. A previous window with the same face is
+/// Adds a window to the map, and fails if the map is full. A previous window with the same proxy is
 /// being freed by another thread.
 pub(crate) fn keep(window: Window) -> Outcome<()> {
-    let face = window.face;
-    WINDOWS.replace(face, window).map(drop).map_err(|_| Failure::new(Class::Win, "too many windows live"))
+    let proxy = window.proxy;
+    WINDOWS.replace(proxy, window).map(drop).map_err(|_| Failure::new(Class::Win, "too many windows live"))
 }
 
-/// Records that a window of the host has this handle, which may have been the face of a window that
-/// another thread is freeing.
+/// Records that a window of the host has this handle, which may have been the proxy of a window
+/// that another thread is freeing.
 pub(crate) fn is_of_host(handle: Win) {
     WINDOWS.forget(handle);
 }
 
-/// Ends a window whose face the host has freed.
+/// Ends a window whose proxy the host has freed.
 ///
 /// # Safety
 /// The window has no users any more, and is ended once.
-pub(crate) unsafe fn end(face: Win, window: &'static Window) {
+pub(crate) unsafe fn end(proxy: Win, window: &'static Window) {
     // SAFETY: the caller's promise.
-    unsafe { WINDOWS.remove(face, window) };
+    unsafe { WINDOWS.remove(proxy, window) };
 }
 
 /// A target in transom's form.

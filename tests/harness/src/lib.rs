@@ -94,25 +94,23 @@ fn run(launcher: &'static str, tests: &'static [Test], ignored: bool) -> ExitCod
 /// If the system does not provide the path of this program.
 pub fn as_ranks() -> Vec<OsString> {
     let own = std::env::current_exe().expect("a path of this program").into_os_string();
-    let own = emulated(own);
     match std::env::var_os("TRANSOM_TEST_ENTER") {
-        Some(hosts) => [hosts, "--enter-by-rank".into()].into_iter().chain(own).collect(),
-        None => own,
+        Some(hosts) => vec![hosts, "--enter-by-rank".into(), own],
+        None => emulator().into_iter().chain([own]).collect(),
     }
 }
 
-/// The command of a program that was built for another processor: the words of
-/// `TRANSOM_TEST_EMULATOR`, which runs such programs, and the program.
-fn emulated(program: OsString) -> Vec<OsString> {
+/// The command that runs programs of another processor, for which `ci/aarch64` compiles the tests.
+fn emulator() -> Vec<OsString> {
     let emulator = std::env::var("TRANSOM_TEST_EMULATOR").unwrap_or_default();
-    emulator.split_whitespace().map(OsString::from).chain([program]).collect()
+    emulator.split_whitespace().map(OsString::from).collect()
 }
 
 /// Runs a test's job and returns its outcome.
 fn job(launcher: &str, test: &Test, ranks: usize) -> Result<(), String> {
-    let launcher = emulated(launcher.into());
-    let output = Command::new(&launcher[0])
-        .args(&launcher[1..])
+    // Where the ranks are emulated, the launcher is not: it needs a guard process.
+    let launcher = std::env::var_os("TRANSOM_TEST_LAUNCHER").unwrap_or_else(|| launcher.into());
+    let output = Command::new(&launcher)
         .args(["-n", &ranks.to_string(), "--bind", "none", "--tag-output", "--timeout"])
         .arg((LIMIT + Duration::from_secs(15)).as_secs().to_string())
         .args(as_ranks())
