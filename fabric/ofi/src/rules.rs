@@ -54,9 +54,10 @@ const MANUAL_FIRST: &[u32] = &[sys::FI_PROGRESS_MANUAL, sys::FI_PROGRESS_AUTO, s
 const MANUAL: &[u32] = &[sys::FI_PROGRESS_MANUAL, sys::FI_PROGRESS_UNSPEC];
 const AUTO_FIRST: &[u32] = &[sys::FI_PROGRESS_AUTO, sys::FI_PROGRESS_UNSPEC];
 
-/// The receives that rxm posts for a process: over sockets the default is 4096 of 16 KiB each,
-/// whose pages take most of the start time of a job with many ranks.
-const RECEIVES: &[(&str, &str)] = &[("FI_OFI_RXM_MSG_RX_SIZE", "512")];
+/// The receives that rxm posts for a process, one after another: over sockets the default is 4096
+/// of 16 KiB each. Their pages take most of the start time of a job with many ranks, and each
+/// message misses the caches where these do not have all of them.
+const RECEIVES: &[(&str, &str)] = &[("FI_OFI_RXM_MSG_RX_SIZE", "64")];
 
 /// Rules of providers that are not in the table.
 const OTHER: Rules = Rules {

@@ -10,11 +10,18 @@ use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::fmt;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crossbeam_queue::ArrayQueue;
 use transom_fabric::{Peer, Span, TallyRef};
 
 use crate::endpoint::Registration;
+
+/// Distance between buffers in addition to their length, which is a power of two. Without it their
+/// first bytes would share a few sets of the caches.
+const STAGGER: usize = 64;
+/// No slot.
+const NONE: u32 = u32::MAX;
 
 /// Length of a message's header: the sender's rank and the receiver's token.
 pub(crate) const HEADER: usize = 16;
@@ -63,6 +70,9 @@ pub(crate) struct Slot {
 /// The pool.
 pub(crate) struct Slots {
     slots: Box<[Slot]>,
+    /// The slot that was freed last, or [`NONE`]. It is taken first, because the caches have it.
+    last: AtomicU32,
+    /// The other free slots.
     free: ArrayQueue<u32>,
     buffers: NonNull<u8>,
     layout: Layout,
@@ -76,7 +86,9 @@ unsafe impl Send for Slots {}
 
 impl fmt::Debug for Slots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Slots({} of {} free)", self.free.len(), self.slots.len())
+        // Relaxed: a count for messages.
+        let last = usize::from(self.last.load(Ordering::Relaxed) != NONE);
+        write!(f, "Slots({} of {} free)", self.free.len() + last, self.slots.len())
     }
 }
 
@@ -97,15 +109,16 @@ impl Slots {
     /// supplies pages at first touch.
     pub(crate) fn new(count: u32, len: usize) -> Slots {
         assert!(count > 0 && len > 0 && len.is_multiple_of(8), "{count} slots of {len} bytes");
-        let layout = Layout::array::<u64>(count as usize * len / 8).expect("pools are small");
+        let stride = len + STAGGER;
+        let layout = Layout::array::<u64>(count as usize * stride / 8).expect("pools are small");
         // SAFETY: the layout is not empty.
         let buffers = unsafe { NonNull::new(alloc_zeroed(layout)) }.unwrap_or_else(|| handle_alloc_error(layout));
         let slots = (0..count as usize)
             .map(|index| Slot {
                 context: UnsafeCell::new([0; 8]),
                 purpose: UnsafeCell::new(None),
-                // SAFETY: within the allocation of `count` times `len` bytes.
-                buffer: unsafe { buffers.add(index * len) },
+                // SAFETY: within the allocation of `count` times `stride` bytes.
+                buffer: unsafe { buffers.add(index * stride) },
             })
             .collect();
         let free = ArrayQueue::new(count as usize);
@@ -113,12 +126,15 @@ impl Slots {
             // The queue has room for all slots.
             let _ = free.push(index);
         }
-        Slots { slots, free, buffers, layout }
+        Slots { slots, last: AtomicU32::new(NONE), free, buffers, layout }
     }
 
     /// A slot for an operation; `None` where all are in flight.
     pub(crate) fn take(&self, purpose: Purpose) -> Option<&Slot> {
-        let slot = &self.slots[self.free.pop()? as usize];
+        // Acquire: pairs with the Release in `give_back`.
+        let last = self.last.swap(NONE, Ordering::Acquire);
+        let index = if last == NONE { self.free.pop()? } else { last };
+        let slot = &self.slots[index as usize];
         // SAFETY: the slot was free, so no other thread touches it until it is given back.
         unsafe { *slot.purpose.get() = Some(purpose) };
         Some(slot)
@@ -141,8 +157,13 @@ impl Slots {
             unsafe { std::ptr::copy_nonoverlapping(slot.buffer().add(from), to.as_ptr(), to.len()) };
             from += to.len();
         }
-        // A slot is in the queue at most once, so there is room. The index is below 2^32 by `new`.
-        let _ = self.free.push(u32::try_from(self.index(slot)).unwrap_or(u32::MAX));
+        // The index is below 2^32 by `new`. Release: the thread that takes the slot sees that its
+        // operation is over. Acquire: so does the thread that takes `before` from the queue.
+        let before = self.last.swap(u32::try_from(self.index(slot)).unwrap_or(NONE), Ordering::AcqRel);
+        if before != NONE {
+            // A slot is in the queue at most once, so there is room.
+            let _ = self.free.push(before);
+        }
         purpose
     }
 
@@ -193,6 +214,20 @@ mod tests {
     }
 
     #[test]
+    fn all_slots_are_free_again_in_whatever_order_they_are_given_back() {
+        let slots = Slots::new(3, 64);
+        for order in [[0, 1, 2], [2, 0, 1], [1, 2, 0]] {
+            let taken: Vec<_> = (0..3).map(|rank| slots.take(purpose(rank)).expect("free")).collect();
+            assert!(slots.take(purpose(9)).is_none());
+            for index in order {
+                let given = slots.give_back(taken[index], true).map(|purpose| purpose.peer.index());
+                assert_eq!(given, Some(index));
+            }
+            assert_eq!(format!("{slots:?}"), "Slots(3 of 3 free)");
+        }
+    }
+
+    #[test]
     fn slots_are_limited_and_found_by_their_context() {
         let slots = Slots::new(2, 64);
         let first = slots.take(purpose(7)).expect("free");
@@ -200,10 +235,11 @@ mod tests {
         assert!(slots.take(purpose(9)).is_none());
         let found = slots.of_context(first.context()).expect("ours");
         assert_eq!(slots.give_back(found, true).map(|purpose| purpose.peer), Some(Peer(7)));
-        assert!(slots.take(purpose(9)).is_some());
+        let again = slots.take(purpose(9)).expect("the slot that was freed");
+        assert!(std::ptr::eq(again, first) && slots.take(purpose(9)).is_none());
         assert!(slots.of_context(second.buffer().cast()).is_none());
         assert!(slots.of_context(std::ptr::null_mut()).is_none());
-        assert_eq!(slots.buffers().1, 128);
-        assert_eq!(second.buffer() as usize - first.buffer() as usize, 64);
+        assert_eq!(slots.buffers().1, 256);
+        assert_eq!(second.buffer() as usize - first.buffer() as usize, 128);
     }
 }
