@@ -463,7 +463,7 @@ fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Callers, stop: 
         let owing = messages.owes_answers() || messages.keeps_answers();
         wire.wait_on(lane, if owing { retry } else { IDLE });
         doze(false);
-        keep_away(callers, &mut seen_calls, stop);
+        keep_away(callers, messages, &mut seen_calls, stop);
         match wire.poll(lane, messages) {
             // A caller that began to wait meanwhile may sleep although its event was processed
             // here. Relaxed: if it is missed, the caller's sleep is short.
@@ -486,7 +486,7 @@ fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Callers, stop: 
 /// Returns when callers no longer poll: at once, after some sleeps while short calls follow each
 /// other (each would otherwise wake the thread with its end), or by the end of a long call. `seen`
 /// is the number of calls so far.
-fn keep_away(callers: &Callers, seen: &mut u32, stop: &AtomicBool) {
+fn keep_away(callers: &Callers, messages: &Messages, seen: &mut u32, stop: &AtomicBool) {
     let mut nap = KEEP_AWAY;
     // Acquire: pairs with the Release in `stop`.
     while !stop.load(Ordering::Acquire) {
@@ -498,8 +498,10 @@ fn keep_away(callers: &Callers, seen: &mut u32, stop: &AtomicBool) {
         if calls == *seen && nap == KEEP_AWAY_MAX {
             callers.wait_until_left(stop, IDLE);
         } else {
-            std::thread::sleep(nap);
-            nap = (nap * 2).min(KEEP_AWAY_MAX);
+            // Answers that the last caller has left to this thread wait for a short sleep only.
+            let kept = messages.keeps_answers();
+            std::thread::sleep(if kept { KEEP_AWAY } else { nap });
+            nap = if kept { nap } else { (nap * 2).min(KEEP_AWAY_MAX) };
         }
         *seen = calls;
     }

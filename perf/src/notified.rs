@@ -21,15 +21,13 @@ pub(crate) fn pingpong(world: &Job, options: &Options, floor: Option<&Floor>) ->
     let (me, each) = (world.rank(), per_round(options));
     let floor = floor.filter(|floor| floor.has(Test::NotifyPingpong));
     let (mut turn, mut times) = (0u64, (Vec::new(), Vec::new()));
-    // The failure of a bare round. The remaining rounds are left out.
+    // The failure of a bare round. The other rank fails with this one, since each waits for the
+    // other; both pass all barriers.
     let mut failed = None;
     win.lock_all(|epoch| {
-        if me > 1 {
-            return Ok(());
-        }
         for round in 0..=ROUNDS {
             let start = Instant::now();
-            for _ in 0..each {
+            for _ in 0..if me < 2 { each } else { 0 } {
                 turn += 1;
                 if me == 1 {
                     win.notices().wait(0, turn)?;
@@ -41,13 +39,15 @@ pub(crate) fn pingpong(world: &Job, options: &Options, floor: Option<&Floor>) ->
                 }
             }
             let library = start.elapsed();
+            // The last put is answered here, and not while the floor is measured.
+            world.barrier()?;
             let start = Instant::now();
+            let floor = floor.filter(|_| failed.is_none());
             if let Some(Err(error)) = floor.map(|floor| floor.together(Test::NotifyPingpong, each)) {
                 failed = Some(error);
-                break;
             }
             // The first round warms up.
-            if round > 0 {
+            if round > 0 && failed.is_none() {
                 times.0.push(library);
                 times.1.push(start.elapsed());
             }

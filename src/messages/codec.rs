@@ -227,15 +227,28 @@ impl<'a> Message<'a> {
 
 /// Answers without results to the requests of these tokens, with another message behind them.
 pub(super) fn encode_answers(tokens: &[u64], message: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(ANSWERS_OVERHEAD + 8 * tokens.len() + message.len());
+    with_bytes(answers_with_room(tokens, message.len()), message)
+}
+
+/// Answers without results, with room for a message of `room` bytes behind them.
+pub(super) fn answers_with_room(tokens: &[u64], room: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(ANSWERS_OVERHEAD + 8 * tokens.len() + room);
     out.push(ANSWERS);
     out.extend_from_slice(&(tokens.len() as u64).to_ne_bytes());
-    with_bytes(with_words(out, tokens), message)
+    with_words(out, tokens)
 }
 
 /// A request after the words `head`, of which a part of another request has none.
 pub(super) fn encode_request(head: &[u64], request: &Request<'_>) -> Vec<u8> {
-    let start = |kind| words_with_room(kind, head, request.most_bytes());
+    encode_request_behind(Vec::with_capacity(request.most_bytes()), head, request)
+}
+
+/// [`encode_request`] behind the bytes of `out`.
+pub(super) fn encode_request_behind(mut out: Vec<u8>, head: &[u64], request: &Request<'_>) -> Vec<u8> {
+    let start = |kind| {
+        out.push(kind);
+        with_words(out, head)
+    };
     // Four bytes follow the words: operation, type, flag, and number of strips.
     let how = |kind, op: u8, ty: u8, flag: bool| with_bytes(start(kind), &[op, ty, u8::from(flag), 0]);
     match request {
@@ -340,12 +353,7 @@ fn decode_request<'a>(kind: u8, reader: &mut Reader<'a>) -> Option<Request<'a>> 
 }
 
 fn words(kind: u8, words: &[u64]) -> Vec<u8> {
-    words_with_room(kind, words, 64)
-}
-
-/// A message's beginning, with room for a message of `room` bytes.
-fn words_with_room(kind: u8, words: &[u64], room: usize) -> Vec<u8> {
-    let mut out = Vec::with_capacity(room);
+    let mut out = Vec::with_capacity(64);
     out.push(kind);
     with_words(out, words)
 }

@@ -12,7 +12,7 @@ mod gathered;
 mod riding;
 mod staging;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -67,14 +67,15 @@ struct Deferred {
 #[derive(Default)]
 struct Requests {
     next: u64,
-    waiting: HashMap<u64, Waiting>,
+    /// By token. Few wait at a time, and tokens ascend, so that this is faster than hashing.
+    waiting: BTreeMap<u64, Waiting>,
 }
 
 /// Received messages and answers to send.
 #[derive(Default)]
 pub(crate) struct Messages {
     signals: Mutex<HashMap<(u64, u32), u32>>,
-    exposed: Mutex<HashMap<u64, Arc<Exposed>>>,
+    exposed: Mutex<BTreeMap<u64, Arc<Exposed>>>,
     requests: Mutex<Requests>,
     deferred: Mutex<VecDeque<Deferred>>,
     /// How many deferred messages are not sent: those queued, and those that a thread is sending.
@@ -161,12 +162,17 @@ impl Messages {
         into: Landing,
         tally: TallyRef,
     ) -> (u64, Vec<u8>) {
+        let token = self.awaited(Waiting { from: to, into, tally });
+        (token, codec::encode_request(&[token, window, order], request))
+    }
+
+    /// The token of a request that waits for its reply from now on.
+    fn awaited(&self, waiting: Waiting) -> u64 {
         let mut requests = locked(&self.requests);
         let token = requests.next;
         requests.next += 1;
-        requests.waiting.insert(token, Waiting { from: to, into, tally });
-        drop(requests);
-        (token, codec::encode_request(&[token, window, order], request))
+        requests.waiting.insert(token, waiting);
+        token
     }
 
     /// Fails a request whose peer can't be reached.
@@ -178,9 +184,12 @@ impl Messages {
 
     /// Fails all requests to a peer that died.
     pub(crate) fn give_up(&self, fault: &Fault) {
-        let died = |_: &u64, waiting: &mut Waiting| waiting.from == fault.peer;
-        let lost: Vec<_> = locked(&self.requests).waiting.extract_if(died).collect();
-        for (_, waiting) in lost {
+        let mut requests = locked(&self.requests);
+        let to_it = |(&token, waiting): (&u64, &Waiting)| (waiting.from == fault.peer).then_some(token);
+        let tokens: Vec<_> = requests.waiting.iter().filter_map(to_it).collect();
+        let lost: Vec<_> = tokens.iter().filter_map(|token| requests.waiting.remove(token)).collect();
+        drop(requests);
+        for waiting in lost {
             waiting.tally.fail(fault);
         }
         self.give_up_gathered(fault);

@@ -77,10 +77,9 @@ impl Core {
             messages.end_accumulates(peer(rank), self.id, |token, message| drop(send(token, message)));
             order = self.next_order(target);
         }
-        let (token, message) = messages.request(peer(rank), self.id, order, request, into, tally);
-        let message = match request {
-            Request::Notify { .. } => messages.board(peer(rank), message, self.message_max(target)),
-            _ => message,
+        let (token, message) = match request {
+            Request::Notify { .. } => messages.notify(peer(rank), self.id, request, tally, self.message_max(target)),
+            _ => messages.request(peer(rank), self.id, order, request, into, tally),
         };
         send(token, &message)
     }
