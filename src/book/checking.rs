@@ -40,12 +40,13 @@
 //!
 //! In MPI programs, which `libtransom_mpi` serves, messages and collective calls of the MPI pass it
 //! on too. A message passes on what its sender knew when it sent it, in all forms of sends and
-//! receives, probes and persistent requests, and a collective call that does not wait, what each
-//! rank knew when it called it: whoever waits for its request knows that. Where the checker can't
-//! know whom a rank has waited for, the rank counts as ordered behind all that any rank has done,
-//! so that a conflict may be missed and none is reported wrongly: after `MPI_Ssend`, a neighborhood
-//! collective call, a partitioned message, and messages on communicators that connect two groups or
-//! come from `MPI_Comm_idup`.
+//! receives, probes and persistent requests. The end of a synchronous send (`MPI_Ssend`) passes on
+//! what the receiver knew when it began to receive; that of another send passes on nothing. A
+//! collective call that does not wait passes on what each rank knew when it called it: whoever
+//! waits for its request knows that. Where the checker can't know whom a rank has waited for, the
+//! rank counts as ordered behind all that any rank has done, so that a conflict may be missed and
+//! none is reported wrongly: after a neighborhood collective call, a partitioned message, and
+//! messages on communicators that connect two groups or come from `MPI_Comm_idup`.
 //!
 //! In this program the flag orders the get behind the put, since the put is complete before the
 //! flag is set:
@@ -115,6 +116,12 @@
 //! reads the operation's record. A program may poll a word of 4 or 8 bytes by atomic loads; plain
 //! loads that poll are reported. `UCX_MEM_EVENTS=no` keeps UCX, which some MPIs use, from patching
 //! functions that ThreadSanitizer wraps.
+//!
+//! ThreadSanitizer does not see how the OpenMP library of gcc synchronizes threads, and reports
+//! programs that are right. In MPI programs the checker tells it: parallel regions, barriers, tasks
+//! with their dependences, critical and ordered regions, and locks. Two tasks or two sections that
+//! one thread runs count as ordered; the checker lets other threads take them where it can.
+//! Programs of clang need the OpenMP tool of LLVM (Archer).
 //!
 //! # Deadlocks
 //!

@@ -9,6 +9,7 @@ use transom_fabric::Memory;
 use super::clock::{Slot, slot_bytes};
 use super::letters::{self, Letters};
 use super::meetings::{self, Meetings};
+use super::receives::{self, Receives};
 use super::waits::{self, Waits};
 
 /// How many pairs of places are told apart.
@@ -27,7 +28,11 @@ pub(crate) struct Area<'m> {
 
 /// The bytes of an area in a job of `ranks` ranks.
 pub(crate) const fn bytes(ranks: usize) -> usize {
-    waits_at(ranks) + waits::bytes(ranks)
+    receives_at(ranks) + receives::bytes(ranks)
+}
+
+const fn receives_at(ranks: usize) -> usize {
+    (waits_at(ranks) + waits::bytes(ranks)).next_multiple_of(8)
 }
 
 const fn waits_at(ranks: usize) -> usize {
@@ -73,6 +78,11 @@ impl<'m> Area<'m> {
     /// The clocks of the rank at collective calls.
     pub(crate) fn meetings(self) -> Meetings<'m> {
         Meetings { memory: self.memory, base: self.base + meetings_at(self.ranks), ranks: self.ranks }
+    }
+
+    /// The clocks with which the rank has begun to receive messages.
+    pub(crate) fn receives(self) -> Receives<'m> {
+        Receives { memory: self.memory, base: self.base + receives_at(self.ranks), ranks: self.ranks }
     }
 
     /// Which ranks wait, at rank 0.

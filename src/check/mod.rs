@@ -11,6 +11,7 @@ mod lent;
 mod letters;
 mod meetings;
 mod place;
+mod receives;
 mod report;
 mod rules;
 #[allow(unsafe_code)]
@@ -36,6 +37,7 @@ pub(crate) use fibers::Flight;
 pub(crate) use lent::{Lent, Loan, Touches};
 pub(crate) use letters::Stream;
 pub(crate) use place::Place;
+pub(crate) use receives::Matching;
 pub(crate) use report::{Conflict, Side};
 pub(crate) use rules::{Call, Kind, Rule};
 pub(crate) use shadow::{Access, At, Locked, Met, Record, Shadow, Told, bytes as shadow_bytes};

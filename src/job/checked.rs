@@ -6,7 +6,7 @@ use transom_fabric::{Memory, diagnostics};
 
 use super::block::block_bytes;
 use super::{Job, JobCore, Team};
-use crate::check::{self, Area, Checker, Clock, Flight, Stream, Wait};
+use crate::check::{self, Area, Checker, Clock, Flight, Matching, Stream, Wait};
 use crate::environment::Settings;
 use crate::error::{JobError, Result};
 
@@ -118,6 +118,22 @@ impl JobCore {
         self.learn_all()
     }
 
+    /// Counts a release with which this rank begins to receive a message of another library.
+    pub(super) fn begins_to_receive(&self, matching: Matching) {
+        if let Some(checker) = &self.block.checker {
+            let clock = checker.release();
+            checker.own().receives().begin(matching, &clock);
+        }
+    }
+
+    /// Learns what `rank` had done when it began to receive a message of this rank.
+    pub(super) fn was_received(&self, rank: usize, tag: i32, group: u64) -> Result<()> {
+        let Some(checker) = &self.block.checker else { return Ok(()) };
+        let receives = self.area(checker, rank)?.receives();
+        self.learns(|clock| receives.learn(self.rank, tag, group, clock));
+        Ok(())
+    }
+
     /// Counts a release with which this rank enters a collective call of another library.
     pub(super) fn enters(&self, group: u64, turn: u64) {
         if let Some(checker) = &self.block.checker {
@@ -214,6 +230,22 @@ impl Job {
     ) -> Result<()> {
         let core = self.core();
         core.receives(rank, Stream { to: core.rank, tag, group }, ahead, takes)
+    }
+
+    /// Counts a release with which this rank begins to receive a message: from a rank or any, with
+    /// a tag or any, of a group. `None` if that is not known.
+    #[doc(hidden)]
+    pub fn checker_begins_to_receive(&self, matching: Option<(Option<usize>, Option<i32>, u64)>) {
+        self.core().begins_to_receive(matching);
+    }
+
+    /// Learns what `rank` had done when it began to receive a message of this rank.
+    ///
+    /// # Errors
+    /// As for [`Job::checker_learns_all`].
+    #[doc(hidden)]
+    pub fn checker_was_received(&self, rank: usize, tag: i32, group: u64) -> Result<()> {
+        self.core().was_received(rank, tag, group)
     }
 
     /// This rank enters a collective call, by the number of its ranks' group and its turn there.

@@ -26,6 +26,10 @@ void transom_edge_begins(void);
 /* A message is sent; is received, or only looked at. */
 void transom_edge_sent(int rank, int tag, uint64_t group);
 void transom_edge_received(int rank, int tag, uint64_t group, int takes);
+/* A message begins to be received; a synchronous send of one is over, or has a request. */
+void transom_edge_begins_to_receive(int rank, int tag, uint64_t group);
+void transom_edge_was_received(int rank, int tag, uint64_t group);
+void transom_edge_sends_synchronously(MPI_Request request, int rank, int tag, uint64_t group);
 /* Requests of sends and receives, and those that a start activates. */
 void transom_edge_sends(MPI_Request request);
 void transom_edge_waits_for_any(MPI_Request request);
@@ -124,6 +128,69 @@ static void lends(const void *buffer, int64_t count, MPI_Datatype type, int writ
 static int is_root(MPI_Comm comm, int root) { return group_of(comm)->me == root; }
 static int64_t of_all(MPI_Comm comm, int64_t count) { return group_of(comm)->size * count; }
 
+/* The block of a buffer that begins with that element. */
+static const void *block(const void *buffer, int64_t element, MPI_Datatype type) {
+    MPI_Aint low, extent = 0;
+    HOST(Type_get_extent)(type, &low, &extent);
+    return (const char *)buffer + element * extent;
+}
+
+/* Lends the buffer `b` that gets a block of `m` elements of each rank. With the buffer `a` in place
+ * it has this rank's block already. */
+static void gathered(const void *a, const void *b, int64_t m, MPI_Datatype type, MPI_Comm comm) {
+    const struct group *group = group_of(comm);
+    const int before = a == MPI_IN_PLACE ? group->me : group->size;
+    lends(b, before * m, type, 1);
+    if (before == group->size) return;
+    lends(block(b, before * m, type), m, type, 0);
+    lends(block(b, (before + 1) * m, type), (group->size - before - 1) * m, type, 1);
+}
+
+/* How many neighbors send to this rank, or receive from it, and whether one is missing. */
+static int neighbors(MPI_Comm comm, int sending) {
+    int kind = MPI_UNDEFINED, count = 0, out = 0, weighted;
+    HOST(Topo_test)(comm, &kind);
+    if (kind == MPI_CART && HOST(Cartdim_get)(comm, &count) == MPI_SUCCESS) return 2 * count;
+    if (kind == MPI_GRAPH) HOST(Graph_neighbors_count)(comm, group_of(comm)->me, &count), out = count;
+    if (kind == MPI_DIST_GRAPH) HOST(Dist_graph_neighbors_count)(comm, &count, &out, &weighted);
+    return sending ? count : out;
+}
+static int is_missing(MPI_Comm comm, int neighbor) {
+    int kind = MPI_UNDEFINED, ends[2] = {0, 0};
+    HOST(Topo_test)(comm, &kind);
+    if (kind == MPI_CART) HOST(Cart_shift)(comm, neighbor / 2, 1, &ends[0], &ends[1]);
+    return ends[neighbor % 2] == MPI_PROC_NULL;
+}
+
+/* Buffers with a block for each rank: with counts `n` and displacements `d`, and, with _TYPE, a
+ * type for each and displacements in bytes. */
+#define FOR_EACH(count, body)                                                                                               \
+    __extension__({                                                                                                         \
+        for (int i = 0; i < (count); i++) body;                                                                             \
+        (void)0;                                                                                                            \
+    })
+#define EACH(b, n, d, t, comm, written)                                                                                     \
+    FOR_EACH(group_of(comm)->size, lends(block(b, (d)[i], t), (n)[i], t, written))
+#define EACH_TYPE(b, n, d, t, comm, written)                                                                                \
+    FOR_EACH(group_of(comm)->size, lends((const char *)(b) + (d)[i], (n)[i], (t)[i], written))
+#define GATHERED(a, b, n, d, t, comm)                                                                                       \
+    FOR_EACH(group_of(comm)->size,                                                                                          \
+             lends(block(b, (d)[i], t), (n)[i], t, (a) != MPI_IN_PLACE || i != group_of(comm)->me))
+/* What is read is in `b` if `a` is in place. */
+#define SCATTERED(a, b, n, t, comm)                                                                                         \
+    __extension__({                                                                                                         \
+        int64_t sum = 0;                                                                                                    \
+        for (int i = 0; i < group_of(comm)->size; i++) sum += (n)[i];                                                       \
+        lends((a) == MPI_IN_PLACE ? (const void *)(b) : (a), sum, t, 0);                                                    \
+        lends(b, (n)[group_of(comm)->me], t, 1);                                                                            \
+    })
+/* With a block for each neighbor, of `count` elements from the element `at` on. */
+#define NEIGHBORS(b, count, at, t, written)                                                                                 \
+    FOR_EACH(neighbors(comm, written), if (!is_missing(comm, i)) lends(block(b, at, t), count, t, written))
+#define NEIGHBOR_TYPES(b, n, d, t, written)                                                                                 \
+    FOR_EACH(neighbors(comm, written),                                                                                      \
+             if (!is_missing(comm, i)) lends((const char *)(b) + (d)[i], (n)[i], (t)[i], written))
+
 /* --- collective calls that wait --------------------------------------------------------------- */
 
 /* After a call in which every rank waits for all. */
@@ -193,6 +260,28 @@ static void before_send(MPI_Comm comm, int rank, int tag, uint64_t *clock) {
     else transom_edge_release(clock);
 }
 
+/* After a synchronous send. */
+static void after_send(MPI_Comm comm, int rank, int tag) {
+    const struct group *group = group_of(comm);
+    if (rank == MPI_PROC_NULL) return;
+    if (group->number && rank >= 0 && rank < group->size) transom_edge_was_received(group->ranks[rank], tag, group->number);
+    else transom_edge_learn_all();
+}
+static void sends_synchronously(MPI_Comm comm, int rank, int tag, MPI_Request request) {
+    const struct group *group = group_of(comm);
+    const int named = group->number && rank >= 0 && rank < group->size;
+    if (rank == MPI_PROC_NULL) transom_edge_sends(request);
+    else transom_edge_sends_synchronously(request, named ? group->ranks[rank] : -1, tag, group->number);
+}
+
+/* Before a message is received: what its synchronous sender knows when it is over. */
+static void before_receive(MPI_Comm comm, int rank, int tag) {
+    const struct group *group = group_of(comm);
+    if (!group->number || rank == MPI_PROC_NULL) return;
+    const int named = rank >= 0 && rank < group->size;
+    transom_edge_begins_to_receive(named ? group->ranks[rank] : -1, tag == MPI_ANY_TAG ? -1 : tag, group->number);
+}
+
 /* After a message was received, or looked at. */
 static void after_receive(MPI_Comm comm, const MPI_Status *status, int takes) {
     const struct group *group = group_of(comm);
@@ -228,6 +317,7 @@ int host_edges_receive(void *buffer, int count, MPI_Datatype type, int rank, int
     MPI_Status *const known = host_own_status(status);
     lends(buffer, count, type, 1);
     transom_edge_uses();
+    before_receive(comm, rank, tag);
     transom_edge_waits("MPI_Recv");
     const int code = HOST(Recv)(buffer, count, type, rank, tag, comm, known);
     transom_edge_used();
@@ -286,35 +376,38 @@ static void meets(MPI_Comm comm, uint64_t turn, int first, int count, MPI_Reques
     EDGE_BY(name, parameters, arguments, (lends(b, n, t, 0), transom_edge_uses(), before_send(comm, rank, tag, clock)), )
 #define SENT_ANY(name, parameters, arguments)                                                                               \
     EDGE_BY(name, parameters, arguments, (lends(b, n, t, 0), transom_edge_uses(), before_send(comm, rank, tag, clock)),     \
-            transom_edge_learn_all())
+            after_send(comm, rank, tag))
 #define SENDS(name, parameters, arguments)                                                                                  \
     EDGE_BY(name, parameters, arguments, (lends(b, n, t, 0), transom_edge_begins(), before_send(comm, rank, tag, clock)),                 \
             transom_edge_sends(*q))
 #define SENDS_ANY(name, parameters, arguments)                                                                              \
     EDGE_BY(name, parameters, arguments, (lends(b, n, t, 0), transom_edge_begins(), before_send(comm, rank, tag, clock)),   \
-            transom_edge_waits_for_any(*q))
+            sends_synchronously(comm, rank, tag, *q))
 #define SEND_MADE(name, parameters, arguments, waits)                                                                       \
     EDGE_BY(name, parameters, arguments, , (lends(b, n, t, 0), send_made(comm, rank, tag, *q, waits)))
 #define POSTS(name, parameters, arguments)                                                                                  \
-    EDGE_BY(name, parameters, arguments, (lends(b, n, t, 1), transom_edge_begins(), transom_edge_release(clock)),           \
+    EDGE_BY(name, parameters, arguments, (lends(b, n, t, 1), transom_edge_begins(), before_receive(comm, rank, tag)),       \
             posts(comm, rank, tag, *q, 0))
 #define RECEIVE_MADE(name, parameters, arguments)                                                                           \
     EDGE_BY(name, parameters, arguments, , (lends(b, n, t, 1), posts(comm, rank, tag, *q, 1)))
 #define RECEIVED(name, parameters, arguments)                                                                               \
-    EDGE_BY(name, parameters, arguments, (lends(b, n, t, 1), transom_edge_uses()); s = host_own_status(s),                  \
+    EDGE_BY(name, parameters, arguments, (lends(b, n, t, 1), transom_edge_uses(), before_receive(comm, rank, tag));         \
+            s = host_own_status(s),                                                                                         \
             after_receive(comm, s, 1))
 /* Sends and receives. */
 #define BOTH(name, parameters, arguments, buffers)                                                                          \
     EDGE_BY(name, parameters, arguments, (buffers, transom_edge_uses(), before_send(comm, to, tag, clock));                 \
-            s = host_own_status(s), after_receive(comm, s, 1))
+            before_receive(comm, from, mark); s = host_own_status(s), after_receive(comm, s, 1))
 #define BOTH_POSTED(name, parameters, arguments, buffers)                                                                   \
-    EDGE_BY(name, parameters, arguments, (buffers, transom_edge_begins(), before_send(comm, to, tag, clock)),               \
+    EDGE_BY(name, parameters, arguments, (buffers, transom_edge_begins(), before_send(comm, to, tag, clock),                \
+            before_receive(comm, from, mark)),                                                                              \
             posts(comm, from, mark, *q, 0))
 /* The message was taken when it was matched. */
 #define MATCHED(name, parameters, arguments)                                                                                \
-    EDGE_BY(name, parameters, arguments, (lends(b, n, t, 1), transom_edge_uses()), )
+    EDGE_BY(name, parameters, arguments, (lends(b, n, t, 1), transom_edge_uses(), transom_edge_begins_to_receive(-1, -1, 0)), )
 #define MATCHED_POSTED(name, parameters, arguments)                                                                         \
-    EDGE_BY(name, parameters, arguments, (lends(b, n, t, 1), transom_edge_begins()), transom_edge_sends(*q))
+    EDGE_BY(name, parameters, arguments,                                                                                    \
+            (lends(b, n, t, 1), transom_edge_begins(), transom_edge_begins_to_receive(-1, -1, 0)), transom_edge_sends(*q))
 #define PROBED(name, parameters, arguments, takes)                                                                          \
     EDGE_BY(name, parameters, arguments, transom_edge_release(clock); s = host_own_status(s), after_receive(comm, s, takes))
 #define PROBED_FLAG(name, parameters, arguments, takes)                                                                     \
@@ -325,6 +418,7 @@ static void meets(MPI_Comm comm, uint64_t turn, int first, int count, MPI_Reques
             for (int i = 0; i < (count); i++) transom_edge_starts((requests)[i]), )
 #define RELEASE(name, parameters, arguments) EDGE(name, parameters, arguments, )
 #define ANY(name, parameters, arguments) EDGE(name, parameters, arguments, transom_edge_learn_all())
+#define BESIDE(name, parameters, arguments, buffers) USES(name, parameters, arguments, buffers, transom_edge_learn_all())
 #define FLAG(name, parameters, arguments) EDGE(name, parameters, arguments, if (*flag) transom_edge_learn_all())
 #define ALL(name, parameters, arguments, buffers) USES(name, parameters, arguments, buffers, host_edges_all(comm, clock))
 #define DOWN(name, parameters, arguments, buffers) USES(name, parameters, arguments, buffers, from_root(comm, root, clock))

@@ -1,148 +1,166 @@
 /* The functions of the host that order the ranks, by how they do, with the buffers that they lend.
- * RELEASE waits for no rank, ANY may have waited for any, FLAG too if its flag is set; ALL, DOWN,
- * UP and SCAN are the forms of collective calls, IALL, IDOWN, IUP and ISCAN those that do not
- * wait, and MADE makes a communicator. SENT and SENDS send a message, of which those with ANY may
- * wait for the receiver; POSTS receives one, BOTH do both. MATCHED receives what PROBED has taken.
- * A function that the host lacks is never called. */
+ * RELEASE waits for no rank, ANY and BESIDE may have waited for any, FLAG if its flag is set; ALL,
+ * DOWN, UP and SCAN are the forms of collective calls, IALL, IDOWN, IUP and ISCAN those that do not
+ * wait, and MADE makes a communicator. SENT and SENDS send a message, of which those with ANY wait
+ * until its receive has begun; POSTS receives one, BOTH do both. MATCHED receives what PROBED has
+ * taken. A function that the host lacks is never called. */
 #define COUNTED(suffix, N, D)                                                                     \
     ALL(Allreduce##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op op, MPI_Comm      \
         comm), (a, b, n, t, op, comm), (lends(a, n, t, 0), lends(b, n, t, 1)))                    \
-    ALL(Allgather##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m, MPI_Datatype u,     \
-        MPI_Comm comm), (a, n, t, b, m, u, comm), (lends(a, n, t, 0), lends(b, of_all(comm, m), u,\
-        1)))                                                                                      \
-    ALL(Allgatherv##suffix, (const void *a, N n, MPI_Datatype t, void *b, const N *m, const D     \
-        *e, MPI_Datatype u, MPI_Comm comm), (a, n, t, b, m, e, u, comm), (void)0)                 \
+    ALL(Allgather##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m, MPI_Datatype        \
+        u, MPI_Comm comm), (a, n, t, b, m, u, comm), (lends(a, n, t, 0), gathered(a, b, m, u,     \
+        comm)))                                                                                   \
+    ALL(Allgatherv##suffix, (const void *a, N n, MPI_Datatype t, void *b, const N *m, const       \
+        D *e, MPI_Datatype u, MPI_Comm comm), (a, n, t, b, m, e, u, comm), (lends(a, n, t, 0),    \
+        GATHERED(a, b, m, e, u, comm)))                                                           \
     ALL(Alltoall##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m, MPI_Datatype u,      \
         MPI_Comm comm), (a, n, t, b, m, u, comm), (lends(a, of_all(comm, n), t, 0), lends(b,      \
         of_all(comm, m), u, 1)))                                                                  \
     ALL(Alltoallv##suffix, (const void *a, const N *n, const D *d, MPI_Datatype t, void *b,       \
         const N *m, const D *e, MPI_Datatype u, MPI_Comm comm), (a, n, d, t, b, m, e, u, comm),   \
-        (void)0)                                                                                  \
-    ALL(Alltoallw##suffix, (const void *a, const N *n, const D *d, const MPI_Datatype *t, void    \
-        *b, const N *m, const D *e, const MPI_Datatype *u, MPI_Comm comm), (a, n, d, t, b, m, e, u,\
-        comm), (void)0)                                                                           \
-    ALL(Reduce_scatter##suffix, (const void *a, void *b, const N *n, MPI_Datatype t, MPI_Op op,   \
-        MPI_Comm comm), (a, b, n, t, op, comm), (void)0)                                          \
-    ALL(Reduce_scatter_block##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op op,    \
-        MPI_Comm comm), (a, b, n, t, op, comm), (lends(a, of_all(comm, n), t, 0), lends(b, n, t,  \
-        1)))                                                                                      \
-    DOWN(Bcast##suffix, (void *b, N n, MPI_Datatype t, int root, MPI_Comm comm), (b, n, t, root,  \
-        comm), lends(b, n, t, !is_root(comm, root)))                                              \
-    DOWN(Scatter##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m, MPI_Datatype u, int  \
-        root, MPI_Comm comm), (a, n, t, b, m, u, root, comm), (is_root(comm, root) ? lends(a,     \
-        of_all(comm, n), t, 0) : (void)0, lends(b, m, u, 1)))                                     \
-    DOWN(Scatterv##suffix, (const void *a, const N *n, const D *d, MPI_Datatype t, void *b, N m,  \
-        MPI_Datatype u, int root, MPI_Comm comm), (a, n, d, t, b, m, u, root, comm), (void)0)     \
+        (a == MPI_IN_PLACE ? (void)0 : EACH(a, n, d, t, comm, 0), EACH(b, m, e, u, comm, 1)))     \
+    ALL(Alltoallw##suffix, (const void *a, const N *n, const D *d, const MPI_Datatype *t,         \
+        void *b, const N *m, const D *e, const MPI_Datatype *u, MPI_Comm comm), (a, n, d, t, b,   \
+        m, e, u, comm), (a == MPI_IN_PLACE ? (void)0 : EACH_TYPE(a, n, d, t, comm, 0),            \
+        EACH_TYPE(b, m, e, u, comm, 1)))                                                          \
+    ALL(Reduce_scatter##suffix, (const void *a, void *b, const N *n, MPI_Datatype t, MPI_Op       \
+        op, MPI_Comm comm), (a, b, n, t, op, comm), SCATTERED(a, b, n, t, comm))                  \
+    ALL(Reduce_scatter_block##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op        \
+        op, MPI_Comm comm), (a, b, n, t, op, comm), (lends(a, of_all(comm, n), t, 0), lends(b,    \
+        n, t, 1)))                                                                                \
+    DOWN(Bcast##suffix, (void *b, N n, MPI_Datatype t, int root, MPI_Comm comm), (b, n, t,        \
+        root, comm), lends(b, n, t, !is_root(comm, root)))                                        \
+    DOWN(Scatter##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m, MPI_Datatype u,      \
+        int root, MPI_Comm comm), (a, n, t, b, m, u, root, comm), (is_root(comm, root) ?          \
+        lends(a, of_all(comm, n), t, 0) : (void)0, lends(b, m, u, 1)))                            \
+    DOWN(Scatterv##suffix, (const void *a, const N *n, const D *d, MPI_Datatype t, void *b,       \
+        N m, MPI_Datatype u, int root, MPI_Comm comm), (a, n, d, t, b, m, u, root, comm),         \
+        (is_root(comm, root) ? EACH(a, n, d, t, comm, 0) : (void)0, lends(b, m, u, 1)))           \
     UP(Reduce##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op op, int root,         \
         MPI_Comm comm), (a, b, n, t, op, root, comm), (lends(a, n, t, 0), is_root(comm, root) ?   \
         lends(b, n, t, 1) : (void)0))                                                             \
-    UP(Gather##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m, MPI_Datatype u, int     \
-        root, MPI_Comm comm), (a, n, t, b, m, u, root, comm), (lends(a, n, t, 0), is_root(comm,   \
-        root) ? lends(b, of_all(comm, m), u, 1) : (void)0))                                       \
-    UP(Gatherv##suffix, (const void *a, N n, MPI_Datatype t, void *b, const N *m, const D *e,     \
-        MPI_Datatype u, int root, MPI_Comm comm), (a, n, t, b, m, e, u, root, comm), (void)0)     \
-    SCAN(Scan##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op op, MPI_Comm comm),   \
-        (a, b, n, t, op, comm), (lends(a, n, t, 0), lends(b, n, t, 1)))                           \
+    UP(Gather##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m, MPI_Datatype u,         \
+        int root, MPI_Comm comm), (a, n, t, b, m, u, root, comm), (lends(a, n, t, 0),             \
+        is_root(comm, root) ? gathered(a, b, m, u, comm) : (void)0))                              \
+    UP(Gatherv##suffix, (const void *a, N n, MPI_Datatype t, void *b, const N *m, const D         \
+        *e, MPI_Datatype u, int root, MPI_Comm comm), (a, n, t, b, m, e, u, root, comm),          \
+        (lends(a, n, t, 0), is_root(comm, root) ? GATHERED(a, b, m, e, u, comm) : (void)0))       \
+    SCAN(Scan##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op op, MPI_Comm          \
+        comm), (a, b, n, t, op, comm), (lends(a, n, t, 0), lends(b, n, t, 1)))                    \
     SCAN(Exscan##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op op, MPI_Comm        \
         comm), (a, b, n, t, op, comm), (lends(a, n, t, 0), lends(b, n, t, 1)))                    \
-    ANY(Neighbor_allgather##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m,            \
-        MPI_Datatype u, MPI_Comm comm), (a, n, t, b, m, u, comm))                                 \
-    ANY(Neighbor_allgatherv##suffix, (const void *a, N n, MPI_Datatype t, void *b, const N *m,    \
-        const D *e, MPI_Datatype u, MPI_Comm comm), (a, n, t, b, m, e, u, comm))                  \
-    ANY(Neighbor_alltoall##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m,             \
-        MPI_Datatype u, MPI_Comm comm), (a, n, t, b, m, u, comm))                                 \
-    ANY(Neighbor_alltoallv##suffix, (const void *a, const N *n, const D *d, MPI_Datatype t, void  \
-        *b, const N *m, const D *e, MPI_Datatype u, MPI_Comm comm), (a, n, d, t, b, m, e, u, comm))\
-    ANY(Neighbor_alltoallw##suffix, (const void *a, const N *n, const MPI_Aint *d, const          \
+    BESIDE(Neighbor_allgather##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m,         \
+        MPI_Datatype u, MPI_Comm comm), (a, n, t, b, m, u, comm), (lends(a, n, t, 0),             \
+        NEIGHBORS(b, m, i * m, u, 1)))                                                            \
+    BESIDE(Neighbor_allgatherv##suffix, (const void *a, N n, MPI_Datatype t, void *b, const       \
+        N *m, const D *e, MPI_Datatype u, MPI_Comm comm), (a, n, t, b, m, e, u, comm), (lends(a,  \
+        n, t, 0), NEIGHBORS(b, m[i], e[i], u, 1)))                                                \
+    BESIDE(Neighbor_alltoall##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m,          \
+        MPI_Datatype u, MPI_Comm comm), (a, n, t, b, m, u, comm), (NEIGHBORS(a, n, i * n, t, 0),  \
+        NEIGHBORS(b, m, i * m, u, 1)))                                                            \
+    BESIDE(Neighbor_alltoallv##suffix, (const void *a, const N *n, const D *d, MPI_Datatype       \
+        t, void *b, const N *m, const D *e, MPI_Datatype u, MPI_Comm comm), (a, n, d, t, b, m,    \
+        e, u, comm), (NEIGHBORS(a, n[i], d[i], t, 0), NEIGHBORS(b, m[i], e[i], u, 1)))            \
+    BESIDE(Neighbor_alltoallw##suffix, (const void *a, const N *n, const MPI_Aint *d, const       \
         MPI_Datatype *t, void *b, const N *m, const MPI_Aint *e, const MPI_Datatype *u, MPI_Comm  \
-        comm), (a, n, d, t, b, m, e, u, comm))                                                    \
-    IALL(Iallreduce##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op op, MPI_Comm    \
-        comm, MPI_Request *q), (a, b, n, t, op, comm, q), (lends(a, n, t, 0), lends(b, n, t, 1))) \
-    IALL(Iallgather##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m, MPI_Datatype u,   \
-        MPI_Comm comm, MPI_Request *q), (a, n, t, b, m, u, comm, q), (lends(a, n, t, 0), lends(b, \
-        of_all(comm, m), u, 1)))                                                                  \
-    IALL(Iallgatherv##suffix, (const void *a, N n, MPI_Datatype t, void *b, const N *m, const D   \
-        *e, MPI_Datatype u, MPI_Comm comm, MPI_Request *q), (a, n, t, b, m, e, u, comm, q), (void)0)\
-    IALL(Ialltoall##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m, MPI_Datatype u,    \
-        MPI_Comm comm, MPI_Request *q), (a, n, t, b, m, u, comm, q), (lends(a, of_all(comm, n), t,\
-        0), lends(b, of_all(comm, m), u, 1)))                                                     \
-    IALL(Ialltoallv##suffix, (const void *a, const N *n, const D *d, MPI_Datatype t, void *b,     \
-        const N *m, const D *e, MPI_Datatype u, MPI_Comm comm, MPI_Request *q), (a, n, d, t, b, m,\
-        e, u, comm, q), (void)0)                                                                  \
-    IALL(Ialltoallw##suffix, (const void *a, const N *n, const D *d, const MPI_Datatype *t, void  \
-        *b, const N *m, const D *e, const MPI_Datatype *u, MPI_Comm comm, MPI_Request *q), (a, n, d,\
-        t, b, m, e, u, comm, q), (void)0)                                                         \
-    IALL(Ireduce_scatter##suffix, (const void *a, void *b, const N *n, MPI_Datatype t, MPI_Op     \
-        op, MPI_Comm comm, MPI_Request *q), (a, b, n, t, op, comm, q), (void)0)                   \
-    IALL(Ireduce_scatter_block##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op op,  \
-        MPI_Comm comm, MPI_Request *q), (a, b, n, t, op, comm, q), (lends(a, of_all(comm, n), t, 0),\
-        lends(b, n, t, 1)))                                                                       \
-    IDOWN(Ibcast##suffix, (void *b, N n, MPI_Datatype t, int root, MPI_Comm comm, MPI_Request     \
-        *q), (b, n, t, root, comm, q), lends(b, n, t, !is_root(comm, root)))                      \
-    IDOWN(Iscatter##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m, MPI_Datatype u,    \
-        int root, MPI_Comm comm, MPI_Request *q), (a, n, t, b, m, u, root, comm, q), (is_root(comm,\
-        root) ? lends(a, of_all(comm, n), t, 0) : (void)0, lends(b, m, u, 1)))                    \
-    IDOWN(Iscatterv##suffix, (const void *a, const N *n, const D *d, MPI_Datatype t, void *b, N   \
-        m, MPI_Datatype u, int root, MPI_Comm comm, MPI_Request *q), (a, n, d, t, b, m, u, root,  \
-        comm, q), (void)0)                                                                        \
+        comm), (a, n, d, t, b, m, e, u, comm), (NEIGHBOR_TYPES(a, n, d, t, 0), NEIGHBOR_TYPES(b,  \
+        m, e, u, 1)))                                                                             \
+    IALL(Iallreduce##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op op,             \
+        MPI_Comm comm, MPI_Request *q), (a, b, n, t, op, comm, q), (lends(a, n, t, 0), lends(b,   \
+        n, t, 1)))                                                                                \
+    IALL(Iallgather##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m, MPI_Datatype      \
+        u, MPI_Comm comm, MPI_Request *q), (a, n, t, b, m, u, comm, q), (lends(a, n, t, 0),       \
+        gathered(a, b, m, u, comm)))                                                              \
+    IALL(Iallgatherv##suffix, (const void *a, N n, MPI_Datatype t, void *b, const N *m,           \
+        const D *e, MPI_Datatype u, MPI_Comm comm, MPI_Request *q), (a, n, t, b, m, e, u, comm,   \
+        q), (lends(a, n, t, 0), GATHERED(a, b, m, e, u, comm)))                                   \
+    IALL(Ialltoall##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m, MPI_Datatype       \
+        u, MPI_Comm comm, MPI_Request *q), (a, n, t, b, m, u, comm, q), (lends(a, of_all(comm,    \
+        n), t, 0), lends(b, of_all(comm, m), u, 1)))                                              \
+    IALL(Ialltoallv##suffix, (const void *a, const N *n, const D *d, MPI_Datatype t, void         \
+        *b, const N *m, const D *e, MPI_Datatype u, MPI_Comm comm, MPI_Request *q), (a, n, d, t,  \
+        b, m, e, u, comm, q), (a == MPI_IN_PLACE ? (void)0 : EACH(a, n, d, t, comm, 0), EACH(b,   \
+        m, e, u, comm, 1)))                                                                       \
+    IALL(Ialltoallw##suffix, (const void *a, const N *n, const D *d, const MPI_Datatype *t,       \
+        void *b, const N *m, const D *e, const MPI_Datatype *u, MPI_Comm comm, MPI_Request *q),   \
+        (a, n, d, t, b, m, e, u, comm, q), (a == MPI_IN_PLACE ? (void)0 : EACH_TYPE(a, n, d, t,   \
+        comm, 0), EACH_TYPE(b, m, e, u, comm, 1)))                                                \
+    IALL(Ireduce_scatter##suffix, (const void *a, void *b, const N *n, MPI_Datatype t,            \
+        MPI_Op op, MPI_Comm comm, MPI_Request *q), (a, b, n, t, op, comm, q), SCATTERED(a, b, n,  \
+        t, comm))                                                                                 \
+    IALL(Ireduce_scatter_block##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op      \
+        op, MPI_Comm comm, MPI_Request *q), (a, b, n, t, op, comm, q), (lends(a, of_all(comm,     \
+        n), t, 0), lends(b, n, t, 1)))                                                            \
+    IDOWN(Ibcast##suffix, (void *b, N n, MPI_Datatype t, int root, MPI_Comm comm,                 \
+        MPI_Request *q), (b, n, t, root, comm, q), lends(b, n, t, !is_root(comm, root)))          \
+    IDOWN(Iscatter##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m, MPI_Datatype       \
+        u, int root, MPI_Comm comm, MPI_Request *q), (a, n, t, b, m, u, root, comm, q),           \
+        (is_root(comm, root) ? lends(a, of_all(comm, n), t, 0) : (void)0, lends(b, m, u, 1)))     \
+    IDOWN(Iscatterv##suffix, (const void *a, const N *n, const D *d, MPI_Datatype t, void         \
+        *b, N m, MPI_Datatype u, int root, MPI_Comm comm, MPI_Request *q), (a, n, d, t, b, m, u,  \
+        root, comm, q), (is_root(comm, root) ? EACH(a, n, d, t, comm, 0) : (void)0, lends(b, m,   \
+        u, 1)))                                                                                   \
     IUP(Ireduce##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op op, int root,       \
         MPI_Comm comm, MPI_Request *q), (a, b, n, t, op, root, comm, q), (lends(a, n, t, 0),      \
         is_root(comm, root) ? lends(b, n, t, 1) : (void)0))                                       \
-    IUP(Igather##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m, MPI_Datatype u, int   \
-        root, MPI_Comm comm, MPI_Request *q), (a, n, t, b, m, u, root, comm, q), (lends(a, n, t, 0),\
-        is_root(comm, root) ? lends(b, of_all(comm, m), u, 1) : (void)0))                         \
-    IUP(Igatherv##suffix, (const void *a, N n, MPI_Datatype t, void *b, const N *m, const D *e,   \
-        MPI_Datatype u, int root, MPI_Comm comm, MPI_Request *q), (a, n, t, b, m, e, u, root, comm,\
-        q), (void)0)                                                                              \
-    ISCAN(Iscan##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op op, MPI_Comm comm,  \
-        MPI_Request *q), (a, b, n, t, op, comm, q), (lends(a, n, t, 0), lends(b, n, t, 1)))       \
+    IUP(Igather##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m, MPI_Datatype u,       \
+        int root, MPI_Comm comm, MPI_Request *q), (a, n, t, b, m, u, root, comm, q), (lends(a,    \
+        n, t, 0), is_root(comm, root) ? gathered(a, b, m, u, comm) : (void)0))                    \
+    IUP(Igatherv##suffix, (const void *a, N n, MPI_Datatype t, void *b, const N *m, const D       \
+        *e, MPI_Datatype u, int root, MPI_Comm comm, MPI_Request *q), (a, n, t, b, m, e, u,       \
+        root, comm, q), (lends(a, n, t, 0), is_root(comm, root) ? GATHERED(a, b, m, e, u, comm)   \
+        : (void)0))                                                                               \
+    ISCAN(Iscan##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op op, MPI_Comm        \
+        comm, MPI_Request *q), (a, b, n, t, op, comm, q), (lends(a, n, t, 0), lends(b, n, t,      \
+        1)))                                                                                      \
     ISCAN(Iexscan##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op op, MPI_Comm      \
-        comm, MPI_Request *q), (a, b, n, t, op, comm, q), (lends(a, n, t, 0), lends(b, n, t, 1))) \
+        comm, MPI_Request *q), (a, b, n, t, op, comm, q), (lends(a, n, t, 0), lends(b, n, t,      \
+        1)))                                                                                      \
     RELEASE(Ineighbor_allgather##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m,       \
         MPI_Datatype u, MPI_Comm comm, MPI_Request *q), (a, n, t, b, m, u, comm, q))              \
-    RELEASE(Ineighbor_allgatherv##suffix, (const void *a, N n, MPI_Datatype t, void *b, const N   \
-        *m, const D *e, MPI_Datatype u, MPI_Comm comm, MPI_Request *q), (a, n, t, b, m, e, u, comm,\
-        q))                                                                                       \
+    RELEASE(Ineighbor_allgatherv##suffix, (const void *a, N n, MPI_Datatype t, void *b,           \
+        const N *m, const D *e, MPI_Datatype u, MPI_Comm comm, MPI_Request *q), (a, n, t, b, m,   \
+        e, u, comm, q))                                                                           \
     RELEASE(Ineighbor_alltoall##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m,        \
         MPI_Datatype u, MPI_Comm comm, MPI_Request *q), (a, n, t, b, m, u, comm, q))              \
-    RELEASE(Ineighbor_alltoallv##suffix, (const void *a, const N *n, const D *d, MPI_Datatype t,  \
-        void *b, const N *m, const D *e, MPI_Datatype u, MPI_Comm comm, MPI_Request *q), (a, n, d,\
-        t, b, m, e, u, comm, q))                                                                  \
-    RELEASE(Ineighbor_alltoallw##suffix, (const void *a, const N *n, const MPI_Aint *d, const     \
-        MPI_Datatype *t, void *b, const N *m, const MPI_Aint *e, const MPI_Datatype *u, MPI_Comm  \
-        comm, MPI_Request *q), (a, n, d, t, b, m, e, u, comm, q))                                 \
-    SENT(Send##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm comm),    \
-        (b, n, t, rank, tag, comm))                                                               \
-    SENT(Bsend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm comm),   \
-        (b, n, t, rank, tag, comm))                                                               \
-    SENT(Rsend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm comm),   \
-        (b, n, t, rank, tag, comm))                                                               \
+    RELEASE(Ineighbor_alltoallv##suffix, (const void *a, const N *n, const D *d,                  \
+        MPI_Datatype t, void *b, const N *m, const D *e, MPI_Datatype u, MPI_Comm comm,           \
+        MPI_Request *q), (a, n, d, t, b, m, e, u, comm, q))                                       \
+    RELEASE(Ineighbor_alltoallw##suffix, (const void *a, const N *n, const MPI_Aint *d,           \
+        const MPI_Datatype *t, void *b, const N *m, const MPI_Aint *e, const MPI_Datatype *u,     \
+        MPI_Comm comm, MPI_Request *q), (a, n, d, t, b, m, e, u, comm, q))                        \
+    SENT(Send##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm           \
+        comm), (b, n, t, rank, tag, comm))                                                        \
+    SENT(Bsend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm          \
+        comm), (b, n, t, rank, tag, comm))                                                        \
+    SENT(Rsend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm          \
+        comm), (b, n, t, rank, tag, comm))                                                        \
     SENT_ANY(Ssend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm      \
         comm), (b, n, t, rank, tag, comm))                                                        \
-    SENDS(Isend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm comm,   \
-        MPI_Request *q), (b, n, t, rank, tag, comm, q))                                           \
-    SENDS(Ibsend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm comm,  \
-        MPI_Request *q), (b, n, t, rank, tag, comm, q))                                           \
-    SENDS(Irsend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm comm,  \
-        MPI_Request *q), (b, n, t, rank, tag, comm, q))                                           \
-    SENDS_ANY(Issend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm    \
+    SENDS(Isend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm         \
         comm, MPI_Request *q), (b, n, t, rank, tag, comm, q))                                     \
+    SENDS(Ibsend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm        \
+        comm, MPI_Request *q), (b, n, t, rank, tag, comm, q))                                     \
+    SENDS(Irsend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm        \
+        comm, MPI_Request *q), (b, n, t, rank, tag, comm, q))                                     \
+    SENDS_ANY(Issend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag,             \
+        MPI_Comm comm, MPI_Request *q), (b, n, t, rank, tag, comm, q))                            \
     POSTS(Irecv##suffix, (void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm comm,         \
-        MPI_Request *q), (b, n, t, rank, tag, comm, q))                                        \
-    BOTH(Sendrecv##suffix, (const void *a, N n, MPI_Datatype t, int to, int tag, void *b, N m,    \
-        MPI_Datatype u, int from, int mark, MPI_Comm comm, MPI_Status *s), (a, n, t, to, tag, b, m,\
-        u, from, mark, comm, s), (lends(a, n, t, 0), lends(b, m, u, 1)))                          \
-    BOTH(Sendrecv_replace##suffix, (void *b, N n, MPI_Datatype t, int to, int tag, int from, int  \
-        mark, MPI_Comm comm, MPI_Status *s), (b, n, t, to, tag, from, mark, comm, s), lends(b, n, t,\
-        1))                                                                                       \
-    BOTH_POSTED(Isendrecv##suffix, (const void *a, N n, MPI_Datatype t, int to, int tag, void     \
-        *b, N m, MPI_Datatype u, int from, int mark, MPI_Comm comm, MPI_Request *q), (a, n, t, to,\
-        tag, b, m, u, from, mark, comm, q), (lends(a, n, t, 0), lends(b, m, u, 1)))               \
-    BOTH_POSTED(Isendrecv_replace##suffix, (void *b, N n, MPI_Datatype t, int to, int tag, int    \
-        from, int mark, MPI_Comm comm, MPI_Request *q), (b, n, t, to, tag, from, mark, comm, q),  \
+        MPI_Request *q), (b, n, t, rank, tag, comm, q))                                           \
+    BOTH(Sendrecv##suffix, (const void *a, N n, MPI_Datatype t, int to, int tag, void *b, N       \
+        m, MPI_Datatype u, int from, int mark, MPI_Comm comm, MPI_Status *s), (a, n, t, to, tag,  \
+        b, m, u, from, mark, comm, s), (lends(a, n, t, 0), lends(b, m, u, 1)))                    \
+    BOTH(Sendrecv_replace##suffix, (void *b, N n, MPI_Datatype t, int to, int tag, int from,      \
+        int mark, MPI_Comm comm, MPI_Status *s), (b, n, t, to, tag, from, mark, comm, s),         \
         lends(b, n, t, 1))                                                                        \
-    MATCHED(Mrecv##suffix, (void *b, N n, MPI_Datatype t, MPI_Message *message, MPI_Status *s),   \
-        (b, n, t, message, s))                                                                    \
+    BOTH_POSTED(Isendrecv##suffix, (const void *a, N n, MPI_Datatype t, int to, int tag,          \
+        void *b, N m, MPI_Datatype u, int from, int mark, MPI_Comm comm, MPI_Request *q), (a, n,  \
+        t, to, tag, b, m, u, from, mark, comm, q), (lends(a, n, t, 0), lends(b, m, u, 1)))        \
+    BOTH_POSTED(Isendrecv_replace##suffix, (void *b, N n, MPI_Datatype t, int to, int tag,        \
+        int from, int mark, MPI_Comm comm, MPI_Request *q), (b, n, t, to, tag, from, mark, comm,  \
+        q), lends(b, n, t, 1))                                                                    \
+    MATCHED(Mrecv##suffix, (void *b, N n, MPI_Datatype t, MPI_Message *message, MPI_Status        \
+        *s), (b, n, t, message, s))                                                               \
     MATCHED_POSTED(Imrecv##suffix, (void *b, N n, MPI_Datatype t, MPI_Message *message,           \
         MPI_Request *q), (b, n, t, message, q))                                                   \
     SEND_MADE(Send_init##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag,          \
@@ -153,8 +171,8 @@
         MPI_Comm comm, MPI_Request *q), (b, n, t, rank, tag, comm, q), 0)                         \
     SEND_MADE(Ssend_init##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag,         \
         MPI_Comm comm, MPI_Request *q), (b, n, t, rank, tag, comm, q), 1)                         \
-    RECEIVE_MADE(Recv_init##suffix, (void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm comm,     \
-        MPI_Request *q), (b, n, t, rank, tag, comm, q))
+    RECEIVE_MADE(Recv_init##suffix, (void *b, N n, MPI_Datatype t, int rank, int tag,             \
+        MPI_Comm comm, MPI_Request *q), (b, n, t, rank, tag, comm, q))
 
 COUNTED(, int, int)
 COUNTED(_c, MPI_Count, MPI_Aint)

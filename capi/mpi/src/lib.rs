@@ -30,6 +30,7 @@
 //! | `cached` | the order in which the program's attributes of a window are deleted |
 //! | `requests` | requests of request-based operations, and waiting for them and for the host's |
 //! | `edges` | the host's functions that order the ranks, for the conflict checker |
+//! | `openmp` | threads of OpenMP, as ThreadSanitizer sees them while the checker is on |
 //! | `errors` | failures as MPI's error codes |
 //! | `fortran` | the functions whose form in Fortran differs from that in C |
 //! | `profiled` | the MPI names, and the PMPI names that the hosts' Fortran calls |
@@ -67,6 +68,8 @@ mod memory;
 mod messages;
 #[allow(unsafe_code)]
 mod notified;
+#[allow(unsafe_code)]
+mod openmp;
 #[allow(unsafe_code)]
 mod operate;
 #[allow(unsafe_code)]

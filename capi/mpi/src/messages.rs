@@ -63,6 +63,8 @@ impl Borrowed {
 enum What {
     /// Nothing of other ranks. With a stream: the message that its start sends.
     Send(Option<(usize, c_int, u64)>),
+    /// What the rank had done that began to receive this message.
+    Synchronous((usize, c_int, u64)),
     Receive(Receive),
     /// What these ranks knew when they entered a collective call.
     Collective {
@@ -211,6 +213,7 @@ fn finish(job: &Job, handle: RequestHandle, (statuses, nth): (*mut c_void, usize
     }
     let learned = match &what {
         What::Send(_) => Ok(()),
+        What::Synchronous((rank, tag, group)) => job.checker_was_received(*rank, *tag, *group),
         What::Any => job.checker_learns_all(),
         What::Collective { group, turn, ranks } => job.checker_has_met(ranks, *group, *turn),
         What::Receive(receive) => match envelope(receive, statuses, nth) {
@@ -314,13 +317,48 @@ extern "C" fn transom_edge_waits_for_any(handle: RequestHandle) {
     requested(handle, What::Any, false);
 }
 
+fn what_of(stream: Option<(usize, c_int, u64)>, waits: bool) -> What {
+    match stream {
+        Some(stream) if waits => What::Synchronous(stream),
+        None => What::Any,
+        stream => What::Send(stream),
+    }
+}
+
+/// A request of a synchronous send has begun. `group` is 0 if it is not known.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_edge_sends_synchronously(handle: RequestHandle, rank: c_int, tag: c_int, group: u64) {
+    requested(handle, what_of((group != 0 && rank >= 0).then(|| (rank_of(rank), tag, group)), true), false);
+}
+
+/// A synchronous send is over.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_edge_was_received(rank: c_int, tag: c_int, group: u64) {
+    if let Some(job) = job() {
+        // Fails only without the other ranks' memory, which a job with the checker has.
+        drop(job.checker_was_received(rank_of(rank), tag, group));
+    }
+}
+
+/// This rank begins to receive a message. `rank` or `tag` is negative for any, `group` is 0 if none
+/// of it is known.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_edge_begins_to_receive(rank: c_int, tag: c_int, group: u64) {
+    if let Some(job) = job() {
+        let matching = (usize::try_from(rank).ok(), (tag >= 0).then_some(tag), group);
+        job.checker_begins_to_receive((group != 0).then_some(matching));
+    }
+}
+
 /// A send that can be started again.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 extern "C" fn transom_edge_send_made(handle: RequestHandle, rank: c_int, tag: c_int, group: u64, waits: c_int) {
     let stream = (group != 0 && rank >= 0).then(|| (rank_of(rank), tag, group));
-    let what = if waits != 0 || stream.is_none() { What::Any } else { What::Send(stream) };
-    requested(handle, what, true);
+    requested(handle, what_of(stream, waits != 0), true);
 }
 
 /// A receive has begun; one that can be started again, if `persistent` is not 0. `rank` or `tag` is
@@ -388,8 +426,14 @@ extern "C" fn transom_edge_starts(handle: RequestHandle) {
     let mut entry = all.remove(place);
     entry.is_active = true;
     entry.borrowed = entry.again.clone().and_then(|buffers| Borrowed::of(&job, buffers));
-    if let What::Send(Some((rank, tag, group))) = entry.what {
-        job.checker_sends(rank, tag, group);
+    match &entry.what {
+        What::Send(Some((rank, tag, group))) | What::Synchronous((rank, tag, group)) => {
+            job.checker_sends(*rank, *tag, *group);
+        }
+        What::Receive(receive) => {
+            job.checker_begins_to_receive(Some((receive.source, receive.tag, receive.group)));
+        }
+        _ => {}
     }
     all.push(entry);
 }

@@ -1,4 +1,4 @@
-//! The conflict checker (`TRANSOM_CHECK`) on the programs of `programs/races.c`, of which each is
+//! The conflict checker (`TRANSOM_CHECK`) on the programs of `programs/races*.c`, of which each is
 //! racy or right, under the system's MPIs: with ThreadSanitizer, and without. With it the checker
 //! reports every racy program; without it, those whose accesses are both one-sided operations. It
 //! reports no right program. The default form runs a part of the programs, and
@@ -23,6 +23,24 @@ use running::{Run, printed};
 /// The default form runs one program in this many. The number is no divisor of the numbers of
 /// operations and of kinds of synchronization, so that the part has all of them.
 const PART: usize = 19;
+
+/// A file of programs.
+struct Suite {
+    name: &'static str,
+    ranks: usize,
+    options: &'static [&'static str],
+    /// How many programs it has at least, and of how many the default form runs one.
+    least: usize,
+    part: usize,
+    /// Whether its programs have a conflict that only the sanitizer finds.
+    only_sanitized: bool,
+}
+
+const SUITES: [Suite; 3] = [
+    Suite { name: "races", ranks: 2, options: &["-pthread"], least: 600, part: PART, only_sanitized: false },
+    Suite { name: "races_kinds", ranks: 3, options: &["-pthread"], least: 80, part: 3, only_sanitized: false },
+    Suite { name: "races_openmp", ranks: 2, options: &["-fopenmp"], least: 50, part: 3, only_sanitized: true },
+];
 
 /// Kinds of windows, which take turns.
 const WINDOWS: [&str; 4] = ["allocate", "create", "dynamic", "allocate_shared"];
@@ -72,44 +90,64 @@ fn trial(host: &'static Host, name: &str, test: fn(&'static Host)) -> Trial {
 /// Shows E5.
 /// Route: shm.
 fn with_the_sanitizer(host: &'static Host) {
-    judge(host, &host.built("races_sanitized", &["-fsanitize=thread", "-pthread", &Host::source("races.c")]), true);
+    judge_all(host, true);
 }
 
 /// Shows E5.
 /// Route: shm.
 fn without_recompiling(host: &'static Host) {
-    judge(host, &host.built("races", &["-pthread", &Host::source("races.c")]), false);
+    judge_all(host, false);
 }
 
 /// Runs the programs, and prints how many were judged rightly.
-fn judge(host: &'static Host, program: &Path, sanitized: bool) {
-    let is_full = std::env::var("TRANSOM_TEST_RACES").is_ok_and(|form| form == "full");
-    let run = || {
-        let run = Run::of(host, program.to_owned(), 2).with("TSAN_OPTIONS", "exitcode=0");
-        // UCX, which Debian's MPICH uses, patches functions that the sanitizer wraps.
-        run.with("UCX_MEM_EVENTS", "no")
-    };
-    let listed = printed(&run().output());
-    let cases: Vec<Case> = listed.lines().filter_map(Case::listed).collect();
-    assert!(cases.len() > 600, "{listed}");
-    // Each test has another part.
-    let first = 2 * usize::from(sanitized) + usize::from(host.name == "mpich");
-    let chosen = cases.iter().skip(if is_full { 0 } else { first }).step_by(if is_full { 1 } else { PART });
+fn judge_all(host: &'static Host, sanitized: bool) {
     let (mut judged, mut wrong) = (Judged::default(), Vec::new());
-    for (case, window) in chosen.zip(WINDOWS.into_iter().cycle()) {
-        let run = run().served().with("TRANSOM_CHECK", "1").with("RACES_WINDOW", window);
-        let output = printed(&run.given(case.arguments.clone(), LIMIT).output());
-        let shown = format!("RACES_WINDOW={window} races {}\n{output}", case.arguments.join(" "));
-        assert!(output.contains("done"), "{shown}");
-        if !judged.count(case, is_reported(&output), sanitized) {
-            wrong.push(shown);
-        }
+    for suite in SUITES.iter().filter(|suite| sanitized || !suite.only_sanitized) {
+        let source = Host::source(&format!("{}.c", suite.name));
+        let (ending, sanitizer) = if sanitized { ("_sanitized", "-fsanitize=thread") } else { ("", "-g") };
+        let mut options = vec![sanitizer, &source];
+        options.extend(suite.options);
+        let program = host.built(&format!("{}{ending}", suite.name), &options);
+        judge(host, suite, &program, sanitized, &mut judged, &mut wrong);
     }
     let Judged { found, wrongly_reported, silent, missed } = judged;
     let how = if sanitized { ", ThreadSanitizer" } else { "" };
     println!("checker: {}{how}: TP {found}, FP {wrongly_reported}, TN {silent}, FN {missed}", host.name);
     assert!(found > 0 && silent > 0, "too few programs ran");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Runs the programs of one file.
+fn judge(
+    host: &'static Host,
+    suite: &Suite,
+    program: &Path,
+    sanitized: bool,
+    judged: &mut Judged,
+    wrong: &mut Vec<String>,
+) {
+    let is_full = std::env::var("TRANSOM_TEST_RACES").is_ok_and(|form| form == "full");
+    let run = || {
+        let run = Run::of(host, program.to_owned(), suite.ranks).with("TSAN_OPTIONS", "exitcode=0");
+        // UCX, which Debian's MPICH uses, patches functions that the sanitizer wraps. Waiting
+        // threads of OpenMP leave the cores to others.
+        run.with("UCX_MEM_EVENTS", "no").with("OMP_WAIT_POLICY", "passive")
+    };
+    let listed = printed(&run().output());
+    let cases: Vec<Case> = listed.lines().filter_map(Case::listed).collect();
+    assert!(cases.len() >= suite.least, "{listed}");
+    // Each test has another part.
+    let first = (2 * usize::from(sanitized) + usize::from(host.name == "mpich")) % suite.part;
+    let chosen = cases.iter().skip(if is_full { 0 } else { first }).step_by(if is_full { 1 } else { suite.part });
+    for (case, window) in chosen.zip(WINDOWS.into_iter().cycle()) {
+        let run = run().served().with("TRANSOM_CHECK", "1").with("RACES_WINDOW", window);
+        let output = printed(&run.given(case.arguments.clone(), LIMIT).output());
+        let shown = format!("RACES_WINDOW={window} {} {}\n{output}", suite.name, case.arguments.join(" "));
+        assert!(output.contains("done"), "{shown}");
+        if !judged.count(case, is_reported(&output), sanitized) {
+            wrong.push(shown);
+        }
+    }
 }
 
 fn is_reported(output: &str) -> bool {
