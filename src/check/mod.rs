@@ -25,7 +25,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use transom_fabric::{Memory, diagnostics};
 
@@ -42,6 +42,22 @@ pub(crate) use report::{Conflict, Side};
 pub(crate) use rules::{Call, Kind, Rule};
 pub(crate) use shadow::{Access, At, Locked, Met, Record, Shadow, Told, bytes as shadow_bytes};
 pub(crate) use waits::Wait;
+
+/// What a thread does before the checker learns that its operations are complete. Other threads,
+/// whose calls nothing orders with that, come first then, so that their conflicts are found.
+static PAUSE: OnceLock<fn()> = OnceLock::new();
+
+/// Sets [`PAUSE`].
+pub(crate) fn pause_by(pause: fn()) {
+    PAUSE.get_or_init(|| pause);
+}
+
+/// See [`PAUSE`].
+pub(crate) fn pause() {
+    if let Some(pause) = PAUSE.get() {
+        pause();
+    }
+}
 
 /// The most reports of a job.
 const MOST_REPORTS: u64 = 100;

@@ -208,6 +208,13 @@ pub struct CheckedBuffers(Flight);
 
 /// What another library tells the checker of its messages and calls.
 impl Job {
+    /// Sets what a thread does before the checker learns that its operations are complete, so that
+    /// calls of other threads that nothing orders with that come first.
+    #[doc(hidden)]
+    pub fn checker_pauses_by(pause: fn()) {
+        check::pause_by(pause);
+    }
+
     /// Counts a release that goes with a message to `rank`. Messages of one tag and group to a rank
     /// are received in the order in which they are sent.
     #[doc(hidden)]

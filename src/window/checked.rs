@@ -448,6 +448,9 @@ impl Core {
     /// Records that operations to a member are complete.
     pub(super) fn completed(&self, member: usize, which: Which) -> Result<()> {
         let Some((checked, checker)) = self.checker() else { return Ok(()) };
+        if checked.has_pending(member) {
+            check::pause();
+        }
         checker.give_back(&mut checked.loans(), |loan| loan.member == member && which.returns(loan));
         if checked.complete(checker, member, which)? {
             checker.release().teach(checked.shadow(member)?.clock(At::Settled));

@@ -161,6 +161,11 @@ race:libprrte.so
 race:libevent
 race:libhwloc.so
 race:libgomp.so
+race:mca_
+deadlock:mca_
+deadlock:libmpi.so
+deadlock:libopen-pal.so
+deadlock:libmpich.so
 race:libfabric.so
 race:libucp.so
 race:libuct.so

@@ -34,6 +34,9 @@ thread_local! {
 pub(crate) fn begin(on: bool) {
     // Relaxed: set at the start and at the end, when no other thread calls.
     ON.store(on && marks::are_there(), Ordering::Relaxed);
+    if is_on() {
+        transom::Job::checker_pauses_by(pause);
+    }
 }
 
 fn is_on() -> bool {
@@ -71,6 +74,13 @@ impl Team {
         if self.waiting.load(Ordering::Relaxed) > 0 {
             spread(|| self.waiting.load(Ordering::Relaxed) == 0);
         }
+    }
+}
+
+/// Lets the other threads of a region make calls before operations of this one are complete.
+fn pause() {
+    if HERE.with(|here| here.team().is_some()) {
+        spread(|| false);
     }
 }
 

@@ -6,7 +6,10 @@
  *
  * races_openmp target HOW WHEN: threads of rank 0 put into the same bytes of rank 1.
  *
- * Each case runs with four threads. */
+ * races_openmp origin HOW WHEN: a section of rank 0 puts. A barrier or a message lets rank 1 load, in
+ * another section (`during`), or behind both (`after`).
+ *
+ * Each of the other cases runs with four threads. */
 #include <mpi.h>
 #include <omp.h>
 #include <stdio.h>
@@ -212,6 +215,31 @@ static void nested(int racy) {
     }
 }
 
+/* One section puts, and another one lets rank 1 go on. */
+static void let_go(int by_message) {
+    if (by_message) MPI_Send(0, 0, MPI_INT, 1, 1, MPI_COMM_WORLD);
+    else MPI_Barrier(MPI_COMM_WORLD);
+}
+static void origin(int by_message, int racy) {
+    if (rank_ == 1) {
+        if (by_message) MPI_Recv(0, 0, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        else MPI_Barrier(MPI_COMM_WORLD);
+        *(volatile long *)&part[0];
+        return;
+    }
+#pragma omp parallel sections num_threads(2)
+    {
+#pragma omp section
+        {
+            MPI_Put(buffer, 1, MPI_LONG, 1, 0, 1, MPI_LONG, win);
+            MPI_Win_flush(1, win);
+        }
+#pragma omp section
+        if (racy) let_go(by_message);
+    }
+    if (!racy) let_go(by_message);
+}
+
 static const struct {
     const char *name;
     void (*run)(int);
@@ -232,6 +260,15 @@ int main(int argc, char **argv) {
     memset(part, 0, size);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_lock_all(0, win);
+    for (int by_message = 0; by_message < 2; by_message++) {
+        for (int racy = 0; racy < 2; racy++) {
+            const char *how = by_message ? "message" : "barrier";
+            if (argc == 1 && rank_ == 0) printf("case origin %s %s: %s local\n", how, whens[racy], racy ? "racy" : "right");
+            if (argc < 4 || strcmp(argv[1], "origin") || strcmp(argv[2], how) || strcmp(argv[3], whens[racy])) continue;
+            ran = 1;
+            origin(by_message, racy);
+        }
+    }
     for (int i = 0; i < CASES; i++) {
         for (int target = 0; target < 2; target++) {
             for (int racy = 0; racy < 2; racy++) {
