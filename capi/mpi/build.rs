@@ -1,6 +1,6 @@
 //! Compiles `host/host.c` with the MPI's compiler wrapper, which `MPICC` names. Determines the
 //! differences between MPIs at compile time: the width of handles, whether the MPI is Open MPI, and
-//! whether it has functions with large counts.
+//! which functions it has that others lack.
 
 use std::env;
 use std::path::Path;
@@ -35,6 +35,23 @@ fn main() {
     }
     if holds("MPI_VERSION >= 4") {
         println!("cargo::rustc-cfg=large_counts");
+    }
+    // MPICH 4 reports errors of `MPI_Test` to the handler of `MPI_COMM_WORLD`.
+    if holds("MPICH_NUMVERSION < 50000000") {
+        println!("cargo::rustc-cfg=tests_report_to_world");
+    }
+    // The library has a function's name only where the MPI has it: programs look names up to learn
+    // what the MPI has.
+    for (name, function) in [
+        ("has_counts", "MPI_Allreduce_c"),
+        ("has_isendrecv", "MPI_Isendrecv"),
+        ("has_partitions", "MPI_Pready"),
+        ("has_idup_with_info", "MPI_Comm_idup_with_info"),
+        ("has_status_of_several", "MPI_Request_get_status_all"),
+    ] {
+        if holds(&format!("sizeof(&{function}) > 0")) {
+            println!("cargo::rustc-cfg={name}");
+        }
     }
     // Calls within the library use the library's functions, also if another object defines the
     // names.

@@ -118,10 +118,12 @@
 //! functions that ThreadSanitizer wraps.
 //!
 //! ThreadSanitizer does not see how the OpenMP library of gcc synchronizes threads, and reports
-//! programs that are right. In MPI programs the checker tells it: parallel regions, barriers, tasks
-//! with their dependences, critical and ordered regions, and locks. Two tasks or two sections that
-//! one thread runs count as ordered; the checker lets other threads take them where it can.
-//! Programs of clang need the OpenMP tool of LLVM (Archer).
+//! programs that are right. In MPI programs the checker tells it, if `libtransom_mpi` was built
+//! with `--features openmp`: parallel regions, barriers, tasks with their dependences, critical and
+//! ordered regions, and locks. That build is for such programs only, because it has functions under
+//! the names of gcc's OpenMP library. Two tasks or two sections that one thread runs count as
+//! ordered; the checker lets other threads take them where it can. Programs of clang need the
+//! OpenMP tool of LLVM (Archer).
 //!
 //! # Deadlocks
 //!
@@ -147,7 +149,11 @@
 //!   of the rank that has the memory and of the rank that operates on it, not those of others.
 //! - Synchronization outside of the library, such as sockets and files. Accesses that it orders may
 //!   be reported.
-//! - Accesses of two windows that share memory.
+//! - Conflicts of an operation that began before another window got the same memory. Accumulates of
+//!   two windows on the same memory count as those of one, although MPI leaves their result
+//!   undefined (MPI-4.1 §12.2.1).
+//! - The loads and stores of two processes in a shared window: each has a ThreadSanitizer of its
+//!   own.
 //! - Two operations of two threads of a rank that nothing orders, without ThreadSanitizer: a rank
 //!   has one clock. For the same reason another rank that synchronizes with one thread counts as
 //!   ordered behind what the other threads have completed.

@@ -10,6 +10,7 @@ use super::clock::{Slot, slot_bytes};
 use super::letters::{self, Letters};
 use super::meetings::{self, Meetings};
 use super::receives::{self, Receives};
+use super::shadow::{self, Shadow};
 use super::waits::{self, Waits};
 
 /// How many pairs of places are told apart.
@@ -17,6 +18,11 @@ const REPORTS: usize = 1024;
 /// How many places have a text, and the bytes of all texts.
 const PLACES: usize = 4096;
 const TEXT: usize = 256 << 10;
+
+/// The accesses that are remembered to memory that several windows have, and the size for which
+/// their shadow has as many chains as a shadow can have.
+const SHARED_RECORDS: usize = 1 << 12;
+const SHARED_SIZE: u64 = 8 * SHARED_RECORDS as u64;
 
 /// What a rank shows.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +33,12 @@ pub(crate) struct Area<'m> {
 }
 
 /// The bytes of an area in a job of `ranks` ranks.
-pub(crate) const fn bytes(ranks: usize) -> usize {
-    receives_at(ranks) + receives::bytes(ranks)
+pub(crate) fn bytes(ranks: usize) -> usize {
+    by_address_at(ranks) + shadow::bytes(ranks, SHARED_SIZE, SHARED_RECORDS, 0)
+}
+
+const fn by_address_at(ranks: usize) -> usize {
+    (receives_at(ranks) + receives::bytes(ranks)).next_multiple_of(64)
 }
 
 const fn receives_at(ranks: usize) -> usize {
@@ -83,6 +93,19 @@ impl<'m> Area<'m> {
     /// The clocks with which the rank has begun to receive messages.
     pub(crate) fn receives(self) -> Receives<'m> {
         Receives { memory: self.memory, base: self.base + receives_at(self.ranks), ranks: self.ranks }
+    }
+
+    /// The shadow of the rank's memory that several windows have, by address.
+    pub(crate) fn by_address(self) -> Option<Memory> {
+        let bytes = shadow::bytes(self.ranks, SHARED_SIZE, SHARED_RECORDS, 0);
+        self.memory.slice(self.base + by_address_at(self.ranks), bytes)
+    }
+
+    /// Makes an empty shadow in zeroed memory.
+    pub(super) fn prepare(self) {
+        if let Some(memory) = self.by_address() {
+            Shadow::prepare(&memory, self.ranks, SHARED_SIZE, SHARED_RECORDS, 0);
+        }
     }
 
     /// Which ranks wait, at rank 0.

@@ -23,6 +23,7 @@ mod waits;
 
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -73,6 +74,8 @@ pub(crate) struct Checker {
     clock: Mutex<Clock>,
     places: place::Places,
     lent: lent::Buffers,
+    /// The memory of this rank that windows have.
+    exposed: Mutex<Vec<Exposed>>,
     /// The parts of this rank, and the fibers that stand for operations on them, where the program
     /// has ThreadSanitizer.
     parts: Mutex<Vec<Part>>,
@@ -84,6 +87,16 @@ pub(crate) struct Checker {
     file: Option<PathBuf>,
     /// Texts of places whose conflicts are not reported.
     suppressed: Vec<String>,
+}
+
+/// Memory that a window has, by address.
+#[derive(Debug)]
+struct Exposed {
+    window: u64,
+    /// The shadow of the part, and the address of its first byte.
+    shadow: Memory,
+    base: u64,
+    range: Range<u64>,
 }
 
 /// A part of this rank whose loads and stores ThreadSanitizer sees.
@@ -99,6 +112,7 @@ impl Checker {
     pub(crate) fn new(rank: usize, ranks: usize, block: &Memory, base: usize, settings: &Check) -> Checker {
         let Check { report: file, suppressed, patience, .. } = settings.clone();
         let (block, clock) = (block.clone(), Mutex::new(Clock::new(ranks)));
+        Area::at(&block, base, ranks).prepare();
         let watcher = patience.filter(|_| rank == 0).and_then(|patience| {
             let (base, file) = (Area::at(&block, base, ranks).waits().base, file.clone());
             waits::Watcher::start((block.clone(), base, ranks), patience, move |text, json| {
@@ -114,6 +128,7 @@ impl Checker {
             clock,
             places: place::Places::default(),
             lent: lent::Buffers::new(),
+            exposed: Mutex::default(),
             parts: Mutex::default(),
             fibers: fibers::Fibers::of_process(),
             shown: Mutex::default(),
@@ -184,8 +199,23 @@ impl Checker {
         }
     }
 
-    /// Ends [`Checker::watch`].
+    /// A window gets the memory of `range`. `base`: the address of the first byte of its part.
+    pub(crate) fn expose(&self, window: u64, shadow: &Memory, base: u64, range: Range<u64>) {
+        let mut exposed = self.exposed.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = Exposed { window, shadow: shadow.clone(), base, range };
+        let overlaps = |other: &&Exposed| {
+            other.window != window && other.range.start < new.range.end && new.range.start < other.range.end
+        };
+        for other in exposed.iter().filter(overlaps) {
+            Shadow::of(&other.shadow, self.ranks).share(other.base);
+            Shadow::of(&new.shadow, self.ranks).share(new.base);
+        }
+        exposed.push(new);
+    }
+
+    /// Ends [`Checker::watch`] and [`Checker::expose`].
     pub(crate) fn unwatch(&self, window: u64) {
+        self.exposed.lock().unwrap_or_else(PoisonError::into_inner).retain(|one| one.window != window);
         self.parts.lock().unwrap_or_else(PoisonError::into_inner).retain(|part| part.window != window);
         if let Some(fibers) = &self.fibers {
             fibers.forget(window);

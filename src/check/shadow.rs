@@ -39,6 +39,10 @@ const IN_USE: usize = 56;
 const BEYOND: u32 = 32;
 /// The number of records of each level.
 const LIVE: usize = 64;
+/// Whether accesses are also recorded by address, because another window has some of the memory,
+/// and the address of the part's first byte.
+const SHARED: usize = 200;
+const BASE: usize = 208;
 /// The entries that the log has had, those that its rank has read, its room, and how many entries
 /// found no room.
 const LOGGED: usize = 224;
@@ -256,6 +260,19 @@ impl<'m> Shadow<'m> {
             if turn < MOST_TURNS { Ok(()) } else { Err(()) }
         };
         self.lock(patience).map_or(Vec::new(), |locked| std::iter::from_fn(|| locked.told()).collect())
+    }
+
+    /// From now on accesses to the part, whose first byte has that address, are also recorded by
+    /// address.
+    pub(crate) fn share(self, base: u64) {
+        self.word(BASE).store(base, Ordering::Relaxed);
+        // Release: pairs with the Acquire of `shared`.
+        self.word(SHARED).store(1, Ordering::Release);
+    }
+
+    /// The address of the part's first byte, if accesses are also recorded by address.
+    pub(crate) fn shared(self) -> Option<u64> {
+        (self.word(SHARED).load(Ordering::Acquire) != 0).then(|| self.word(BASE).load(Ordering::Relaxed))
     }
 
     /// Whether there is a log.

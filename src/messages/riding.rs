@@ -123,8 +123,8 @@ impl Messages {
         self.riding.waiting.load(Ordering::SeqCst) > 0
     }
 
-    /// [`Messages::request`] of a notified put, behind answers that wait for such a message to `to`,
-    /// in a message of up to `most` bytes.
+    /// [`Messages::request`] of a notified put, behind answers that wait for such a message to
+    /// `to`, in a message of up to `most` bytes.
     pub(crate) fn notify(
         &self,
         to: Peer,

@@ -3,6 +3,8 @@
 //! not checked has none of this: its operations find their target on the hot path, those of a
 //! checked window do not.
 
+mod orders;
+
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,7 +19,7 @@ use super::segment::Draft;
 use super::target::Target;
 use super::transfer::Count;
 use crate::check::{
-    self, Access, At, Checker, Clock, Conflict, Kind, Loan, Locked, Met, Place, Record, Rule, Shadow, Side, Told, Wait,
+    self, Access, At, Checker, Clock, Conflict, Kind, Loan, Locked, Met, Place, Record, Rule, Shadow, Side, Told,
 };
 use crate::error::{JobError, Result};
 use crate::flavor::Flavor;
@@ -63,6 +65,8 @@ struct Pending {
     /// The access, and how many releases of the target this rank knew when it began.
     access: Access,
     known: u64,
+    /// Its record by address, where another window has some of the memory.
+    by_address: Option<Record>,
 }
 
 thread_local! {
@@ -131,6 +135,10 @@ impl Checked {
         let memory = core.job.wire.allocate(check::shadow_bytes(ranks, size, records, room))?;
         Shadow::prepare(&memory, ranks, size, records, room);
         let watched = (core.flavor != Flavor::Dynamic).then(|| core.own.local().clone());
+        if let Some(part) = watched.as_ref().filter(|part| !part.is_empty()) {
+            let base = part.as_ptr().addr() as u64;
+            checker.expose(core.id, &memory, base, base..base + part.len() as u64);
+        }
         checker.watch(core.id, &memory, watched);
         let draft = Draft { hints, memory, shared: None };
         Ok(Checked {
@@ -167,6 +175,12 @@ impl Checked {
     fn memory(&self, member: usize) -> Result<&Memory> {
         let shadow = self.shadows.target("check", member)?.and_then(|target| target.reach.memory());
         shadow.ok_or_else(|| JobError::WordsUnmapped { rank: member }.into())
+    }
+
+    /// The shadow by address of a member's memory.
+    fn by_address(&self, checker: &Checker, member: usize) -> Result<Option<Memory>> {
+        let Core { job, team, .. } = &self.shadows;
+        Ok(job.area(checker, team.rank(member))?.by_address())
     }
 
     fn shadow(&self, member: usize) -> Result<Shadow<'_>> {
@@ -214,6 +228,24 @@ impl Checked {
         }
     }
 
+    /// Records an access to a part, whose first byte has the address `base`, by address, and adds
+    /// the conflicts with accesses of other windows to `conflicts`.
+    fn record_by_address(
+        &self,
+        memory: &Memory,
+        base: u64,
+        new: Access,
+        (clock, end): (&Clock, End),
+        conflicts: &mut Vec<(Access, Met, bool)>,
+    ) -> Result<Record> {
+        let new = Access { start: base.wrapping_add(new.start), end: base.wrapping_add(new.end), ..new };
+        let shadow = Shadow::of(memory, self.shadows.job.size);
+        // Threads of several windows may come at once, so none only reads.
+        let (record, met) = self.lock(shadow)?.record(new, clock, end == End::InCall);
+        conflicts.extend(met.into_iter().map(|met| (new, met, true)));
+        Ok(record)
+    }
+
     /// Completes accesses to a member. Returns whether there were any.
     fn complete(&self, checker: &Checker, member: usize, which: Which) -> Result<bool> {
         let mut pending = self.pending();
@@ -225,6 +257,13 @@ impl Checked {
         let releases = checker.clock().of(rank);
         let before = list.len();
         let is_told = member != self.shadows.team.me && shadow.has_log();
+        let twins: Vec<_> = list.iter().filter(|one| which.has(one)).filter_map(|one| one.by_address).collect();
+        if !twins.is_empty()
+            && let Some(memory) = self.by_address(checker, member)?
+        {
+            let locked = self.lock(Shadow::of(&memory, self.shadows.job.size))?;
+            twins.into_iter().for_each(|record| locked.complete(record, releases));
+        }
         match shadow.read(rank).filter(|_| !is_told) {
             Some(reading) => list.retain(|one| {
                 let ends = which.has(one);
@@ -264,6 +303,16 @@ impl Core {
             self.fast_ranks = 0;
         }
         Ok(self)
+    }
+
+    /// Memory is attached to the window.
+    pub(super) fn exposes(&self, memory: &Memory) {
+        if let Some((checked, checker)) = self.checker()
+            && !memory.is_empty()
+        {
+            let start = memory.as_ptr().addr() as u64;
+            checker.expose(self.id, &checked.shadows.own.memory, 0, start..start + memory.len() as u64);
+        }
     }
 
     /// Whether the window's accesses are recorded.
@@ -317,6 +366,7 @@ impl Core {
         LAST.set((operation, place));
         let passes = matches!(kind, Kind::Combine { .. }) && !kind.only_reads();
         let mut conflicts = Vec::new();
+        let by_addresses = if shadow.shared().is_some() { checked.by_address(checker, member)? } else { None };
         let mut pending = checked.pending();
         let list = &mut pending[member];
         layout.each_piece(|offset, len| {
@@ -331,23 +381,30 @@ impl Core {
                 checker.clock()
             };
             let (record, met) = checked.record(shadow, new, &clock, end)?;
+            conflicts.extend(met.into_iter().map(|met| (new, met, false)));
+            let mut by_address = None;
+            if let (Some(base), Some(memory)) = (shadow.shared(), &by_addresses) {
+                by_address = Some(checked.record_by_address(memory, base, new, (&clock, end), &mut conflicts)?);
+            }
             let known = clock.of(rank);
             if end == End::Later {
                 if list.len() > 2 * shadow.capacity() {
                     // Most were replaced by later accesses of the same places.
                     let locked = checked.lock(shadow)?;
-                    list.retain(|one| locked.is(one.record));
+                    list.retain(|one| one.by_address.is_some() || locked.is(one.record));
                 }
-                list.push(Pending { record, fetches: kind.fetches(), operation, access: new, known });
+                let fetches = kind.fetches();
+                list.push(Pending { record, fetches, operation, access: new, known, by_address });
             } else if rank != self.job.rank && shadow.has_log() {
                 checked.lock(shadow)?.tell(Told { access: new, known, done: clock.of(self.job.rank) });
             }
             drop(clock);
-            conflicts.extend(met.into_iter().map(|met| (new, met)));
             Ok::<(), crate::Error>(())
         })?;
         drop(pending);
-        conflicts.into_iter().try_for_each(|(new, met)| self.conflict(checker, member, new, met))
+        conflicts.into_iter().try_for_each(|(new, met, by_address)| {
+            self.conflict_by(checker, member, (new, met), by_address || self.flavor == Flavor::Dynamic)
+        })
     }
 
     /// Learns from the accumulates on a range whose values have arrived.
@@ -429,6 +486,12 @@ impl Core {
     }
 
     pub(super) fn conflict(&self, checker: &Checker, member: usize, new: Access, met: Met) -> Result<()> {
+        let by_address = self.flavor == Flavor::Dynamic || met.rule == Rule::Buffers;
+        self.conflict_by(checker, member, (new, met), by_address)
+    }
+
+    /// [`Core::conflict`] of accesses to bytes that are named by their address or by their offset.
+    fn conflict_by(&self, checker: &Checker, member: usize, (new, met): (Access, Met), by_address: bool) -> Result<()> {
         let side = |access: Access| {
             let place = self.job.area(checker, access.origin)?.text(access.place);
             Ok::<_, crate::Error>(Side { access, place })
@@ -436,7 +499,7 @@ impl Core {
         let conflict = Conflict {
             window: self.id,
             target: self.team.rank(member),
-            dynamic: self.flavor == Flavor::Dynamic || met.rule == Rule::Buffers,
+            dynamic: by_address,
             older: side(met.older)?,
             newer: side(new)?,
             rule: met.rule,
@@ -509,85 +572,5 @@ impl Core {
             return Ok(());
         }
         (0..self.team.size).try_for_each(|member| self.lock_ends(member, Lock::Shared))
-    }
-
-    /// Makes a call that waits for a member, or for all, which a report of a deadlock names.
-    #[inline]
-    pub(super) fn waits<R>(&self, call: &'static str, member: Option<usize>, wait: impl FnOnce() -> R) -> R {
-        if !self.is_checked() {
-            return wait();
-        }
-        let peer = member.map(|member| self.team.rank(member));
-        self.job.waits(&Wait { call, window: Some(self.id), peer, is_collective: false }, wait)
-    }
-
-    /// Passes a barrier of the window's ranks, after which each knows what all have done before.
-    pub(super) fn meet<R>(&self, call: &'static str, barrier: impl FnOnce() -> Result<R>) -> Result<R> {
-        let Some((checked, checker)) = self.checker() else { return barrier() };
-        // Relaxed: barriers of a window come one after the other.
-        let at = At::Barrier(checked.barriers.fetch_add(1, Ordering::Relaxed));
-        checker.release().store(checked.own().clock(at));
-        let wait = Wait { call, window: Some(self.id), peer: None, is_collective: true };
-        let passed = self.job.waits(&wait, barrier)?;
-        let mut met = Clock::new(self.job.size);
-        for member in 0..self.team.size {
-            met.learn(checked.shadow(member)?.clock(at));
-        }
-        self.job.meets(&met, self.team.size);
-        Ok(passed)
-    }
-
-    /// Passes on what this rank has done before `post`.
-    pub(super) fn posts(&self, origins: &[usize]) {
-        let Some((checked, checker)) = self.checker() else { return };
-        *checked.origins.lock().unwrap_or_else(PoisonError::into_inner) = origins.to_vec();
-        checker.release().store(checked.own().clock(At::Post));
-    }
-
-    /// Learns from the `post` of a target.
-    pub(super) fn post_arrived(&self, member: usize) -> Result<()> {
-        self.learn_from(member, &[At::Post])
-    }
-
-    /// The origin of `post`, if it is one and the window is checked.
-    pub(super) fn single_origin(&self) -> Option<usize> {
-        let (checked, _) = self.checker()?;
-        let origins = checked.origins.lock().unwrap_or_else(PoisonError::into_inner);
-        origins.first().copied().filter(|_| origins.len() == 1)
-    }
-
-    /// Passes on what this rank has done before `complete`.
-    pub(super) fn completes(&self) {
-        let Some((checked, checker)) = self.checker() else { return };
-        checker.release().store(checked.own().clock(At::Complete));
-    }
-
-    /// Learns from the `complete` of all origins of `post`.
-    pub(super) fn completes_arrived(&self) -> Result<()> {
-        let Some((checked, _)) = self.checker() else { return Ok(()) };
-        let origins = std::mem::take(&mut *checked.origins.lock().unwrap_or_else(PoisonError::into_inner));
-        origins.into_iter().try_for_each(|origin| self.learn_from(origin, &[At::Complete]))
-    }
-
-    /// Passes on what this rank has done before it raises a counter of a member. The operation with
-    /// which the notice comes is complete.
-    pub(super) fn notifies(&self, member: usize) -> Result<()> {
-        let Some((checked, checker)) = self.checker() else { return Ok(()) };
-        checked.complete(checker, member, Which::Operation(last_operation().0))?;
-        self.pass_to(member, At::Notices)
-    }
-
-    /// Learns from those that raised counters of this rank.
-    pub(super) fn notices_read(&self) -> Result<()> {
-        self.learn_from(self.team.me, &[At::Notices])
-    }
-
-    /// Orders this rank's loads and stores with those of others (`MPI_WIN_SYNC`). A rank that polls
-    /// its memory learns so from those whose operations on it are complete.
-    pub(crate) fn sync(&self) {
-        self.own.sync();
-        if let Some((checked, _)) = self.checker() {
-            self.job.learns(|clock| clock.learn(checked.own().clock(At::Settled)));
-        }
     }
 }

@@ -62,6 +62,7 @@ impl Core {
     pub(crate) fn attach(&self, memory: Memory) -> Result<()> {
         self.need_dynamic("attach")?;
         let (address, len) = (memory.as_ptr().addr(), memory.len());
+        self.exposes(&memory);
         self.own.attached.attach(memory, |memory| self.opened(memory)).map_err(|other| {
             let (other, other_length) = (other.address, other.len);
             let reason = ArgumentError::AttachedTwice { address, length: len, other, other_length };

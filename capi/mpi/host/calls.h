@@ -129,6 +129,13 @@ PASS(Testall, (int n, MPI_Request *q, int *flag, MPI_Status *s), (n, q, flag, s)
 PASS(Waitany, (int n, MPI_Request *q, int *index, MPI_Status *s), (n, q, index, s))
 PASS(Testany, (int n, MPI_Request *q, int *index, int *flag, MPI_Status *s), (n, q, index, flag, s))
 PASS(Waitsome, (int n, MPI_Request *q, int *done, int *indices, MPI_Status *s), (n, q, done, indices, s))
+PASS(Iprobe, (int source, int tag, MPI_Comm comm, int *flag, MPI_Status *s), (source, tag, comm, flag, s))
+#if MPI_VERSION >= 4
+PASS(Psend_init, (const void *b, int parts, MPI_Count n, MPI_Datatype t, int rank, int tag, MPI_Comm comm, MPI_Info info,
+     MPI_Request *q), (b, parts, n, t, rank, tag, comm, info, q))
+PASS(Precv_init, (void *b, int parts, MPI_Count n, MPI_Datatype t, int rank, int tag, MPI_Comm comm, MPI_Info info,
+     MPI_Request *q), (b, parts, n, t, rank, tag, comm, info, q))
+#endif
 PASS(Testsome, (int n, MPI_Request *q, int *done, int *indices, MPI_Status *s), (n, q, done, indices, s))
 PASS(Request_get_status, (MPI_Request q, int *flag, MPI_Status *s), (q, flag, s))
 /* Of MPI-4.1: never called where the host lacks them. */

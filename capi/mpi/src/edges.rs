@@ -5,7 +5,6 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::host::{Comm, SUCCESS, Type};
-use crate::openmp;
 use crate::process::{self, Process};
 
 /// The words of a clock, one for each rank of the job; 0 while the checker is off.
@@ -15,7 +14,8 @@ static WORDS: AtomicUsize = AtomicUsize::new(0);
 pub(crate) fn begin(words: usize) {
     // Relaxed: set at the start and at the end, when no other thread calls.
     WORDS.store(words, Ordering::Relaxed);
-    openmp::begin(words > 0);
+    #[cfg(feature = "openmp")]
+    crate::openmp::begin(words > 0);
     // SAFETY: the host has started, and has not ended.
     unsafe { host_edges_begin(c_int::try_from(words).unwrap_or_default()) };
 }

@@ -68,10 +68,13 @@ mod memory;
 mod messages;
 #[allow(unsafe_code)]
 mod notified;
+#[cfg(feature = "openmp")]
 #[allow(unsafe_code)]
 mod openmp;
 #[allow(unsafe_code)]
 mod operate;
+#[allow(unsafe_code)]
+mod partitioned;
 #[allow(unsafe_code)]
 mod polls;
 #[allow(unsafe_code)]

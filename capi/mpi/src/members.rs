@@ -94,6 +94,12 @@ unsafe extern "C" fn transom_forget_comm(kept: *mut c_void) {
     drop(unsafe { Box::from_raw(kept.cast::<Job>()) });
 }
 
+/// Whether all ranks of a communicator, which is no intercommunicator, are of `MPI_COMM_WORLD`. The
+/// answer is equal at all its ranks.
+pub(crate) fn are_of_world(comm: Comm) -> bool {
+    comm == constants().world || kept(comm).is_some() || ranks_of(comm).is_ok()
+}
+
 /// The ranks of a communicator, as ranks of `MPI_COMM_WORLD`.
 fn ranks_of(comm: Comm) -> Result<Vec<usize>, Refused> {
     let mut inter = 0;

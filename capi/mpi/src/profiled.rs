@@ -17,6 +17,8 @@ use crate::forms::large;
 #[cfg(not(int_handles))]
 use crate::fortran;
 use crate::host::host_tool;
+#[cfg(all(large_counts, not(open_mpi)))]
+use crate::partitioned;
 use crate::{attributes, counters, create, lifecycle, memory, notified, operate, requests, synchronize};
 
 #[cfg(target_arch = "x86_64")]
@@ -146,13 +148,23 @@ routed! {
     "MPI_Testany" => requests::testany;
     "MPI_Testsome" => requests::testsome;
     "MPI_Request_get_status" => requests::request_get_status;
-    "MPI_Request_get_status_all" => requests::request_get_status_all;
-    "MPI_Request_get_status_any" => requests::request_get_status_any;
-    "MPI_Request_get_status_some" => requests::request_get_status_some;
     "MPI_Rput" => int::rput;
     "MPI_Rget" => int::rget;
     "MPI_Raccumulate" => int::raccumulate;
     "MPI_Rget_accumulate" => int::rget_accumulate;
+}
+
+#[cfg(all(large_counts, not(open_mpi)))]
+routed! {
+    "MPI_Psend_init" => partitioned::send_init;
+    "MPI_Precv_init" => partitioned::receive_init;
+}
+
+#[cfg(has_status_of_several)]
+routed! {
+    "MPI_Request_get_status_all" => requests::request_get_status_all;
+    "MPI_Request_get_status_any" => requests::request_get_status_any;
+    "MPI_Request_get_status_some" => requests::request_get_status_some;
 }
 
 #[cfg(not(open_mpi))]

@@ -12,19 +12,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 use transom::Request;
 
 use crate::errors::{Failure, Outcome};
+#[cfg(tests_report_to_world)]
+use crate::host::host_Iprobe;
+#[cfg(not(tests_report_to_world))]
+use crate::host::host_Irecv;
 use crate::host::{
-    Comm, RequestHandle, SUCCESS, Type, Win, constants, host_Barrier, host_Grequest_complete, host_Ibarrier,
-    host_Irecv, host_Recv, host_Request_get_status, host_Request_get_status_all, host_Request_get_status_any,
-    host_Request_get_status_some, host_Test, host_Testall, host_Testany, host_Testsome, host_Wait, host_Waitall,
+    Comm, RequestHandle, SUCCESS, Type, Win, constants, host_Barrier, host_Grequest_complete, host_Ibarrier, host_Recv,
+    host_Request_get_status, host_Test, host_Testall, host_Testany, host_Testsome, host_Wait, host_Waitall,
     host_Waitany, host_Waitsome, host_own_status, host_request,
 };
+#[cfg(has_status_of_several)]
+use crate::host::{host_Request_get_status_all, host_Request_get_status_any, host_Request_get_status_some};
 use crate::messages::{Done, Watch};
-use crate::{edges, polls, process};
+use crate::{edges, members, partitioned, polls, process};
 
 /// Operations in flight that have requests.
 static PENDING: Mutex<Vec<Pending>> = Mutex::new(Vec::new());
 /// The number of entries in `PENDING`.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// Operations in flight that are not swept.
+const FEW: usize = 256;
 /// Polls after which a waiting thread yields.
 const LOOKS: u32 = 64;
 
@@ -70,10 +77,23 @@ pub(crate) fn hand_over((win, target): (Win, c_int), made: Outcome<Request>, out
             pending.push(Pending { request, handle, kept });
             // Relaxed: a thread that waits for this request got its handle after this.
             COUNT.store(pending.len(), Ordering::Relaxed);
+            drop(pending);
+            sweep();
         }
         over => end(handle, &kept, over.map(drop).map_err(Failure::from)),
     }
     SUCCESS
+}
+
+/// Completes the requests of complete operations when there are twice as many as after the last
+/// time, because a program may free its requests instead of waiting for them.
+fn sweep() {
+    static NEXT: AtomicUsize = AtomicUsize::new(FEW);
+    // Relaxed, both: an estimate, which orders no other access.
+    if COUNT.load(Ordering::Relaxed) >= NEXT.load(Ordering::Relaxed) && !edges::is_on() {
+        look(&Watch::nothing(), false);
+        NEXT.store((2 * COUNT.load(Ordering::Relaxed)).max(FEW), Ordering::Relaxed);
+    }
 }
 
 /// Completes a request of the host.
@@ -220,7 +240,8 @@ unsafe fn some<'i>(done: c_int, indices: *const c_int) -> Done<'i> {
 pub(crate) unsafe extern "C" fn barrier(comm: Comm) -> c_int {
     // SAFETY: as in `wait`. A caller that waits in turns has begun a barrier that can be tested.
     edges::around_all(comm, || unsafe {
-        if !polls::waits_in_turns() {
+        // Processes of other jobs may not wait in turns, and a barrier needs one form at all ranks.
+        if !polls::waits_in_turns() || !members::are_of_world(comm) {
             return host_Barrier(comm);
         }
         let mut request = constants().null_request;
@@ -250,9 +271,51 @@ pub(crate) unsafe extern "C" fn receive(
         if !polls::waits_in_turns() {
             return host_Recv(buffer, count, kind, source, tag, comm, status);
         }
+        receive_in_turns(buffer, count, kind, (source, tag), comm, status)
+    }
+}
+
+/// # Safety
+/// The arguments are those of `MPI_Recv`.
+#[cfg(not(tests_report_to_world))]
+unsafe fn receive_in_turns(
+    buffer: *mut c_void,
+    count: c_int,
+    kind: Type,
+    (source, tag): (c_int, c_int),
+    comm: Comm,
+    status: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
         let mut request = constants().null_request;
         match host_Irecv(buffer, count, kind, source, tag, comm, &raw mut request) {
             SUCCESS => await_one(&Watch::nothing(), &raw mut request, status),
+            code => code,
+        }
+    }
+}
+
+/// Waits for the message, then receives it, so that errors go to the communicator's handler. If
+/// another thread receives the message first, the wait goes on without polls.
+///
+/// # Safety
+/// The arguments are those of `MPI_Recv`.
+#[cfg(tests_report_to_world)]
+unsafe fn receive_in_turns(
+    buffer: *mut c_void,
+    count: c_int,
+    kind: Type,
+    (source, tag): (c_int, c_int),
+    comm: Comm,
+    status: *mut c_void,
+) -> c_int {
+    let mut found = 0;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let test = || (host_Iprobe(source, tag, comm, &raw mut found, constants().ignored), found != 0);
+        match wait_by(&Watch::nothing(), false, || SUCCESS, test) {
+            SUCCESS => host_Recv(buffer, count, kind, source, tag, comm, status),
             code => code,
         }
     }
@@ -263,10 +326,14 @@ pub(crate) unsafe extern "C" fn waitall(count: c_int, requests: *mut RequestHand
     let mut flag = 0;
     // SAFETY: as in `wait`.
     let watch = unsafe { watch(requests, count) };
+    while partitioned::are_used() && look(&watch, false) {
+        std::thread::yield_now();
+    }
     // SAFETY: as in `wait`.
     let code = unsafe {
         let test = || (host_Testall(count, requests, &raw mut flag, statuses), flag != 0);
-        wait_by(&watch, false, || host_Waitall(count, requests, statuses), test)
+        let wait = || host_Waitall(count, requests, statuses);
+        if partitioned::are_used() { wait() } else { wait_by(&watch, false, wait, test) }
     };
     watch.ended(Done::All, statuses, false);
     code
@@ -402,6 +469,7 @@ pub(crate) unsafe extern "C" fn request_get_status(
     code
 }
 
+#[cfg(has_status_of_several)]
 #[unsafe(export_name = "PMPI_Request_get_status_all")]
 pub(crate) unsafe extern "C" fn request_get_status_all(
     count: c_int,
@@ -421,6 +489,7 @@ pub(crate) unsafe extern "C" fn request_get_status_all(
     code
 }
 
+#[cfg(has_status_of_several)]
 #[unsafe(export_name = "PMPI_Request_get_status_any")]
 pub(crate) unsafe extern "C" fn request_get_status_any(
     count: c_int,
@@ -442,6 +511,7 @@ pub(crate) unsafe extern "C" fn request_get_status_any(
     code
 }
 
+#[cfg(has_status_of_several)]
 #[unsafe(export_name = "PMPI_Request_get_status_some")]
 pub(crate) unsafe extern "C" fn request_get_status_some(
     count: c_int,

@@ -53,6 +53,8 @@ static PROGRAMS: &[Program] = &[
     Program { nodes: true, alone: Alone::None, ..c("partial") },
     Program { nodes: true, alone: Alone::New, ..c("requests") },
     Program { nodes: true, ..c("notified") },
+    // MPICH 4.0 can't free a partitioned request.
+    Program { nodes: true, alone: Alone::New, ..c("beside") },
     c("errors"),
     Program { alone: Alone::New, ..c("proc_null") },
     // MPICH returns an address for shared memory of 0 bytes; MPICH 5 also answers queries of

@@ -2,6 +2,8 @@
 
 use std::ffi::{c_int, c_void};
 
+#[cfg(all(large_counts, not(open_mpi)))]
+use super::InfoHandle;
 use super::{Comm, RequestHandle, Type};
 
 #[allow(non_snake_case)]
@@ -23,6 +25,7 @@ unsafe extern "C" {
         comm: Comm,
         s: *mut c_void,
     ) -> c_int;
+    #[cfg(not(tests_report_to_world))]
     pub(crate) fn host_Irecv(
         b: *mut c_void,
         n: c_int,
@@ -30,6 +33,32 @@ unsafe extern "C" {
         r: c_int,
         tag: c_int,
         comm: Comm,
+        q: *mut RequestHandle,
+    ) -> c_int;
+    #[cfg(tests_report_to_world)]
+    pub(crate) fn host_Iprobe(r: c_int, tag: c_int, comm: Comm, flag: *mut c_int, s: *mut c_void) -> c_int;
+    #[cfg(all(large_counts, not(open_mpi)))]
+    pub(crate) fn host_Psend_init(
+        b: *const c_void,
+        parts: c_int,
+        n: i64,
+        t: Type,
+        rank: c_int,
+        tag: c_int,
+        comm: Comm,
+        info: InfoHandle,
+        q: *mut RequestHandle,
+    ) -> c_int;
+    #[cfg(all(large_counts, not(open_mpi)))]
+    pub(crate) fn host_Precv_init(
+        b: *mut c_void,
+        parts: c_int,
+        n: i64,
+        t: Type,
+        rank: c_int,
+        tag: c_int,
+        comm: Comm,
+        info: InfoHandle,
         q: *mut RequestHandle,
     ) -> c_int;
     pub(crate) fn host_Grequest_complete(request: RequestHandle) -> c_int;
@@ -60,12 +89,14 @@ unsafe extern "C" {
         s: *mut c_void,
     ) -> c_int;
     pub(crate) fn host_Request_get_status(q: RequestHandle, flag: *mut c_int, s: *mut c_void) -> c_int;
+    #[cfg(has_status_of_several)]
     pub(crate) fn host_Request_get_status_all(
         n: c_int,
         q: *const RequestHandle,
         flag: *mut c_int,
         s: *mut c_void,
     ) -> c_int;
+    #[cfg(has_status_of_several)]
     pub(crate) fn host_Request_get_status_any(
         n: c_int,
         q: *const RequestHandle,
@@ -73,6 +104,7 @@ unsafe extern "C" {
         flag: *mut c_int,
         s: *mut c_void,
     ) -> c_int;
+    #[cfg(has_status_of_several)]
     pub(crate) fn host_Request_get_status_some(
         n: c_int,
         q: *const RequestHandle,

@@ -115,6 +115,11 @@ fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../capi/mpi")
 }
 
+/// Whether the library is built with the feature `openmp`: where `TRANSOM_TEST_OPENMP` is set.
+pub(crate) fn library_has_openmp() -> bool {
+    std::env::var_os("TRANSOM_TEST_OPENMP").is_some()
+}
+
 impl Host {
     /// The path of one of this MPI's programs, if it is installed.
     fn find(&self, name: &str) -> Option<PathBuf> {
@@ -159,6 +164,9 @@ impl Host {
         if !built.contains(&self.name) {
             let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
             cargo.args(["build", "--manifest-path"]).arg(sources().join("Cargo.toml"));
+            if library_has_openmp() {
+                cargo.args(["--features", "openmp"]);
+            }
             cargo.arg("--target-dir").arg(target()).env("MPICC", self.find(self.compilers[0]).expect("it is here"));
             done(&mut cargo);
             std::fs::copy(target().join("debug/libtransom_mpi.so"), &library).expect("it was built");

@@ -338,6 +338,46 @@ static void copied(int racy) {
     unlock_all();
 }
 
+/* A window over memory that another one has too. */
+static void overlapping(int racy) {
+    MPI_Win other;
+    MPI_Win_create(part + 1, 4 * sizeof(long), sizeof(long), MPI_INFO_NULL, all, &other);
+    lock_all();
+    MPI_Win_lock_all(0, other);
+    if (rank_ == 0) put_at(2);
+    if (rank_ == 2) MPI_Put(one, 1, MPI_LONG, 1, racy ? 1 : 2, 1, MPI_LONG, other);
+    MPI_Win_unlock_all(other);
+    unlock_all();
+    MPI_Win_free(&other);
+}
+static void overlapping_get(int racy) {
+    MPI_Win other;
+    MPI_Win_create_dynamic(MPI_INFO_NULL, all, &other);
+    MPI_Aint base;
+    if (rank_ == 1) MPI_Win_attach(other, part, COUNT * sizeof(long)), MPI_Get_address(part, &base);
+    MPI_Bcast(&base, 1, MPI_AINT, 1, all);
+    lock_all();
+    MPI_Win_lock_all(0, other);
+    if (rank_ == 0) put(), flush();
+    if (!racy) barrier();
+    if (rank_ == 2) MPI_Get(result, 1, MPI_LONG, 1, base, 1, MPI_LONG, other);
+    MPI_Win_unlock_all(other);
+    unlock_all();
+    barrier();
+    if (rank_ == 1) MPI_Win_detach(other, part);
+    MPI_Win_free(&other);
+}
+static void overlapping_load(int racy) {
+    MPI_Win other;
+    MPI_Win_create(part, 4 * sizeof(long), sizeof(long), MPI_INFO_NULL, all, &other);
+    MPI_Win_lock_all(0, other);
+    if (rank_ == 0) MPI_Put(one, 1, MPI_LONG, 1, 0, 1, MPI_LONG, other), MPI_Win_flush(1, other);
+    if (!racy) barrier();
+    if (rank_ == 1) seen = part[0];
+    MPI_Win_unlock_all(other);
+    MPI_Win_free(&other);
+}
+
 #include "races_collective.h"
 
 static const struct {
@@ -375,6 +415,9 @@ static const struct {
              {"to_self", to_self, 0},
              {"from_self", from_self, 0},
              {"copied", copied, 0},
+             {"overlapping", overlapping, 1},
+             {"overlapping_get", overlapping_get, 1},
+             {"overlapping_load", overlapping_load, 0},
              COLLECTIVE_CASES};
 enum { CASES = sizeof cases / sizeof *cases };
 

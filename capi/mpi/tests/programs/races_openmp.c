@@ -6,8 +6,8 @@
  *
  * races_openmp target HOW WHEN: threads of rank 0 put into the same bytes of rank 1.
  *
- * races_openmp origin HOW WHEN: a section of rank 0 puts. A barrier or a message lets rank 1 load, in
- * another section (`during`), or behind both (`after`).
+ * races_openmp origin HOW WHEN: a section of rank 0 puts. A barrier or a message lets rank 1 load,
+ * in another section (`during`), or behind both (`after`).
  *
  * Each of the other cases runs with four threads. */
 #include <mpi.h>

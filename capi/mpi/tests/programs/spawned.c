@@ -20,6 +20,7 @@ int main(int argc, char **argv) {
     MPI_Put(&other, 1, MPI_LONG, (rank_ + 1) % size_, 0, 1, MPI_LONG, here);
     MPI_Win_fence(0, win), MPI_Win_fence(0, here);
     long bad = *part != (me + n - 1) % n + 1 || *own != (rank_ + size_ - 1) % size_ + 1, worst;
+    MPI_Barrier(all), MPI_Barrier(both);
     MPI_Win_free(&win), MPI_Win_free(&here);
     MPI_Allreduce(&bad, &worst, 1, MPI_LONG, MPI_MAX, all);
     if (parent == MPI_COMM_NULL) check("a window with spawned processes, and one without", worst);

@@ -1,0 +1,102 @@
+/* The MPI's own calls beside a window: functions that the MPI lacks are still missing, an error of
+ * a message goes to the handler of its communicator, partitioned messages can be waited for
+ * together with operations, and requests that are freed take no memory. */
+#include "check.h"
+
+#include <sys/resource.h>
+
+#pragma weak MPI_Allreduce_c
+#pragma weak MPI_Isendrecv
+#pragma weak MPI_Request_get_status_all
+#if MPI_VERSION < 4
+int MPI_Allreduce_c(const void *from, void *into, MPI_Count n, MPI_Datatype type, MPI_Op op, MPI_Comm comm);
+#ifndef OPEN_MPI
+int MPI_Isendrecv(void);
+#endif
+#endif
+int MPI_Request_get_status_all(int n, const MPI_Request *requests, int *flag, MPI_Status *statuses);
+
+/* A program learns what its MPI has from the names that it finds. */
+static void names(void) {
+    int one = 1, sum = 0, flag = 0;
+    MPI_Request none[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    if (MPI_Allreduce_c) MPI_Allreduce_c(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    else MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (MPI_Request_get_status_all) MPI_Request_get_status_all(2, none, &flag, MPI_STATUSES_IGNORE);
+    else MPI_Testall(2, none, &flag, MPI_STATUSES_IGNORE);
+    check("functions that the MPI has or lacks", sum != size_ || !flag);
+}
+
+static void errors(void) {
+    int next = (rank_ + 1) % size_, before = (rank_ + size_ - 1) % size_, sent[4] = {0}, got, class = MPI_SUCCESS;
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    MPI_Send(sent, 4, MPI_INT, next, 1, comm);
+    int code = MPI_Recv(&got, 1, MPI_INT, before, 1, comm, MPI_STATUS_IGNORE);
+    MPI_Error_class(code, &class);
+    /* MPICH 5 does not report it. */
+    check("a message that is too long", class != MPI_ERR_TRUNCATE && class != MPI_SUCCESS);
+    MPI_Comm_free(&comm);
+}
+
+static void parts(MPI_Win win) {
+    long bad = 0;
+#if MPI_VERSION >= 4
+    int next = (rank_ + 1) % size_, before = (rank_ + size_ - 1) % size_, put[1000];
+    double sent[4], got[4] = {0};
+    MPI_Request requests[3];
+    for (int i = 0; i < 4; i++) sent[i] = rank_ + i;
+    for (int i = 0; i < 1000; i++) put[i] = rank_;
+    MPI_Psend_init(sent, 4, 1, MPI_DOUBLE, next, 3, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
+    MPI_Precv_init(got, 4, 1, MPI_DOUBLE, before, 3, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]);
+    MPI_Startall(2, requests);
+    MPI_Win_lock_all(0, win);
+    MPI_Rput(put, 1000, MPI_INT, next, 0, 1000, MPI_INT, win, &requests[2]);
+    for (int i = 0; i < 4; i++) MPI_Pready(i, requests[0]);
+    MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+    MPI_Win_unlock_all(win);
+    for (int i = 0; i < 4; i++) bad += got[i] != before + i;
+    MPI_Request_free(&requests[0]), MPI_Request_free(&requests[1]);
+#else
+    (void)win;
+#endif
+    check("partitioned messages and an operation", bad);
+}
+
+/* The most memory of the process so far, in KiB. */
+static long most_memory(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;
+}
+
+static void freed(MPI_Win win) {
+    enum { ROUND = 5000, ROUNDS = 3 };
+    static int put[1000];
+    long first = 0;
+    MPI_Win_lock_all(0, win);
+    for (int i = 0; i < ROUNDS * ROUND; i++) {
+        MPI_Request request;
+        MPI_Rput(put, 1000, MPI_INT, (rank_ + 1) % size_, 0, 1000, MPI_INT, win, &request);
+        MPI_Request_free(&request);
+        MPI_Win_flush((rank_ + 1) % size_, win);
+        if (i == ROUND) first = most_memory();
+    }
+    MPI_Win_unlock_all(win);
+    long grown = most_memory() - first;
+    check("requests that are freed", by_transom() && grown > 1500 ? grown : 0);
+}
+
+int main(int argc, char **argv) {
+    int *part;
+    MPI_Win win;
+    begin(&argc, &argv);
+    MPI_Win_allocate(4000, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
+    names();
+    errors();
+    parts(win);
+    freed(win);
+    MPI_Win_free(&win);
+    return end();
+}

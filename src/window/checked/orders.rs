@@ -1,0 +1,90 @@
+//! What a checked window's synchronization passes on from rank to rank.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use super::{Core, Which, last_operation};
+use crate::check::{At, Clock, Wait};
+use crate::error::Result;
+
+impl Core {
+    /// Makes a call that waits for a member, or for all, which a report of a deadlock names.
+    #[inline]
+    pub(in crate::window) fn waits<R>(&self, call: &'static str, member: Option<usize>, wait: impl FnOnce() -> R) -> R {
+        if !self.is_checked() {
+            return wait();
+        }
+        let peer = member.map(|member| self.team.rank(member));
+        self.job.waits(&Wait { call, window: Some(self.id), peer, is_collective: false }, wait)
+    }
+
+    /// Passes a barrier of the window's ranks, after which each knows what all have done before.
+    pub(in crate::window) fn meet<R>(&self, call: &'static str, barrier: impl FnOnce() -> Result<R>) -> Result<R> {
+        let Some((checked, checker)) = self.checker() else { return barrier() };
+        // Relaxed: barriers of a window come one after the other.
+        let at = At::Barrier(checked.barriers.fetch_add(1, Ordering::Relaxed));
+        checker.release().store(checked.own().clock(at));
+        let wait = Wait { call, window: Some(self.id), peer: None, is_collective: true };
+        let passed = self.job.waits(&wait, barrier)?;
+        let mut met = Clock::new(self.job.size);
+        for member in 0..self.team.size {
+            met.learn(checked.shadow(member)?.clock(at));
+        }
+        self.job.meets(&met, self.team.size);
+        Ok(passed)
+    }
+
+    /// Passes on what this rank has done before `post`.
+    pub(in crate::window) fn posts(&self, origins: &[usize]) {
+        let Some((checked, checker)) = self.checker() else { return };
+        *checked.origins.lock().unwrap_or_else(PoisonError::into_inner) = origins.to_vec();
+        checker.release().store(checked.own().clock(At::Post));
+    }
+
+    /// Learns from the `post` of a target.
+    pub(in crate::window) fn post_arrived(&self, member: usize) -> Result<()> {
+        self.learn_from(member, &[At::Post])
+    }
+
+    /// The origin of `post`, if it is one and the window is checked.
+    pub(in crate::window) fn single_origin(&self) -> Option<usize> {
+        let (checked, _) = self.checker()?;
+        let origins = checked.origins.lock().unwrap_or_else(PoisonError::into_inner);
+        origins.first().copied().filter(|_| origins.len() == 1)
+    }
+
+    /// Passes on what this rank has done before `complete`.
+    pub(in crate::window) fn completes(&self) {
+        let Some((checked, checker)) = self.checker() else { return };
+        checker.release().store(checked.own().clock(At::Complete));
+    }
+
+    /// Learns from the `complete` of all origins of `post`.
+    pub(in crate::window) fn completes_arrived(&self) -> Result<()> {
+        let Some((checked, _)) = self.checker() else { return Ok(()) };
+        let origins = std::mem::take(&mut *checked.origins.lock().unwrap_or_else(PoisonError::into_inner));
+        origins.into_iter().try_for_each(|origin| self.learn_from(origin, &[At::Complete]))
+    }
+
+    /// Passes on what this rank has done before it raises a counter of a member. The operation with
+    /// which the notice comes is complete.
+    pub(in crate::window) fn notifies(&self, member: usize) -> Result<()> {
+        let Some((checked, checker)) = self.checker() else { return Ok(()) };
+        checked.complete(checker, member, Which::Operation(last_operation().0))?;
+        self.pass_to(member, At::Notices)
+    }
+
+    /// Learns from those that raised counters of this rank.
+    pub(in crate::window) fn notices_read(&self) -> Result<()> {
+        self.learn_from(self.team.me, &[At::Notices])
+    }
+
+    /// Orders this rank's loads and stores with those of others (`MPI_WIN_SYNC`). A rank that polls
+    /// its memory learns so from those whose operations on it are complete.
+    pub(crate) fn sync(&self) {
+        self.own.sync();
+        if let Some((checked, _)) = self.checker() {
+            self.job.learns(|clock| clock.learn(checked.own().clock(At::Settled)));
+        }
+    }
+}
