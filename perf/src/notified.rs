@@ -21,13 +21,14 @@ pub(crate) fn pingpong(world: &Job, options: &Options, floor: Option<&Floor>) ->
     let (me, each) = (world.rank(), per_round(options));
     let floor = floor.filter(|floor| floor.has(Test::NotifyPingpong));
     let (mut turn, mut times) = (0u64, (Vec::new(), Vec::new()));
-    // The failure of a bare round. The other rank fails with this one, since each waits for the
-    // other; both pass all barriers.
+    // Only two ranks play; all pass the barriers.
+    let turns = if me < 2 { each } else { 0 };
+    // The failure of a bare round. It fails at both ranks, since each waits for the other.
     let mut failed = None;
     win.lock_all(|epoch| {
         for round in 0..=ROUNDS {
             let start = Instant::now();
-            for _ in 0..if me < 2 { each } else { 0 } {
+            for _ in 0..turns {
                 turn += 1;
                 if me == 1 {
                     win.notices().wait(0, turn)?;
