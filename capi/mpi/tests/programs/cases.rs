@@ -12,12 +12,11 @@ const AT_ONCE: usize = 900;
 /// Time limit of a job in seconds. A case that hangs ends its job much earlier.
 const LIMIT: u32 = 400;
 
-/// The exit status of a launcher for a rank that SIGKILL ended. MPICH's launcher sends this signal
-/// to the other ranks of a job that fails. On a busy machine it sometimes reports its own signal
-/// instead of the status of the failed rank.
-const KILLED: &str = "ends with 9";
+/// How MPICH's launcher ends on a busy machine now and then, instead of with the status of the
+/// failed rank: with the signal SIGKILL, which it sends to the other ranks of the job, or with 1.
+const OF_LAUNCHER: [&str; 2] = ["ends with 9", "ends with 1"];
 
-/// Maximum number of runs of a case whose launcher ends with [`KILLED`].
+/// Maximum number of runs of a case whose outcome may be [`OF_LAUNCHER`].
 const RUNS: u32 = 4;
 
 /// The parameters of the first cases.
@@ -35,7 +34,7 @@ pub(crate) struct Outcomes(BTreeMap<usize, String>);
 
 impl Outcomes {
     /// Runs the cases in as many jobs as necessary: a job that dies is followed by one for the
-    /// remaining cases. A case that ends as [`KILLED`] is run again.
+    /// remaining cases. A case that ends as [`OF_LAUNCHER`] is run again.
     pub(crate) fn of(run: impl Fn() -> Run, numbers: &[usize]) -> Outcomes {
         let mut outcomes = BTreeMap::new();
         let mut left = numbers;
@@ -43,9 +42,9 @@ impl Outcomes {
         while !left.is_empty() {
             let (now, _) = left.split_at(left.len().min(AT_ONCE));
             let mut done = job(&run().given(arguments(now), LIMIT), now, &mut outcomes);
-            let is_killed = outcomes.get(&now[done - 1]).is_some_and(|how| how == KILLED);
+            let by_launcher = outcomes.get(&now[done - 1]).is_some_and(|how| OF_LAUNCHER.contains(&how.as_str()));
             runs = if done > 1 { 1 } else { runs };
-            if is_killed && runs < RUNS {
+            if by_launcher && runs < RUNS {
                 runs += 1;
                 done -= 1;
                 outcomes.remove(&now[done]);
