@@ -233,11 +233,12 @@ fn within_a_large_put(world: &Job, death: &Death) -> Done {
     }
 }
 
-/// Accumulates of many pieces, at the victim and at live ranks.
+/// Accumulates of many pieces, at the victim and at live ranks. No device performs them on doubles,
+/// which would be one atomic for each element.
 fn within_long_accumulates(world: &Job, death: &Death) -> Done {
     const LEN: usize = 1 << 18;
-    let win = Window::<u64>::allocate(world, LEN)?;
-    let (data, mut found) = (vec![7; LEN], vec![0; LEN]);
+    let win = Window::<f64>::allocate(world, LEN)?;
+    let (data, mut found) = (vec![7.0; LEN], vec![0.0; LEN]);
     if world.rank() == VICTIM {
         let way = death.way.clone();
         std::thread::spawn(move || {
