@@ -136,6 +136,17 @@ impl Death {
         }
     }
 
+    /// Ends the process a little later, during its calls, where this rank is the victim.
+    fn soon(&self, world: &Job) {
+        if world.rank() == VICTIM {
+            let way = self.way.clone();
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(50));
+                Death { way }.now()
+            });
+        }
+    }
+
     /// Ends the process where this rank is the victim.
     fn of(&self, world: &Job) {
         if world.rank() == VICTIM {
@@ -221,13 +232,7 @@ fn within_a_large_put(world: &Job, death: &Death) -> Done {
     const LEN: usize = 1 << 20;
     let win = Window::<u64>::allocate(world, LEN)?;
     let data = vec![7; LEN];
-    if world.rank() == VICTIM {
-        let way = death.way.clone();
-        std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(50));
-            Death { way }.now()
-        });
-    }
+    death.soon(world);
     loop {
         win.fence(|epoch| epoch.put((world.rank() + 1) % RANKS, 0, &data))?;
     }
@@ -239,13 +244,7 @@ fn within_long_accumulates(world: &Job, death: &Death) -> Done {
     const LEN: usize = 1 << 18;
     let win = Window::<f64>::allocate(world, LEN)?;
     let (data, mut found) = (vec![7.0; LEN], vec![0.0; LEN]);
-    if world.rank() == VICTIM {
-        let way = death.way.clone();
-        std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(50));
-            Death { way }.now()
-        });
-    }
+    death.soon(world);
     loop {
         win.lock_all(|epoch| {
             let mut each = |target| epoch.scope(|part| part.get_accumulate(target, 0, &data, &mut found, ops::Sum));

@@ -97,7 +97,8 @@ unsafe extern "C" fn transom_forget_comm(kept: *mut c_void) {
 /// Whether all ranks of a communicator, which is no intercommunicator, are of `MPI_COMM_WORLD`. The
 /// answer is equal at all its ranks.
 pub(crate) fn are_of_world(comm: Comm) -> bool {
-    comm == constants().world || kept(comm).is_some() || ranks_of(comm).is_ok()
+    // The call that gets the null handle reports it.
+    comm != constants().null_comm && (comm == constants().world || kept(comm).is_some() || ranks_of(comm).is_ok())
 }
 
 /// The ranks of a communicator, as ranks of `MPI_COMM_WORLD`.
