@@ -1,11 +1,11 @@
-//! MPI's one-sided windows as a native library: put, get and atomics on memory of other processes.
+//! MPI's one-sided communication as a library: put, get, accumulate and atomics on the memory of
+//! other processes, without an MPI.
 //!
 //! A job is a set of processes, called ranks. Together they create windows: memory of each rank
-//! that all ranks may access. Between ranks of a node an operation consists of loads, stores and
-//! CPU atomics. Between nodes a put or get is one remote operation of libibverbs or libfabric. RDMA
-//! devices perform atomics on 64-bit integers; other accumulates are messages to the target. A
-//! flush waits only for the operations in flight. The library has all of MPI's one-sided chapter
-//! with the exceptions that [`book::mpi`] lists.
+//! that all ranks may access. Within a node, operations are loads, stores and CPU atomics. Between
+//! nodes a put or get is one operation of libibverbs or libfabric; RDMA devices perform atomics on
+//! 64-bit integers, and other accumulates are messages to the target. The library has all of MPI's
+//! one-sided chapter, with the exceptions that [`book::mpi`] lists.
 //!
 //! # A first program
 //!
@@ -30,12 +30,12 @@
 //!
 //! # Starting a job
 //!
-//! `transom-run -n 4 PROGRAM` starts four ranks on this machine, or with `--host a:2,b:2` on two
-//! others; `cargo install transom-launch` installs it. Launchers that speak PMI-1 (Hydra's
-//! `mpiexec`, `srun --mpi=pmi2`) or PMIx (`mpirun` of Open MPI, `prterun`, `srun --mpi=pmix`) start
-//! jobs too. Without a launcher a program is a job of one rank; the examples of this documentation
-//! run that way. `transom-info` lists the available routes; `transom-info --env` lists the
-//! `TRANSOM_` variables.
+//! `transom-run -n 4 PROGRAM` starts four ranks on this machine, and with `--host a:2,b:2` two on
+//! each of two others. The launcher is the crate `transom-launch`. Launchers that speak PMI-1
+//! (Hydra's `mpiexec`, `srun --mpi=pmi2`) or PMIx (`mpirun` of Open MPI, `prterun`,
+//! `srun --mpi=pmix`) start jobs too. Without a launcher a program is a job of one rank; the
+//! examples of this documentation run that way. `transom-info` lists the available routes;
+//! `transom-info --env` lists the `TRANSOM_` variables.
 //!
 //! # Platforms
 //!
@@ -56,7 +56,7 @@
 //!
 //! | to go on | |
 //! |---|---|
-//! | [costs](book::costs) | of a flush, and of every other call, on each route |
+//! | [costs](book::costs) | the number of remote operations of each call on each route |
 //! | [layouts](book::layouts), [requests](book::requests) | data that is not contiguous; waiting for one operation |
 //! | [notifications](book::notifications) | data and its signal in one operation |
 //! | [shared](book::shared) and [dynamic](book::dynamic) windows | loads and stores within the node; memory that is attached and detached |

@@ -1,8 +1,8 @@
 //! The conflict checker: reports of accesses that no synchronization orders.
 //!
 //! Two accesses to the same bytes of a window *conflict* if one of them changes the bytes and no
-//! synchronization orders them (MPI-4.1 §12.7). The result of such a program is undefined. It is
-//! often right on one machine and wrong on another. With `TRANSOM_CHECK=1` in the environment the
+//! synchronization orders them (MPI-4.1 §12.7). The result of such a program is undefined: it may
+//! be right on one machine and wrong on another. With `TRANSOM_CHECK=1` in the environment the
 //! library watches the accesses of a job on one node, and reports each pair of places in the
 //! program whose accesses conflict:
 //!
@@ -18,11 +18,13 @@
 //!
 //! The function is the innermost one that does not belong to the library. File and line appear if
 //! the program has debug information. Ranks are those of the job. Reports go to the standard error,
-//! at most 100 of them, and none twice. With `TRANSOM_CHECK=fail` the job also ends with an error:
-//! [`finalize`](crate::Job::finalize) fails at rank 0. `TRANSOM_CHECK_REPORT` names a file that
-//! gets the reports as lines of JSON too, which the program `transom-check` shows with the lines of
-//! the source. `TRANSOM_CHECK_SUPPRESS` names a file with texts: a conflict is not reported if one
-//! of its places contains one of them.
+//! at most 100 of them, and none twice.
+//!
+//! | variable | effect |
+//! |---|---|
+//! | `TRANSOM_CHECK=fail` | the job also ends with an error: [`finalize`](crate::Job::finalize) fails at rank 0 |
+//! | `TRANSOM_CHECK_REPORT=FILE` | the reports are also appended to the file as lines of JSON, which the program `transom-check` shows with the lines of the source |
+//! | `TRANSOM_CHECK_SUPPRESS=FILE` | the file has texts, one on each line; a conflict is not reported if one of its places contains one of the texts |
 //!
 //! # What orders two accesses
 //!
@@ -38,15 +40,21 @@
 //! - atomics: an operation that fetches a value comes after the operations that changed the value
 //!   before.
 //!
-//! In MPI programs, which `libtransom_mpi` serves, messages and collective calls of the MPI pass it
-//! on too. A message passes on what its sender knew when it sent it, in all forms of sends and
-//! receives, probes and persistent requests. The end of a synchronous send (`MPI_Ssend`) passes on
-//! what the receiver knew when it began to receive; that of another send passes on nothing. A
-//! collective call that does not wait passes on what each rank knew when it called it: whoever
-//! waits for its request knows that. Where the checker can't know whom a rank has waited for, the
-//! rank counts as ordered behind all that any rank has done, so that a conflict may be missed and
-//! none is reported wrongly: after a neighborhood collective call, a partitioned message, and
-//! messages on communicators that connect two groups or come from `MPI_Comm_idup`.
+//! In MPI programs under `libtransom_mpi`, messages and collective calls of the MPI order accesses
+//! too:
+//!
+//! - what the sender did before a send happens before what the receiver does after the receive, for
+//!   all forms of sends and receives, probes and persistent requests;
+//! - what the receiver did before the receive happens before what the sender does after a
+//!   synchronous send (`MPI_Ssend`); another send does not order the sender;
+//! - what a rank did before a collective call happens before what the other ranks do after it, or
+//!   after the wait for its request if the call is nonblocking. A broadcast orders only what the
+//!   root did.
+//!
+//! After some calls the checker can't know for which ranks a rank has waited: neighborhood
+//! collective calls, partitioned messages, messages on intercommunicators, and messages on
+//! communicators of `MPI_Comm_idup`. The rank then counts as ordered after all that any rank has
+//! done. The checker may thus miss a conflict; it reports none wrongly.
 //!
 //! In this program the flag orders the get behind the put, since the put is complete before the
 //! flag is set:
@@ -78,13 +86,15 @@
 //! # What conflicts
 //!
 //! Gets and loads do not conflict with each other. A put conflicts with every access to its bytes,
-//! also of the same rank. Accumulates of one predefined type do not conflict if their operations
-//! are equal or one is `NO_OP`, or if one is a compare-and-swap, or if they come from one rank,
-//! whose accumulates are ordered. Loads and stores are those of
-//! [`Window::load`](crate::Window::load) and its siblings. Loads of up to 8 bytes are not checked
-//! in the unified model, because a program may poll a word for an update. A
-//! [`sync`](crate::Window::sync) after the load comes after the operations that are complete at
-//! this rank.
+//! also of the same rank. Two accumulates of one predefined type do not conflict if
+//!
+//! - their operations are equal, or one is `NO_OP`, or one is a compare-and-swap; or
+//! - they come from one rank, whose accumulates are ordered.
+//!
+//! Loads and stores are those of [`Window::load`](crate::Window::load) and related calls. Loads of
+//! up to 8 bytes are not checked in the unified model, because a program may poll a word for an
+//! update. What a rank does after a later [`sync`](crate::Window::sync) is ordered after the
+//! operations that are complete at this rank.
 //!
 //! In C and MPI programs an operation also uses its buffers until it is complete at the origin
 //! (MPI-4.1 §12.3): until then no other operation may write the buffer of a put, or access the
@@ -94,11 +104,13 @@
 //! # Loads and stores: ThreadSanitizer
 //!
 //! The library does not see loads and stores through pointers. If a program is compiled with
-//! `-fsanitize=thread`, the checker passes the accesses that operations make to the memory of their
-//! process, their order, and their threads to ThreadSanitizer. The reports of ThreadSanitizer then
-//! include stores to a buffer before its put is complete, loads of window memory before the fence,
-//! such accesses by different threads of a rank, operations of two threads that conflict at a
-//! target, and the buffers of the MPI's own sends, receives and collective calls:
+//! `-fsanitize=thread`, the checker tells ThreadSanitizer which memory of the process operations
+//! access, by which threads and in which order. The reports of ThreadSanitizer then include
+//!
+//! - stores to a buffer before its put is complete, and loads of window memory before the fence,
+//!   also by another thread of the rank;
+//! - operations of two threads of a rank that conflict at a target;
+//! - conflicts with the buffers of the MPI's own sends, receives and collective calls.
 //!
 //! ```text
 //! $ mpicc -g -fsanitize=thread program.c
@@ -117,13 +129,13 @@
 //! loads that poll are reported. `UCX_MEM_EVENTS=no` keeps UCX, which some MPIs use, from patching
 //! functions that ThreadSanitizer wraps.
 //!
-//! ThreadSanitizer does not see how the OpenMP library of gcc synchronizes threads, and reports
-//! programs that are right. In MPI programs the checker tells it, if `libtransom_mpi` was built
-//! with `--features openmp`: parallel regions, barriers, tasks with their dependences, critical and
-//! ordered regions, and locks. That build is for such programs only, because it has functions under
-//! the names of gcc's OpenMP library. Two tasks or two sections that one thread runs count as
-//! ordered; the checker lets other threads take them where it can. Programs of clang need the
-//! OpenMP tool of LLVM (Archer).
+//! ThreadSanitizer does not see how the OpenMP library of gcc synchronizes threads, and so reports
+//! correct programs. In MPI programs `libtransom_mpi` tells it, if built with `--features openmp`:
+//! parallel regions, barriers, tasks with their dependences, critical and ordered regions, and
+//! locks. Use that build for such programs only, because it defines functions with the names of
+//! gcc's OpenMP library. Two tasks or two sections that one thread runs count as ordered; the
+//! checker lets other threads take them where it can. Programs of clang need the OpenMP tool of
+//! LLVM (Archer).
 //!
 //! # Deadlocks
 //!
@@ -138,30 +150,32 @@
 //! ```
 //!
 //! The job continues, since only the user can decide whether to end it. In MPI programs the calls
-//! include the collective calls of the MPI and its blocking sends and receives, but not `MPI_Wait`
-//! and its siblings. Nothing is reported while a rank computes, while all ranks are in the same
-//! collective call, or where others may end the wait: further threads of a rank that make calls,
-//! and processes outside of the job that the program has started or connected to.
+//! include the collective calls of the MPI and its blocking sends and receives, but not `MPI_Wait`,
+//! `MPI_Waitall` and the like. Nothing is reported while a rank computes, while all ranks are in
+//! the same collective call, or where others may end the wait: further threads of a rank that make
+//! calls, and processes outside of the job that the program has started or connected to.
 //!
 //! # What is not seen
 //!
-//! - Loads and stores through pointers, without ThreadSanitizer. In a shared window it sees those
-//!   of the rank that has the memory and of the rank that operates on it, not those of others.
-//! - Synchronization outside of the library, such as sockets and files. Accesses that it orders may
-//!   be reported.
+//! - Loads and stores through pointers, without ThreadSanitizer. In a shared window ThreadSanitizer
+//!   sees those of the rank that has the memory and of the rank that calls the operation, not those
+//!   of other ranks.
+//! - Synchronization outside of the library, such as sockets and files. Accesses that such
+//!   synchronization orders may be reported.
 //! - Conflicts of an operation that began before another window got the same memory. Accumulates of
 //!   two windows on the same memory count as those of one, although MPI leaves their result
 //!   undefined (MPI-4.1 §12.2.1).
 //! - The loads and stores of two processes in a shared window: each has a ThreadSanitizer of its
 //!   own.
-//! - Two operations of two threads of a rank that nothing orders, without ThreadSanitizer: a rank
-//!   has one clock. For the same reason another rank that synchronizes with one thread counts as
-//!   ordered behind what the other threads have completed.
+//! - Conflicts of two threads of one rank, without ThreadSanitizer: a rank has one clock. For the
+//!   same reason a rank that synchronizes with one thread of another rank counts as ordered after
+//!   what all threads of that rank have completed.
 //! - Jobs over several nodes or without shared memory: the variable has no effect there, and rank 0
 //!   prints a warning.
 //!
+//! # Memory and limits
+//!
 //! The checker remembers 65536 accesses to each rank's part of a window, each in 48 bytes, and
-//! replaces an access by a later one of the same place. If it must discard accesses that may still
-//! conflict, it reports their number at the end of the window; `TRANSOM_CHECK_RECORDS` sets another
-//! limit. Without `TRANSOM_CHECK` windows keep no records. With it a process has at most 1024
-//! windows.
+//! replaces an access by a later one of the same place. `TRANSOM_CHECK_RECORDS` sets another limit.
+//! If the checker must discard accesses that may still conflict, it reports their number at the end
+//! of the window. With `TRANSOM_CHECK` a process has at most 1024 windows.

@@ -1,4 +1,4 @@
-//! Costs of each call on each route, a flush first.
+//! The number of remote operations of each call on each route.
 //!
 //! This chapter has counts only. Tests on simulated nets of up to 512 ranks check the counts of
 //! remote operations (`tests/sim.rs`, `tests/sim_costs.rs`). Times depend on the machine:
@@ -8,8 +8,8 @@
 //!
 //! Each target has a count of operations in flight, and the window has their sum. A flush of one
 //! target waits until the target's count is zero; a flush of all targets waits until the sum is
-//! zero. A flush sends no message of its own; it only sends small puts and locks that were kept to
-//! share a message (see [Synchronization](#synchronization)).
+//! zero. A flush sends no message of its own. It only sends operations and locks that were kept to
+//! share a message, as over sockets (docs/protocols.md, "Small operations" and "Locks").
 //!
 //! | route to the target | a flush |
 //! |---|---|
@@ -54,17 +54,17 @@
 //!
 //! | call | mapped memory | other created or attached memory of the node | net |
 //! |---|---|---|---|
-//! | put, get | a copy | a system call (cross-memory attach); messages where it is forbidden | one remote write or read, more where the provider limits the length |
+//! | put, get | a copy | a system call; messages where the kernel forbids it | one remote write or read, more where the provider limits the length; over sockets several of at most 1 KiB share a message |
 //! | put, get with [layouts](super::layouts) | a loop of copies | a system call for 64 blocks | one operation for each block of 1 KiB or more; smaller blocks packed into few puts, gets or messages. Over verbs, blocks up to 128 KiB (4 KiB with on-demand paging) are combined too, where they are contiguous at the target |
 //! | one element of the accumulate family | a lock word, a load, a store; one CPU atomic where ranks contend for an integer | a lock word, two system calls | a request and its reply |
-//! | many elements | vector code, 4 KiB under a lock word at a time | lock words and two system calls for 64 KiB, or 64 blocks | messages of up to 16 KiB |
+//! | many elements | vector code, 4 KiB under a lock word at a time | lock words and two system calls for 64 KiB, or 64 blocks | messages of up to 16 KiB; over sockets, for more than 32 KiB of contiguous elements, a put and a message for each 128 KiB |
 //! | one or many elements, where [`actor`](crate::Window::actor) is [`Nic`](crate::Actor::Nic), on integers of 64 bits, and of 32 if the device has those | as on the net, through the device's loopback | as on the net, through the device's loopback | one atomic of the device for each element; a loop of its compare-and-swap for operations that the device lacks |
 //!
-//! The target's CPU executes requests: its progress thread does so while the program computes. The
-//! thread exists where a job needs a net, and within a node for dynamic windows and for created
-//! windows with unmapped parts (created windows need it where the kernel forbids cross-memory
-//! attach, or where the hint `mpi_accumulate_granularity` selects the CPU's atomics). The thread
-//! sleeps until there is traffic.
+//! The target's CPU executes requests. While the program computes, a progress thread of the library
+//! does. The thread sleeps until a request arrives, and exists only where requests may arrive: in a
+//! job that needs a net; within a node for dynamic windows; and for created windows with unmapped
+//! parts where the kernel forbids cross-memory attach, or where the hint
+//! `mpi_accumulate_granularity` selects the CPU's atomics.
 //!
 //! # Synchronization
 //!

@@ -2,8 +2,8 @@
 //!
 //! [`RawWindow::create_dynamic`](crate::RawWindow::create_dynamic) is collective;
 //! [`attach`](crate::RawWindow::attach) and [`detach`](crate::RawWindow::detach) concern one rank
-//! alone. A displacement is an *address* at the target. The target sends the address to the
-//! origins, usually through another window. The window itself has a null base and a size of 0.
+//! alone. A displacement is an *address* at the target, which the target sends to the origins,
+//! usually through another window. The window itself has a null base and a size of 0.
 //!
 //! ```
 //! use transom::{Assert, Class, Info, RawWindow};
@@ -52,6 +52,6 @@
 //! word of the target, and fetches the list again only if the word has changed. Regions in memory
 //! of [`alloc_mem`](crate::Job::alloc_mem), and others where the kernel has XPMEM, are mapped at
 //! the first access and then accessed like an allocated window, after the check of the list; the
-//! rest are accessed by cross-memory attach. Across the net operations are messages that the
-//! target's CPU executes. Attaching sends nothing and leaves the memory unchanged. Where sizes are
-//! known in advance, an allocated window is faster.
+//! rest are accessed by system calls. Across the net operations are messages that the target's CPU
+//! executes. Attaching sends nothing and leaves the memory unchanged. Where sizes are known in
+//! advance, an allocated window is faster.

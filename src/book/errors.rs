@@ -38,13 +38,13 @@
 //! - *Wrong arguments and wrong epochs* are errors of the call itself, at this rank; the call has
 //!   no effect on the window.
 //! - *Creation of a window* fails at all ranks or at none. The rank that could not make its part
-//!   reports the cause; the others report the failure of another rank, class `Other`.
+//!   returns the cause; the other ranks return an error of the class `Other` that names that rank.
 //! - *Accesses that the target refuses*, because their address is not attached, are errors of the
 //!   call that completes the operation.
 //! - *A transport that fails, or a peer that is gone*, is an error of the class `Other` of the call
 //!   that encounters it. The end of an epoch releases its locks also after an error.
-//! - *The body of an epoch* that fails ends the epoch; its error takes precedence over that of the
-//!   end.
+//! - *The body of an epoch* that fails ends the epoch. The error of the body takes precedence over
+//!   an error of the end.
 //!
 //! A failure is reported once, by the first call that covers its operation. There are no error
 //! handlers: an error is a value, and `?` passes it on.

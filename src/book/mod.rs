@@ -1,13 +1,32 @@
-//! The book: one-sided communication with this library, chapter by chapter. Text and examples, no
-//! code.
+//! The book: one-sided communication with this library, chapter by chapter.
 //!
-//! A *job* is a set of processes, called *ranks*. Each rank opens memory to the others: its *part*
-//! of a *window*. One rank, the *origin*, calls an operation on a window (put, get, accumulate);
-//! the operation works on the part of another rank, the *target*, which makes no call for it.
-//! Origin and target may be the same rank. A *displacement* gives the place in the target's part.
-//! Operations are allowed within *epochs*. They continue in the background after their call, and
-//! are *complete* at the end of their epoch or at a *flush*. *Synchronization* decides when the
-//! target's own program may read the data.
+//! In one-sided communication one process reads or writes the memory of another process, which
+//! makes no call for it. This suits programs whose accesses are known at one side only (tables,
+//! counters, work queues, graphs), and programs whose transfers should overlap with computation.
+//!
+//! A *job* is a set of processes, called *ranks*. Together they create a *window*: each rank opens
+//! a *part* of its memory to the others. An operation (put, get, accumulate) is called by the
+//! *origin* and works on the part of the *target*; both may be the same rank. A *displacement*
+//! gives the place in the target's part.
+//!
+//! The call of an operation only starts it. Operations are allowed within *epochs*, and are
+//! *complete* at the end of their epoch or at a *flush*. *Synchronization* decides when the
+//! target's own program may read the data. In this program each rank puts its number into the part
+//! of the next rank:
+//!
+//! ```
+//! let world = transom::init()?; // this process joins its job
+//! let (me, size) = (world.rank(), world.size());
+//! let win = transom::Window::<usize>::allocate(&world, 1)?; // one element at each rank
+//! win.fence(|epoch| epoch.put_value((me + 1) % size, 0, me))?; // an epoch of all ranks
+//! let mut left = [0];
+//! win.load(0, &mut left)?; // after the fence the data is here
+//! assert_eq!(left, [(me + size - 1) % size]);
+//! win.free()?;
+//! # Ok::<(), transom::Error>(())
+//! ```
+//!
+//! Started alone it is a job of one rank; `transom-run -n 4 PROGRAM` starts four.
 //!
 //! In reading order:
 //!
@@ -15,7 +34,7 @@
 //! 2. [`copies`]: the public and the private copy, the unified and the separate model.
 //! 3. [`epochs`]: when operations are allowed, and when they are complete.
 //! 4. [`synchronization`]: fence, post/start/complete/wait, locks, flush; how to choose.
-//! 5. [`costs`]: the cost of each call on each route, a flush first.
+//! 5. [`costs`]: the number of remote operations of each call on each route.
 //! 6. [`operations`]: put, get and the accumulate family; atomicity and order.
 //! 7. [`layouts`]: data that is not contiguous.
 //! 8. [`requests`]: waiting for one operation.
@@ -29,9 +48,9 @@
 //!
 //! In a hurry: [`synchronization`] and [`traps`]. Coming from MPI: [`mpi`].
 //!
-//! Every example runs, with its assertions, as a job of one rank, which is its own target. All
-//! examples are written for any number of ranks and hold under `transom-run -n 4` too; the text
-//! says where one rank can't show the point. Sections (§) are those of MPI-4.1.
+//! Every example is a test: it runs as a job of one rank, which is its own target, and is correct
+//! for any number of ranks. The text says where one rank can't show the point. Sections (§) are
+//! those of MPI-4.1.
 
 pub mod checking;
 pub mod copies;

@@ -1,7 +1,7 @@
 //! Notified operations: data and its signal in one operation.
 //!
-//! After a put and a flush the data is at the target, but the target's program has no signal of it.
-//! A fence, a post/start/complete/wait epoch, or an atomic on a flag is such a signal, at the cost
+//! After a put and a flush the data is at the target, but the target's program does not know it. A
+//! fence, a post/start/complete/wait epoch, or an atomic on a flag signals the arrival, at the cost
 //! of another operation or epoch. A *notified* operation performs the put, get or accumulate and
 //! then adds one to a *counter* of the target. The counter changes after the operation is complete
 //! at the target, so a target that reads the new count also sees the data. The calls are those of
@@ -71,9 +71,10 @@
 //!
 //! The program `examples/stencil.rs` exchanges halos in three ways: by fences, by
 //! post/start/complete/wait, and with notices; `examples/queue.rs` is a queue of several producers.
-//! With notices a program alternates between two pairs of halos, because no call reports that the
-//! target has read the previous ones; with the other ways a second fence or the next post does. The
-//! run `transom-run -n 2 stencil 64 20000 WAY` took these times, including the computation:
+//! A notice tells the target that data has arrived. It does not tell the origin that the target has
+//! read the previous data, as the next fence or post does. With notices a program therefore
+//! alternates between two pairs of halos. The run `transom-run -n 2 stencil 64 20000 WAY` took
+//! these times, including the computation:
 //!
 //! | way | shared memory, time / time with notices | TCP, with 1000 steps |
 //! |---|---|---|
@@ -88,17 +89,21 @@
 //! Over a net a flush and an atomic take one round trip more than a notified put of one message:
 //! the flush waits for the target's answer before the atomic is sent.
 //!
-//! The cost of a notified put: on mapped memory, one atomic in addition to the copy, and a wake-up
-//! if the target sleeps. Over sockets the data and its notice are one message of up to 16 KiB.
-//! Longer data is written first, and the message of the notice follows the writes. Where the device
-//! is the actor of atomics, the put is a write and an atomic behind it. On nets that do not keep
-//! this order, the call waits for the data before it sends the notice. In the separate memory model
-//! the target calls [`sync`](crate::Window::sync) after the wait, as after every other signal.
+//! | route | cost of a notified put |
+//! |---|---|
+//! | mapped memory | the copy, one atomic, and a wake-up if the target sleeps |
+//! | sockets, up to 16 KiB | one message with the data and its notice |
+//! | sockets, longer data | the writes, then the message of the notice |
+//! | a device that performs the atomics | a write, then an atomic |
+//! | nets that do not keep this order | the call waits for the data, then sends the notice |
+//!
+//! In the separate memory model the target calls [`sync`](crate::Window::sync) after the wait, as
+//! after every other signal.
 //!
 //! In C the calls are `transom_put_notify`, `transom_window_set_num_notify`,
 //! `transom_window_notify_wait` and others. MPI programs under `libtransom_mpi.so` call
 //! `MPI_Put_notify`, `MPI_Win_set_num_notify`, `MPI_Win_notify_threshold` and the others of the
 //! draft, which `transom_mpi_notify.h` declares.
 //!
-//! OpenSHMEM's `put_signal` with an added signal is `put_notify`, and `signal_wait_until` for a
-//! value at least as large is `wait`.
+//! In OpenSHMEM's terms, `put_notify` is `put_signal` with `SHMEM_SIGNAL_ADD`, and `wait` is
+//! `signal_wait_until` with `SHMEM_CMP_GE`.

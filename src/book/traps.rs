@@ -1,6 +1,6 @@
 //! Traps: common mistakes, and the correct programs.
 //!
-//! # A window is not just shared memory
+//! # A get and a put are not an atomic update
 //!
 //! If two ranks each get a counter, add to it and put it back, counts are lost, on every route and
 //! in every model, also with flushes in between. With one rank the mistake does not show. One call
@@ -21,9 +21,9 @@
 //!
 //! After [`Job::barrier`](crate::Job::barrier) all ranks have reached the barrier. Operations in
 //! flight stay in flight, and the copies are not synchronized. First complete, then synchronize the
-//! processes, then call [`sync`](crate::Window::sync): [the
-//! pattern](super::copies#the-pattern-that-holds-under-both-models). In the unified model a program
-//! without the `sync` mostly works; the separate model shows the mistake:
+//! processes, then call [`sync`](crate::Window::sync):
+//! [the pattern](super::copies#the-pattern-that-holds-under-both-models). In the unified model a
+//! program without the `sync` mostly works; the separate model shows the mistake:
 //!
 //! ```
 //! # let world = transom::init()?;
@@ -46,7 +46,7 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! # Unified does not mean at once, and x86 is not the rule
+//! # The unified model does not make puts visible at once
 //!
 //! With one copy, data that was put arrives eventually without a further call. Synchronization
 //! decides *which* loads see the data. x86 keeps stores in order and so hides many mistakes; other
@@ -69,10 +69,10 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! # The last writer does not win
+//! # Concurrent puts to one location have no defined result
 //!
-//! Two concurrent puts to one location, or a put and an accumulate, have no defined result: it may
-//! be neither of the two values. Two puts of the *same* origin have no order either. Where several
+//! After two concurrent puts to one location, or a put and an accumulate, the location may have
+//! neither of the two values. Two puts of the *same* origin have no order either. Where several
 //! ranks write one location, all must use the accumulate family, with one type; accumulates of one
 //! origin keep the order of their calls.
 //!
@@ -121,8 +121,8 @@
 //!
 //! - **Local completion is not arrival.** After a completed request or a local flush the buffer may
 //!   be used again; the target may not have the data yet.
-//! - **Atomic is not whole.** An accumulate of 100 elements is 100 atomic elements. Where they must
-//!   change together, writers lock exclusively and readers shared.
+//! - **Only single elements are atomic.** An accumulate of 100 elements is 100 atomic elements.
+//!   Where they must change together, writers lock exclusively and readers shared.
 //! - **A lock binds only ranks that lock.** It excludes neither loads and stores of the owner, nor
 //!   epochs under `NOCHECK`. A rank that loads its own part while others change the part under
 //!   locks must lock it too.

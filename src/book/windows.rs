@@ -36,9 +36,9 @@
 //!
 //! Within a node, the other ranks map allocated and shared parts, so that a put is a store. The
 //! other ranks also map created and attached memory of [`Job::alloc_mem`](crate::Job::alloc_mem),
-//! and other memory where the kernel has the XPMEM module. Elsewhere such memory is reached by a
-//! system call (cross-memory attach), or by messages where the kernel forbids that call. The
-//! library does not change the mapping of user memory. [`costs`](super::costs) has the table.
+//! and other memory where the kernel has the XPMEM module. Without XPMEM such memory is reached by
+//! a system call, or by messages where the kernel forbids that call. The library does not change
+//! the mapping of user memory. [`costs`](super::costs) has the table.
 //!
 //! # Memory ahead of its windows
 //!
@@ -85,10 +85,10 @@
 //! # Some of the ranks
 //!
 //! [`Job::subset`](crate::Job::subset) makes a job of some ranks, numbered in the order of the
-//! list. Exactly these ranks call it, with the same list; it sends nothing. Calls with the same
-//! list come in the same order at all of them; threads that may call at the same time pass tags to
-//! [`Job::subset_tagged`](crate::Job::subset_tagged). Windows and barriers of a subset concern only
-//! its ranks. Targets are ranks of the subset; [`group`](crate::Window::group) gives the
+//! list. Exactly these ranks call it, with the same list; the call sends nothing. Ranks make calls
+//! with the same list in the same order. Threads that may call at the same time pass different tags
+//! to [`Job::subset_tagged`](crate::Job::subset_tagged). Windows and barriers of a subset concern
+//! only its ranks. Targets are ranks of the subset; [`group`](crate::Window::group) gives the
 //! corresponding ranks of the whole job.
 //!
 //! ```
