@@ -46,7 +46,7 @@ fn it_prints_transports_routes_and_actor() {
     for part in ["CPUs", "NUMA node", "shared memory: available", "user memory of peers"] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }
-    assert!(line(&text, "as set now").ends_with("route shared memory, atomics cpu"), "{text}");
+    assert!(line(&text, "with the current variables").ends_with("route shared memory, atomics cpu"), "{text}");
     let launchers = line(&text, "launchers: ");
     assert!(launchers.contains("PMIx by ") || launchers.contains("apt-get install libpmix2"), "{text}");
 }
@@ -59,10 +59,10 @@ fn it_lists_libfabrics_providers_or_says_why_not() {
         assert!(text.contains("apt-get install libfabric1"), "{text}");
         return;
     }
-    assert!(line(&text, "libfabric ").contains("what its providers say"), "{text}");
+    assert!(line(&text, "libfabric ").contains("attributes that its providers state"), "{text}");
     for provider in ["cxi ", "tcp;ofi_rxm ", "tcp ", "net ", "sockets "] {
         let printed = line(&text, provider);
-        assert!(printed.contains("inject") || printed.contains("not here: "), "{printed}");
+        assert!(printed.contains("inject") || printed.contains("not available: "), "{printed}");
     }
     assert!(line(&text, "with TRANSOM_TRANSPORTS=^shm").contains("route libfabric"), "{text}");
 }
@@ -72,7 +72,7 @@ fn it_lists_libfabrics_providers_or_says_why_not() {
 #[test]
 fn its_output_follows_the_variables() {
     let text = with(&[], &[("TRANSOM_ATOMICS", "nic")]);
-    assert!(line(&text, "as set now").contains("no net is open"), "{text}");
+    assert!(line(&text, "with the current variables").contains("no net is open"), "{text}");
     let text = with(&[], &[("TRANSOM_NET_INTERFACES", "lo")]);
     assert!(line(&text, "other machines").contains("lo=127.0.0.1/8"), "{text}");
     let text = with(&[], &[("TRANSOM_NET_INTERFACES", "eth77")]);
@@ -81,10 +81,10 @@ fn its_output_follows_the_variables() {
         "{text}"
     );
     let text = with(&[], &[("TRANSOM_TRANSPORTS", "infiniband")]);
-    assert!(line(&text, "as set now").contains("knows the transports shm, verbs and ofi"), "{text}");
+    assert!(line(&text, "with the current variables").contains("knows the transports shm, verbs and ofi"), "{text}");
     let absent = ["--library", "libfabric-not-there.so.1"];
     let text = with(&absent, &[("TRANSOM_TRANSPORTS", "^shm")]);
-    assert!(line(&text, "as set now").contains("neither verbs nor libfabric can be used"), "{text}");
+    assert!(line(&text, "with the current variables").contains("neither verbs nor libfabric can be used"), "{text}");
 }
 
 /// Shows T5.
@@ -94,7 +94,7 @@ fn a_missing_libfabric_is_reported_with_instructions() {
     let printed = line(&text, "libfabric (libfabric-not-there.so.1)");
     assert!(printed.contains("is not available") && printed.contains("apt-get install libfabric1"), "{printed}");
     assert!(text.contains("shared memory: available"), "{text}");
-    assert!(line(&text, "as set now").ends_with("route shared memory, atomics cpu"), "{text}");
+    assert!(line(&text, "with the current variables").ends_with("route shared memory, atomics cpu"), "{text}");
 }
 
 /// Regression: `transom-info | head` ended with a panic.
@@ -168,7 +168,10 @@ fn a_job_prints_its_routes_once() {
 fn values_that_are_not_utf8_are_named() {
     let value = OsStr::from_bytes(b"caf\xe9");
     let text = with(&[], &[("TRANSOM_PROVIDER", value), ("UNRELATED", value)]);
-    assert!(line(&text, "as set now").contains("TRANSOM_PROVIDER=caf\u{fffd}: it is not UTF-8"), "{text}");
+    assert!(
+        line(&text, "with the current variables").contains("TRANSOM_PROVIDER=caf\u{fffd}: it is not UTF-8"),
+        "{text}"
+    );
     let text = with(&["--env"], &[("TRANSOM_PROVIDER", value)]);
     assert!(text.contains(r#"  value    "caf\xE9""#), "{text}");
 }

@@ -57,13 +57,13 @@ fn machine(out: &mut impl Write, library: &str) -> io::Result<()> {
         Ok(all) if all.is_empty() => writeln!(out, "other machines: no address that they could reach")?,
         Ok(all) => writeln!(
             out,
-            "other machines: reach this one over sockets at the first that they share of {}",
+            "other machines: addresses at which they may reach this one over sockets, best first: {}",
             all.join(", ")
         )?,
         Err(error) => writeln!(out, "other machines: {error:#}")?,
     }
     writeln!(out, "windows of ranks on this machine:")?;
-    window(out, "as set now", found, set)?;
+    window(out, "with the current variables", found, set)?;
     window(out, "with TRANSOM_TRANSPORTS=^shm", found, |name| {
         if name == "TRANSOM_TRANSPORTS" { Some("^shm".into()) } else { set(name) }
     })
@@ -187,7 +187,7 @@ fn libfabric(out: &mut impl Write, library: &str) -> io::Result<Option<info::Net
             return Ok(None);
         }
     };
-    writeln!(out, "libfabric {version}, what its providers say of themselves:")?;
+    writeln!(out, "libfabric {version}, attributes that its providers state:")?;
     for provider in &providers {
         writeln!(out, "  {:<14}{}", provider.name, offer(provider))?;
     }
@@ -211,7 +211,7 @@ fn offer(provider: &ProviderInfo) -> String {
                 "atomics {atomics:<3}  inject {inject:>4} B  lists {list}  mr_mode {mr_mode:#x}  auto progress {auto}"
             )
         }
-        Err(reason) => format!("not here: {reason}"),
+        Err(reason) => format!("not available: {reason}"),
     }
 }
 
@@ -222,7 +222,7 @@ fn probed(out: &mut impl Write, domain: &OfiDomain) -> io::Result<info::NetAtomi
     };
     let all = domain.register(&Memory::private(64)).is_ok_and(|region| has(&region));
     let passive = domain.port().limits().passive_target;
-    let served = if passive { "served by the provider" } else { "not served, so that jobs run a progress thread" };
+    let served = if passive { "served by the provider" } else { "not served; jobs run a progress thread" };
     let amos = info::Amos::of_provider(&domain.provider(), all);
     let atomics = in_words(amos);
     writeln!(out, "  {} would be used; a probe shows:", domain.name())?;
@@ -233,11 +233,11 @@ fn probed(out: &mut impl Write, domain: &OfiDomain) -> io::Result<info::NetAtomi
 
 fn in_words(amos: info::Amos) -> &'static str {
     match amos {
-        info::Amos::None => "not all performed by the provider",
+        info::Amos::None => "not all performed by the provider; the library uses the target's CPU",
         info::Amos::Software => {
-            "performed by the provider's software, so that the target's CPU performs them by default"
+            "performed by the provider's software; by default the library uses the target's CPU instead"
         }
-        info::Amos::Words => "those of 64 bits performed by the device",
+        info::Amos::Words => "64-bit atomics performed by the device, others by the target's CPU",
         info::Amos::Native => "performed by the device",
     }
 }

@@ -35,7 +35,7 @@ use plan::Line;
 /// it; for rates and bandwidths it is the inverse. Below 1 transom is faster. A run that hangs,
 /// crashes or has wrong data is marked in its cell.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "transom-perf compare", version)]
+#[command(name = "transom-perf compare", bin_name = "transom-perf compare", version)]
 pub(crate) struct Options {
     /// An MPI by its compiler and its launcher; may be given several times. By default those that
     /// are found by the names mpicc.mpich, mpicc.openmpi and so on, else mpicc.

@@ -31,7 +31,7 @@ use measured::Measured;
 /// takes a further L. The model assumes that locks are not contended, and that all ranks enter a
 /// collective call at the same time.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "transom-perf model", version)]
+#[command(name = "transom-perf model", bin_name = "transom-perf model", version)]
 struct Options {
     /// Fewest and most ranks; the table has them and the powers of two between them.
     #[arg(long, value_name = "FROM..TO", value_parser = ranks, default_value = "2..1000000")]
