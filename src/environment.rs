@@ -70,7 +70,7 @@ pub const VARIABLES: [Variable; 25] = [
         name: INTERFACES,
         default: "FI_TCP_IFACE if set; else loopback for ranks of one machine, and the interface whose subnet most machines share \
                   for several",
-        meaning: "the interfaces at which ranks of other machines reach this one by libfabric over sockets: a list of interfaces \
+        meaning: "the interfaces at which ranks of other machines reach this machine by libfabric over sockets: a list of interfaces \
                   (eth0), addresses or subnets (10.1.0.0/16), in order of preference; ^ before the list excludes its members",
     },
     Variable {
@@ -120,7 +120,7 @@ pub const VARIABLES: [Variable; 25] = [
     },
     Variable {
         name: PARTITION,
-        default: "the first of the port's table",
+        default: "the first key in the port's table",
         meaning: "the key of the InfiniBand partition of RDMA packets, such as 0x8007; the bit of full membership is ignored",
     },
     Variable {
@@ -147,8 +147,8 @@ pub const VARIABLES: [Variable; 25] = [
     Variable {
         name: CHECK,
         default: "n",
-        meaning: "y, n or fail: report conflicting accesses to windows that no synchronization orders, with the places of \
-                  the program that make them, and with fail end the job with an error; for jobs on one node",
+        meaning: "y, n or fail: report conflicting accesses to windows with their places in the program; with fail, end the job \
+                  with an error too. For jobs on one node",
     },
     Variable {
         name: CHECK_RECORDS,
@@ -170,7 +170,7 @@ pub const VARIABLES: [Variable; 25] = [
     Variable {
         name: CHECK_WAIT,
         default: "10",
-        meaning: "seconds after which TRANSOM_CHECK reports that every rank waits in one call: a deadlock. 0: never",
+        meaning: "seconds after which TRANSOM_CHECK reports a deadlock: every rank has waited in one call for this time. 0: never",
     },
     Variable {
         name: MPI,
@@ -400,16 +400,15 @@ impl Settings {
 /// Variables of earlier versions, each with the advice to users that set it.
 const REMOVED: [(&str, &str); 1] = [(
     "TRANSOM_ADOPT",
-    "pages of user memory are not exchanged any more, since correct programs lost data by it: put memory of windows into \
-     MPI_Alloc_mem (Job::alloc_mem), which ranks of the node map; other memory is mapped where the kernel has the XPMEM module, else reached by cross-memory \
-     attach",
+    "correct programs lost data. Allocate the memory of windows by MPI_Alloc_mem (Job::alloc_mem): ranks of the node map \
+     it. They map other memory if the kernel has the XPMEM module, else access it by system calls",
 )];
 
 /// The warning to a user who has set an unknown `TRANSOM_` variable.
 pub(crate) fn warning(name: &str) -> String {
     match REMOVED.iter().find(|(removed, _)| *removed == name) {
         Some((_, instead)) => format!("{name} was removed: {instead}"),
-        None => format!("{name} is no variable of this version; `transom-info --env` lists them"),
+        None => format!("{name} is not a variable of this version; `transom-info --env` lists the variables"),
     }
 }
 
@@ -565,7 +564,7 @@ mod tests {
     fn unknown_variables_are_named() {
         let names = ["TRANSOM_INFO", "TRANSOM_TRANSPORT", "PATH", "TRANSOM_LAUNCHER"].map(OsString::from);
         assert_eq!(unknown(names.into_iter()), ["TRANSOM_TRANSPORT"]);
-        assert!(warning("TRANSOM_TRANSPORT").contains("is no variable of this version"));
+        assert!(warning("TRANSOM_TRANSPORT").contains("is not a variable of this version"));
     }
 
     #[test]

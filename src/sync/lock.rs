@@ -1,9 +1,9 @@
 //! Locks of windows (MPI-4.1 §12.5.3), after the two levels of foMPI (Gerstenberger, Besta and
 //! Hoefler, SC'13): a word at each target for its readers and its writer, and a master word at the
 //! window's first rank, where holders of all and holders of exclusive locks exclude each other.
-//! Uncontended, a shared lock takes 1 fetch-add; an exclusive lock 1 compare-and-swap and, for the
-//! first one of a process, 1 fetch-add; `lock_all` 1 fetch-add. No cost grows with the number of
-//! ranks. Independent of the transport that changes a word.
+//! Uncontended, a shared lock takes 1 fetch-add; an exclusive lock 1 compare-and-swap and, if the
+//! process holds no other one, 1 fetch-add; `lock_all` 1 fetch-add. No cost grows with the number
+//! of ranks. Independent of the transport that changes a word.
 //!
 //! A target with the *bias* needs no master word: its exclusive lock is 1 compare-and-swap, as the
 //! reader bias of BRAVO (Dice and Kogan, 2019) spares its readers a common word. The master word
