@@ -120,9 +120,7 @@ pub enum ErrorKind {
         limit: u64,
     },
     /// A rank has no counter of that index. No memory was accessed.
-    #[error(
-        "{call}: rank {rank} has {number} counters, so that there is none with index {index}; set_num_notify makes them"
-    )]
+    #[error("{call}: rank {rank} has no counter {index}: it has {number} counters; set_num_notify sets their number")]
     Notification {
         /// The call.
         call: &'static str,
@@ -199,7 +197,9 @@ pub enum ErrorKind {
         window: u64,
     },
     /// A rank has as many windows as a process can have, so that no rank has the new window.
-    #[error("window {window:x}: one of the ranks has {limit} windows in its process, which is the limit")]
+    #[error(
+        "window {window:x}: the process of a rank has {limit} windows already, the limit; no rank has the new window"
+    )]
     TooManyWindows {
         /// The window's number in the job.
         window: u64,

@@ -101,7 +101,7 @@ pub enum ArgumentError {
         most: usize,
     },
     /// A wait for one of no counters.
-    #[error("the call waits for one of no counters")]
+    #[error("the list of counters to wait for is empty")]
     NoCounters,
     /// The parts of a shared window are together larger than an address space.
     #[error("the sum of the parts' sizes exceeds an address space")]
@@ -214,7 +214,7 @@ pub enum ArgumentError {
         length: usize,
     },
     /// Bytes that are not within an allocation.
-    #[error("{length} bytes at {at} of an allocation of {size} bytes")]
+    #[error("{length} bytes at offset {at} are outside the allocation of {size} bytes")]
     OutsideAllocation {
         /// The first byte.
         at: usize,
@@ -281,7 +281,7 @@ pub enum ArgumentError {
         ty: BasicType,
     },
     /// The call is not defined on the type.
-    #[error("it is not defined on {}", .0.name())]
+    #[error("the call is not defined on {}", .0.name())]
     UndefinedType(BasicType),
     /// The type does not fit in 64 bits.
     #[error("{} does not fit in 64 bits", .0.name())]
@@ -330,7 +330,7 @@ pub enum ArgumentError {
     #[error("more data than {} bytes", i64::MAX)]
     TooMuchData,
     /// A layout of too many strips.
-    #[error("the irregular parts repeat to {strips} strips of memory, and {limit} are the limit")]
+    #[error("the layout has {strips} separate strips of memory; the limit is {limit}")]
     TooManyStrips {
         /// The strips.
         strips: usize,

@@ -45,7 +45,9 @@ pub enum JobError {
         window: u64,
     },
     /// Ranks opened different nets.
-    #[error("rank {rank} uses {theirs}, rank {own_rank} {own}; set TRANSOM_PROVIDER and FI_ variables alike")]
+    #[error(
+        "rank {rank} uses {theirs}, rank {own_rank} {own}; set TRANSOM_PROVIDER and the FI_ variables to the same values at all ranks"
+    )]
     NetsDiffer {
         /// A rank that differs.
         rank: usize,
@@ -90,7 +92,7 @@ pub enum JobError {
         hard: Option<u64>,
     },
     /// The job block of a rank of the node can't be mapped.
-    #[error("rank {rank}'s job block can't be mapped although it is of this node")]
+    #[error("the job block of rank {rank}, which is on this node, can't be mapped")]
     BlockUnmapped {
         /// The rank.
         rank: usize,
@@ -183,7 +185,7 @@ pub enum SettingError {
     #[error("this version knows the transports shm, verbs and ofi")]
     UnknownTransport,
     /// All transports are excluded.
-    #[error("it leaves no transport")]
+    #[error("the list leaves no transport")]
     NoTransport,
     /// No interface that is up is in the list.
     #[error("it names no interface that is up; there are {}", .0.join(", "))]
@@ -221,7 +223,7 @@ pub enum UnreachableError {
         seconds: u64,
     },
     /// The rank answered before, and no longer answers.
-    #[error("it answered before, and no longer answers")]
+    #[error("the rank has stopped answering")]
     Silent,
     /// The connection was refused.
     #[error("{0}: its process has ended, or a firewall refuses the connection")]

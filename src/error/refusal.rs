@@ -17,7 +17,7 @@ pub enum Refusal {
     #[error("there is no such window here")]
     NoWindow,
     /// Bytes outside of the window's part.
-    #[error("{length} bytes at {at} of a window of {limit} bytes")]
+    #[error("{length} bytes at offset {at} are outside the part of {limit} bytes")]
     Outside {
         /// The offset in bytes.
         at: i64,
