@@ -51,7 +51,8 @@ impl JobCore {
         block.map(|block| checker.area(block)).ok_or_else(|| JobError::WordsUnmapped { rank }.into())
     }
 
-    /// Passes a barrier of a team, after which each member knows what all have done before.
+    /// Performs a barrier of a team. Each member then has the clocks that all members had before
+    /// it.
     pub(super) fn meet<R>(&self, team: &Team, turn: u32, barrier: impl FnOnce() -> Result<R>) -> Result<R> {
         let Some(checker) = &self.block.checker else { return barrier() };
         checker.release().store(checker.own().barrier(turn));
@@ -79,7 +80,7 @@ impl JobCore {
         Some((checker, self.area(checker, 0).ok()?))
     }
 
-    /// Learns all that any rank has released so far.
+    /// Merges the clocks that all ranks have released so far into this rank's clock.
     pub(super) fn learn_all(&self) -> Result<()> {
         let Some(checker) = &self.block.checker else { return Ok(()) };
         for rank in 0..self.size {
@@ -91,7 +92,7 @@ impl JobCore {
         Ok(())
     }
 
-    /// Counts a release that goes with a message of another library.
+    /// Releases this rank's clock with a message of another library.
     pub(super) fn sends(&self, stream: Stream) {
         let Some(checker) = &self.block.checker else { return };
         let clock = checker.release();
@@ -100,9 +101,10 @@ impl JobCore {
         }
     }
 
-    /// Learns what came with a message that `rank` sent, behind `ahead` others of the stream that
-    /// are not received yet; `None` if their number is not known. All that any rank has released
-    /// if the message is not known. `takes`: the message is received.
+    /// Merges the clock of a message that `rank` sent. `ahead` is the number of messages of the
+    /// stream before it that are not received yet; `None` if unknown. If the message is not known,
+    /// merges the clocks that all ranks have released. `takes`: the message is received, not only
+    /// probed.
     pub(super) fn receives(&self, rank: usize, stream: Stream, ahead: Option<usize>, takes: bool) -> Result<()> {
         let Some(checker) = &self.block.checker else { return Ok(()) };
         // Acquire: pairs with the Release of a rank that mixed before it sent this message.
@@ -118,7 +120,7 @@ impl JobCore {
         self.learn_all()
     }
 
-    /// Counts a release with which this rank begins to receive a message of another library.
+    /// Releases this rank's clock at the beginning of a receive of another library.
     pub(super) fn begins_to_receive(&self, matching: Matching) {
         if let Some(checker) = &self.block.checker {
             let clock = checker.release();
@@ -126,7 +128,7 @@ impl JobCore {
         }
     }
 
-    /// Learns what `rank` had done when it began to receive a message of this rank.
+    /// Merges the clock that `rank` had when it began to receive a message of this rank.
     pub(super) fn was_received(&self, rank: usize, tag: i32, group: u64) -> Result<()> {
         let Some(checker) = &self.block.checker else { return Ok(()) };
         let receives = self.area(checker, rank)?.receives();
@@ -134,7 +136,7 @@ impl JobCore {
         Ok(())
     }
 
-    /// Counts a release with which this rank enters a collective call of another library.
+    /// Releases this rank's clock at the beginning of a collective call of another library.
     pub(super) fn enters(&self, group: u64, turn: u64) {
         if let Some(checker) = &self.block.checker {
             let clock = checker.release();
@@ -142,7 +144,7 @@ impl JobCore {
         }
     }
 
-    /// Learns what `ranks` knew when they entered a collective call.
+    /// Merges the clocks that `ranks` had when they entered a collective call.
     pub(super) fn has_met(&self, ranks: &[usize], group: u64, turn: u64) -> Result<()> {
         let Some(checker) = &self.block.checker else { return Ok(()) };
         let mut met = Clock::new(self.size);
@@ -158,7 +160,7 @@ impl JobCore {
         Ok(())
     }
 
-    /// From now on messages travel whose clocks do not.
+    /// From now on there are messages without clocks.
     pub(super) fn mixes(&self) {
         if let Some(checker) = &self.block.checker
             && let Ok(first) = self.area(checker, 0)
@@ -167,14 +169,14 @@ impl JobCore {
         }
     }
 
-    /// Learns what `ranks` ranks that have met know together.
+    /// Merges `met`, the merged clock of `ranks` ranks that have met.
     pub(crate) fn meets(&self, met: &Clock, ranks: usize) {
         self.learns_by(true, |clock| {
             if ranks == self.size { clock.join_common(met.counts()) } else { clock.join(met.counts()) }
         });
     }
 
-    /// Learns by `learn`, where the checker is on.
+    /// Changes this rank's clock by `learn`, if the checker is on.
     pub(crate) fn learns(&self, learn: impl FnOnce(&mut Clock)) {
         self.learns_by(false, learn);
     }
@@ -206,24 +208,25 @@ impl JobCore {
 #[derive(Debug)]
 pub struct CheckedBuffers(Flight);
 
-/// What another library tells the checker of its messages and calls.
+/// Calls by which another library (an MPI) reports its messages and collective calls to the
+/// checker.
 impl Job {
-    /// Sets what a thread does before the checker learns that its operations are complete, so that
-    /// calls of other threads that nothing orders with that come first.
+    /// Sets the function that a thread calls before the checker counts its operations as complete.
+    /// The pause lets unordered calls of other threads come first.
     #[doc(hidden)]
     pub fn checker_pauses_by(pause: fn()) {
         check::pause_by(pause);
     }
 
-    /// Counts a release that goes with a message to `rank`. Messages of one tag and group to a rank
-    /// are received in the order in which they are sent.
+    /// Releases this rank's clock with a message to `rank`. Messages with one tag and group to a
+    /// rank are received in the order in which they are sent.
     #[doc(hidden)]
     pub fn checker_sends(&self, rank: usize, tag: i32, group: u64) {
         self.core().sends(Stream { to: rank, tag, group });
     }
 
-    /// Learns what came with a message of `rank`, behind `ahead` others that are not received yet.
-    /// `takes` is false if the message was only looked at.
+    /// Merges the clock of a message of `rank`. `ahead` is the number of messages before it that
+    /// are not received yet. `takes` is false if the message was only probed.
     ///
     /// # Errors
     /// As for [`Job::checker_learns_all`].
@@ -239,14 +242,14 @@ impl Job {
         core.receives(rank, Stream { to: core.rank, tag, group }, ahead, takes)
     }
 
-    /// Counts a release with which this rank begins to receive a message: from a rank or any, with
-    /// a tag or any, of a group. `None` if that is not known.
+    /// Releases this rank's clock at the beginning of a receive: from a rank or any, with a tag or
+    /// any, of a group. `None` if these are not known.
     #[doc(hidden)]
     pub fn checker_begins_to_receive(&self, matching: Option<(Option<usize>, Option<i32>, u64)>) {
         self.core().begins_to_receive(matching);
     }
 
-    /// Learns what `rank` had done when it began to receive a message of this rank.
+    /// Merges the clock that `rank` had when it began to receive a message of this rank.
     ///
     /// # Errors
     /// As for [`Job::checker_learns_all`].
@@ -255,13 +258,14 @@ impl Job {
         self.core().was_received(rank, tag, group)
     }
 
-    /// This rank enters a collective call, by the number of its ranks' group and its turn there.
+    /// Releases this rank's clock at the beginning of a collective call. `group` is the number of
+    /// the group of its ranks, and `turn` the number of the call in that group.
     #[doc(hidden)]
     pub fn checker_enters(&self, group: u64, turn: u64) {
         self.core().enters(group, turn);
     }
 
-    /// Learns what `ranks` knew when they entered a collective call.
+    /// Merges the clocks that `ranks` had when they entered a collective call.
     ///
     /// # Errors
     /// As for [`Job::checker_learns_all`].
@@ -270,13 +274,14 @@ impl Job {
         self.core().has_met(ranks, group, turn)
     }
 
-    /// Whether the checker tells ThreadSanitizer what calls do.
+    /// Whether the checker reports the accesses of calls to ThreadSanitizer.
     #[doc(hidden)]
     pub fn checker_watches(&self) -> bool {
         self.core().block.checker.as_ref().is_some_and(Checker::watches)
     }
 
-    /// A call uses bytes: address, length, and whether they are written.
+    /// Reports to ThreadSanitizer that a call accesses buffers. Each is an address, a length, and
+    /// whether the bytes are written.
     #[doc(hidden)]
     pub fn checker_uses(&self, buffers: &[(usize, usize, bool)]) {
         if let Some(checker) = &self.core().block.checker {

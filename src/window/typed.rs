@@ -236,7 +236,7 @@ impl<T: RmaElem> Window<T> {
     }
 
     /// Whether ranks of a node map all parts of the node, as
-    /// [`RawWindow::is_mapped`](crate::RawWindow::is_mapped)
+    /// [`RawWindow::is_mapped`](crate::RawWindow::is_mapped).
     pub fn is_mapped(&self) -> bool {
         self.core.is_mapped()
     }
