@@ -205,7 +205,7 @@ impl Job {
 
     /// Promises that synchronization calls on windows created after this call come from one thread
     /// at a time, as under `MPI_THREAD_SERIALIZED` (MPI-4.1 §11.2.1). A lock and its unlock then
-    /// take two atomic instructions less. Without the promise any thread may call at any time.
+    /// take two atomic instructions fewer. Without the promise any thread may call at any time.
     pub fn synchronize_serially(&self) {
         // Relaxed: the program's own synchronization orders the promise before another thread's
         // creation of windows.
@@ -213,10 +213,9 @@ impl Job {
     }
 
     /// Returns a function that makes progress for this job once, without waiting. A program that
-    /// waits in another library can call it repeatedly. Without the call a progress thread serves
-    /// the rank, and must be woken first. The function runs no hook, and has no effect after the
-    /// job has ended. The function returns whether a message arrived; then further messages may
-    /// follow.
+    /// waits in another library may call the function repeatedly, so that requests of other ranks
+    /// need not wake the progress thread. It returns whether a message arrived; then further
+    /// messages may follow. It runs no hook, and has no effect after the job has ended.
     pub fn poller(&self) -> impl Fn() -> bool + Send + Sync + use<> {
         let core = Arc::downgrade(&self.core);
         move || {
@@ -326,23 +325,23 @@ impl Job {
         self.core.progress.late_wakes()
     }
 
-    /// What the conflict checker knows at this rank, counting a release: to be passed on with a
-    /// message of another library. `None` where the checker is off.
+    /// Releases this rank's clock of the conflict checker, and returns it, to be sent with a
+    /// message of another library. `None` if the checker is off.
     #[doc(hidden)]
     pub fn checker_releases(&self) -> Option<Vec<u64>> {
         self.core.block.checker.as_ref().map(|checker| checker.release().counts().to_vec())
     }
 
-    /// Learns what another rank passed on, or, if `all` is true, what all ranks of the job have
-    /// passed on to each other.
+    /// Merges the clock that another rank sent into this rank's clock. If `all` is true, it is the
+    /// merged clock of all ranks of the job.
     #[doc(hidden)]
     pub fn checker_learns(&self, clock: &[u64], all: bool) {
         self.core.learns_by(true, |known| if all { known.join_common(clock) } else { known.join(clock) });
     }
 
-    /// A call of another library begins that waits for other ranks, which a report of a deadlock
-    /// names. `collective`: all ranks make it together. [`Job::checker_wait_ends`] follows in the
-    /// same thread.
+    /// Records the beginning of a call of another library that waits for other ranks, for reports
+    /// of deadlocks. `collective`: all ranks make the call together. The same thread calls
+    /// [`Job::checker_wait_ends`] after the call.
     #[doc(hidden)]
     pub fn checker_wait_begins(&self, call: &str, collective: bool) {
         if let Some((checker, first)) = self.core.waiting() {
@@ -366,8 +365,9 @@ impl Job {
         }
     }
 
-    /// Learns all that any rank has released so far, where another library may have synchronized
-    /// this rank with any other. Conflicts may be missed by it, and none is reported wrongly.
+    /// Merges the clocks that all ranks have released so far, for calls of another library that may
+    /// have synchronized this rank with any other. The checker may then miss conflicts; it reports
+    /// none wrongly.
     #[doc(hidden)]
     pub fn checker_learns_all(&self) -> Result<()> {
         self.core.learn_all()
