@@ -108,7 +108,7 @@ void host_constants(struct constants *out) {
     out->flavor_create = MPI_WIN_FLAVOR_CREATE, out->flavor_allocate = MPI_WIN_FLAVOR_ALLOCATE;
     out->flavor_dynamic = MPI_WIN_FLAVOR_DYNAMIC, out->flavor_shared = MPI_WIN_FLAVOR_SHARED;
     out->separate = MPI_WIN_SEPARATE, out->unified = MPI_WIN_UNIFIED;
-    out->max_info_key = MPI_MAX_INFO_KEY;
+    out->max_info_key = MPI_MAX_INFO_KEY, out->in_status = MPI_ERR_IN_STATUS;
 }
 
 /* --- predefined types ------------------------------------------------------------------------- */
@@ -395,8 +395,8 @@ int host_measure(MPI_Datatype type, MPI_Aint *size, MPI_Aint *lb, MPI_Aint *exte
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-/* In Rust: the error code of a request's operation, and the end of the request's share of it. */
-int transom_request_code(void *kept);
+/* In Rust: the host looks at a request, and the request ends. */
+void transom_request_looked_at(void *kept);
 void transom_request_gone(void *kept);
 
 static int request_status(void *kept, MPI_Status *status) {
@@ -404,8 +404,13 @@ static int request_status(void *kept, MPI_Status *status) {
     status->MPI_TAG = MPI_UNDEFINED;
     HOST(Status_set_elements)(status, MPI_BYTE, 0);
     HOST(Status_set_cancelled)(status, 0);
-    status->MPI_ERROR = transom_request_code(kept);
-    return status->MPI_ERROR;
+    status->MPI_ERROR = MPI_SUCCESS;
+    transom_request_looked_at(kept);
+    return MPI_SUCCESS;
+}
+
+void host_status_error(void *statuses, int index, int code) {
+    if (statuses != MPI_STATUSES_IGNORE) ((MPI_Status *)statuses)[index].MPI_ERROR = code;
 }
 
 static int request_gone(void *kept) {

@@ -45,6 +45,7 @@ struct constants {
     int flavor_create, flavor_allocate, flavor_dynamic, flavor_shared;
     int separate, unified;
     int max_info_key;
+    int in_status;
 };
 
 /* The operations by transom's numbers. */

@@ -29,6 +29,7 @@
 //! | `attributes` | predefined attributes, parts and hints of a window |
 //! | `cached` | the order in which the program's attributes of a window are deleted |
 //! | `requests` | requests of request-based operations, and waiting for them and for the host's |
+//! | `completion` | the end of such a wait, and the failures of the operations |
 //! | `edges` | the host's functions that order the ranks, for the conflict checker |
 //! | `openmp` | threads of OpenMP, as ThreadSanitizer sees them while the checker is on |
 //! | `errors` | failures as MPI's error codes |
@@ -42,6 +43,8 @@ mod boot;
 #[cfg(not(open_mpi))]
 #[allow(unsafe_code)]
 mod cached;
+#[allow(unsafe_code)]
+mod completion;
 #[allow(unsafe_code)]
 mod counters;
 #[allow(unsafe_code)]

@@ -6,11 +6,12 @@
 //! is the host's own waiting.
 
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use transom::Request;
 
+use crate::completion::{Call, Ending, Kept};
 use crate::errors::{Failure, Outcome};
 #[cfg(tests_report_to_world)]
 use crate::host::host_Iprobe;
@@ -42,10 +43,6 @@ struct Pending {
     kept: Kept,
 }
 
-/// The error code of an operation, shared with its request at the host. A program may free the
-/// request while the operation is in flight, and some hosts then drop their share at once.
-type Kept = Arc<AtomicI32>;
-
 /// Gives the program a request on a target, or `MPI_REQUEST_NULL` if there is none.
 pub(crate) fn hand_over((win, target): (Win, c_int), made: Outcome<Request>, out: *mut RequestHandle) -> c_int {
     // SAFETY: the caller has room for a handle. Written first, since an error handler may never
@@ -61,7 +58,7 @@ pub(crate) fn hand_over((win, target): (Win, c_int), made: Outcome<Request>, out
     if let Ok(true) = over {
         return process::complete_request(out);
     }
-    let kept = Kept::new(AtomicI32::new(SUCCESS));
+    let kept = Ending::of(win);
     let mut handle = constants().null_request;
     let theirs = Arc::into_raw(Arc::clone(&kept)).cast_mut();
     // SAFETY: `transom_request_gone` takes the host's share.
@@ -98,32 +95,11 @@ fn sweep() {
 
 /// Completes a request of the host.
 fn end(handle: RequestHandle, kept: &Kept, outcome: Outcome<()>) {
-    // Relaxed: completing the request orders it.
-    kept.store(outcome.err().map_or(SUCCESS, |failure| failure.code()), Ordering::Relaxed);
+    if let Err(failure) = outcome {
+        kept.fails(handle, failure);
+    }
     // SAFETY: the request is not complete yet.
     unsafe { host_Grequest_complete(handle) };
-}
-
-/// The error code of a request's operation.
-///
-/// # Safety
-/// `kept` is the share of a request that still exists.
-// SAFETY: no other function has this name.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn transom_request_code(kept: *mut c_void) -> c_int {
-    // SAFETY: the share lives until `transom_request_gone`. Relaxed: see `end`.
-    unsafe { (*kept.cast::<AtomicI32>()).load(Ordering::Relaxed) }
-}
-
-/// Called at the end of a request.
-///
-/// # Safety
-/// `kept` is the share of a request, and is passed here once.
-// SAFETY: no other function has this name.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn transom_request_gone(kept: *mut c_void) {
-    // SAFETY: it is the host's share, which is passed here once.
-    drop(unsafe { Arc::from_raw(kept.cast_const().cast::<AtomicI32>()) });
 }
 
 /// Polls the operations in flight, and completes the requests of those that are complete. Returns
@@ -181,17 +157,25 @@ fn wait_by(watch: &Watch, one: bool, wait: impl FnOnce() -> c_int, mut test: imp
     wait()
 }
 
-/// Requests that a call may complete, as the conflict checker sees them.
+/// A call that may complete these requests.
 ///
 /// # Safety
 /// The requests are readable.
-unsafe fn watch(requests: *const RequestHandle, count: c_int) -> Watch {
+unsafe fn call_on(requests: *const RequestHandle, count: c_int) -> Call {
     let is_ours = |one: &RequestHandle| {
         let pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
         pending.iter().any(|pending| pending.handle == *one)
     };
+    // Relaxed: see `hand_over`.
+    let some_pending = COUNT.load(Ordering::Relaxed) > 0;
     // SAFETY: as the caller says.
-    unsafe { Watch::of(requests, count, is_ours) }
+    unsafe { Call::of(Watch::of(requests, count, is_ours), requests, count, some_pending) }
+}
+
+/// Whether an operation of one of the call's requests is in flight.
+fn has_pending(call: &Call) -> bool {
+    let pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
+    pending.iter().any(|one| call.has(one.handle))
 }
 
 /// Waits for a request.
@@ -210,12 +194,11 @@ unsafe fn await_one(watch: &Watch, request: *mut RequestHandle, status: *mut c_v
 #[unsafe(export_name = "PMPI_Wait")]
 pub(crate) unsafe extern "C" fn wait(request: *mut RequestHandle, status: *mut c_void) -> c_int {
     // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
-    let watch = unsafe { watch(request, 1) };
+    let call = unsafe { call_on(request, 1) };
     let status = own_status(status);
     // SAFETY: as above.
-    let code = unsafe { await_one(&watch, request, status) };
-    watch.ended(Done::All, status, false);
-    code
+    let code = unsafe { await_one(&call.watch, request, status) };
+    call.ended(code, Done::One(0), status, false)
 }
 
 /// A status of the library in place of one that the program ignores, for the conflict checker.
@@ -325,18 +308,18 @@ unsafe fn receive_in_turns(
 pub(crate) unsafe extern "C" fn waitall(count: c_int, requests: *mut RequestHandle, statuses: *mut c_void) -> c_int {
     let mut flag = 0;
     // SAFETY: as in `wait`.
-    let watch = unsafe { watch(requests, count) };
-    while partitioned::are_used() && look(&watch, false) {
+    let call = unsafe { call_on(requests, count) };
+    while partitioned::are_used() && look(&call.watch, false) && has_pending(&call) {
+        process::progress();
         std::thread::yield_now();
     }
     // SAFETY: as in `wait`.
     let code = unsafe {
         let test = || (host_Testall(count, requests, &raw mut flag, statuses), flag != 0);
         let wait = || host_Waitall(count, requests, statuses);
-        if partitioned::are_used() { wait() } else { wait_by(&watch, false, wait, test) }
+        if partitioned::are_used() { wait() } else { wait_by(&call.watch, false, wait, test) }
     };
-    watch.ended(Done::All, statuses, false);
-    code
+    call.ended(code, Done::All, statuses, false)
 }
 
 #[unsafe(export_name = "PMPI_Waitany")]
@@ -348,15 +331,14 @@ pub(crate) unsafe extern "C" fn waitany(
 ) -> c_int {
     let mut flag = 0;
     // SAFETY: as in `wait`.
-    let watch = unsafe { watch(requests, count) };
+    let call = unsafe { call_on(requests, count) };
     // SAFETY: as in `wait`.
     let code = unsafe {
         let test = || (host_Testany(count, requests, index, &raw mut flag, status), flag != 0);
-        wait_by(&watch, true, || host_Waitany(count, requests, index, status), test)
+        wait_by(&call.watch, true, || host_Waitany(count, requests, index, status), test)
     };
     // SAFETY: the host has set the answer.
-    watch.ended(Done::One(unsafe { *index }), status, false);
-    code
+    call.ended(code, Done::One(unsafe { *index }), status, false)
 }
 
 #[unsafe(export_name = "PMPI_Waitsome")]
@@ -368,27 +350,26 @@ pub(crate) unsafe extern "C" fn waitsome(
     statuses: *mut c_void,
 ) -> c_int {
     // SAFETY: as in `wait`.
-    let watch = unsafe { watch(requests, count) };
+    let call = unsafe { call_on(requests, count) };
     // SAFETY: as in `wait`.
     let code = unsafe {
         let test = || (host_Testsome(count, requests, done, indices, statuses), *done != 0);
-        wait_by(&watch, false, || host_Waitsome(count, requests, done, indices, statuses), test)
+        wait_by(&call.watch, false, || host_Waitsome(count, requests, done, indices, statuses), test)
     };
     // SAFETY: the host has set the answer.
-    watch.ended(unsafe { some(*done, indices) }, statuses, false);
-    code
+    call.ended(code, unsafe { some(*done, indices) }, statuses, false)
 }
 
 #[unsafe(export_name = "PMPI_Test")]
 pub(crate) unsafe extern "C" fn test(request: *mut RequestHandle, flag: *mut c_int, status: *mut c_void) -> c_int {
     // SAFETY: as in `wait`.
-    let (watch, status) = (unsafe { watch(request, 1) }, own_status(status));
-    look(&watch, false);
+    let (call, status) = (unsafe { call_on(request, 1) }, own_status(status));
+    look(&call.watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Test(request, flag, status) };
     // SAFETY: the host has set the answer.
     if unsafe { *flag } != 0 {
-        watch.ended(Done::All, status, false);
+        return call.ended(code, Done::One(0), status, false);
     }
     code
 }
@@ -401,13 +382,13 @@ pub(crate) unsafe extern "C" fn testall(
     statuses: *mut c_void,
 ) -> c_int {
     // SAFETY: as in `wait`.
-    let watch = unsafe { watch(requests, count) };
-    look(&watch, false);
+    let call = unsafe { call_on(requests, count) };
+    look(&call.watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Testall(count, requests, flag, statuses) };
     // SAFETY: the host has set the answer.
     if unsafe { *flag } != 0 {
-        watch.ended(Done::All, statuses, false);
+        return call.ended(code, Done::All, statuses, false);
     }
     code
 }
@@ -421,14 +402,14 @@ pub(crate) unsafe extern "C" fn testany(
     status: *mut c_void,
 ) -> c_int {
     // SAFETY: as in `wait`.
-    let watch = unsafe { watch(requests, count) };
-    look(&watch, true);
+    let call = unsafe { call_on(requests, count) };
+    look(&call.watch, true);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Testany(count, requests, index, flag, status) };
     // SAFETY: the host has set the answer.
     if unsafe { *flag } != 0 {
         // SAFETY: as above.
-        watch.ended(Done::One(unsafe { *index }), status, false);
+        return call.ended(code, Done::One(unsafe { *index }), status, false);
     }
     code
 }
@@ -442,13 +423,12 @@ pub(crate) unsafe extern "C" fn testsome(
     statuses: *mut c_void,
 ) -> c_int {
     // SAFETY: as in `wait`.
-    let watch = unsafe { watch(requests, count) };
-    look(&watch, false);
+    let call = unsafe { call_on(requests, count) };
+    look(&call.watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Testsome(count, requests, done, indices, statuses) };
     // SAFETY: the host has set the answer.
-    watch.ended(unsafe { some(*done, indices) }, statuses, false);
-    code
+    call.ended(code, unsafe { some(*done, indices) }, statuses, false)
 }
 
 #[unsafe(export_name = "PMPI_Request_get_status")]
@@ -458,13 +438,13 @@ pub(crate) unsafe extern "C" fn request_get_status(
     status: *mut c_void,
 ) -> c_int {
     // SAFETY: as in `wait`.
-    let watch = unsafe { watch(&raw const request, 1) };
-    look(&watch, false);
+    let call = unsafe { call_on(&raw const request, 1) };
+    look(&call.watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status(request, flag, status) };
     // SAFETY: the host has set the answer.
     if unsafe { *flag } != 0 {
-        watch.ended(Done::All, status, true);
+        return call.ended(code, Done::One(0), status, true);
     }
     code
 }
@@ -478,13 +458,13 @@ pub(crate) unsafe extern "C" fn request_get_status_all(
     statuses: *mut c_void,
 ) -> c_int {
     // SAFETY: as in `wait`.
-    let watch = unsafe { watch(requests, count) };
-    look(&watch, false);
+    let call = unsafe { call_on(requests, count) };
+    look(&call.watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status_all(count, requests, flag, statuses) };
     // SAFETY: the host has set the answer.
     if unsafe { *flag } != 0 {
-        watch.ended(Done::All, statuses, true);
+        return call.ended(code, Done::All, statuses, true);
     }
     code
 }
@@ -499,14 +479,14 @@ pub(crate) unsafe extern "C" fn request_get_status_any(
     status: *mut c_void,
 ) -> c_int {
     // SAFETY: as in `wait`.
-    let watch = unsafe { watch(requests, count) };
-    look(&watch, true);
+    let call = unsafe { call_on(requests, count) };
+    look(&call.watch, true);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status_any(count, requests, index, flag, status) };
     // SAFETY: the host has set the answer.
     if unsafe { *flag } != 0 {
         // SAFETY: as above.
-        watch.ended(Done::One(unsafe { *index }), status, true);
+        return call.ended(code, Done::One(unsafe { *index }), status, true);
     }
     code
 }
@@ -521,11 +501,10 @@ pub(crate) unsafe extern "C" fn request_get_status_some(
     statuses: *mut c_void,
 ) -> c_int {
     // SAFETY: as in `wait`.
-    let watch = unsafe { watch(requests, count) };
-    look(&watch, false);
+    let call = unsafe { call_on(requests, count) };
+    look(&call.watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status_some(count, requests, done, indices, statuses) };
     // SAFETY: the host has set the answer.
-    watch.ended(unsafe { some(*done, indices) }, statuses, true);
-    code
+    call.ended(code, unsafe { some(*done, indices) }, statuses, true)
 }

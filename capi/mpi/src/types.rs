@@ -4,7 +4,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::ops::Deref;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use transom::datatype::Order;
 use transom::{BasicType, Class, Datatype, Op};
@@ -23,6 +23,9 @@ mod foreign;
 static TYPES: Handles<Decoded> = Handles::new();
 /// The key of the attribute whose deletion reports the end of a type.
 static KEYVAL: OnceLock<c_int> = OnceLock::new();
+/// Held by the thread that gives a type its attribute: if a second thread set the attribute too, the
+/// host would end the value that the first one has cached.
+static FIRST_USE: Mutex<()> = Mutex::new(());
 
 /// A datatype of the host in transom's form.
 #[derive(Clone, Debug)]
@@ -170,6 +173,10 @@ fn look(ty: Type) -> Outcome<Found> {
     }
     let envelope = envelope(ty)?;
     let decoded = decode(ty, &envelope)?;
+    let _first = FIRST_USE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(kept) = TYPES.get(ty) {
+        return Ok(Found::Kept(kept));
+    }
     if !combiner::is_predefined(envelope.combiner) {
         let Some(&keyval) = KEYVAL.get() else { return Ok(Found::Made(Box::new(decoded))) };
         // SAFETY: the type is valid; the attribute's value is never read.

@@ -55,6 +55,8 @@ static PROGRAMS: &[Program] = &[
     Program { nodes: true, ..c("notified") },
     // MPICH 4.0 can't free a partitioned request.
     Program { nodes: true, alone: Alone::New, ..c("beside") },
+    // Hosts abort programs whose request fails, and have no notified operations.
+    Program { nodes: true, alone: Alone::None, ..c("completed") },
     c("errors"),
     Program { alone: Alone::New, ..c("proc_null") },
     // MPICH returns an address for shared memory of 0 bytes; MPICH 5 also answers queries of

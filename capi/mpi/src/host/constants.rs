@@ -46,6 +46,7 @@ pub(crate) struct Constants {
     pub(crate) separate: c_int,
     pub(crate) unified: c_int,
     pub(crate) max_info_key: c_int,
+    pub(crate) in_status: c_int,
 }
 
 // SAFETY: handles in it are numbers, or addresses that only the host dereferences.
