@@ -62,6 +62,15 @@ impl Failure {
         Failure { class, text: text.into() }
     }
 
+    /// The failure of the program's call `call`, if `performed` names the function that failed.
+    #[cold]
+    pub(crate) fn named(mut self, performed: &str, call: &str) -> Failure {
+        if let Some(rest) = self.text.strip_prefix(performed) {
+            self.text = format!("{call}{rest}");
+        }
+        self
+    }
+
     /// The failure's code, which the host can explain from now on.
     pub(crate) fn code(&self) -> c_int {
         let (place, class) = self.placed();

@@ -316,7 +316,9 @@ impl Window {
                 let mut old = [0u64; LARGEST / 8];
                 let into = result.map_or(old.as_mut_ptr().cast(), |result| result.base);
                 // SAFETY: the caller's promise; each side is one element.
-                unsafe { self.fetch(origin.base, into, there, (ty, op)) }
+                unsafe { self.fetch(origin.base, into, there, (ty, op)) }.map_err(|failure| {
+                    failure.named("fetch_and_op", if result.is_some() { "get_accumulate" } else { "accumulate" })
+                })
             } else {
                 // SAFETY: the caller's promise.
                 unsafe { self.combine(origin, result, there, (ty, count, op)) }

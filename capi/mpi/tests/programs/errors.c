@@ -17,6 +17,19 @@ static int deleted(MPI_Win win, int keyval, void *value, void *extra) {
     return MPI_SUCCESS;
 }
 
+/* Whether the text of an error begins with a function name. MPICH gives the text of the class. */
+static int is_of(int code, const char *function) {
+    char text[MPI_MAX_ERROR_STRING];
+    int length;
+    MPI_Error_string(code, text, &length);
+#ifdef OPEN_MPI
+    return !strncmp(text, function, strlen(function));
+#else
+    (void)function;
+    return length > 0;
+#endif
+}
+
 static void failures(MPI_Win win) {
     long x = 1, y = 2;
     MPI_Errhandler own;
@@ -44,6 +57,12 @@ static void failures(MPI_Win win) {
     MPI_Get(&y, 1, MPI_LONG, 0, 1000, 1, MPI_LONG, win);
     check("the window's own handler is called", called != 1 || called_with != MPI_ERR_RMA_RANGE);
     MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    code = MPI_Accumulate(&x, 1, MPI_LONG, rank_, 1000, 1, MPI_LONG, MPI_SUM, win);
+    check("the error of an accumulate names it", !is_of(code, "accumulate:"));
+    code = MPI_Get_accumulate(&x, 1, MPI_LONG, &y, 1, MPI_LONG, rank_, 1000, 1, MPI_LONG, MPI_SUM, win);
+    check("the error of a get_accumulate names it", !is_of(code, "get_accumulate:"));
+    code = MPI_Fetch_and_op(&x, &y, MPI_LONG, rank_, 1000, MPI_SUM, win);
+    check("the error of a fetch_and_op names it", !is_of(code, "fetch_and_op:"));
     check("the window works on", MPI_Put(&x, 1, MPI_LONG, 0, 0, 1, MPI_LONG, win) != MPI_SUCCESS || MPI_Win_flush(0, win) != MPI_SUCCESS);
     MPI_Win_unlock_all(win);
     check("attach to no dynamic window: MPI_ERR_RMA_FLAVOR", class_of(MPI_Win_attach(win, &x, 8)) != MPI_ERR_RMA_FLAVOR);
