@@ -160,8 +160,9 @@
 //! - Jobs over several nodes or without shared memory: the variable has no effect there, and rank 0
 //!   prints a warning.
 //!
-//! The checker remembers 65536 accesses to each rank's part of a window, each in 48 bytes, and
-//! replaces an access by a later one of the same place. If it must discard accesses that may still
-//! conflict, it reports their number at the end of the window; `TRANSOM_CHECK_RECORDS` sets another
-//! limit. Without `TRANSOM_CHECK` windows keep no records. With it a process has at most 1024
-//! windows.
+//! The checker remembers the accesses to 262144 words of 8 bytes of each rank's part of a window,
+//! up to three of each word in 64 bytes, and 65536 others, each in 72 bytes. It replaces an access
+//! by a later one of the same place. If it must discard accesses that may still conflict, it
+//! reports their number at the end of the window. `TRANSOM_CHECK_RECORDS` sets another limit than
+//! 65536, and four times as many words. Without `TRANSOM_CHECK` windows keep no records. With it a
+//! process has at most 1024 windows.
