@@ -190,7 +190,7 @@ impl Memory {
     }
 
     #[inline]
-    fn at(&self, at: usize, len: usize) -> *mut u8 {
+    pub(crate) fn at(&self, at: usize, len: usize) -> *mut u8 {
         if len > self.len || at > self.len - len {
             outside(at, len, self.len);
         }
@@ -393,7 +393,7 @@ fn outside(at: usize, len: usize, of: usize) -> ! {
 
 #[cold]
 #[inline(never)]
-fn misaligned(bits: usize, at: usize) -> ! {
+pub(crate) fn misaligned(bits: usize, at: usize) -> ! {
     panic!("a {bits}-bit word at the misaligned address {at:#x}");
 }
 

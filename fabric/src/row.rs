@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::Memory;
+use crate::memory::misaligned;
 
 /// `COUNT` words of type `W`, each `STRIDE` bytes after the one before.
 #[derive(Clone)]
@@ -65,6 +66,40 @@ impl<W: Word, const STRIDE: usize, const COUNT: usize> Row<W, STRIDE, COUNT> {
         // first one is aligned (`of`), and so are the others by `STRIDE`. Others access them by
         // atomics.
         (index < COUNT).then(|| unsafe { W::at(self.memory.as_ptr().add(index * STRIDE)) })
+    }
+}
+
+impl Memory {
+    /// The `COUNT` words from byte `at` on, as [`Memory::word64`].
+    ///
+    /// # Panics
+    /// If they are not inside, or not aligned.
+    #[inline]
+    pub fn words64<const COUNT: usize>(&self, at: usize) -> &[AtomicU64; COUNT] {
+        let words = self.at(at, 8 * COUNT).cast::<[AtomicU64; COUNT]>();
+        if !words.is_aligned() {
+            misaligned(64, words.addr());
+        }
+        // SAFETY: the words are inside, aligned, and alive as long as `self`; other processes
+        // access them by atomics.
+        unsafe { &*words }
+    }
+
+    /// Fetches the cache line of byte `at`, which will be written, where the CPU can. Atomics that
+    /// come in between do not wait for it.
+    ///
+    /// # Panics
+    /// If it is not inside.
+    #[inline]
+    pub fn prefetch(&self, at: usize) {
+        let place = self.at(at, 1);
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        // SAFETY: a prefetch changes nothing and fails at no address.
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_ET0 }>(place.cast_const().cast());
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = place;
     }
 }
 

@@ -6,6 +6,8 @@
 
 mod area;
 mod clock;
+#[allow(unsafe_code)]
+mod exclusive;
 mod fibers;
 mod lent;
 mod letters;
@@ -34,6 +36,7 @@ use crate::environment::Check;
 
 pub(crate) use area::{Area, bytes as area_bytes};
 pub(crate) use clock::Clock;
+use exclusive::{Exclusive, Holder};
 pub(crate) use fibers::Flight;
 pub(crate) use lent::{Lent, Loan, Touches};
 pub(crate) use letters::Stream;
@@ -71,7 +74,7 @@ pub(crate) struct Checker {
     /// The job block, and where its area for the checker begins: at the same place at every rank.
     block: Memory,
     base: usize,
-    clock: Mutex<Clock>,
+    clock: Exclusive<Clock>,
     places: place::Places,
     lent: lent::Buffers,
     /// The memory of this rank that windows have.
@@ -111,7 +114,7 @@ struct Part {
 impl Checker {
     pub(crate) fn new(rank: usize, ranks: usize, block: &Memory, base: usize, settings: &Check) -> Checker {
         let Check { report: file, suppressed, patience, .. } = settings.clone();
-        let (block, clock) = (block.clone(), Mutex::new(Clock::new(ranks)));
+        let (block, clock) = (block.clone(), Exclusive::new(Clock::new(ranks)));
         Area::at(&block, base, ranks).prepare();
         let watcher = patience.filter(|_| rank == 0).and_then(|patience| {
             let (base, file) = (Area::at(&block, base, ranks).waits().base, file.clone());
@@ -149,12 +152,14 @@ impl Checker {
     }
 
     /// What this rank knows.
-    pub(crate) fn clock(&self) -> MutexGuard<'_, Clock> {
-        self.clock.lock().unwrap_or_else(PoisonError::into_inner)
+    #[inline]
+    pub(crate) fn clock(&self) -> Holder<'_, Clock> {
+        self.clock.lock()
     }
 
     /// Counts a release of this rank and returns what it knows then.
-    pub(crate) fn release(&self) -> MutexGuard<'_, Clock> {
+    #[inline]
+    pub(crate) fn release(&self) -> Holder<'_, Clock> {
         let mut clock = self.clock();
         clock.advance(self.rank);
         // Release: pairs with the Acquire of a rank that learns all that was released.
@@ -274,7 +279,12 @@ impl Checker {
 
     /// The place of the program that has called the library.
     pub(crate) fn place(&self) -> Place {
-        self.places.here(self.own())
+        self.places.here(self.own(), 0)
+    }
+
+    /// [`Checker::place`] in a call that makes an access.
+    pub(crate) fn place_of(&self, kind: Kind) -> Place {
+        self.places.here(self.own(), kind.form())
     }
 
     /// Reports a conflict, unless one of the same places was reported by any rank. `first`: the

@@ -4,9 +4,10 @@
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use super::area::Area;
+use super::exclusive::Exclusive;
+use super::rules::FORMS;
 use super::stack::{Anchor, Search, Way};
 
 /// Frames that are looked at before the search ends.
@@ -25,7 +26,7 @@ pub(crate) struct Place {
 
 /// The places of this process.
 #[derive(Debug, Default)]
-pub(super) struct Places(Mutex<Found>);
+pub(super) struct Places(Exclusive<Found>);
 
 #[derive(Debug, Default)]
 struct Found {
@@ -35,24 +36,38 @@ struct Found {
     texts: HashMap<String, u32>,
     /// The bytes of texts that were shown.
     used: usize,
-    /// Ways from the library to the program, those that were taken often first.
+    /// Ways from the library to the program.
     ways: Vec<Way>,
+    /// The way that calls of each form took last.
+    last: [usize; FORMS],
 }
 
 impl Places {
-    /// The calling place of the program. Its text is shown in `area`.
+    /// The calling place of the program. Its text is shown in `area`. `form`: calls of one form
+    /// often come the same way.
     #[inline(never)]
-    pub(super) fn here(&self, area: Area<'_>) -> Place {
+    pub(super) fn here(&self, area: Area<'_>, form: usize) -> Place {
         let variable = 0u8;
         let anchor = Anchor::of(std::hint::black_box(&variable));
-        let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        found.by_way(anchor).unwrap_or_else(|| found.by_search(anchor, area))
+        let mut found = self.0.lock();
+        found.by_way(anchor, form).unwrap_or_else(|| found.by_search(anchor, area))
     }
 }
 
 impl Found {
     /// The place to which one of the known ways leads.
-    fn by_way(&mut self, anchor: Anchor) -> Option<Place> {
+    #[inline]
+    fn by_way(&mut self, anchor: Anchor, form: usize) -> Option<Place> {
+        let last = self.ways.get(self.last[form]).and_then(|way| Some((way, way.follow(anchor)?)));
+        if let Some((way, address)) = last
+            && let Some(number) = way.known(address)
+        {
+            return Some(Place { number, address });
+        }
+        self.by_other_way(anchor, form)
+    }
+
+    fn by_other_way(&mut self, anchor: Anchor, form: usize) -> Option<Place> {
         let leads = |way: &Way| way.follow(anchor);
         let (at, address) = self.ways.iter().enumerate().find_map(|(at, way)| Some((at, leads(way)?)))?;
         let number = match self.ways[at].known(address) {
@@ -60,8 +75,7 @@ impl Found {
             None => (*self.addresses.get(&address)?)?,
         };
         self.ways[at].remember(address, number);
-        // Ways that are often taken come first.
-        self.ways.swap(at, at / 2);
+        self.last[form] = at;
         Some(Place { number, address })
     }
 

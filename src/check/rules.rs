@@ -44,6 +44,9 @@ impl fmt::Display for Call {
     }
 }
 
+/// The number of forms of accesses.
+pub(super) const FORMS: usize = 8;
+
 /// What an access does to the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -112,6 +115,18 @@ impl Kind {
         }
     }
 
+    /// Kinds of one form are of one call, less than [`FORMS`].
+    #[inline]
+    pub(super) fn form(self) -> usize {
+        match self {
+            Kind::Load => 6,
+            Kind::Store => 7,
+            Kind::Put => 0,
+            Kind::Get => 1,
+            Kind::Combine { call, .. } | Kind::Buffer { call, .. } => usize::from(call as u8),
+        }
+    }
+
     /// The kind as a number, which [`Kind::decode`] reads.
     #[inline]
     pub(super) fn encode(self) -> u32 {
@@ -177,16 +192,26 @@ impl fmt::Display for Rule {
 
 /// An encoded get.
 const GET: u32 = 0;
+/// The encoded operation of an accumulate that only reads.
+const NO_OP: u8 = Op::NoOp.number() + 1;
 
 /// Whether two encoded kinds are gets, or accumulates of one predefined type that agree in their
 /// operation: the commonest pairs that do not conflict. The elements must begin at one byte.
 pub(super) fn agree(one: u32, other: u32) -> bool {
-    const NO_OP: u8 = Op::NoOp.number() + 1;
     let [[form, first, ty, _], [other_form, second, other_ty, _]] = [one, other].map(u32::to_le_bytes);
     let are_combined = form & 15 == 4 && other_form & 15 == 4 && ty == other_ty;
     // Compare-and-swap has no operation.
     let is_free = |op| op == 0 || op == NO_OP;
     one | other == GET || (are_combined && (first == second || is_free(first) || is_free(second)))
+}
+
+/// Whether each access that conflicts with an accumulate of an encoded kind conflicts with one of
+/// `new` on the same bytes too.
+pub(super) fn includes(new: u32, older: u32) -> bool {
+    let [[form, first, ty, _], [other_form, second, other_ty, _]] = [new, older].map(u32::to_le_bytes);
+    let are_combined = form & 15 == 4 && other_form & 15 == 4 && ty == other_ty;
+    // Compare-and-swap conflicts with no operation.
+    are_combined && (first == second || second == NO_OP || (second == 0 && first != NO_OP))
 }
 
 /// The rule that two overlapping accesses break if neither is ordered before the other. Each is its

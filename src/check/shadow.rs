@@ -2,89 +2,70 @@
 //! range, and the clocks by which ranks synchronize at it. It lies in memory that all ranks of the
 //! node map, and has a fixed size: where no record is free, an old one is dropped, and counted.
 //!
-//! Records are in chains by the size of the access and by the block in which it begins. An access
-//! of at most 8 bytes is in a chain of a block of 8 bytes, a longer one of at most 64 in a chain of
-//! a block of 64, and so on. All accesses that overlap a range are therefore found in the chains of
-//! its blocks and, if an access extends beyond its block, of the one before.
+//! An access within an aligned word of 8 bytes has its record in the cell of the word (`cells`),
+//! which has a lock of its own. Other accesses, and those for which the cell has no room, have
+//! theirs in chains (`records`) under the lock of the shadow (`lock`).
 
+mod cells;
 mod lock;
+mod records;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use transom_fabric::Memory;
 
 use super::clock::{Clock, Slot, slot_bytes};
-use super::rules::{Kind, Rule, conflict};
+use super::rules::{Kind, Rule, agree, conflict, includes};
+use cells::Cells;
 pub(crate) use lock::Locked;
 
-/// Sizes of blocks: 8 bytes, eight times as many, and so on; the last is the whole window.
-const LEVELS: usize = 10;
-const SHIFTS: [u32; LEVELS] = [3, 6, 9, 12, 15, 18, 21, 24, 27, 63];
-
-/// The header's words.
+/// The header's words. Those of the first cache line rarely change.
 const LOCK: usize = 0;
-const BUCKETS: usize = 8;
-const RECORDS: usize = 16;
-/// The number of records that were used so far.
-const USED: usize = 24;
-/// The first free record among them, plus 1.
-const FREE: usize = 32;
-/// The next record to drop.
-const HAND: usize = 40;
-/// The number of records that were dropped although a conflict with them was still possible.
-const DROPPED: usize = 48;
-/// Which levels have records, and, above them, of which levels a record extended beyond its block:
-/// a bit each.
-const IN_USE: usize = 56;
-const BEYOND: u32 = 32;
-/// The number of records of each level.
-const LIVE: usize = 64;
+/// The numbers of cells, of chains and of records in chains.
+const CELLS: usize = 8;
+const BUCKETS: usize = 16;
+const RECORDS: usize = 24;
+/// Which levels have records in chains, and, above them, of which levels a record extended beyond
+/// its block: a bit each.
+const IN_USE: usize = 32;
 /// Whether accesses are also recorded by address, because another window has some of the memory,
 /// and the address of the part's first byte.
-const SHARED: usize = 200;
-const BASE: usize = 208;
+const SHARED: usize = 40;
+const BASE: usize = 48;
+/// Where cells begin.
+const CELLS_AT: usize = 56;
+/// The first free record among them, plus 1.
+const FREE: usize = 64;
+/// The next record to drop.
+const HAND: usize = 72;
+/// The number of records that were dropped although a conflict with them was still possible.
+const DROPPED: usize = 80;
 /// The entries that the log has had, those that its rank has read, its room, and how many entries
 /// found no room.
-const LOGGED: usize = 224;
-const READ: usize = 232;
-const ROOM: usize = 240;
-const LOST: usize = 248;
+const LOGGED: usize = 88;
+const READ: usize = 96;
+const ROOM: usize = 104;
+const LOST: usize = 112;
+/// The number of records in chains that were used so far.
+const USED: usize = 120;
+/// The number of records of each level.
+const LIVE: usize = 128;
 const CLOCKS: usize = 256;
-
-/// The words of a record that remain as long as it is in use: its range, its kind and origin, and
-/// the next one of its chain, plus 1.
-const START: usize = 0;
-const END: usize = 8;
-const KIND: usize = 16;
-const NEXT: usize = 24;
-const RECORD: usize = 32;
-
-/// Its words that each access changes, which are in other cache lines: after how many releases the
-/// access was complete, and its place, with the number of the access.
-const DONE: usize = 0;
-const PLACE: usize = 8;
-const STATE: usize = 16;
-
-/// The words of an entry of the log: those of a record, and what the origin knew of this rank.
-const TOLD_DONE: usize = 24;
-const TOLD_PLACE: usize = 32;
-const KNOWN: usize = 40;
-const ENTRY: usize = 48;
 
 /// The count of releases of an access that is not complete.
 const IN_FLIGHT: u64 = u64::MAX;
 
-/// The most records that one access replaces.
-const REPLACED: usize = 32;
+/// The bit of a word's number that its bytes share.
+const WORD: u32 = 3;
 
 /// Attempts at the lock by a rank that reads its log.
 const MOST_TURNS: u32 = 1 << 16;
 
-/// How many records are looked at for one that may be dropped.
-const PROBES: usize = 64;
-
-/// The clocks of single atomics: places that share one synchronize more than they do.
-const ATOMICS: usize = 256;
+/// The clocks of single atomics: places that share one synchronize more than they do. As many as
+/// fit into so many bytes, within limits.
+const ATOMICS: usize = 1 << 18;
+const FEWEST_ATOMICS: usize = 256;
+const MOST_CLOCKS: usize = 1 << 13;
 /// Longer accumulates synchronize through the clock of all.
 const MOST_ATOMICS: u64 = 8;
 
@@ -117,7 +98,7 @@ pub(crate) enum At {
 }
 
 impl At {
-    fn number(self) -> usize {
+    fn number(self, ranks: usize) -> usize {
         match self {
             At::Barrier(turn) => usize::from(!turn.is_multiple_of(2)),
             At::Post => 2,
@@ -127,7 +108,7 @@ impl At {
             At::Notices => 6,
             At::Settled => 7,
             At::Long => 8,
-            At::Word(at) => NAMED + hash(at >> 3, 0) % ATOMICS,
+            At::Word(at) => NAMED + (hash(at >> WORD, 0) & (atomics(ranks) - 1)),
         }
     }
 }
@@ -147,9 +128,16 @@ pub(crate) struct Access {
 /// A record, which may be another access's later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
-    index: u32,
-    /// How many accesses the record has had.
-    number: u32,
+    place: In,
+    /// Which of the record's accesses it was.
+    number: u64,
+}
+
+/// Where a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum In {
+    Cell { cell: u32, slot: u8 },
+    Chain(u32),
 }
 
 /// A complete access of another rank, as the log tells this one.
@@ -180,23 +168,123 @@ pub(crate) struct Shadow<'m> {
 #[derive(Debug)]
 pub(crate) struct Records<'m>(Shadow<'m>);
 
-/// The number of buckets for a part of `size` bytes: one for each word, if there are records for so
-/// many.
+/// An access of another call, as a record has it.
+#[derive(Clone, Copy, Debug)]
+struct Older {
+    start: u64,
+    end: u64,
+    /// Encoded.
+    kind: u32,
+    origin: usize,
+    /// After how many releases of its origin it was complete.
+    ended: u64,
+}
+
+/// A new access, with what its rank knows.
+#[derive(Clone, Copy, Debug)]
+struct New<'c> {
+    access: Access,
+    /// The kind, encoded.
+    kind: u32,
+    clock: &'c Clock,
+    /// Whether it is complete when its rank releases next.
+    done: bool,
+}
+
+/// What a new access means to the record of an older one that overlaps it.
+#[derive(Clone, Copy, Debug)]
+struct Verdict {
+    rule: Option<Rule>,
+    /// Whether the record of the older one is of no more use.
+    is_replaced: bool,
+}
+
+impl<'c> New<'c> {
+    fn of(access: Access, clock: &'c Clock, done: bool) -> New<'c> {
+        New { access, kind: access.kind.encode(), clock, done }
+    }
+
+    /// After how many releases of its origin it is complete.
+    fn ends(&self) -> u64 {
+        if self.done { self.clock.of(self.access.origin) } else { IN_FLIGHT }
+    }
+
+    fn overlaps(&self, older: &Older) -> bool {
+        older.start < self.access.end && self.access.start < older.end
+    }
+
+    /// Whether every rank knows the older access to be complete, so that no further access is
+    /// concurrent with it.
+    #[inline]
+    fn is_behind(&self, older: &Older) -> bool {
+        older.ended != IN_FLIGHT && self.clock.common_of(older.origin) > older.ended
+    }
+
+    /// Whether this rank knows it to be complete.
+    #[inline]
+    fn knows(&self, older: &Older) -> bool {
+        older.ended != IN_FLIGHT && self.clock.of(older.origin) > older.ended
+    }
+
+    #[inline]
+    fn judge(&self, older: &Older) -> Verdict {
+        let New { access: new, kind, done, .. } = *self;
+        let own = older.origin == new.origin;
+        let ordered = older.ended != IN_FLIGHT && (own || self.knows(older));
+        let rule = if ordered || (older.start == new.start && agree(older.kind, kind)) {
+            None
+        } else {
+            conflict((Kind::decode(older.kind), older.start), (new.kind, new.start), own)
+        };
+        let covered = new.start <= older.start && older.end <= new.end;
+        let again = own && older.ended == IN_FLIGHT && !done && older.kind == kind;
+        let is_replaced = (covered && (again || (ordered && self.stands_for(older)))) || self.is_behind(older);
+        Verdict { rule, is_replaced }
+    }
+
+    /// Whether each later access that conflicts with `older`, which is ordered before this one and
+    /// within its range, conflicts with this one too.
+    #[inline]
+    fn stands_for(&self, older: &Older) -> bool {
+        let New { access: new, kind, .. } = self;
+        matches!(new.kind, Kind::Put | Kind::Store)
+            || (*kind == older.kind && new.origin == older.origin)
+            || (new.start == older.start && new.end == older.end && includes(*kind, older.kind))
+    }
+}
+
+/// The number of cells for a part of `size` bytes: one for each word, if that is at most four times
+/// the number of records.
+fn cells(size: u64, records: usize) -> usize {
+    words(size).min(records.saturating_mul(4)).max(64).next_power_of_two()
+}
+
+/// The number of chains for a part of `size` bytes.
 fn buckets(size: u64, records: usize) -> usize {
-    usize::try_from(size / 8).unwrap_or(usize::MAX).min(records).max(64).next_power_of_two()
+    words(size).min(records).max(64).next_power_of_two()
+}
+
+fn words(size: u64) -> usize {
+    usize::try_from(size >> WORD).unwrap_or(usize::MAX)
 }
 
 /// The bytes of the shadow of a part of `size` bytes in a job of `ranks` ranks, with a log of
 /// `room` entries.
 pub(crate) fn bytes(ranks: usize, size: u64, records: usize, room: usize) -> usize {
-    buckets_at(ranks) + 8 * buckets(size, records) + (RECORD + STATE) * records + ENTRY * room
+    let (cells, buckets) = (cells(size, records), buckets(size, records));
+    cells_at(ranks) + cells::bytes(cells) + 8 * buckets + records::RECORD * records + records::ENTRY * room
+}
+
+/// The number of clocks of single atomics, a power of two.
+fn atomics(ranks: usize) -> usize {
+    (ATOMICS >> slot_bytes(ranks).next_power_of_two().trailing_zeros()).clamp(FEWEST_ATOMICS, MOST_CLOCKS)
 }
 
 fn readers_at(ranks: usize) -> usize {
-    (CLOCKS + (NAMED + ATOMICS) * slot_bytes(ranks)).next_multiple_of(LINE)
+    (CLOCKS + (NAMED + atomics(ranks)) * slot_bytes(ranks)).next_multiple_of(LINE)
 }
 
-fn buckets_at(ranks: usize) -> usize {
+fn cells_at(ranks: usize) -> usize {
     readers_at(ranks) + LINE * ranks
 }
 
@@ -204,13 +292,6 @@ fn buckets_at(ranks: usize) -> usize {
 fn hash(block: u64, level: usize) -> usize {
     let mixed = (block ^ (level as u64) << 58).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     usize::try_from(mixed >> 40).unwrap_or(0)
-}
-
-/// The level of an access of `len` bytes.
-#[inline]
-fn level(len: u64) -> usize {
-    let bits = u64::BITS - len.saturating_sub(1).leading_zeros();
-    ((bits.max(3) as usize - 1) / 3).min(LEVELS - 1)
 }
 
 impl<'m> Shadow<'m> {
@@ -223,6 +304,8 @@ impl<'m> Shadow<'m> {
     pub(crate) fn prepare(memory: &'m Memory, ranks: usize, size: u64, records: usize, room: usize) {
         let shadow = Shadow { memory, ranks };
         // Relaxed: other ranks read it after a barrier.
+        shadow.word(CELLS_AT).store(cells_at(ranks) as u64, Ordering::Relaxed);
+        shadow.word(CELLS).store(cells(size, records) as u64, Ordering::Relaxed);
         shadow.word(BUCKETS).store(buckets(size, records) as u64, Ordering::Relaxed);
         shadow.word(RECORDS).store(records as u64, Ordering::Relaxed);
         shadow.word(ROOM).store(room as u64, Ordering::Relaxed);
@@ -230,7 +313,14 @@ impl<'m> Shadow<'m> {
 
     /// One of the clocks.
     pub(crate) fn clock(self, at: At) -> Slot<'m> {
-        Slot { memory: self.memory, at: CLOCKS + at.number() * slot_bytes(self.ranks) }
+        Slot { memory: self.memory, at: CLOCKS + at.number(self.ranks) * slot_bytes(self.ranks) }
+    }
+
+    /// Fetches the cache lines that an access to a word at `start` needs.
+    #[inline]
+    pub(crate) fn prefetch(self, start: u64) {
+        Cells::of(self).prefetch(start >> WORD);
+        self.memory.prefetch(self.clock(At::Word(start)).at);
     }
 
     /// The clocks of an accumulate on a range.
@@ -280,287 +370,36 @@ impl<'m> Shadow<'m> {
         self.word(ROOM).load(Ordering::Relaxed) > 0
     }
 
-    /// The number of records.
-    pub(crate) fn capacity(self) -> usize {
-        usize::try_from(self.word(RECORDS).load(Ordering::Relaxed)).unwrap_or(usize::MAX)
-    }
-
     /// The number of entries that the log had no room for.
     pub(crate) fn untold(self) -> u64 {
         self.word(LOST).load(Ordering::Relaxed)
     }
 
+    #[inline]
     fn word(self, at: usize) -> &'m AtomicU64 {
         self.memory.word64(at)
     }
-}
 
-impl Records<'_> {
-    // Relaxed throughout: the lock orders the accesses.
-    fn get(&self, at: usize) -> u64 {
-        self.0.word(at).load(Ordering::Relaxed)
+    // Relaxed: a lock orders the accesses to what changes.
+    #[inline]
+    fn get(self, at: usize) -> u64 {
+        self.word(at).load(Ordering::Relaxed)
     }
 
-    fn set(&self, at: usize, value: u64) {
-        self.0.word(at).store(value, Ordering::Relaxed);
+    #[inline]
+    fn set(self, at: usize, value: u64) {
+        self.word(at).store(value, Ordering::Relaxed);
     }
 
-    fn count(&self, at: usize) -> usize {
+    fn count(self, at: usize) -> usize {
         usize::try_from(self.get(at)).unwrap_or(usize::MAX)
     }
 
-    /// The offset of a record.
-    fn at(&self, index: usize) -> usize {
-        buckets_at(self.0.ranks) + 8 * self.count(BUCKETS) + RECORD * index
-    }
-
-    /// The offset of the head of a chain.
-    fn chain(&self, level: usize, block: u64) -> usize {
-        buckets_at(self.0.ranks) + 8 * (hash(block, level) & (self.count(BUCKETS) - 1))
-    }
-
-    /// The offset of the words of a record that each access changes.
-    fn state(&self, index: usize) -> usize {
-        self.at(self.count(RECORDS)) + STATE * index
-    }
-
-    fn access(&self, index: usize) -> Access {
-        self.access_at(self.at(index), self.get(self.state(index) + PLACE))
-    }
-
-    fn access_at(&self, at: usize, place: u64) -> Access {
-        let kind = self.get(at + KIND);
-        Access {
-            start: self.get(at + START),
-            end: self.get(at + END),
-            kind: Kind::decode(low(kind)),
-            origin: origin_of(kind),
-            place: low(place),
+    /// Counts records that were dropped although a conflict with them was possible.
+    fn drops(self, records: u64) {
+        if records > 0 {
+            self.word(DROPPED).fetch_add(records, Ordering::Relaxed);
         }
-    }
-
-    /// Calls `each` with the records whose range overlaps `start..end`.
-    fn overlapping(&self, start: u64, end: u64, mut each: impl FnMut(usize)) {
-        let mut offer = |index: usize, at: usize| {
-            if self.get(at + START) < end && start < self.get(at + END) {
-                each(index);
-            }
-        };
-        let mut levels = low(self.get(IN_USE));
-        while levels > 0 {
-            let of_level = levels.trailing_zeros();
-            levels &= levels - 1;
-            let shift = SHIFTS[of_level as usize];
-            let before = self.get(IN_USE) >> (BEYOND + of_level) & 1;
-            let blocks = (start >> shift).saturating_sub(before)..=(end - 1) >> shift;
-            if blocks.end() - blocks.start() > self.get(USED) {
-                for index in 0..self.count(USED) {
-                    let at = self.at(index);
-                    if level(self.get(at + END) - self.get(at + START)) == of_level as usize {
-                        offer(index, at);
-                    }
-                }
-                continue;
-            }
-            for block in blocks {
-                let mut next = self.count(self.chain(of_level as usize, block));
-                while next > 0 {
-                    let at = self.at(next - 1);
-                    let (first, end) = (self.get(at + START), self.get(at + END));
-                    // A chain also has records of other blocks.
-                    if first >> shift == block && level(end - first) == of_level as usize {
-                        offer(next - 1, at);
-                    }
-                    next = self.count(at + NEXT);
-                }
-            }
-        }
-    }
-
-    /// Records an access by a rank that knows `clock`, and returns its record with the conflicts
-    /// with earlier accesses. `done`: the access is complete when this rank releases next.
-    pub(crate) fn record(&self, new: Access, clock: &Clock, done: bool) -> (Record, Vec<Met>) {
-        let mut met = Vec::new();
-        let (mut replaced, mut count) = ([0; REPLACED], 0);
-        self.overlapping(new.start, new.end, |index| {
-            let (older, ended) = (self.access(index), self.get(self.state(index) + DONE));
-            let own = older.origin == new.origin;
-            let ordered = ended != IN_FLIGHT && (own || clock.of(older.origin) > ended);
-            if !ordered && let Some(rule) = conflict((older.kind, older.start), (new.kind, new.start), own) {
-                met.push(Met { older, rule });
-            }
-            let covered = new.start <= older.start && older.end <= new.end;
-            let again = own && ended == IN_FLIGHT && !done && older.kind == new.kind;
-            let stands = covered && (again || (ordered && new.stands_for(&older)));
-            // No further access is concurrent with one that every rank knows to be complete.
-            let over = ended != IN_FLIGHT && clock.common_of(older.origin) > ended;
-            if count < REPLACED && (stands || over) {
-                replaced[count] = index;
-                count += 1;
-            }
-        });
-        let ended = if done { clock.of(new.origin) } else { IN_FLIGHT };
-        let replaced = &replaced[..count];
-        let is_same = |&&index: &&usize| {
-            let at = self.at(index);
-            self.get(at + START) == new.start && self.get(at + END) == new.end
-        };
-        let reused = replaced.iter().find(is_same).copied();
-        for index in replaced.iter().copied().filter(|&index| Some(index) != reused) {
-            self.remove(index);
-            self.release(index);
-        }
-        let record = match reused {
-            Some(index) => self.describe(index, new, ended),
-            None => self.add(new, ended, clock),
-        };
-        (record, met)
-    }
-
-    /// Marks an access as complete after that many releases of its origin.
-    pub(crate) fn complete(&self, record: Record, releases: u64) {
-        if self.is(record) {
-            self.end(self.state(record.index as usize), releases);
-        }
-    }
-
-    fn end(&self, state: usize, releases: u64) {
-        if self.get(state + DONE) == IN_FLIGHT {
-            self.set(state + DONE, releases);
-        }
-    }
-
-    /// Takes the record of a complete access away.
-    pub(crate) fn forget(&self, record: Record) {
-        if self.is(record) {
-            self.remove(record.index as usize);
-            self.release(record.index as usize);
-        }
-    }
-
-    /// Adds an entry to the log.
-    pub(crate) fn tell(&self, Told { access, known, done }: Told) {
-        let (logged, room) = (self.get(LOGGED), self.get(ROOM));
-        if logged - self.get(READ) >= room {
-            self.set(LOST, self.get(LOST) + u64::from(room > 0));
-            return;
-        }
-        let at = self.entry(logged);
-        self.set(at + START, access.start);
-        self.set(at + END, access.end);
-        self.set(at + KIND, access.word());
-        self.set(at + TOLD_DONE, done);
-        self.set(at + TOLD_PLACE, u64::from(access.place));
-        self.set(at + KNOWN, known);
-        self.set(LOGGED, logged + 1);
-    }
-
-    /// Takes the next entry of the log.
-    fn told(&self) -> Option<Told> {
-        let read = self.get(READ);
-        if read == self.get(LOGGED) {
-            return None;
-        }
-        let at = self.entry(read);
-        self.set(READ, read + 1);
-        let access = self.access_at(at, self.get(at + TOLD_PLACE));
-        Some(Told { access, known: self.get(at + KNOWN), done: self.get(at + TOLD_DONE) })
-    }
-
-    /// The offset of an entry of the log, by its number.
-    fn entry(&self, number: u64) -> usize {
-        let index = usize::try_from(number % self.get(ROOM)).unwrap_or(0);
-        self.state(self.count(RECORDS)) + ENTRY * index
-    }
-
-    /// Whether the record still has the access for which it was made.
-    pub(crate) fn is(&self, record: Record) -> bool {
-        let index = record.index as usize;
-        self.get(self.at(index) + END) > 0 && number_of(self.get(self.state(index) + PLACE)) == record.number
-    }
-
-    fn add(&self, new: Access, ended: u64, clock: &Clock) -> Record {
-        let index = self.unused(clock);
-        let (at, level) = (self.at(index), level(new.end - new.start));
-        let chain = self.chain(level, new.start >> SHIFTS[level]);
-        self.set(at + START, new.start);
-        self.set(at + END, new.end);
-        self.set(at + NEXT, self.get(chain));
-        self.set(chain, index as u64 + 1);
-        self.set(LIVE + 8 * level, self.get(LIVE + 8 * level) + 1);
-        let beyond = (new.end - 1) >> SHIFTS[level] > new.start >> SHIFTS[level];
-        let in_use = self.get(IN_USE) | 1 << level | u64::from(beyond) << (BEYOND as usize + level);
-        if in_use != self.get(IN_USE) {
-            self.set(IN_USE, in_use);
-        }
-        self.describe(index, new, ended)
-    }
-
-    /// Gives the record of a range to an access.
-    fn describe(&self, index: usize, new: Access, ended: u64) -> Record {
-        let state = self.state(index);
-        let number = number_of(self.get(state + PLACE)).wrapping_add(1);
-        self.set(self.at(index) + KIND, new.word());
-        self.set(state + DONE, ended);
-        self.set(state + PLACE, u64::from(new.place) | u64::from(number) << 32);
-        Record { index: u32::try_from(index).unwrap_or(u32::MAX), number }
-    }
-
-    /// A record for a new access.
-    fn unused(&self, clock: &Clock) -> usize {
-        let free = self.count(FREE);
-        if free > 0 {
-            self.set(FREE, self.get(self.at(free - 1) + NEXT));
-            return free - 1;
-        }
-        let used = self.count(USED);
-        if used < self.count(RECORDS) {
-            self.set(USED, used as u64 + 1);
-            return used;
-        }
-        self.dropped(clock)
-    }
-
-    /// Drops a record: one whose access this rank knows to be complete, if there is one near the
-    /// last that was dropped.
-    fn dropped(&self, clock: &Clock) -> usize {
-        let (records, hand) = (self.count(RECORDS), self.count(HAND));
-        let known = (0..PROBES.min(records)).map(|step| (hand + step) % records).find(|&index| {
-            let ended = self.get(self.state(index) + DONE);
-            ended != IN_FLIGHT && clock.of(self.access(index).origin) > ended
-        });
-        let index = known.unwrap_or_else(|| {
-            self.set(DROPPED, self.get(DROPPED) + 1);
-            hand % records
-        });
-        self.set(HAND, (index as u64 + 1) % records as u64);
-        self.remove(index);
-        index
-    }
-
-    /// Takes a record out of its chain.
-    fn remove(&self, index: usize) {
-        let at = self.at(index);
-        let (start, end) = (self.get(at + START), self.get(at + END));
-        let level = level(end - start);
-        let mut link = self.chain(level, start >> SHIFTS[level]);
-        while self.count(link) != index + 1 {
-            link = self.at(self.count(link) - 1) + NEXT;
-        }
-        self.set(link, self.get(at + NEXT));
-        self.set(at + START, 0);
-        self.set(at + END, 0);
-        let live = self.get(LIVE + 8 * level) - 1;
-        self.set(LIVE + 8 * level, live);
-        if live == 0 {
-            self.set(IN_USE, self.get(IN_USE) & !(1 << level));
-        }
-    }
-
-    /// Gives a removed record back.
-    fn release(&self, index: usize) {
-        self.set(self.at(index) + NEXT, self.get(FREE));
-        self.set(FREE, index as u64 + 1);
     }
 }
 
@@ -568,30 +407,6 @@ impl Records<'_> {
 #[allow(clippy::cast_possible_truncation)]
 fn low(word: u64) -> u32 {
     word as u32
-}
-
-/// The number in the word of a record's place.
-fn number_of(place: u64) -> u32 {
-    low(place >> 32)
-}
-
-/// The origin in the word of a record's kind.
-fn origin_of(kind: u64) -> usize {
-    low(kind >> 32) as usize
-}
-
-impl Access {
-    /// The word of a record with the kind and the origin.
-    fn word(&self) -> u64 {
-        u64::from(self.kind.encode()) | (self.origin as u64) << 32
-    }
-
-    /// Whether each later access that conflicts with `older`, which is ordered before this one and
-    /// within its range, conflicts with this one too. Reads and atomics of several origins stay, so
-    /// that each origin finds its own there when it comes again.
-    fn stands_for(&self, older: &Access) -> bool {
-        matches!(self.kind, Kind::Put | Kind::Store) || (self.kind == older.kind && self.origin == older.origin)
-    }
 }
 
 #[cfg(test)]

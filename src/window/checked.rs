@@ -3,10 +3,10 @@
 //! not checked has none of this: its operations find their target on the hot path, those of a
 //! checked window do not.
 
+mod elements;
 mod orders;
 
 use std::cell::Cell;
-use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -25,13 +25,15 @@ use crate::error::{JobError, Result};
 use crate::flavor::Flavor;
 use crate::hints::{Hints, Info, Model};
 use crate::memory::layout::Layout;
-use crate::reduce::BasicType;
 
 /// The bit by which the number of a window differs from that of its shadows.
 const SHADOWS: u64 = 1 << 61;
 
 /// The longest load that may poll for an update.
 const POLLED: usize = 8;
+
+/// Accesses in flight to a member beyond which those without a record are forgotten.
+const MANY: usize = 256;
 
 /// Attempts at the lock of a shadow before the waiter yields, and before it looks for dead ranks.
 const SPINS: u32 = 64;
@@ -221,11 +223,9 @@ impl Checked {
     /// at a time may do this: one that has the list of what is pending.
     fn record(&self, shadow: Shadow<'_>, new: Access, clock: &Clock, end: End) -> Result<(Record, Vec<Met>)> {
         let done = end == End::InCall;
-        let again = shadow.read(new.origin).and_then(|reading| reading.again(&new, clock, done));
-        match again {
-            Some(record) => Ok((record, Vec::new())),
-            None => Ok(self.lock(shadow)?.record(new, clock, done)),
-        }
+        let found = shadow.record(new, clock, done);
+        let found = found.or_else(|| shadow.read(new.origin)?.record(new, clock, done));
+        found.map_or_else(|| Ok(self.lock(shadow)?.record(new, clock, done)), Ok)
     }
 
     /// Records an access to a part, whose first byte has the address `base`, by address, and adds
@@ -347,20 +347,10 @@ impl Core {
         self.note_checked(target, at, layout, kind, End::Later)
     }
 
-    /// [`Core::note`] for one element of an accumulate.
-    #[inline]
-    pub(super) fn note_one(&self, target: &Target, at: u64, kind: Kind, end: End) -> Result<()> {
-        let Kind::Combine { ty, .. } = kind else { return Ok(()) };
-        if !self.is_checked() {
-            return Ok(());
-        }
-        self.note_checked(target, at.cast_signed(), &Layout::Bytes(ty.size()), kind, end)
-    }
-
     #[cold]
     fn note_checked(&self, target: &Target, at: i64, layout: &Layout<'_>, kind: Kind, end: End) -> Result<()> {
         let Some((checked, checker)) = self.checker() else { return Ok(()) };
-        let (place, member) = (checker.place(), target.rank());
+        let (place, member) = (checker.place_of(kind), target.rank());
         let (rank, shadow) = (self.team.rank(member), checked.shadow(member)?);
         let operation = checked.operations.fetch_add(1, Ordering::Relaxed) + 1;
         LAST.set((operation, place));
@@ -388,10 +378,11 @@ impl Core {
             }
             let known = clock.of(rank);
             if end == End::Later {
-                if list.len() > 2 * shadow.capacity() {
+                if list.len() == list.capacity() && list.len() > MANY {
                     // Most were replaced by later accesses of the same places.
                     let locked = checked.lock(shadow)?;
                     list.retain(|one| one.by_address.is_some() || locked.is(one.record));
+                    list.reserve(list.len());
                 }
                 let fetches = kind.fetches();
                 list.push(Pending { record, fetches, operation, access: new, known, by_address });
@@ -405,36 +396,6 @@ impl Core {
         conflicts.into_iter().try_for_each(|(new, met, by_address)| {
             self.conflict_by(checker, member, (new, met), by_address || self.flavor == Flavor::Dynamic)
         })
-    }
-
-    /// Learns from the accumulates on a range whose values have arrived.
-    #[inline]
-    pub(super) fn layout_fetched(&self, target: &Target, at: i64, layout: &Layout<'_>) -> Result<()> {
-        if self.is_checked() { self.fetched_checked(target, at, layout) } else { Ok(()) }
-    }
-
-    /// [`Core::layout_fetched`] for one element.
-    #[inline]
-    pub(super) fn fetched(&self, target: &Target, at: u64, ty: BasicType) -> Result<()> {
-        if !self.is_checked() {
-            return Ok(());
-        }
-        self.fetched_checked(target, at.cast_signed(), &Layout::Bytes(ty.size()))
-    }
-
-    #[cold]
-    fn fetched_checked(&self, target: &Target, at: i64, layout: &Layout<'_>) -> Result<()> {
-        let Some((checked, _)) = self.checker() else { return Ok(()) };
-        let shadow = checked.shadow(target.rank())?;
-        self.job.learns(|clock| {
-            let Ok(()) = layout.each_piece(|offset, len| {
-                let start = at.wrapping_add(offset).cast_unsigned();
-                shadow.clocks_of(start, start + len as u64).for_each(|slot| clock.learn(slot));
-                clock.learn(shadow.clock(At::Long));
-                Ok::<(), Infallible>(())
-            });
-        });
-        Ok(())
     }
 
     /// Loads bytes of this rank's part, as the program sees them.
@@ -476,7 +437,7 @@ impl Core {
         if kind == Kind::Load && len <= POLLED && self.own.model() == Model::Unified {
             return self.learn_from(member, &[At::Settled]);
         }
-        let (start, place) = (at as u64, checker.place().number);
+        let (start, place) = (at as u64, checker.place_of(kind).number);
         let new = Access { start, end: start + len as u64, kind, origin: self.job.rank, place };
         let pending = checked.pending();
         let clock = checker.clock();

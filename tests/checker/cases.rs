@@ -415,8 +415,8 @@ fn polled(world: &Job) -> Result<()> {
 }
 
 fn many_places(world: &Job) -> Result<()> {
-    let win = Window::<i64>::allocate(world, 1000)?;
-    win.lock_all(|epoch| (0..100).try_for_each(|place| epoch.put_value(0, 10 * place, 1)))?;
+    let win = Window::<i64>::allocate(world, 10_000)?;
+    win.lock_all(|epoch| (0..1000).try_for_each(|place| epoch.put_value(0, 10 * place, 1)))?;
     win.free()
 }
 

@@ -1,0 +1,375 @@
+//! Cells: a cell has the accesses within one aligned word of 8 bytes, and is one cache line: the
+//! number of the word, and three records of two words each. A word has one possible cell, and
+//! several words may share it: the first one has it until its accesses are of no more use.
+//!
+//! A cell has a lock, the lowest bit of its first word. An access to a cell holds it and then looks
+//! whether there are records in chains; who adds a record to a chain does so before a look at the
+//! cells. So one of two accesses sees the other. An access in flight is completed without a lock,
+//! since only its own rank ends it; its record has a number then, and the count of releases later.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{Access, CELLS, CELLS_AT, IN_FLIGHT, In, Kind, LINE, Met, New, Older, Record, Shadow, WORD, low};
+
+/// The records of a cell.
+pub(super) const SLOTS: usize = 3;
+
+/// The words of a cell: the number of its word, plus 1, behind the bit of the lock; the number of
+/// accesses in flight that it has had; and its records.
+const OWNER: usize = 0;
+const COUNT: usize = 1;
+const FIRST: usize = 2;
+const TAKEN: u64 = 1;
+
+/// The words of a record: the range within the word, the kind and the origin; and after how many
+/// releases the access was complete, or its number, with its place above.
+const OFFSET: u32 = 4;
+const KIND: u32 = 8;
+const ORIGIN: u32 = 32;
+const PLACE: u32 = 48;
+const PENDING: u64 = 1 << 47;
+
+/// Attempts at the lock of a cell, and at that of a cell whose holder may not run.
+const TURNS: u32 = 1 << 8;
+const MOST_TURNS: u32 = 1 << 16;
+
+/// The cells of a shadow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cells<'m> {
+    shadow: Shadow<'m>,
+    /// Where they begin.
+    base: usize,
+    /// One less than the number of cells, a power of two.
+    mask: u64,
+}
+
+/// A cell.
+#[derive(Clone, Copy, Debug)]
+struct Cell<'m> {
+    words: &'m [AtomicU64; LINE / 8],
+    index: usize,
+}
+
+/// The lock of a cell.
+struct Held<'m> {
+    cell: Cell<'m>,
+    owner: u64,
+}
+
+/// What a new access finds in the cell of its word.
+struct Found {
+    met: Vec<Met>,
+    /// The record to write, if there is room.
+    slot: Option<usize>,
+    /// The records that are of no more use, a bit each.
+    replaced: u32,
+}
+
+/// The bytes of cells, with a bit for each that tells whether it is in use.
+pub(super) fn bytes(cells: usize) -> usize {
+    LINE * cells + cells / 8
+}
+
+/// The number of the word that has all bytes of an access, if one has, plus 1.
+#[inline]
+fn owner_of(access: &Access) -> Option<u64> {
+    let word = access.start >> WORD;
+    let fits = (access.end - 1) >> WORD == word && access.origin >> (PLACE - ORIGIN) == 0 && word >> 62 == 0;
+    fits.then_some(word + 1)
+}
+
+/// The first word of the record of an access.
+#[inline]
+fn what(new: &New<'_>) -> u64 {
+    let Access { start, end, origin, .. } = new.access;
+    (end - start) | (start & 7) << OFFSET | u64::from(new.kind) << KIND | (origin as u64) << ORIGIN
+}
+
+/// The second word of the record of an access: with its number, if it is in flight.
+#[inline]
+fn state(new: &New<'_>, number: u64) -> u64 {
+    let ended = if new.done { new.ends() & (PENDING - 1) } else { number };
+    // Places above have no text.
+    u64::from(u16::try_from(new.access.place).unwrap_or(0)) << PLACE | ended
+}
+
+/// The number of the access in flight whose record has `state`.
+fn number_of(state: u64) -> Option<u64> {
+    (state & PENDING != 0).then_some(state & (PENDING | (PENDING - 1)))
+}
+
+impl<'m> Cells<'m> {
+    #[inline]
+    pub(super) fn of(shadow: Shadow<'m>) -> Cells<'m> {
+        Cells { shadow, base: shadow.count(CELLS_AT), mask: shadow.get(CELLS) - 1 }
+    }
+
+    #[inline]
+    fn cell(&self, index: u64) -> Cell<'m> {
+        let index = usize::try_from(index & self.mask).unwrap_or(0);
+        Cell { words: self.shadow.memory.words64(self.base + LINE * index), index }
+    }
+
+    /// Fetches the cache line of a word's cell.
+    #[inline]
+    pub(super) fn prefetch(&self, word: u64) {
+        let index = usize::try_from(word & self.mask).unwrap_or(0);
+        self.shadow.memory.prefetch(self.base + LINE * index);
+    }
+
+    /// The bits of 64 cells, from a multiple of 64 on, that tell which are in use.
+    fn bits(&self, first: usize) -> &'m AtomicU64 {
+        let cells = LINE * (usize::try_from(self.mask).unwrap_or(0) + 1);
+        self.shadow.word(self.base + cells + first / 8)
+    }
+
+    /// Takes the lock of a word's cell, for an access.
+    #[inline]
+    fn hold(&self, owner: u64) -> Option<Held<'m>> {
+        let held = self.cell(owner - 1).take()?;
+        if held.owner == 0 {
+            // SeqCst: who adds a record to a chain sees the bit, or this access sees the record.
+            self.bits(held.cell.index & !63).fetch_or(1 << (held.cell.index & 63), Ordering::SeqCst);
+        }
+        Some(held)
+    }
+
+    /// Records an access, if its cell has room. `others` adds the conflicts with records elsewhere,
+    /// and says whether the cell suffices. `is_full`: there is no room elsewhere.
+    #[inline]
+    pub(super) fn record(
+        &self,
+        new: &New<'_>,
+        is_full: impl Fn() -> bool,
+        others: impl FnOnce(&mut Vec<Met>) -> bool,
+    ) -> Option<(Record, Vec<Met>)> {
+        let owner = owner_of(&new.access)?;
+        let held = self.hold(owner)?;
+        let mut found = held.found(new, owner);
+        if !others(&mut found.met) {
+            return None;
+        }
+        let slot = match found.slot {
+            Some(slot) => slot,
+            None if is_full() => self.drop_for(&held, new, owner),
+            None => return None,
+        };
+        Some((held.write(slot, found.replaced, new, owner), found.met))
+    }
+
+    /// Makes room in a cell: drops the records of another word, or one of this word.
+    #[cold]
+    fn drop_for(&self, held: &Held<'_>, new: &New<'_>, owner: u64) -> usize {
+        let cell = held.cell;
+        let is_lost = |slot: &usize| cell.older(*slot, held.owner).is_some_and(|(older, _)| !new.knows(&older));
+        if held.owner != owner {
+            self.shadow.drops((0..SLOTS).filter(is_lost).count() as u64);
+            (0..SLOTS).for_each(|slot| cell.clear(slot));
+            return 0;
+        }
+        (0..SLOTS).find(|slot| !is_lost(slot)).unwrap_or_else(|| {
+            self.shadow.drops(1);
+            usize::try_from(new.access.place).unwrap_or(0) % SLOTS
+        })
+    }
+
+    /// Adds the conflicts of an access, whose record is in a chain, with those in cells to `met`.
+    /// Takes away those records that are of no more use.
+    pub(super) fn look(&self, new: &New<'_>, met: &mut Vec<Met>) {
+        let (first, last) = (new.access.start >> WORD, (new.access.end - 1) >> WORD);
+        let len = (last - first).min(self.mask) + 1;
+        let mut at = first & self.mask;
+        let mut left = len;
+        while left > 0 {
+            let step = (64 - (at & 63)).min(left);
+            let [index, shift] = [at, at & 63].map(|it| usize::try_from(it).unwrap_or(0));
+            // SeqCst: as in `hold`.
+            let all = self.bits(index & !63).load(Ordering::SeqCst);
+            let mut bits = all >> shift & (u64::MAX >> (64 - step));
+            while bits != 0 {
+                self.look_at(self.cell(at + u64::from(bits.trailing_zeros())), new, met);
+                bits &= bits - 1;
+            }
+            at = (at + step) & self.mask;
+            left -= step;
+        }
+    }
+
+    fn look_at(&self, cell: Cell<'m>, new: &New<'_>, met: &mut Vec<Met>) {
+        let Some(mut held) = cell.wait() else { return };
+        for slot in 0..SLOTS {
+            let Some((older, place)) = cell.older(slot, held.owner) else { continue };
+            if new.overlaps(&older) {
+                let verdict = new.judge(&older);
+                met.extend(verdict.rule.map(|rule| Met { older: access(&older, place), rule }));
+                if verdict.is_replaced {
+                    cell.clear(slot);
+                }
+            }
+        }
+        self.tidy(&mut held);
+    }
+
+    /// Gives a cell back that has no records.
+    fn tidy(&self, held: &mut Held<'_>) {
+        let cell = held.cell;
+        if (0..SLOTS).all(|slot| cell.words[FIRST + 2 * slot].load(Ordering::Relaxed) == 0) {
+            held.owner = 0;
+            // Relaxed: under the lock of the cell.
+            self.bits(cell.index & !63).fetch_and(!(1 << (cell.index & 63)), Ordering::Relaxed);
+        }
+    }
+
+    /// Marks an access of this rank as complete after that many releases.
+    pub(super) fn complete(&self, record: Record, releases: u64) {
+        if let Some((state, found)) = self.pending(record) {
+            let ended = (found >> PLACE) << PLACE | (releases & (PENDING - 1));
+            // Relaxed: the count is all that is exchanged. Another rank may drop the record.
+            let _ = state.compare_exchange(found, ended, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes the record of an access in flight away.
+    pub(super) fn forget(&self, record: Record) {
+        if let In::Cell { cell, slot } = record.place
+            && let Some(mut held) = self.cell(u64::from(cell)).wait()
+            && self.is(record)
+        {
+            held.cell.clear(usize::from(slot));
+            self.tidy(&mut held);
+        }
+    }
+
+    /// Whether the record still has the access in flight for which it was made.
+    pub(super) fn is(&self, record: Record) -> bool {
+        self.pending(record).is_some()
+    }
+
+    /// The second word of a record that still has its access in flight, and what the word says.
+    fn pending(&self, record: Record) -> Option<(&'m AtomicU64, u64)> {
+        let In::Cell { cell, slot } = record.place else { return None };
+        let state = &self.cell(u64::from(cell)).words[FIRST + 2 * usize::from(slot) + 1];
+        let found = state.load(Ordering::Relaxed);
+        (number_of(found) == Some(record.number)).then_some((state, found))
+    }
+}
+
+impl<'m> Cell<'m> {
+    /// Takes the lock. `None` while another rank has it for long, which may have ended.
+    #[inline]
+    fn take(self) -> Option<Held<'m>> {
+        let word = &self.words[OWNER];
+        for _ in 0..TURNS {
+            let found = word.load(Ordering::Relaxed) & !TAKEN;
+            // Acquire: pairs with the Release of the holder before.
+            if word.compare_exchange(found, found | TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                return Some(Held { cell: self, owner: found >> 1 });
+            }
+            std::hint::spin_loop();
+        }
+        None
+    }
+
+    /// Takes the lock, whose holder may not run. `None` if the holder seems to have ended.
+    fn wait(self) -> Option<Held<'m>> {
+        (0..MOST_TURNS).find_map(|_| {
+            let held = self.take();
+            if held.is_none() {
+                std::thread::yield_now();
+            }
+            held
+        })
+    }
+
+    /// The access of a record, if it has one, and its place. `owner`: the number of the cell's
+    /// word, plus 1.
+    #[inline]
+    fn older(self, slot: usize, owner: u64) -> Option<(Older, u32)> {
+        let [what, state] = [0, 1].map(|word| self.words[FIRST + 2 * slot + word].load(Ordering::Relaxed));
+        if what == 0 {
+            return None;
+        }
+        let start = (owner.wrapping_sub(1) << WORD) + (what >> OFFSET & 7);
+        let older = Older {
+            start,
+            end: start + (what & 15),
+            kind: low(what >> KIND) & 0x00ff_ffff,
+            origin: low(what >> ORIGIN) as usize & 0xffff,
+            ended: number_of(state).map_or(state & (PENDING - 1), |_| IN_FLIGHT),
+        };
+        Some((older, low(state >> PLACE)))
+    }
+
+    #[inline]
+    fn set(self, slot: usize, what: u64, state: u64) {
+        self.words[FIRST + 2 * slot].store(what, Ordering::Relaxed);
+        self.words[FIRST + 2 * slot + 1].store(state, Ordering::Relaxed);
+    }
+
+    fn clear(self, slot: usize) {
+        self.set(slot, 0, 0);
+    }
+}
+
+impl Held<'_> {
+    /// Writes the record of an access into a slot, and takes the records that it replaces away.
+    #[inline]
+    fn write(mut self, slot: usize, replaced: u32, new: &New<'_>, owner: u64) -> Record {
+        let cell = self.cell;
+        if replaced & !(1 << slot) != 0 {
+            (0..SLOTS).filter(|one| replaced >> one & 1 != 0).for_each(|one| cell.clear(one));
+        }
+        let mut number = 0;
+        if !new.done {
+            let before = cell.words[COUNT].load(Ordering::Relaxed);
+            cell.words[COUNT].store(before + 1, Ordering::Relaxed);
+            number = PENDING | (before & (PENDING - 1));
+        }
+        cell.set(slot, what(new), state(new, number));
+        self.owner = owner;
+        let place =
+            In::Cell { cell: u32::try_from(cell.index).unwrap_or(u32::MAX), slot: u8::try_from(slot).unwrap_or(0) };
+        Record { place, number }
+    }
+
+    /// What an access to the word `owner` finds.
+    #[inline]
+    fn found(&self, new: &New<'_>, owner: u64) -> Found {
+        let mut found = Found { met: Vec::new(), slot: None, replaced: 0 };
+        let mut in_use = false;
+        for slot in (0..SLOTS).rev() {
+            let Some((older, place)) = self.cell.older(slot, self.owner) else {
+                found.slot = found.slot.or(Some(slot));
+                continue;
+            };
+            let verdict = if new.overlaps(&older) {
+                new.judge(&older)
+            } else {
+                super::Verdict { rule: None, is_replaced: new.is_behind(&older) }
+            };
+            found.met.extend(verdict.rule.map(|rule| Met { older: access(&older, place), rule }));
+            if verdict.is_replaced {
+                found.replaced |= 1 << slot;
+                found.slot = Some(slot);
+            } else {
+                in_use = true;
+            }
+        }
+        if self.owner != owner && in_use {
+            found.slot = None;
+        }
+        found
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire of the next holder.
+        self.cell.words[OWNER].store(self.owner << 1, Ordering::Release);
+    }
+}
+
+fn access(older: &Older, place: u32) -> Access {
+    let Older { start, end, kind, origin, .. } = *older;
+    Access { start, end, kind: Kind::decode(kind), origin, place }
+}

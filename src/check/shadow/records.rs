@@ -1,0 +1,349 @@
+//! Records in chains by the size of the access and by the block in which it begins. An access of at
+//! most 8 bytes is in a chain of a block of 8 bytes, a longer one of at most 64 in a chain of a
+//! block of 64, and so on. All accesses that overlap a range are therefore found in the chains of
+//! its blocks and, if an access extends beyond its block, of the one before.
+
+use std::sync::atomic::Ordering;
+
+use super::cells::{self, Cells};
+use super::{
+    Access, BUCKETS, CELLS, Clock, FREE, HAND, IN_FLIGHT, IN_USE, In, Kind, LIVE, LOGGED, LOST, Met, New, Older, READ,
+    RECORDS, ROOM, Record, Records, Told, USED, cells_at, hash, low,
+};
+
+/// Sizes of blocks: 8 bytes, eight times as many, and so on; the last is the whole window.
+pub(super) const LEVELS: usize = 10;
+const SHIFTS: [u32; LEVELS] = [3, 6, 9, 12, 15, 18, 21, 24, 27, 63];
+
+/// The lowest bit of [`IN_USE`] for levels with a record beyond its block.
+const BEYOND: u32 = 32;
+
+/// The words of a record: its range, its kind and origin, the next one of its chain plus 1, after
+/// how many releases the access was complete, and its place with the number of the access. A record
+/// is a cache line.
+const START: usize = 0;
+const END: usize = 8;
+const KIND: usize = 16;
+const NEXT: usize = 24;
+const DONE: usize = 32;
+const PLACE: usize = 40;
+pub(super) const RECORD: usize = 64;
+
+/// The words of an entry of the log: those of a record, and what the origin knew of this rank.
+const KNOWN: usize = 48;
+pub(super) const ENTRY: usize = 56;
+
+/// The most records that one access replaces.
+const REPLACED: usize = 32;
+
+/// How many records are looked at for one that may be dropped.
+const PROBES: usize = 64;
+
+/// The level of an access of `len` bytes.
+#[inline]
+fn level(len: u64) -> usize {
+    let bits = u64::BITS - len.saturating_sub(1).leading_zeros();
+    ((bits.max(3) as usize - 1) / 3).min(LEVELS - 1)
+}
+
+/// The number in the word of a record's place.
+fn number_of(place: u64) -> u32 {
+    low(place >> 32)
+}
+
+/// The origin in the word of a record's kind.
+fn origin_of(kind: u64) -> usize {
+    low(kind >> 32) as usize
+}
+
+impl Records<'_> {
+    fn get(&self, at: usize) -> u64 {
+        self.0.get(at)
+    }
+
+    fn set(&self, at: usize, value: u64) {
+        self.0.set(at, value);
+    }
+
+    fn count(&self, at: usize) -> usize {
+        self.0.count(at)
+    }
+
+    fn records_at(&self) -> usize {
+        self.buckets_at() + 8 * self.count(BUCKETS)
+    }
+
+    fn buckets_at(&self) -> usize {
+        cells_at(self.0.ranks) + cells::bytes(self.count(CELLS))
+    }
+
+    /// The offset of a record.
+    fn at(&self, index: usize) -> usize {
+        self.records_at() + RECORD * index
+    }
+
+    /// The offset of the head of a chain.
+    fn chain(&self, level: usize, block: u64) -> usize {
+        self.buckets_at() + 8 * (hash(block, level) & (self.count(BUCKETS) - 1))
+    }
+
+    fn access(&self, index: usize) -> Access {
+        self.access_at(self.at(index))
+    }
+
+    fn older(&self, index: usize) -> Older {
+        let at = self.at(index);
+        let [start, end, kind, ended] = [START, END, KIND, DONE].map(|word| self.get(at + word));
+        Older { start, end, kind: low(kind), origin: origin_of(kind), ended }
+    }
+
+    fn access_at(&self, at: usize) -> Access {
+        let [start, end, kind, place] = [START, END, KIND, PLACE].map(|word| self.get(at + word));
+        Access { start, end, kind: Kind::decode(low(kind)), origin: origin_of(kind), place: low(place) }
+    }
+
+    /// Calls `each` with the records whose range overlaps `start..end`.
+    pub(super) fn overlapping(&self, start: u64, end: u64, mut each: impl FnMut(usize)) {
+        let mut offer = |index: usize, at: usize| {
+            if self.get(at + START) < end && start < self.get(at + END) {
+                each(index);
+            }
+        };
+        let mut levels = low(self.get(IN_USE));
+        while levels > 0 {
+            let of_level = levels.trailing_zeros();
+            levels &= levels - 1;
+            let shift = SHIFTS[of_level as usize];
+            let before = self.get(IN_USE) >> (BEYOND + of_level) & 1;
+            let blocks = (start >> shift).saturating_sub(before)..=(end - 1) >> shift;
+            if blocks.end() - blocks.start() > self.get(USED) {
+                for index in 0..self.count(USED) {
+                    let at = self.at(index);
+                    if level(self.get(at + END) - self.get(at + START)) == of_level as usize {
+                        offer(index, at);
+                    }
+                }
+                continue;
+            }
+            for block in blocks {
+                let mut next = self.count(self.chain(of_level as usize, block));
+                while next > 0 {
+                    let at = self.at(next - 1);
+                    let (first, end) = (self.get(at + START), self.get(at + END));
+                    // A chain also has records of other blocks.
+                    if first >> shift == block && level(end - first) == of_level as usize {
+                        offer(next - 1, at);
+                    }
+                    next = self.count(at + NEXT);
+                }
+            }
+        }
+    }
+
+    /// Records an access by a rank that knows `clock`, and returns its record with the conflicts
+    /// with earlier accesses. `done`: the access is complete when this rank releases next.
+    pub(crate) fn record(&self, new: Access, clock: &Clock, done: bool) -> (Record, Vec<Met>) {
+        let new = New::of(new, clock, done);
+        let mut met = self.replace(&new);
+        let cells = Cells::of(self.0);
+        if let Some((record, found)) = cells.record(&new, || false, |_| true) {
+            met.extend(found);
+            return (record, met);
+        }
+        let record = self.add(new.access, new.ends(), clock);
+        cells.look(&new, &mut met);
+        (record, met)
+    }
+
+    /// Takes away the records in chains that a new access replaces, and returns its conflicts with
+    /// all that it overlaps.
+    fn replace(&self, new: &New<'_>) -> Vec<Met> {
+        let (mut met, mut replaced, mut count) = (Vec::new(), [0; REPLACED], 0);
+        self.overlapping(new.access.start, new.access.end, |index| {
+            let verdict = new.judge(&self.older(index));
+            met.extend(verdict.rule.map(|rule| Met { older: self.access(index), rule }));
+            if count < REPLACED && verdict.is_replaced {
+                replaced[count] = index;
+                count += 1;
+            }
+        });
+        for &index in &replaced[..count] {
+            self.remove(index);
+            self.release(index);
+        }
+        met
+    }
+
+    /// Whether the record of a chain has no more use for an access that overlaps it. Adds the
+    /// conflict between them to `met`.
+    pub(super) fn look(&self, new: &New<'_>, met: &mut Vec<Met>) -> bool {
+        let mut is_replaced = false;
+        self.overlapping(new.access.start, new.access.end, |index| {
+            let verdict = new.judge(&self.older(index));
+            met.extend(verdict.rule.map(|rule| Met { older: self.access(index), rule }));
+            is_replaced |= verdict.is_replaced;
+        });
+        is_replaced
+    }
+
+    /// Whether a new record in a chain replaces another one.
+    pub(super) fn is_full(&self) -> bool {
+        self.get(FREE) == 0 && self.get(USED) >= self.get(RECORDS)
+    }
+
+    /// Marks an access as complete after that many releases of its origin.
+    pub(crate) fn complete(&self, record: Record, releases: u64) {
+        match record.place {
+            In::Cell { .. } => Cells::of(self.0).complete(record, releases),
+            In::Chain(index) if self.is(record) => {
+                let at = self.at(index as usize) + DONE;
+                if self.get(at) == IN_FLIGHT {
+                    self.set(at, releases);
+                }
+            }
+            In::Chain(_) => {}
+        }
+    }
+
+    /// Takes the record of an access in flight away.
+    pub(crate) fn forget(&self, record: Record) {
+        match record.place {
+            In::Cell { .. } => Cells::of(self.0).forget(record),
+            In::Chain(index) if self.is(record) => {
+                self.remove(index as usize);
+                self.release(index as usize);
+            }
+            In::Chain(_) => {}
+        }
+    }
+
+    /// Adds an entry to the log.
+    pub(crate) fn tell(&self, Told { access, known, done }: Told) {
+        let (logged, room) = (self.get(LOGGED), self.get(ROOM));
+        if logged - self.get(READ) >= room {
+            self.set(LOST, self.get(LOST) + u64::from(room > 0));
+            return;
+        }
+        let at = self.entry(logged);
+        self.set(at + START, access.start);
+        self.set(at + END, access.end);
+        self.set(at + KIND, u64::from(access.kind.encode()) | (access.origin as u64) << 32);
+        self.set(at + DONE, done);
+        self.set(at + PLACE, u64::from(access.place));
+        self.set(at + KNOWN, known);
+        self.set(LOGGED, logged + 1);
+    }
+
+    /// Takes the next entry of the log.
+    pub(super) fn told(&self) -> Option<Told> {
+        let read = self.get(READ);
+        if read == self.get(LOGGED) {
+            return None;
+        }
+        let at = self.entry(read);
+        self.set(READ, read + 1);
+        Some(Told { access: self.access_at(at), known: self.get(at + KNOWN), done: self.get(at + DONE) })
+    }
+
+    /// The offset of an entry of the log, by its number.
+    fn entry(&self, number: u64) -> usize {
+        let index = usize::try_from(number % self.get(ROOM)).unwrap_or(0);
+        self.at(self.count(RECORDS)) + ENTRY * index
+    }
+
+    /// Whether the record still has the access in flight for which it was made.
+    pub(crate) fn is(&self, record: Record) -> bool {
+        match record.place {
+            In::Cell { .. } => Cells::of(self.0).is(record),
+            In::Chain(index) => {
+                let at = self.at(index as usize);
+                self.get(at + END) > 0 && u64::from(number_of(self.get(at + PLACE))) == record.number
+            }
+        }
+    }
+
+    pub(super) fn add(&self, new: Access, ended: u64, clock: &Clock) -> Record {
+        let index = self.unused(clock);
+        let (at, level) = (self.at(index), level(new.end - new.start));
+        let chain = self.chain(level, new.start >> SHIFTS[level]);
+        self.set(at + START, new.start);
+        self.set(at + END, new.end);
+        self.set(at + NEXT, self.get(chain));
+        self.set(chain, index as u64 + 1);
+        self.set(LIVE + 8 * level, self.get(LIVE + 8 * level) + 1);
+        let beyond = (new.end - 1) >> SHIFTS[level] > new.start >> SHIFTS[level];
+        let in_use = self.get(IN_USE) | 1 << level | u64::from(beyond) << (BEYOND as usize + level);
+        if in_use != self.get(IN_USE) {
+            // SeqCst: pairs with that of accesses to cells, which look here for records.
+            self.0.word(IN_USE).store(in_use, Ordering::SeqCst);
+        }
+        self.describe(index, new, ended)
+    }
+
+    /// Gives a record to an access.
+    fn describe(&self, index: usize, new: Access, ended: u64) -> Record {
+        let at = self.at(index);
+        let number = number_of(self.get(at + PLACE)).wrapping_add(1);
+        self.set(at + KIND, u64::from(new.kind.encode()) | (new.origin as u64) << 32);
+        self.set(at + DONE, ended);
+        self.set(at + PLACE, u64::from(new.place) | u64::from(number) << 32);
+        Record { place: In::Chain(u32::try_from(index).unwrap_or(u32::MAX)), number: u64::from(number) }
+    }
+
+    /// A record for a new access.
+    fn unused(&self, clock: &Clock) -> usize {
+        let free = self.count(FREE);
+        if free > 0 {
+            self.set(FREE, self.get(self.at(free - 1) + NEXT));
+            return free - 1;
+        }
+        let used = self.count(USED);
+        if used < self.count(RECORDS) {
+            self.set(USED, used as u64 + 1);
+            return used;
+        }
+        self.dropped(clock)
+    }
+
+    /// Drops a record: one whose access this rank knows to be complete, if there is one near the
+    /// last that was dropped.
+    fn dropped(&self, clock: &Clock) -> usize {
+        let (records, hand) = (self.count(RECORDS), self.count(HAND));
+        let known = (0..PROBES.min(records)).map(|step| (hand + step) % records).find(|&index| {
+            let older = self.older(index);
+            older.ended != IN_FLIGHT && clock.of(older.origin) > older.ended
+        });
+        let index = known.unwrap_or_else(|| {
+            self.0.drops(1);
+            hand % records
+        });
+        self.set(HAND, (index as u64 + 1) % records as u64);
+        self.remove(index);
+        index
+    }
+
+    /// Takes a record out of its chain.
+    pub(super) fn remove(&self, index: usize) {
+        let at = self.at(index);
+        let (start, end) = (self.get(at + START), self.get(at + END));
+        let level = level(end - start);
+        let mut link = self.chain(level, start >> SHIFTS[level]);
+        while self.count(link) != index + 1 {
+            link = self.at(self.count(link) - 1) + NEXT;
+        }
+        self.set(link, self.get(at + NEXT));
+        self.set(at + START, 0);
+        self.set(at + END, 0);
+        let live = self.get(LIVE + 8 * level) - 1;
+        self.set(LIVE + 8 * level, live);
+        if live == 0 {
+            self.set(IN_USE, self.get(IN_USE) & !(1 << level));
+        }
+    }
+
+    /// Gives a removed record back.
+    fn release(&self, index: usize) {
+        self.set(self.at(index) + NEXT, self.get(FREE));
+        self.set(FREE, index as u64 + 1);
+    }
+}
