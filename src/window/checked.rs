@@ -52,6 +52,8 @@ pub(super) struct Checked {
     barriers: AtomicU64,
     /// The group of `post`.
     origins: Mutex<Vec<usize>>,
+    /// Whether the shadows are gone: the window is freed.
+    withdrawn: AtomicBool,
     /// Whether buffers are given by address, so that a program may use them too early.
     pub(super) lends: AtomicBool,
 }
@@ -148,12 +150,15 @@ impl Checked {
             operations: AtomicU64::new(0),
             barriers: AtomicU64::new(0),
             origins: Mutex::default(),
+            withdrawn: AtomicBool::new(false),
             lends: AtomicBool::new(false),
         })
     }
 
     /// Ends the access of peers, and says what was forgotten.
     pub(super) fn withdraw(&self) {
+        // Relaxed: no other call runs on a window that is being freed.
+        self.withdrawn.store(true, Ordering::Relaxed);
         let Core { job, id, .. } = &self.shadows;
         let window = id ^ SHADOWS;
         if let Some(checker) = &job.block.checker {
@@ -323,10 +328,8 @@ impl Core {
 
     /// None also for a freed window, which a request may outlive: its shadows are gone.
     pub(super) fn checker(&self) -> Option<(&Checked, &Checker)> {
-        if self.is_freed() {
-            return None;
-        }
-        Some((self.checked.as_deref()?, self.job.block.checker.as_ref()?))
+        let checked = self.checked.as_deref().filter(|checked| !checked.withdrawn.load(Ordering::Relaxed))?;
+        Some((checked, self.job.block.checker.as_ref()?))
     }
 
     /// Records an operation on `layout` at byte `at` of the target, before it is performed.

@@ -169,7 +169,7 @@ impl Core {
         if 2 * OVERHEAD + STRIP + CARRIED + len <= most {
             return Ok(true);
         }
-        self.take_delayed_lock(target, false)?;
+        self.need_lock(target)?;
         Ok(false)
     }
 
@@ -203,9 +203,18 @@ impl Core {
         let left = self.epochs.delay.keep(request, into, self.message_max(target));
         // The epoch's end, or a flush, waits for the target's tally. Others wait for their own.
         if left.is_some() || !std::ptr::eq(tally, &raw const target.tally) {
-            self.take_delayed_lock(target, false)?;
+            self.need_lock(target)?;
         }
         Ok(left)
+    }
+
+    /// Has the delayed lock of a target taken by its window ([`TakesLock`]), with the operations
+    /// delayed until then.
+    #[cold]
+    fn need_lock(&self, target: &Target) -> Result<()> {
+        let taken = self.job.delayed.take();
+        // The state of the target's lock changes last, maybe in another thread.
+        taken.and(self.job.progress.until(|| target.hold() != Hold::Delayed))
     }
 
     /// Takes the delayed lock of a target and performs the delayed operations. `release`: the epoch

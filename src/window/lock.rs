@@ -318,6 +318,7 @@ impl Core {
             .step("lock_all", Call::LockAll)
             .inspect_err(|_| drop(if check { lock::all_end(self) } else { Ok(()) }))?;
         self.epochs.holds_all.store(check, Ordering::Relaxed);
+        self.targets.all_locked.store(true, Ordering::Relaxed);
         self.own.refresh();
         Ok(())
     }
@@ -327,6 +328,7 @@ impl Core {
         self.epochs.check("unlock_all", Call::UnlockAll)?;
         let flushed = self.flush_all();
         self.own.publish();
+        self.targets.all_locked.store(false, Ordering::Relaxed);
         let held = self.epochs.holds_all.swap(false, Ordering::Relaxed);
         let passed_on = if held { self.locks_end() } else { Ok(()) };
         let released = if held { lock::all_end(self) } else { Ok(()) };

@@ -1,6 +1,8 @@
 //! Puts and gets on a window that are contiguous at both sides (MPI-4.1 §12.3.1, §12.3.2): within a
 //! node their path only chooses the route and copies.
 
+use std::sync::atomic::Ordering;
+
 use transom_fabric::{Post, Tally, TallyRef};
 
 use super::core::{Core, index};
@@ -8,10 +10,9 @@ use super::lent::Buffer;
 use super::near::Attached;
 use super::permit::Permit;
 use super::posted::Posted;
-use super::target::{Reach, Target, Unmapped};
+use super::target::{Hold, Reach, Target, Unmapped};
 use crate::buffers::{Parts, Sink, Source};
 use crate::check::Kind;
-use crate::epoch::Access;
 use crate::error::Result;
 use crate::job::peer;
 use crate::memory::layout::Layout;
@@ -214,9 +215,9 @@ impl Core {
         let most = memory.limits().message_max;
         // A request has a separate tally, which counts this operation alone.
         let request = !std::ptr::eq(&raw const **tally, &raw const *target.tally);
-        let enough = match (small, self.epochs.state().0) {
-            (Small::Get(_) | Small::Combine(_), _) | (_, Access::Lock | Access::LockAll) => 1,
-            _ => AHEAD_OF_NOTICES,
+        let enough = match small {
+            Small::Put(_) if self.notifies_at_end(target) => AHEAD_OF_NOTICES,
+            _ => 1,
         };
         if request || tally.outstanding() < enough {
             return Ok(false);
@@ -235,6 +236,16 @@ impl Core {
                     }
                 }
             }
+        }
+    }
+
+    /// Whether the end of the open epoch notifies the target: the epoch is one of `fence` or
+    /// `start`.
+    fn notifies_at_end(&self, target: &Target) -> bool {
+        match target.hold() {
+            Hold::None => !self.targets.all_locked.load(Ordering::Relaxed),
+            Hold::Started | Hold::Open => true,
+            _ => false,
         }
     }
 
