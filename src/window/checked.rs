@@ -12,9 +12,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use transom_fabric::{Memory, diagnostics};
 
-use super::core::Core;
 use super::create::WindowSpec;
 use super::lock::Lock;
+use super::parts::Parts;
 use super::segment::Draft;
 use super::target::Target;
 use super::transfer::Count;
@@ -41,7 +41,7 @@ const LOOKS: u32 = 1 << 12;
 #[derive(Debug)]
 pub(super) struct Checked {
     /// The window whose parts are the shadows.
-    shadows: Core,
+    shadows: Parts,
     /// The accesses of this rank to each member that are not complete.
     pending: Mutex<Vec<Vec<Pending>>>,
     /// The buffers of this rank's operations that are not complete.
@@ -125,27 +125,27 @@ impl Which {
 }
 
 impl Checked {
-    fn new(core: &Core, checker: &Checker) -> Result<Checked> {
+    fn new(parts: &Parts, checker: &Checker) -> Result<Checked> {
         let info = Info::new();
         let spec = WindowSpec { flavor: Flavor::Allocate, unit: 1, info: &info };
         let hints = Hints::at_creation(&info, spec.flavor)?;
-        let (ranks, size) = (core.job.size, core.own.part.size);
+        let (ranks, size) = (parts.job.size, parts.own.part.size);
         // A small part has few places, so it needs few records.
         let most = usize::try_from(size).unwrap_or(usize::MAX).saturating_mul(16).saturating_add(64);
-        let records = core.job.settings.check.records.min(most);
+        let records = parts.job.settings.check.records.min(most);
         let room = if checker.watches() { records } else { 0 };
-        let memory = core.job.wire.allocate(check::shadow_bytes(ranks, size, records, room))?;
+        let memory = parts.job.wire.allocate(check::shadow_bytes(ranks, size, records, room))?;
         Shadow::prepare(&memory, ranks, size, records, room);
-        let watched = (core.flavor != Flavor::Dynamic).then(|| core.own.local().clone());
+        let watched = (parts.flavor != Flavor::Dynamic).then(|| parts.own.local().clone());
         if let Some(part) = watched.as_ref().filter(|part| !part.is_empty()) {
             let base = part.as_ptr().addr() as u64;
-            checker.expose(core.id, &memory, base, base..base + part.len() as u64);
+            checker.expose(parts.id, &memory, base, base..base + part.len() as u64);
         }
-        checker.watch(core.id, &memory, watched);
+        checker.watch(parts.id, &memory, watched);
         let draft = Draft { hints, memory, shared: None };
         Ok(Checked {
-            shadows: Core::open(&core.job, &core.team, core.id ^ SHADOWS, &spec, draft)?,
-            pending: Mutex::new(vec![Vec::new(); core.team.size]),
+            shadows: Parts::open(&parts.job, &parts.team, parts.id ^ SHADOWS, &spec, draft)?,
+            pending: Mutex::new(vec![Vec::new(); parts.team.size]),
             loans: Mutex::default(),
             operations: AtomicU64::new(0),
             barriers: AtomicU64::new(0),
@@ -159,7 +159,7 @@ impl Checked {
     pub(super) fn withdraw(&self) {
         // Relaxed: no other call runs on a window that is being freed.
         self.withdrawn.store(true, Ordering::Relaxed);
-        let Core { job, id, .. } = &self.shadows;
+        let Parts { job, id, .. } = &self.shadows;
         let window = id ^ SHADOWS;
         if let Some(checker) = &job.block.checker {
             checker.unwatch(window);
@@ -184,7 +184,7 @@ impl Checked {
 
     /// The shadow by address of a member's memory.
     fn by_address(&self, checker: &Checker, member: usize) -> Result<Option<Memory>> {
-        let Core { job, team, .. } = &self.shadows;
+        let Parts { job, team, .. } = &self.shadows;
         Ok(job.area(checker, team.rank(member))?.by_address())
     }
 
@@ -295,9 +295,9 @@ impl Checked {
     }
 }
 
-impl Core {
+impl Parts {
     /// Adds the checker's data to a window that is being created, where the job is checked.
-    pub(super) fn checked(mut self) -> Result<Core> {
+    pub(super) fn checked(mut self) -> Result<Parts> {
         if let Some(checker) = &self.job.block.checker {
             let undo = |_: &_| {
                 checker.unwatch(self.id);
@@ -350,7 +350,7 @@ impl Core {
         self.note_checked(target, at, layout, kind, End::Later)
     }
 
-    /// [`Core::note`] for one element of an accumulate.
+    /// [`Parts::note`] for one element of an accumulate.
     #[inline]
     pub(super) fn note_one(&self, target: &Target, at: u64, kind: Kind, end: End) -> Result<()> {
         let Kind::Combine { ty, .. } = kind else { return Ok(()) };
@@ -416,7 +416,7 @@ impl Core {
         if self.is_checked() { self.fetched_checked(target, at, layout) } else { Ok(()) }
     }
 
-    /// [`Core::layout_fetched`] for one element.
+    /// [`Parts::layout_fetched`] for one element.
     #[inline]
     pub(super) fn fetched(&self, target: &Target, at: u64, ty: BasicType) -> Result<()> {
         if !self.is_checked() {
@@ -493,7 +493,7 @@ impl Core {
         self.conflict_by(checker, member, (new, met), by_address)
     }
 
-    /// [`Core::conflict`] of accesses to bytes that are named by their address or by their offset.
+    /// [`Parts::conflict`] of accesses to bytes that are named by their address or by their offset.
     fn conflict_by(&self, checker: &Checker, member: usize, (new, met): (Access, Met), by_address: bool) -> Result<()> {
         let side = |access: Access| {
             let place = self.job.area(checker, access.origin)?.text(access.place);
@@ -524,7 +524,7 @@ impl Core {
         Ok(())
     }
 
-    /// [`Core::completed`] for all members.
+    /// [`Parts::completed`] for all members.
     #[cold]
     pub(super) fn all_completed(&self, which: Which) -> Result<()> {
         let Some((checked, checker)) = self.checker() else { return Ok(()) };
@@ -561,7 +561,7 @@ impl Core {
         self.pass_to(member, if kind == Lock::Shared { At::Shared } else { At::Exclusive })
     }
 
-    /// [`Core::lock_taken`] for `lock_all`.
+    /// [`Parts::lock_taken`] for `lock_all`.
     pub(super) fn locks_taken(&self) -> Result<()> {
         if !self.is_checked() {
             return Ok(());
@@ -569,7 +569,7 @@ impl Core {
         (0..self.team.size).try_for_each(|member| self.lock_taken(member, Lock::Shared))
     }
 
-    /// [`Core::lock_ends`] for `lock_all`.
+    /// [`Parts::lock_ends`] for `lock_all`.
     pub(super) fn locks_end(&self) -> Result<()> {
         if !self.is_checked() {
             return Ok(());

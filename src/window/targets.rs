@@ -2,7 +2,6 @@
 //! them.
 
 use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
 
 use transom_fabric::{Peer, PeerMap, Places, Tally, TallyRef};
 
@@ -23,9 +22,6 @@ pub(crate) struct Targets {
     pub(super) loopback: PeerMap<(Peer, NetMemory)>,
     /// Places with atomics in flight at the net.
     pub(super) busy: Places,
-    /// Whether the open epoch is one of `lock_all`. Relaxed everywhere: operations decide by it only
-    /// whether to share a message.
-    pub(super) all_locked: AtomicBool,
     /// The attached regions of targets of this node that are known here, in a dynamic window.
     pub(super) regions: PeerMap<(Peer, Mutex<Known>)>,
 }
@@ -38,7 +34,6 @@ impl Targets {
             tally: Tally::new(),
             loopback: PeerMap::new(),
             busy: Places::default(),
-            all_locked: AtomicBool::new(false),
             regions: PeerMap::new(),
         }
     }

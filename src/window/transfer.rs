@@ -5,18 +5,18 @@ use std::sync::atomic::Ordering;
 
 use transom_fabric::{Post, Tally, TallyRef};
 
-use super::core::{Core, index};
 use super::lent::Buffer;
 use super::near::Attached;
+use super::parts::{Parts, index};
 use super::permit::Permit;
 use super::posted::Posted;
 use super::target::{Hold, Reach, Target, Unmapped};
-use crate::buffers::{Parts, Sink, Source};
+use crate::buffers::{Sink, Source};
 use crate::check::Kind;
 use crate::error::Result;
 use crate::job::peer;
 use crate::memory::layout::Layout;
-use crate::messages::{Gather, Run, Small, Towards};
+use crate::messages::{Gather, Small, Towards};
 use crate::transport::NetMemory;
 
 /// The longest operation that shares a message.
@@ -101,7 +101,7 @@ pub(super) fn may_gather(memory: &NetMemory, len: usize, tally: &TallyRef) -> bo
     memory.gathers() && !tally.idle() && (1..=GATHERED).contains(&len)
 }
 
-impl Core {
+impl Parts {
     /// Puts (MPI-4.1 §12.3.1).
     #[inline(always)]
     pub(crate) fn put(&self, permit: Permit, displacement: u64, from: Source, mut count: Count<'_>) -> Result<()> {
@@ -243,33 +243,10 @@ impl Core {
     /// `start`.
     fn notifies_at_end(&self, target: &Target) -> bool {
         match target.hold() {
-            Hold::None => !self.targets.all_locked.load(Ordering::Relaxed),
+            Hold::None => !self.all_locked.load(Ordering::Relaxed),
             Hold::Started | Hold::Open => true,
             _ => false,
         }
-    }
-
-    /// Posts the kept operations for which one put or get is enough. A request and its reply take
-    /// more time than a post. Failures are in the tallies.
-    #[cold]
-    pub(super) fn post_runs(&self) {
-        self.job.messages.post_runs(self.id, |member, at, run, tally| {
-            let Some(Reach::Unmapped(Unmapped::Posted(memory))) = self.known(member).map(|target| &target.reach) else {
-                return Post::Again;
-            };
-            let most = memory.limits().packed_max;
-            match run {
-                Run::Put(bytes) if bytes.len() <= most => {
-                    memory.put_packed(at, bytes.len(), |buffer| buffer.copy_from_slice(bytes), tally)
-                }
-                Run::Get(buffers) if buffers.iter().map(Sink::len).sum::<usize>() <= most => {
-                    let mut parts = Parts::new();
-                    buffers.iter().for_each(|into| parts.add(into.part(0, into.len())));
-                    memory.get_scattered(at, &parts, tally)
-                }
-                Run::Put(_) | Run::Get(_) => Post::Again,
-            }
-        });
     }
 
     /// Gets (MPI-4.1 §12.3.2).
