@@ -29,7 +29,7 @@ pub(crate) struct Scope<'scope, 'env: 'scope> {
 
 /// Several sources or several sinks, to be read or filled one after another. No two sinks overlap.
 #[derive(Debug)]
-pub(crate) struct Parts<S> {
+pub(crate) struct Scattered<S> {
     spans: Vec<Span>,
     len: usize,
     of: PhantomData<S>,
@@ -175,7 +175,7 @@ impl Sink {
     }
 }
 
-/// A source or a sink, as a part of [`Parts`].
+/// A source or a sink, as a part of [`Scattered`].
 pub(crate) trait Lent {
     fn span(self) -> Span;
 }
@@ -192,9 +192,9 @@ impl Lent for Sink {
     }
 }
 
-impl<S: Lent> Parts<S> {
-    pub(crate) fn new() -> Parts<S> {
-        Parts { spans: Vec::new(), len: 0, of: PhantomData }
+impl<S: Lent> Scattered<S> {
+    pub(crate) fn new() -> Scattered<S> {
+        Scattered { spans: Vec::new(), len: 0, of: PhantomData }
     }
 
     /// Adds a part.
@@ -262,7 +262,7 @@ pub(crate) fn post_put_list<P: Port>(
     port: &P,
     to: &P::Remote,
     offset: u64,
-    from: &Parts<Source>,
+    from: &Scattered<Source>,
     tally: &TallyRef,
 ) -> Post {
     // SAFETY: the invariant of `Source`.
@@ -274,7 +274,7 @@ pub(crate) fn post_get_list<P: Port>(
     port: &P,
     from: &P::Remote,
     offset: u64,
-    into: &Parts<Sink>,
+    into: &Scattered<Sink>,
     tally: &TallyRef,
 ) -> Post {
     // SAFETY: the invariant of `Sink`.
@@ -286,7 +286,7 @@ pub(crate) fn post_get_scattered<P: Port>(
     port: &P,
     from: &P::Remote,
     offset: u64,
-    into: &Parts<Sink>,
+    into: &Scattered<Sink>,
     tally: &TallyRef,
 ) -> Post {
     // SAFETY: the invariant of `Sink`.

@@ -71,6 +71,12 @@ impl Delayed {
     #[cold]
     fn take_noted(&self) -> Result<()> {
         self.is_alone();
+        self.take()
+    }
+
+    /// Takes the delayed lock, for an operation that needs it.
+    #[cold]
+    pub(crate) fn take(&self) -> Result<()> {
         let window = self.noted().as_ref().and_then(Weak::upgrade);
         window.map_or(Ok(()), |window| window.take_delayed())
     }

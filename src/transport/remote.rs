@@ -10,7 +10,7 @@ use transom_shm::ShmDomain;
 use transom_verbs::VerbsDomain;
 
 use super::Net;
-use crate::buffers::{self, Parts, Sink, Source};
+use crate::buffers::{self, Scattered, Sink, Source};
 
 type RemoteOf<D> = <<D as Domain>::Port as Port>::Remote;
 
@@ -175,17 +175,17 @@ impl NetMemory {
     }
 
     /// Posts a put from several places.
-    pub(crate) fn put_list(&self, offset: u64, from: &Parts<Source>, tally: &TallyRef) -> Post {
+    pub(crate) fn put_list(&self, offset: u64, from: &Scattered<Source>, tally: &TallyRef) -> Post {
         each_port!(self, port, at => buffers::post_put_list(port, at, offset, from, tally))
     }
 
     /// Posts a get into several places.
-    pub(crate) fn get_list(&self, offset: u64, into: &Parts<Sink>, tally: &TallyRef) -> Post {
+    pub(crate) fn get_list(&self, offset: u64, into: &Scattered<Sink>, tally: &TallyRef) -> Post {
         mixed(each_port!(self, port, at => buffers::post_get_list(port, at, offset, into, tally)), tally)
     }
 
     /// Posts a get into several places through the port's buffers.
-    pub(crate) fn get_scattered(&self, offset: u64, into: &Parts<Sink>, tally: &TallyRef) -> Post {
+    pub(crate) fn get_scattered(&self, offset: u64, into: &Scattered<Sink>, tally: &TallyRef) -> Post {
         mixed(each_port!(self, port, at => buffers::post_get_scattered(port, at, offset, into, tally)), tally)
     }
 

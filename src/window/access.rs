@@ -58,7 +58,7 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
     #[inline(always)]
     pub fn put(&self, target: usize, displacement: usize, source: &'scope [T]) -> Result<()> {
         let permit = self.admit("put", target)?;
-        self.core.put(permit, displacement as u64, self.scope.source(bytemuck::cast_slice(source)), Count::Target)
+        self.core.parts.put(permit, displacement as u64, self.scope.source(bytemuck::cast_slice(source)), Count::Target)
     }
 
     /// Puts one value, which is copied: no buffer is borrowed. Where only messages reach the target
@@ -70,7 +70,7 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
     #[inline]
     pub fn put_value(&self, target: usize, displacement: usize, value: T) -> Result<()> {
         let permit = self.admit("put", target)?;
-        self.core.put_copied(permit, displacement as u64, bytemuck::bytes_of(&value))
+        self.core.parts.put_copied(permit, displacement as u64, bytemuck::bytes_of(&value))
     }
 
     /// Gets `result.len()` elements (MPI-4.1 §12.3.2). `result` has them when the operation is
@@ -81,7 +81,12 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
     #[inline]
     pub fn get(&self, target: usize, displacement: usize, result: &'scope mut [T]) -> Result<()> {
         let permit = self.admit("get", target)?;
-        self.core.get(permit, displacement as u64, self.scope.sink(bytemuck::cast_slice_mut(result)), Count::Target)
+        self.core.parts.get(
+            permit,
+            displacement as u64,
+            self.scope.sink(bytemuck::cast_slice_mut(result)),
+            Count::Target,
+        )
     }
 
     /// Puts `count` items of `ty`, whose displacements count from the beginning of `source`, as the
@@ -94,7 +99,7 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
         let permit = self.admit("put", target.rank)?;
         let bytes = bytemuck::cast_slice(source);
         let from = Outgoing { bytes: self.scope.source(bytes), low: 0, layout: Layout::Items(ty, count) };
-        self.core.put_layout(permit, target.displacement, &from, &target.layout(), Count::Target)
+        self.core.parts.put_layout(permit, target.displacement, &from, &target.layout(), Count::Target)
     }
 
     /// Gets the items of `target` as `count` items of `ty`, whose displacements count from the
@@ -108,7 +113,7 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
         let permit = self.admit("get", target.rank)?;
         let bytes = bytemuck::cast_slice_mut(result);
         let into = Incoming { bytes: self.scope.sink(bytes), low: 0, layout: Layout::Items(ty, count) };
-        self.core.get_layout(permit, target.displacement, &into, &target.layout(), Count::Target)
+        self.core.parts.get_layout(permit, target.displacement, &into, &target.layout(), Count::Target)
     }
 
     /// Runs `body` as a part of the epoch. At the end of the scope its operations are complete, and
@@ -131,7 +136,7 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
         // Also where `body` unwinds: no operation that is kept may refer to a buffer of this part.
         let ends = || {
             drop(self.core.take_any_delayed());
-            self.core.settle();
+            self.core.parts.settle();
         };
         buffers::scoped(ends, |scope| {
             let done = body(&Access { core: self.core, scope, checked: self.checked, _elements: PhantomData });
@@ -147,7 +152,7 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
         checked: bool,
         body: impl for<'part> FnOnce(&Access<'part, 'env, T>) -> R,
     ) -> R {
-        buffers::scoped(|| core.settle(), |scope| body(&Access { core, scope, checked, _elements: PhantomData }))
+        buffers::scoped(|| core.parts.settle(), |scope| body(&Access { core, scope, checked, _elements: PhantomData }))
     }
 }
 
@@ -176,7 +181,7 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
     ) -> Result<()> {
         let permit = self.admit("accumulate", target)?;
         let source = self.scope.source(bytemuck::cast_slice(source));
-        self.core.accumulate_elements(permit, displacement as u64, R::OP, T::TYPE, source)
+        self.core.parts.accumulate_elements(permit, displacement as u64, R::OP, T::TYPE, source)
     }
 
     /// [`Access::accumulate`] that also gets the previous values (`MPI_GET_ACCUMULATE`, MPI-4.1
@@ -196,7 +201,7 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
         let from = Outgoing::contiguous(self.scope.source(bytemuck::cast_slice(source)));
         let into = Incoming::contiguous(self.scope.sink(bytemuck::cast_slice_mut(result)));
         let accumulate = whole::<T>("get_accumulate", R::OP, Some(from), Some(into), size_of_val(source));
-        self.core.accumulate(permit, displacement as u64, &accumulate, Count::Target)
+        self.core.parts.accumulate(permit, displacement as u64, &accumulate, Count::Target)
     }
 
     /// Gets elements, each atomically (`MPI_GET_ACCUMULATE` with `MPI_NO_OP`).
@@ -208,7 +213,7 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
         let len = size_of_val(result);
         let into = Incoming::contiguous(self.scope.sink(bytemuck::cast_slice_mut(result)));
         let accumulate = whole::<T>("get_accumulate", Op::NoOp, None, Some(into), len);
-        self.core.accumulate(permit, displacement as u64, &accumulate, Count::Target)
+        self.core.parts.accumulate(permit, displacement as u64, &accumulate, Count::Target)
     }
 
     /// Combines one element with `operand`, waits for the previous value and returns it
@@ -220,11 +225,15 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
     pub fn fetch_and_op<R: Reduction<T>>(&self, target: usize, displacement: usize, operand: T, _op: R) -> Result<T> {
         let permit = self.admit("fetch_and_op", target)?;
         if size_of::<T>() <= 8 {
-            return self.core.fetch_op(permit, displacement as u64, R::OP, T::TYPE, bits_of(operand)).map(value_of);
+            return self
+                .core
+                .parts
+                .fetch_op(permit, displacement as u64, R::OP, T::TYPE, bits_of(operand))
+                .map(value_of);
         }
         let mut old = [0; LARGEST];
         let old = &mut old[..size_of::<T>()];
-        self.core.fetch_bytes(permit, displacement as u64, R::OP, T::TYPE, bytemuck::bytes_of(&operand), old)?;
+        self.core.parts.fetch_bytes(permit, displacement as u64, R::OP, T::TYPE, bytemuck::bytes_of(&operand), old)?;
         Ok(bytemuck::pod_read_unaligned(old))
     }
 
@@ -244,7 +253,7 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
     ) -> Result<()> {
         let permit = self.admit("fetch_and_op", target)?;
         let into = self.scope.sink(bytemuck::bytes_of_mut(result));
-        self.core.start_fetch(permit, displacement as u64, R::OP, T::TYPE, bytemuck::bytes_of(&operand), into)
+        self.core.parts.start_fetch(permit, displacement as u64, R::OP, T::TYPE, bytemuck::bytes_of(&operand), into)
     }
 
     /// Adds `operand`, waits for the previous value and returns it.
@@ -293,7 +302,10 @@ impl<'scope, T: Swappable> Access<'scope, '_, T> {
     #[inline]
     pub fn compare_and_swap(&self, target: usize, displacement: usize, expected: T, new: T) -> Result<T> {
         let permit = self.admit("compare_and_swap", target)?;
-        self.core.compare_swap(permit, displacement as u64, T::TYPE, bits_of(expected), bits_of(new)).map(value_of)
+        self.core
+            .parts
+            .compare_swap(permit, displacement as u64, T::TYPE, bits_of(expected), bits_of(new))
+            .map(value_of)
     }
 
     /// [`Access::compare_and_swap`] without waiting: `result` has the previous value when the
@@ -312,7 +324,7 @@ impl<'scope, T: Swappable> Access<'scope, '_, T> {
         let permit = self.admit("compare_and_swap", target)?;
         let into = self.scope.sink(bytemuck::bytes_of_mut(result));
         let values = (bits_of(expected), bits_of(new));
-        self.core.start_compare_swap(permit, displacement as u64, T::TYPE, values, [None, None], into)
+        self.core.parts.start_compare_swap(permit, displacement as u64, T::TYPE, values, [None, None], into)
     }
 }
 
@@ -347,7 +359,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     #[inline]
     pub fn flush(&self, target: usize) -> Result<()> {
         let permit = self.0.admit_flush(target)?;
-        self.0.core.flush("flush", permit)
+        self.0.core.parts.flush("flush", permit)
     }
 
     /// Completes all operations on all targets, at origin and target (`MPI_WIN_FLUSH_ALL`).
@@ -368,7 +380,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     #[inline]
     pub fn flush_local(&self, target: usize) -> Result<()> {
         let permit = self.0.admit_flush(target)?;
-        self.0.core.flush("flush_local", permit)
+        self.0.core.parts.flush("flush_local", permit)
     }
 
     /// [`Passive::flush_local`] for all targets (`MPI_WIN_FLUSH_LOCAL_ALL`).
@@ -383,7 +395,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     /// As [`Window::sync`](crate::Window::sync) (`MPI_WIN_SYNC`).
     #[inline]
     pub fn sync(&self) {
-        self.0.core.sync();
+        self.0.core.parts.sync();
     }
 
     /// [`Access::put`] with a request (`MPI_RPUT`, MPI-4.1 §12.3.5), to wait for this operation
@@ -396,7 +408,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         let permit = self.0.admit("rput", target)?;
         let mut tally = None;
         let source = self.0.scope.source(bytemuck::cast_slice(source));
-        self.0.core.put(permit, displacement as u64, source, Count::Request(&mut tally))?;
+        self.0.core.parts.put(permit, displacement as u64, source, Count::Request(&mut tally))?;
         Ok(Request::of(self.0.core, tally))
     }
 
@@ -411,7 +423,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         let permit = self.0.admit("rget", target)?;
         let mut tally = None;
         let result = self.0.scope.sink(bytemuck::cast_slice_mut(result));
-        self.0.core.get(permit, displacement as u64, result, Count::Request(&mut tally))?;
+        self.0.core.parts.get(permit, displacement as u64, result, Count::Request(&mut tally))?;
         Ok(Request::of(self.0.core, tally))
     }
 
@@ -423,7 +435,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     pub fn rput_owned(&self, target: usize, displacement: usize, buffer: Vec<T>) -> Result<BufferRequest<T>> {
         let permit = self.0.admit("rput", target)?;
         BufferRequest::lend(self.0.core, buffer, |buffer, tally| {
-            self.0.core.put(permit, displacement as u64, buffer.source(), Count::Request(tally))
+            self.0.core.parts.put(permit, displacement as u64, buffer.source(), Count::Request(tally))
         })
     }
 
@@ -447,7 +459,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     pub fn rget(&self, target: usize, displacement: usize, buffer: Vec<T>) -> Result<BufferRequest<T>> {
         let permit = self.0.admit("rget", target)?;
         BufferRequest::lend(self.0.core, buffer, |buffer, tally| {
-            self.0.core.get(permit, displacement as u64, buffer.sink(), Count::Request(tally))
+            self.0.core.parts.get(permit, displacement as u64, buffer.sink(), Count::Request(tally))
         })
     }
 }
@@ -468,7 +480,7 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         let mut tally = None;
         let from = Outgoing::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
         let accumulate = whole::<T>("raccumulate", R::OP, Some(from), None, size_of_val(source));
-        self.0.core.accumulate(permit, displacement as u64, &accumulate, Count::Request(&mut tally))?;
+        self.0.core.parts.accumulate(permit, displacement as u64, &accumulate, Count::Request(&mut tally))?;
         Ok(Request::of(self.0.core, tally))
     }
 
@@ -490,7 +502,7 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         BufferRequest::lend(self.0.core, result, |result, tally| {
             let into = Incoming::contiguous(result.sink());
             let accumulate = whole::<T>("rget_accumulate", R::OP, Some(from), Some(into), size_of_val(source));
-            self.0.core.accumulate(permit, displacement as u64, &accumulate, Count::Request(tally))
+            self.0.core.parts.accumulate(permit, displacement as u64, &accumulate, Count::Request(tally))
         })
     }
 }

@@ -31,7 +31,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     pub fn put_notify(&self, target: usize, displacement: usize, source: &'scope [T], notice: Notice) -> Result<()> {
         let permit = self.0.admit("put_notify", target)?;
         let source = self.0.scope.source(bytemuck::cast_slice(source));
-        self.0.core.put_notify(permit, displacement as u64, source, notice.0, Count::Target)
+        self.0.core.parts.put_notify(permit, displacement as u64, source, notice.0, Count::Target)
     }
 
     /// [`Access::get`](crate::Access::get), which then adds one to a counter of the target. The new
@@ -49,7 +49,9 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         const CALL: &str = "get_notify";
         let permit = self.0.admit(CALL, target)?;
         let (core, into) = (self.0.core, self.0.scope.sink(bytemuck::cast_slice_mut(result)));
-        core.notified(CALL, permit, notice.0, Count::Target, |count| core.get(permit, displacement as u64, into, count))
+        core.parts.notified(CALL, permit, notice.0, Count::Target, |count| {
+            core.parts.get(permit, displacement as u64, into, count)
+        })
     }
 
     /// [`Access::put_items`](crate::Access::put_items), then one added to a counter of the target.
@@ -69,8 +71,8 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         let bytes = self.0.scope.source(bytemuck::cast_slice(source));
         let from = Outgoing { bytes, low: 0, layout: Layout::Items(ty, count) };
         let core = self.0.core;
-        core.notified(CALL, permit, notice.0, Count::Target, |count| {
-            core.put_layout(permit, target.displacement, &from, &target.layout(), count)
+        core.parts.notified(CALL, permit, notice.0, Count::Target, |count| {
+            core.parts.put_layout(permit, target.displacement, &from, &target.layout(), count)
         })
     }
 
@@ -90,7 +92,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         let mut tally = None;
         let source = self.0.scope.source(bytemuck::cast_slice(source));
         let count = Count::Request(&mut tally);
-        self.0.core.put_notify(permit, displacement as u64, source, notice.0, count)?;
+        self.0.core.parts.put_notify(permit, displacement as u64, source, notice.0, count)?;
         Ok(Request::of(self.0.core, tally))
     }
 
@@ -110,8 +112,8 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         let permit = self.0.admit(CALL, target)?;
         let core = self.0.core;
         BufferRequest::lend(core, buffer, |buffer, tally| {
-            core.notified(CALL, permit, notice.0, Count::Request(tally), |count| {
-                core.get(permit, displacement as u64, buffer.sink(), count)
+            core.parts.notified(CALL, permit, notice.0, Count::Request(tally), |count| {
+                core.parts.get(permit, displacement as u64, buffer.sink(), count)
             })
         })
     }
@@ -210,8 +212,8 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
     ) -> Result<()> {
         let permit = self.0.admit(accumulate.call, target)?;
         let core = self.0.core;
-        core.notified(accumulate.call, permit, notice.0, count, |count| {
-            core.accumulate(permit, displacement as u64, accumulate, count)
+        core.parts.notified(accumulate.call, permit, notice.0, count, |count| {
+            core.parts.accumulate(permit, displacement as u64, accumulate, count)
         })
     }
 }

@@ -9,11 +9,11 @@ use transom_fabric::{Tally, TallyRef};
 
 use super::accumulate_net::{ByNet, width_by_net};
 use super::checked::End;
-use super::core::{Core, index};
 use super::dynamic::{Resolved, Within};
 use super::layouts::no_overlap;
 use super::near::Beside;
 use super::packing::Batch;
+use super::parts::{Parts, index};
 use super::permit::Permit;
 use super::target::{Reach, Target, Unmapped};
 use super::transfer::{Count, Incoming, Outgoing, may_gather};
@@ -72,17 +72,17 @@ impl<'a> Accumulate<'a> {
 impl Target {
     /// The place that this CPU works on for elements of `ty`.
     #[inline(always)]
-    pub(super) fn place<'t>(&'t self, core: &'t Core, ty: BasicType) -> Option<Place<'t>> {
+    pub(super) fn place<'t>(&'t self, parts: &'t Parts, ty: BasicType) -> Option<Place<'t>> {
         let Reach::Mapped(memory, link) = &self.reach else { return None };
         let words = match link {
-            Some(link) => self.words_of(core, link)?,
-            None => core.job.block.words(core.own.place),
+            Some(link) => self.words_of(parts, link)?,
+            None => parts.job.block.words(parts.own.place),
         };
-        let per_element = match core.actor {
-            Actor::Cpu => core.hints.per_element,
-            Actor::Both | Actor::Nic => core.per_element_beside_device(ty)?,
+        let per_element = match parts.actor {
+            Actor::Cpu => parts.hints.per_element,
+            Actor::Both | Actor::Nic => parts.per_element_beside_device(ty)?,
         };
-        Some(Place { memory, words, visitor: &core.job.block.visitor, per_element, base: 0 })
+        Some(Place { memory, words, visitor: &parts.job.block.visitor, per_element, base: 0 })
     }
 
     /// Whether byte `at` is aligned for an element of `ty`.
@@ -92,7 +92,7 @@ impl Target {
     }
 }
 
-impl Core {
+impl Parts {
     /// Whether CPUs change elements of `ty` by their atomics in a window on which the device acts
     /// too; `None` where the device alone does. The device's atomics are atomic with the CPU's on
     /// single words, not with the stripes.
@@ -121,7 +121,7 @@ impl Core {
     }
 
     /// The place that this CPU works on and the offset in it, for `len` bytes of elements of `ty`.
-    /// On the hot path, as [`Core::located`].
+    /// On the hot path, as [`Parts::located`].
     #[inline(always)]
     fn placed(&self, rank: usize, displacement: u64, ty: BasicType, len: usize) -> Option<(Place<'_>, usize)> {
         let (target, at) = self.located(rank, displacement, len)?;
@@ -162,7 +162,7 @@ impl Core {
         Ok(value(&old[..size]))
     }
 
-    /// [`Core::fetch_op`] for elements of any size, as bytes.
+    /// [`Parts::fetch_op`] for elements of any size, as bytes.
     pub(crate) fn fetch_bytes(
         &self,
         permit: Permit,

@@ -5,7 +5,7 @@
 use transom_fabric::{Amo, AmoKind, Posting, Tally, TallyRef, Width};
 
 use super::accumulate::Accumulate;
-use super::core::Core;
+use super::parts::Parts;
 use super::target::Target;
 use super::targets::Targets;
 use crate::buffers::Sink;
@@ -23,12 +23,12 @@ const REGISTER: usize = 8;
 /// bits, and of 32 bits where the net has atomics on those. The target's CPU performs accumulates
 /// on all other types.
 #[inline(always)]
-pub(super) fn width_by_net(core: &Core, ty: BasicType) -> Option<Width> {
-    if core.actor == Actor::Cpu {
+pub(super) fn width_by_net(parts: &Parts, ty: BasicType) -> Option<Width> {
+    if parts.actor == Actor::Cpu {
         return None;
     }
     match ty {
-        BasicType::Int32 | BasicType::Uint32 if core.job.atomics.amos != Amos::Words => Some(Width::W32),
+        BasicType::Int32 | BasicType::Uint32 if parts.job.atomics.amos != Amos::Words => Some(Width::W32),
         BasicType::Int64 | BasicType::Uint64 => Some(Width::W64),
         _ => None,
     }
@@ -49,10 +49,10 @@ pub(super) struct ByNet<'t> {
 impl<'t> ByNet<'t> {
     /// The target's part through the net, if the net performs accumulates on `ty`.
     #[inline]
-    pub(super) fn of(core: &'t Core, target: &'t Target, ty: BasicType) -> Option<ByNet<'t>> {
-        let width = width_by_net(core, ty)?;
-        let memory = core.by_nic(target)?;
-        Some(ByNet { job: &core.job, target, targets: &core.targets, memory, width, ordered: core.hints.ordered() })
+    pub(super) fn of(parts: &'t Parts, target: &'t Target, ty: BasicType) -> Option<ByNet<'t>> {
+        let width = width_by_net(parts, ty)?;
+        let memory = parts.by_nic(target)?;
+        Some(ByNet { job: &parts.job, target, targets: &parts.targets, memory, width, ordered: parts.hints.ordered() })
     }
 
     /// The net's atomic for `op`; `None` if it has none.

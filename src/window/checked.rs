@@ -12,9 +12,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use transom_fabric::{Memory, diagnostics};
 
-use super::core::Core;
 use super::create::WindowSpec;
 use super::lock::Lock;
+use super::parts::Parts;
 use super::segment::Draft;
 use super::target::Target;
 use super::transfer::Count;
@@ -43,7 +43,7 @@ const LOOKS: u32 = 1 << 12;
 #[derive(Debug)]
 pub(super) struct Checked {
     /// The window whose parts are the shadows.
-    shadows: Core,
+    shadows: Parts,
     /// The accesses of this rank to each member that are not complete.
     pending: Mutex<Vec<Vec<Pending>>>,
     /// The buffers of this rank's operations that are not complete.
@@ -54,6 +54,8 @@ pub(super) struct Checked {
     barriers: AtomicU64,
     /// The group of `post`.
     origins: Mutex<Vec<usize>>,
+    /// Whether the shadows are gone: the window is freed.
+    withdrawn: AtomicBool,
     /// Whether buffers are given by address, so that a program may use them too early.
     pub(super) lends: AtomicBool,
 }
@@ -125,38 +127,41 @@ impl Which {
 }
 
 impl Checked {
-    fn new(core: &Core, checker: &Checker) -> Result<Checked> {
+    fn new(parts: &Parts, checker: &Checker) -> Result<Checked> {
         let info = Info::new();
         let spec = WindowSpec { flavor: Flavor::Allocate, unit: 1, info: &info };
         let hints = Hints::at_creation(&info, spec.flavor)?;
-        let (ranks, size) = (core.job.size, core.own.part.size);
+        let (ranks, size) = (parts.job.size, parts.own.part.size);
         // A small part has few places, so it needs few records.
         let most = usize::try_from(size).unwrap_or(usize::MAX).saturating_mul(16).saturating_add(64);
-        let records = core.job.settings.check.records.min(most);
+        let records = parts.job.settings.check.records.min(most);
         let room = if checker.watches() { records } else { 0 };
-        let memory = core.job.wire.allocate(check::shadow_bytes(ranks, size, records, room))?;
+        let memory = parts.job.wire.allocate(check::shadow_bytes(ranks, size, records, room))?;
         Shadow::prepare(&memory, ranks, size, records, room);
-        let watched = (core.flavor != Flavor::Dynamic).then(|| core.own.local().clone());
+        let watched = (parts.flavor != Flavor::Dynamic).then(|| parts.own.local().clone());
         if let Some(part) = watched.as_ref().filter(|part| !part.is_empty()) {
             let base = part.as_ptr().addr() as u64;
-            checker.expose(core.id, &memory, base, base..base + part.len() as u64);
+            checker.expose(parts.id, &memory, base, base..base + part.len() as u64);
         }
-        checker.watch(core.id, &memory, watched);
+        checker.watch(parts.id, &memory, watched);
         let draft = Draft { hints, memory, shared: None };
         Ok(Checked {
-            shadows: Core::open(&core.job, &core.team, core.id ^ SHADOWS, &spec, draft)?,
-            pending: Mutex::new(vec![Vec::new(); core.team.size]),
+            shadows: Parts::open(&parts.job, &parts.team, parts.id ^ SHADOWS, &spec, draft)?,
+            pending: Mutex::new(vec![Vec::new(); parts.team.size]),
             loans: Mutex::default(),
             operations: AtomicU64::new(0),
             barriers: AtomicU64::new(0),
             origins: Mutex::default(),
+            withdrawn: AtomicBool::new(false),
             lends: AtomicBool::new(false),
         })
     }
 
     /// Ends the access of peers, and says what was forgotten.
     pub(super) fn withdraw(&self) {
-        let Core { job, id, .. } = &self.shadows;
+        // Relaxed: no other call runs on a window that is being freed.
+        self.withdrawn.store(true, Ordering::Relaxed);
+        let Parts { job, id, .. } = &self.shadows;
         let window = id ^ SHADOWS;
         if let Some(checker) = &job.block.checker {
             checker.unwatch(window);
@@ -181,7 +186,7 @@ impl Checked {
 
     /// The shadow by address of a member's memory.
     fn by_address(&self, checker: &Checker, member: usize) -> Result<Option<Memory>> {
-        let Core { job, team, .. } = &self.shadows;
+        let Parts { job, team, .. } = &self.shadows;
         Ok(job.area(checker, team.rank(member))?.by_address())
     }
 
@@ -290,9 +295,9 @@ impl Checked {
     }
 }
 
-impl Core {
+impl Parts {
     /// Adds the checker's data to a window that is being created, where the job is checked.
-    pub(super) fn checked(mut self) -> Result<Core> {
+    pub(super) fn checked(mut self) -> Result<Parts> {
         if let Some(checker) = &self.job.block.checker {
             let undo = |_: &_| {
                 checker.unwatch(self.id);
@@ -323,10 +328,8 @@ impl Core {
 
     /// None also for a freed window, which a request may outlive: its shadows are gone.
     pub(super) fn checker(&self) -> Option<(&Checked, &Checker)> {
-        if self.is_freed() {
-            return None;
-        }
-        Some((self.checked.as_deref()?, self.job.block.checker.as_ref()?))
+        let checked = self.checked.as_deref().filter(|checked| !checked.withdrawn.load(Ordering::Relaxed))?;
+        Some((checked, self.job.block.checker.as_ref()?))
     }
 
     /// Records an operation on `layout` at byte `at` of the target, before it is performed.
@@ -451,7 +454,7 @@ impl Core {
         self.conflict_by(checker, member, (new, met), by_address)
     }
 
-    /// [`Core::conflict`] of accesses to bytes that are named by their address or by their offset.
+    /// [`Parts::conflict`] of accesses to bytes that are named by their address or by their offset.
     fn conflict_by(&self, checker: &Checker, member: usize, (new, met): (Access, Met), by_address: bool) -> Result<()> {
         let side = |access: Access| {
             let place = self.job.area(checker, access.origin)?.text(access.place);
@@ -482,7 +485,7 @@ impl Core {
         Ok(())
     }
 
-    /// [`Core::completed`] for all members.
+    /// [`Parts::completed`] for all members.
     #[cold]
     pub(super) fn all_completed(&self, which: Which) -> Result<()> {
         let Some((checked, checker)) = self.checker() else { return Ok(()) };
@@ -519,7 +522,7 @@ impl Core {
         self.pass_to(member, if kind == Lock::Shared { At::Shared } else { At::Exclusive })
     }
 
-    /// [`Core::lock_taken`] for `lock_all`.
+    /// [`Parts::lock_taken`] for `lock_all`.
     pub(super) fn locks_taken(&self) -> Result<()> {
         if !self.is_checked() {
             return Ok(());
@@ -527,7 +530,7 @@ impl Core {
         (0..self.team.size).try_for_each(|member| self.lock_taken(member, Lock::Shared))
     }
 
-    /// [`Core::lock_ends`] for `lock_all`.
+    /// [`Parts::lock_ends`] for `lock_all`.
     pub(super) fn locks_end(&self) -> Result<()> {
         if !self.is_checked() {
             return Ok(());

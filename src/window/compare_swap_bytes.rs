@@ -4,9 +4,9 @@
 use transom_fabric::Tally;
 
 use super::checked::End;
-use super::core::{Core, index};
 use super::dynamic::Resolved;
 use super::near::Beside;
+use super::parts::{Parts, index};
 use super::permit::Permit;
 use super::target::Target;
 use crate::buffers::scoped;
@@ -16,7 +16,7 @@ use crate::memory::layout::Layout;
 use crate::messages::{Landing, Request};
 use crate::reduce::BasicType;
 
-impl Core {
+impl Parts {
     /// Stores `both[1]` if the element equals `both[0]`, and waits for the previous value, which it
     /// stores in `old`. For `PROC_NULL` `old` is unchanged.
     pub(crate) fn compare_swap_bytes(

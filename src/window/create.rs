@@ -6,6 +6,7 @@
 //! request more memory than it has; and windows of which ranks of a node map some parts and not
 //! others.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use transom_fabric::{Memory, RegionKey, diagnostics};
@@ -17,9 +18,11 @@ use super::agreement::{
 };
 use super::available_memory::{self, allocated};
 use super::core::Core;
+use super::delayed_lock::LockDelay;
 use super::epoch_state::EpochState;
 use super::model::Separate;
 use super::own::{Own, Regions};
+use super::parts::Parts;
 use super::segment::{Announced, Draft};
 use super::targets::Targets;
 use crate::directory::Part;
@@ -60,30 +63,180 @@ impl Core {
         memory: impl FnOnce(&JobCore, &Hints) -> Result<Memory>,
     ) -> Result<Arc<Core>> {
         let id = job.team().next_window();
-        let made = Core::draft(job, spec, memory).and_then(|draft| Core::open(job.core(), job.team(), id, spec, draft));
+        let made =
+            Core::draft(job, spec, memory).and_then(|draft| Parts::open(job.core(), job.team(), id, spec, draft));
         Core::join(job, id, made)
     }
 
     /// Passes the barriers of creation with this rank's result. Returns the window if all ranks
     /// have it.
-    fn join(job: &Job, id: u64, made: Result<Core>) -> Result<Arc<Core>> {
-        let made = made.and_then(Core::checked);
-        let outcome = exchange(job, made.as_ref().map_or_else(failed, Core::choices))?;
-        let mut core = match made {
-            Ok(core) => core,
+    fn join(job: &Job, id: u64, made: Result<Parts>) -> Result<Arc<Core>> {
+        let made = made.and_then(Parts::checked);
+        let outcome = exchange(job, made.as_ref().map_or_else(failed, Parts::choices))?;
+        let parts = match made {
+            Ok(parts) => parts,
             Err(error) => return check_directories(id, &outcome).and(Err(error)),
         };
-        check_agreement(id, &outcome).inspect_err(|_| core.withdraw())?;
-        core.mapped = core.flavor != Flavor::Dynamic && !UNMAPPED.any(outcome.bits);
+        check_agreement(id, &outcome).inspect_err(|_| parts.withdraw())?;
+        let mapped = parts.flavor != Flavor::Dynamic && !UNMAPPED.any(outcome.bits);
         if outcome.bits & PAGES_AT_FIRST_TOUCH != 0 || UNMAPPED.differs(outcome.bits) {
-            let ready = core.prepare(outcome.bits);
+            let ready = parts.prepare(outcome.bits);
             let outcome = exchange(job, if ready.is_ok() { 0 } else { FAILED })?;
-            ready.and_then(|()| check_agreement(id, &outcome)).inspect_err(|_| core.withdraw())?;
+            ready.and_then(|()| check_agreement(id, &outcome)).inspect_err(|_| parts.withdraw())?;
         }
-        Ok(Arc::new_cyclic(|this| {
-            core.this = Weak::clone(this);
-            core
-        }))
+        let epochs = EpochState::new(parts.team.size, job.core().is_serial());
+        Ok(Arc::new_cyclic(|this| Core { parts, epochs, mapped, this: Weak::clone(this) }))
+    }
+
+    fn draft(
+        job: &Job,
+        spec: &WindowSpec<'_>,
+        memory: impl FnOnce(&JobCore, &Hints) -> Result<Memory>,
+    ) -> Result<Draft> {
+        if spec.unit == 0 {
+            return Err(Error::argument(Class::Disp, "creating a window", ArgumentError::NoUnit));
+        }
+        let mut hints = Hints::at_creation(spec.info, spec.flavor)?;
+        let memory = memory(job.core(), &hints)?;
+        hints.huge_pages = hints.huge_pages.map(|_| available_memory::has_huge_pages(job.core()));
+        Ok(Draft { hints, memory, shared: None })
+    }
+
+    /// Creates a window whose parts are contiguous in one segment (MPI-4.1 §12.2.3), unless the
+    /// hint allows separate parts.
+    pub(super) fn create_shared(job: &Job, spec: &WindowSpec<'_>, size: usize) -> Result<Arc<Core>> {
+        let _collective = job.team().collective("creating a window")?;
+        let hints = Core::draft(job, spec, |_, _| Ok(Memory::private(0))).and_then(|draft| {
+            let remote = (0..job.size()).find(|&member| job.core().lane(job.team().rank(member)) == Some(Lane::Net));
+            let apart = |other| {
+                let reason = ArgumentError::Apart { rank: job.rank(), other };
+                Err(Error::argument(Class::RmaShared, "allocate_shared", reason))
+            };
+            remote.map_or(Ok(draft.hints), apart)
+        });
+        if hints.as_ref().is_ok_and(|hints| hints.noncontig) {
+            return Core::create_within(job, spec, |job, hints| allocated(job, "allocate_shared", size, hints));
+        }
+        let id = job.team().next_window();
+        let sized = hints.and_then(|hints| Announced::publish(job, id, size, spec.unit, hints));
+        let outcome = exchange(job, sized.as_ref().map_or_else(failed, |_| NONCONTIG.bit(false)))?;
+        let sized = match sized {
+            Ok(sized) => sized,
+            Err(error) => return check_directories(id, &outcome).and(Err(error)),
+        };
+        check_agreement(id, &outcome).inspect_err(|_| job.core().block.retract(sized.place))?;
+        let place = sized.place;
+        let segment = sized.segment();
+        let outcome = exchange(job, if segment.is_ok() { 0 } else { FAILED })?;
+        let retract = |_: &Error| job.core().block.retract(place);
+        let (sized, region) = segment.inspect_err(retract)?;
+        check_agreement(id, &outcome).inspect_err(retract)?;
+        let draft = sized.draft(region).inspect_err(retract);
+        Core::join(job, id, draft.and_then(|draft| Parts::open(job.core(), job.team(), id, spec, draft)))
+    }
+
+    /// Ends the peers' access after a barrier, which each rank enters after its last access.
+    pub(crate) fn free(&self) -> Result<()> {
+        self.epochs.check("free", Call::Free)?;
+        // Until the barrier has passed the window is unchanged: an error leaves the window and its
+        // memory to the peers.
+        let flushed = self.parts.flush_all();
+        self.parts.own.publish();
+        self.barrier()?;
+        if self.parts.is_checked() {
+            // All ranks have read the clocks before the first rank removes its shadow.
+            self.barrier_unchecked(0)?;
+        }
+        self.parts.own.refresh();
+        self.parts.withdraw();
+        self.epochs.freed();
+        flushed
+    }
+
+    /// Whether `free` has succeeded.
+    pub(crate) fn is_freed(&self) -> bool {
+        self.epochs.state().0 == Access::Freed
+    }
+
+    /// For a window that is dropped without `free`: reports it, and keeps the memory, since peers
+    /// may still access it.
+    pub(crate) fn abandon(core: &Arc<Core>) {
+        if core.is_freed() {
+            return;
+        }
+        core.abandon_delayed();
+        core.parts.settle();
+        core.parts.job.record_leaked_window();
+        std::mem::forget(Arc::clone(core));
+        if !std::thread::panicking() {
+            // `drop` can't return an error.
+            let what = format!("rank {}: {core:?} was dropped without free; its memory is kept", core.parts.job.rank);
+            diagnostics::warn("transom::window", &what);
+        }
+    }
+}
+
+impl Parts {
+    /// This rank's part, published, with no target contacted.
+    pub(super) fn open(
+        job: &Arc<JobCore>,
+        team: &Arc<Team>,
+        id: u64,
+        spec: &WindowSpec<'_>,
+        draft: Draft,
+    ) -> Result<Parts> {
+        let Draft { hints, memory, shared } = draft;
+        let (memory, separate) = copies(job, memory, hints.model)?;
+        let dynamic = spec.flavor == Flavor::Dynamic;
+        let offset = shared.as_ref().map_or(0, |share| share.offset);
+        let (segment, region, published) = match shared {
+            Some(share) => (Some(share.segment), share.region, Some((share.place, share.words))),
+            None => (None, None, None),
+        };
+        let regions = regions(job, spec.flavor, &memory, segment.is_some().then_some(region))?;
+        let actor = job.actor_for(team, hints.atomics)?;
+        let part = Part {
+            size: if dynamic { u64::MAX } else { memory.len() as u64 },
+            unit: spec.unit,
+            skew: memory.as_ptr().addr().to_le_bytes()[0] % 8,
+            shm: regions.shm.as_ref().map(transport::shm_key).unwrap_or_default(),
+            net: regions.net.as_ref().map_or(RegionKey::default(), NetRegion::key),
+            offset,
+        };
+        let (place, words) = match published {
+            Some(there) => {
+                job.block.republish(there.0, id, &part);
+                there
+            }
+            None => job.block.publish(id, &part)?,
+        };
+        let attached = Arc::new(Attached::default());
+        let space = if dynamic { Space::Attached(Arc::clone(&attached)) } else { Space::Part(memory.clone()) };
+        let atomicity = Atomicity {
+            block: job.block.memory().clone(),
+            words_at: job.block.words_at(place),
+            visitor: job.block.visitor,
+            per_element: hints.per_element(),
+        };
+        let exposed = Arc::new(Exposed::new(space, words.clone(), atomicity));
+        job.messages.expose(id, Arc::clone(&exposed));
+        serve(job, regions.shm.as_ref().is_some_and(is_unmapped))?;
+        Ok(Parts {
+            job: Arc::clone(job),
+            team: Arc::clone(team),
+            id,
+            flavor: spec.flavor,
+            actor,
+            control: job.actor(team),
+            all_locked: AtomicBool::new(false),
+            own: Own { memory, separate, part, place, words, exposed, attached, segment, regions: Mutex::new(regions) },
+            targets: Targets::new(),
+            hints: ActiveHints::new(hints),
+            delay: LockDelay::default(),
+            counters: OnceLock::new(),
+            fast_ranks: team.size,
+            checked: None,
+        })
     }
 
     /// The steps of creation that need the choices of all ranks.
@@ -155,136 +308,10 @@ impl Core {
         self.own.regions().shm.as_ref().is_some_and(is_unmapped)
     }
 
-    fn draft(
-        job: &Job,
-        spec: &WindowSpec<'_>,
-        memory: impl FnOnce(&JobCore, &Hints) -> Result<Memory>,
-    ) -> Result<Draft> {
-        if spec.unit == 0 {
-            return Err(Error::argument(Class::Disp, "creating a window", ArgumentError::NoUnit));
-        }
-        let mut hints = Hints::at_creation(spec.info, spec.flavor)?;
-        let memory = memory(job.core(), &hints)?;
-        hints.huge_pages = hints.huge_pages.map(|_| available_memory::has_huge_pages(job.core()));
-        Ok(Draft { hints, memory, shared: None })
-    }
-
-    /// Creates a window whose parts are contiguous in one segment (MPI-4.1 §12.2.3), unless the
-    /// hint allows separate parts.
-    pub(super) fn create_shared(job: &Job, spec: &WindowSpec<'_>, size: usize) -> Result<Arc<Core>> {
-        let _collective = job.team().collective("creating a window")?;
-        let hints = Core::draft(job, spec, |_, _| Ok(Memory::private(0))).and_then(|draft| {
-            let remote = (0..job.size()).find(|&member| job.core().lane(job.team().rank(member)) == Some(Lane::Net));
-            let apart = |other| {
-                let reason = ArgumentError::Apart { rank: job.rank(), other };
-                Err(Error::argument(Class::RmaShared, "allocate_shared", reason))
-            };
-            remote.map_or(Ok(draft.hints), apart)
-        });
-        if hints.as_ref().is_ok_and(|hints| hints.noncontig) {
-            return Core::create_within(job, spec, |job, hints| allocated(job, "allocate_shared", size, hints));
-        }
-        let id = job.team().next_window();
-        let sized = hints.and_then(|hints| Announced::publish(job, id, size, spec.unit, hints));
-        let outcome = exchange(job, sized.as_ref().map_or_else(failed, |_| NONCONTIG.bit(false)))?;
-        let sized = match sized {
-            Ok(sized) => sized,
-            Err(error) => return check_directories(id, &outcome).and(Err(error)),
-        };
-        check_agreement(id, &outcome).inspect_err(|_| job.core().block.retract(sized.place))?;
-        let place = sized.place;
-        let segment = sized.segment();
-        let outcome = exchange(job, if segment.is_ok() { 0 } else { FAILED })?;
-        let retract = |_: &Error| job.core().block.retract(place);
-        let (sized, region) = segment.inspect_err(retract)?;
-        check_agreement(id, &outcome).inspect_err(retract)?;
-        let draft = sized.draft(region).inspect_err(retract);
-        Core::join(job, id, draft.and_then(|draft| Core::open(job.core(), job.team(), id, spec, draft)))
-    }
-
-    pub(super) fn open(
-        job: &Arc<JobCore>,
-        team: &Arc<Team>,
-        id: u64,
-        spec: &WindowSpec<'_>,
-        draft: Draft,
-    ) -> Result<Core> {
-        let Draft { hints, memory, shared } = draft;
-        let (memory, separate) = copies(job, memory, hints.model)?;
-        let dynamic = spec.flavor == Flavor::Dynamic;
-        let offset = shared.as_ref().map_or(0, |share| share.offset);
-        let (segment, region, published) = match shared {
-            Some(share) => (Some(share.segment), share.region, Some((share.place, share.words))),
-            None => (None, None, None),
-        };
-        let regions = regions(job, spec.flavor, &memory, segment.is_some().then_some(region))?;
-        let actor = job.actor_for(team, hints.atomics)?;
-        let part = Part {
-            size: if dynamic { u64::MAX } else { memory.len() as u64 },
-            unit: spec.unit,
-            skew: memory.as_ptr().addr().to_le_bytes()[0] % 8,
-            shm: regions.shm.as_ref().map(transport::shm_key).unwrap_or_default(),
-            net: regions.net.as_ref().map_or(RegionKey::default(), NetRegion::key),
-            offset,
-        };
-        let (place, words) = match published {
-            Some(there) => {
-                job.block.republish(there.0, id, &part);
-                there
-            }
-            None => job.block.publish(id, &part)?,
-        };
-        let attached = Arc::new(Attached::default());
-        let space = if dynamic { Space::Attached(Arc::clone(&attached)) } else { Space::Part(memory.clone()) };
-        let atomicity = Atomicity {
-            block: job.block.memory().clone(),
-            words_at: job.block.words_at(place),
-            visitor: job.block.visitor,
-            per_element: hints.per_element(),
-        };
-        let exposed = Arc::new(Exposed::new(space, words.clone(), atomicity));
-        job.messages.expose(id, Arc::clone(&exposed));
-        serve(job, regions.shm.as_ref().is_some_and(is_unmapped))?;
-        Ok(Core {
-            job: Arc::clone(job),
-            team: Arc::clone(team),
-            id,
-            flavor: spec.flavor,
-            actor,
-            control: job.actor(team),
-            mapped: false,
-            own: Own { memory, separate, part, place, words, exposed, attached, segment, regions: Mutex::new(regions) },
-            targets: Targets::new(),
-            epochs: EpochState::new(team.size, job.is_serial()),
-            hints: ActiveHints::new(hints),
-            counters: OnceLock::new(),
-            this: Weak::new(),
-            fast_ranks: team.size,
-            checked: None,
-        })
-    }
-
-    /// Ends the peers' access after a barrier, which each rank enters after its last access.
-    pub(crate) fn free(&self) -> Result<()> {
-        self.epochs.check("free", Call::Free)?;
-        // Until the barrier has passed the window is unchanged: an error leaves the window and its
-        // memory to the peers.
-        let flushed = self.flush_all();
-        self.own.publish();
-        self.barrier()?;
-        if self.is_checked() {
-            // All ranks have read the clocks before the first rank removes its shadow.
-            self.barrier_unchecked(0)?;
-        }
-        self.own.refresh();
-        self.withdraw();
-        flushed
-    }
-
     /// Removes this rank's part. No peer uses it any more.
     pub(super) fn withdraw(&self) {
         if let Some(counters) = self.counters.get() {
-            counters.window.withdraw();
+            counters.parts.withdraw();
         }
         if let Some(checked) = &self.checked {
             checked.withdraw();
@@ -294,29 +321,6 @@ impl Core {
         // The program may now unmap its memory, while the handle of the freed window still exists.
         drop(std::mem::take(&mut *self.own.regions()));
         self.detach_all();
-        self.epochs.freed();
-    }
-
-    /// Whether `free` has succeeded.
-    pub(crate) fn is_freed(&self) -> bool {
-        self.epochs.state().0 == Access::Freed
-    }
-
-    /// For a window that is dropped without `free`: reports it, and keeps the memory, since peers
-    /// may still access it.
-    pub(crate) fn abandon(core: &Arc<Core>) {
-        if core.is_freed() {
-            return;
-        }
-        core.abandon_delayed();
-        core.settle();
-        core.job.record_leaked_window();
-        std::mem::forget(Arc::clone(core));
-        if !std::thread::panicking() {
-            // `drop` can't return an error.
-            let what = format!("rank {}: {core:?} was dropped without free; its memory is kept", core.job.rank);
-            diagnostics::warn("transom::window", &what);
-        }
     }
 }
 

@@ -17,6 +17,7 @@ use transom_fabric::{Tally, TallyRef};
 use super::checked::Which;
 use super::core::Core;
 use super::lock::Lock;
+use super::parts::Parts;
 use super::target::{Control, Hold, Reach, Target, Unmapped};
 use crate::error::Result;
 use crate::job::TakesLock;
@@ -102,54 +103,11 @@ impl LockDelay {
     }
 }
 
-impl Core {
-    /// Delays a target's lock if it may be delayed and the previous epoch had an operation, else
-    /// takes it. Returns the state of the lock.
-    pub(super) fn delay_or_take(&self, target: &Target, kind: Lock) -> Result<Hold> {
-        if !self.may_delay(target, kind)? {
-            return self.take(kind, target.rank());
-        }
-        if self.epochs.delay.guards.load(Ordering::Relaxed) && self.delay_lock(kind) {
-            return Ok(Hold::Delayed);
-        }
-        self.take(kind, target.rank()).map(Hold::unused)
-    }
-
-    /// Whether the lock of a target may be delayed: it is the only lock of this process, and an
-    /// exclusive one needs no word but the target's.
-    fn may_delay(&self, target: &Target, kind: Lock) -> Result<bool> {
-        let by_message = self.control == Actor::Cpu
-            && self.actor == Actor::Cpu
-            && matches!(target.reach, Reach::Unmapped(Unmapped::Posted(_)))
-            && self.epochs.word().locks() == 0
-            && (kind == Lock::Shared || self.epochs.bias.is_expected());
-        Ok(by_message && matches!(target.control(self)?, Control::Messages))
-    }
-
-    /// Delays a lock; false where this process must not delay it.
-    fn delay_lock(&self, kind: Lock) -> bool {
-        if !self.epochs.delay.delay(kind) {
-            return false;
-        }
-        let is_noted = self.job.delayed.note(Weak::<Core>::clone(&self.this));
-        if !is_noted {
-            self.epochs.delay.end();
-        }
-        is_noted
-    }
-
+impl Parts {
     /// Ends the delay of a lock, which is taken or given up.
     pub(super) fn end_delay(&self) {
-        self.epochs.delay.end();
+        self.delay.end();
         self.job.delayed.forget();
-    }
-
-    /// Gives up the delayed lock and the operations that wait for it, because the program will not
-    /// end their epoch.
-    pub(super) fn abandon_delayed(&self) {
-        if self.epochs.delay.pending() > 0 {
-            self.end_delay();
-        }
     }
 
     /// Whether an operation of `len` bytes travels as a message, with the delayed lock. If not, the
@@ -169,7 +127,7 @@ impl Core {
         if 2 * OVERHEAD + STRIP + CARRIED + len <= most {
             return Ok(true);
         }
-        self.take_delayed_lock(target, false)?;
+        self.need_lock(target)?;
         Ok(false)
     }
 
@@ -180,13 +138,13 @@ impl Core {
             return false;
         }
         target.shift(hold, hold.used());
-        self.epochs.delay.guards.store(true, Ordering::Relaxed);
+        self.delay.guards.store(true, Ordering::Relaxed);
         true
     }
 
     /// Records that an epoch has ended without an operation.
     pub(super) fn was_unused(&self) {
-        self.epochs.delay.guards.store(false, Ordering::Relaxed);
+        self.delay.guards.store(false, Ordering::Relaxed);
     }
 
     /// Keeps a request for the message of the delayed lock. A request that is not counted by the
@@ -200,12 +158,66 @@ impl Core {
         into: Landing,
         tally: &TallyRef,
     ) -> Result<Option<(Request<'r>, Landing)>> {
-        let left = self.epochs.delay.keep(request, into, self.message_max(target));
+        let left = self.delay.keep(request, into, self.message_max(target));
         // The epoch's end, or a flush, waits for the target's tally. Others wait for their own.
         if left.is_some() || !std::ptr::eq(tally, &raw const target.tally) {
-            self.take_delayed_lock(target, false)?;
+            self.need_lock(target)?;
         }
         Ok(left)
+    }
+
+    /// Has the delayed lock of a target taken by its window ([`TakesLock`]), with the operations
+    /// delayed until then.
+    #[cold]
+    fn need_lock(&self, target: &Target) -> Result<()> {
+        let taken = self.job.delayed.take();
+        // The state of the target's lock changes last, maybe in another thread.
+        taken.and(self.job.progress.until(|| target.hold() != Hold::Delayed))
+    }
+}
+
+impl Core {
+    /// Delays a target's lock if it may be delayed and the previous epoch had an operation, else
+    /// takes it. Returns the state of the lock.
+    pub(super) fn delay_or_take(&self, target: &Target, kind: Lock) -> Result<Hold> {
+        if !self.may_delay(target, kind)? {
+            return self.take(kind, target.rank());
+        }
+        if self.parts.delay.guards.load(Ordering::Relaxed) && self.delay_lock(kind) {
+            return Ok(Hold::Delayed);
+        }
+        self.take(kind, target.rank()).map(Hold::unused)
+    }
+
+    /// Whether the lock of a target may be delayed: it is the only lock of this process, and an
+    /// exclusive one needs no word but the target's.
+    fn may_delay(&self, target: &Target, kind: Lock) -> Result<bool> {
+        let by_message = self.parts.control == Actor::Cpu
+            && self.parts.actor == Actor::Cpu
+            && matches!(target.reach, Reach::Unmapped(Unmapped::Posted(_)))
+            && self.epochs.word().locks() == 0
+            && (kind == Lock::Shared || self.epochs.bias.is_expected());
+        Ok(by_message && matches!(target.control(&self.parts)?, Control::Messages))
+    }
+
+    /// Delays a lock; false where this process must not delay it.
+    fn delay_lock(&self, kind: Lock) -> bool {
+        if !self.parts.delay.delay(kind) {
+            return false;
+        }
+        let is_noted = self.parts.job.delayed.note(Weak::<Core>::clone(&self.this));
+        if !is_noted {
+            self.parts.delay.end();
+        }
+        is_noted
+    }
+
+    /// Gives up the delayed lock and the operations that wait for it, because the program will not
+    /// end their epoch.
+    pub(super) fn abandon_delayed(&self) {
+        if self.parts.delay.pending() > 0 {
+            self.parts.end_delay();
+        }
     }
 
     /// Takes the delayed lock of a target and performs the delayed operations. `release`: the epoch
@@ -213,32 +225,32 @@ impl Core {
     /// it, and this call returns the failure.
     #[cold]
     pub(super) fn take_delayed_lock(&self, target: &Target, release: bool) -> Result<()> {
-        let Some(lock) = self.epochs.delay.take() else {
+        let Some(lock) = self.parts.delay.take() else {
             // Another thread takes the lock.
-            return self.job.progress.until(|| target.hold() != Hold::Delayed);
+            return self.parts.job.progress.until(|| target.hold() != Hold::Delayed);
         };
         if release && lock.operations.is_empty() {
-            self.was_unused();
+            self.parts.was_unused();
         }
         let (hold, done) = self.carry(target, *lock, release);
-        self.end_delay();
+        self.parts.end_delay();
         target.set_hold(hold);
         done
     }
 
     /// [`Core::take_delayed_lock`] for the target whose lock is delayed, if there is one.
     pub(super) fn take_any_delayed(&self) -> Result<()> {
-        if self.epochs.delay.pending() == 0 {
+        if self.parts.delay.pending() == 0 {
             return Ok(());
         }
-        self.targets.delayed().map_or(Ok(()), |target| self.take_delayed_lock(target, false))
+        self.parts.targets.delayed().map_or(Ok(()), |target| self.take_delayed_lock(target, false))
     }
 
     /// Completes all operations of an epoch that continues.
     #[inline]
     pub(crate) fn flush_epoch(&self) -> Result<()> {
         let taken = self.take_any_delayed();
-        taken.and(self.flush_all())
+        taken.and(self.parts.flush_all())
     }
 
     /// [`Core::flush_epoch`] for the local flushes, which promise only that buffers may be used
@@ -246,8 +258,8 @@ impl Core {
     #[inline]
     pub(crate) fn flush_epoch_locally(&self) -> Result<()> {
         let taken = self.take_any_delayed();
-        taken.and(self.flush_all_locally())?;
-        if self.is_checked() { self.all_completed(Which::Fetching) } else { Ok(()) }
+        taken.and(self.parts.flush_all_locally())?;
+        if self.parts.is_checked() { self.parts.all_completed(Which::Fetching) } else { Ok(()) }
     }
 
     /// Takes a lock and performs its operations by one request, or, if the lock is not free, takes
@@ -261,11 +273,11 @@ impl Core {
         let carried = Arc::new(Carried::new(landings));
         let request = Request::Carry { exclusive: kind == Lock::Exclusive, release, parts };
         let tally = Tally::within(&target.tally);
-        let sent = self.send(target, &request, Landing::Carried(Arc::clone(&carried)), &tally);
-        let done = sent.and(self.job.progress.complete(&tally));
+        let sent = self.parts.send(target, &request, Landing::Carried(Arc::clone(&carried)), &tally);
+        let done = sent.and(self.parts.job.progress.complete(&tally));
         if done.is_err() {
             // A later answer would be stored in the users' buffers.
-            self.job.finish(&tally);
+            self.parts.job.finish(&tally);
         }
         let again = || {
             let Request::Carry { parts, .. } = request else { return Vec::new() };
@@ -290,10 +302,10 @@ impl Core {
             Err(error) => return (Hold::Unchecked, Err(error)),
         };
         let mut operations = operations.into_iter();
-        let sent = operations.try_for_each(|(request, into)| self.send(target, &request, into, &target.tally));
-        let done = sent.and(self.job.progress.complete(&target.tally));
+        let sent = operations.try_for_each(|(request, into)| self.parts.send(target, &request, into, &target.tally));
+        let done = sent.and(self.parts.job.progress.complete(&target.tally));
         if done.is_err() {
-            self.job.finish(&target.tally);
+            self.parts.job.finish(&target.tally);
         }
         (hold, done)
     }

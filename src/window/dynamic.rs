@@ -11,8 +11,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use transom_fabric::{Amo, AmoKind, Keyed, Memory, Tally, Width};
 
-use super::core::{Core, index};
+use super::core::Core;
 use super::near::Beside;
+use super::parts::{Parts, index};
 use super::target::Target;
 use crate::datatype::Strip;
 use crate::error::{ArgumentError, Class, Error, ErrorKind, Result};
@@ -62,52 +63,54 @@ impl Core {
     pub(crate) fn attach(&self, memory: Memory) -> Result<()> {
         self.need_dynamic("attach")?;
         let (address, len) = (memory.as_ptr().addr(), memory.len());
-        self.exposes(&memory);
-        self.own.attached.attach(memory, |memory| self.opened(memory)).map_err(|other| {
+        self.parts.exposes(&memory);
+        self.parts.own.attached.attach(memory, |memory| self.parts.opened(memory)).map_err(|other| {
             let (other, other_length) = (other.address, other.len);
             let reason = ArgumentError::AttachedTwice { address, length: len, other, other_length };
             Error::argument(Class::RmaAttach, "attach", reason)
         })?;
-        self.regions_changed();
+        self.parts.regions_changed();
         Ok(())
     }
 
     /// Attaches a region of no bytes, which no operation can access.
     pub(crate) fn attach_empty(&self, address: usize) -> Result<()> {
         self.need_dynamic("attach")?;
-        self.own.attached.attach_empty(address as u64);
+        self.parts.own.attached.attach_empty(address as u64);
         Ok(())
-    }
-
-    /// Lets ranks of the node map a region, if they can.
-    fn opened(&self, memory: &Memory) -> Opened {
-        let region = self.job.wire.register_shm(memory).ok().flatten();
-        let key = region.as_ref().map(transport::shm_key).filter(transport::is_mapped);
-        Opened { key, _keeps: key.map(|_| Box::new(region) as Box<_>) }
     }
 
     /// Detaches the region that begins at `address` (`MPI_WIN_DETACH`).
     pub(crate) fn detach(&self, address: usize) -> Result<()> {
         self.need_dynamic("detach")?;
-        let Some(opened) = self.own.attached.detach(address as u64) else {
-            if self.own.attached.detach_empty(address as u64) {
+        let Some(opened) = self.parts.own.attached.detach(address as u64) else {
+            if self.parts.own.attached.detach_empty(address as u64) {
                 return Ok(());
             }
             return Err(Error::argument(Class::RmaAttach, "detach", ArgumentError::NoRegion { address }));
         };
-        self.regions_changed();
+        self.parts.regions_changed();
         drop(opened);
         Ok(())
     }
 
     fn need_dynamic(&self, call: &'static str) -> Result<()> {
-        match self.flavor {
+        match self.parts.flavor {
             Flavor::Dynamic if self.is_freed() => {
                 Err(ErrorKind::Epoch { call, reason: "the window was freed (MPI-4.1 §12.2.5)" }.into())
             }
             Flavor::Dynamic => Ok(()),
             other => Err(Error::argument(Class::RmaFlavor, call, ArgumentError::NotDynamic(other))),
         }
+    }
+}
+
+impl Parts {
+    /// Lets ranks of the node map a region, if they can.
+    fn opened(&self, memory: &Memory) -> Opened {
+        let region = self.job.wire.register_shm(memory).ok().flatten();
+        let key = region.as_ref().map(transport::shm_key).filter(transport::is_mapped);
+        Opened { key, _keeps: key.map(|_| Box::new(region) as Box<_>) }
     }
 
     fn regions_changed(&self) {
@@ -181,7 +184,7 @@ impl Core {
         self.job.wire.import_shm(rank, &key).ok()?.mapped()
     }
 
-    /// The bytes of an access that [`Core::resolve`] has found mapped.
+    /// The bytes of an access that [`Parts::resolve`] has found mapped.
     pub(super) fn within(&self, call: &'static str, target: &Target, address: u64, len: usize) -> Result<Within> {
         let found = if target.rank() == self.team.me {
             self.own.attached.find(address, len)

@@ -4,7 +4,6 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::delayed_lock::LockDelay;
 use crate::epoch::{self, Access, Call, EpochWord, Exposure};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::lock::Bias;
@@ -21,8 +20,6 @@ pub(crate) struct EpochState {
     pub(super) fences: AtomicU32,
     /// This process's estimate of the bias of targets.
     pub(super) bias: Bias,
-    /// The lock that is delayed: `lock` has returned, and no target has granted it.
-    pub(super) delay: LockDelay,
     /// Whether `lock_all` is recorded in the master's word.
     pub(super) holds_all: AtomicBool,
     /// Whether `PROC_NULL` is locked. The lock counts in the epoch word.
@@ -42,7 +39,6 @@ impl EpochState {
             serial,
             fences: AtomicU32::new(0),
             bias: Bias::new(ranks),
-            delay: LockDelay::default(),
             holds_all: AtomicBool::new(false),
             holds_null: AtomicBool::new(false),
             started: Mutex::default(),

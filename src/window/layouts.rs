@@ -4,9 +4,9 @@
 
 use transom_fabric::{Memory, TallyRef};
 
-use super::core::Core;
 use super::dynamic::Resolved;
 use super::near::Attached;
+use super::parts::Parts;
 use super::permit::Permit;
 use super::posted::{BLOCK_BY_ITSELF, Posted};
 use super::target::{Reach, Target, Unmapped};
@@ -18,7 +18,7 @@ use crate::error::{ArgumentError, Class, Error, Result, Side};
 use crate::memory::layout::Layout;
 use crate::transport::NetMemory;
 
-impl Core {
+impl Parts {
     /// Both sides as one run of equal blocks in mapped memory, with the offset of the first block
     /// in the target's part. Most layouts have this form and need no walk. `None` for all other
     /// layouts, also for invalid ones. The run may extend beyond the part.

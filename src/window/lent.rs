@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use super::accumulate::Accumulate;
 use super::checked::last_operation;
-use super::core::Core;
+use super::parts::Parts;
 use super::target::Target;
 use super::transfer::{Incoming, Outgoing};
 use crate::check::{Call, Kind, Lent, Touches};
@@ -47,7 +47,7 @@ impl Accumulate<'_> {
     }
 }
 
-impl Core {
+impl Parts {
     /// Buffers of this window's operations are given by address, and lent until these are complete.
     pub(super) fn lends_buffers(&self) {
         if let Some(checked) = &self.checked {
@@ -103,7 +103,7 @@ impl Core {
         conflicts.into_iter().try_for_each(|(new, met)| self.conflict(checker, self.team.me, new, met))
     }
 
-    /// [`Core::lent`] for an accumulate.
+    /// [`Parts::lent`] for an accumulate.
     #[inline]
     pub(super) fn lent_by(&self, target: &Target, at: i64, it: &Accumulate<'_>) -> Result<()> {
         if !self.is_checked() {
@@ -114,7 +114,7 @@ impl Core {
         self.lent(target, (at, &it.to), it.kind(), &buffers)
     }
 
-    /// [`Core::lent`] for an accumulate of one element: the addresses of the buffers that it reads,
+    /// [`Parts::lent`] for an accumulate of one element: the addresses of the buffers that it reads
     /// and of the one that it writes.
     #[inline]
     pub(super) fn lent_elements(

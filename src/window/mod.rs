@@ -1,8 +1,8 @@
 //! Windows: memory of each rank that the others access (MPI-4.1 §12.2).
 //!
 //! [`Window`] is the typed, safe form with epochs as closures; [`RawWindow`] the byte-level form
-//! with explicit calls. Both are thin: [`core::Core`] holds the parts of a window, and the other
-//! modules perform the operations.
+//! with explicit calls. Both are thin: operations are methods of [`parts::Parts`], synchronization
+//! calls those of [`core::Core`].
 
 mod access;
 mod access_notify;
@@ -15,6 +15,7 @@ mod available_memory;
 mod checked;
 mod collective;
 mod compare_swap_bytes;
+mod completion;
 pub(crate) mod core;
 mod create;
 mod delayed_lock;
@@ -25,12 +26,14 @@ mod epochs;
 mod layouts;
 mod lent;
 mod lock;
+mod lock_words;
 mod model;
 mod near;
 mod notices;
 mod notify;
 mod own;
 mod packing;
+mod parts;
 mod permit;
 mod posted;
 mod pscw;

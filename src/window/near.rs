@@ -7,7 +7,7 @@
 use transom_fabric::Post;
 
 use super::accumulate::{Accumulate, LARGEST};
-use super::core::{Core, index};
+use super::parts::{Parts, index};
 use super::target::Target;
 use super::transfer::{Incoming, Outgoing};
 use crate::buffers::{Sink, Source, scoped};
@@ -98,9 +98,9 @@ impl<'t> Beside<'t> {
     /// The target, if the kernel copies its elements for accumulates: its control words are mapped
     /// and its memory is not. Locks make all types atomic there, because the kernel performs no
     /// atomics. `None` where elements are changed by atomics: the target's CPU performs those.
-    pub(super) fn of(core: &'t Core, target: &'t Target) -> Option<Beside<'t>> {
-        let memory = target.reach.near().filter(|_| !core.hints.per_element)?;
-        Some(Beside { memory: Attached::of(&core.job, memory), words: target.words(core)? })
+    pub(super) fn of(parts: &'t Parts, target: &'t Target) -> Option<Beside<'t>> {
+        let memory = target.reach.near().filter(|_| !parts.hints.per_element)?;
+        Some(Beside { memory: Attached::of(&parts.job, memory), words: target.words(parts)? })
     }
 
     pub(super) fn accumulate(&self, at: i64, it: &Accumulate<'_>) -> Result<()> {

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use super::core::Core;
 use super::element::RmaElem;
 use super::notify::Counters;
+use super::parts::Parts;
 use super::request::Request;
 use super::typed::Window;
 use crate::error::{ArgumentError, Class, Error, ErrorKind, Result};
@@ -61,13 +62,13 @@ impl<'w> Notices<'w> {
     /// # Errors
     /// `RmaNotification` for a counter that this rank does not have. `Other` for a rank that died.
     pub fn value(&self, index: usize) -> Result<u64> {
-        let counters = self.core.own_counters("get_notify_value", index)?;
-        self.core.job.progress.poll_and_leave()?;
+        let counters = self.core.parts.own_counters("get_notify_value", index)?;
+        self.core.parts.job.progress.poll_and_leave()?;
         let value = counters.value(index);
         if value == 0 {
-            self.core.job.progress.look()?;
+            self.core.parts.job.progress.look()?;
         }
-        self.core.notices_read()?;
+        self.core.parts.notices_read()?;
         Ok(value)
     }
 
@@ -77,10 +78,10 @@ impl<'w> Notices<'w> {
     /// # Errors
     /// As for [`Notices::value`].
     pub fn reset(&self, index: usize) -> Result<u64> {
-        let counters = self.core.own_counters("reset_notify_value", index)?;
-        self.core.job.progress.poll_and_leave()?;
+        let counters = self.core.parts.own_counters("reset_notify_value", index)?;
+        self.core.parts.job.progress.poll_and_leave()?;
         let value = counters.take(index);
-        self.core.notices_read()?;
+        self.core.parts.notices_read()?;
         Ok(value)
     }
 
@@ -89,8 +90,8 @@ impl<'w> Notices<'w> {
     /// # Errors
     /// As for [`Notices::value`].
     pub fn wait(&self, index: usize, value: u64) -> Result<()> {
-        self.core.own_counters("wait for a notice", index)?;
-        self.core.await_notices(&Awaited { index, value })
+        self.core.parts.own_counters("wait for a notice", index)?;
+        self.core.parts.await_notices(&Awaited { index, value })
     }
 
     /// Whether the counter has reached `value`; makes progress, does not wait.
@@ -113,13 +114,13 @@ impl<'w> Notices<'w> {
             return Err(Error::argument(Class::Arg, CALL, ArgumentError::NoCounters));
         }
         for &(index, _) in awaited {
-            self.core.own_counters(CALL, index)?;
+            self.core.parts.own_counters(CALL, index)?;
         }
-        let reached = |&(index, value): &(usize, u64)| self.core.has_reached(&Awaited { index, value });
+        let reached = |&(index, value): &(usize, u64)| self.core.parts.has_reached(&Awaited { index, value });
         let first = std::cell::Cell::new(0);
         let is_one = || awaited.iter().position(reached).map(|at| first.set(at)).is_some();
-        self.core.waits("wait for a notice", None, || self.core.job.progress.until(is_one))?;
-        self.core.notices_read()?;
+        self.core.parts.waits("wait for a notice", None, || self.core.parts.job.progress.until(is_one))?;
+        self.core.parts.notices_read()?;
         Ok(first.get())
     }
 
@@ -129,7 +130,7 @@ impl<'w> Notices<'w> {
     /// # Errors
     /// As for [`Notices::value`].
     pub fn request(&self, index: usize, value: u64) -> Result<Request> {
-        self.core.own_counters("notify_threshold", index)?;
+        self.core.parts.own_counters("notify_threshold", index)?;
         Ok(Request::awaiting(self.core, Awaited { index, value }))
     }
 }
@@ -150,7 +151,7 @@ impl<T: RmaElem> Window<T> {
     /// # Errors
     /// `Rank`.
     pub fn num_notify(&self, rank: usize) -> Result<usize> {
-        self.core.num_notify(rank)
+        self.core.parts.num_notify(rank)
     }
 
     /// This rank's counters.
@@ -164,14 +165,14 @@ impl Counters {
     fn value(&self, index: usize) -> u64 {
         // Acquire: the words are read after the zero, so that the sum is not below it.
         let zero = self.zeros[index].load(Ordering::Acquire);
-        counters::sum(&self.window.own.memory, index).wrapping_sub(zero)
+        counters::sum(&self.parts.own.memory, index).wrapping_sub(zero)
     }
 
     /// Zeroes a counter and returns its value.
     fn take(&self, index: usize) -> u64 {
         loop {
             let zero = self.zeros[index].load(Ordering::Acquire);
-            let sum = counters::sum(&self.window.own.memory, index);
+            let sum = counters::sum(&self.parts.own.memory, index);
             // Release: pairs with the Acquire above. A thread that reads this zero reads a sum that
             // is not below it.
             if self.zeros[index].compare_exchange(zero, sum, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
@@ -181,10 +182,10 @@ impl Counters {
     }
 }
 
-impl Core {
+impl Parts {
     /// The counters, if this rank has one of that index.
     fn own_counters(&self, call: &'static str, index: usize) -> Result<&Counters> {
-        let number = self.counters.get().map_or(0, |counters| counters::number(&counters.window.own.memory));
+        let number = self.counters.get().map_or(0, |counters| counters::number(&counters.parts.own.memory));
         match self.counters.get() {
             Some(counters) if index < number => Ok(counters),
             _ => Err(ErrorKind::Notification { call, rank: self.team.me, index, number }.into()),

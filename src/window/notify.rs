@@ -14,8 +14,9 @@ use transom_fabric::{Keyed, Peer, PeerMap, Tally, TallyRef};
 
 use super::accumulate_net::ByNet;
 use super::agreement::FAILED;
-use super::core::{Core, index as offset};
+use super::core::Core;
 use super::create::WindowSpec;
+use super::parts::{Parts, index as offset};
 use super::permit::Permit;
 use super::posted::Posted;
 use super::segment::Draft;
@@ -45,7 +46,7 @@ const INDEX: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Counters {
     /// The window of which they are the memory.
-    pub(super) window: Core,
+    pub(super) parts: Parts,
     /// The sum of each of this rank's counters at its last reset.
     pub(super) zeros: Box<[AtomicU64]>,
     /// How often `set_num_notify` was called.
@@ -68,13 +69,13 @@ impl Keyed for Known {
 }
 
 impl Counters {
-    fn new(core: &Core) -> Result<Counters> {
+    fn new(theirs: &Parts) -> Result<Counters> {
         let info = Info::new();
         let spec = WindowSpec { flavor: Flavor::Allocate, unit: 1, info: &info };
         let hints = Hints::at_creation(&info, spec.flavor)?;
-        let draft = Draft { hints, memory: core.job.wire.allocate(counters::BYTES)?, shared: None };
+        let draft = Draft { hints, memory: theirs.job.wire.allocate(counters::BYTES)?, shared: None };
         Ok(Counters {
-            window: Core::open(&core.job, &core.team, core.id ^ COUNTERS, &spec, draft)?,
+            parts: Parts::open(&theirs.job, &theirs.team, theirs.id ^ COUNTERS, &spec, draft)?,
             zeros: (0..counters::MOST).map(|_| AtomicU64::new(0)).collect(),
             turn: AtomicU32::new(0),
             known: PeerMap::new(),
@@ -84,7 +85,7 @@ impl Counters {
 
     /// Gives this rank `number` counters, all zero. No peer adds to one meanwhile.
     fn reset(&self, number: usize) {
-        let memory = &self.window.own.memory;
+        let memory = &self.parts.own.memory;
         for (index, zero) in self.zeros.iter().enumerate() {
             // Relaxed: ordered by the barriers around.
             zero.store(counters::sum(memory, index), Ordering::Relaxed);
@@ -117,13 +118,13 @@ impl Counters {
     fn asked(&self, target: &Target) -> Result<usize> {
         let mut word = [0; 8];
         let tally = Tally::within(&target.tally);
-        let job = &self.window.job;
+        let job = &self.parts.job;
         buffers::scoped(
             || job.finish(&tally),
             |scope| {
                 let into = scope.sink(&mut word);
                 let permit = Permit::of_library(target.rank());
-                self.window.get(permit, counters::NUMBER as u64, into, Count::Request(&mut Some(tally.clone())))
+                self.parts.get(permit, counters::NUMBER as u64, into, Count::Request(&mut Some(tally.clone())))
             },
         )?;
         job.progress.complete(&tally)?;
@@ -140,33 +141,35 @@ impl Core {
         if self.epochs.state().0 == Access::Freed {
             return Err(ErrorKind::Epoch { call: CALL, reason: "the window was freed (MPI-4.1 §12.2.5)" }.into());
         }
-        let flushed = self.flush_all();
-        let new = if self.counters.get().is_some() { Ok(None) } else { Counters::new(self).map(Some) };
+        let flushed = self.parts.flush_all();
+        let new = if self.parts.counters.get().is_some() { Ok(None) } else { Counters::new(&self.parts).map(Some) };
         let fits = number <= counters::MOST;
         let bits = self.barrier_with_bits(if fits && new.is_ok() { 0 } else { FAILED })?;
         let new = new?;
         if bits & FAILED != 0 {
             if let Some(new) = new {
-                new.window.withdraw();
+                new.parts.withdraw();
             }
             if fits {
-                return Err(ErrorKind::Job(JobError::NoCounters { window: self.id }).into());
+                return Err(ErrorKind::Job(JobError::NoCounters { window: self.parts.id }).into());
             }
             let refused = ArgumentError::TooManyCounters { number, most: counters::MOST };
             return Err(Error::argument(Class::Arg, CALL, refused));
         }
         if let Some(new) = new {
-            self.own.exposed.count_in(new.window.own.memory.clone());
+            self.parts.own.exposed.count_in(new.parts.own.memory.clone());
             // Set once: the call is collective, so that one thread of a rank is in it.
-            let _ = self.counters.set(Box::new(new));
+            let _ = self.parts.counters.set(Box::new(new));
         }
-        if let Some(counters) = self.counters.get() {
+        if let Some(counters) = self.parts.counters.get() {
             counters.reset(number);
         }
         self.barrier()?;
         flushed
     }
+}
 
+impl Parts {
     /// How many counters a rank has (`MPI_Win_get_num_notify`).
     pub(crate) fn num_notify(&self, rank: usize) -> Result<usize> {
         self.counters_of("get_num_notify", rank)
@@ -176,7 +179,7 @@ impl Core {
         crate::job::check_rank(&self.team, call, rank)?;
         match self.counters.get() {
             None => Ok(0),
-            Some(counters) => match counters.window.target(call, rank)? {
+            Some(counters) => match counters.parts.target(call, rank)? {
                 None => Ok(0),
                 Some(target) => counters.number(target),
             },
@@ -192,7 +195,7 @@ impl Core {
 
 /// Notified operations. A notice for a counter that the rank does not have is refused or has no
 /// effect.
-impl Core {
+impl Parts {
     /// Puts contiguous bytes, then adds one to counter `index` of the target (`MPI_Put_notify`).
     #[inline(always)]
     pub(crate) fn put_notify(
@@ -260,7 +263,7 @@ impl Core {
         let rank = target.rank();
         // Another thread of this rank has no bell.
         let Some(counters) = self.counters.get().filter(|_| rank != self.team.me) else { return Ok(()) };
-        if let Some(counts) = counters.window.target("put_notify", rank)?
+        if let Some(counts) = counters.parts.target("put_notify", rank)?
             && let Some(bell) = self.job.wire.bell(peer(self.team.rank(rank)))
             && let Some(shortcut) = Shortcut::to(target, counts, bell)
         {
@@ -314,15 +317,15 @@ impl Core {
     /// Whether the net's message, and no atomic, raises the counters of a rank.
     fn is_notified_by_message(&self, rank: usize) -> bool {
         let Some(counters) = self.counters.get() else { return false };
-        counters.window.known(rank).is_some_and(|target| {
-            target.reach.memory().is_none() && ByNet::of(&counters.window, target, BasicType::Uint64).is_none()
+        counters.parts.known(rank).is_some_and(|target| {
+            target.reach.memory().is_none() && ByNet::of(&counters.parts, target, BasicType::Uint64).is_none()
         })
     }
 
     /// Adds one to counter `index` of a rank, which has it.
     fn add_one(&self, call: &'static str, rank: usize, index: usize) -> Result<()> {
         let Some(counters) = self.counters.get() else { return Ok(()) };
-        let theirs = counters.window.target(call, rank)?;
+        let theirs = counters.parts.target(call, rank)?;
         let (Some(target), Some(theirs)) = (self.target(call, rank)?, theirs) else { return Ok(()) };
         self.notifies(rank)?;
         if let Some(memory) = theirs.reach.memory() {
@@ -331,7 +334,7 @@ impl Core {
             return Ok(());
         }
         let tally: &TallyRef = &target.tally;
-        if let Some(net) = ByNet::of(&counters.window, theirs, BasicType::Uint64) {
+        if let Some(net) = ByNet::of(&counters.parts, theirs, BasicType::Uint64) {
             return net.count(counters::by_net(index) as u64, tally);
         }
         let request = Request::Notify { index: index as u64, strips: (&[]).into(), data: (&[]).into() };

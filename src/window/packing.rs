@@ -3,7 +3,7 @@
 
 use transom_fabric::{Fault, Reason, TallyRef};
 
-use super::core::Core;
+use super::parts::Parts;
 use super::target::Target;
 use super::transfer::{Incoming, Outgoing};
 use crate::buffers::Sink;
@@ -14,7 +14,7 @@ use crate::memory::layout::{Layout, walk_sides};
 use crate::messages::{Landing, MAX_STRIPS, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
 use crate::transport::Lane;
 
-impl Core {
+impl Parts {
     /// Puts by messages that carry the data and its offsets.
     pub(super) fn scatter(
         &self,

@@ -58,7 +58,7 @@ impl Core {
             Access::Lock | Access::Start => self.admit(name, target),
             _ => {
                 // An operation on an invalid rank begins no fence epoch.
-                self.target(name, target)?;
+                self.parts.target(name, target)?;
                 self.epochs.step(name, Call::Operation)?;
                 Ok(Permit { rank: target })
             }
@@ -79,7 +79,7 @@ impl Core {
     /// includes the target.
     fn admit(&self, name: &'static str, rank: usize) -> Result<Permit> {
         let permit = Permit { rank };
-        let Some(target) = self.target(name, rank)? else { return Ok(permit) };
+        let Some(target) = self.parts.target(name, rank)? else { return Ok(permit) };
         match target.hold() {
             Hold::Shared | Hold::Exclusive | Hold::Biased | Hold::Unchecked | Hold::Open => Ok(permit),
             Hold::Delayed | Hold::UnusedShared | Hold::UnusedBiased => Ok(permit),
@@ -106,7 +106,7 @@ impl Core {
     #[cold]
     fn may_flush_checked(&self, call: &'static str, rank: usize) -> Result<Permit> {
         let hold = match self.epochs.state().0 {
-            Access::Lock => self.target(call, rank)?.map(Target::hold),
+            Access::Lock => self.parts.target(call, rank)?.map(Target::hold),
             _ => None,
         };
         self.epochs.check(call, Call::Flush { held: hold != Some(Hold::None) })?;

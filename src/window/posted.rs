@@ -5,7 +5,7 @@
 use transom_fabric::TallyRef;
 
 use super::transfer::{Incoming, Outgoing};
-use crate::buffers::{Lent, Parts, Sink, Source};
+use crate::buffers::{Lent, Scattered, Sink, Source};
 use crate::datatype::Pieces;
 use crate::error::Result;
 use crate::job::JobCore;
@@ -156,9 +156,9 @@ impl Group {
         self,
         mut pieces: Pieces<'_>,
         part: impl Fn(i64, usize) -> S,
-        mut post: impl FnMut(u64, &Parts<S>) -> Result<()>,
+        mut post: impl FnMut(u64, &Scattered<S>) -> Result<()>,
     ) -> Result<()> {
-        let (mut done, mut parts) = (0, Parts::new());
+        let (mut done, mut parts) = (0, Scattered::new());
         loop {
             let room = if parts.count() < self.parts { self.bytes - parts.len() } else { 0 };
             if let Some((ours, len)) = pieces.next_at_most(room) {

@@ -23,18 +23,18 @@ impl Core {
     /// under `MPI_MODE_NOCHECK`, which both sides must give.
     pub(crate) fn post(&self, origins: &[usize], check: bool) -> Result<()> {
         let own = match self.epochs.state().0 {
-            Access::Lock => self.target("post", self.team.me)?.is_some_and(|own| own.hold() != Hold::None),
+            Access::Lock => self.parts.target("post", self.parts.team.me)?.is_some_and(|own| own.hold() != Hold::None),
             Access::LockAll => true,
             _ => false,
         };
         let call = Call::Post { own_locked: own };
         self.epochs.check("post", call)?;
         self.check_group("post", origins)?;
-        self.own.publish();
+        self.parts.own.publish();
         // Relaxed: ordered by the step, for a thread that waits.
         self.epochs.origins.store(u32::try_from(origins.len()).unwrap_or(u32::MAX), Ordering::Relaxed);
         self.epochs.step("post", call)?;
-        self.posts(origins);
+        self.parts.posts(origins);
         if check {
             for &origin in origins {
                 self.notify(origin, Notice::Posted)?;
@@ -50,15 +50,15 @@ impl Core {
         self.check_group("start", targets)?;
         // An unreachable target fails the call before the call has changed anything.
         for &rank in targets {
-            self.target("start", rank)?;
+            self.parts.target("start", rank)?;
         }
         self.epochs.step("start", Call::Start)?;
-        for target in targets.iter().filter_map(|&rank| self.known(rank)) {
+        for target in targets.iter().filter_map(|&rank| self.parts.known(rank)) {
             target.set_hold(if check { Hold::Started } else { Hold::Open });
         }
         *self.epochs.group_of_start() = Some(targets.to_vec());
         // With NOCHECK the targets have posted.
-        if check { Ok(()) } else { targets.iter().try_for_each(|&rank| self.post_arrived(rank)) }
+        if check { Ok(()) } else { targets.iter().try_for_each(|&rank| self.parts.post_arrived(rank)) }
     }
 
     /// Completes the epoch's operations at origin and target, and notifies the targets
@@ -70,17 +70,17 @@ impl Core {
             return Err(misused("complete", "another thread completes this epoch (MPI-4.1 §12.5.2)"));
         };
         let mut outcome = Ok(());
-        for target in targets.iter().filter_map(|&rank| self.known(rank)) {
+        for target in targets.iter().filter_map(|&rank| self.parts.known(rank)) {
             if target.hold() == Hold::Open && target.orders_messages() {
                 target.set_hold(Hold::None);
                 outcome = outcome.and(self.notify(target.rank(), Notice::Completed));
             }
         }
-        outcome = outcome.and(self.flush_all());
-        self.completes();
+        outcome = outcome.and(self.parts.flush_all());
+        self.parts.completes();
         for &rank in &targets {
             // `start` has contacted all targets.
-            let Some(target) = self.known(rank) else { continue };
+            let Some(target) = self.parts.known(rank) else { continue };
             target.tally.unmix();
             if target.hold() == Hold::None {
                 continue;
@@ -100,9 +100,9 @@ impl Core {
         self.epochs.check("wait", Call::Wait)?;
         let origins = self.epochs.origins.load(Ordering::Relaxed);
         // `test` in another thread may end the epoch, which is reported as an error.
-        let is_over = || self.own.exposed.take_completions(origins) || self.epochs.state().1 == Exposure::Closed;
-        let origin = self.single_origin();
-        self.waits("wait", origin, || self.job.progress.until(is_over))?;
+        let is_over = || self.parts.own.exposed.take_completions(origins) || self.epochs.state().1 == Exposure::Closed;
+        let origin = self.parts.single_origin();
+        self.parts.waits("wait", origin, || self.parts.job.progress.until(is_over))?;
         self.exposure_ended("wait")
     }
 
@@ -110,20 +110,20 @@ impl Core {
     /// (`MPI_WIN_TEST`).
     pub(crate) fn test(&self) -> Result<bool> {
         self.epochs.check("test", Call::Wait)?;
-        self.job.progress.poll_and_leave()?;
-        let done = self.own.exposed.take_completions(self.epochs.origins.load(Ordering::Relaxed));
+        self.parts.job.progress.poll_and_leave()?;
+        let done = self.parts.own.exposed.take_completions(self.epochs.origins.load(Ordering::Relaxed));
         if done {
             self.exposure_ended("test")?;
         } else {
-            self.job.progress.look()?;
+            self.parts.job.progress.look()?;
         }
         Ok(done)
     }
 
     fn exposure_ended(&self, call: &'static str) -> Result<()> {
         self.epochs.step(call, Call::Wait)?;
-        self.own.refresh();
-        self.completes_arrived()
+        self.parts.own.refresh();
+        self.parts.completes_arrived()
     }
 
     /// Waits until a target of `start` has posted. One of several threads that operate on the
@@ -131,44 +131,46 @@ impl Core {
     pub(super) fn await_post(&self, target: &Target) -> Result<()> {
         let member = number(target.rank());
         let is_open = || {
-            if target.hold() == Hold::Started && self.own.exposed.take_post(member) {
+            if target.hold() == Hold::Started && self.parts.own.exposed.take_post(member) {
                 target.set_hold(Hold::Open);
             }
             target.hold() != Hold::Started
         };
-        self.waits("start", Some(target.rank()), || self.job.progress.until(is_open))?;
-        self.post_arrived(target.rank())
+        self.parts.waits("start", Some(target.rank()), || self.parts.job.progress.until(is_open))?;
+        self.parts.post_arrived(target.rank())
     }
 
     fn notify(&self, rank: usize, notice: Notice) -> Result<()> {
-        if rank == self.team.me {
-            self.own.exposed.notice(number(rank), notice);
+        if rank == self.parts.team.me {
+            self.parts.own.exposed.notice(number(rank), notice);
             return Ok(());
         }
         if let Some(words) = self.words_near(rank) {
             let taken = match notice {
-                Notice::Posted => notices::post(words, number(self.team.me)),
+                Notice::Posted => notices::post(words, number(self.parts.team.me)),
                 Notice::Completed => {
                     notices::complete(words);
                     true
                 }
             };
             if taken {
-                self.job.wire.knock(peer(self.team.rank(rank)));
+                self.parts.job.wire.knock(peer(self.parts.team.rank(rank)));
                 return Ok(());
             }
         }
-        self.job.send(self.team.rank(rank), &Messages::notice(self.id, number(self.team.me), notice))
+        self.parts
+            .job
+            .send(self.parts.team.rank(rank), &Messages::notice(self.parts.id, number(self.parts.team.me), notice))
     }
 
     /// The control words of a rank of this node. Only CPUs of the node change the words of notices,
     /// also if the device performs the window's atomics. A rank without words is notified by
     /// message, which fails if the rank can't be contacted.
     fn words_near(&self, rank: usize) -> Option<Words<'_>> {
-        if self.job.lane(self.team.rank(rank)) != Some(Lane::Shm) {
+        if self.parts.job.lane(self.parts.team.rank(rank)) != Some(Lane::Shm) {
             return None;
         }
-        self.target("post", rank).ok()??.words(self)
+        self.parts.target("post", rank).ok()??.words(&self.parts)
     }
 
     fn check_group(&self, call: &'static str, group: &[usize]) -> Result<()> {
@@ -176,7 +178,7 @@ impl Core {
             if rank == PROC_NULL {
                 return Err(Error::argument(Class::Rank, call, ArgumentError::ProcNull));
             }
-            crate::job::check_rank(&self.team, call, rank)?;
+            crate::job::check_rank(&self.parts.team, call, rank)?;
         }
         match listed_twice(group) {
             Some(rank) => Err(Error::argument(Class::Rank, call, ArgumentError::ListedTwice(rank))),

@@ -83,8 +83,8 @@ impl Request {
         let state = match tally {
             None => State::Done,
             Some(tally) => {
-                let until = if core.is_checked() { Until::checked(core, tally) } else { Until::Complete(tally) };
-                State::Pending(Pending { job: Arc::clone(&core.job), until })
+                let until = if core.parts.is_checked() { Until::checked(core, tally) } else { Until::Complete(tally) };
+                State::Pending(Pending { job: Arc::clone(&core.parts.job), until })
             }
         };
         Request { state: ManuallyDrop::new(state) }
@@ -93,7 +93,7 @@ impl Request {
     /// A request that is complete when a counter has reached a value.
     pub(super) fn awaiting(core: &Arc<Core>, awaited: Awaited) -> Request {
         let until = Until::Counted(Box::new((Arc::clone(core), awaited)));
-        let state = State::Pending(Pending { job: Arc::clone(&core.job), until });
+        let state = State::Pending(Pending { job: Arc::clone(&core.parts.job), until });
         Request { state: ManuallyDrop::new(state) }
     }
 
@@ -120,10 +120,10 @@ impl Request {
         match std::mem::replace(&mut *self.state, State::Inactive) {
             State::Pending(Pending { job, until }) => match until {
                 Until::Complete(tally) => job.progress.complete(&tally),
-                Until::Counted(counted) => counted.0.await_notices(&counted.1),
+                Until::Counted(counted) => counted.0.parts.await_notices(&counted.1),
                 Until::Checked(one) => {
                     job.progress.complete(&one.1)?;
-                    one.0.all_completed(Which::Result(one.2))
+                    one.0.parts.all_completed(Which::Result(one.2))
                 }
             },
             State::Done | State::Inactive => Ok(()),
@@ -227,7 +227,7 @@ impl Request {
     fn is_over(&self) -> bool {
         match &*self.state {
             State::Pending(Pending { until: Until::Complete(tally), .. }) => tally.idle(),
-            State::Pending(Pending { until: Until::Counted(counted), .. }) => counted.0.has_reached(&counted.1),
+            State::Pending(Pending { until: Until::Counted(counted), .. }) => counted.0.parts.has_reached(&counted.1),
             State::Pending(Pending { until: Until::Checked(one), .. }) => one.1.idle(),
             _ => true,
         }
@@ -316,7 +316,7 @@ impl<T: RmaElem> BufferRequest<T> {
     ) -> Result<BufferRequest<T>> {
         let mut tally = None;
         let (buffer, posted) = LentBuffer::lend(buffer, &mut tally, post);
-        let pending = tally.is_some().then(|| Arc::clone(&core.job));
+        let pending = tally.is_some().then(|| Arc::clone(&core.parts.job));
         let request = BufferRequest { request: Request::of(core, tally), buffer: Some(buffer), job: pending };
         // If `post` failed after a part of the operation, the drop waits for that part.
         posted.map(|()| request)

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use transom_fabric::{Keyed, Memory, Peer, Row};
 
-use super::core::index as offset;
+use super::parts::index as offset;
 use super::target::{Reach, Target};
 use crate::job::peer;
 use crate::sync::counters::{self, MOST};

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use transom_fabric::{Tally, TallyRef};
 
 use super::accumulate::Accumulate;
-use super::core::Core;
+use super::parts::Parts;
 use super::posted::Posted;
 use super::target::{Reach, Target, Unmapped};
 use crate::buffers::Sink;
@@ -25,7 +25,7 @@ struct Owed {
     into: Sink,
 }
 
-impl Core {
+impl Parts {
     /// Performs an accumulate through a staging area if it is long, contiguous at all sides, and
     /// the target has an area for this process; whether it did. The operands are not read after the
     /// return.

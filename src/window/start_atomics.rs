@@ -4,7 +4,7 @@
 use super::accumulate::{Accumulate, REGISTER, local};
 use super::accumulate_net::ByNet;
 use super::checked::End;
-use super::core::{Core, index};
+use super::parts::{Parts, index};
 use super::permit::Permit;
 use super::target::Target;
 use super::transfer::{Incoming, Outgoing};
@@ -15,7 +15,7 @@ use crate::memory::accumulate::{bytes_of, value};
 use crate::memory::layout::Layout;
 use crate::reduce::{BasicType, Op};
 
-impl Core {
+impl Parts {
     /// Combines one element; `into` has its previous value when the operation is complete.
     #[inline]
     pub(crate) fn start_fetch(
@@ -47,7 +47,7 @@ impl Core {
         self.lent_elements(target, at, (kind, ty), reads, writes)
     }
 
-    /// [`Core::start_fetch`] as an accumulate of one element between layouts.
+    /// [`Parts::start_fetch`] as an accumulate of one element between layouts.
     fn start_fetch_layouts(
         &self,
         target: &Target,
@@ -78,7 +78,7 @@ impl Core {
         )
     }
 
-    /// [`Core::compare_swap`] without waiting: `into` has the previous value when the operation is
+    /// [`Parts::compare_swap`] without waiting: `into` has the previous value when the operation is
     /// complete. `reads`: the addresses from which the caller took the values, for the conflict
     /// checker.
     pub(crate) fn start_compare_swap(

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use transom_fabric::{Keyed, Memory, Peer, Tally, TallyRef};
 
-use super::core::Core;
+use super::parts::Parts;
 use crate::directory::Part;
 use crate::error::{JobError, Result};
 use crate::flavor::Flavor;
@@ -151,17 +151,18 @@ impl Keyed for Target {
 
 impl Target {
     /// First contact: reads the part that a rank has published, and opens the route to it.
-    pub(crate) fn contact(core: &Core, rank: usize) -> Result<Target> {
-        let job_rank = core.team.rank(rank);
-        let own = rank == core.team.me;
-        let (part, place) = if own { (core.own.part, core.own.place) } else { core.job.lookup(job_rank, core.id)? };
+    pub(crate) fn contact(parts: &Parts, rank: usize) -> Result<Target> {
+        let job_rank = parts.team.rank(rank);
+        let own = rank == parts.team.me;
+        let (part, place) =
+            if own { (parts.own.part, parts.own.place) } else { parts.job.lookup(job_rank, parts.id)? };
         let reach = match own {
             // The target resolves addresses of a dynamic window.
-            true if core.flavor == Flavor::Dynamic => Reach::Unmapped(Unmapped::Dynamic(None)),
-            true => Reach::Mapped(core.own.memory.clone(), None),
-            false => elsewhere(core, job_rank, &part)?,
+            true if parts.flavor == Flavor::Dynamic => Reach::Unmapped(Unmapped::Dynamic(None)),
+            true => Reach::Mapped(parts.own.memory.clone(), None),
+            false => elsewhere(parts, job_rank, &part)?,
         };
-        core.import_loopback(rank, &part, &reach)?;
+        parts.import_loopback(rank, &part, &reach)?;
         Ok(Target {
             number: peer(rank).0,
             unit: part.unit,
@@ -172,7 +173,7 @@ impl Target {
             hold: AtomicU8::new(Hold::None as u8),
             order: AtomicU32::new(0),
             reach,
-            tally: Tally::within(&core.targets.tally),
+            tally: Tally::within(&parts.targets.tally),
         })
     }
 
@@ -235,48 +236,48 @@ impl Target {
 
     /// The target's control words where this CPU reaches them, which is within the node.
     #[inline]
-    pub(crate) fn words<'t>(&'t self, core: &'t Core) -> Option<Words<'t>> {
-        if self.rank() == core.team.me {
-            return Some(core.job.block.words(core.own.place));
+    pub(crate) fn words<'t>(&'t self, parts: &'t Parts) -> Option<Words<'t>> {
+        if self.rank() == parts.team.me {
+            return Some(parts.job.block.words(parts.own.place));
         }
         match &self.reach {
-            Reach::Mapped(_, Some(link)) => self.words_of(core, link),
-            _ => self.words_of(core, core.job.link(core.team.rank(self.rank())).ok()?),
+            Reach::Mapped(_, Some(link)) => self.words_of(parts, link),
+            _ => self.words_of(parts, parts.job.link(parts.team.rank(self.rank())).ok()?),
         }
     }
 
     /// A target with the route to its rank.
     #[inline(always)]
-    pub(super) fn words_of<'t>(&self, core: &Core, link: &'t Link) -> Option<Words<'t>> {
-        Some(Words::at(link.block()?, core.job.block.words_at(usize::from(self.place))))
+    pub(super) fn words_of<'t>(&self, parts: &Parts, link: &'t Link) -> Option<Words<'t>> {
+        Some(Words::at(link.block()?, parts.job.block.words_at(usize::from(self.place))))
     }
 
     /// How this rank changes the target's control words.
-    pub(super) fn control<'t>(&'t self, core: &'t Core) -> Result<Control<'t>> {
-        let here = if core.control == Actor::Nic { None } else { self.words(core) };
-        Ok(match (here, core.control) {
+    pub(super) fn control<'t>(&'t self, parts: &'t Parts) -> Result<Control<'t>> {
+        let here = if parts.control == Actor::Nic { None } else { self.words(parts) };
+        Ok(match (here, parts.control) {
             (Some(words), _) => Control::Memory(words),
             (None, Actor::Cpu) => Control::Messages,
             (None, Actor::Nic | Actor::Both) => {
-                let block = core.job.block_by_net(core.team.rank(self.rank()))?;
-                Control::Post(block, core.job.block.words_at(usize::from(self.place)) as u64)
+                let block = parts.job.block_by_net(parts.team.rank(self.rank()))?;
+                Control::Post(block, parts.job.block.words_at(usize::from(self.place)) as u64)
             }
         })
     }
 }
 
 /// The part of another rank.
-fn elsewhere(core: &Core, job_rank: usize, part: &Part) -> Result<Reach> {
-    let link = core.job.link(job_rank)?;
+fn elsewhere(parts: &Parts, job_rank: usize, part: &Part) -> Result<Reach> {
+    let link = parts.job.link(job_rank)?;
     // An empty part has an address in a shared segment too.
-    if part.size == 0 && core.own.segment.is_none() {
+    if part.size == 0 && parts.own.segment.is_none() {
         return Ok(Reach::Mapped(Memory::private(0), Some(Arc::clone(link))));
     }
-    let dynamic = core.flavor == Flavor::Dynamic;
+    let dynamic = parts.flavor == Flavor::Dynamic;
     Ok(match &**link {
         Link::Net(_) if dynamic => Reach::Unmapped(Unmapped::Dynamic(None)),
-        Link::Net(_) => Reach::Unmapped(Unmapped::Posted(core.job.wire.import_net(peer(job_rank), &part.net)?)),
-        Link::Shm(_) => match of_node(core, job_rank, part)? {
+        Link::Net(_) => Reach::Unmapped(Unmapped::Posted(parts.job.wire.import_net(peer(job_rank), &part.net)?)),
+        Link::Shm(_) => match of_node(parts, job_rank, part)? {
             Some(NodeMemory::Mapped(memory)) => Reach::Mapped(memory, Some(Arc::clone(link))),
             Some(NodeMemory::Copied(near)) if dynamic => Reach::Unmapped(Unmapped::Dynamic(Some(near))),
             Some(NodeMemory::Copied(near)) => Reach::Unmapped(Unmapped::Copied(near)),
@@ -288,28 +289,28 @@ fn elsewhere(core: &Core, job_rank: usize, part: &Part) -> Result<Reach> {
 
 /// Data of a rank of this node. `None` where it is reached by messages, because it is not mapped
 /// and cross-memory attach is excluded or refused.
-fn of_node(core: &Core, job_rank: usize, part: &Part) -> Result<Option<NodeMemory>> {
-    if let Some(segment) = &core.own.segment {
+fn of_node(parts: &Parts, job_rank: usize, part: &Part) -> Result<Option<NodeMemory>> {
+    if let Some(segment) = &parts.own.segment {
         let at = usize::try_from(part.offset).unwrap_or(usize::MAX);
         let len = usize::try_from(part.size).unwrap_or(usize::MAX);
         let inside = segment.slice(at, len);
         let memory = inside.ok_or(JobError::PartOutside { rank: job_rank })?;
         return Ok(Some(NodeMemory::Mapped(memory)));
     }
-    let (wire, rank) = (&core.job.wire, peer(job_rank));
+    let (wire, rank) = (&parts.job.wire, peer(job_rank));
     let foreign = !transport::is_mapped(&part.shm);
-    if foreign && !core.job.may_attach() {
+    if foreign && !parts.job.may_attach() {
         return Ok(wire.user_region(rank, &part.shm).map(NodeMemory::Mapped));
     }
     match wire.import_shm(rank, &part.shm) {
         Ok(memory) => {
             if let (NodeMemory::Copied(_), Some(reason)) = (&memory, wire.unmapped()) {
-                core.job.warn_once(&format!("user memory is reached by cross-memory attach: {reason}"));
+                parts.job.warn_once(&format!("user memory is reached by cross-memory attach: {reason}"));
             }
             Ok(Some(memory))
         }
         Err(reason) if foreign => {
-            core.job.warn_once(&format!("user memory of rank {job_rank} is reached by messages: {reason}"));
+            parts.job.warn_once(&format!("user memory of rank {job_rank} is reached by messages: {reason}"));
             Ok(None)
         }
         Err(error) => Err(error.into()),

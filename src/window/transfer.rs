@@ -1,21 +1,22 @@
 //! Puts and gets on a window that are contiguous at both sides (MPI-4.1 §12.3.1, §12.3.2): within a
 //! node their path only chooses the route and copies.
 
+use std::sync::atomic::Ordering;
+
 use transom_fabric::{Post, Tally, TallyRef};
 
-use super::core::{Core, index};
 use super::lent::Buffer;
 use super::near::Attached;
+use super::parts::{Parts, index};
 use super::permit::Permit;
 use super::posted::Posted;
-use super::target::{Reach, Target, Unmapped};
-use crate::buffers::{Parts, Sink, Source};
+use super::target::{Hold, Reach, Target, Unmapped};
+use crate::buffers::{Sink, Source};
 use crate::check::Kind;
-use crate::epoch::Access;
 use crate::error::Result;
 use crate::job::peer;
 use crate::memory::layout::Layout;
-use crate::messages::{Gather, Run, Small, Towards};
+use crate::messages::{Gather, Small, Towards};
 use crate::transport::NetMemory;
 
 /// The longest operation that shares a message.
@@ -100,7 +101,7 @@ pub(super) fn may_gather(memory: &NetMemory, len: usize, tally: &TallyRef) -> bo
     memory.gathers() && !tally.idle() && (1..=GATHERED).contains(&len)
 }
 
-impl Core {
+impl Parts {
     /// Puts (MPI-4.1 §12.3.1).
     #[inline(always)]
     pub(crate) fn put(&self, permit: Permit, displacement: u64, from: Source, mut count: Count<'_>) -> Result<()> {
@@ -214,9 +215,9 @@ impl Core {
         let most = memory.limits().message_max;
         // A request has a separate tally, which counts this operation alone.
         let request = !std::ptr::eq(&raw const **tally, &raw const *target.tally);
-        let enough = match (small, self.epochs.state().0) {
-            (Small::Get(_) | Small::Combine(_), _) | (_, Access::Lock | Access::LockAll) => 1,
-            _ => AHEAD_OF_NOTICES,
+        let enough = match small {
+            Small::Put(_) if self.notifies_at_end(target) => AHEAD_OF_NOTICES,
+            _ => 1,
         };
         if request || tally.outstanding() < enough {
             return Ok(false);
@@ -238,27 +239,14 @@ impl Core {
         }
     }
 
-    /// Posts the kept operations for which one put or get is enough. A request and its reply take
-    /// more time than a post. Failures are in the tallies.
-    #[cold]
-    pub(super) fn post_runs(&self) {
-        self.job.messages.post_runs(self.id, |member, at, run, tally| {
-            let Some(Reach::Unmapped(Unmapped::Posted(memory))) = self.known(member).map(|target| &target.reach) else {
-                return Post::Again;
-            };
-            let most = memory.limits().packed_max;
-            match run {
-                Run::Put(bytes) if bytes.len() <= most => {
-                    memory.put_packed(at, bytes.len(), |buffer| buffer.copy_from_slice(bytes), tally)
-                }
-                Run::Get(buffers) if buffers.iter().map(Sink::len).sum::<usize>() <= most => {
-                    let mut parts = Parts::new();
-                    buffers.iter().for_each(|into| parts.add(into.part(0, into.len())));
-                    memory.get_scattered(at, &parts, tally)
-                }
-                Run::Put(_) | Run::Get(_) => Post::Again,
-            }
-        });
+    /// Whether the end of the open epoch notifies the target: the epoch is one of `fence` or
+    /// `start`.
+    fn notifies_at_end(&self, target: &Target) -> bool {
+        match target.hold() {
+            Hold::None => !self.all_locked.load(Ordering::Relaxed),
+            Hold::Started | Hold::Open => true,
+            _ => false,
+        }
     }
 
     /// Gets (MPI-4.1 §12.3.2).

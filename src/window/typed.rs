@@ -122,7 +122,7 @@ impl<T: RmaElem> Window<T> {
 
     /// The elements of this rank's part.
     pub fn len(&self) -> usize {
-        self.core.own.memory.len() / size_of::<T>().max(1)
+        self.core.parts.own.memory.len() / size_of::<T>().max(1)
     }
 
     /// Whether this rank's part has no elements.
@@ -138,7 +138,7 @@ impl<T: RmaElem> Window<T> {
     /// `RmaRange` outside this rank's part.
     pub fn load(&self, first: usize, into: &mut [T]) -> Result<()> {
         let at = self.local("load", first, into.len())?;
-        self.core.load(at, bytemuck::cast_slice_mut(into));
+        self.core.parts.load(at, bytemuck::cast_slice_mut(into));
         Ok(())
     }
 
@@ -149,7 +149,7 @@ impl<T: RmaElem> Window<T> {
     /// As for [`Window::load`].
     pub fn store(&self, first: usize, from: &[T]) -> Result<()> {
         let at = self.local("store", first, from.len())?;
-        self.core.store(at, bytemuck::cast_slice(from));
+        self.core.parts.store(at, bytemuck::cast_slice(from));
         Ok(())
     }
 
@@ -157,7 +157,7 @@ impl<T: RmaElem> Window<T> {
     /// separate model it makes both copies equal (`MPI_WIN_SYNC`, MPI-4.1 §12.5.4). It completes no
     /// operation.
     pub fn sync(&self) {
-        self.core.sync();
+        self.core.parts.sync();
     }
 
     /// The route to a rank.
@@ -165,7 +165,7 @@ impl<T: RmaElem> Window<T> {
     /// # Errors
     /// `Rank`.
     pub fn route(&self, rank: usize) -> Result<Route> {
-        self.core.route(rank)
+        self.core.parts.route(rank)
     }
 
     /// The address and size of the part of `rank`, if this process can load and store it
@@ -175,7 +175,7 @@ impl<T: RmaElem> Window<T> {
     /// # Errors
     /// `RmaShared` if this process can't load and store the part, `Rank`.
     pub fn shared_query(&self, rank: usize) -> Result<SharedPart> {
-        self.core.shared_query(rank)
+        self.core.parts.shared_query(rank)
     }
 
     /// Loads elements of another rank's part that this process can load and store
@@ -185,9 +185,9 @@ impl<T: RmaElem> Window<T> {
     /// `RmaShared` if this process can't load and store the part, `RmaRange` outside of the part,
     /// `Rank`.
     pub fn load_from(&self, rank: usize, first: usize, into: &mut [T]) -> Result<()> {
-        let part = self.core.shared_query(rank)?;
+        let part = self.core.parts.shared_query(rank)?;
         let at = self.inside("load", part.rank, part.memory.len(), first, into.len())?;
-        self.core.note_local(rank, at, size_of_val(into), Kind::Load);
+        self.core.parts.note_local(rank, at, size_of_val(into), Kind::Load);
         part.memory.read(at, bytemuck::cast_slice_mut(into));
         Ok(())
     }
@@ -197,9 +197,9 @@ impl<T: RmaElem> Window<T> {
     /// # Errors
     /// As for [`Window::load_from`].
     pub fn store_to(&self, rank: usize, first: usize, from: &[T]) -> Result<()> {
-        let part = self.core.shared_query(rank)?;
+        let part = self.core.parts.shared_query(rank)?;
         let at = self.inside("store", part.rank, part.memory.len(), first, from.len())?;
-        self.core.note_local(rank, at, size_of_val(from), Kind::Store);
+        self.core.parts.note_local(rank, at, size_of_val(from), Kind::Store);
         part.memory.write(at, bytemuck::cast_slice(from));
         Ok(())
     }
@@ -209,17 +209,17 @@ impl<T: RmaElem> Window<T> {
     /// # Errors
     /// As for [`Window::load_from`].
     pub fn shared_len(&self, rank: usize) -> Result<usize> {
-        Ok(self.core.shared_query(rank)?.size() / size_of::<T>().max(1))
+        Ok(self.core.parts.shared_query(rank)?.size() / size_of::<T>().max(1))
     }
 
     /// The window's ranks, as ranks of the whole job (`MPI_WIN_GET_GROUP`).
     pub fn group(&self) -> Vec<usize> {
-        self.core.group()
+        self.core.parts.group()
     }
 
     /// All hints with the values in force (`MPI_WIN_GET_INFO`, MPI-4.1 §12.2.7).
     pub fn info(&self) -> Info {
-        self.core.hints.info()
+        self.core.parts.hints.info()
     }
 
     /// Changes hints (`MPI_WIN_SET_INFO`), as [`RawWindow::set_info`](crate::RawWindow::set_info).
@@ -227,12 +227,12 @@ impl<T: RmaElem> Window<T> {
     /// # Errors
     /// `InfoValue` for an illegal value; then no hint changes.
     pub fn set_info(&self, info: &Info) -> Result<()> {
-        self.core.hints.set(info)
+        self.core.parts.hints.set(info)
     }
 
     /// The memory model (`MPI_WIN_MODEL`).
     pub fn model(&self) -> Model {
-        self.core.own.model()
+        self.core.parts.own.model()
     }
 
     /// Whether ranks of a node map all parts of the node, as
@@ -244,16 +244,16 @@ impl<T: RmaElem> Window<T> {
     /// The actor that performs atomics on integers of 64 bits, and of 32 bits if the device has
     /// such atomics. The CPU performs atomics on all other types.
     pub fn actor(&self) -> Actor {
-        self.core.actor()
+        self.core.parts.actor()
     }
 
     /// The source of the window's memory (`MPI_WIN_CREATE_FLAVOR`).
     pub fn flavor(&self) -> Flavor {
-        self.core.flavor
+        self.core.parts.flavor
     }
 
     fn local(&self, call: &'static str, first: usize, len: usize) -> Result<usize> {
-        self.inside(call, self.core.team.me, self.core.own.memory.len(), first, len)
+        self.inside(call, self.core.parts.team.me, self.core.parts.own.memory.len(), first, len)
     }
 
     fn inside(&self, call: &'static str, rank: usize, bytes: usize, first: usize, len: usize) -> Result<usize> {

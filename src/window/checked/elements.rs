@@ -4,14 +4,14 @@
 use std::convert::Infallible;
 
 use super::super::target::Target;
-use super::{Core, End};
+use super::{End, Parts};
 use crate::check::{Access, At, Kind};
 use crate::error::Result;
 use crate::memory::layout::Layout;
 use crate::reduce::BasicType;
 
-impl Core {
-    /// [`Core::note`] for one element of an accumulate.
+impl Parts {
+    /// [`Parts::note`] for one element of an accumulate.
     #[inline]
     pub(in crate::window) fn note_one(&self, target: &Target, at: u64, kind: Kind, end: End) -> Result<()> {
         let Kind::Combine { ty, .. } = kind else { return Ok(()) };
@@ -24,7 +24,7 @@ impl Core {
         self.note_checked(target, at.cast_signed(), &Layout::Bytes(ty.size()), kind, end)
     }
 
-    /// [`Core::note_checked`] of an access that its call completes. Returns false where more is to
+    /// [`Parts::note_checked`] of an access that its call completes. Returns false where more is to
     /// be done.
     fn note_in_call(&self, target: &Target, at: u64, kind: Kind, len: usize) -> Result<bool> {
         let Some((checked, checker)) = self.checker() else { return Ok(true) };
@@ -59,7 +59,7 @@ impl Core {
         if self.is_checked() { self.fetched_checked(target, at, layout) } else { Ok(()) }
     }
 
-    /// [`Core::layout_fetched`] for one element.
+    /// [`Parts::layout_fetched`] for one element.
     #[inline]
     pub(in crate::window) fn fetched(&self, target: &Target, at: u64, ty: BasicType) -> Result<()> {
         if !self.is_checked() {

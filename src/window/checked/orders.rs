@@ -3,11 +3,11 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use super::{Core, Which, last_operation};
+use super::{Parts, Which, last_operation};
 use crate::check::{At, Clock, Wait};
 use crate::error::Result;
 
-impl Core {
+impl Parts {
     /// Makes a call that waits for a member, or for all, which a report of a deadlock names.
     #[inline]
     pub(in crate::window) fn waits<R>(&self, call: &'static str, member: Option<usize>, wait: impl FnOnce() -> R) -> R {

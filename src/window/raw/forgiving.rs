@@ -19,7 +19,7 @@ pub(super) fn agreeing(
     make: impl Fn(&WindowSpec<'_>) -> Result<Arc<Core>>,
 ) -> Result<Arc<Core>> {
     let core = agreed(job, spec, make)?;
-    core.lends_buffers();
+    core.parts.lends_buffers();
     Ok(core)
 }
 

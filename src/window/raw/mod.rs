@@ -115,7 +115,7 @@ impl RawWindow {
             return self.core.attach_empty(base.addr());
         }
         // SAFETY: the caller's promise.
-        let memory = unsafe { given(&self.core.job, base, size) };
+        let memory = unsafe { given(&self.core.parts.job, base, size) };
         let reason = ArgumentError::NotMemory { address: base.addr(), size };
         let none = || Error::argument(Class::RmaAttach, "attach", reason);
         self.core.attach(memory.ok_or_else(none)?)
@@ -136,7 +136,7 @@ impl RawWindow {
     /// As for [`RawWindow::free`].
     pub fn may_free(&self) -> Result<()> {
         self.core.epochs.check("free", Call::Free)?;
-        self.core.flush_all()
+        self.core.parts.flush_all()
     }
 
     /// Frees the window and detaches all its regions (`MPI_WIN_FREE`, MPI-4.1 §12.2.5). Collective.
@@ -157,39 +157,39 @@ impl RawWindow {
     pub fn base(&self) -> *mut u8 {
         let found = match self.given {
             Some(given) => given,
-            None => self.core.own.place_of(self.core.own.local()),
+            None => self.core.parts.own.place_of(self.core.parts.own.local()),
         };
         found.as_ptr()
     }
 
     /// The size of this rank's part in bytes (`MPI_WIN_SIZE`); 0 for a dynamic window.
     pub fn size(&self) -> usize {
-        self.core.own.memory.len()
+        self.core.parts.own.memory.len()
     }
 
     /// This rank's displacement unit in bytes (`MPI_WIN_DISP_UNIT`); 1 for a dynamic window.
     pub fn disp_unit(&self) -> u32 {
-        self.core.own.part.unit
+        self.core.parts.own.part.unit
     }
 
     /// The kind of call that created the window (`MPI_WIN_CREATE_FLAVOR`).
     pub fn flavor(&self) -> Flavor {
-        self.core.flavor
+        self.core.parts.flavor
     }
 
     /// The window's memory model (`MPI_WIN_MODEL`).
     pub fn model(&self) -> Model {
-        self.core.own.model()
+        self.core.parts.own.model()
     }
 
     /// The window's ranks, as ranks of the whole job (`MPI_WIN_GET_GROUP`).
     pub fn group(&self) -> Vec<usize> {
-        self.core.group()
+        self.core.parts.group()
     }
 
     /// All hints with the values in force (`MPI_WIN_GET_INFO`, MPI-4.1 §12.2.7).
     pub fn info(&self) -> Info {
-        self.core.hints.info()
+        self.core.parts.hints.info()
     }
 
     /// Changes hints (`MPI_WIN_SET_INFO`): `no_locks`, `accumulate_ordering`, `accumulate_ops`,
@@ -199,10 +199,10 @@ impl RawWindow {
     /// # Errors
     /// `InfoValue` for an illegal value; then no hint changes.
     pub fn set_info(&self, info: &Info) -> Result<()> {
-        if !self.core.hints.is_forgiving() {
-            return self.core.hints.set(info);
+        if !self.core.parts.hints.is_forgiving() {
+            return self.core.parts.hints.set(info);
         }
-        self.core.hints.set(&usable(&self.core.job, &self.core.team, self.core.flavor, info))
+        self.core.parts.hints.set(&usable(&self.core.parts.job, &self.core.parts.team, self.core.parts.flavor, info))
     }
 
     /// The part of `rank` at the address where this process loads and stores it. For `PROC_NULL`,
@@ -213,7 +213,7 @@ impl RawWindow {
     /// `RmaShared` if this process can't load and store the part; `RmaFlavor` for a dynamic window;
     /// `Rank`.
     pub fn shared_query(&self, rank: usize) -> Result<SharedPart> {
-        self.core.shared_query(rank)
+        self.core.parts.shared_query(rank)
     }
 
     /// Loads bytes of this rank's part from byte `at` on; in the separate model, of the private
@@ -222,7 +222,7 @@ impl RawWindow {
     /// # Panics
     /// If the bytes are outside of this rank's part.
     pub fn load(&self, at: usize, into: &mut [u8]) {
-        self.core.load(at, into);
+        self.core.parts.load(at, into);
     }
 
     /// Stores bytes into this rank's part from byte `at` on; in the separate model, into the
@@ -231,7 +231,7 @@ impl RawWindow {
     /// # Panics
     /// If the bytes are outside of this rank's part.
     pub fn store(&self, at: usize, from: &[u8]) {
-        self.core.store(at, from);
+        self.core.parts.store(at, from);
     }
 
     /// The route to a rank.
@@ -239,7 +239,7 @@ impl RawWindow {
     /// # Errors
     /// `Rank`.
     pub fn route(&self, rank: usize) -> Result<Route> {
-        self.core.route(rank)
+        self.core.parts.route(rank)
     }
 
     /// Whether all parts of the node's ranks are mapped by the other ranks of the node. This is so
@@ -253,7 +253,7 @@ impl RawWindow {
     /// The actor that performs atomics on integers of 64 bits, and of 32 bits if the device has
     /// such atomics. The CPU performs atomics on all other types.
     pub fn actor(&self) -> Actor {
-        self.core.actor()
+        self.core.parts.actor()
     }
 }
 

@@ -25,7 +25,7 @@ impl RawWindow {
     /// # Errors
     /// `Rank`.
     pub fn num_notify(&self, rank: usize) -> Result<usize> {
-        self.core.num_notify(rank)
+        self.core.parts.num_notify(rank)
     }
 
     /// This rank's counters.
@@ -57,7 +57,7 @@ impl RawWindow {
         let permit = self.core.begin_request("put_notify", target)?;
         // SAFETY: the caller's promise.
         let from = unsafe { Source::promised(origin, len) };
-        self.core.put_notify(permit, displacement, from, notice.0, Count::Target)
+        self.core.parts.put_notify(permit, displacement, from, notice.0, Count::Target)
     }
 
     /// [`RawWindow::put_items`], then one added to a counter of the target (`MPI_Put_notify`). If
@@ -141,7 +141,7 @@ impl RawWindow {
         let permit = self.core.begin_request("rput_notify", target)?;
         // SAFETY: the caller's promise.
         let from = unsafe { Source::promised(origin, len) };
-        self.requested(|count| self.core.put_notify(permit, displacement, from, notice.0, count))
+        self.requested(|count| self.core.parts.put_notify(permit, displacement, from, notice.0, count))
     }
 
     /// [`RawWindow::put_items_notify`] with a request (`MPI_Rput_notify`).
@@ -215,8 +215,8 @@ impl RawWindow {
         let permit = self.core.begin_request(CALL, target.rank)?;
         // SAFETY: the caller's promise.
         let from = unsafe { origin.source() };
-        self.core.notified(CALL, permit, notice.0, count, |count| {
-            self.core.put_layout(permit, target.displacement, &from, &target.layout(), count)
+        self.core.parts.notified(CALL, permit, notice.0, count, |count| {
+            self.core.parts.put_layout(permit, target.displacement, &from, &target.layout(), count)
         })
     }
 
@@ -227,8 +227,8 @@ impl RawWindow {
         let permit = self.core.begin_request(CALL, target.rank)?;
         // SAFETY: the caller's promise.
         let into = unsafe { origin.sink() };
-        self.core.notified(CALL, permit, notice.0, count, |count| {
-            self.core.get_layout(permit, target.displacement, &into, &target.layout(), count)
+        self.core.parts.notified(CALL, permit, notice.0, count, |count| {
+            self.core.parts.get_layout(permit, target.displacement, &into, &target.layout(), count)
         })
     }
 
@@ -245,7 +245,7 @@ impl RawWindow {
         let call = if result.is_some() { "get_accumulate_notify" } else { "accumulate_notify" };
         let permit = self.core.begin_request(call, target.rank)?;
         // SAFETY: the caller's promise.
-        self.core.notified(call, permit, notice.0, count, |count| unsafe {
+        self.core.parts.notified(call, permit, notice.0, count, |count| unsafe {
             self.combine(permit, call, Some(origin), result, target, op, count)
         })
     }

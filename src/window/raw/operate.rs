@@ -25,7 +25,7 @@ impl RawWindow {
     pub unsafe fn put(&self, origin: *const u8, len: usize, target: usize, displacement: u64) -> Result<()> {
         let permit = self.core.begin("put", target)?;
         // SAFETY: the caller's promise.
-        self.core.put(permit, displacement, unsafe { Source::promised(origin, len) }, Count::Target)
+        self.core.parts.put(permit, displacement, unsafe { Source::promised(origin, len) }, Count::Target)
     }
 
     /// Gets `len` bytes into `origin` (`MPI_GET`, MPI-4.1 §12.3.2).
@@ -40,7 +40,7 @@ impl RawWindow {
     pub unsafe fn get(&self, origin: *mut u8, len: usize, target: usize, displacement: u64) -> Result<()> {
         let permit = self.core.begin("get", target)?;
         // SAFETY: the caller's promise.
-        self.core.get(permit, displacement, unsafe { Sink::promised(origin, len) }, Count::Target)
+        self.core.parts.get(permit, displacement, unsafe { Sink::promised(origin, len) }, Count::Target)
     }
 
     /// Puts the items `origin` to the items `target`, whose signature is equal (`MPI_PUT`, MPI-4.1
@@ -55,7 +55,7 @@ impl RawWindow {
         let permit = self.core.begin("put", target.rank)?;
         // SAFETY: the caller's promise.
         let from = unsafe { origin.source() };
-        self.core.put_layout(permit, target.displacement, &from, &target.layout(), Count::Target)
+        self.core.parts.put_layout(permit, target.displacement, &from, &target.layout(), Count::Target)
     }
 
     /// Gets the items `target` into the items `origin`, whose signature is equal (`MPI_GET`,
@@ -70,7 +70,7 @@ impl RawWindow {
         let permit = self.core.begin("get", target.rank)?;
         // SAFETY: the caller's promise.
         let into = unsafe { origin.sink() };
-        self.core.get_layout(permit, target.displacement, &into, &target.layout(), Count::Target)
+        self.core.parts.get_layout(permit, target.displacement, &into, &target.layout(), Count::Target)
     }
 
     /// Combines the target's elements with the origin's (`MPI_ACCUMULATE`, MPI-4.1 §12.3.4). Each
@@ -125,7 +125,7 @@ impl RawWindow {
         let len = elements("accumulate", op, ty, count)?;
         // SAFETY: the caller's promise.
         let from = unsafe { Source::promised(origin, len) };
-        self.core.accumulate_elements(permit, displacement, op, ty, from)
+        self.core.parts.accumulate_elements(permit, displacement, op, ty, from)
     }
 
     /// [`RawWindow::get_accumulate`] of `count` elements of `ty`, contiguous at origin and target.
@@ -152,7 +152,7 @@ impl RawWindow {
         // SAFETY: the caller's promise.
         let (from, into) =
             unsafe { ((op != Op::NoOp).then(|| Source::promised(origin, len)), Sink::promised(result, len)) };
-        self.core.get_accumulate_elements(permit, displacement, op, ty, from, into)
+        self.core.parts.get_accumulate_elements(permit, displacement, op, ty, from, into)
     }
 
     /// Combines one element and waits for its previous value (`MPI_FETCH_AND_OP`, MPI-4.1 §12.3.4).
@@ -182,9 +182,9 @@ impl RawWindow {
             return Ok(());
         }
         if ty.size() > 8 {
-            return self.core.fetch_bytes(permit, displacement, op, ty, operand, result);
+            return self.core.parts.fetch_bytes(permit, displacement, op, ty, operand, result);
         }
-        let old = self.core.fetch_op(permit, displacement, op, ty, value(operand))?;
+        let old = self.core.parts.fetch_op(permit, displacement, op, ty, value(operand))?;
         result.copy_from_slice(bytes_of(&old.to_ne_bytes(), ty.size()));
         Ok(())
     }
@@ -202,11 +202,15 @@ impl RawWindow {
         // Counters go this way. With a known operation and type, the compiler removes the choice
         // among them.
         match (op, ty) {
-            (Op::Sum, BasicType::Int64) => self.core.fetch_op(permit, displacement, Op::Sum, BasicType::Int64, operand),
-            (Op::Sum, BasicType::Int32) => self.core.fetch_op(permit, displacement, Op::Sum, BasicType::Int32, operand),
+            (Op::Sum, BasicType::Int64) => {
+                self.core.parts.fetch_op(permit, displacement, Op::Sum, BasicType::Int64, operand)
+            }
+            (Op::Sum, BasicType::Int32) => {
+                self.core.parts.fetch_op(permit, displacement, Op::Sum, BasicType::Int32, operand)
+            }
             _ if ty.size() > 8 => Err(Error::argument(Class::Type, CALL, ArgumentError::NotNumber(ty))),
             _ if !op.allows(ty) => Err(Error::argument(Class::Op, CALL, ArgumentError::Undefined { op, ty })),
-            _ => self.core.fetch_op(permit, displacement, op, ty, operand),
+            _ => self.core.parts.fetch_op(permit, displacement, op, ty, operand),
         }
     }
 
@@ -251,9 +255,9 @@ impl RawWindow {
             return Ok(());
         }
         if ty.size() > 8 {
-            return self.core.compare_swap_bytes(permit, displacement, ty, [expected, new], result);
+            return self.core.parts.compare_swap_bytes(permit, displacement, ty, [expected, new], result);
         }
-        let old = self.core.compare_swap(permit, displacement, ty, value(expected), value(new))?;
+        let old = self.core.parts.compare_swap(permit, displacement, ty, value(expected), value(new))?;
         result.copy_from_slice(bytes_of(&old.to_ne_bytes(), ty.size()));
         Ok(())
     }
@@ -288,7 +292,7 @@ impl RawWindow {
         // SAFETY: the caller's promise.
         let (from, into) = unsafe { (Source::promised(operand, ty.size()), Sink::promised(result, ty.size())) };
         let operand = if op == Op::NoOp { &nothing[..ty.size()] } else { from.bytes() };
-        self.core.start_fetch(permit, displacement, op, ty, operand, into)
+        self.core.parts.start_fetch(permit, displacement, op, ty, operand, into)
     }
 
     /// [`RawWindow::compare_and_swap_any`] without waiting, for types of at most 8 bytes.
@@ -321,7 +325,7 @@ impl RawWindow {
         let into = unsafe { Sink::promised(result, ty.size()) };
         let values = (value(expected.bytes()), value(new.bytes()));
         let reads = [new.address(), expected.address()].map(Some);
-        self.core.start_compare_swap(permit, displacement, ty, values, reads, into)
+        self.core.parts.start_compare_swap(permit, displacement, ty, values, reads, into)
     }
 
     /// # Safety
@@ -348,7 +352,7 @@ impl RawWindow {
             (origin.filter(|_| op != Op::NoOp).map(|origin| origin.source()), result.map(|result| result.sink()))
         };
         let accumulate = Accumulate { call, op, ty, from, into, to: target.layout() };
-        self.core.accumulate(permit, target.displacement, &accumulate, count)
+        self.core.parts.accumulate(permit, target.displacement, &accumulate, count)
     }
 }
 
@@ -366,7 +370,7 @@ impl RawWindow {
         let permit = self.core.begin_request("rput", target.rank)?;
         // SAFETY: the caller's promise.
         let from = unsafe { origin.source() };
-        self.requested(|count| self.core.put_layout(permit, target.displacement, &from, &target.layout(), count))
+        self.requested(|count| self.core.parts.put_layout(permit, target.displacement, &from, &target.layout(), count))
     }
 
     /// [`RawWindow::get_items`] with a request (`MPI_RGET`).
@@ -380,7 +384,7 @@ impl RawWindow {
         let permit = self.core.begin_request("rget", target.rank)?;
         // SAFETY: the caller's promise.
         let into = unsafe { origin.sink() };
-        self.requested(|count| self.core.get_layout(permit, target.displacement, &into, &target.layout(), count))
+        self.requested(|count| self.core.parts.get_layout(permit, target.displacement, &into, &target.layout(), count))
     }
 
     /// [`RawWindow::put`] with a request (`MPI_RPUT`).
@@ -394,7 +398,7 @@ impl RawWindow {
     pub unsafe fn rput_bytes(&self, origin: *const u8, len: usize, target: usize, at: u64) -> Result<Request> {
         let permit = self.core.begin_request("rput", target)?;
         // SAFETY: the caller's promise.
-        self.requested(|count| self.core.put(permit, at, unsafe { Source::promised(origin, len) }, count))
+        self.requested(|count| self.core.parts.put(permit, at, unsafe { Source::promised(origin, len) }, count))
     }
 
     /// [`RawWindow::get`] with a request (`MPI_RGET`).
@@ -408,7 +412,7 @@ impl RawWindow {
     pub unsafe fn rget_bytes(&self, origin: *mut u8, len: usize, target: usize, at: u64) -> Result<Request> {
         let permit = self.core.begin_request("rget", target)?;
         // SAFETY: the caller's promise.
-        self.requested(|count| self.core.get(permit, at, unsafe { Sink::promised(origin, len) }, count))
+        self.requested(|count| self.core.parts.get(permit, at, unsafe { Sink::promised(origin, len) }, count))
     }
 
     /// [`RawWindow::accumulate`] with a request (`MPI_RACCUMULATE`).

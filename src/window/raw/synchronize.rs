@@ -121,7 +121,7 @@ impl RawWindow {
     #[inline]
     pub fn flush(&self, target: usize) -> Result<()> {
         let permit = self.core.may_flush("flush", target)?;
-        self.core.flush("flush", permit)
+        self.core.parts.flush("flush", permit)
     }
 
     /// Completes operations to all targets at origin and target (`MPI_WIN_FLUSH_ALL`).
@@ -142,7 +142,7 @@ impl RawWindow {
     #[inline]
     pub fn flush_local(&self, target: usize) -> Result<()> {
         let permit = self.core.may_flush("flush_local", target)?;
-        self.core.flush("flush_local", permit)
+        self.core.parts.flush("flush_local", permit)
     }
 
     /// Completes operations to all targets at the origin (`MPI_WIN_FLUSH_LOCAL_ALL`).
@@ -158,6 +158,6 @@ impl RawWindow {
     /// Orders this rank's own accesses with those of other processes (`MPI_WIN_SYNC`, MPI-4.1
     /// §12.5.4). In the separate model it also updates both copies.
     pub fn sync(&self) {
-        self.core.sync();
+        self.core.parts.sync();
     }
 }

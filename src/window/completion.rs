@@ -1,0 +1,114 @@
+//! Completion of this rank's operations (MPI-4.1 §12.5.4), at one target or at all targets.
+
+use std::sync::atomic::{Ordering, fence};
+
+use transom_fabric::{Post, Tally};
+
+use super::checked::Which;
+use super::parts::Parts;
+use super::permit::Permit;
+use super::target::{Reach, Unmapped};
+use crate::buffers::{Scattered, Sink};
+use crate::error::Result;
+use crate::job;
+use crate::messages::Run;
+
+impl Parts {
+    /// Completes all operations to a target, at origin and target (MPI-4.1 §12.5.4).
+    #[inline]
+    pub(crate) fn flush(&self, call: &'static str, permit: Permit) -> Result<()> {
+        self.complete_to(call, permit.rank())
+    }
+
+    /// [`Parts::flush`] for the end of the epoch to `rank`.
+    #[inline]
+    pub(super) fn complete_to(&self, call: &'static str, rank: usize) -> Result<()> {
+        // Stores to mapped memory must be in program order for every observer that synchronizes
+        // after this call. On x86 the fence only stops the compiler from moving them and costs no
+        // instruction; elsewhere it is the store barrier.
+        fence(Ordering::AcqRel);
+        match self.fast_target(rank) {
+            Some(target) => self.complete_counted(&target.tally),
+            None => self.complete_other(call, rank),
+        }
+    }
+
+    /// [`Parts::complete_to`] for a rank without first contact, and in checked windows.
+    #[cold]
+    fn complete_other(&self, call: &'static str, rank: usize) -> Result<()> {
+        if rank == job::PROC_NULL {
+            return Ok(());
+        }
+        job::check_rank(&self.team, call, rank)?;
+        // Without first contact, nothing is in flight.
+        let Some(target) = self.known(rank) else { return Ok(()) };
+        self.complete_counted(&target.tally)?;
+        self.completed(rank, if call == "flush_local" { Which::Fetching } else { Which::All })
+    }
+
+    /// Waits for the operations that `tally` counts.
+    #[inline]
+    fn complete_counted(&self, tally: &Tally) -> Result<()> {
+        if tally.settled() { Ok(()) } else { self.complete_counted_late(tally) }
+    }
+
+    /// A separate function, so that the waiting takes no registers from calls that need not wait.
+    #[cold]
+    fn complete_counted_late(&self, tally: &Tally) -> Result<()> {
+        self.post_runs();
+        self.job.progress.complete(tally)
+    }
+
+    /// Completes all operations to all targets.
+    #[inline]
+    pub(crate) fn flush_all(&self) -> Result<()> {
+        self.flush_all_locally()?;
+        if self.is_checked() { self.all_completed(Which::All) } else { Ok(()) }
+    }
+
+    /// [`Parts::flush_all`] for the local flushes, which promise only that buffers may be used
+    /// again.
+    #[inline]
+    pub(super) fn flush_all_locally(&self) -> Result<()> {
+        fence(Ordering::AcqRel);
+        self.complete_counted(&self.targets.tally).inspect_err(|_| self.targets.discard_reported())
+    }
+
+    /// Waits until no operation is in flight, even after errors, so that lent buffers can be
+    /// returned.
+    #[inline]
+    pub(crate) fn settle(&self) {
+        if !self.targets.tally.idle() {
+            self.settle_late();
+        }
+    }
+
+    #[cold]
+    fn settle_late(&self) {
+        self.post_runs();
+        self.job.finish(&self.targets.tally);
+    }
+
+    /// Posts the kept operations for which one put or get is enough. A request and its reply take
+    /// more time than a post. Failures are in the tallies.
+    #[cold]
+    pub(super) fn post_runs(&self) {
+        self.job.messages.post_runs(self.id, |member, at, run, tally| {
+            let Some(Reach::Unmapped(Unmapped::Posted(memory))) = self.known(member).map(|target| &target.reach) else {
+                return Post::Again;
+            };
+            let most = memory.limits().packed_max;
+            match run {
+                Run::Put(bytes) if bytes.len() <= most => {
+                    memory.put_packed(at, bytes.len(), |buffer| buffer.copy_from_slice(bytes), tally)
+                }
+                Run::Get(buffers) if buffers.iter().map(Sink::len).sum::<usize>() <= most => {
+                    let mut parts = Scattered::new();
+                    buffers.iter().for_each(|into| parts.add(into.part(0, into.len())));
+                    memory.get_scattered(at, &parts, tally)
+                }
+                Run::Put(_) | Run::Get(_) => Post::Again,
+            }
+        });
+    }
+}

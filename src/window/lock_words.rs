@@ -1,0 +1,218 @@
+//! The words of a window's locks: how this rank changes them for the protocol of `sync::lock`. This
+//! CPU, the net or the target's CPU does, the same for all origins.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use transom_fabric::{Amo, AmoKind, Tally, TallyRef, Width};
+
+use super::parts::Parts;
+use super::target::{Control, Target};
+use crate::buffers::{self, Sink};
+use crate::error::{ArgumentError, Class, Error, Result};
+use crate::messages::{Landing, Request};
+use crate::routes::Actor;
+use crate::sync::lock::{Place, Words};
+use crate::sync::words;
+
+/// Polls of a word before the waiter yields, and before it sleeps.
+const SPINS: u32 = 32;
+const YIELDED: u32 = 64;
+/// The first sleep between two polls, and how often it doubles.
+const FIRST_SLEEP: Duration = Duration::from_micros(20);
+const DOUBLINGS: u32 = 5;
+
+impl Parts {
+    /// The words of a target's lock, if this CPU maps them and first contact has been made, as for
+    /// most locks.
+    #[inline]
+    pub(super) fn here(&self, rank: usize) -> Option<(&Target, Here<'_>)> {
+        if self.control == Actor::Nic {
+            return None;
+        }
+        let target = self.fast_target(rank)?;
+        Some((target, Here { parts: self, lock: target.words(self)?.word64(words::LOCK) }))
+    }
+
+    /// The target and the offset of a lock's word.
+    fn word(&self, place: Place) -> Result<(&Target, usize)> {
+        let (rank, at) = match place {
+            Place::Target(rank) => (rank, words::LOCK),
+            Place::Master => (0, words::MASTER),
+            Place::Groups => (0, words::GROUPS),
+        };
+        match self.target("lock", rank)? {
+            Some(target) => Ok((target, at)),
+            None => Err(Error::argument(Class::Rank, "lock", ArgumentError::ProcNull)),
+        }
+    }
+
+    /// A lock's word that this CPU changes itself. Locks within a node need no further step.
+    #[inline]
+    fn word_here(&self, place: Place) -> Option<&AtomicU64> {
+        let (rank, at) = match place {
+            Place::Target(rank) => (rank, words::LOCK),
+            Place::Master => (0, words::MASTER),
+            Place::Groups => (0, words::GROUPS),
+        };
+        if self.control == Actor::Nic {
+            return None;
+        }
+        Some(self.known(rank)?.words(self)?.word64(at))
+    }
+
+    /// Changes a control word and waits for its previous value.
+    #[cold]
+    fn change(&self, place: Place, amo: Amo) -> Result<u64> {
+        let (target, at) = self.word(place)?;
+        if let Control::Memory(words) = target.control(self)? {
+            return Ok(words.amo(at, amo));
+        }
+        let mut old = 0u64;
+        let tally = Tally::within(&target.tally);
+        buffers::scoped(
+            || self.job.finish(&tally),
+            |scope| {
+                let into = scope.sink(bytemuck::bytes_of_mut(&mut old));
+                self.post_control(target, at, amo, into, &tally)
+            },
+        )?;
+        self.job.progress.complete(&tally)?;
+        Ok(old)
+    }
+
+    fn post_control(&self, target: &Target, at: usize, amo: Amo, into: Sink, tally: &TallyRef) -> Result<()> {
+        match target.control(self)? {
+            Control::Memory(words) => {
+                into.fill_from(&words.amo(at, amo).to_ne_bytes());
+                Ok(())
+            }
+            Control::Post(block, base) => {
+                while !self.job.taken(block.amo(base + at as u64, amo, &into, tally))? {}
+                Ok(())
+            }
+            Control::Messages => self.send(target, &Request::Control { at: at as u64, amo }, Landing::One(into), tally),
+        }
+    }
+}
+
+impl Words for Parts {
+    fn ranks(&self) -> usize {
+        self.team.size
+    }
+
+    // SeqCst, as the changes of these words by the net and by messages: a lock orders all accesses
+    // that it separates.
+    #[inline]
+    fn add(&self, place: Place, delta: u64) -> Result<u64> {
+        if let Some(word) = self.word_here(place) {
+            return Ok(word.fetch_add(delta, Ordering::SeqCst));
+        }
+        self.change(place, Amo::new(AmoKind::Sum, Width::W64, delta))
+    }
+
+    #[inline]
+    fn release(&self, place: Place, delta: u64) -> Result<()> {
+        if let Some(word) = self.word_here(place) {
+            word.fetch_add(delta, Ordering::SeqCst);
+            return Ok(());
+        }
+        let (target, at) = self.word(place)?;
+        let amo = Amo::new(AmoKind::Sum, Width::W64, delta);
+        self.post_control(target, at, amo, Sink::NONE, &target.tally)?;
+        if self.control != Actor::Cpu {
+            // A port may delay a request until this rank's next progress call, while others wait
+            // for the lock.
+            self.job.progress.poll_and_leave()?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn swap(&self, place: Place, expected: u64, new: u64) -> Result<u64> {
+        if let Some(word) = self.word_here(place) {
+            let swapped = word.compare_exchange(expected, new, Ordering::SeqCst, Ordering::SeqCst);
+            return Ok(swapped.unwrap_or_else(|found| found));
+        }
+        self.change(place, Amo::compare_swap(Width::W64, expected, new))
+    }
+
+    fn read(&self, place: Place) -> Result<u64> {
+        let (target, at) = self.word(place)?;
+        if let Control::Memory(words) = target.control(self)? {
+            return Ok(load(words, at));
+        }
+        self.change(place, Amo::new(AmoKind::Read, Width::W64, 0))
+    }
+
+    fn pause(&self, turn: u32) -> Result<()> {
+        self.job.progress.poll()?;
+        match turn {
+            ..SPINS if !self.job.spin.spin().is_zero() => std::hint::spin_loop(),
+            ..YIELDED => std::thread::yield_now(),
+            _ => {
+                self.job.progress.look()?;
+                self.job.progress.call_hook();
+                let doublings = ((turn - YIELDED) / 16).min(DOUBLINGS);
+                std::thread::sleep(FIRST_SLEEP * (1 << doublings));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The lock words of a window, with the word of one target's lock, which this CPU maps.
+pub(super) struct Here<'p> {
+    parts: &'p Parts,
+    lock: &'p AtomicU64,
+}
+
+impl Words for Here<'_> {
+    fn ranks(&self) -> usize {
+        self.parts.ranks()
+    }
+
+    #[inline]
+    fn add(&self, place: Place, delta: u64) -> Result<u64> {
+        match place {
+            // SeqCst here and below, as in the implementation for `Parts`.
+            Place::Target(_) => Ok(self.lock.fetch_add(delta, Ordering::SeqCst)),
+            Place::Master | Place::Groups => self.parts.add(place, delta),
+        }
+    }
+
+    #[inline]
+    fn release(&self, place: Place, delta: u64) -> Result<()> {
+        match place {
+            Place::Target(_) => {
+                self.lock.fetch_add(delta, Ordering::SeqCst);
+                Ok(())
+            }
+            Place::Master | Place::Groups => self.parts.release(place, delta),
+        }
+    }
+
+    #[inline]
+    fn swap(&self, place: Place, expected: u64, new: u64) -> Result<u64> {
+        match place {
+            Place::Target(_) => {
+                let swapped = self.lock.compare_exchange(expected, new, Ordering::SeqCst, Ordering::SeqCst);
+                Ok(swapped.unwrap_or_else(|found| found))
+            }
+            Place::Master | Place::Groups => self.parts.swap(place, expected, new),
+        }
+    }
+
+    fn read(&self, place: Place) -> Result<u64> {
+        self.parts.read(place)
+    }
+
+    fn pause(&self, turn: u32) -> Result<()> {
+        self.parts.pause(turn)
+    }
+}
+
+fn load(words: words::Words<'_>, at: usize) -> u64 {
+    // Acquire: pairs with the holder's release by `amo`, which is SeqCst.
+    words.word64(at).load(Ordering::Acquire)
+}
