@@ -11,6 +11,10 @@ use crate::error::Result;
 use crate::job::JobCore;
 use crate::transport::NetMemory;
 
+/// The most lengths of `Limits::stream_max` that a transfer has that is cut in a stream. In longer
+/// ones a last short packet hardly matters.
+const MOST_IN_STREAM: usize = 3;
+
 /// Blocks from this length on are not copied, unless the port copies them in any case; shorter
 /// blocks are packed.
 pub(super) const BLOCK_BY_ITSELF: usize = 1024;
@@ -40,7 +44,7 @@ impl<'t> Posted<'t> {
     /// Posts a put of bytes that are contiguous at both sides.
     #[inline]
     pub(super) fn put(self, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
-        if from.len() > self.memory.limits().transfer_max {
+        if from.len() > self.memory.limits().stream_max {
             return self.put_cut(at, from, tally);
         }
         // A put of no bytes posts no request.
@@ -48,16 +52,20 @@ impl<'t> Posted<'t> {
         Ok(())
     }
 
-    /// Posts a put that is longer than one transfer.
+    /// Posts a long put.
     #[cold]
     fn put_cut(self, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
-        let most = self.memory.limits().transfer_max;
-        (0..from.len()).step_by(most).try_for_each(|done| self.put(at + done as u64, from.part(done, most), tally))
+        let most = self.part_of(from.len(), tally);
+        (0..from.len()).step_by(most).try_for_each(|done| {
+            let part = from.part(done, most);
+            while !self.job.taken(self.memory.put(at + done as u64, part, tally))? {}
+            Ok(())
+        })
     }
 
     /// Posts a get of bytes that are contiguous at both sides.
     pub(super) fn get(self, at: u64, into: &Sink, tally: &TallyRef) -> Result<()> {
-        let most = self.memory.limits().transfer_max;
+        let most = self.part_of(into.len(), tally);
         let mut done = 0;
         while done < into.len() {
             let part = into.part(done, most);
@@ -65,6 +73,14 @@ impl<'t> Posted<'t> {
             done += part.len();
         }
         Ok(())
+    }
+
+    /// The length of the equal parts in which a transfer of `len` bytes is posted.
+    fn part_of(self, len: usize, tally: &TallyRef) -> usize {
+        let limits = self.memory.limits();
+        let in_stream = len <= MOST_IN_STREAM * limits.stream_max && !tally.idle();
+        let most = if in_stream { limits.stream_max } else { limits.transfer_max };
+        len.div_ceil(len.div_ceil(most).max(1)).max(1)
     }
 
     /// Puts small blocks of the origin into one run of the target, gathered in the send buffer.

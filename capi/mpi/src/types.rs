@@ -23,8 +23,8 @@ mod foreign;
 static TYPES: Handles<Decoded> = Handles::new();
 /// The key of the attribute whose deletion reports the end of a type.
 static KEYVAL: OnceLock<c_int> = OnceLock::new();
-/// Held by the thread that gives a type its attribute: if a second thread set the attribute too, the
-/// host would end the value that the first one has cached.
+/// Held by the thread that gives a type its attribute. If a second thread set the attribute too,
+/// the host would end the value that the first one has cached.
 static FIRST_USE: Mutex<()> = Mutex::new(());
 
 /// A datatype of the host in transom's form.

@@ -55,6 +55,7 @@ impl OfiPort {
             packed_max: PACKED,
             copied_max: if endpoint.registering().local { PACKED } else { 0 },
             transfer_max: offer.transfer.min(1 << 30),
+            stream_max: offer.transfer.min(if in_one_stream { offer.packet() } else { 1 << 30 }),
             // A list is not faster than single operations where each part would have to be
             // registered.
             list_max: if endpoint.registering().local { 1 } else { offer.list.clamp(1, LIST) },

@@ -101,7 +101,7 @@ static MPI_Datatype type;
 static pthread_barrier_t turn;
 static int source[2 * BLOCKS];
 
-/* Puts with each new type at the moment at which the other thread does so too. `half`: the place. */
+/* Puts with each new type at the moment at which the other thread does so too. */
 static void *put_all(void *half) {
     for (int i = 0; i < ROUNDS; i++) {
         pthread_barrier_wait(&turn);
