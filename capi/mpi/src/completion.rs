@@ -82,7 +82,7 @@ unsafe extern "C" fn transom_request_looked_at(kept: *mut c_void) {
         Arc::increment_strong_count(ending);
         Arc::from_raw(ending)
     };
-    // A thread that ends completes no requests.
+    // The call of a thread that ends passes no failure on.
     let _ = FOUND.try_with(|found| {
         let mut found = found.borrow_mut();
         // The host looks again at each test of a wait.
@@ -117,7 +117,8 @@ impl Call {
     /// # Safety
     /// The requests are readable.
     pub(crate) unsafe fn of(watch: Watch, requests: *const RequestHandle, count: c_int, some_pending: bool) -> Call {
-        FOUND.with_borrow_mut(Vec::clear);
+        // A thread that ends has no such list any more.
+        let _ = FOUND.try_with(|found| found.borrow_mut().clear());
         let count = usize::try_from(count).unwrap_or(0);
         let mut before = Vec::new();
         if count > 0 && !requests.is_null() && (some_pending || FAILURES.load(Ordering::Relaxed) > 0) {
@@ -137,7 +138,7 @@ impl Call {
     /// failures.
     pub(crate) fn ended(&self, code: c_int, done: Done<'_>, statuses: *mut c_void, keeps: bool) -> c_int {
         self.watch.ended(done, statuses, keeps);
-        let failed = FOUND.take();
+        let failed = FOUND.try_with(RefCell::take).unwrap_or_default();
         if failed.is_empty() {
             return code;
         }
