@@ -349,7 +349,7 @@ fn refused(world: &Job) -> Outcome {
     for index in [next + 1, usize::MAX] {
         let refused = win.lock_all(|epoch| epoch.put_notify(next, 0, &[1], Notice(index))).expect_err("no counter");
         same("class", &refused.class(), &Class::RmaNotification)?;
-        let expected = format!("rank {next} has {} counters", next + 1);
+        let expected = format!("rank {next} has no counter {index}: it has {} counters", next + 1);
         ensure(refused.to_string().contains(&expected), &refused.to_string())?;
     }
     let outside = win.lock_all(|epoch| epoch.put_notify(next, 4, &[1], Notice(0))).expect_err("outside");

@@ -20,7 +20,8 @@ fn net(gathers: bool, ordered: bool) -> SimOptions {
     SimOptions {
         amo: SimAmo::None,
         message_max: 1024,
-        transfer_max: 1 << 17,
+        // A piece is one put.
+        transfer_max: 1 << 20,
         delay: 40,
         again_one_in: 0,
         done_one_in: 0,

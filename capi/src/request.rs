@@ -57,6 +57,12 @@ impl<'a> Taken<'a> {
         }
         Ok(taken)
     }
+
+    /// The places of the requests that are complete, also those that failed.
+    fn complete(&self) -> impl Iterator<Item = usize> {
+        let complete = |(&place, request): (&usize, &Request)| (!request.is_active()).then_some(place);
+        self.places.iter().zip(&self.requests).filter_map(complete)
+    }
 }
 
 impl Drop for Taken<'_> {
@@ -121,8 +127,8 @@ pub unsafe extern "C" fn transom_request_wait_all(count: u64, requests: *mut *mu
     })
 }
 
-/// Waits for one of the requests, whose handle becomes NULL. *index is set to its index, or to
-/// TRANSOM_UNDEFINED if all handles are NULL.
+/// Waits for one of the requests, whose handle becomes NULL. *index is set to its index, also if
+/// its operation failed, or to TRANSOM_UNDEFINED if all handles are NULL.
 ///
 /// # Safety
 /// `requests` has `count` handles, live ones or NULL; `index` may be written.
@@ -137,16 +143,19 @@ pub unsafe extern "C" fn transom_request_wait_any(
     guarded(|| unsafe {
         let index = out(index, "index")?;
         let mut taken = Taken::new(requests, count)?;
-        let first = Request::wait_any(&mut taken.requests)?;
-        let place = first.and_then(|first| i64::try_from(taken.places[first]).ok());
-        index.set(place.unwrap_or(TRANSOM_UNDEFINED));
-        Ok(())
+        let found = Request::wait_any(&mut taken.requests);
+        let first = match &found {
+            Ok(first) => first.map(|first| taken.places[first]),
+            Err(_) => taken.complete().next(),
+        };
+        index.set(first.and_then(|first| i64::try_from(first).ok()).unwrap_or(TRANSOM_UNDEFINED));
+        Ok(found.map(drop)?)
     })
 }
 
-/// Waits for at least one of the requests. *done is set to the number of complete ones, whose
-/// indices are written to indices and whose handles become NULL. *done is 0 if all handles are
-/// NULL.
+/// Waits for at least one of the requests. *done is set to the number of complete ones, also of
+/// those whose operation failed. Their indices are written to indices, and their handles become
+/// NULL. *done is 0 if all handles are NULL.
 ///
 /// # Safety
 /// `requests` has `count` handles, live ones or NULL; `indices` has room for as many numbers;
@@ -192,12 +201,16 @@ unsafe fn some(
     let (done, indices) = unsafe { (out(done, "done")?, array_mut(indices, count, "indices")?) };
     // SAFETY: the caller's promise.
     let mut taken = unsafe { Taken::new(requests, count)? };
-    let found = ask(&mut taken.requests)?;
-    for (slot, &one) in indices.iter_mut().zip(&found) {
-        *slot = taken.places[one] as u64;
+    let found = ask(&mut taken.requests);
+    let places: Vec<usize> = match &found {
+        Ok(found) => found.iter().map(|&one| taken.places[one]).collect(),
+        Err(_) => taken.complete().collect(),
+    };
+    for (slot, &place) in indices.iter_mut().zip(&places) {
+        *slot = place as u64;
     }
-    done.set(found.len() as u64);
-    Ok(())
+    done.set(places.len() as u64);
+    Ok(found.map(drop)?)
 }
 
 /// Frees a request without waiting; the handle becomes NULL. The end of the epoch still completes

@@ -15,7 +15,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use super::admission::{Admission, Admitted};
 use super::guard::Guard;
 use super::output::{Sink, Style};
-use super::ranks::{Conn, Feed, forward};
+use super::ranks::{Conn, Feed, drain, forward};
 use crate::hosts::{self, Host};
 use crate::job::Job;
 use crate::order::{Order, Rendezvous};
@@ -245,9 +245,7 @@ impl Machine {
         if let Some(status) = status {
             self.agent_ended = true;
             for (feed, sink) in [(&mut self.out, out), (&mut self.err, err)] {
-                if let Some(mut feed) = feed.take() {
-                    feed.finish(sink);
-                }
+                drain(feed, sink);
             }
             events.push(Event::AgentEnded { host: self.name.clone(), ranks: self.ranks.clone(), status });
         }

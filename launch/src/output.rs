@@ -89,8 +89,8 @@ impl Sink {
                 }
             }
         }
-        if self.is_empty() {
-            self.waiting.clear();
+        if self.is_empty() || self.written > HIGH_WATER {
+            self.waiting.drain(..self.written);
             self.written = 0;
         }
     }
@@ -262,6 +262,19 @@ mod tests {
         splitter.feed(b"z\n", &mut sink);
         assert!(sink.is_full());
         assert_eq!(sink.waiting.len(), "[0] ".len() + MAX_LINE + "yz\n".len());
+    }
+
+    /// Regression: the buffer kept all bytes that it had written while it was never empty.
+    #[test]
+    fn written_bytes_take_no_memory() {
+        let (mut sink, mut reader) = sink();
+        sink.push(0, &[b'x'; 256 * 1024]);
+        for _ in 0..1000 {
+            sink.push(0, &[b'x'; 64 * 1024]);
+            sink.flush();
+            reader.read_exact(&mut [0; 64 * 1024]).unwrap();
+        }
+        assert!(!sink.is_empty() && sink.waiting.len() < 4 << 20, "{} bytes", sink.waiting.len());
     }
 
     #[test]

@@ -35,6 +35,8 @@ const LAUNCHER_VARIABLES: [&str; 10] = [
 /// Most consecutive reads of one stream, so that a rank that writes without end does not delay the
 /// others.
 const MAX_READS: usize = 16;
+/// Bytes of one read.
+const MAX_READ: usize = 64 * 1024;
 
 /// One rank, from its start to its end.
 #[derive(Debug)]
@@ -200,14 +202,31 @@ impl Feed {
         Ok(Self { pipe, splitter: Splitter::new(number, style) })
     }
 
-    /// Moves the rank's available output into `sink`. `false` at the end of the stream, after the
-    /// last part.
+    /// Moves the rank's available output into `sink` until that is full. `false` at the end of the
+    /// stream, after the last part.
     pub(super) fn forward(&mut self, sink: &mut Sink) -> bool {
-        let mut bytes = [0; 64 * 1024];
-        for _ in 0..MAX_READS {
+        self.read(sink, MAX_READS, Sink::is_full)
+    }
+
+    /// Moves what the pipe holds into `sink`, however full that is, and ends.
+    fn drain(mut self, sink: &mut Sink) {
+        let held = rustix::pipe::fcntl_getpipe_size(&self.pipe).unwrap_or(0);
+        if self.read(sink, held.div_ceil(MAX_READ) + 1, |_| false) {
+            self.splitter.finish(sink);
+        }
+    }
+
+    /// Reads at most `times` times, until the pipe is empty or `is_enough`. `false` at the end of
+    /// the stream.
+    fn read(&mut self, sink: &mut Sink, times: usize, is_enough: impl Fn(&Sink) -> bool) -> bool {
+        let mut bytes = [0; MAX_READ];
+        for _ in 0..times {
+            if is_enough(sink) {
+                return true;
+            }
             match rustix::io::read(&self.pipe, &mut bytes) {
                 Ok(0) => {
-                    self.finish(sink);
+                    self.splitter.finish(sink);
                     return false;
                 }
                 Ok(got) => self.splitter.feed(&bytes[..got], sink),
@@ -215,16 +234,8 @@ impl Feed {
                 Err(Errno::AGAIN) => return true,
                 Err(_) => return false,
             }
-            if sink.is_full() {
-                return true;
-            }
         }
         true
-    }
-
-    /// Passes on an incomplete last line.
-    pub(super) fn finish(&mut self, sink: &mut Sink) {
-        self.splitter.finish(sink);
     }
 }
 
@@ -277,11 +288,20 @@ pub(super) fn forward(feed: &mut Option<Feed>, sink: &mut Sink) {
     }
 }
 
+/// Ends a feed whose writer has ended: moves what its pipe holds to `sink`.
+pub(super) fn drain(feed: &mut Option<Feed>, sink: &mut Sink) {
+    if let Some(feed) = feed.take() {
+        feed.drain(sink);
+    }
+}
+
 /// Enables keep-alive, so that a connection ends where the other machine vanishes.
 pub(super) fn keep_alive(socket: &OwnedFd) -> rustix::io::Result<()> {
     sockopt::set_tcp_nodelay(socket, true)?;
     sockopt::set_socket_keepalive(socket, true)?;
     sockopt::set_tcp_keepidle(socket, Duration::from_secs(2))?;
     sockopt::set_tcp_keepintvl(socket, Duration::from_secs(1))?;
-    sockopt::set_tcp_keepcnt(socket, 4)
+    sockopt::set_tcp_keepcnt(socket, 4)?;
+    // Nothing is probed while sent bytes lack their acknowledgment.
+    sockopt::set_tcp_user_timeout(socket, 6000)
 }

@@ -16,7 +16,7 @@ use rustix::stdio::{stderr, stdin, stdout};
 
 use super::guard::Guard;
 use super::output::{Sink, duplicate};
-use super::ranks::{Conn, Rank, forward};
+use super::ranks::{Conn, Rank, drain, forward, keep_alive};
 use crate::bind;
 use crate::order::{Order, Rendezvous};
 use crate::outcome::{LaunchError, io_error};
@@ -60,7 +60,12 @@ fn connect(rendezvous: &Rendezvous) -> Result<(OwnedFd, String), LaunchError> {
     let mut tried = Vec::new();
     for address in &rendezvous.addresses {
         match TcpStream::connect_timeout(address, PATIENCE) {
-            Ok(stream) => return Ok((stream.into(), address.to_string())),
+            Ok(stream) => {
+                let stream = stream.into();
+                // Without it the end of the launcher's machine is noticed late, but all else works.
+                let _ = keep_alive(&stream);
+                return Ok((stream, address.to_string()));
+            }
             Err(error) => tried.push(format!("{address}: {error}")),
         }
     }
@@ -104,10 +109,7 @@ impl Part {
         self.guard.end();
         for rank in &mut self.ranks {
             for (feed, sink) in [(&mut rank.out, &mut self.out), (&mut rank.err, &mut self.err)] {
-                forward(feed, sink);
-                if let Some(mut feed) = feed.take() {
-                    feed.finish(sink);
-                }
+                drain(feed, sink);
             }
         }
         // The agent may be a slow reader; if it is gone, the write fails and the buffers empty.
@@ -177,6 +179,7 @@ impl Part {
 impl Drop for Part {
     fn drop(&mut self) {
         self.guard.signal(Signal::KILL);
+        self.ranks.iter().for_each(|rank| rank.signal_outside(self.guard.group(), Signal::KILL));
         self.ranks.iter_mut().for_each(Rank::wait);
     }
 }

@@ -20,7 +20,7 @@ use super::admission::STRANGERS;
 use super::guard::Guard;
 use super::machines::Machines;
 use super::output::{Sink, duplicate};
-use super::ranks::{Rank, forward};
+use super::ranks::{Rank, drain, forward};
 use super::server::{Replies, Request, Server};
 use super::signals::{self, Signals};
 use super::stdin::Input;
@@ -414,10 +414,7 @@ impl Supervisor {
         self.machines = None;
         for rank in &mut self.ranks {
             for (feed, sink) in [(&mut rank.out, &mut self.out), (&mut rank.err, &mut self.err)] {
-                forward(feed, sink);
-                if let Some(mut feed) = feed.take() {
-                    feed.finish(sink);
-                }
+                drain(feed, sink);
             }
             rank.pmi = None;
         }

@@ -155,7 +155,7 @@ fn a_job_prints_its_routes_once() {
     assert_eq!(told.matches("1 ranks of its node: shared memory").count(), 1, "{told}");
     assert!(told.contains("atomics of windows over all ranks: cpu"), "{told}");
     let warned = run("TRANSOM_TRANSPORT", "shm");
-    assert_eq!(warned.matches("TRANSOM_TRANSPORT is no variable").count(), 1, "{warned}");
+    assert_eq!(warned.matches("TRANSOM_TRANSPORT is not a variable").count(), 1, "{warned}");
     let removed = run("TRANSOM_ADOPT", "y");
     let line = line(&removed, "transom: warning: ");
     assert!(line.contains("TRANSOM_ADOPT was removed") && line.contains("MPI_Alloc_mem"), "{removed}");

@@ -554,6 +554,6 @@ fn a_rank_starts_under_any_environment_and_name() {
     }
     let output = start("TRANSOM_NO_SUCH", OsStr::from_bytes(LATIN));
     assert_eq!(output.status.code(), Some(0));
-    assert!(text(&output.stderr).contains("TRANSOM_NO_SUCH is no variable"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("TRANSOM_NO_SUCH is not a variable"), "{}", text(&output.stderr));
     std::fs::remove_dir_all(folder).unwrap();
 }

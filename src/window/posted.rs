@@ -65,14 +65,22 @@ impl<'t> Posted<'t> {
 
     /// Posts a get of bytes that are contiguous at both sides.
     pub(super) fn get(self, at: u64, into: &Sink, tally: &TallyRef) -> Result<()> {
+        if into.len() > self.memory.limits().stream_max {
+            return self.get_cut(at, into, tally);
+        }
+        while into.len() > 0 && !self.job.taken(self.memory.get(at, into, tally))? {}
+        Ok(())
+    }
+
+    /// Posts a long get.
+    #[cold]
+    fn get_cut(self, at: u64, into: &Sink, tally: &TallyRef) -> Result<()> {
         let most = self.part_of(into.len(), tally);
-        let mut done = 0;
-        while done < into.len() {
+        (0..into.len()).step_by(most).try_for_each(|done| {
             let part = into.part(done, most);
             while !self.job.taken(self.memory.get(at + done as u64, &part, tally))? {}
-            done += part.len();
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// The length of the equal parts in which a transfer of `len` bytes is posted.
@@ -80,7 +88,8 @@ impl<'t> Posted<'t> {
         let limits = self.memory.limits();
         let in_stream = len <= MOST_IN_STREAM * limits.stream_max && !tally.idle();
         let most = if in_stream { limits.stream_max } else { limits.transfer_max };
-        len.div_ceil(len.div_ceil(most).max(1)).max(1)
+        // Whole cache lines, so that no element is in two parts.
+        len.div_ceil(len.div_ceil(most)).next_multiple_of(64).min(most)
     }
 
     /// Puts small blocks of the origin into one run of the target, gathered in the send buffer.

@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use transom::bootstrap::{Bootstrap, BootstrapError};
 use transom::diagnostics;
@@ -11,6 +13,9 @@ use crate::host::{
     Comm, Group, SUCCESS, host_Abort, host_Comm_free, host_Comm_group, host_Group_free, host_Group_size,
     host_Group_translate_ranks, host_gather_bytes, host_gather_lengths, host_split_machine,
 };
+
+/// The number of a rank that could not start. Lengths are not negative.
+pub(crate) const GIVEN_UP: c_int = -1;
 
 /// A rank's connection to the others.
 #[derive(Debug)]
@@ -22,13 +27,27 @@ pub(crate) struct HostBootstrap {
     fresh: Vec<u8>,
     known: HashMap<(usize, String), Vec<u8>>,
     left: bool,
+    /// A rank could not start, and all ranks know.
+    given_up: Arc<AtomicBool>,
 }
 
 impl HostBootstrap {
     /// A bootstrap over `comm`, of whose `size` ranks this is number `rank`. No other communication
-    /// uses `comm`.
-    pub(crate) fn new(comm: Comm, rank: usize, size: usize) -> HostBootstrap {
-        HostBootstrap { comm, rank, size, fresh: Vec::new(), known: HashMap::new(), left: false }
+    /// uses `comm`. `given_up` is set where another rank could not start.
+    pub(crate) fn new(comm: Comm, rank: usize, size: usize, given_up: Arc<AtomicBool>) -> HostBootstrap {
+        HostBootstrap { comm, rank, size, fresh: Vec::new(), known: HashMap::new(), left: false, given_up }
+    }
+
+    /// A number of each rank. A rank that could not start gives [`GIVEN_UP`] here, in its last
+    /// collective call, and this call is then the last one of all ranks.
+    fn numbers(&self, during: &'static str, mine: c_int) -> Result<Vec<c_int>, BootstrapError> {
+        let mut all = vec![0; self.size];
+        // SAFETY: there is room for one number of each rank.
+        checked(during, unsafe { host_gather_lengths(self.comm, mine, all.as_mut_ptr()) })?;
+        let Some(rank) = all.iter().position(|&number| number == GIVEN_UP) else { return Ok(all) };
+        // Relaxed: the thread that started the job reads it.
+        self.given_up.store(true, Ordering::Relaxed);
+        Err(BootstrapError::Host { during, why: format!("rank {rank} could not start") })
     }
 
     fn open(&self, during: &'static str) -> Result<(), BootstrapError> {
@@ -38,9 +57,7 @@ impl HostBootstrap {
     /// The values that all ranks have put since the last barrier, and the offset of each rank's.
     fn gather(&self) -> Result<(Vec<u8>, Vec<usize>), BootstrapError> {
         let mine = number(self.fresh.len())?;
-        let mut lengths = vec![0; self.size];
-        // SAFETY: there is room for one number of each rank.
-        checked("barrier", unsafe { host_gather_lengths(self.comm, mine, lengths.as_mut_ptr()) })?;
+        let lengths = self.numbers("barrier", mine)?;
         let mut places = Vec::with_capacity(self.size);
         let mut total = 0usize;
         for &length in &lengths {
@@ -80,6 +97,7 @@ impl Bootstrap for HostBootstrap {
 
     fn neighbours(&mut self) -> Result<Vec<usize>, BootstrapError> {
         self.open("neighbours")?;
+        self.numbers("neighbours", 0)?;
         let mut machine = self.comm;
         // SAFETY: each call gets handles of this communicator or handles that earlier calls wrote,
         // and room for its answer.

@@ -3,11 +3,12 @@
 //! start at one rank, it starts at none, and the host serves all windows.
 
 use std::ffi::{c_char, c_int};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use transom::{Job, diagnostics};
 
-use crate::boot::HostBootstrap;
+use crate::boot::{GIVEN_UP, HostBootstrap};
 use crate::host::{
     Comm, SUCCESS, constants, host_Comm_dup, host_Comm_free, host_Comm_rank, host_Comm_size, host_Finalize, host_Init,
     host_Init_thread, host_Query_thread, host_call_at_end, host_gather_lengths, host_present, host_progress,
@@ -66,12 +67,15 @@ fn start(comm: Comm, rank: c_int, size: c_int) -> Option<Job> {
     let number = |value: c_int| usize::try_from(value).unwrap_or_default();
     // Errors of one rank alone are detected before the collective steps.
     agreed(comm, rank, size, transom::info::check_variables())?;
-    let started = Job::with_watched_bootstrap(Box::new(HostBootstrap::new(comm, number(rank), number(size))));
+    let given_up = Arc::new(AtomicBool::new(false));
+    let boot = HostBootstrap::new(comm, number(rank), number(size), Arc::clone(&given_up));
+    let started = Job::with_watched_bootstrap(Box::new(boot));
     let (job, outcome) = match started {
         Ok(job) => (Some(job), Ok(())),
         Err(error) => (None, Err(error)),
     };
-    if agreed(comm, rank, size, outcome).is_none() {
+    // Relaxed: this thread has set it. Another rank's failure ended the last collective call.
+    if given_up.load(Ordering::Relaxed) || agreed(comm, rank, size, outcome).is_none() {
         // Leaving the job would wait for ranks that are not in it.
         std::mem::forget(job);
         return None;
@@ -79,12 +83,13 @@ fn start(comm: Comm, rank: c_int, size: c_int) -> Option<Job> {
     job
 }
 
-/// `Some` if all ranks succeeded. If not, the lowest rank that failed prints its error. Collective.
+/// `Some` if all ranks succeeded. If not, the lowest rank that failed prints its error. Collective,
+/// but other ranks may be in a step of [`HostBootstrap`] instead, which they leave by the failure.
 fn agreed(comm: Comm, rank: c_int, size: c_int, outcome: transom::Result<()>) -> Option<()> {
     let mut failed = vec![0; usize::try_from(size).unwrap_or_default()];
     // SAFETY: there is room for a number of each rank.
-    let code = unsafe { host_gather_lengths(comm, outcome.is_err().into(), failed.as_mut_ptr()) };
-    let first = failed.iter().position(|&failed| failed != 0);
+    let code = unsafe { host_gather_lengths(comm, if outcome.is_err() { GIVEN_UP } else { 0 }, failed.as_mut_ptr()) };
+    let first = failed.iter().position(|&failed| failed == GIVEN_UP);
     if let Err(error) = outcome
         && first.and_then(|first| c_int::try_from(first).ok()) == Some(rank)
     {

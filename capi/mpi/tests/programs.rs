@@ -255,6 +255,10 @@ fn refused_start(host: &'static Host) {
     let run = Run::of(host, host.program("kinds", Language::C), 2).served().info().with("TRANSOM_ATOMICS", "gpu");
     let printed = verified(&run, false);
     assert_eq!(printed.matches("windows are served by the MPI itself: TRANSOM_ATOMICS=gpu").count(), 1, "{printed}");
+    // Rank 0 alone opens the net before the others.
+    let run = Run::of(host, host.program("kinds", Language::C), 2).served().with("TRANSOM_TEST_NODES", "2");
+    let printed = verified(&run.with("TRANSOM_PROVIDER", "nosuch"), false);
+    assert_eq!(printed.matches("windows are served by the MPI itself").count(), 1, "{printed}");
 }
 
 /// Shows E1.

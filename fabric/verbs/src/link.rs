@@ -210,7 +210,12 @@ impl Link {
 
     /// Breaks the link: requests in flight complete with errors.
     pub(crate) fn give_up(&self, reason: impl Into<Cause>, resources: &Resources) {
-        self.break_down(&mut self.sending.lock(), reason, resources);
+        let mut sending = self.sending.lock();
+        // Earlier requests that the peer has acknowledged complete by this one's completion alone.
+        if sending.is_held() {
+            self.post_signaled(&mut sending, resources);
+        }
+        self.break_down(&mut sending, reason, resources);
     }
 
     #[cold]

@@ -268,6 +268,25 @@ fn operations_to_a_peer_that_is_known_to_be_dead_fail_at_once() {
     until(&[&origin], "a put to another", || well.settled());
 }
 
+/// Of two puts to a peer that still runs the first one is acknowledged before the connection is
+/// given up: both end.
+///
+/// Shows E3.
+#[test]
+#[ignore = "needs an RDMA device, as in ci/rdma-vm"]
+fn acknowledged_operations_end_when_a_peer_is_given_up() {
+    let (origin, target) = (open(0), open(1));
+    let memory = Memory::private(64);
+    let (_region, remote) = connect(&origin, &target, 1, &memory);
+    let tally = Tally::new();
+    assert!(matches!(put(&origin, &remote, 0, &tally), Post::Pending));
+    assert!(matches!(put(&origin, &remote, 8, &tally), Post::Pending));
+    std::thread::sleep(Duration::from_millis(100));
+    origin.port().lose(Peer(1), Reason::Died);
+    until(&[&origin], "operations that were acknowledged", || tally.idle());
+    assert_eq!(tally.fault(), Some(Fault::new(Peer(1), Reason::Died)));
+}
+
 /// A message that was accepted, and whose receiver has ended: no tally counts the message, so the
 /// port reports the failure, at every call.
 ///
