@@ -4,7 +4,7 @@
 //! deadlock.
 //!
 //! A process delays locks only if one thread makes all of its lock calls. Suppose that thread A
-//! could delay a lock: thread B, which completes all operations of the process, would have to take
+//! could delay a lock: thread B, which completes all operations of a window, would have to take
 //! A's lock, and could wait for a process that waits for a lock that B holds.
 
 use std::sync::atomic::{AtomicBool, Ordering};
