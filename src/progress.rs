@@ -19,8 +19,8 @@ use crate::transport::{Lane, Wire};
 const SPIN: Duration = Duration::from_micros(50);
 /// Maximum polling time if replies arrive soon after polling ends.
 const SPIN_MAX: Duration = Duration::from_micros(400);
-/// Maximum polling time where sleeps keep ending at once: origins access this rank's memory, which
-/// no completion reports.
+/// Maximum polling time if sleeps keep ending early, because origins access this rank's memory
+/// without a completion here.
 const SPIN_BUSY: Duration = Duration::from_micros(800);
 /// Maximum sleep of a blocking call, which bounds the delay of progress without a wake-up.
 const NAP: Duration = Duration::from_millis(1);
@@ -33,12 +33,12 @@ const POLLS_BETWEEN_CHECKS: u32 = 4096;
 /// Maximum time between the closing of a dying process's sockets, which its peers notice first, and
 /// its end.
 const DYING: Duration = Duration::from_millis(800);
-/// Initial time that the progress thread keeps away from polling callers. The time doubles while
-/// callers poll, so that an origin waits no longer after the last caller than the callers have
-/// polled.
+/// Initial time for which the progress thread leaves polling to callers. The time doubles while
+/// callers poll. After the last caller has left, an origin therefore waits at most as long as the
+/// callers have polled.
 const KEEP_AWAY: Duration = Duration::from_micros(32);
-/// Maximum time that the progress thread keeps away. The end of a single longer call wakes the
-/// thread.
+/// Maximum time for which the progress thread leaves polling to callers. The end of a single longer
+/// call wakes the thread.
 const KEEP_AWAY_MAX: Duration = Duration::from_micros(256);
 /// Maximum sleep of the progress thread.
 const IDLE: Duration = Duration::from_millis(500);
@@ -374,8 +374,8 @@ fn micros(time: Duration) -> u32 {
     u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
 }
 
-/// The callers inside blocking calls, which poll by themselves. The progress thread waits here
-/// until all callers have left.
+/// The threads inside blocking calls (*callers*), which poll by themselves. The progress thread
+/// waits here until all callers have left.
 #[derive(Default)]
 struct Callers {
     inside: AtomicU32,
@@ -483,9 +483,9 @@ fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Callers, stop: 
     }
 }
 
-/// Returns when callers no longer poll: at once, after some sleeps while short calls follow each
-/// other (each would otherwise wake the thread with its end), or by the end of a long call. `seen`
-/// is the number of calls so far.
+/// Returns when callers do not poll. While short calls follow each other, the thread sleeps between
+/// checks, because otherwise the end of each call would wake it; the end of a long call wakes it.
+/// `seen` is the number of calls so far.
 fn keep_away(callers: &Callers, messages: &Messages, seen: &mut u32, stop: &AtomicBool) {
     let mut nap = KEEP_AWAY;
     // Acquire: pairs with the Release in `stop`.

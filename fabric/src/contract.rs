@@ -46,8 +46,8 @@ pub struct Limits {
     /// An atomic is performed only when its target has the data of all puts that this process had
     /// posted to that target before.
     pub amos_ordered: bool,
-    /// How long an answer to a message may wait for a message in the other direction that takes it
-    /// along: about as long as sending it takes. Zero where each answer is sent at once.
+    /// The longest time for which an answer to a message may wait for a message in the other
+    /// direction that carries it: about the time to send the answer. Zero: answers do not wait.
     pub answers_wait: Duration,
 }
 

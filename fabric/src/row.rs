@@ -85,8 +85,8 @@ impl Memory {
         unsafe { &*words }
     }
 
-    /// Fetches the cache line of byte `at`, which will be written, where the CPU can. Atomics that
-    /// come in between do not wait for it.
+    /// Prefetches the cache line of byte `at` for writing, if the CPU can. Atomics between this
+    /// call and the write do not wait for the line.
     ///
     /// # Panics
     /// If it is not inside.

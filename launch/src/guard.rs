@@ -64,8 +64,8 @@ impl Guard {
         loop {
             match waitpgid(self.group, WaitOptions::NOHANG) {
                 Ok(Some(_)) | Err(Errno::INTR) => {}
-                // A killed process is not gone at once: inside an uninterruptible system call it
-                // may take longer than this limit.
+                // A killed process may take some time to end; inside an uninterruptible system call
+                // it may take longer than this limit.
                 Ok(None) if Instant::now() < limit => std::thread::sleep(Duration::from_millis(1)),
                 Ok(None) | Err(_) => break,
             }

@@ -53,7 +53,7 @@ impl Sink {
         self.last = last;
     }
 
-    /// Appends a message of the launcher as a line of its own.
+    /// Appends a message of the launcher as a separate line.
     pub(super) fn say(&mut self, text: &str) {
         let fresh = if self.last == b'\r' { "\n" } else { "" };
         self.push(OWN, format!("{fresh}transom-run: {text}\n").as_bytes());
@@ -126,9 +126,9 @@ pub(super) struct Splitter {
     rank: usize,
     style: Style,
     tail: Vec<u8>,
-    /// The last piece had no end: the next one continues it.
+    /// Whether the last piece had no end, so that the next piece continues it.
     inside: bool,
-    /// The last end was a carriage return.
+    /// Whether the last piece ended with a carriage return.
     returned: bool,
 }
 

@@ -172,7 +172,7 @@ impl Conn {
         }
     }
 
-    /// Sends `text`, at once or when the socket has room.
+    /// Sends `text`, now or when the socket has room.
     pub(super) fn send(&mut self, text: &str) {
         self.unsent.extend_from_slice(text.as_bytes());
         self.flush();

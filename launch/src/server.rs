@@ -6,9 +6,9 @@ use std::collections::HashMap;
 
 use transom::launching::{MAX_ACCEPTED, Words, from_hex};
 
-/// Limits announced to the ranks, with Hydra's values: bytes, a terminating zero included.
-/// `line_max` allows ranks of this library longer lines, and so longer values; other ranks
-/// have buffers of these sizes.
+/// Limits that are announced to the ranks, in bytes with a terminating zero: Hydra's values,
+/// because other PMI clients have buffers of these sizes. `line_max` allows ranks of this library
+/// longer lines, and so longer values.
 const KVSNAME_MAX: usize = 256;
 const KEYLEN_MAX: usize = 64;
 const VALLEN_MAX: usize = 1024;

@@ -1,6 +1,7 @@
-//! Timing: library and floor in alternating rounds of one run, so that a noisy neighbour disturbs
-//! both alike; one after the other where the floor itself would disturb the library. The result is
-//! the median round; rounds are short, so that the median is an undisturbed round.
+//! Timing. Rounds of the library and of the floor alternate within one run, so that other processes
+//! disturb both equally. If the floor itself would disturb the library, its rounds come after those
+//! of the library. The result is the median round. Rounds are short, so that the median round is
+//! undisturbed.
 
 use std::time::{Duration, Instant};
 

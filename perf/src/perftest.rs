@@ -15,9 +15,9 @@ use crate::kinds::Test;
 use crate::options::Options;
 use crate::outcome::Outcome;
 
-/// How long one of its programs may take.
+/// Time limit of a run of one program.
 const LIMIT: Duration = Duration::from_secs(20);
-/// How long the origin's side is tried while the target's does not listen yet.
+/// Time limit of the origin's attempts to reach the target's side before it listens.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
 /// Maximum number of repetitions: enough for a typical value, and short on a device in software.
 const ITERATIONS: usize = 1000;
@@ -47,7 +47,7 @@ pub(crate) struct Perftest {
     /// The target's machine.
     host: String,
     port: u16,
-    /// It failed once: it is not tried again.
+    /// Whether the program has failed. It is then not run again.
     broken: bool,
 }
 
@@ -87,7 +87,7 @@ impl Perftest {
         Ok(Some(Perftest { program, test: options.test, both, arguments, host, port: PORT, broken: false }))
     }
 
-    /// The name of its column.
+    /// The name of the column of the result.
     pub(crate) fn means(&self) -> String {
         format!("{}: {}", self.program.name, self.program.means)
     }

@@ -13,8 +13,8 @@ use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::report::Row;
 
-/// Rounds of operations of both ranks: a fixed count, because with a time budget the ranks could
-/// choose different counts.
+/// The number of rounds. It is fixed, because with a time budget the two ranks could choose
+/// different numbers.
 pub(crate) const ROUNDS: usize = 15;
 
 /// Fences with one put of 8 bytes to each other, compared with barriers of two flags, or of two

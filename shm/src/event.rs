@@ -47,26 +47,26 @@ impl SpinBudget {
     }
 }
 
-/// Moves the word on to `n` (modulo 2^31) and wakes the sleepers. One process at a time moves a
-/// word, and only forward, by less than 2^30 beyond the number of any waiter. A waiter that finds
-/// `n` reached sees all earlier stores of the caller.
+/// Sets the counter to `n` (modulo 2^31) and wakes the sleepers. One process at a time sets a word,
+/// only forward, and to less than 2^30 beyond the number of any waiter. A waiter that finds `n`
+/// reached sees all earlier stores of the caller.
 #[inline]
 pub fn signal(word: &AtomicU32, n: u32) {
     signal_on(word, n);
 }
 
-/// Whether the word's counter has reached `n`, wrapping: up to 2^30 behind it counts as reached.
-/// After `true`, earlier stores of the signaller are visible.
+/// Whether the counter has reached `n`: it equals `n`, or is less than 2^30 beyond `n` (modulo
+/// 2^31). After `true`, earlier stores of the signaller are visible.
 #[inline]
 pub fn reached(word: &AtomicU32, n: u32) -> bool {
     // Acquire: pairs with the Release in `signal_on`.
     is_reached(word.load(Ordering::Acquire), n)
 }
 
-/// Waits until the word has reached `n` or `limit` has passed (`Duration::MAX`: never); whether it
-/// has. Polls the word for `spin`, calling `idle` now and then, then sleeps. `idle` is not called
-/// during a sleep: a caller with other work gives a short `limit` and calls again. Any number of
-/// threads of any process may wait for one word.
+/// Waits until the counter has reached `n` or `limit` has passed (`Duration::MAX`: no limit).
+/// Returns whether the counter has reached `n`. Polls the word for `spin`, calls `idle` between
+/// polls, then sleeps. `idle` is not called during a sleep: a caller with other work gives a short
+/// `limit` and calls again. Any number of threads of any process may wait for one word.
 #[inline]
 pub fn wait(word: &AtomicU32, n: u32, spin: SpinBudget, limit: Duration, mut idle: impl FnMut()) -> bool {
     reached(word, n) || wait_on(word, n, spin, limit, &mut idle)

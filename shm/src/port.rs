@@ -98,7 +98,7 @@ impl ShmPort {
     /// [`Port::wait`] if `stay` still returns true after the sleep was announced. `stay` sees all
     /// stores of a peer before the peer's [`knock`](ShmPort::knock).
     pub fn wait_while(&self, limit: Duration, stay: impl FnOnce() -> bool) {
-        // SeqCst, twice: pairs with the store in `wake`, between the fences of `sleep` and `knock`.
+        // SeqCst, twice: pairs with the store in `wake`, between the fences of `still` and `knock`.
         let stay = || !self.woken.load(Ordering::SeqCst) && stay();
         ring::sleep(&self.ring, Some(limit), stay);
         self.woken.store(false, Ordering::SeqCst);
@@ -333,8 +333,8 @@ impl Port for ShmPort {
             Err(TryLockError::Poisoned(poisoned)) => PoisonError::into_inner(poisoned),
         };
         let mut taken = 0;
-        // At most one ring full, so that a flood of messages does not keep the caller from its own
-        // work.
+        // At most as many as the ring holds, so that a flood of messages does not keep the caller
+        // from its work.
         while taken < ring::COUNT
             && let Some((sender, length)) = ring::receive(&self.ring, &mut inbox[..])
         {
@@ -349,7 +349,7 @@ impl Port for ShmPort {
     }
 
     fn wake(&self) {
-        // SeqCst: pairs with the load in `wait`.
+        // SeqCst: pairs with the load in `wait_while`.
         self.woken.store(true, Ordering::SeqCst);
         ring::knock(&self.ring);
     }

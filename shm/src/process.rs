@@ -132,9 +132,9 @@ impl Range {
         unsafe { cma::write(Remote { pid: self.process.pid, address }, from) }
     }
 
-    /// Whether the whole range is known to be writable by its process. Through the file the kernel
-    /// also writes pages that the process may only read. Reading the protection takes as long as
-    /// many writes, so that the first writes go by cross-memory attach.
+    /// Whether the whole range is known to be writable by its process. This is checked because the
+    /// kernel would also write pages through the file that the process may only read. Reading the
+    /// protection takes as long as many writes, so the first writes use cross-memory attach.
     fn is_writable(&self) -> bool {
         match self.writes.load(Ordering::Relaxed) {
             WRITABLE => true,

@@ -150,7 +150,7 @@ pub(crate) fn announce_elsewhere(ring: &impl Cells) {
     ring.bell().fetch_or(ELSEWHERE, Ordering::Release);
 }
 
-/// Withdraws the announcement: no thread sleeps on descriptors any more.
+/// Withdraws the announcement: the last thread that slept on descriptors has woken.
 pub(crate) fn withdraw_elsewhere(ring: &impl Cells) {
     // Relaxed: a knock that reads an old value fills the pipe without a sleeper, which ends the
     // next sleep early.
@@ -166,19 +166,21 @@ pub(crate) fn is_called_back(ring: &impl Cells) -> bool {
 /// Whether the caller may sleep after it has announced the sleep: no message has arrived, and
 /// `stay` returns true.
 pub(crate) fn still(ring: &impl Cells, stay: impl FnOnce() -> bool) -> bool {
-    // SeqCst: pairs with the fence in `knock`. Announce, fence, look here; publish, fence, look at
-    // the bell there. The fences have one order, and the thread of the second sees the write of the
-    // first: either the message is seen here, or the bell there. A bell rung after the look changes
-    // the word that the futex compares, or fills the pipe.
+    // SeqCst: pairs with the fence in `knock`. The sleeper announces its sleep, passes its fence,
+    // and looks for a message. The sender publishes its message, passes its fence, and looks at the
+    // bell. The two fences are ordered, and the thread of the later one sees what the other thread
+    // wrote before its fence: either the sleeper sees the message, or the sender sees the
+    // announcement. A knock after the sleeper's look changes the word that the futex compares, or
+    // fills the pipe.
     fence(Ordering::SeqCst);
     let (cell, free) = place(ring, ring.head().load(Ordering::Relaxed));
     // Relaxed: the message is taken by `receive`, which acquires.
     ring.state(cell).load(Ordering::Relaxed) != free + 1 && stay()
 }
 
-/// Wakes a sleeper of the ring. The caller has published its message before.
+/// Wakes the threads that sleep on the ring. The caller has published its message before.
 pub(crate) fn knock(ring: &impl Cells) {
-    // SeqCst: pairs with the fence in `sleep`.
+    // SeqCst: pairs with the fence in `still`.
     fence(Ordering::SeqCst);
     // Relaxed: ordered by the fence.
     if ring.bell().load(Ordering::Relaxed) != AWAKE {
@@ -188,8 +190,8 @@ pub(crate) fn knock(ring: &impl Cells) {
 
 #[cold]
 fn wake(ring: &impl Cells) {
-    // Acquire: pairs with the Release in `announce_elsewhere`. Of several that knock at once one
-    // finds a sleeper here.
+    // Acquire: pairs with the Release in `announce_elsewhere`. If several threads knock at the same
+    // time, one of them finds the sleeper here.
     let sleepers = ring.bell().swap(AWAKE, Ordering::Acquire);
     if sleepers & ASLEEP != 0 {
         ring.bell().wake_all();

@@ -180,7 +180,7 @@ impl Drop for Piece {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        // The permit of a process that has ended does not exist any more.
+        // Fails if the peer has ended: the module has then removed the permit.
         let _ = sys::release(self.xpmem.fd(), self.access);
     }
 }

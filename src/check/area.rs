@@ -1,6 +1,7 @@
-//! What a rank shows to the others of its node for all windows: its clock at barriers of the job,
-//! its last release, the texts of its places, the clocks that go with its messages, and, at rank 0,
-//! which conflicts were reported and which ranks wait. It lies behind the job block.
+//! The checker's data of one rank that the other ranks of the node read, for all windows: the
+//! rank's clocks at barriers of the job, the number of its releases, the texts of its places, the
+//! clocks of its messages, and at rank 0 the reported conflicts and the waiting ranks. This *area*
+//! lies behind the job block.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,18 +14,18 @@ use super::receives::{self, Receives};
 use super::shadow::{self, Shadow};
 use super::waits::{self, Waits};
 
-/// How many pairs of places are told apart.
+/// Maximum number of pairs of places whose conflicts are distinguished.
 const REPORTS: usize = 1024;
-/// How many places have a text, and the bytes of all texts.
+/// Maximum number of places with a text, and of bytes of all texts.
 const PLACES: usize = 4096;
 const TEXT: usize = 256 << 10;
 
-/// The accesses that are remembered to memory that several windows have, and the size for which
-/// their shadow has as many chains as a shadow can have.
+/// The shadow of memory that several windows share: its number of records, and the size for which
+/// it has the largest number of chains.
 const SHARED_RECORDS: usize = 1 << 12;
 const SHARED_SIZE: u64 = 8 * SHARED_RECORDS as u64;
 
-/// What a rank shows.
+/// The area of a rank.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Area<'m> {
     memory: &'m Memory,
@@ -63,14 +64,14 @@ impl<'m> Area<'m> {
         Area { memory, base, ranks }
     }
 
-    /// The rank's clock at a barrier. Barriers take turns, because a rank may pass the next one
-    /// before another rank has read this one's clocks.
+    /// The rank's clock at a barrier. Even and odd barriers have separate clocks, because a rank
+    /// may pass the next barrier before another rank has read the clocks of this one.
     pub(crate) fn barrier(self, turn: u32) -> Slot<'m> {
         let odd = usize::from(!turn.is_multiple_of(2));
         Slot { memory: self.memory, at: self.base + odd * slot_bytes(self.ranks) }
     }
 
-    /// How many releases the rank has made.
+    /// The number of releases that the rank has made.
     pub(crate) fn releases(self) -> &'m AtomicU64 {
         self.memory.word64(self.base + 2 * slot_bytes(self.ranks))
     }
@@ -80,7 +81,7 @@ impl<'m> Area<'m> {
         self.memory.word64(self.base + 2 * slot_bytes(self.ranks) + 8)
     }
 
-    /// The clocks that go with messages of the rank.
+    /// The clocks of messages that the rank has sent.
     pub(crate) fn letters(self) -> Letters<'m> {
         Letters { memory: self.memory, base: self.base + letters_at(self.ranks), ranks: self.ranks }
     }
@@ -95,7 +96,7 @@ impl<'m> Area<'m> {
         Receives { memory: self.memory, base: self.base + receives_at(self.ranks), ranks: self.ranks }
     }
 
-    /// The shadow of the rank's memory that several windows have, by address.
+    /// The shadow, by address, of the rank's memory that several windows share.
     pub(crate) fn by_address(self) -> Option<Memory> {
         let bytes = shadow::bytes(self.ranks, SHARED_SIZE, SHARED_RECORDS, 0);
         self.memory.slice(self.base + by_address_at(self.ranks), bytes)
@@ -108,7 +109,7 @@ impl<'m> Area<'m> {
         }
     }
 
-    /// Which ranks wait, at rank 0.
+    /// The waiting ranks, at rank 0.
     pub(super) fn waits(self) -> Waits<'m> {
         Waits { memory: self.memory, base: self.base + waits_at(self.ranks), ranks: self.ranks }
     }
@@ -117,13 +118,13 @@ impl<'m> Area<'m> {
         self.base + 2 * slot_bytes(self.ranks) + 16
     }
 
-    /// Notes a conflict by its number, which is not 0. Returns how many were noted before it, or
-    /// `None` if this one was noted before, or too many were.
+    /// Notes a conflict by its number, which is not 0. Returns the number of conflicts that were
+    /// noted before. `None` if this conflict was noted before, or if there is no room.
     pub(super) fn note(self, number: u64) -> Option<u64> {
         let start = usize::try_from(number).unwrap_or(0);
         for step in 0..REPORTS {
             let word = self.memory.word64(self.reports() + 8 * (1 + start.wrapping_add(step) % REPORTS));
-            // Relaxed: the word is all that is exchanged.
+            // Relaxed: the word orders no other access.
             match word.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return Some(self.memory.word64(self.reports()).fetch_add(1, Ordering::Relaxed)),
                 Err(found) if found == number => return None,
@@ -133,7 +134,7 @@ impl<'m> Area<'m> {
         None
     }
 
-    /// How many conflicts were noted.
+    /// The number of noted conflicts.
     pub(crate) fn noted(self) -> u64 {
         self.memory.word64(self.reports()).load(Ordering::Relaxed)
     }
@@ -142,8 +143,8 @@ impl<'m> Area<'m> {
         self.reports() + 8 * (REPORTS + 1)
     }
 
-    /// Shows the text of a place, behind `used` bytes of other texts. Returns the bytes in use
-    /// after it, or `None` where there is no room.
+    /// Stores the text of a place behind `used` bytes of other texts. Returns the number of bytes
+    /// in use afterwards, or `None` if there is no room.
     pub(super) fn show(self, place: u32, text: &str, used: usize) -> Option<usize> {
         let index = place as usize;
         let end = used + text.len();

@@ -1,15 +1,18 @@
-//! Vector clocks: which releases of which ranks a rank knows of. A rank counts its releases; what
-//! it did before its n-th release is known to all that know of n releases of it.
+//! Vector clocks. A *release* of a rank is a synchronization that passes on what the rank has done,
+//! and ranks count their releases. The clock of a rank has, for each rank, the number of releases
+//! that it knows of. A rank that knows of n releases of another rank knows all that the other rank
+//! did before its n-th release.
 
 use std::sync::atomic::Ordering;
 
 use transom_fabric::Memory;
 
-/// For each rank of the job, how many of its releases are known.
+/// For each rank of the job, the number of its releases that are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Clock {
     known: Box<[u64]>,
-    /// How many are known to every rank of the job, or will be before its next access.
+    /// For each rank, the number of its releases that every rank of the job knows of, or will know
+    /// of before it makes its next access.
     common: Box<[u64]>,
 }
 
@@ -26,17 +29,17 @@ impl Clock {
         Clock { known: vec![0; ranks].into(), common: vec![0; ranks].into() }
     }
 
-    /// How many releases of `rank` are known.
+    /// The number of releases of `rank` that are known.
     pub(crate) fn of(&self, rank: usize) -> u64 {
         self.known.get(rank).copied().unwrap_or(0)
     }
 
-    /// How many releases of `rank` every rank of the job knows of.
+    /// The number of releases of `rank` that every rank of the job knows of.
     pub(crate) fn common_of(&self, rank: usize) -> u64 {
         self.common.get(rank).copied().unwrap_or(0)
     }
 
-    /// Learns what every rank of the job learns, since all have met.
+    /// Merges `met`, which every rank of the job merges, because all ranks have met.
     pub(crate) fn join_common(&mut self, met: &[u64]) {
         self.join(met);
         self.common.iter_mut().zip(met).for_each(|(common, met)| *common = (*common).max(*met));
@@ -47,7 +50,7 @@ impl Clock {
         self.known[rank] += 1;
     }
 
-    /// Learns all that the slot knows.
+    /// Merges the clock in a slot.
     pub(crate) fn learn(&mut self, from: Slot<'_>) {
         for (at, mine) in (from.at..).step_by(8).zip(&mut self.known) {
             // Acquire: pairs with the Release of the stores.
@@ -55,32 +58,32 @@ impl Clock {
         }
     }
 
-    /// Learns all that another clock knows.
+    /// Merges the counts of another clock.
     pub(crate) fn join(&mut self, other: &[u64]) {
         for (mine, other) in self.known.iter_mut().zip(other) {
             *mine = (*mine).max(*other);
         }
     }
 
-    /// Learns all that another clock says.
+    /// Merges another clock.
     pub(crate) fn merge(&mut self, other: &Clock) {
         self.join(&other.known);
         self.common.iter_mut().zip(&other.common).for_each(|(mine, other)| *mine = (*mine).max(*other));
     }
 
-    /// Learns that a rank has made that many releases.
+    /// Learns that `rank` has made `releases` releases.
     pub(crate) fn learn_of(&mut self, rank: usize, releases: u64) {
         self.known[rank] = self.known[rank].max(releases);
     }
 
-    /// Replaces what the slot knows.
+    /// Stores this clock in a slot.
     pub(crate) fn store(&self, into: Slot<'_>) {
         for (at, mine) in (into.at..).step_by(8).zip(&self.known) {
             into.memory.word64(at).store(*mine, Ordering::Release);
         }
     }
 
-    /// Adds to what the slot knows.
+    /// Merges this clock into a slot.
     pub(crate) fn teach(&self, into: Slot<'_>) {
         for (at, mine) in (into.at..).step_by(8).zip(&self.known) {
             let word = into.memory.word64(at);

@@ -1,5 +1,6 @@
-//! A lock for what a thread needs for some nanoseconds. Who gives it back makes no atomic exchange,
-//! which costs as much as the work of most holders. Who waits yields.
+//! A lock for values that a thread uses for some nanoseconds. The release is a plain store: an
+//! atomic exchange would cost as much as the work of most holders. A waiting thread spins, then
+//! yields.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -9,14 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Attempts before the waiter yields.
 const SPINS: u32 = 64;
 
-/// A value that one thread at a time has.
+/// A value that one thread at a time can use.
 #[derive(Default)]
 pub(crate) struct Exclusive<T> {
     is_taken: AtomicBool,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: one thread at a time has the value, as by a mutex.
+// SAFETY: one thread at a time uses the value, as with a mutex.
 unsafe impl<T: Send> Sync for Exclusive<T> {}
 
 /// The right to use the value.
@@ -29,7 +30,7 @@ impl<T> Exclusive<T> {
 
     #[inline]
     pub(crate) fn lock(&self) -> Holder<'_, T> {
-        // Acquire: pairs with the Release of the holder before.
+        // Acquire: pairs with the Release of the previous holder.
         while self.is_taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
             self.wait();
         }

@@ -1,10 +1,11 @@
-//! Operations as ThreadSanitizer sees them (`sanitizer`). Each is a fiber that begins behind what
-//! the calling thread has done, uses the operation's buffers, and ends when a thread completes the
-//! operation. The sanitizer then finds loads and stores of the program in between.
+//! Operations as ThreadSanitizer sees them (`sanitizer`). Each operation of this rank is a fiber.
+//! The fiber is ordered after all that the calling thread has done, accesses the operation's
+//! buffers, and ends when a thread completes the operation. The sanitizer then reports loads and
+//! stores of the program that conflict with these accesses.
 //!
-//! What other ranks do to this rank's window memory is told when this rank learns that it is
-//! complete: it is ordered behind what this rank had done before the last of its releases that the
-//! origin knew.
+//! An operation of another rank on this rank's window memory is reported to the sanitizer when this
+//! rank learns that the operation is complete. It is ordered after all that this rank did before
+//! the last of its releases that the origin knew of.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,12 +17,12 @@ use super::rules::Kind;
 use super::sanitizer::{Fiber, Mark, Sanitizer, Touched};
 use super::shadow::{Access, Told};
 
-/// The most fibers of a thread. Further operations in flight share the last.
+/// Maximum number of fibers of a thread. Further operations in flight share the last one.
 const MOST_FIBERS: usize = 32;
-/// The most releases that are told apart. Older ones count as the oldest of these.
+/// Maximum number of releases that are distinguished. Older releases count as the oldest of these.
 const MOST_RELEASES: usize = 4096;
 
-/// The sanitizer of this process, with the fibers of this rank's operations and of the others'.
+/// The sanitizer of this process, with the fibers of operations.
 #[derive(Debug)]
 pub(super) struct Fibers {
     sanitizer: &'static Sanitizer,
@@ -30,20 +31,20 @@ pub(super) struct Fibers {
 
 #[derive(Debug)]
 struct State {
-    /// The fibers of each thread's operations, and how many operations each has.
+    /// For each thread, the fibers of its operations, and the number of operations of each fiber.
     own: HashMap<usize, Vec<(Fiber, u32)>>,
-    /// The fiber that knows of all releases of this rank so far.
+    /// A fiber that is ordered after all releases of this rank so far.
     releasing: Fiber,
-    /// What the threads of this rank had done before each of its releases, by its number.
+    /// For each release of this rank, by number: a mark of all that its threads did before.
     releases: BTreeMap<u64, Mark>,
-    /// The fiber of the other ranks' operations, and those of them that this rank has learned of.
+    /// The fiber of other ranks' operations, and a mark of those that this rank has learned of.
     others: Fiber,
     learned: Mark,
-    /// Complete operations of others that this rank has not learned of.
+    /// Complete operations of other ranks that this rank has not learned of.
     waiting: Vec<Heard>,
-    /// Memory that stands for the parts of windows on which this rank's threads operate: by window,
-    /// member, and number of the chunk. Whether two threads are ordered only the sanitizer knows,
-    /// so each operation is told to it there too.
+    /// Memory that stands for the parts of windows on which this rank's threads operate, by window,
+    /// member and number of the chunk. Each operation also accesses this memory, because only the
+    /// sanitizer knows whether the operations of two threads are ordered.
     mirrors: HashMap<(u64, usize, u64), Memory>,
 }
 
@@ -56,7 +57,7 @@ pub(crate) struct Flight {
     thread: usize,
     fiber: Fiber,
     mark: Mark,
-    /// Whether some thread has completed it.
+    /// Whether some thread has completed the operation.
     over: bool,
 }
 
@@ -66,12 +67,12 @@ pub(super) struct Mirrored<'o> {
     pub(super) window: u64,
     pub(super) member: usize,
     pub(super) kind: Kind,
-    /// Where each begins, and its length.
+    /// The offset and the length of each range.
     pub(super) ranges: &'o [(u64, usize)],
 }
 
 impl Mirrored<'_> {
-    /// The ranges by chunk: its key, and the range within it.
+    /// The ranges cut at chunks: the key of the chunk, and the range within the chunk.
     fn pieces(&self) -> impl Iterator<Item = ((u64, usize, u64), (usize, usize))> {
         self.ranges.iter().flat_map(move |&(start, len)| {
             let end = start.saturating_add(len as u64);
@@ -126,8 +127,8 @@ impl Fibers {
 
     /// The calling thread uses bytes: address, length, and whether they are written.
     pub(super) fn uses(&self, buffers: &[(usize, usize, bool)], place: usize) {
-        // The sanitizer remembers one place of an access that a thread repeats before its next
-        // release; the host's libraries may have made it.
+        // If a thread repeats an access before its next release, the sanitizer remembers the place
+        // of the first one, which may be in the host's libraries.
         self.sanitizer.release(&Mark::default());
         named(buffers).for_each(|one| self.sanitizer.access(one, place));
     }
@@ -176,13 +177,13 @@ impl Fibers {
         flight.over && flight.thread == self.sanitizer.thread()
     }
 
-    /// A window has ended.
+    /// Drops the data of a freed window.
     pub(super) fn forget(&self, window: u64) {
         let mut state = self.state();
         self.sanitizer.ignoring(|| state.mirrors.retain(|key, _| key.0 != window));
     }
 
-    /// The calling thread makes this rank's release of that number.
+    /// The calling thread makes release number `number` of this rank.
     pub(super) fn release(&self, number: u64) {
         let (sanitizer, mark) = (self.sanitizer, Mark::default());
         let mut state = self.state();
@@ -198,7 +199,7 @@ impl Fibers {
         }
     }
 
-    /// Complete operations on this rank's memory, of which it may not have learned.
+    /// Adds complete operations of other ranks, of which this rank may not have learned yet.
     pub(super) fn hear(&self, heard: impl IntoIterator<Item = Heard>) {
         self.state().waiting.extend(heard);
     }
@@ -243,13 +244,13 @@ fn named<'b>(buffers: &'b [(usize, usize, bool)]) -> impl Iterator<Item = Touche
 }
 
 impl State {
-    /// A chunk of a mirror. What the sanitizer knew of its bytes before is forgotten.
+    /// A chunk of a mirror. The sanitizer forgets earlier accesses to its bytes.
     fn mirror(&mut self, sanitizer: &Sanitizer, key: (u64, usize, u64)) -> Memory {
         let new = || sanitizer.ignoring(|| Memory::private(usize::try_from(CHUNK).unwrap_or(0)));
         self.mirrors.entry(key).or_insert_with(new).clone()
     }
 
-    /// A fiber for an operation of a thread: one without operations, if there may be one.
+    /// A fiber for an operation of a thread: one without operations if possible.
     fn fiber_of(&mut self, sanitizer: &Sanitizer, thread: usize) -> Fiber {
         let own = self.own.entry(thread).or_default();
         let free = own.iter().position(|one| one.1 == 0);

@@ -1,7 +1,8 @@
-//! The buffers of operations in flight. The library reads the buffer of a put, and writes that of a
-//! get, until the operation is complete at its origin. Nothing else may write the former or access
-//! the latter before (MPI-4.1 §12.3). Other operations are compared here; loads and stores are left
-//! to ThreadSanitizer, where the program has it.
+//! The buffers of operations in flight. Until an operation is complete at its origin, the library
+//! may read the buffer of a put, which the program then must not write, and may write the buffer of
+//! a get, which the program then must not access (MPI-4.1 §12.3). This module compares the buffers
+//! of operations with each other. Loads and stores of the program are left to ThreadSanitizer, if
+//! the program has it.
 
 use std::convert::Infallible;
 
@@ -14,9 +15,9 @@ use super::rules::Kind;
 use super::sanitizer::Touched;
 use super::shadow::{Access, Locked, Met, Record, Shadow, bytes};
 
-/// The most uses of buffers that are remembered.
+/// Maximum number of recorded uses of buffers.
 const RECORDS: usize = 1 << 16;
-/// The size for which the shadow of buffers has as many chains as a shadow can have.
+/// The size for which the shadow of buffers has the largest number of chains.
 const SIZE: u64 = 1 << 19;
 
 /// The buffers of this rank's operations in flight.
@@ -28,7 +29,7 @@ pub(super) struct Buffers {
     clock: Clock,
 }
 
-/// An operation that has buffers.
+/// An operation with buffers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lent {
     pub(crate) member: usize,
@@ -38,7 +39,7 @@ pub(crate) struct Lent {
     pub(crate) place: Place,
 }
 
-/// What ThreadSanitizer is told of an operation.
+/// The accesses of an operation, for ThreadSanitizer.
 #[derive(Debug)]
 pub(crate) struct Touches<'o> {
     /// The buffers: address, length, and whether the operation writes them.
@@ -46,19 +47,19 @@ pub(crate) struct Touches<'o> {
     /// The ranges of this rank's own part that the operation accesses, where it is the target too.
     /// `None` for a dynamic window, whose offsets are addresses.
     pub(crate) own: Vec<(Option<&'o Memory>, usize, usize)>,
-    /// The number of the window, and the ranges of the target's part: where each begins, and its
-    /// length.
+    /// The number of the window, and the ranges of the target's part: the offset and the length of
+    /// each.
     pub(crate) window: u64,
     pub(crate) ranges: Vec<(u64, usize)>,
 }
 
-/// A buffer of an operation in flight; or what ThreadSanitizer knows of the operation: its buffers,
-/// or its range of the origin's own part.
+/// A buffer of an operation in flight; or a fiber of ThreadSanitizer that stands for the
+/// operation's buffers, or for its range of the origin's own part.
 #[derive(Debug)]
 pub(crate) struct Loan {
     pub(crate) member: usize,
     pub(crate) operation: u64,
-    /// Whether it ends when the operation is complete at the origin.
+    /// Whether the loan ends when the operation is complete at the origin.
     pub(crate) local: bool,
     record: Option<Record>,
     flight: Option<Flight>,
@@ -111,7 +112,7 @@ impl Buffers {
                 locked.forget(record);
             }
             match (&mut loan.flight, fibers) {
-                // The thread that began the operation learns of its end by a call of its own.
+                // The thread that began the operation learns of its end in a later call.
                 (Some(flight), Some(fibers)) if over => !fibers.end(flight),
                 _ => !over,
             }

@@ -1,6 +1,7 @@
-//! Clocks that go with messages of another library from a rank to others of the node. Messages of
-//! one group and tag to one rank are received in the order in which they are sent, and so are the
-//! clocks. Each message is a stream's: the receiver, the tag, and the group.
+//! The clocks of messages that another library (an MPI) sends between ranks of the node. The sender
+//! of a message writes a *letter* with its clock, and the receiver reads it. Messages of one
+//! *stream*, which have the same receiver, tag and group, are received in the order in which they
+//! are sent, and so are their letters.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,9 +9,9 @@ use transom_fabric::Memory;
 
 use super::clock::{Clock, Slot, slot_bytes};
 
-/// The messages of a rank that may be under way.
+/// Maximum number of letters of a rank that are not received.
 const LETTERS: usize = 256;
-/// The words of a letter before its clock: its number, and its stream.
+/// The words of a letter before its clock: the letter's number, and its stream.
 const NUMBER: usize = 0;
 const FOR: usize = 8;
 const GROUP: usize = 16;
@@ -58,11 +59,11 @@ impl Letters<'_> {
 
     /// Changes a letter's number, if it is `from`.
     fn turn(&self, at: usize, from: u64, to: u64) -> bool {
-        // Acquire: pairs with the Release of whoever had the letter before.
+        // Acquire: pairs with the Release of the rank that used the letter before.
         self.word(at + NUMBER).compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Writes a letter. Returns false if there are too many.
+    /// Writes a letter. Returns false if no letter is free.
     pub(crate) fn send(&self, stream: Stream, clock: &Clock) -> bool {
         let number = self.word(self.base).fetch_add(1, Ordering::Relaxed) + 1;
         let Some(at) = self.places().find(|&at| self.turn(at, 0, TAKEN)) else { return false };
@@ -93,7 +94,7 @@ impl Letters<'_> {
         (0..self.ranks).map(|rank| self.word(at + CLOCK + 8 * rank).load(Ordering::Acquire)).collect()
     }
 
-    /// Takes the letter of a stream behind `ahead` others.
+    /// Removes the letter of a stream that is behind `ahead` others, and returns its clock.
     pub(crate) fn take(&self, stream: Stream, ahead: usize) -> Option<Vec<u64>> {
         let &(number, at) = self.waiting(stream).get(ahead)?;
         if !self.turn(at, number, TAKEN) {
@@ -104,7 +105,8 @@ impl Letters<'_> {
         Some(clock)
     }
 
-    /// Reads the letters of a stream behind `ahead` others, without taking them: `most` of them.
+    /// The clocks of at most `most` letters of a stream that are behind `ahead` others. The letters
+    /// remain.
     pub(crate) fn read(&self, stream: Stream, ahead: usize, most: usize) -> Vec<Vec<u64>> {
         self.waiting(stream).into_iter().skip(ahead).take(most).map(|(_, at)| self.clock_at(at)).collect()
     }

@@ -1,5 +1,6 @@
-//! Clocks of ranks at collective calls of another library that do not wait. A call is named by its
-//! group of ranks and by its turn among the calls of the group, which all its ranks count alike.
+//! The clocks of ranks at nonblocking collective calls of another library (an MPI). A call is
+//! identified by the number of its group of ranks and by its *turn*: its number among the calls of
+//! the group, which is equal at all ranks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,7 +8,7 @@ use transom_fabric::Memory;
 
 use super::clock::{Clock, Slot, slot_bytes};
 
-/// How many calls of a rank are remembered.
+/// The number of calls of a rank that are remembered.
 const CALLS: usize = 64;
 /// The words of a call before its clock: the group, and the turn, which is 0 while it is written.
 const GROUP: usize = 0;
@@ -36,7 +37,7 @@ impl Meetings<'_> {
         self.base + 8 + index % CALLS * (CLOCK + slot_bytes(self.ranks))
     }
 
-    /// Shows the clock with which this rank enters a call. Turns begin with 1.
+    /// Stores the clock with which this rank enters a call. Turns begin with 1.
     pub(crate) fn enter(&self, group: u64, turn: u64, clock: &Clock) {
         let number = self.word(self.base).fetch_add(1, Ordering::Relaxed);
         let at = self.place(usize::try_from(number % CALLS as u64).unwrap_or(0));

@@ -47,8 +47,9 @@ pub(crate) use rules::{Call, Kind, Rule};
 pub(crate) use shadow::{Access, At, Locked, Met, Record, Shadow, Told, bytes as shadow_bytes};
 pub(crate) use waits::Wait;
 
-/// What a thread does before the checker learns that its operations are complete. Other threads,
-/// whose calls nothing orders with that, come first then, so that their conflicts are found.
+/// A function that a thread calls before the checker learns that the thread's operations are
+/// complete. Meanwhile other threads make calls that are not ordered with the completion, so that
+/// the checker finds their conflicts.
 static PAUSE: OnceLock<fn()> = OnceLock::new();
 
 /// Sets [`PAUSE`].
@@ -63,7 +64,7 @@ pub(crate) fn pause() {
     }
 }
 
-/// The most reports of a job.
+/// Maximum number of reports of a job.
 const MOST_REPORTS: u64 = 100;
 
 /// The checker at one rank.
@@ -71,19 +72,20 @@ const MOST_REPORTS: u64 = 100;
 pub(crate) struct Checker {
     rank: usize,
     ranks: usize,
-    /// The job block, and where its area for the checker begins: at the same place at every rank.
+    /// The job block, and the offset of the checker's area in it, which is equal at all ranks.
     block: Memory,
     base: usize,
     clock: Exclusive<Clock>,
     places: place::Places,
     lent: lent::Buffers,
-    /// The memory of this rank that windows have.
+    /// The memory of this rank that belongs to windows.
     exposed: Mutex<Vec<Exposed>>,
-    /// The parts of this rank, and the fibers that stand for operations on them, where the program
-    /// has ThreadSanitizer.
+    /// The parts of this rank, and the fibers that stand for operations, if the program has
+    /// ThreadSanitizer.
     parts: Mutex<Vec<Part>>,
     fibers: Option<fibers::Fibers>,
-    /// Whether this rank waits in a call, and at rank 0 the thread that looks for a deadlock.
+    /// The state of this rank's waiting calls; at rank 0 also the thread that searches for a
+    /// deadlock.
     shown: Mutex<waits::Shown>,
     _watcher: Option<waits::Watcher>,
     /// The file that gets the reports too.
@@ -92,7 +94,7 @@ pub(crate) struct Checker {
     suppressed: Vec<String>,
 }
 
-/// Memory that a window has, by address.
+/// Memory of a window, by address.
 #[derive(Debug)]
 struct Exposed {
     window: u64,
@@ -107,7 +109,7 @@ struct Exposed {
 struct Part {
     window: u64,
     shadow: Memory,
-    /// What loads and stores access. `None` in a dynamic window.
+    /// The memory that loads and stores access. `None` in a dynamic window.
     memory: Option<Memory>,
 }
 
@@ -151,18 +153,18 @@ impl Checker {
         self.area(&self.block)
     }
 
-    /// What this rank knows.
+    /// The clock of this rank.
     #[inline]
     pub(crate) fn clock(&self) -> Holder<'_, Clock> {
         self.clock.lock()
     }
 
-    /// Counts a release of this rank and returns what it knows then.
+    /// Counts a release of this rank, and returns its clock.
     #[inline]
     pub(crate) fn release(&self) -> Holder<'_, Clock> {
         let mut clock = self.clock();
         clock.advance(self.rank);
-        // Release: pairs with the Acquire of a rank that learns all that was released.
+        // Release: pairs with the Acquire of a rank that merges all releases.
         self.own().releases().store(clock.of(self.rank), Ordering::Release);
         if let Some(fibers) = &self.fibers {
             fibers.release(clock.of(self.rank));
@@ -170,8 +172,8 @@ impl Checker {
         clock
     }
 
-    /// Learns by `learn`. `text` gives the text of a place of another rank. `meeting`: all ranks of
-    /// a group learn of each other, so that what this rank had released is no news to it.
+    /// Changes the clock by `learn`. `text` gives the text of a place of another rank. `meeting`:
+    /// all ranks of a group learn of each other, so this rank's own releases are not news.
     pub(crate) fn learn(
         &self,
         learn: impl FnOnce(&mut Clock),
@@ -195,8 +197,8 @@ impl Checker {
         fibers.learn((&known, back), || self.place().address, name);
     }
 
-    /// Watches loads and stores of a part, where the program has ThreadSanitizer. `memory`: what
-    /// they access, `None` in a dynamic window.
+    /// Watches loads and stores of a part, if the program has ThreadSanitizer. `memory`: the memory
+    /// that they access; `None` in a dynamic window.
     pub(crate) fn watch(&self, window: u64, shadow: &Memory, memory: Option<Memory>) {
         if self.fibers.is_some() {
             let part = Part { window, shadow: shadow.clone(), memory };
@@ -244,22 +246,22 @@ impl Checker {
         self.lent.lend(lent, buffer, self.rank, loans, conflicts);
     }
 
-    /// Tells ThreadSanitizer of an operation that has begun, where the program has it.
+    /// Reports the beginning of an operation to ThreadSanitizer, if the program has it.
     pub(crate) fn touch(&self, lent: &Lent, touches: &Touches<'_>, loans: &mut Vec<Loan>) {
         if let Some(fibers) = &self.fibers {
             loans.extend(lent::flights(lent, touches, fibers));
         }
     }
 
-    /// Tells ThreadSanitizer that a call of another library uses bytes: address, length, and
-    /// whether they are written.
+    /// Reports to ThreadSanitizer that a call of another library accesses buffers: address, length,
+    /// and whether the bytes are written.
     pub(crate) fn uses(&self, buffers: &[(usize, usize, bool)]) {
         if let Some(fibers) = &self.fibers {
             fibers.uses(buffers, self.place().address);
         }
     }
 
-    /// [`Checker::uses`] from now on until [`Checker::returns`].
+    /// [`Checker::uses`] for accesses that last until [`Checker::returns`].
     pub(crate) fn borrows(&self, name: &str, buffers: &[(usize, usize, bool)]) -> Option<Flight> {
         let fibers = self.fibers.as_ref().filter(|_| !buffers.is_empty())?;
         Some(fibers.borrows(name, buffers, self.place().address))
@@ -272,7 +274,7 @@ impl Checker {
         }
     }
 
-    /// The operations for which `ends` holds do not use their buffers any more.
+    /// Ends the loans for which `ends` is true.
     pub(crate) fn give_back(&self, loans: &mut Vec<Loan>, ends: impl Fn(&Loan) -> bool) {
         self.lent.give_back(loans, ends, self.fibers.as_ref());
     }
@@ -305,7 +307,7 @@ impl Checker {
         }
     }
 
-    /// Makes a call that waits, and shows this in `first`, the area of rank 0.
+    /// Makes a call that waits, and records the wait in `first`, the area of rank 0.
     pub(crate) fn waits<R>(&self, first: Area<'_>, wait: &Wait<'_>, call: impl FnOnce() -> R) -> R {
         self.wait_begins(first, wait);
         let outcome = call();
@@ -334,7 +336,7 @@ impl Checker {
         }
     }
 
-    /// From now on processes outside of the job may let this rank go on.
+    /// Records that processes outside of the job may end this rank's waits.
     pub(crate) fn gets_help(&self) {
         self.shown().gets_help();
     }
@@ -354,7 +356,7 @@ fn append(path: Option<&Path>, line: &str) {
 }
 
 impl Part {
-    /// Takes what the log says of complete operations.
+    /// Removes and returns the complete operations in the log of the shadow.
     fn heard(&self, ranks: usize) -> Vec<fibers::Heard> {
         let shadow = Shadow::of(&self.shadow, ranks);
         if !shadow.has_told() {

@@ -1,5 +1,5 @@
-//! Where in the program a call was made: the innermost function on the stack that does not belong
-//! to this library, with its file and line where there is debug information.
+//! The place in the program of a call: the innermost function on the stack that does not belong to
+//! this library, with its file and line if there is debug information.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
@@ -10,9 +10,9 @@ use super::exclusive::Exclusive;
 use super::rules::FORMS;
 use super::stack::{Anchor, Search, Way};
 
-/// Frames that are looked at before the search ends.
+/// Maximum number of frames that a search visits.
 const MOST_FRAMES: u32 = 64;
-/// The most ways that are known.
+/// Maximum number of known ways (`stack`).
 const MOST_WAYS: usize = 32;
 
 /// A place of the program.
@@ -30,11 +30,11 @@ pub(super) struct Places(Exclusive<Found>);
 
 #[derive(Debug, Default)]
 struct Found {
-    /// What is known of each return address: the number of its place, or `None` within the library.
+    /// For each return address: the number of its place, or `None` within the library.
     addresses: HashMap<usize, Option<u32>>,
     /// The numbers of texts.
     texts: HashMap<String, u32>,
-    /// The bytes of texts that were shown.
+    /// The number of bytes of stored texts.
     used: usize,
     /// Ways from the library to the program.
     ways: Vec<Way>,
@@ -43,8 +43,8 @@ struct Found {
 }
 
 impl Places {
-    /// The calling place of the program. Its text is shown in `area`. `form`: calls of one form
-    /// often come the same way.
+    /// The place of the program that calls the library. Its text is stored in `area`. `form`: calls
+    /// of one form often have the same way.
     #[inline(never)]
     pub(super) fn here(&self, area: Area<'_>, form: usize) -> Place {
         let variable = 0u8;

@@ -1,12 +1,13 @@
-//! The clocks with which a rank has begun to receive messages of another library. A synchronous
-//! send is over when its receive has begun, and so orders its sender behind what the receiver had
-//! done before. Receives that may match the same message share a clock, as do some others.
+//! The clocks with which a rank has begun to receive messages of another library (an MPI). A
+//! synchronous send is complete only when its receive has begun, so the sender then knows all that
+//! the receiver did before the receive. Receives that may match the same message share a clock; by
+//! chance, other receives share it too.
 
 use transom_fabric::Memory;
 
 use super::clock::{Clock, Slot, slot_bytes};
 
-/// How many receives are told apart.
+/// The number of clocks.
 const SLOTS: usize = 64;
 
 /// The receives of a rank.
@@ -37,7 +38,7 @@ impl<'m> Receives<'m> {
         Slot { memory: self.memory, at: self.base + index * slot_bytes(self.ranks) }
     }
 
-    /// A receive begins.
+    /// Stores the clock with which a receive begins.
     pub(crate) fn begin(&self, matching: Matching, clock: &Clock) {
         clock.teach(self.slot(matching));
     }

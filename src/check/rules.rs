@@ -1,5 +1,5 @@
-//! Which accesses to the same bytes conflict where neither is ordered before the other (MPI-4.1
-//! §12.7). Pure.
+//! The rules of conflicts: which accesses to the same bytes conflict if neither is ordered before
+//! the other (MPI-4.1 §12.7). Pure.
 
 use std::fmt;
 
@@ -47,7 +47,7 @@ impl fmt::Display for Call {
 /// The number of forms of accesses.
 pub(super) const FORMS: usize = 8;
 
-/// What an access does to the bytes.
+/// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Get,
@@ -101,7 +101,8 @@ impl Kind {
         )
     }
 
-    /// Whether it is atomic with respect to others of the accumulate family.
+    /// Whether the access belongs to the accumulate family, whose accesses are atomic with each
+    /// other.
     pub(super) fn combines(self) -> bool {
         matches!(self, Kind::Combine { .. })
     }
@@ -115,7 +116,8 @@ impl Kind {
         }
     }
 
-    /// Kinds of one form are of one call, less than [`FORMS`].
+    /// The number of the form of an access, less than [`FORMS`]. Accesses of one form are made by
+    /// one call.
     #[inline]
     pub(super) fn form(self) -> usize {
         match self {
@@ -205,8 +207,8 @@ pub(super) fn agree(one: u32, other: u32) -> bool {
     one | other == GET || (are_combined && (first == second || is_free(first) || is_free(second)))
 }
 
-/// Whether each access that conflicts with an accumulate of an encoded kind conflicts with one of
-/// `new` on the same bytes too.
+/// Whether each access that conflicts with an accumulate of kind `older` also conflicts with one of
+/// kind `new` on the same bytes. Both kinds are encoded.
 pub(super) fn includes(new: u32, older: u32) -> bool {
     let [[form, first, ty, _], [other_form, second, other_ty, _]] = [new, older].map(u32::to_le_bytes);
     let are_combined = form & 15 == 4 && other_form & 15 == 4 && ty == other_ty;

@@ -1,6 +1,6 @@
 //! ThreadSanitizer, if the program was compiled with it (`-fsanitize=thread`): its fibers and its
 //! annotations (`sanitizer/tsan_interface.h`), which the library finds by their names at run time.
-//! A fiber stands for an operation that accesses memory of this process while its threads go on.
+//! A fiber stands for an operation that accesses memory of this process while its threads continue.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulong, c_void};
 use std::ptr::NonNull;
@@ -33,7 +33,7 @@ pub(super) struct Sanitizer {
     combine4: unsafe extern "C" fn(*mut u32, u32, c_int) -> u32,
     load8: unsafe extern "C" fn(*const u64, c_int) -> u64,
     load4: unsafe extern "C" fn(*const u32, c_int) -> u32,
-    /// The begin and the end of what the sanitizer does not see as writes.
+    /// The beginning and the end of a range of code whose writes the sanitizer ignores.
     ignore: [unsafe extern "C" fn(*const c_char, c_int); 2],
 }
 
@@ -41,8 +41,8 @@ pub(super) struct Sanitizer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fiber(usize);
 
-/// An object by which the sanitizer orders threads and fibers: who acquires it is behind all that
-/// released it before. The box has an address that nothing else has.
+/// An object by which the sanitizer orders threads and fibers: a thread that acquires the mark is
+/// ordered after all threads that released it before. The box gives the mark a unique address.
 #[derive(Debug, Default)]
 pub(super) struct Mark(Box<u64>);
 
@@ -99,7 +99,7 @@ impl Sanitizer {
         Fiber(unsafe { (self.create)(0) }.expose_provenance())
     }
 
-    /// Behaves as `fiber` while `body` runs. No other thread does so for this fiber.
+    /// Runs `body` as `fiber`. No other thread runs this fiber at the same time.
     pub(super) fn on(&self, fiber: Fiber, body: impl FnOnce()) {
         struct Back<'s>(&'s Sanitizer, *mut c_void);
         impl Drop for Back<'_> {
@@ -117,7 +117,7 @@ impl Sanitizer {
         body();
     }
 
-    /// Runs `body`, which takes memory or gives it back, without the sanitizer's seeing a write.
+    /// Runs `body`, which allocates or frees memory. The sanitizer ignores its writes.
     pub(super) fn ignoring<R>(&self, body: impl FnOnce() -> R) -> R {
         // SAFETY: the sanitizer reads neither argument. Each beginning has its end, in this thread.
         unsafe { (self.ignore[0])(std::ptr::null(), 0) };
@@ -144,7 +144,7 @@ impl Sanitizer {
         unsafe { (self.release)(mark.address()) };
     }
 
-    /// Tells of a use of bytes, made at `place` of the program.
+    /// Reports an access to bytes, made at `place` of the program.
     pub(super) fn access(&self, touched: Touched<'_>, place: usize) {
         match touched {
             Touched::Named { address, len, written } => self.range(address, len, written, place),
@@ -175,7 +175,7 @@ impl Sanitizer {
 
     fn range(&self, address: usize, len: usize, written: bool, place: usize) {
         let (bytes, pc) = (std::ptr::without_provenance_mut(address), std::ptr::without_provenance(place));
-        // SAFETY: the sanitizer accesses what it knows of the bytes, not the bytes.
+        // SAFETY: the sanitizer accesses its records of the bytes, not the bytes.
         unsafe {
             match written {
                 false => (self.read)(bytes, len as c_ulong, pc),
@@ -184,7 +184,7 @@ impl Sanitizer {
         }
     }
 
-    /// Tells of atomic changes of `len` bytes, in the widest words that are aligned.
+    /// Reports atomic changes of `len` bytes, in the widest aligned words.
     ///
     /// # Safety
     /// The bytes are mapped and writable.

@@ -1,10 +1,14 @@
-//! The shadow of one rank's part of a window: which accesses its bytes have had, as records by byte
-//! range, and the clocks by which ranks synchronize at it. It lies in memory that all ranks of the
-//! node map, and has a fixed size: where no record is free, an old one is dropped, and counted.
+//! The shadow of one rank's part of a window: records of the accesses to its byte ranges, and the
+//! clocks by which ranks synchronize at the part. A shadow lies in memory that all ranks of the
+//! node map. Its size is fixed: if no record is free, an old one is dropped, and counted.
 //!
-//! An access within an aligned word of 8 bytes has its record in the cell of the word (`cells`),
-//! which has a lock of its own. Other accesses, and those for which the cell has no room, have
-//! theirs in chains (`records`) under the lock of the shadow (`lock`).
+//! An access within one aligned word of 8 bytes is recorded in the *cell* of the word, under the
+//! cell's own lock (`cells`). Other accesses, and those for which the cell has no room, are
+//! recorded in *chains* (`records`), under the lock of the shadow (`lock`).
+//!
+//! A *release* of a rank is a synchronization that passes on what the rank has done (`clock`).
+//! Ranks count their releases. An access is known to be complete to each rank that knows of a later
+//! release of the access's origin.
 
 mod cells;
 mod lock;
@@ -19,57 +23,57 @@ use super::rules::{Kind, Rule, agree, conflict, includes};
 use cells::Cells;
 pub(crate) use lock::Locked;
 
-/// The header's words. Those of the first cache line rarely change.
+/// The offsets of the header's words. The words of the first cache line rarely change.
 const LOCK: usize = 0;
-/// The numbers of cells, of chains and of records in chains.
+/// The number of cells, of chains, and of records in chains.
 const CELLS: usize = 8;
 const BUCKETS: usize = 16;
 const RECORDS: usize = 24;
-/// Which levels have records in chains, and, above them, of which levels a record extended beyond
-/// its block: a bit each.
+/// A bit for each level that has records in chains, and, above these bits, one for each level that
+/// has had a record that extends beyond its block.
 const IN_USE: usize = 32;
-/// Whether accesses are also recorded by address, because another window has some of the memory,
-/// and the address of the part's first byte.
+/// Whether accesses are also recorded by address, because another window has some of the same
+/// memory; and the address of the part's first byte.
 const SHARED: usize = 40;
 const BASE: usize = 48;
-/// Where cells begin.
+/// The offset of the cells.
 const CELLS_AT: usize = 56;
-/// The first free record among them, plus 1.
+/// The first free record in chains, plus 1.
 const FREE: usize = 64;
-/// The next record to drop.
+/// The first candidate among the records in chains for the next drop.
 const HAND: usize = 72;
 /// The number of records that were dropped although a conflict with them was still possible.
 const DROPPED: usize = 80;
-/// The entries that the log has had, those that its rank has read, its room, and how many entries
-/// found no room.
+/// The log: the number of entries that were added, of entries that the part's rank has read, of
+/// entries that fit, and of entries that found no room.
 const LOGGED: usize = 88;
 const READ: usize = 96;
 const ROOM: usize = 104;
 const LOST: usize = 112;
-/// The number of records in chains that were used so far.
+/// The number of records in chains that have been in use at any time.
 const USED: usize = 120;
-/// The number of records of each level.
+/// The number of records in chains, for each level.
 const LIVE: usize = 128;
 const CLOCKS: usize = 256;
 
-/// The count of releases of an access that is not complete.
+/// In place of a count of releases: the access is not complete.
 const IN_FLIGHT: u64 = u64::MAX;
 
-/// The bit of a word's number that its bytes share.
+/// Binary logarithm of the bytes of a word.
 const WORD: u32 = 3;
 
-/// Attempts at the lock by a rank that reads its log.
+/// Attempts to take the lock by a rank that reads its log.
 const MOST_TURNS: u32 = 1 << 16;
 
-/// The clocks of single atomics: places that share one synchronize more than they do. As many as
-/// fit into so many bytes, within limits.
+/// The bytes of the clocks of single atomics, and limits of their number. Words share clocks, and
+/// atomics on words that share one appear to synchronize with each other.
 const ATOMICS: usize = 1 << 18;
 const FEWEST_ATOMICS: usize = 256;
 const MOST_CLOCKS: usize = 1 << 13;
-/// Longer accumulates synchronize through the clock of all.
+/// Accumulates on more words synchronize through one clock ([`At::Long`]).
 const MOST_ATOMICS: u64 = 8;
 
-/// The number of the other clocks.
+/// The number of clocks that are not of single atomics.
 const NAMED: usize = 9;
 
 /// The bytes of a cache line.
@@ -78,22 +82,23 @@ const LINE: usize = 64;
 /// A clock of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
-    /// This rank's clock at a barrier of the window's ranks; barriers take turns.
+    /// This rank's clock at a barrier of the window's ranks, by the number of the barrier. Even and
+    /// odd barriers have separate clocks.
     Barrier(u64),
     /// This rank's clock at its last `post`.
     Post,
     /// This rank's clock at its last `complete`.
     Complete,
-    /// The clocks of those that released the part's lock from exclusive and from shared mode.
+    /// The merged clocks of the ranks that released the part's lock, exclusive or shared.
     Exclusive,
     Shared,
-    /// The clocks of those that raised a counter of notified operations of this rank.
+    /// The merged clocks of the ranks that raised a counter of notified operations of this rank.
     Notices,
-    /// The clocks of those whose operations on the part are complete.
+    /// The merged clocks of the ranks that completed operations on the part.
     Settled,
-    /// The clocks of long accumulates.
+    /// The merged clocks of long accumulates.
     Long,
-    /// The clocks of atomics on a word.
+    /// The merged clocks of atomics on a word.
     Word(u64),
 }
 
@@ -121,32 +126,32 @@ pub(crate) struct Access {
     pub(crate) kind: Kind,
     /// The rank of the job that accesses.
     pub(crate) origin: usize,
-    /// Where in the program, by its number at the origin.
+    /// The place in the program, by its number at the origin.
     pub(crate) place: u32,
 }
 
-/// A record, which may be another access's later.
+/// A reference to the record of an access. The record may later be given to another access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     place: In,
-    /// Which of the record's accesses it was.
+    /// The number of the access among all to which the record was given.
     number: u64,
 }
 
-/// Where a record is.
+/// The position of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum In {
     Cell { cell: u32, slot: u8 },
     Chain(u32),
 }
 
-/// A complete access of another rank, as the log tells this one.
+/// An entry of the log: a complete access of another rank to this rank's part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) access: Access,
-    /// How many releases of this rank the origin knew when it began.
+    /// The number of this rank's releases that the origin knew of when the access began.
     pub(crate) known: u64,
-    /// How many releases the origin had made when it was complete.
+    /// The number of releases that the origin had made when the access was complete.
     pub(crate) done: u64,
 }
 
@@ -164,11 +169,11 @@ pub(crate) struct Shadow<'m> {
     ranks: usize,
 }
 
-/// The records of a shadow, for who has its lock.
+/// The records of a shadow.
 #[derive(Debug)]
 pub(crate) struct Records<'m>(Shadow<'m>);
 
-/// An access of another call, as a record has it.
+/// An earlier access, from its record.
 #[derive(Clone, Copy, Debug)]
 struct Older {
     start: u64,
@@ -176,26 +181,27 @@ struct Older {
     /// Encoded.
     kind: u32,
     origin: usize,
-    /// After how many releases of its origin it was complete.
+    /// The number of releases that its origin had made when it was complete, or [`IN_FLIGHT`].
     ended: u64,
 }
 
-/// A new access, with what its rank knows.
+/// A new access, with the clock of its rank.
 #[derive(Clone, Copy, Debug)]
 struct New<'c> {
     access: Access,
     /// The kind, encoded.
     kind: u32,
     clock: &'c Clock,
-    /// Whether it is complete when its rank releases next.
+    /// Whether it will be complete at the next release of its rank.
     done: bool,
 }
 
-/// What a new access means to the record of an older one that overlaps it.
+/// The comparison of a new access with the record of an older one that it overlaps.
 #[derive(Clone, Copy, Debug)]
 struct Verdict {
+    /// The rule that the two accesses break.
     rule: Option<Rule>,
-    /// Whether the record of the older one is of no more use.
+    /// Whether the older record is of no further use.
     is_replaced: bool,
 }
 
@@ -204,7 +210,7 @@ impl<'c> New<'c> {
         New { access, kind: access.kind.encode(), clock, done }
     }
 
-    /// After how many releases of its origin it is complete.
+    /// The value of [`Older::ended`] for this access.
     fn ends(&self) -> u64 {
         if self.done { self.clock.of(self.access.origin) } else { IN_FLIGHT }
     }
@@ -213,14 +219,14 @@ impl<'c> New<'c> {
         older.start < self.access.end && self.access.start < older.end
     }
 
-    /// Whether every rank knows the older access to be complete, so that no further access is
-    /// concurrent with it.
+    /// Whether every rank knows that the older access is complete: no further access is concurrent
+    /// with it.
     #[inline]
     fn is_behind(&self, older: &Older) -> bool {
         older.ended != IN_FLIGHT && self.clock.common_of(older.origin) > older.ended
     }
 
-    /// Whether this rank knows it to be complete.
+    /// Whether this rank knows that the older access is complete.
     #[inline]
     fn knows(&self, older: &Older) -> bool {
         older.ended != IN_FLIGHT && self.clock.of(older.origin) > older.ended
@@ -242,8 +248,8 @@ impl<'c> New<'c> {
         Verdict { rule, is_replaced }
     }
 
-    /// Whether each later access that conflicts with `older`, which is ordered before this one and
-    /// within its range, conflicts with this one too.
+    /// Whether each later access that conflicts with `older` also conflicts with this one. `older`
+    /// is ordered before this access, and within its range.
     #[inline]
     fn stands_for(&self, older: &Older) -> bool {
         let New { access: new, kind, .. } = self;
@@ -288,7 +294,7 @@ fn cells_at(ranks: usize) -> usize {
     readers_at(ranks) + LINE * ranks
 }
 
-/// Spreads numbers of blocks.
+/// A hash of a block's number and level.
 fn hash(block: u64, level: usize) -> usize {
     let mixed = (block ^ (level as u64) << 58).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     usize::try_from(mixed >> 40).unwrap_or(0)
@@ -316,14 +322,14 @@ impl<'m> Shadow<'m> {
         Slot { memory: self.memory, at: CLOCKS + at.number(self.ranks) * slot_bytes(self.ranks) }
     }
 
-    /// Fetches the cache lines that an access to a word at `start` needs.
+    /// Prefetches the cache lines that an access to a word at `start` needs.
     #[inline]
     pub(crate) fn prefetch(self, start: u64) {
         Cells::of(self).prefetch(start >> WORD);
         self.memory.prefetch(self.clock(At::Word(start)).at);
     }
 
-    /// The clocks of an accumulate on a range.
+    /// The clocks through which an accumulate on a range synchronizes.
     pub(crate) fn clocks_of(self, start: u64, end: u64) -> impl Iterator<Item = Slot<'m>> {
         let words = (end.saturating_sub(1) >> 3) - (start >> 3) + 1;
         let long = words > MOST_ATOMICS;
@@ -339,11 +345,13 @@ impl<'m> Shadow<'m> {
 
     /// Whether the log has entries that its rank has not read.
     pub(crate) fn has_told(self) -> bool {
-        // Relaxed: whoever learns that an access is complete sees its entry too.
+        // Relaxed: the synchronization by which a rank learns that an access is complete also makes
+        // the entry visible.
         self.word(LOGGED).load(Ordering::Relaxed) != self.word(READ).load(Ordering::Relaxed)
     }
 
-    /// Takes all entries of the log; none while another rank holds the lock for too long.
+    /// Removes and returns all entries of the log. None if another rank holds the lock for too
+    /// long.
     pub(crate) fn drain(self) -> Vec<Told> {
         let patience = |turn| {
             std::thread::yield_now();
@@ -352,15 +360,15 @@ impl<'m> Shadow<'m> {
         self.lock(patience).map_or(Vec::new(), |locked| std::iter::from_fn(|| locked.told()).collect())
     }
 
-    /// From now on accesses to the part, whose first byte has that address, are also recorded by
-    /// address.
+    /// Has later accesses to the part also recorded by address. `base`: the address of the part's
+    /// first byte.
     pub(crate) fn share(self, base: u64) {
         self.word(BASE).store(base, Ordering::Relaxed);
         // Release: pairs with the Acquire of `shared`.
         self.word(SHARED).store(1, Ordering::Release);
     }
 
-    /// The address of the part's first byte, if accesses are also recorded by address.
+    /// The address of the part's first byte, if [`Shadow::share`] was called.
     pub(crate) fn shared(self) -> Option<u64> {
         (self.word(SHARED).load(Ordering::Acquire) != 0).then(|| self.word(BASE).load(Ordering::Relaxed))
     }
@@ -380,7 +388,7 @@ impl<'m> Shadow<'m> {
         self.memory.word64(at)
     }
 
-    // Relaxed: a lock orders the accesses to what changes.
+    // Relaxed: the words that change are accessed under a lock.
     #[inline]
     fn get(self, at: usize) -> u64 {
         self.word(at).load(Ordering::Relaxed)

@@ -1,7 +1,8 @@
-//! Short ways up the stack. A search by unwind tables takes most of a microsecond. A way remembers
-//! which return addresses a search has passed in the library, and where on the stack each was,
-//! counted from the frame at which it began. The code at a return address has a frame of one size,
-//! so whoever finds the same address finds the next one at the same distance.
+//! Shortcuts up the stack. A search by unwind tables takes most of a microsecond. A *way* is the
+//! result of one search: the return addresses within the library that it has passed, and the
+//! distance of each on the stack from the frame at which the search began. The code at a return
+//! address has a frame of one size. A later call that finds the same return address at a distance
+//! therefore finds the next one at the same further distance.
 
 use std::ffi::c_void;
 
@@ -12,7 +13,7 @@ pub(super) struct Way {
     inside: Vec<(usize, usize)>,
     /// The distance of the return address in the program.
     outside: usize,
-    /// The program's return address that was found last, with what the caller knows of it.
+    /// The program's return address that was found last, with the number that the caller gave it.
     last: (usize, u32),
 }
 
@@ -89,7 +90,7 @@ impl Way {
         Some(unsafe { anchor.word(self.outside) })
     }
 
-    /// What is known of an address that was found last.
+    /// The number of an address, if it was found last.
     pub(super) fn known(&self, address: usize) -> Option<u32> {
         (self.last.0 == address).then_some(self.last.1)
     }

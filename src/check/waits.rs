@@ -1,7 +1,7 @@
-//! Which ranks wait in a call, and for whom. Each rank shows this in the area of rank 0. A thread
-//! of rank 0 looks there from time to time. If every rank has waited in one call for long, the
-//! thread reports the calls. It does not if all are in the same collective call, which may take
-//! long.
+//! Detection of deadlocks. Each rank records in the area of rank 0 in which call it waits, and for
+//! which rank. A thread of rank 0 reads these entries periodically. If every rank has waited in one
+//! call for a long time, the thread reports the calls, unless all ranks are in the same collective
+//! call, which may take long.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,19 +13,19 @@ use transom_fabric::{Memory, threads};
 
 use super::report::quoted;
 
-/// The words of a rank: how many calls it has begun and ended, its window plus 1, the rank for
-/// which it waits plus 1, whether the call is collective, and the lengths of two texts: of the
-/// call, and of its place.
+/// The words of a rank's entry: the number of calls that have begun plus the number that have
+/// ended; the window plus 1; the awaited rank plus 1; whether the call is collective; the lengths
+/// of the texts of the call and of its place.
 const TURN: usize = 0;
 const WINDOW: usize = 8;
 const PEER: usize = 16;
 const COLLECTIVE: usize = 24;
 const LENGTHS: [usize; 2] = [32, 40];
 const TEXTS: [usize; 2] = [48, 96];
-/// The bytes of a rank.
+/// The bytes of a rank's entry.
 const ENTRY: usize = 256;
 
-/// How often the thread looks before it reports.
+/// The number of times that the thread must find the same calls before it reports them.
 const LOOKS: u32 = 4;
 
 /// The entries of all ranks.
@@ -46,25 +46,25 @@ pub(super) const fn bytes(ranks: usize) -> usize {
 pub(crate) struct Wait<'c> {
     pub(crate) call: &'c str,
     pub(crate) window: Option<u64>,
-    /// The rank of the job for which it waits, if it is one.
+    /// The rank of the job for which the call waits, if it waits for one rank.
     pub(crate) peer: Option<usize>,
     /// Whether all ranks of the window or the job make the call together.
     pub(crate) is_collective: bool,
 }
 
-/// What this rank shows.
+/// The waiting calls of this rank.
 #[derive(Debug, Default)]
 pub(super) struct Shown {
     /// The thread that has made a call.
     thread: Option<ThreadId>,
-    /// Whether others may let this rank go on: its further threads, or processes of other jobs.
+    /// Whether this rank's other threads, or processes outside of the job, may end its waits.
     is_helped: bool,
-    /// How many calls that wait the thread is in, each within the one before.
+    /// The number of nested waiting calls of the thread.
     depth: u32,
 }
 
 impl Shown {
-    /// Begins a call. Whether it is to be shown: calls within another one are not.
+    /// Begins a call. Returns whether the call is to be recorded: nested calls are not.
     pub(super) fn begin(&mut self) -> bool {
         let this = thread::current().id();
         self.is_helped |= *self.thread.get_or_insert(this) != this;
@@ -72,18 +72,18 @@ impl Shown {
         self.depth == 1 && !self.is_helped
     }
 
-    /// Ends a call. Whether none is shown any more.
+    /// Ends a call. Returns whether the recorded call has ended.
     pub(super) fn end(&mut self) -> bool {
         self.depth = self.depth.saturating_sub(1);
         self.depth == 0
     }
 
-    /// Processes outside of the job may let this rank go on.
+    /// Records that processes outside of the job may end this rank's waits.
     pub(super) fn gets_help(&mut self) {
         self.is_helped = true;
     }
 
-    /// Whether a call that waits does not show that the rank can't go on.
+    /// Whether a waiting call is no evidence of a deadlock.
     pub(super) fn is_helped(&self) -> bool {
         self.is_helped
     }
@@ -94,7 +94,7 @@ impl<'m> Waits<'m> {
         self.memory.word64(self.base + ENTRY * rank + at)
     }
 
-    /// Shows that a rank waits, at a place of the program.
+    /// Records that a rank waits, at a place of the program.
     pub(super) fn begin(self, rank: usize, wait: &Wait<'_>, place: &str) {
         // Relaxed, before the Release: see `line`.
         self.word(rank, WINDOW).store(wait.window.map_or(0, |window| window + 1), Ordering::Relaxed);
@@ -109,14 +109,14 @@ impl<'m> Waits<'m> {
         self.word(rank, TURN).fetch_or(1, Ordering::Release);
     }
 
-    /// Shows that a rank goes on.
+    /// Records that the wait of a rank is over.
     pub(super) fn end(self, rank: usize) {
         let turn = self.word(rank, TURN);
         // Relaxed: only this rank changes the word.
         turn.store((turn.load(Ordering::Relaxed) | 1).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// For each rank a number, which changes when the rank goes on; `None` unless all ranks wait.
+    /// For each rank the number of its call; `None` unless all ranks wait.
     fn all(self) -> Option<Vec<u64>> {
         // Acquire: pairs with the Release of `begin`.
         let turns = (0..self.ranks).map(|rank| self.word(rank, TURN).load(Ordering::Acquire));
@@ -162,12 +162,12 @@ impl<'m> Waits<'m> {
     }
 }
 
-/// The most bytes of a text.
+/// Maximum number of bytes of a text.
 fn room(index: usize) -> usize {
     TEXTS.get(index + 1).copied().unwrap_or(ENTRY) - TEXTS[index]
 }
 
-/// The thread that looks for a deadlock.
+/// The thread that searches for a deadlock.
 #[derive(Debug)]
 pub(super) struct Watcher {
     life: Option<Sender<()>>,
@@ -203,7 +203,7 @@ impl Watcher {
 impl Drop for Watcher {
     fn drop(&mut self) {
         drop(self.life.take());
-        // A panic of the thread has shown itself.
+        // A thread that panicked has printed its message.
         drop(self.thread.take().map(JoinHandle::join));
     }
 }

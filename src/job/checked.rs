@@ -10,12 +10,12 @@ use crate::check::{self, Area, Checker, Clock, Flight, Matching, Stream, Wait};
 use crate::environment::Settings;
 use crate::error::{JobError, Result};
 
-/// The bytes of a job block in a job of `ranks` ranks, with what the checker needs.
+/// The bytes of a job block in a job of `ranks` ranks, with the checker's area if it is on.
 pub(super) fn bytes(settings: &Settings, ranks: usize) -> usize {
     if settings.check.on { base(ranks) + check::area_bytes(ranks) } else { block_bytes(ranks) }
 }
 
-/// Where the checker's area begins.
+/// The offset of the checker's area in a job block.
 fn base(ranks: usize) -> usize {
     block_bytes(ranks).next_multiple_of(64)
 }
@@ -66,7 +66,7 @@ impl JobCore {
         Ok(passed)
     }
 
-    /// Makes a call that waits for other ranks, which a report of a deadlock names.
+    /// Makes a call that waits for other ranks. A report of a deadlock names the call.
     pub(crate) fn waits<R>(&self, wait: &Wait<'_>, call: impl FnOnce() -> R) -> R {
         match self.waiting() {
             Some((checker, first)) => checker.waits(first, wait, call),
@@ -107,7 +107,8 @@ impl JobCore {
     /// probed.
     pub(super) fn receives(&self, rank: usize, stream: Stream, ahead: Option<usize>, takes: bool) -> Result<()> {
         let Some(checker) = &self.block.checker else { return Ok(()) };
-        // Acquire: pairs with the Release of a rank that mixed before it sent this message.
+        // Acquire: pairs with the Release in `mixes` of a rank that called it before it sent this
+        // message.
         let is_mixed = self.area(checker, 0)?.mixed().load(Ordering::Acquire) != 0;
         let letters = self.area(checker, rank)?.letters();
         let most = if ahead.is_some() { 1 } else { usize::MAX };
@@ -181,15 +182,15 @@ impl JobCore {
         self.learns_by(false, learn);
     }
 
-    /// [`JobCore::learns`], which tells whether ranks of a group learn of each other.
+    /// [`JobCore::learns`]. `meeting`: all ranks of a group learn of each other.
     pub(super) fn learns_by(&self, meeting: bool, learn: impl FnOnce(&mut Clock)) {
         if let Some(checker) = &self.block.checker {
             checker.learn(learn, meeting, |rank, place| self.area(checker, rank).ok()?.text(place));
         }
     }
 
-    /// At rank 0: says how many conflicts the checker found, if there were any. Fails if the user
-    /// wants it.
+    /// At rank 0: reports the number of conflicts, if there were any. Fails if the user has
+    /// requested that (`TRANSOM_CHECK=fail`).
     pub(super) fn summarize(&self) -> Result<()> {
         let found = self.block.checker.as_ref().filter(|_| self.rank == 0).map_or(0, |checker| checker.own().noted());
         if found == 0 {
@@ -289,7 +290,7 @@ impl Job {
         }
     }
 
-    /// [`Job::checker_uses`] from now on until [`Job::checker_returns`].
+    /// [`Job::checker_uses`] for accesses that last until [`Job::checker_returns`].
     #[doc(hidden)]
     pub fn checker_borrows(&self, name: &str, buffers: &[(usize, usize, bool)]) -> Option<CheckedBuffers> {
         self.core().block.checker.as_ref()?.borrows(name, buffers).map(CheckedBuffers)

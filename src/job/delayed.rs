@@ -1,10 +1,11 @@
-//! The delayed lock of this process: `lock` has returned, and no target has granted it yet. A
-//! thread that waits for another lock takes the delayed lock first, so that locks are taken in the
-//! program's order. Otherwise processes that all lock in one order could wait for each other.
+//! The delayed lock of this process: `lock` has returned, and the target has not granted the lock
+//! yet. A thread that is to wait for another lock takes the delayed lock first, so that a process
+//! takes locks in the program's order. Otherwise processes that all lock in one order could
+//! deadlock.
 //!
-//! A process delays locks only if all of them come from one thread. With several threads, a thread
-//! that completes the operations of another thread would have to take that thread's lock, and might
-//! wait for a process that waits for a lock of the first thread.
+//! A process delays locks only if one thread makes all of its lock calls. Suppose that thread A
+//! could delay a lock: thread B, which completes all operations of a window, would have to take
+//! A's lock, and could wait for a process that waits for a lock that B holds.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -44,7 +45,7 @@ impl Delayed {
         !self.is_shared.load(Ordering::Relaxed)
     }
 
-    /// Records the delayed lock of this thread. Returns false where another lock is delayed, or
+    /// Records the delayed lock of this thread. Returns false if another lock is delayed, or if
     /// several threads lock.
     pub(crate) fn note(&self, window: Weak<dyn TakesLock>) -> bool {
         // Relaxed: of threads that record a lock at the same time one finds false.

@@ -51,8 +51,8 @@ impl Needed {
         let base = open + OPENING;
         // In a barrier a rank signals log2 ranks, and equally many ranks signal this rank.
         let partners = 2 * u64::from(size.next_power_of_two().ilog2());
-        // A peer may connect while this rank connects to it. Each rank of another machine that is
-        // watched, or that watches, takes a descriptor too.
+        // Two for each peer, which may connect while this rank connects to it. Each rank of another
+        // machine that this rank watches, or that watches this rank, takes a descriptor too.
         Needed { least: base + partners.min(2 * others), all: base + 2 * others + 2 * others.min(WATCHED) }
     }
 

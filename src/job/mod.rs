@@ -339,8 +339,8 @@ impl Job {
         self.core.learns_by(true, |known| if all { known.join_common(clock) } else { known.join(clock) });
     }
 
-    /// Records the beginning of a call of another library that waits for other ranks, for reports
-    /// of deadlocks. `collective`: all ranks make the call together. The same thread calls
+    /// Records that a call of another library begins to wait for other ranks, for reports of
+    /// deadlocks. `collective`: all ranks make the call together. The same thread calls
     /// [`Job::checker_wait_ends`] after the call.
     #[doc(hidden)]
     pub fn checker_wait_begins(&self, call: &str, collective: bool) {
@@ -447,7 +447,7 @@ impl JobCore {
         }
     }
 
-    /// From now on waiting on shared words polls ports too, and a thread serves origins on `lane`.
+    /// Has waits on shared words poll ports too, and a thread serve origins on `lane`.
     pub(crate) fn serve(&self, lane: Lane) -> Result<()> {
         self.flags.polls.store(true, Ordering::Relaxed);
         self.progress.serve(lane)
@@ -485,7 +485,7 @@ impl JobCore {
         (0..self.size).any(|rank| self.lane(rank) == Some(Lane::Shm))
     }
 
-    /// The way to another rank, opened at first contact.
+    /// The link to another rank, opened at first contact.
     #[inline]
     pub(crate) fn link(&self, rank: usize) -> Result<&Arc<Link>> {
         // The kernel frees the memory of a dying rank before its process ends.

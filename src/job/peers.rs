@@ -85,7 +85,7 @@ impl Peers {
         }
     }
 
-    /// The way to another rank, opened at first contact.
+    /// The link to another rank, opened at first contact.
     pub(super) fn link(&self, wire: &Wire, rank: usize) -> Result<&Arc<Link>> {
         let peer = peer(rank);
         let found = self.links.get_or_try_insert(peer, || {

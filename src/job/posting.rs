@@ -12,8 +12,8 @@ use crate::error::{ErrorKind, Result};
 const LINGER: Duration = Duration::from_secs(10);
 
 impl JobCore {
-    /// Whether the transport took an operation. If not, this rank makes progress, after which the
-    /// caller posts the operation again.
+    /// Whether the transport has taken an operation. If not, makes progress, and the caller posts
+    /// the operation again.
     ///
     /// # Errors
     /// The reason why the transport will never take it.

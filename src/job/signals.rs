@@ -1,5 +1,5 @@
-//! Signals of barriers: a store into the peer's words within a node; a message between nodes, or
-//! where a team has no words. The receiver waits on the word or for the message accordingly.
+//! Signals of barriers. Within a node a signal is a store into a word of the peer, on which the
+//! peer waits. Between nodes, and in teams without words, a signal is a message.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;

@@ -18,16 +18,16 @@ pub(super) struct Area(Peer, Option<Staging>);
 #[derive(Debug)]
 pub(crate) struct Staging {
     memory: NetMemory,
-    /// What was done last with each piece.
+    /// For each piece: the tally of its last operations.
     pieces: Mutex<[Option<TallyRef>; PIECES]>,
 }
 
-/// A piece of an area that an accumulate uses. The end of the claim does not end what is in flight
-/// with the piece.
+/// A piece of an area that an accumulate uses. Operations on the piece may be in flight after the
+/// end of the claim.
 #[derive(Debug)]
 pub(crate) struct Claim {
     pub(crate) piece: usize,
-    /// Counts the claim as one operation, and what is done with the piece.
+    /// Counts the claim, as one operation, and the operations on the piece.
     pub(crate) tally: TallyRef,
 }
 
@@ -53,7 +53,7 @@ impl Staging {
         self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a piece with which nothing is in flight, for an operation that `tally` counts.
+    /// Takes a piece that has no operation in flight, for an accumulate that `tally` counts.
     pub(crate) fn claim(&self, tally: &TallyRef) -> Option<Claim> {
         let mut pieces = self.pieces();
         let free = pieces.iter().position(is_free)?;
@@ -63,7 +63,7 @@ impl Staging {
         Some(Claim { piece: free, tally: own })
     }
 
-    /// Whether nothing is in flight with one of the pieces.
+    /// Whether some piece has no operation in flight.
     pub(crate) fn has_free(&self) -> bool {
         self.pieces().iter().any(is_free)
     }
@@ -90,8 +90,8 @@ pub(super) fn messages(wire: &Arc<Wire>) -> Arc<Messages> {
 }
 
 impl JobCore {
-    /// The staging area at a rank; the first call asks the rank for it. `window`: one that the rank
-    /// has too.
+    /// The staging area at a rank; the first call asks the rank for it. `window`: the number of a
+    /// window that the rank has too.
     pub(crate) fn staging(&self, window: u64, rank: usize) -> Result<Option<&Staging>> {
         let areas = &self.peers.areas;
         if let Some(known) = areas.get(peer(rank)) {

@@ -41,8 +41,7 @@ pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDom
         Some(_) if settings.pretended.nodes.is_none() => None,
         _ => Some(transport::open_shm(peer(rank), settings.populate, settings.without_xpmem(rank))?),
     };
-    // The block must exist before the complete wire does: the wire takes the net, which is opened
-    // once nodes are known.
+    // The job block is registered before the net is open: the net opens after the nodes are known.
     let early = Wire::new(shm.clone(), None);
     let block = early.reserve(checked::bytes(&settings, size))?;
     let block_shm = early.register_shm(&block)?;
@@ -105,8 +104,8 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
     stripe::set_own_number();
     let (me, size) = (parts.boot.rank(), parts.boot.size());
     let cpus = topology::allowed_cpus().len();
-    // A bound rank may use one core, which no other rank uses: the launcher binds only where there
-    // are enough.
+    // A rank that is bound to one core shares it with no other rank: the launcher binds ranks only
+    // if there are enough cores.
     let crowded = parts.on_machine > if cpus == 1 { online_cpus() } else { cpus };
     let spin = if crowded { SpinBudget::NONE } else { SpinBudget::choose(parts.on_machine, parts.on_machine) };
     let messages = super::staging::messages(&parts.wire);
@@ -305,8 +304,8 @@ fn open_listener(wire: &Wire, source: &Interface, me: usize, cards: &[Card]) -> 
         return None;
     }
     let listener = Listener::open(source.address);
-    // A machine may have devices and no addresses. Ranks of other machines then do not detect the
-    // death of this process.
+    // A machine may have a device and no network address. Ranks of other machines then do not
+    // detect the death of this process.
     listener
         .inspect_err(|error| {
             let what = format!("rank {me}: its end will not be seen by others: {source}: {error}");

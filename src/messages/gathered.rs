@@ -1,8 +1,8 @@
 //! Small operations that share messages, over nets on which the target's CPU performs puts and gets
 //! anyway. While operations to a target are in flight, a further put or accumulate is kept with its
-//! data, a get with its buffer. A call that waits or polls sends the kept operations; a flush posts
-//! a put or get that has remained alone. Kept accumulates have one number in the order of the
-//! requests to their target: the next request that has a number too sends them first.
+//! data, and a get with its buffer. A call that waits or polls sends the kept operations; a flush
+//! posts a single kept put or get. The kept accumulates for a target are one ordered request with
+//! one sequence number. They are therefore sent before the next ordered request to the target.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -92,11 +92,11 @@ struct Batch {
     /// One, except for accumulates that differ in operation or type.
     parts: Vec<Part>,
     size: Size,
-    /// Counts the batch as one operation.
+    /// The tally of the operations, which also counts the batch as one operation.
     tally: TallyRef,
 }
 
-/// What an operation does to its bytes at the target.
+/// The effect of an operation at the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     Put,
@@ -159,7 +159,7 @@ impl Small<'_> {
 }
 
 impl What {
-    /// Whether a message of operations like this one takes the other one too.
+    /// Whether a message of operations of this kind may have one of the other kind too.
     #[inline]
     fn takes(self, other: What) -> bool {
         std::mem::discriminant(&self) == std::mem::discriminant(&other)
@@ -170,7 +170,7 @@ impl Size {
     /// A request of one part and its reply, without strips, data and results.
     const EMPTY: Size = Size { request: OVERHEAD, reply: REPLY_OVERHEAD };
 
-    /// The size with one part more than `parts`. A single part has no head of its own.
+    /// The size with one part more than `parts`. A single part has no separate head.
     #[cold]
     fn with_part(self, parts: usize) -> Size {
         let (heads, more) = match parts {

@@ -1,9 +1,9 @@
-//! Answers to notified puts that ride on this rank's next notified put to the same rank. Two ranks
-//! that notify each other in turn then exchange one message each way instead of two, and none is
-//! sent between the arrival of a notice and the end of the wait for it.
+//! Answers to notified puts that ride on this rank's next notified put to the same rank (*the put
+//! in return*). Two ranks that notify each other in turn then exchange one message each way instead
+//! of two. No answer delays the end of the wait for a notice.
 //!
-//! An answer waits only where the rank usually puts back soon (`Limits::answers_wait`). Whoever
-//! makes progress and does not return at once sends the answers that wait.
+//! An answer waits only if earlier puts in return came soon (`Limits::answers_wait`). A call that
+//! makes progress and continues to wait sends the waiting answers, and so does the progress thread.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -15,9 +15,9 @@ use transom_fabric::{Peer, TallyRef};
 use super::codec::{self, ANSWERS_OVERHEAD};
 use super::{Landing, Messages, Request, Waiting, locked};
 
-/// Puts in return that must come soon, one after the other, before an answer waits.
+/// The number of consecutive quick puts in return before an answer waits.
 const LEAST: u32 = 2;
-/// The same number after answers have waited in vain for long.
+/// The largest such number: each answer that waits in vain doubles it.
 const MOST: u32 = 1024;
 /// Most answers that wait for one message.
 const WAITING: usize = 8;
@@ -25,22 +25,23 @@ const WAITING: usize = 8;
 /// The answers that wait, by peer.
 #[derive(Default)]
 pub(super) struct Riding {
-    /// How long an answer may wait; zero: all are sent at once.
+    /// The longest time that an answer may wait; zero: answers do not wait.
     limit: Duration,
     /// Number of answers that wait.
     waiting: AtomicUsize,
     peers: Mutex<BTreeMap<Peer, Turns>>,
 }
 
-/// How this rank and a peer take turns.
+/// The notified puts between this rank and a peer.
 struct Turns {
     /// The requests whose answers wait.
     tokens: Vec<u64>,
-    /// When the first notified put since this rank's last one was executed.
+    /// The time at which the first notified put of the peer since this rank's last one was
+    /// executed.
     came: Option<Instant>,
-    /// Puts in return that came soon, one after the other.
+    /// The number of consecutive quick puts in return.
     soon: u32,
-    /// How many of them are needed before an answer waits.
+    /// The number of them that is needed before an answer waits.
     needed: u32,
 }
 

@@ -1,6 +1,6 @@
-//! The dissemination barrier (Hensgen, Finkel and Manber 1988): in round k every rank signals the
-//! rank 2^k further on and waits for the one 2^k before. ceil(log2 p) signals per rank, no rank is
-//! special, and for two ranks it is the exchange of two flags. Independent of the transport of
+//! The dissemination barrier (Hensgen, Finkel and Manber, 1988). In round k each rank signals the
+//! rank 2^k places after it, and waits for the signal of the rank 2^k places before it. Each rank
+//! sends ceil(log2 p) signals, and no rank has a special role. Independent of the transport of
 //! signals.
 
 use std::cell::OnceCell;
@@ -38,7 +38,7 @@ impl<S, F: Fn() -> Result<()>> Behind<S, F> {
         Behind { signals, complete, outcome: OnceCell::new() }
     }
 
-    /// Waits for the operations unless the barrier has; the result.
+    /// Waits for the operations, unless the barrier has waited for them. Returns their result.
     pub(crate) fn complete(mut self) -> Result<()> {
         self.outcome.take().unwrap_or_else(self.complete)
     }
@@ -50,7 +50,7 @@ impl<S: Signals, F: Fn() -> Result<()>> Signals for Behind<S, F> {
     }
 
     fn await_from(&self, peer: usize, slot: usize, value: u32) -> Result<u32> {
-        // The first wait is behind the first signal.
+        // The first wait comes after the first signal.
         self.outcome.get_or_init(&self.complete);
         self.signals.await_from(peer, slot, value)
     }
@@ -75,7 +75,7 @@ pub(crate) fn dissemination(me: usize, size: usize, turn: u32, bits: u32, signal
     Ok(any)
 }
 
-/// Slots hold 31 bits: a barrier's number, and lowest the flag.
+/// The bits of a slot: a barrier's number, and below it the bits that ranks send ([`BITS`]).
 const COUNTER: u32 = 0x7fff_ffff;
 
 /// Whether the counter `seen` has reached `value`; both wrap at 31 bits.

@@ -28,14 +28,14 @@ fn by_cpu(index: usize) -> usize {
     (1 + index) * LINE
 }
 
-/// How many counters the rank of this memory has.
+/// The number of counters of the rank that owns this memory.
 #[inline]
 pub(crate) fn number(memory: &Memory) -> usize {
     // Relaxed: the number changes between two barriers.
     usize::try_from(memory.word64(NUMBER).load(Ordering::Relaxed)).unwrap_or(0)
 }
 
-/// Sets how many counters the rank of this memory has.
+/// Sets the number of counters of the rank that owns this memory.
 pub(crate) fn set_number(memory: &Memory, number: usize) {
     // Relaxed: as in `number`.
     memory.word64(NUMBER).store(number as u64, Ordering::Relaxed);

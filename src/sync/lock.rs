@@ -1,40 +1,59 @@
-//! Locks of windows (MPI-4.1 §12.5.3), after the two levels of foMPI (Gerstenberger, Besta and
-//! Hoefler, SC'13): a word at each target for its readers and its writer, and a master word at the
-//! window's first rank, where holders of all and holders of exclusive locks exclude each other.
-//! Uncontended, a shared lock takes 1 fetch-add; an exclusive lock 1 compare-and-swap and, if the
-//! process holds no other one, 1 fetch-add; `lock_all` 1 fetch-add. No cost grows with the number
-//! of ranks. Independent of the transport that changes a word.
+//! The protocol of a window's locks (MPI-4.1 §12.5.3), in two levels as in foMPI (Gerstenberger,
+//! Besta and Hoefler, SC'13). Independent of the transport that changes the words.
 //!
-//! A target with the *bias* needs no master word: its exclusive lock is 1 compare-and-swap, as the
-//! reader bias of BRAVO (Dice and Kogan, 2019) spares its readers a common word. The master word
-//! shows whether any target has the bias, and a word of groups in addition to it shows which
-//! (`Bias` decides when a target gets the bias).
-//! - A writer gives the bias while it holds the target and is announced in the master word. The
-//!   writer marks the master word, then the group, then the target. While a process has priority,
-//!   no bias is given.
-//! - A `lock_all` that finds the mark claims priority, waits for the announced writers, takes the
-//!   bias from each target of the marked groups, waits for the writers that hold a lock by the
-//!   bias, and removes the mark with the change that grants its lock.
+//! Each target has a word, which counts its shared holders (*readers*) and shows its exclusive
+//! holder (*writer*). The *master word* at the window's first rank excludes `lock_all` and
+//! exclusive locks from each other. A process *announces* itself in the master word before its
+//! first exclusive lock, and withdraws the announcement after its last one. Without contention the
+//! costs do not depend on the number of ranks:
+//! - shared lock: 1 fetch-add at the target
+//! - exclusive lock: 1 compare-and-swap at the target, and 1 fetch-add for the announcement if the
+//!   process has not announced itself yet
+//! - `lock_all`: 1 fetch-add at the master word
 //!
-//! So no target gets the bias while a `lock_all` takes it: a writer that has not marked the master
-//! word before the claim finds the claim, and a writer that has marked it is still announced. A
-//! writer that waits for a target that loses the bias stops waiting, and repeats its request by the
+//! # Bias
+//!
+//! An exclusive lock of a target that has the *bias* needs no announcement: it is 1
+//! compare-and-swap at the target, so that locks of different targets share no word (after the
+//! reader bias of BRAVO, Dice and Kogan, 2019). [`Bias`] decides when a target gets the bias. A bit
+//! of the master word shows whether any target has it. A further word at the first rank has a bit,
+//! its *mark*, for each group of targets.
+//!
+//! A writer grants the bias to a target (`give`) while the writer is announced and holds the
+//! target. It sets the bit of the master word, then the mark of the target's group, then the bias
+//! in the target's word. It grants nothing while a `lock_all` has *priority*, a further bit of the
 //! master word.
 //!
-//! No process starves. The word counts waiting writers, and later readers wait until one writer has
-//! held the lock. A reader that finds a writer keeps its place in the queue, and gets the lock
-//! before the next writer (phases alternate, as in the phase-fair locks of Brandenburg and
-//! Anderson, 2010). A `lock_all` that has waited for [`POLLS_BEFORE_PRIORITY`] polls claims
-//! priority, and new writers wait until it holds the lock. A process that holds a lock already
-//! (`nested`) does not defer to processes that only wait: otherwise two processes that each lock
-//! two targets could wait for each other through the waiting ones. Another thread may take such a
-//! lock while this thread waits, so each poll calls `nested` again.
+//! A `lock_all` that finds the bit of the bias in the master word revokes the bias (`take`):
+//! 1. It claims priority.
+//! 2. It waits until no writer is announced.
+//! 3. It removes the bias from each target of the marked groups.
+//! 4. It waits for the writers that hold one of these targets by the bias, and removes the marks.
+//! 5. One change of the master word grants its lock and clears both bits.
+//!
+//! No target gets the bias between steps 2 and 5. After the claim, `give` fails. A writer whose
+//! `give` has set the bit before the claim is still announced, so step 2 waits for it. A writer
+//! without an announcement that waits for a target while the target loses the bias stops waiting,
+//! announces itself and requests the lock again.
+//!
+//! # Fairness
+//!
+//! No process starves. A target's word counts waiting writers, and readers that come later wait
+//! until one of these writers has held the lock. A reader that finds the target held by a writer
+//! stays counted, so it gets the lock before the next writer (phases alternate, as in the
+//! phase-fair locks of Brandenburg and Anderson, 2010). A `lock_all` that has waited for
+//! [`POLLS_BEFORE_PRIORITY`] polls claims priority; new writers then wait until it holds the lock.
+//!
+//! A process that already holds a lock of the window (`nested`) does not wait for processes that
+//! only wait. Otherwise two processes that each lock two targets could deadlock through a waiting
+//! process. Each poll calls `nested` again, because another thread of the process may take a lock
+//! meanwhile.
 
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use crate::error::Result;
 
-/// The word of a step.
+/// A word of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// The lock of a rank's part.
@@ -45,7 +64,7 @@ pub(crate) enum Place {
     Groups,
 }
 
-/// Words of any rank, which all ranks change by the same actor.
+/// The words at all ranks. One actor (`routes::Actor`) changes a word, for all ranks.
 pub(crate) trait Words {
     /// The number of targets.
     fn ranks(&self) -> usize;
@@ -53,7 +72,7 @@ pub(crate) trait Words {
     /// Adds, wrapping; returns the previous value.
     fn add(&self, place: Place, delta: u64) -> Result<u64>;
 
-    /// Adds at some time before this process's next change of the word; returns no value.
+    /// Adds without waiting: the change takes effect before this process's next change of the word.
     fn release(&self, place: Place, delta: u64) -> Result<()>;
 
     /// Stores `new` if the value is `expected`; returns the previous value.
@@ -69,7 +88,8 @@ pub(crate) trait Words {
 /// Number of polls of the master word before a `lock_all` claims priority.
 const POLLS_BEFORE_PRIORITY: u32 = 80;
 
-// A target's word: the writer, the bias, the number of waiting writers, the number of readers.
+// A target's word, from the highest bit: whether a writer holds the target, whether the target has
+// the bias, the number of waiting writers, the number of readers.
 const READER: u64 = 1;
 const WRITER: u64 = 1 << 63;
 const BIAS: u64 = 1 << 62;
@@ -77,8 +97,8 @@ const WAITING_WRITER: u64 = 1 << 32;
 const WAITING_WRITERS: u64 = BIAS - WAITING_WRITER;
 const READERS: u64 = WAITING_WRITER - READER;
 
-// The master word: the claim of priority, whether targets have the bias, the number of processes
-// that hold or want exclusive locks without it, the number of holders of all.
+// The master word, from the highest bit: whether a `lock_all` has priority, whether targets have
+// the bias, the number of announced processes, the number of holders of `lock_all`.
 const PRIORITY: u64 = 1 << 63;
 const BIASED: u64 = 1 << 62;
 const WRITING: u64 = 1 << 32;
@@ -86,7 +106,7 @@ const WRITINGS: u64 = BIASED - WRITING;
 const ALL: u64 = 1;
 const ALLS: u64 = WRITING - 1;
 
-// The word of groups: how often the bias was taken, wrapping, and a bit for each group.
+// The word of groups: the number of revocations (wrapping), and the mark of each group.
 const GROUPS: usize = 48;
 const TAKEN: u64 = 1 << GROUPS;
 const MARKS: u64 = TAKEN - 1;
@@ -96,28 +116,30 @@ const fn mark(target: usize) -> u64 {
     1 << (target % GROUPS)
 }
 
-/// A process's estimate of the bias in a window. Threads may overwrite each other's values: a wrong
-/// one costs steps, never a lock.
+/// A process's guesses about the bias in one window. Threads may overwrite each other's values: a
+/// wrong value costs further steps, and never breaks a lock.
 #[derive(Debug)]
 pub(crate) struct Bias {
     /// Whether the last exclusive lock found its target with the bias.
     expected: AtomicBool,
-    /// How often the bias had been taken when this process looked last.
+    /// The number of revocations that this process has seen.
     taken: AtomicU16,
-    /// Announced exclusive locks until this process next considers giving the bias.
+    /// The number of exclusive locks without the bias until this process next decides whether to
+    /// grant it.
     left: AtomicU32,
-    /// The number of such locks between two decisions: larger after each loss of the bias, smaller
-    /// while the bias that this process gave lasts. The cost of taking the bias in `lock_all` is
-    /// therefore a small share of the cost of the exclusive locks in between.
+    /// The number of such locks between two decisions. It grows after each revocation, and shrinks
+    /// while the bias that this process granted lasts. The cost of revocations is therefore a small
+    /// share of the cost of the exclusive locks between them.
     interval: AtomicU32,
-    /// Whether this process gave the bias to a target at its last decision.
+    /// Whether this process granted the bias at its last decision.
     gave: AtomicBool,
-    /// The least interval, which grows with the targets that a mark makes `lock_all` visit.
+    /// The shortest interval. It grows with the number of targets in a group, all of which a
+    /// revocation visits.
     least: u32,
 }
 
 impl Bias {
-    /// The largest number of shortest intervals between two decisions.
+    /// The number of doublings from the shortest interval to the longest.
     const DOUBLINGS: u32 = 8;
 
     /// No target of a window of `ranks` ranks has the bias.
@@ -138,15 +160,16 @@ impl Bias {
         self.expected.load(Ordering::Relaxed)
     }
 
-    /// A target was found without the bias.
+    /// Records that a target was found without the bias.
     pub(crate) fn is_lost(&self) {
         self.expected.store(false, Ordering::Relaxed);
     }
 
-    /// Locks a target exclusively by its word alone, if it has the bias; returns whether it had.
+    /// Locks a target exclusively by its word alone, if it has the bias. Returns false without a
+    /// lock if it has none.
     #[inline]
     pub(crate) fn exclusive(&self, words: &impl Words, target: usize) -> Result<bool> {
-        // Relaxed, as everywhere here: guesses.
+        // Relaxed, as for all fields: the values are guesses.
         if !self.expected.load(Ordering::Relaxed) {
             return Ok(false);
         }
@@ -154,8 +177,8 @@ impl Bias {
         if found == BIAS { Ok(true) } else { self.exclusive_slow(words, target, found) }
     }
 
-    /// Slow path of [`Bias::exclusive`]: others hold the lock or wait for it, or the target has no
-    /// bias; `found`: its word.
+    /// Slow path of [`Bias::exclusive`]: other processes hold the lock or wait for it, or the
+    /// target has no bias. `found`: the target's word.
     #[cold]
     fn exclusive_slow(&self, words: &impl Words, target: usize, found: u64) -> Result<bool> {
         let had = found & BIAS != 0 && exclusive_slow(words, target, BIAS)?.is_some();
@@ -163,8 +186,8 @@ impl Bias {
         Ok(had)
     }
 
-    /// Locks a target exclusively, for a process that has announced itself, and gives the bias to
-    /// the target when it is time.
+    /// Locks a target exclusively, for a process that has announced itself. After an interval of
+    /// such locks, decides whether to grant the bias.
     #[inline]
     pub(crate) fn announced_exclusive(&self, words: &impl Words, target: usize) -> Result<()> {
         if exclusive(words, target)? {
@@ -179,8 +202,8 @@ impl Bias {
         self.decide(words, target).inspect_err(|_| drop(words.release(Place::Target(target), WRITER.wrapping_neg())))
     }
 
-    /// Gives the bias to a target that this process holds, unless the bias was taken since the last
-    /// decision.
+    /// Grants the bias to a target that this process holds, unless the bias was revoked since the
+    /// last decision.
     #[cold]
     fn decide(&self, words: &impl Words, target: usize) -> Result<()> {
         let taken = taken(words.read(Place::Groups)?);
@@ -188,7 +211,7 @@ impl Bias {
         let before = self.interval.load(Ordering::Relaxed);
         let mut given = false;
         let interval = if since > 0 {
-            // At least a doubling for each loss.
+            // One doubling for each revocation, which may be another target's.
             let doublings = u32::from(since).min(Bias::DOUBLINGS);
             before.saturating_mul(1 << doublings).min(self.least << Bias::DOUBLINGS)
         } else {
@@ -203,28 +226,27 @@ impl Bias {
     }
 }
 
-/// How often the bias was taken.
+/// The number of revocations, from the word of groups.
 #[allow(clippy::cast_possible_truncation)]
 fn taken(groups: u64) -> u16 {
     (groups >> GROUPS) as u16
 }
 
-/// Locks a target shared; `nested`: whether this process holds a lock of the window.
+/// Locks a target shared. `nested`: whether this process holds a lock of the window.
 #[inline]
 pub(crate) fn shared(words: &impl Words, target: usize, nested: impl Fn() -> bool) -> Result<()> {
     let found = words.add(Place::Target(target), READER)?;
     if found & (WRITER | WAITING_WRITERS) == 0 { Ok(()) } else { shared_slow(words, target, nested, found) }
 }
 
-/// Slow path of [`shared`]: a writer has the lock or waits; `found`: the word when this reader was
-/// added.
+/// Slow path of [`shared`]: a writer has the lock or waits. `found`: the word before this reader
+/// was counted.
 #[cold]
 fn shared_slow(words: &impl Words, target: usize, nested: impl Fn() -> bool, mut found: u64) -> Result<()> {
     let place = Place::Target(target);
     loop {
         if found & WRITER != 0 {
-            // Counted while a writer has the lock: no other writer gets the lock before this
-            // reader.
+            // This reader stays counted, so no other writer gets the lock before it.
             return wait_until(words, place, |word| word & WRITER == 0);
         }
         if found & WAITING_WRITERS == 0 || nested() {
@@ -242,7 +264,7 @@ pub(crate) fn shared_end(words: &impl Words, target: usize) -> Result<()> {
     words.release(Place::Target(target), READER.wrapping_neg())
 }
 
-/// Locks a target exclusively, for a process that has announced itself; returns whether the target
+/// Locks a target exclusively, for a process that has announced itself. Returns whether the target
 /// has the bias.
 #[inline]
 fn exclusive(words: &impl Words, target: usize) -> Result<bool> {
@@ -253,15 +275,16 @@ fn exclusive(words: &impl Words, target: usize) -> Result<bool> {
     }
 }
 
-/// Unlocks a target that was locked exclusively after an announcement; `last`: this process holds
-/// no other such lock of the window.
+/// Unlocks a target that was locked exclusively after an announcement. `last`: this process holds
+/// no other such lock of the window, so the announcement ends.
 #[inline]
 pub(crate) fn exclusive_end(words: &impl Words, target: usize, last: bool) -> Result<()> {
     biased_end(words, target)?;
     if last { announced_end(words) } else { Ok(()) }
 }
 
-/// Unlocks a target that was locked exclusively by the bias, which it may have lost meanwhile.
+/// Unlocks a target that was locked exclusively by the bias. The target may have lost the bias
+/// meanwhile.
 #[inline]
 pub(crate) fn biased_end(words: &impl Words, target: usize) -> Result<()> {
     words.release(Place::Target(target), WRITER.wrapping_neg())
@@ -286,7 +309,7 @@ fn all_slow(words: &impl Words) -> Result<()> {
             }
             words.add(Place::Master, ALL.wrapping_neg())?;
         } else if word & PRIORITY == 0 && (polls >= POLLS_BEFORE_PRIORITY || word & BIASED != 0) {
-            // The bias ends only when a process takes it.
+            // Waiting does not end the bias, so a `lock_all` claims priority at once.
             let found = words.swap(Place::Master, word, word | PRIORITY)?;
             if found == word {
                 break;
@@ -298,7 +321,7 @@ fn all_slow(words: &impl Words) -> Result<()> {
         polls = polls.saturating_add(1);
         word = words.read(Place::Master)?;
     }
-    // Waits for the writers that are announced, and gives up its priority when it has the lock.
+    // Priority is claimed. The change that grants the lock also ends the priority.
     if word & BIASED != 0 {
         wait_until(words, Place::Master, |word| word & WRITINGS == 0)?;
         take(words)?;
@@ -306,8 +329,8 @@ fn all_slow(words: &impl Words) -> Result<()> {
     change(words, Place::Master, |word| (word & WRITINGS == 0).then_some((word & !(PRIORITY | BIASED)) + ALL))
 }
 
-/// Gives the bias to a target that this process holds after an announcement; returns whether it
-/// did, which it does not while a process has priority.
+/// Grants the bias to a target that this process holds after an announcement. Returns false, and
+/// grants nothing, while a `lock_all` has priority.
 fn give(words: &impl Words, target: usize) -> Result<bool> {
     let mut word = words.read(Place::Master)?;
     while word & PRIORITY == 0 {
@@ -322,8 +345,8 @@ fn give(words: &impl Words, target: usize) -> Result<bool> {
     Ok(false)
 }
 
-/// Takes the bias from all targets, for the process that has priority, and waits for the writers
-/// that it let in.
+/// Revokes the bias of all targets, for the process that has priority, and waits for the writers
+/// that hold a target by the bias.
 fn take(words: &impl Words) -> Result<()> {
     let groups = words.read(Place::Groups)?;
     let mut written = Vec::new();
@@ -348,21 +371,21 @@ pub(crate) fn all_end(words: &impl Words) -> Result<()> {
     words.release(Place::Master, ALL.wrapping_neg())
 }
 
-/// Announces this process as a writer in the master word, and waits for the holders of all, before
-/// its first exclusive lock.
+/// Announces this process as a writer in the master word, before its first exclusive lock, and
+/// waits until no process holds `lock_all`.
 #[inline]
 pub(crate) fn announce(words: &impl Words, nested: impl Fn() -> bool) -> Result<()> {
     let found = words.add(Place::Master, WRITING)?;
     if found & (PRIORITY | ALLS) == 0 { Ok(()) } else { announce_slow(words, nested, found) }
 }
 
-/// Takes the announcement back.
+/// Withdraws the announcement.
 pub(crate) fn announced_end(words: &impl Words) -> Result<()> {
     words.release(Place::Master, WRITING.wrapping_neg())
 }
 
-/// Slow path of [`announce`]: a process holds all or has priority; `found`: the word when this
-/// writer was added.
+/// Slow path of [`announce`]: a process holds `lock_all` or has priority. `found`: the word before
+/// this writer was counted.
 #[cold]
 fn announce_slow(words: &impl Words, nested: impl Fn() -> bool, mut found: u64) -> Result<()> {
     loop {
@@ -378,8 +401,8 @@ fn announce_slow(words: &impl Words, nested: impl Fn() -> bool, mut found: u64) 
     }
 }
 
-/// Slow path of an exclusive lock: other processes have it or wait for it; returns the word before
-/// this writer got the lock, or `None` if the target lost the bit that this writer `needs`.
+/// Slow path of an exclusive lock: other processes hold the target or wait for it. Returns the word
+/// before this writer got the lock. `None`, without a lock, if the target lacks the bits `needs`.
 #[cold]
 fn exclusive_slow(words: &impl Words, target: usize, needs: u64) -> Result<Option<u64>> {
     let place = Place::Target(target);
@@ -415,8 +438,8 @@ pub(crate) enum Tried {
     NoBias,
 }
 
-/// Takes the lock of the word's target shared if no writer has it or waits. For the target's CPU,
-/// which acts for an origin and never waits.
+/// Takes a shared lock if no writer has the lock or waits. For the target's CPU, which acts for an
+/// origin and never waits.
 pub(crate) fn try_shared(word: &AtomicU64) -> Tried {
     // SeqCst, as all changes of these words.
     let free = |word: u64| (word & (WRITER | WAITING_WRITERS) == 0).then(|| word + READER);
@@ -426,7 +449,7 @@ pub(crate) fn try_shared(word: &AtomicU64) -> Tried {
     }
 }
 
-/// Takes the lock of the word's target exclusively by the bias if it is free and no process waits.
+/// Takes an exclusive lock by the bias if the lock is free and no process waits.
 pub(crate) fn try_biased(word: &AtomicU64) -> Tried {
     match word.compare_exchange(BIAS, BIAS | WRITER, Ordering::SeqCst, Ordering::SeqCst) {
         Ok(_) => Tried::Taken,
@@ -435,12 +458,12 @@ pub(crate) fn try_biased(word: &AtomicU64) -> Tried {
     }
 }
 
-/// Releases a lock that a try has taken.
+/// Releases a lock that [`try_shared`] or [`try_biased`] has taken.
 pub(crate) fn tried_end(word: &AtomicU64, exclusive: bool) {
     word.fetch_sub(if exclusive { WRITER } else { READER }, Ordering::SeqCst);
 }
 
-/// Changes a word as soon as `to` gives a new value.
+/// Polls a word until `to` gives a new value for it, and stores that value.
 fn change(words: &impl Words, place: Place, to: impl Fn(u64) -> Option<u64>) -> Result<()> {
     let mut turn = 0;
     let mut word = words.read(place)?;

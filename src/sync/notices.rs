@@ -16,7 +16,7 @@ const MEMBER: u64 = POST - 1;
 /// slots.
 pub(crate) fn post(words: Words<'_>, member: u32) -> bool {
     let mine = u64::from(member) + 1;
-    // Adds to the member's own slot; if that was consumed meanwhile, takes a free slot.
+    // Adds to the member's slot. If the member has none, takes a free slot.
     slots(words).any(|slot| change(slot, |seen| (seen & MEMBER == mine).then_some(seen + POST)))
         || slots(words).any(|slot| change(slot, |seen| (seen == 0).then_some(mine + POST)))
 }
@@ -48,7 +48,8 @@ fn slots(words: Words<'_>) -> impl Iterator<Item = &AtomicU64> {
     (0..POSTED_SLOTS).map(move |slot| words.word64(POSTED + 8 * slot))
 }
 
-/// Changes a slot, again after interference; false where `to` gives no new value.
+/// Changes a slot to the value of `to`, also after changes by other threads. Returns false if `to`
+/// gives no new value.
 #[inline]
 fn change(slot: &AtomicU64, to: impl Fn(u64) -> Option<u64>) -> bool {
     // Release: the member's stores before its post are visible to the consumer of the post, by

@@ -1,18 +1,18 @@
 //! Locks over stripes of a rank's part, which make accumulates atomic for each element. An
-//! accumulate takes the lock of its block and may run vector code over the whole block. A lock word
-//! is in shared memory, and an uncontended operation needs one locked instruction for it. The word
-//! has the process number of its holder, so that a waiter takes over the lock of a process that
-//! died. Elements are stored whole, so only the dead rank's own accumulate is incomplete. Knows no
-//! types.
+//! accumulate takes the lock of its block and may run vector code over the whole block. A lock is a
+//! word in shared memory, and an uncontended operation needs one locked instruction for it. The
+//! word has the process number of the holder, so that a waiter can take over the lock of a dead
+//! process. Elements are stored whole, so only the dead rank's own accumulate is incomplete. Knows
+//! no types.
 //!
-//! Where ranks contend for a lock, operations on one element that is a word of the CPU bypass the
-//! lock through the gate of its stripe (`transom_fabric::gate`). The gate opens once [`FIRST`] of
-//! them have found the lock held, without a longer operation in between. A longer operation closes
-//! the gate, which costs about a microsecond. Each closing of the gate doubles the number of
-//! operations that open it again, up to a limit: this bounds the cost for a program that mixes both
-//! kinds, and a program that stops mixing them gets the faster path again. The word of a free lock
-//! says whether its gate may be open, so that an uncontended operation needs no extra step for the
-//! gate.
+//! Where ranks contend for a lock, short operations (one element that is a word of the CPU) bypass
+//! the lock through the gate of the stripe (`transom_fabric::gate`). The gate opens after [`FIRST`]
+//! short operations have found the lock held, without a longer operation in between. A longer
+//! operation closes the gate, which costs about a microsecond. Each closing doubles the number of
+//! short operations that open the gate again, up to a limit. This bounds the cost for programs that
+//! mix short and longer operations; a program that stops mixing them gets an open gate again. The
+//! word of a free lock shows whether the gate may be open, so an uncontended operation needs no
+//! further step for the gate.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -26,9 +26,9 @@ use crate::failures;
 /// Bytes of a block, which one lock covers.
 pub(crate) const BLOCK: usize = 4096;
 
-/// The number of operations on one element in a row that open a gate for the first time.
+/// The number of consecutive short operations that open a gate for the first time.
 const FIRST: u32 = 64;
-/// The most doublings of that number.
+/// Maximum number of doublings of [`FIRST`].
 const DOUBLINGS: u32 = 7;
 /// Words of a stripe in addition to its lock: the number of consecutive operations on one element
 /// that found the lock held, and the number of doublings. Both are changed under the lock.
@@ -151,8 +151,8 @@ pub(crate) fn is_open(words: Words<'_>, at: usize) -> bool {
     gate(words, at).is_open()
 }
 
-/// Counts an operation on one element that found the lock held, and may open the gate. The holder's
-/// change of memory is one atomic.
+/// Counts a short operation that found the lock held, and opens the gate after enough of them. The
+/// holder changes the element by one atomic, because other operations may then bypass the lock.
 #[inline]
 pub(crate) fn count_one(held: &mut Held<'_>, words: Words<'_>, at: usize, visitor: Visitor) {
     // Relaxed, here and below: the lock orders its holders.
@@ -165,8 +165,8 @@ pub(crate) fn count_one(held: &mut Held<'_>, words: Words<'_>, at: usize, visito
     }
 }
 
-/// Closes the gate and waits until no operation bypasses the lock any more. The count of operations
-/// on one element in a row continues: see [`end_row`].
+/// Closes the gate, if it may be open, and waits until no operation bypasses the lock any more. If
+/// the gate is closed already, the count of short operations continues (see [`end_row`]).
 #[inline]
 pub(crate) fn exclude_visits(held: &mut Held<'_>, words: Words<'_>, at: usize, visitor: Visitor) {
     if held.free != FREE {
@@ -174,7 +174,7 @@ pub(crate) fn exclude_visits(held: &mut Held<'_>, words: Words<'_>, at: usize, v
     }
 }
 
-/// Resets the count of operations on one element in a row.
+/// Resets the count of consecutive short operations.
 #[inline]
 pub(crate) fn end_row(_held: &Held<'_>, words: Words<'_>, at: usize) {
     beside(words, at, ROW).store(0, Ordering::Relaxed);

@@ -1,7 +1,7 @@
-//! The control words of a window at one rank: its lock, the master of exclusive locks and the word
-//! of the targets that need no master, the version of attached regions, notices of posts and
-//! completions, the locks that make accumulates atomic, and the slots of its fences. Layout only.
-//! Zeroed words are the state of a new window.
+//! The control words of a window at one rank: the lock of the rank's part; the master word and the
+//! word of groups of the window's locks; the version of the attached regions; notices of posts and
+//! completions; the locks and gates of accumulates; the slots of fences. Layout only. Zeroed words
+//! are the state of a new window.
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -58,7 +58,7 @@ impl<'m> Words<'m> {
 pub(crate) const LOCK: usize = 0;
 /// At rank 0 of the window: the holders of `lock_all` and of exclusive locks (`sync::lock`).
 pub(crate) const MASTER: usize = LINE;
-/// Beside it: the groups whose targets have the bias (`sync::lock`).
+/// Behind the master word: the groups whose targets have the bias (`sync::lock`).
 pub(crate) const GROUPS: usize = MASTER + 8;
 /// Incremented by every attach and detach of a dynamic window.
 pub(crate) const VERSION: usize = 2 * LINE;
@@ -68,14 +68,14 @@ pub(crate) const COMPLETED: usize = 3 * LINE;
 pub(crate) const POSTED: usize = 4 * LINE;
 /// The number of those slots: one cache line.
 pub(crate) const POSTED_SLOTS: usize = LINE / 8;
-/// The first of the words that accumulates lock, one for each of [`STRIPES`].
+/// The first lock of stripes, one for each of [`STRIPES`].
 pub(crate) const STRIPE_LOCKS: usize = 5 * LINE;
 /// The number of stripes: blocks of the window share them in turn.
 pub(crate) const STRIPES: usize = 8;
-/// The first of the words by which single elements pass those locks, one for each stripe. These
-/// words are read often and written seldom, so they share a line.
+/// The first gate of stripes, one for each stripe. Gates are read often and written seldom, so they
+/// share a cache line.
 pub(crate) const STRIPE_GATES: usize = STRIPE_LOCKS + STRIPES * LINE;
-/// Bytes of one of them.
+/// The bytes of a gate.
 pub(crate) const GATE: usize = 4;
 /// The first slot of the fences.
 pub(crate) const FENCE: usize = STRIPE_GATES + LINE;

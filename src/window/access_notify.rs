@@ -1,6 +1,6 @@
-//! Notified operations of a typed window, in passive epochs only, as the MPI Forum's draft of RMA
-//! notification has it: the operation as its plain form does it, then one added to one counter of
-//! the target. The counter moves after the operation is complete at the target.
+//! Notified operations of a typed window, in passive epochs only (the MPI Forum's draft of RMA
+//! notification). Each performs an operation and then adds one to a counter of the target. The
+//! counter changes after the operation is complete at the target.
 
 use super::access::{Passive, whole};
 use super::accumulate::Accumulate;
@@ -21,8 +21,8 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     /// target that reads the new count also sees the data (`MPI_Put_notify`). A put of no
     /// elements moves no data, and is counted.
     ///
-    /// If the data is neither stored to mapped memory nor sent in one message, and the net does not
-    /// deliver the notice after it, the call waits for the transfer.
+    /// The call waits for the transfer if the net does not deliver the notice after the data. This
+    /// concerns data that is neither stored to mapped memory nor sent in one message.
     ///
     /// # Errors
     /// As for [`Access::put`](crate::Access::put); `RmaNotification` for a counter that the target
@@ -54,7 +54,8 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         })
     }
 
-    /// [`Access::put_items`](crate::Access::put_items), then one added to a counter of the target.
+    /// [`Access::put_items`](crate::Access::put_items), which then adds one to a counter of the
+    /// target.
     ///
     /// # Errors
     /// As for [`Access::put_items`](crate::Access::put_items) and [`Passive::put_notify`].
@@ -121,8 +122,8 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
 
 /// Notified accumulates (draft of RMA notification), for windows of MPI's predefined types.
 impl<'scope, T: Element> Passive<'scope, '_, T> {
-    /// [`Access::accumulate`](crate::Access::accumulate), then one added to a counter of the target
-    /// (`MPI_Accumulate_notify`). `NO_OP` counts too.
+    /// [`Access::accumulate`](crate::Access::accumulate), which then adds one to a counter of the
+    /// target (`MPI_Accumulate_notify`). `NO_OP` counts too.
     ///
     /// # Errors
     /// As for [`Access::accumulate`](crate::Access::accumulate) and [`Passive::put_notify`].
@@ -139,8 +140,8 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         self.counted(target, displacement, &accumulate, notice, Count::Target)
     }
 
-    /// [`Access::get_accumulate`](crate::Access::get_accumulate), then one added to a counter of
-    /// the target (`MPI_Get_accumulate_notify`).
+    /// [`Access::get_accumulate`](crate::Access::get_accumulate), which then adds one to a counter
+    /// of the target (`MPI_Get_accumulate_notify`).
     ///
     /// # Errors
     /// As for [`Access::get_accumulate`](crate::Access::get_accumulate) and
@@ -201,7 +202,7 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         })
     }
 
-    /// An accumulate of any form, then one added to a counter of the target.
+    /// An accumulate of any form, which then adds one to a counter of the target.
     fn counted(
         &self,
         target: usize,

@@ -1,7 +1,8 @@
-//! The accumulate family on a window (MPI-4.1 §12.3.4): by this CPU where it reaches the memory
-//! (see also `near`), by the net where the device is the actor for the type, otherwise by messages
-//! that the target's CPU executes. One actor performs all accumulates on a type in a window. On
-//! every route the operands are copied, or used, before the call returns.
+//! The accumulate family on a window (MPI-4.1 §12.3.4). One actor performs all accumulates on a
+//! type in a window: the device, by the net's atomics; or CPUs of the target's node. This CPU
+//! performs an accumulate if it maps the memory or the kernel copies it (`near`); otherwise a
+//! message has the target's CPU perform it. On every route the operands are copied, or used, before
+//! the call returns.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -70,7 +71,7 @@ impl<'a> Accumulate<'a> {
 }
 
 impl Target {
-    /// The place that this CPU works on for elements of `ty`.
+    /// The memory on which this CPU performs accumulates of `ty`, if it does.
     #[inline(always)]
     pub(super) fn place<'t>(&'t self, parts: &'t Parts, ty: BasicType) -> Option<Place<'t>> {
         let Reach::Mapped(memory, link) = &self.reach else { return None };
@@ -93,9 +94,9 @@ impl Target {
 }
 
 impl Parts {
-    /// Whether CPUs change elements of `ty` by their atomics in a window on which the device acts
-    /// too; `None` where the device alone does. The device's atomics are atomic with the CPU's on
-    /// single words, not with the stripes.
+    /// In a window whose integers the device changes too: whether CPUs change elements of `ty` by
+    /// atomics on single words. `None` if only the device changes them. The device's atomics are
+    /// atomic with the CPU's atomics, and not with the locks of stripes.
     #[cold]
     fn per_element_beside_device(&self, ty: BasicType) -> Option<bool> {
         match (width_by_net(self, ty), self.actor) {
@@ -120,8 +121,8 @@ impl Parts {
         Ok(Some((target, at)))
     }
 
-    /// The place that this CPU works on and the offset in it, for `len` bytes of elements of `ty`.
-    /// On the hot path, as [`Parts::located`].
+    /// The memory on which this CPU performs accumulates, and the offset in it, for `len` bytes of
+    /// elements of `ty`. For the hot path, as [`Parts::located`].
     #[inline(always)]
     fn placed(&self, rank: usize, displacement: u64, ty: BasicType, len: usize) -> Option<(Place<'_>, usize)> {
         let (target, at) = self.located(rank, displacement, len)?;
@@ -312,8 +313,8 @@ impl Parts {
         self.ask(target, request, Landing::One(into), tally)
     }
 
-    /// Accumulates contiguous elements of a type that `op` is defined on, without the values from
-    /// before (MPI-4.1 §12.3.4).
+    /// Accumulates contiguous elements of a type on which `op` is defined, without previous values
+    /// (MPI-4.1 §12.3.4).
     #[inline(always)]
     pub(crate) fn accumulate_elements(
         &self,

@@ -27,7 +27,7 @@ pub(super) fn allocated(job: &JobCore, call: &'static str, bytes: usize, hints: 
     aligned(job, call, bytes, hints, if hints.huge_pages.is_some() { Wire::allocate_huge } else { Wire::allocate })
 }
 
-/// [`allocated`] by one of the functions by which a transport allocates memory.
+/// [`allocated`] by a given function of the transport.
 pub(super) fn aligned(
     job: &JobCore,
     call: &'static str,

@@ -1,7 +1,7 @@
-//! The conflict checker's part in a window (`check`): each operation is recorded in the shadow of
-//! its target before it is performed, and each synchronization passes clocks on. A window that is
-//! not checked has none of this: its operations find their target on the hot path, those of a
-//! checked window do not.
+//! The conflict checker in a window (`check`). Each operation is recorded in the shadow of its
+//! target before it is performed, and each synchronization passes clocks on. Hot paths find no
+//! target in a checked window, so its operations take the slow paths, which call this module. A
+//! window that is not checked pays nothing.
 
 mod elements;
 mod orders;
@@ -29,13 +29,14 @@ use crate::memory::layout::Layout;
 /// The bit by which the number of a window differs from that of its shadows.
 const SHADOWS: u64 = 1 << 61;
 
-/// The longest load that may poll for an update.
+/// Loads of up to this many bytes may poll for an update (unified model), and are not recorded.
 const POLLED: usize = 8;
 
-/// Accesses in flight to a member beyond which those without a record are forgotten.
+/// If more accesses to a member are in flight, those whose records were replaced are forgotten.
 const MANY: usize = 256;
 
-/// Attempts at the lock of a shadow before the waiter yields, and before it looks for dead ranks.
+/// Attempts to take the lock of a shadow before the waiter yields, and between two checks for dead
+/// ranks.
 const SPINS: u32 = 64;
 const LOOKS: u32 = 1 << 12;
 
@@ -52,24 +53,24 @@ pub(super) struct Checked {
     operations: AtomicU64,
     /// The number of barriers of the window so far.
     barriers: AtomicU64,
-    /// The group of `post`.
+    /// The group of the last `post`.
     origins: Mutex<Vec<usize>>,
     /// Whether the shadows are gone: the window is freed.
     withdrawn: AtomicBool,
-    /// Whether buffers are given by address, so that a program may use them too early.
+    /// Whether the program passes buffers by address, so that it can use them too early.
     pub(super) lends: AtomicBool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     record: Record,
-    /// Whether the result of the operation shows that it is complete.
+    /// Whether the arrival of the operation's result shows that the operation is complete.
     fetches: bool,
     operation: u64,
-    /// The access, and how many releases of the target this rank knew when it began.
+    /// The access, and the number of the target's releases that this rank knew of when it began.
     access: Access,
     known: u64,
-    /// Its record by address, where another window has some of the memory.
+    /// The record by address, if another window has some of the same memory.
     by_address: Option<Record>,
 }
 
@@ -224,8 +225,8 @@ impl Checked {
         shadow.lock(|turn| self.wait(turn))
     }
 
-    /// Records an access of this rank to a part, of which `shadow` is the shadow. Only one thread
-    /// at a time may do this: one that has the list of what is pending.
+    /// Records an access of this rank in the shadow of a part. Only one thread of the rank at a
+    /// time may do this: the caller holds the lock of `pending`.
     fn record(&self, shadow: Shadow<'_>, new: Access, clock: &Clock, end: End) -> Result<(Record, Vec<Met>)> {
         let done = end == End::InCall;
         let found = shadow.record(new, clock, done);
@@ -245,7 +246,8 @@ impl Checked {
     ) -> Result<Record> {
         let new = Access { start: base.wrapping_add(new.start), end: base.wrapping_add(new.end), ..new };
         let shadow = Shadow::of(memory, self.shadows.job.size);
-        // Threads of several windows may come at once, so none only reads.
+        // The lock, and not a reader: this shadow belongs to several windows, whose threads may
+        // call this at the same time.
         let (record, met) = self.lock(shadow)?.record(new, clock, end == End::InCall);
         conflicts.extend(met.into_iter().map(|met| (new, met, true)));
         Ok(record)
@@ -326,7 +328,8 @@ impl Parts {
         self.checked.is_some()
     }
 
-    /// None also for a freed window, which a request may outlive: its shadows are gone.
+    /// The checker's data. `None` also in a freed window, whose shadows are gone: a request may
+    /// outlive its window.
     pub(super) fn checker(&self) -> Option<(&Checked, &Checker)> {
         let checked = self.checked.as_deref().filter(|checked| !checked.withdrawn.load(Ordering::Relaxed))?;
         Some((checked, self.job.block.checker.as_ref()?))
@@ -345,7 +348,7 @@ impl Parts {
         if !self.is_checked() {
             return Ok(());
         }
-        // A request with a tally is not complete at once.
+        // The operation is not complete when its call returns, so its request needs a tally.
         count.tally(target);
         self.note_checked(target, at, layout, kind, End::Later)
     }
@@ -366,7 +369,7 @@ impl Parts {
             let start = at.wrapping_add(offset).cast_unsigned();
             let new = Access { start, end: start + len as u64, kind, origin: self.job.rank, place: place.number };
             let clock = if passes {
-                // The atomic passes on what this rank has done before it.
+                // An atomic passes on what this rank has done before it.
                 let clock = checker.release();
                 shadow.clocks_of(new.start, new.end).for_each(|slot| clock.teach(slot));
                 clock
@@ -382,7 +385,7 @@ impl Parts {
             let known = clock.of(rank);
             if end == End::Later {
                 if list.len() == list.capacity() && list.len() > MANY {
-                    // Most were replaced by later accesses of the same places.
+                    // Later accesses to the same bytes have replaced most of the records.
                     let locked = checked.lock(shadow)?;
                     list.retain(|one| one.by_address.is_some() || locked.is(one.record));
                     list.reserve(list.len());
@@ -423,7 +426,7 @@ impl Parts {
         }
     }
 
-    /// A load or store returns no error, so neither does this.
+    /// Warns instead of returning an error, because a load or store returns none.
     #[cold]
     fn note_local_checked(&self, member: usize, at: usize, len: usize, kind: Kind) {
         if let Err(error) = self.try_note_local(member, at, len, kind) {
@@ -436,7 +439,7 @@ impl Parts {
         if len == 0 {
             return Ok(());
         }
-        // A program may poll a word for an update (MPI-4.1 §12.7, the unified model).
+        // The program may poll a word for an update (MPI-4.1 §12.7, unified model).
         if kind == Kind::Load && len <= POLLED && self.own.model() == Model::Unified {
             return self.learn_from(member, &[At::Settled]);
         }
@@ -454,7 +457,7 @@ impl Parts {
         self.conflict_by(checker, member, (new, met), by_address)
     }
 
-    /// [`Parts::conflict`] of accesses to bytes that are named by their address or by their offset.
+    /// [`Parts::conflict`]. `by_address`: the report names the bytes by address, else by offset.
     fn conflict_by(&self, checker: &Checker, member: usize, (new, met): (Access, Met), by_address: bool) -> Result<()> {
         let side = |access: Access| {
             let place = self.job.area(checker, access.origin)?.text(access.place);

@@ -23,9 +23,9 @@ impl Parts {
     /// [`Parts::flush`] for the end of the epoch to `rank`.
     #[inline]
     pub(super) fn complete_to(&self, call: &'static str, rank: usize) -> Result<()> {
-        // Stores to mapped memory must be in program order for every observer that synchronizes
-        // after this call. On x86 the fence only stops the compiler from moving them and costs no
-        // instruction; elsewhere it is the store barrier.
+        // A rank that synchronizes with this one after the call must see its stores to mapped
+        // memory. On x86 this fence only restrains the compiler and costs no instruction; elsewhere
+        // it is the memory barrier.
         fence(Ordering::AcqRel);
         match self.fast_target(rank) {
             Some(target) => self.complete_counted(&target.tally),
@@ -52,7 +52,7 @@ impl Parts {
         if tally.settled() { Ok(()) } else { self.complete_counted_late(tally) }
     }
 
-    /// A separate function, so that the waiting takes no registers from calls that need not wait.
+    /// A separate function, so that calls that need not wait keep no registers for the wait.
     #[cold]
     fn complete_counted_late(&self, tally: &Tally) -> Result<()> {
         self.post_runs();
@@ -66,8 +66,8 @@ impl Parts {
         if self.is_checked() { self.all_completed(Which::All) } else { Ok(()) }
     }
 
-    /// [`Parts::flush_all`] for the local flushes, which promise only that buffers may be used
-    /// again.
+    /// [`Parts::flush_all`] for local flushes, after which buffers may be used again. The caller
+    /// tells the checker which operations are complete.
     #[inline]
     pub(super) fn flush_all_locally(&self) -> Result<()> {
         fence(Ordering::AcqRel);
@@ -89,8 +89,8 @@ impl Parts {
         self.job.finish(&self.targets.tally);
     }
 
-    /// Posts the kept operations for which one put or get is enough. A request and its reply take
-    /// more time than a post. Failures are in the tallies.
+    /// Posts those kept operations (`messages::gathered`) that one put or get can perform, because
+    /// a request and its reply would take longer. Tallies record failures.
     #[cold]
     pub(super) fn post_runs(&self) {
         self.job.messages.post_runs(self.id, |member, at, run, tally| {

@@ -14,8 +14,8 @@ use crate::sync::barrier::{self, Signals};
 use crate::sync::words::{self, Words};
 use crate::transport::Lane;
 
-/// One rank's side of a window. In this layout `parts` is first: the hot paths, which use both the
-/// parts and the epochs, keep one address.
+/// One rank's side of a window. `parts` is the first field, so that hot paths that use both the
+/// parts and the epochs keep one address.
 #[repr(C)]
 pub(crate) struct Core {
     pub(crate) parts: Parts,
@@ -37,7 +37,9 @@ impl Core {
     /// §12.5.1).
     #[inline]
     pub(crate) fn fence(&self) -> Result<()> {
-        // The window's count is read before the first target's: a completion lowers that one first.
+        // The window's count is read before the first target's, and a completion lowers a target's
+        // count before the window's. If the two are equal, no other target has operations in
+        // flight.
         let outstanding = self.parts.targets.tally.outstanding();
         if outstanding != 0 && self.all_follow_to_first(outstanding) {
             return self.fence_behind();
@@ -61,8 +63,8 @@ impl Core {
         self.parts.known((self.parts.team.me + 1) % self.parts.team.size)
     }
 
-    /// Whether all operations in flight are puts to the receiver of the first signal, and that
-    /// signal arrives behind them.
+    /// Whether all operations in flight are puts to the receiver of the first signal, and the net
+    /// delivers the signal after them. `outstanding`: the window's count.
     #[cold]
     fn all_follow_to_first(&self, outstanding: u64) -> bool {
         self.first().is_some_and(|first| first.orders_messages() && first.tally.outstanding() == outstanding)

@@ -38,8 +38,9 @@ pub(crate) struct LockDelay {
     slot: Mutex<Option<Box<DelayedLock>>>,
     /// Whether the epoch word counts a lock that is not granted yet.
     pending: AtomicBool,
-    /// Whether the last epoch that shows it had an operation, so that locks guard the window.
-    /// Relaxed everywhere: an estimate.
+    /// Whether the last epoch had an operation, as far as this process has noticed. If so, the
+    /// program's locks guard the window's data. Relaxed everywhere, because the value is an
+    /// estimate.
     guards: AtomicBool,
 }
 
@@ -159,7 +160,8 @@ impl Parts {
         tally: &TallyRef,
     ) -> Result<Option<(Request<'r>, Landing)>> {
         let left = self.delay.keep(request, into, self.message_max(target));
-        // The epoch's end, or a flush, waits for the target's tally. Others wait for their own.
+        // The end of the epoch, or a flush, waits for the operations that the target's tally
+        // counts. The caller waits for an operation that another tally counts.
         if left.is_some() || !std::ptr::eq(tally, &raw const target.tally) {
             self.need_lock(target)?;
         }

@@ -18,7 +18,7 @@ pub(crate) struct EpochState {
     serial: bool,
     /// The number of the last fence.
     pub(super) fences: AtomicU32,
-    /// This process's estimate of the bias of targets.
+    /// This process's guesses about the bias of targets.
     pub(super) bias: Bias,
     /// Whether `lock_all` is recorded in the master's word.
     pub(super) holds_all: AtomicBool,
@@ -59,8 +59,8 @@ impl EpochState {
         EpochWord(self.word.load(Ordering::Relaxed))
     }
 
-    /// Changes the epoch word from `from` to `to`. Returns the current word if another thread has
-    /// changed them before.
+    /// Changes the epoch word from `from` to `to`. If another thread has changed the word before,
+    /// returns the current word.
     #[inline]
     pub(super) fn shift(&self, from: EpochWord, to: EpochWord) -> std::result::Result<(), EpochWord> {
         if self.serial {

@@ -1,6 +1,6 @@
-//! The buffers of operations, for the conflict checker (`check`): they are lent from the call until
-//! the operation is complete at the origin. In windows with safe accessors the borrow checker sees
-//! to that; windows of bytes record them.
+//! The buffers of operations, for the conflict checker (`check`). A buffer is lent from the call
+//! until the operation is complete at the origin. The borrow checker protects lent buffers of typed
+//! windows, so only windows of bytes record them.
 
 use std::convert::Infallible;
 use std::sync::atomic::Ordering;
@@ -40,7 +40,7 @@ impl<'l> Buffer<'l> {
 }
 
 impl Accumulate<'_> {
-    /// The access that it is.
+    /// The kind of access that the use of the buffer is.
     pub(super) fn kind(&self) -> Kind {
         let call = if self.into.is_some() { Call::GetAccumulate } else { Call::Accumulate };
         Kind::Combine { call, op: Some(self.op), ty: self.ty }
@@ -48,7 +48,8 @@ impl Accumulate<'_> {
 }
 
 impl Parts {
-    /// Buffers of this window's operations are given by address, and lent until these are complete.
+    /// From now on the buffers of this window's operations are recorded: the program passes them by
+    /// address.
     pub(super) fn lends_buffers(&self) {
         if let Some(checked) = &self.checked {
             checked.lends.store(true, Ordering::Relaxed);

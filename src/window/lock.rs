@@ -71,7 +71,7 @@ impl Core {
         Ok(())
     }
 
-    /// Records a lock when another thread has opened an epoch meanwhile.
+    /// Records a granted lock after another thread has opened an epoch.
     #[cold]
     fn granted_beside(&self, target: &Target, hold: Hold) -> Result<()> {
         if hold == Hold::Exclusive {
@@ -128,8 +128,8 @@ impl Core {
         self.epochs.word().locks() > self.parts.delay.pending()
     }
 
-    /// Announces an exclusive lock at the master word: by an earlier announcement of this process,
-    /// or by a new one.
+    /// Announces an exclusive lock in the master word. If this process is already announced, counts
+    /// the lock under that announcement.
     fn announce(&self) -> Result<()> {
         let mut word = self.epochs.word();
         while word.exclusives() > 0 {
@@ -212,8 +212,8 @@ impl Core {
         // The lock is released even after a failed flush: other origins wait for it.
         let flushed = self.parts.complete_to("unlock", target.rank());
         self.parts.own.publish();
-        // The epoch word changes before the lock word: another thread may be granted this target at
-        // once.
+        // The epoch word changes before the lock word, because another thread may be granted this
+        // target as soon as the lock word changes.
         target.set_hold(Hold::None);
         let last = self.epochs.shift(word, EpochWord::CLOSED).is_ok() || self.unlocked(hold)?;
         flushed.and(release(last))

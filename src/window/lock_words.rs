@@ -1,5 +1,6 @@
-//! The words of a window's locks: how this rank changes them for the protocol of `sync::lock`. This
-//! CPU, the net or the target's CPU does, the same for all origins.
+//! The words of a window's locks, and their changes by this rank for the protocol of `sync::lock`.
+//! One actor changes a word for all origins: CPUs of its node, the net, or the target's CPU on
+//! request by messages.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -23,8 +24,8 @@ const FIRST_SLEEP: Duration = Duration::from_micros(20);
 const DOUBLINGS: u32 = 5;
 
 impl Parts {
-    /// The words of a target's lock, if this CPU maps them and first contact has been made, as for
-    /// most locks.
+    /// The word of a target's lock, if this CPU changes it. `None` before first contact, and in a
+    /// checked window.
     #[inline]
     pub(super) fn here(&self, rank: usize) -> Option<(&Target, Here<'_>)> {
         if self.control == Actor::Nic {
@@ -47,7 +48,7 @@ impl Parts {
         }
     }
 
-    /// A lock's word that this CPU changes itself. Locks within a node need no further step.
+    /// A lock's word, if this CPU changes it. `None` before first contact.
     #[inline]
     fn word_here(&self, place: Place) -> Option<&AtomicU64> {
         let (rank, at) = match place {
@@ -101,8 +102,8 @@ impl Words for Parts {
         self.team.size
     }
 
-    // SeqCst, as the changes of these words by the net and by messages: a lock orders all accesses
-    // that it separates.
+    // SeqCst, like the changes of these words by the net and by messages: a lock orders all
+    // accesses before it with all accesses after it.
     #[inline]
     fn add(&self, place: Place, delta: u64) -> Result<u64> {
         if let Some(word) = self.word_here(place) {
@@ -121,8 +122,8 @@ impl Words for Parts {
         let amo = Amo::new(AmoKind::Sum, Width::W64, delta);
         self.post_control(target, at, amo, Sink::NONE, &target.tally)?;
         if self.control != Actor::Cpu {
-            // A port may delay a request until this rank's next progress call, while others wait
-            // for the lock.
+            // A port may delay the request until this rank makes progress, and other ranks wait for
+            // the lock.
             self.job.progress.poll_and_leave()?;
         }
         Ok(())
@@ -161,7 +162,8 @@ impl Words for Parts {
     }
 }
 
-/// The lock words of a window, with the word of one target's lock, which this CPU maps.
+/// The lock words of a window. This CPU changes the word `lock` of one target; other words are
+/// changed through `parts`.
 pub(super) struct Here<'p> {
     parts: &'p Parts,
     lock: &'p AtomicU64,

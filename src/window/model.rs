@@ -37,7 +37,7 @@ impl Separate {
         self.merge(&self.private, public);
     }
 
-    /// Copies the puts of others into the private copy.
+    /// Copies the puts of other ranks into the private copy.
     pub(crate) fn refresh(&self, public: &Memory) {
         self.merge(public, &self.private);
     }

@@ -21,14 +21,15 @@ use crate::sync::stripe;
 use crate::sync::words::Words;
 use crate::transport::{self, ProcessMemory};
 
-/// The most bytes and pieces of an accumulate that are processed at once.
+/// Maximum numbers of bytes and pieces of an accumulate that are processed together.
 const BYTES: usize = 64 << 10;
 const PIECES: usize = 64;
 
 /// The longest accumulate of one piece that allocates no memory.
 const SMALL: usize = 64;
 
-/// Memory of another process that the kernel copies, and the job, which explains failures.
+/// Memory of another process that the kernel copies, and the job, which explains failures of the
+/// copies.
 #[derive(Clone, Copy)]
 pub(super) struct Attached<'t> {
     job: &'t JobCore,

@@ -1,6 +1,6 @@
-//! The waiting side of notified operations: this rank's counters, which notified operations of all
-//! ranks raise. A counter only grows; its zero is this rank's own, so that a reset changes no word
-//! to which others add.
+//! The target's side of notified operations: this rank's counters, which notified operations of all
+//! ranks increment. The words of a counter only grow. The counter's value is their sum minus its
+//! *zero*, which only this rank stores, so that a reset changes no word to which other ranks add.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -163,7 +163,7 @@ impl<T: RmaElem> Window<T> {
 impl Counters {
     /// A counter's value since it was zeroed last.
     fn value(&self, index: usize) -> u64 {
-        // Acquire: the words are read after the zero, so that the sum is not below it.
+        // Acquire: the words are read after the zero, so that their sum is at least the zero.
         let zero = self.zeros[index].load(Ordering::Acquire);
         counters::sum(&self.parts.own.memory, index).wrapping_sub(zero)
     }
@@ -173,8 +173,8 @@ impl Counters {
         loop {
             let zero = self.zeros[index].load(Ordering::Acquire);
             let sum = counters::sum(&self.parts.own.memory, index);
-            // Release: pairs with the Acquire above. A thread that reads this zero reads a sum that
-            // is not below it.
+            // Release: pairs with the Acquire in `value`. A thread that reads this zero reads a sum
+            // that is at least this zero.
             if self.zeros[index].compare_exchange(zero, sum, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 return sum.wrapping_sub(zero);
             }

@@ -1,11 +1,11 @@
-//! Notified operations (the MPI Forum's draft of RMA notification): an operation as its plain form
-//! does it, then one added to one counter of the target. The counter moves after the operation is
-//! complete at the target.
+//! Notified operations (the MPI Forum's draft of RMA notification). Each performs an operation and
+//! then adds one to a counter of the target. The counter changes after the operation is complete at
+//! the target.
 //!
 //! The counters of a window are the memory of a second window without a handle, so that peers reach
-//! them by every way by which they reach a part. It exists from the first `set_num_notify` on. This
-//! CPU increments the target's counter if it is mapped; the net's atomic does if the device is the
-//! actor; otherwise a message does, which also contains the data if there is room.
+//! them by every route by which they reach a part. The first `set_num_notify` creates this window.
+//! A counter is incremented by this CPU if it is mapped, by an atomic of the net if the device is
+//! the actor, and otherwise by a message, which also has the data if there is room.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -47,11 +47,11 @@ const INDEX: usize = 8;
 pub(crate) struct Counters {
     /// The window of which they are the memory.
     pub(super) parts: Parts,
-    /// The sum of each of this rank's counters at its last reset.
+    /// For each of this rank's counters: its sum at the last reset.
     pub(super) zeros: Box<[AtomicU64]>,
-    /// How often `set_num_notify` was called.
+    /// The number of calls of `set_num_notify`.
     turn: AtomicU32,
-    /// The numbers of the targets that this CPU does not map.
+    /// The numbers of counters of the targets that this CPU does not map.
     known: PeerMap<Known>,
     /// The shortcuts of notified puts to ranks that this CPU maps.
     shortcuts: PeerMap<Shortcut>,
@@ -261,7 +261,7 @@ impl Parts {
     /// Makes the shortcut for later notified puts to a target, if the target can have one.
     fn shorten(&self, target: &Target) -> Result<()> {
         let rank = target.rank();
-        // Another thread of this rank has no bell.
+        // A rank does not knock at its own bell: `knock` wakes other threads of this rank.
         let Some(counters) = self.counters.get().filter(|_| rank != self.team.me) else { return Ok(()) };
         if let Some(counts) = counters.parts.target("put_notify", rank)?
             && let Some(bell) = self.job.wire.bell(peer(self.team.rank(rank)))

@@ -1,8 +1,8 @@
-//! The parts of a window at all its ranks, as operations of this rank reach them: the own part, the
-//! route to each target, and what operations have in flight. Operations need no more than this, so
-//! they are methods of [`Parts`]; epochs and synchronization are [`super::core::Core`]'s. The
-//! counters of notified operations, and the shadows of the conflict checker, are parts without
-//! epochs.
+//! The parts of a window at all its ranks, as this rank reaches them: its own part, the route to
+//! each target, and the counts of operations in flight. Operations are methods of [`Parts`],
+//! because they need nothing else. Epochs and synchronization belong to [`super::core::Core`]. Two
+//! internal kinds of windows are [`Parts`] without epochs: the counters of notified operations, and
+//! the shadows of the conflict checker.
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,8 +35,8 @@ pub(crate) struct Parts {
     pub(super) actor: Actor,
     /// The actor of atomics on control words.
     pub(super) control: Actor,
-    /// Whether the open epoch is one of `lock_all`. Relaxed everywhere: it only decides whether
-    /// operations share a message.
+    /// Whether an epoch of `lock_all` is open. Relaxed everywhere, because the value only decides
+    /// whether operations share a message.
     pub(super) all_locked: AtomicBool,
     pub(crate) own: Own,
     pub(crate) targets: Targets,
@@ -58,8 +58,8 @@ impl fmt::Debug for Parts {
 }
 
 impl Parts {
-    /// Makes the part of a rank of this node, or of this rank, reachable through the net, if the
-    /// net performs atomics on it.
+    /// If the net performs atomics on a part of this node, possibly this rank's own, makes the part
+    /// reachable through the net.
     pub(super) fn import_loopback(&self, rank: usize, part: &Part, reach: &Reach) -> Result<()> {
         if part.size == 0 || !self.uses_loopback(reach) {
             return Ok(());
@@ -78,13 +78,13 @@ impl Parts {
     fn uses_loopback(&self, reach: &Reach) -> bool {
         match (self.actor, reach) {
             (Actor::Nic, Reach::Mapped(..)) => true,
-            // The CPU can't change memory that it does not map by atomics that the device respects.
+            // The CPU has no atomics on memory that it does not map.
             (Actor::Nic | Actor::Both, Reach::Unmapped(Unmapped::Copied(_) | Unmapped::Messages)) => true,
             _ => false,
         }
     }
 
-    /// A target's part as the net reaches it, if the device performs atomics on the part.
+    /// The target's part as memory of the net, if the device performs atomics on the part.
     #[inline]
     pub(super) fn by_nic<'t>(&'t self, target: &'t Target) -> Option<&'t NetMemory> {
         match &target.reach {
@@ -127,9 +127,9 @@ impl Parts {
         self.targets.get_or_contact(rank, || Target::contact(self, rank)).map(Some)
     }
 
-    /// [`Parts::locate`] for the hot path: `None` for a first contact, for `PROC_NULL`, for an
-    /// access outside of the part, and in a checked window. After `None` the caller calls a
-    /// separate function that locates again, so that the hot path keeps no registers for it.
+    /// [`Parts::locate`] for the hot path. `None` before first contact, for `PROC_NULL`, for an
+    /// access outside of the part, and in a checked window. The caller then calls a separate
+    /// function, which locates again, so that the hot path keeps no registers for that call.
     #[inline(always)]
     pub(super) fn located(&self, rank: usize, displacement: u64, len: usize) -> Option<(&Target, u64)> {
         let target = self.fast_target(rank)?;

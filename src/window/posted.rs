@@ -1,6 +1,6 @@
-//! A target's memory that the net reaches, for operations that are contiguous there: posted as few
-//! transfers as the port allows. Knows no window: a post that the port refuses makes progress for
-//! the job.
+//! Operations that are contiguous at the target, on memory that the net reaches. Each is posted as
+//! few transfers as the port allows. If the port refuses a post because it is busy, the job makes
+//! progress and the post is repeated. Knows no window.
 
 use transom_fabric::TallyRef;
 
@@ -11,15 +11,15 @@ use crate::error::Result;
 use crate::job::JobCore;
 use crate::transport::NetMemory;
 
-/// The most lengths of `Limits::stream_max` that a transfer has that is cut in a stream. In longer
-/// ones a last short packet hardly matters.
+/// In a stream of transfers, a transfer of up to this many times `Limits::stream_max` is cut into
+/// parts of at most that length. In longer transfers a last short packet hardly matters.
 const MOST_IN_STREAM: usize = 3;
 
-/// Blocks from this length on are not copied, unless the port copies them in any case; shorter
-/// blocks are packed.
+/// Shorter blocks are packed into one transfer. Blocks from this length on are not copied, unless
+/// the port copies them in any case.
 pub(super) const BLOCK_BY_ITSELF: usize = 1024;
-/// Maximum number of destinations of one get. For small blocks the bookkeeping is twice as long as
-/// the data.
+/// Maximum number of destinations of one get. The list of small blocks is twice as long as their
+/// data.
 const PLACES: usize = 2048;
 
 /// Memory that the net reaches, and the job that makes progress while the port is busy.
@@ -35,8 +35,8 @@ impl<'t> Posted<'t> {
         Posted { job, memory }
     }
 
-    /// Whether blocks of the origin are packed into one put for one run of the target: short
-    /// blocks, and blocks that the port copies in any case.
+    /// Whether blocks of `block` bytes at the origin are packed into one put: short blocks, and
+    /// blocks that the port copies in any case.
     pub(super) fn packs(self, block: usize) -> bool {
         block < BLOCK_BY_ITSELF || block <= self.memory.limits().copied_max
     }
@@ -52,7 +52,7 @@ impl<'t> Posted<'t> {
         Ok(())
     }
 
-    /// Posts a long put.
+    /// Posts a put that may have to be cut into parts.
     #[cold]
     fn put_cut(self, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
         let most = self.part_of(from.len(), tally);
@@ -83,7 +83,8 @@ impl<'t> Posted<'t> {
         })
     }
 
-    /// The length of the equal parts in which a transfer of `len` bytes is posted.
+    /// The length of the equal parts of a transfer of `len` bytes. Operations in flight on `tally`
+    /// show that the transfer belongs to a stream.
     fn part_of(self, len: usize, tally: &TallyRef) -> usize {
         let limits = self.memory.limits();
         let in_stream = len <= MOST_IN_STREAM * limits.stream_max && !tally.idle();
@@ -98,7 +99,8 @@ impl<'t> Posted<'t> {
         let (mut pieces, mut at, mut left) = (from.layout.pieces(), at, from.layout.len());
         while left > 0 {
             let len = left.min(most);
-            // A refused post may have advanced its cursor, so each attempt begins with a new one.
+            // Each attempt begins with a new cursor, because a refused post may have advanced its
+            // own.
             let post = || {
                 let mut pieces = pieces.clone();
                 let fill = |buffer: &mut [u8]| {

@@ -1,8 +1,8 @@
 //! Generalized active target synchronization (MPI-4.1 §12.5.2). `post` notifies each origin. An
 //! origin waits for the notice only at its first operation on the target, or at `complete`.
-//! `complete` notifies each target after the operations are complete there, or behind its last put
-//! where the net keeps their order; `wait` counts these notices. A notice is one atomic on a word
-//! of the receiving rank within a node, and one message otherwise. The state per window is the
+//! `complete` notifies each target after the operations on it are complete, or at once if the net
+//! delivers the notice after the puts; `wait` counts these notices. A notice is one atomic on a
+//! word of the receiving rank within a node, and one message otherwise. The state per window is the
 //! groups themselves and nothing per rank.
 
 use std::sync::atomic::Ordering;
@@ -31,7 +31,7 @@ impl Core {
         self.epochs.check("post", call)?;
         self.check_group("post", origins)?;
         self.parts.own.publish();
-        // Relaxed: ordered by the step, for a thread that waits.
+        // Relaxed: the change of the epoch word below orders it for a thread that waits.
         self.epochs.origins.store(u32::try_from(origins.len()).unwrap_or(u32::MAX), Ordering::Relaxed);
         self.epochs.step("post", call)?;
         self.parts.posts(origins);

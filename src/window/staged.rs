@@ -1,7 +1,8 @@
 //! Long accumulates over nets on which the target's CPU takes part: the operands are put into a
 //! staging area of the target, piece by piece, and a short request for each piece has the target
-//! combine it (`messages::staging`). The pieces of an area are in flight at the same time. Previous
-//! values take the place of the operands in the area, and are got from there.
+//! combine it (`messages::staging`). Several pieces of an area are in flight at the same time. The
+//! target replaces the operands in the area by the previous values, and the origin gets them from
+//! there.
 
 use std::collections::VecDeque;
 
@@ -19,16 +20,16 @@ use crate::messages::{Combined, Landing, PIECE, Request};
 /// Accumulates of at most as many messages are sent as messages.
 const FEW: usize = 2;
 
-/// A piece whose previous values are still to be got.
+/// A piece whose previous values this rank has not yet got.
 struct Owed {
     claim: Claim,
     into: Sink,
 }
 
 impl Parts {
-    /// Performs an accumulate through a staging area if it is long, contiguous at all sides, and
-    /// the target has an area for this process; whether it did. The operands are not read after the
-    /// return.
+    /// Performs an accumulate through a staging area. Returns false, without an effect, if the
+    /// accumulate is short or not contiguous at a side, or if the target has no area for this
+    /// process. The operands are not read after the return.
     pub(super) fn accumulate_staged(
         &self,
         target: &Target,
@@ -93,7 +94,8 @@ impl Parts {
         outcome
     }
 
-    /// Claims a free piece of an area. Own claims end before this waits for those of other threads.
+    /// Claims a free piece of an area. Ends this operation's claims before it waits for claims of
+    /// other threads.
     fn claim(&self, area: &Staging, tally: &TallyRef, owed: &mut VecDeque<Owed>) -> Result<Claim> {
         loop {
             if let Some(claim) = area.claim(tally) {

@@ -15,8 +15,8 @@ use crate::routes::Actor;
 use crate::sync::words::Words;
 use crate::transport::{self, NetMemory, NodeMemory, ProcessMemory};
 
-/// With its tally a target has 96 bytes; the table of targets may be a third larger than its
-/// entries. 128 bytes are the limit (tests/sim_costs.rs).
+/// A target takes 96 bytes with its tally, and the table of targets may be a third larger than its
+/// entries. The limit is 128 bytes for each target (tests/sim_costs.rs).
 const _: () = assert!(size_of::<Target>() == 72);
 
 /// The state of this process's access epoch at a target.
@@ -55,7 +55,7 @@ impl Hold {
         }
     }
 
-    /// A lock as it is from the first operation on.
+    /// The state of a lock after its first operation.
     pub(super) fn used(self) -> Hold {
         match self {
             Hold::UnusedShared => Hold::Shared,
@@ -79,8 +79,8 @@ pub(crate) enum Control<'t> {
 /// How the data of a target is reached, decided at first contact.
 #[derive(Debug)]
 pub(crate) enum Reach {
-    /// This CPU loads and stores it. The link to its rank, whose job block this CPU maps too;
-    /// `None` for the own part.
+    /// This CPU loads and stores the data. With the link to the target's rank, whose job block this
+    /// CPU maps too; `None` for the own part.
     Mapped(Memory, Option<Arc<Link>>),
     Unmapped(Unmapped),
 }
@@ -211,7 +211,7 @@ impl Target {
         self.hold.store(hold as u8, Ordering::Relaxed);
     }
 
-    /// Sets the state if nothing is held; whether nothing was held.
+    /// Sets the state if nothing is held. Returns false, without a change, if something is held.
     pub(super) fn claim(&self, hold: Hold) -> bool {
         self.shift(Hold::None, hold)
     }
@@ -222,8 +222,7 @@ impl Target {
         self.hold.compare_exchange(from as u8, to as u8, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Releases the state `found` unless another thread has released it before; whether this thread
-    /// did.
+    /// Releases the state `found`. Returns false if another thread has released it before.
     pub(super) fn unclaim(&self, found: Hold) -> bool {
         self.shift(found, Hold::None)
     }
@@ -234,7 +233,7 @@ impl Target {
         memory.limits().ordered && self.tally.only_puts()
     }
 
-    /// The target's control words where this CPU reaches them, which is within the node.
+    /// The target's control words, if the target is on this node.
     #[inline]
     pub(crate) fn words<'t>(&'t self, parts: &'t Parts) -> Option<Words<'t>> {
         if self.rank() == parts.team.me {

@@ -1,5 +1,5 @@
-//! Puts and gets on a window that are contiguous at both sides (MPI-4.1 §12.3.1, §12.3.2): within a
-//! node their path only chooses the route and copies.
+//! Puts and gets on a window that are contiguous at both sides (MPI-4.1 §12.3.1, §12.3.2). Within a
+//! node the hot path only chooses the route and copies.
 
 use std::sync::atomic::Ordering;
 
@@ -21,10 +21,12 @@ use crate::transport::NetMemory;
 
 /// The longest operation that shares a message.
 const GATHERED: usize = 1024;
-/// Operations in flight to a target when a message of puts is begun in an epoch whose end notifies
-/// the target. The notice follows posted puts without waiting, and a message is waited for first.
+/// Operations in flight to a target from which on puts share a message, in an epoch whose end
+/// notifies the target. The notice follows posted puts without waiting, but has to wait for the
+/// message.
 const AHEAD_OF_NOTICES: u64 = 6;
-/// Most operations in flight to a target when a message of several is begun.
+/// Maximum number of operations in flight to a target when a message of several operations is
+/// begun.
 const MOST_AHEAD: u64 = 64;
 
 /// The tally that counts an operation: the target's, or a tally of the operation's own, made when
@@ -161,7 +163,7 @@ impl Parts {
         self.put_layout_far(target, far, at.cast_signed(), &from, &to, tally)
     }
 
-    /// Puts bytes that are copied before this returns.
+    /// Puts bytes, which are copied before the call returns.
     #[inline(always)]
     pub(crate) fn put_copied(&self, permit: Permit, displacement: u64, bytes: &[u8]) -> Result<()> {
         let rank = permit.rank();
@@ -230,7 +232,7 @@ impl Parts {
                 Gather::Refused => return Ok(false),
                 Gather::Full => {
                     self.job.progress.poll_and_leave()?;
-                    // Neither side keeps more messages than these.
+                    // Bounds the number of messages that each side keeps.
                     while tally.outstanding() > MOST_AHEAD || self.job.messages.owes_answers() {
                         self.job.taken(Post::Again)?;
                     }

@@ -1,6 +1,7 @@
 //! The calls that complete requests, and the failures of operations with requests. The call that
 //! completes a request passes the operation's failure to the error handler of the window (MPI-4.1
-//! §12.6). The host does not get it, because it would pass it to the handler of `MPI_COMM_WORLD`.
+//! §12.6). The host is not told of the failure, because it would call the error handler of
+//! `MPI_COMM_WORLD`.
 
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
@@ -12,19 +13,19 @@ use crate::host::{RequestHandle, SUCCESS, Win, constants, host_status_error};
 use crate::messages::{Done, Watch};
 use crate::windows;
 
-/// Failures whose requests the host still has.
+/// The number of failures whose requests the host still has.
 static FAILURES: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// The failed operations whose requests the host has looked at in the current call.
+    /// The failed operations for whose requests the host has made a status in the current call.
     static FOUND: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The end of an operation, shared with its request at the host. A program may free the request
-/// while the operation is in flight, and some hosts then drop their share at once.
+/// A shared [`Ending`]: the host's request has one reference. If the program frees the request
+/// while the operation is in flight, some hosts drop that reference at once.
 pub(crate) type Kept = Arc<Ending>;
 
-/// The end of an operation on a window.
+/// The result of an operation on a window.
 #[derive(Debug)]
 pub(crate) struct Ending {
     win: Win,
@@ -35,22 +36,23 @@ pub(crate) struct Ending {
 unsafe impl Sync for Ending {}
 
 impl Ending {
-    /// That of an operation in flight.
+    /// The result of an operation in flight.
     pub(crate) fn of(win: Win) -> Kept {
         Arc::new(Ending { win, failure: OnceLock::new() })
     }
 
-    /// Records the failure of the operation with this request, once.
+    /// Records the failure of the operation whose request is `handle`. Only the first call has an
+    /// effect.
     #[cold]
     pub(crate) fn fails(&self, handle: RequestHandle, failure: Failure) {
         if self.failure.set((handle, failure)).is_ok() {
-            // Relaxed, as in `Call::of` and `drop`: an estimate, which orders no other access.
+            // Relaxed, as in `Call::of` and `drop`: the count orders no other access.
             FAILURES.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Calls the error handler of the window, or that of `MPI_COMM_WORLD` if the window is freed.
-    /// Returns the code, if the handler returns.
+    /// Calls the error handler of the window, or the one of `MPI_COMM_WORLD` if the window is
+    /// freed. If the handler returns, returns the error code.
     fn raise(&self) -> c_int {
         let Some((_, failure)) = self.failure.get() else { return SUCCESS };
         if windows::find(self.win).is_some() { failure.raise(self.win) } else { failure.raise_on(constants().world) }
@@ -68,16 +70,16 @@ impl Drop for Ending {
 /// Called when the host makes the status of a request.
 ///
 /// # Safety
-/// `kept` is the share of a request that still exists.
+/// `kept` is the reference of a request that still exists.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn transom_request_looked_at(kept: *mut c_void) {
     let ending = kept.cast_const().cast::<Ending>();
-    // SAFETY: the share lives until `transom_request_gone`.
+    // SAFETY: the reference lives until `transom_request_gone`.
     if unsafe { (*ending).failure.get().is_none() } {
         return;
     }
-    // SAFETY: as above; the count grows by the share that is made.
+    // SAFETY: as above; the count grows by the new reference.
     let share = unsafe {
         Arc::increment_strong_count(ending);
         Arc::from_raw(ending)
@@ -85,34 +87,34 @@ unsafe extern "C" fn transom_request_looked_at(kept: *mut c_void) {
     // The call of a thread that ends passes no failure on.
     let _ = FOUND.try_with(|found| {
         let mut found = found.borrow_mut();
-        // The host looks again at each test of a wait.
+        // The host may make the status again at each test of a wait.
         if !found.iter().any(|one| Arc::ptr_eq(one, &share)) {
             found.push(share);
         }
     });
 }
 
-/// Called at the end of a request.
+/// Called when the host frees a request.
 ///
 /// # Safety
-/// `kept` is the share of a request, and is passed here once.
+/// `kept` is the reference of a request, and is passed here once.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn transom_request_gone(kept: *mut c_void) {
-    // SAFETY: it is the host's share, which is passed here once.
+    // SAFETY: it is the host's reference, which is passed here once.
     drop(unsafe { Arc::from_raw(kept.cast_const().cast::<Ending>()) });
 }
 
 /// A call that may complete requests.
 pub(crate) struct Call {
-    /// The requests, as the conflict checker sees them.
+    /// The requests, for the conflict checker.
     pub(crate) watch: Watch,
     /// The requests before the call, if operations on windows may be among them.
     before: Vec<RequestHandle>,
 }
 
 impl Call {
-    /// `some_pending`: operations with requests are in flight.
+    /// A call on `count` requests. `some_pending`: operations with requests are in flight.
     ///
     /// # Safety
     /// The requests are readable.
@@ -133,9 +135,9 @@ impl Call {
         self.before.contains(&request)
     }
 
-    /// Ends the call: the host has completed the requests `done`, whose statuses are in this order.
-    /// `keeps`: the requests remain. Returns the code of the call, after the handlers of its
-    /// failures.
+    /// Ends the call. The host has completed the requests `done`, and `statuses` are in their
+    /// order. `keeps`: the requests remain. Calls the error handlers of the failed operations, and
+    /// returns the code of the call.
     pub(crate) fn ended(&self, code: c_int, done: Done<'_>, statuses: *mut c_void, keeps: bool) -> c_int {
         self.watch.ended(done, statuses, keeps);
         let failed = FOUND.try_with(RefCell::take).unwrap_or_default();
@@ -156,7 +158,7 @@ impl Call {
             return ends.first().copied().flatten().map_or(code, |(one, _)| one.raise());
         }
         for (nth, end) in (0..).zip(&ends) {
-            // The host has set all of them if it reports failures of its own.
+            // If the host reports failures of its own, it has set the error of each status.
             if end.is_some() || code == SUCCESS {
                 let code = end.map_or(SUCCESS, |(_, failure)| failure.code());
                 // SAFETY: there is a status for each completed request.

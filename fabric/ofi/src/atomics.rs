@@ -32,8 +32,8 @@ impl Atomics {
         1 << (place + usize::from(width == Width::W64))
     }
 
-    /// libfabric's atomics are taken to be atomic with each other only: a software provider may use
-    /// locks or CPU atomics.
+    /// The coherence of an atomic. libfabric's atomics are only assumed to be atomic with each
+    /// other, because a software provider may use locks or CPU atomics.
     pub(crate) fn coherence(self, kind: AmoKind, width: Width) -> Option<Coherence> {
         (self.0 & Atomics::bit(kind, width) != 0).then_some(Coherence::DeviceOnly)
     }

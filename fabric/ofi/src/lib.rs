@@ -2,50 +2,39 @@
 //! reliable datagram endpoints.
 //!
 //! The library is opened at run time, and providers are probed. A put is a write whose completion
-//! means that the target has the data (`FI_DELIVERY_COMPLETE`), a get is a read, an atomic is a
-//! fetching atomic with delivery complete, where the provider performs it. Data progress is manual
-//! where the provider supports it: the opener of a port whose `passive_target` is false runs a
-//! thread that calls `progress` and sleeps in `wait`. Independent of windows and of shared memory.
+//! means that the target has the data (`FI_DELIVERY_COMPLETE`), and a get is a read. An atomic is a
+//! fetching atomic with delivery complete, if the provider performs it. Data progress is manual if
+//! the provider supports that. If `Limits::passive_target` is false, targets have to make calls:
+//! whoever opens the port runs a thread that calls `progress` and sleeps in `wait`.
+//! Independent of windows and of shared memory.
 //!
 //! The table in `rules` holds the differences between providers. A provider's attributes are plain
 //! data (`offer`), which determine the registration of memory and its keys.
 //!
 //! # Slingshot (`cxi`)
+//!
 //! **No Slingshot hardware has run this code.** The code for `cxi` follows the documentation (man
-//! fi_cxi of libfabric 2.x, and the attributes that `fi_info` shows). It is tested by unit tests on
-//! those attributes, by the contract's tests on a stand-in for the library that refuses calls that
-//! the documentation forbids, and by jobs on the simulated net with the limits of `cxi`
-//! (`SimOptions::like_cxi`):
+//! fi_cxi of libfabric 2.x, and the attributes that `fi_info` shows). Three kinds of tests cover
+//! it: unit tests on those attributes; the contract's tests on a stand-in for the library, which
+//! refuses the calls that the documentation forbids; and jobs on the simulated net with the limits
+//! of `cxi` (`SimOptions::like_cxi`).
 //!
-//! - **Registration**: documented: bound to an endpoint and enabled; pinned pages; addressed by
-//!   offsets. In this crate: the same; pages are
-//!   populated before.
-//! - **Keys**: documented: of 32 bits, the client's; 0-99 are optimized regions, all others
-//!   standard ones. In this crate: the lowest free key; a standard one where the device has no room
-//!   for an optimized region; keys are reused.
-//! - **Completion**: documented: by default when the target's device has the data; visible to its
-//!   processes with delivery complete. In this crate: delivery complete for every put and atomic,
-//!   so a flush only waits for the count.
-//! - **Order**: documented: none unless requested, and never between reads and earlier writes. In
-//!   this crate: neither order nor `FI_FENCE` is requested, because the contract has no order.
-//! - **Atomics**: documented: the device's, one element at a time. In this crate: sum, read, write,
-//!   compare-and-swap of 32 and 64 bits, fetching; never taken to be atomic with the CPU's.
-//! - **Progress**: documented: manual. In this crate: a probe tries whether an idle target is
-//!   served; with `FI_CXI_MR_MATCH_EVENTS` targets call.
-//! - **Waiting**: documented: descriptors in newer versions. In this crate: used where they exist;
-//!   else a wait sleeps for 200 us.
-//! - **Messages**: documented: up to `FI_CXI_RDZV_THRESHOLD` (16 KiB) go at once. In this crate: at
-//!   most 16 KiB.
-//! - **Devices**: documented: a domain each; the launcher's variables grant some
-//!   (`SLINGSHOT_DEVICES`). In this crate: ranks are distributed over the near ones of the granted
-//!   and requested devices.
-//! - **Authorization, sizes of queues**: documented: the launcher's `SLINGSHOT_` and the user's
-//!   `FI_CXI_` variables, where the caller sets nothing. In this crate: nothing is set.
-//! - **Optimized regions off**: documented: at all processes or none (`FI_CXI_OPTIMIZED_MRS`). In
-//!   this crate: ranks that differ do not start.
+//! | subject | the documentation | this crate |
+//! |---|---|---|
+//! | registration | regions are bound to an endpoint and enabled, their pages are pinned, and offsets address them | the same; pages are populated before they are registered |
+//! | keys | 32 bits, chosen by the client; 0 to 99 select *optimized* regions, others *standard* ones | the lowest free key; a standard key if the device has no room for an optimized region; keys are reused |
+//! | completion | by default: the target's device has the data; with delivery complete: the target's processes see the data | delivery complete for every put and atomic, so a flush only waits for the count of operations |
+//! | order | none unless requested, and never between a read and an earlier write | neither order nor `FI_FENCE` is requested, because the contract has no order |
+//! | atomics | by the device, one element at a time | fetching: sum, read, write and compare-and-swap of 32 and 64 bits; never assumed to be atomic with the CPU's |
+//! | progress | manual | a probe tests whether an idle target is served; with `FI_CXI_MR_MATCH_EVENTS` targets make calls |
+//! | waiting | descriptors, in newer versions | descriptors if they exist, else a sleep of 200 us |
+//! | messages | up to `FI_CXI_RDZV_THRESHOLD` (16 KiB) are sent at once | at most 16 KiB |
+//! | devices | a domain for each device; the launcher grants some by `SLINGSHOT_DEVICES` | ranks are distributed over those near devices that are granted and requested |
+//! | authorization, queue sizes | from the launcher's `SLINGSHOT_` and the user's `FI_CXI_` variables, unless the caller sets them | sets none of them |
+//! | `FI_CXI_OPTIMIZED_MRS` | equal at all processes | a job does not start if its ranks differ |
 //!
-//! Not used: the provider's keys (`FI_MR_PROV_KEY`), atomics of PCIe, unreliable ones, high rate
-//! puts, counters, triggered operations.
+//! Not used: keys of the provider (`FI_MR_PROV_KEY`), PCIe atomics, unreliable operations,
+//! high-rate puts, counters, triggered operations.
 
 mod atomics;
 #[allow(unsafe_code)]

@@ -96,15 +96,16 @@ impl Offer {
         self.order & sys::FI_ORDER_SAW != 0
     }
 
-    /// The longest transfer that one packet of the interface holds, if its packets are long: those
-    /// of the loopback interface. In a stream of transfers of 64 KiB the second packet of each, of
-    /// some bytes, halves the bandwidth. On other interfaces a transfer takes many packets.
+    /// The longest transfer that fits into one packet of the interface, for interfaces with long
+    /// packets (the loopback interface). In a stream of transfers of 64 KiB each transfer would
+    /// take a second packet of a few bytes, which halves the bandwidth. On other interfaces each
+    /// transfer takes many packets.
     pub(crate) fn packet(&self) -> usize {
         packet(std::fs::read_to_string(format!("/sys/class/net/{}/mtu", self.domain)).ok().as_deref())
     }
 
-    /// How memory is registered. Keys below `fast` are the provider's fast ones, where the process
-    /// chooses keys.
+    /// How memory is registered. If the process chooses keys, keys below `fast` are the provider's
+    /// fast ones.
     pub(crate) fn registering(&self, fast: u64) -> Registering {
         let has = |mode| self.mr_mode & mode != 0;
         let few = !has(sys::FI_MR_PROV_KEY) && (1..8).contains(&self.key_bytes);

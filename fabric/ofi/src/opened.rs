@@ -17,10 +17,10 @@ const OPERATIONS: u32 = 1024;
 pub(crate) const PACKED: usize = 4096;
 /// Most outgoing messages in flight.
 const SENDS: u32 = 128;
-/// Most messages that arrive before `progress` takes them; with their buffers some 3 MiB.
+/// Maximum number of messages that arrive before `progress` takes them. Their buffers take 3 MiB.
 const RECEIVES: u32 = 192;
-/// Longest message in bytes, with its header. Longer ones leave the eager protocol of
-/// `tcp;ofi_rxm`.
+/// Longest message in bytes, with its header: the longest that `tcp;ofi_rxm` sends by its eager
+/// protocol.
 pub(crate) const MESSAGE: usize = 16384;
 
 /// Properties that are known before a provider is opened.

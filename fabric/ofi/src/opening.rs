@@ -21,8 +21,9 @@ use crate::{environment, probe, provider, rules};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassiveProbe {
     /// By a probe: two endpoints of this process, one of which makes no call. The probe takes about
-    /// 250 ms for a provider that claims automatic progress but needs calls. With a provider that
-    /// has manual progress the target calls at once, and the probe tests only atomics.
+    /// 250 ms for a provider that claims automatic progress but needs calls. If the provider is
+    /// known to need calls, the target makes calls from the start, and the probe tests only
+    /// atomics.
     Run,
     /// From another rank's probe.
     Known(bool),
@@ -37,7 +38,7 @@ pub struct OfiOptions {
     /// The devices to choose from where the provider has several (`cxi0,cxi1`); `^` before the list
     /// excludes them. `None`: those near the CPUs of this process; ranks are distributed over them.
     pub devices: Option<String>,
-    /// How it is determined whether idle targets are served.
+    /// The source of the knowledge whether idle targets are served.
     pub passive: PassiveProbe,
     /// The address of the interface at which peers reach this process, where the provider's
     /// addresses are those of interfaces; by default the loopback address, which peers of this
@@ -47,8 +48,8 @@ pub struct OfiOptions {
     pub library: String,
     /// This process's rank, which is part of each message.
     pub rank: Peer,
-    /// Whether a wait sleeps on a descriptor, which some providers lack. Without one a wait is a
-    /// nap.
+    /// Whether a wait sleeps on a descriptor, if the provider has one. Otherwise a wait sleeps for
+    /// a fixed time.
     pub descriptor: bool,
 }
 

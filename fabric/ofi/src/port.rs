@@ -56,14 +56,13 @@ impl OfiPort {
             copied_max: if endpoint.registering().local { PACKED } else { 0 },
             transfer_max: offer.transfer.min(1 << 30),
             stream_max: offer.transfer.min(if in_one_stream { offer.packet() } else { 1 << 30 }),
-            // A list is not faster than single operations where each part would have to be
-            // registered.
+            // If each part has to be registered, a list is no faster than single operations.
             list_max: if endpoint.registering().local { 1 } else { offer.list.clamp(1, LIST) },
             message_max: MESSAGE.min(offer.transfer) - HEADER,
             passive_target: how.passive,
             ordered: in_one_stream && offer.sends_follow_writes(),
-            // With automatic progress the provider's thread performs puts, and messages wait for
-            // another one.
+            // With automatic progress the provider's thread performs puts, but messages also wait
+            // for this library's progress thread.
             gathers: in_one_stream && !how.passive,
             amos_ordered: false,
             answers_wait: if in_one_stream && !how.passive { ANSWERS_WAIT } else { Duration::ZERO },

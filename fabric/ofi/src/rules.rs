@@ -19,10 +19,11 @@ pub(crate) struct Rules {
     pub(crate) mr_mode: c_int,
     /// Addresses are those of IP interfaces.
     pub(crate) ip: bool,
-    /// Manual data progress means that an idle target is not served, so no probe is needed.
+    /// Whether manual data progress means that an idle target is not served, so that no probe is
+    /// needed.
     pub(crate) manual_is_manual: bool,
-    /// The order to request (man fi_endpoint, message ordering): a message after earlier writes,
-    /// where this order costs nothing because the provider sends all operations for a peer in one
+    /// The order to request (man fi_endpoint, message ordering). A message after earlier writes is
+    /// requested only if this order is free: the provider sends all operations to a peer in one
     /// stream.
     pub(crate) order: u64,
     /// The variable by which a user requires calls at targets.
@@ -35,7 +36,7 @@ pub(crate) struct Rules {
     pub(crate) agreed: &'static [&'static str],
     /// Variables that are set for the provider unless the user has set them.
     pub(crate) variables: &'static [(&'static str, &'static str)],
-    /// Variables that are set similarly where the devices are software.
+    /// Like `variables`, for machines whose devices are implemented in software.
     pub(crate) in_software: &'static [(&'static str, &'static str)],
 }
 
@@ -48,15 +49,16 @@ pub(crate) struct Devices {
     pub(crate) granted: &'static str,
 }
 
-/// Providers over sockets honour manual data progress: they then start no thread, which would delay
-/// every operation, and a descriptor reports when a thread of ours must call.
+/// For providers over sockets. With manual data progress they start no thread, which would delay
+/// every operation, and a descriptor becomes readable when a thread of this library has to make a
+/// call.
 const MANUAL_FIRST: &[u32] = &[sys::FI_PROGRESS_MANUAL, sys::FI_PROGRESS_AUTO, sys::FI_PROGRESS_UNSPEC];
 const MANUAL: &[u32] = &[sys::FI_PROGRESS_MANUAL, sys::FI_PROGRESS_UNSPEC];
 const AUTO_FIRST: &[u32] = &[sys::FI_PROGRESS_AUTO, sys::FI_PROGRESS_UNSPEC];
 
-/// The receives that rxm posts for a process, one after another: over sockets the default is 4096
-/// of 16 KiB each. Their pages take most of the start time of a job with many ranks, and each
-/// message misses the caches where these do not have all of them.
+/// The number of receives that rxm posts for a process and uses in turn. The default over sockets
+/// is 4096 of 16 KiB each. Allocating their pages takes most of the start time of a job with many
+/// ranks, and if all of them do not fit into the caches, each message misses the caches.
 const RECEIVES: &[(&str, &str)] = &[("FI_OFI_RXM_MSG_RX_SIZE", "64")];
 
 /// Rules of providers that are not in the table.
@@ -95,14 +97,14 @@ const CXI: Rules = Rules {
     in_software: &[],
 };
 
-/// InfiniBand and RoCE through libfabric. Unless fewer peers are expected, its completion queues
-/// are one entry too long for Soft-RoCE.
+/// InfiniBand and RoCE through libfabric. With its default number of expected peers, its completion
+/// queues are one entry too long for Soft-RoCE.
 const VERBS: Rules =
     Rules { name: "verbs;ofi_rxm", ip: false, variables: &[], in_software: &[("FI_UNIVERSE_SIZE", "16")], ..OTHER };
 
 /// Elastic Fabric Adapter. Addresses are the device's. The provider claims automatic progress,
-/// which its documentation calls an error, and has no descriptor to sleep on; the provider chooses
-/// for each transfer whether the device writes without the CPU, so targets must make calls.
+/// which its documentation calls an error, and has no descriptor to sleep on. It chooses for each
+/// transfer whether the device writes without the CPU, so targets must make calls.
 const EFA: Rules = Rules { name: "efa", progress: MANUAL, ip: false, variables: &[], ..OTHER };
 
 /// Omni-Path. Automatic progress would start a thread for each queue. The only registration mode is
@@ -117,10 +119,10 @@ const PSM3: Rules = Rules { name: "psm3", progress: MANUAL_FIRST, ip: false, var
 /// Processes of one machine, by names: used where the user names it, for tests.
 const SHM: Rules = Rules { name: "shm", ..EFA };
 
-/// Shared memory and another provider linked: its addresses are both of theirs.
+/// Shared memory linked with another provider. An address consists of the addresses of both.
 const LNX: Rules = Rules { name: "lnx", ..EFA };
 
-/// Providers that are never chosen but may be named.
+/// Providers that are used only if the user names them.
 const NAMED: [Rules; 3] = [PSM3, SHM, LNX];
 
 /// Providers in the order of attempts where the user names none.

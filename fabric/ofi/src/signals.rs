@@ -4,7 +4,7 @@
 
 use std::mem::MaybeUninit;
 
-/// The signals whose handlers these initializers replace, and signals of the same kind.
+/// The signals whose handlers such libraries replace, and similar signals.
 const KEPT: [i32; 9] = [
     libc::SIGHUP,
     libc::SIGINT,

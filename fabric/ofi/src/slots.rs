@@ -63,14 +63,14 @@ pub(crate) struct Slot {
     /// Reserved for the provider.
     context: UnsafeCell<[u64; 8]>,
     purpose: UnsafeCell<Option<Purpose>>,
-    /// Its part of the pool's buffers.
+    /// This slot's part of the pool's buffers.
     buffer: NonNull<u8>,
 }
 
 /// The pool.
 pub(crate) struct Slots {
     slots: Box<[Slot]>,
-    /// The slot that was freed last, or [`NONE`]. It is taken first, because the caches have it.
+    /// The slot that was freed last, or [`NONE`]. It is taken first, because it is in the caches.
     last: AtomicU32,
     /// The other free slots.
     free: ArrayQueue<u32>,

@@ -85,8 +85,8 @@ pub struct SimOptions {
     pub regions: SimRegions,
 }
 
-/// The delivery of messages by a net, what waits for puts that were posted before, and what a rank
-/// holds back.
+/// The delivery of messages by a net; the operations that wait for earlier puts; the operations
+/// that a rank holds back.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SimMail {
     /// Largest number of messages that wait for a rank; further senders get `Again`. `None`: no

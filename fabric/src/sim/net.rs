@@ -57,7 +57,7 @@ struct Rank {
     inbox: Vec<InFlightMessage>,
     /// The stamp of the operation that this rank holds back.
     held: Option<u64>,
-    /// The next wait ends at once.
+    /// Whether the next wait returns immediately.
     woken: bool,
     counters: SimCounters,
 }
@@ -148,7 +148,7 @@ impl SimNet {
         self.state().ranks[rank.index()].held.is_some()
     }
 
-    /// Hands over what a rank holds back.
+    /// Hands over the operation that a rank holds back.
     pub(super) fn release(&self, me: Peer) {
         self.state().ranks[me.index()].held = None;
     }

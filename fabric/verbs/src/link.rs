@@ -2,14 +2,15 @@
 //! and its state.
 //!
 //! Requests complete in order, so one signaled completion covers all requests before it. When a put
-//! is posted it is not known whether a flush follows, so the newest small request is *held*:
-//! written, not posted. The next request posts it unsignaled before itself. [`Link::release`],
-//! which progress and the sleep in `wait` call, posts it signaled. N small puts and a flush are N
-//! requests and one completion. Large requests, whose transfer time matters, and messages, which no
-//! flush waits for, are posted signaled at once.
+//! arrives, it is unknown whether a flush follows. The newest small request is therefore *held*: it
+//! is written but not posted. The next request first posts the held request, unsignaled.
+//! [`Link::release`], which progress and the sleep in `wait` call, posts it signaled. N small puts
+//! and a flush are thus N requests and one completion. Two kinds of requests are posted signaled
+//! immediately: large ones, because their transfer time matters, and messages, because no flush
+//! waits for them.
 //!
-//! The invariant: the last posted request is signaled, or one is held. So every request in flight
-//! is covered by a completion.
+//! The invariant: the last posted request is signaled, or a request is held. A completion therefore
+//! covers every request in flight.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};

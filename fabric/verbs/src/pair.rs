@@ -21,13 +21,12 @@ const RNR_PAUSE: u8 = 12;
 const RNR_RETRY: u8 = 7;
 /// Largest exponent of a timeout.
 const LONGEST: u8 = 31;
-/// Retransmissions of an unanswered packet. One less than the most: Soft-RoCE takes 7 for "without
-/// limit".
+/// Retransmissions of an unanswered packet. Not the maximum 7, which Soft-RoCE interprets as
+/// "without limit".
 const RETRY: u8 = 6;
 
-/// Attempts to resolve a peer's link address, for which the kernel asks the network on RoCE. The
-/// kernel sends one request and waits a second, so with one attempt a lost packet would fail the
-/// connection.
+/// Attempts to resolve a peer's link address. On RoCE the kernel sends one request to the network
+/// and waits for a second, so with a single attempt one lost packet would fail the connection.
 const RESOLUTIONS: usize = 4;
 
 /// A queue pair.

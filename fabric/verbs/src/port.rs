@@ -30,7 +30,7 @@ pub struct VerbsPort {
     /// Bytes that a request contains inline.
     inline: usize,
     me: Peer,
-    /// Has one reference more for each request in flight whose bytes were registered for it.
+    /// Has one further reference for each request in flight whose bytes were registered for it.
     registered: Arc<()>,
 }
 
@@ -172,7 +172,8 @@ impl VerbsPort {
                     list.iter_mut().zip(&lent).for_each(|(element, own)| element.lkey = own.local_key());
                     Local::Registered(lent, Arc::clone(&self.registered))
                 }
-                // The memory that a process may lock is limited: the end of a transfer frees some.
+                // The memory that a process may lock is limited, and the end of another transfer
+                // frees some.
                 Err(_) if Arc::strong_count(&self.registered) > 1 => return Post::Again,
                 Err(error) => return broken(to.link.peer(), error),
             },

@@ -1,21 +1,23 @@
 //! The registrations of origin buffers, kept for later transfers (a registration cache), and those
-//! of this process's regions. Knows what a registration is only by its type `R`.
+//! of this process's regions. Independent of the type `R` of registrations.
 //!
 //! A kept registration holds pages. If the program unmaps the buffer and maps other memory at its
-//! address, the device would access the former pages. So a buffer is kept only if the kernel
-//! reports such changes (`changes`), and only private memory without a file, because the pages of
-//! a file can be replaced without a change of the mapping. A transfer finds a kept registration
-//! under the lock, after it has seen that no change is pending. A report is read under the same
-//! lock, together with the removal of what it names. So a registration that is found is current,
-//! unless the program uses a buffer while another thread gives its memory back.
+//! address, the device would access the former pages. A registration is therefore kept only if the
+//! kernel reports such changes (`changes`). It is kept only for private memory without a file,
+//! because the pages of a file can be replaced without a change of the mapping.
 //!
-//! A thread reads the reports, because the thread that unmaps waits for that. It must not unmap
-//! memory itself, or wait for a thread that may: under the lock nothing is allocated, freed or
-//! registered. Removed registrations are therefore dropped by the transferring threads
-//! ([`Registrations::drop_removed`]).
+//! A transfer looks a kept registration up under the lock, and only if no change is pending. A
+//! report is read under the same lock, together with the removal of the registrations that it
+//! concerns. A registration that is found is therefore valid, unless the program uses a buffer
+//! while another thread unmaps it.
 //!
-//! Only memory of kept registrations is watched. When the thread ends, nothing is watched, so no
-//! later change waits for a report to be read, even if a forked child keeps the descriptor open.
+//! A thread that unmaps watched memory waits until a separate thread has read the report. The
+//! separate thread must not unmap memory, nor wait for a thread that may do so: under the lock,
+//! nothing is allocated, freed or registered. Removed registrations are therefore dropped by
+//! threads that make transfers ([`Registrations::drop_removed`]).
+//!
+//! Only memory of kept registrations is watched. All watches end before the separate thread ends,
+//! so no later change waits for a reader, even if a forked child keeps the descriptor open.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -70,7 +72,8 @@ struct Kept<R> {
     end: OwnedFd,
 }
 
-/// Vectors that never grow (see above).
+/// The kept and the removed registrations. The vectors never grow, because nothing may be allocated
+/// under the lock.
 #[derive(Debug)]
 struct Table<R> {
     entries: Vec<Entry<R>>,
@@ -209,7 +212,7 @@ impl<R: Send + Sync + 'static> Follower<R> {
 impl<R> Drop for Follower<R> {
     fn drop(&mut self) {
         self.kept.make_room(0);
-        // An eventfd takes 8 bytes unless its count is full, when the thread is awake anyway.
+        // The write fails only if the count of the eventfd is full; then the thread is awake.
         let _ = rustix::io::write(&self.kept.end, &1u64.to_ne_bytes());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -232,8 +235,8 @@ impl<R> Kept<R> {
         }
     }
 
-    /// Removes what the reports name, and ends the watch of what remains of it. A moved mapping is
-    /// still watched at its new address.
+    /// Reads the reports, removes the registrations that they concern, and ends the watch of the
+    /// rest of these ranges. A moved mapping is still watched at its new address.
     fn read_reports(&self, table: &mut Table<R>) {
         while let Some(changed) = self.changes.next() {
             table.reports += 1;
@@ -309,7 +312,8 @@ impl<R> Kept<R> {
     }
 
     /// Removes the entries that were used least recently until the others have at most `bytes`;
-    /// returns whether any were removed. They end at once, unless transfers use them.
+    /// returns whether any were removed. A removed registration ends now, or with the last transfer
+    /// that uses it.
     fn make_room(&self, bytes: usize) -> bool {
         let mut any = false;
         loop {

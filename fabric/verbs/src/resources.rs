@@ -38,11 +38,11 @@ pub(crate) enum Local {
 #[derive(Debug)]
 pub(crate) struct Resources {
     pub(crate) pools: Pools,
-    /// The number of further requests that may be in flight on all connections. Each request may
-    /// take an entry of the completion queue, at least if it fails, and the queue must have room
-    /// for all.
+    /// The number of further requests that may be in flight on all connections. The completion
+    /// queue has an entry for each request in flight, because each request may fail and then takes
+    /// one.
     room: AtomicI64,
-    /// Peers whose links hold a request back.
+    /// Peers whose links hold a request.
     with_held: ArrayQueue<Peer>,
     lost: OnceLock<Fault>,
 }

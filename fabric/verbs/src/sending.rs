@@ -21,7 +21,7 @@ const _: () = assert!(LIST as usize * size_of::<sys::ibv_sge>() <= INLINE as usi
 const RECORDS: u32 = 64;
 /// Most requests of one connection in flight.
 pub(crate) const DEPTH: u32 = RECORDS - 1;
-/// At least one request of this number is signaled, so that room returns before all is used.
+/// At least one of this many consecutive requests is signaled, so that room is freed in time.
 const SIGNAL_EVERY: u32 = RECORDS / 2;
 /// The half of a request's number that the device returns.
 const LOW: u64 = 0xffff_ffff;
@@ -232,8 +232,7 @@ impl Sending {
 
     /// Marks the held request as signaled.
     pub(crate) fn signal(&mut self) {
-        // Counts a request once, also where it is marked again because the request after it found
-        // no room.
+        // Counts a request once, although it is marked again if the request after it found no room.
         self.signals += u64::from(self.request.send_flags & sys::IBV_SEND_SIGNALED == 0);
         self.request.send_flags |= sys::IBV_SEND_SIGNALED;
         // Set before the post: if that fails, no later request is posted.
@@ -241,8 +240,8 @@ impl Sending {
         self.plan();
     }
 
-    /// How many requests are over when the one with this low half completes; 0 where that request
-    /// is not in flight.
+    /// The number of requests that end with the completion of the request whose number has this low
+    /// half; 0 if that request is not in flight.
     #[allow(clippy::cast_possible_truncation)] // low halves
     pub(crate) fn over(&self, number: u32) -> u32 {
         let count = number.wrapping_sub(self.tail as u32).wrapping_add(1);

@@ -63,7 +63,7 @@ pub(crate) struct Bench {
     folder: PathBuf,
     programs: Vec<PathBuf>,
     ranks: usize,
-    /// BUDGET_US LEAST_MS MOST_MS LIMIT_S.
+    /// The benchmark's arguments BUDGET_US LEAST_MS MOST_MS LIMIT_S.
     numbers: [&'static str; 4],
     clock: Option<Clock>,
 }
@@ -366,7 +366,7 @@ mod tests {
         bench.run(0, &host, None, Transport::Shm, lines, None).expect("answers")
     }
 
-    /// Each start prints what the first line of the rest does; `$4` is the plan.
+    /// Each start prints the effect of the first remaining line; `$4` is the plan.
     #[test]
     fn after_a_line_that_ends_the_job_the_plan_continues() {
         let lines = &plan::cells(true)[..4];

@@ -1,12 +1,11 @@
 //! The floor between nodes: bare libfabric calls on an endpoint of the same provider, with a polled
 //! completion queue.
 //!
-//! The target is attentive, like a plain program that waits for its peer. During traffic a separate
-//! thread polls the completion queue, on the core that the target's main thread leaves free by
-//! sleeping in the library's barrier; the times therefore contain no wake-up. Without traffic the
-//! thread sleeps on the queue's descriptor. The library is therefore measured first: all its rounds
-//! pass before the floor's first operation wakes the thread, whose polling would take a core from
-//! the library.
+//! The target is attentive, like a plain program that waits for its peer: during traffic a separate
+//! thread polls the completion queue, so that the times contain no wake-up. The thread uses the
+//! core of the target's main thread, which sleeps in the library's barrier. Without traffic the
+//! thread sleeps on the queue's descriptor. Its polling would take a core from the library, so all
+//! rounds of the library come before the floor's first operation, which wakes the thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,8 +21,8 @@ use transom_ofi::{OfiDomain, OfiOptions, OfiRegion, PassiveProbe, sys};
 use crate::kinds::Test;
 use crate::outcome::Outcome;
 
-/// Polling time of the target's thread after each wake-up. Traffic to memory does not appear in its
-/// queue, so the cost of a wake-up is spread over this time.
+/// Polling time of the target's thread after each wake-up. Writes to memory make no entry in its
+/// queue, so the thread polls for a fixed time, over which the cost of a wake-up is spread.
 const ATTENTIVE: Duration = Duration::from_millis(1);
 /// Longest sleep before the thread checks whether it must end.
 const NAP: Duration = Duration::from_millis(100);

@@ -65,8 +65,8 @@ impl Floor {
         Ok(())
     }
 
-    /// Whether the floor has a target thread that would compete with the library: then the library
-    /// is measured first, while this thread sleeps.
+    /// Whether the floor has a thread at the target that would compete with the library. The
+    /// library is then measured first, while that thread sleeps.
     pub(crate) fn disturbs(&self) -> bool {
         matches!(self, Floor::Ofi(_))
     }

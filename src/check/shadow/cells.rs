@@ -1,11 +1,18 @@
-//! Cells: a cell has the accesses within one aligned word of 8 bytes, and is one cache line: the
-//! number of the word, and three records of two words each. A word has one possible cell, and
-//! several words may share it: the first one has it until its accesses are of no more use.
+//! Cells: records of accesses that lie within one aligned word of 8 bytes. A cell is one cache
+//! line: the number of its word, and three records of two words each. A word has one possible cell,
+//! which several words may share. The cell belongs to one of them at a time, until the cell's
+//! records are of no further use. The lowest bit of a cell's first word is its lock.
 //!
-//! A cell has a lock, the lowest bit of its first word. An access to a cell holds it and then looks
-//! whether there are records in chains; who adds a record to a chain does so before a look at the
-//! cells. So one of two accesses sees the other. An access in flight is completed without a lock,
-//! since only its own rank ends it; its record has a number then, and the count of releases later.
+//! Of two overlapping accesses at least one finds the other's record, although an access in a cell
+//! need not take the lock of the shadow:
+//! - Both in one cell: the lock of the cell orders them.
+//! - Both in chains: the lock of the shadow orders them.
+//! - One in a cell, one in a chain: the first access takes the lock of the cell, marks the cell as
+//!   in use, reads the chains, and then writes its record and releases the lock. The second access
+//!   adds its record to the chain, and then reads all cells in use, under their locks.
+//!
+//! The record of an access in flight has the number of the access. When the access is complete, its
+//! rank replaces the number by the count of its releases, by a compare-and-swap without the lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,22 +21,23 @@ use super::{Access, CELLS, CELLS_AT, IN_FLIGHT, In, Kind, LINE, Met, New, Older,
 /// The records of a cell.
 pub(super) const SLOTS: usize = 3;
 
-/// The words of a cell: the number of its word, plus 1, behind the bit of the lock; the number of
-/// accesses in flight that it has had; and its records.
+/// The words of a cell: the number of its word plus 1, above the bit of the lock; the number of
+/// accesses in flight that the cell has had; the records.
 const OWNER: usize = 0;
 const COUNT: usize = 1;
 const FIRST: usize = 2;
 const TAKEN: u64 = 1;
 
-/// The words of a record: the range within the word, the kind and the origin; and after how many
-/// releases the access was complete, or its number, with its place above.
+/// The first word of a record: length, offset within the word, kind and origin of the access. The
+/// second word: the number of the access while it is in flight ([`PENDING`]), then the number of
+/// releases that the origin had made when it was complete; in the high bits the access's place.
 const OFFSET: u32 = 4;
 const KIND: u32 = 8;
 const ORIGIN: u32 = 32;
 const PLACE: u32 = 48;
 const PENDING: u64 = 1 << 47;
 
-/// Attempts at the lock of a cell, and at that of a cell whose holder may not run.
+/// Attempts to take the lock of a cell before [`Cell::take`] and [`Cell::wait`] give up.
 const TURNS: u32 = 1 << 8;
 const MOST_TURNS: u32 = 1 << 16;
 
@@ -37,7 +45,7 @@ const MOST_TURNS: u32 = 1 << 16;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cells<'m> {
     shadow: Shadow<'m>,
-    /// Where they begin.
+    /// The offset of the first cell.
     base: usize,
     /// One less than the number of cells, a power of two.
     mask: u64,
@@ -50,7 +58,7 @@ struct Cell<'m> {
     index: usize,
 }
 
-/// The lock of a cell.
+/// A held lock of a cell. `owner`: the number of the cell's word plus 1, or 0.
 struct Held<'m> {
     cell: Cell<'m>,
     owner: u64,
@@ -59,18 +67,19 @@ struct Held<'m> {
 /// What a new access finds in the cell of its word.
 struct Found {
     met: Vec<Met>,
-    /// The record to write, if there is room.
+    /// The index of the record to write, if there is room.
     slot: Option<usize>,
-    /// The records that are of no more use, a bit each.
+    /// A bit for each record that is of no further use.
     replaced: u32,
 }
 
-/// The bytes of cells, with a bit for each that tells whether it is in use.
+/// The bytes of cells, including one bit for each cell that shows whether it is in use.
 pub(super) fn bytes(cells: usize) -> usize {
     LINE * cells + cells / 8
 }
 
-/// The number of the word that has all bytes of an access, if one has, plus 1.
+/// The number of the word that has all bytes of an access, plus 1. `None` if the access is not
+/// within one word, or a number does not fit into a record.
 #[inline]
 fn owner_of(access: &Access) -> Option<u64> {
     let word = access.start >> WORD;
@@ -85,15 +94,16 @@ fn what(new: &New<'_>) -> u64 {
     (end - start) | (start & 7) << OFFSET | u64::from(new.kind) << KIND | (origin as u64) << ORIGIN
 }
 
-/// The second word of the record of an access: with its number, if it is in flight.
+/// The second word of the record of an access. `number`: that of an access in flight.
 #[inline]
 fn state(new: &New<'_>, number: u64) -> u64 {
     let ended = if new.done { new.ends() & (PENDING - 1) } else { number };
-    // Places above have no text.
+    // Places with larger numbers have no text.
     u64::from(u16::try_from(new.access.place).unwrap_or(0)) << PLACE | ended
 }
 
-/// The number of the access in flight whose record has `state`.
+/// The number of the access in flight from the second word of its record. `None` if the access is
+/// complete.
 fn number_of(state: u64) -> Option<u64> {
     (state & PENDING != 0).then_some(state & (PENDING | (PENDING - 1)))
 }
@@ -110,32 +120,34 @@ impl<'m> Cells<'m> {
         Cell { words: self.shadow.memory.words64(self.base + LINE * index), index }
     }
 
-    /// Fetches the cache line of a word's cell.
+    /// Prefetches the cache line of a word's cell.
     #[inline]
     pub(super) fn prefetch(&self, word: u64) {
         let index = usize::try_from(word & self.mask).unwrap_or(0);
         self.shadow.memory.prefetch(self.base + LINE * index);
     }
 
-    /// The bits of 64 cells, from a multiple of 64 on, that tell which are in use.
+    /// The bits that show which of 64 cells are in use. `first`: the first cell, a multiple of 64.
     fn bits(&self, first: usize) -> &'m AtomicU64 {
         let cells = LINE * (usize::try_from(self.mask).unwrap_or(0) + 1);
         self.shadow.word(self.base + cells + first / 8)
     }
 
-    /// Takes the lock of a word's cell, for an access.
+    /// Takes the lock of a word's cell, and marks the cell as in use.
     #[inline]
     fn hold(&self, owner: u64) -> Option<Held<'m>> {
         let held = self.cell(owner - 1).take()?;
         if held.owner == 0 {
-            // SeqCst: who adds a record to a chain sees the bit, or this access sees the record.
+            // SeqCst: pairs with `look`: either a rank that adds a record to a chain sees this bit,
+            // or this access sees the record.
             self.bits(held.cell.index & !63).fetch_or(1 << (held.cell.index & 63), Ordering::SeqCst);
         }
         Some(held)
     }
 
-    /// Records an access, if its cell has room. `others` adds the conflicts with records elsewhere,
-    /// and says whether the cell suffices. `is_full`: there is no room elsewhere.
+    /// Records an access, if its cell has room. `others` adds the conflicts with records in chains,
+    /// and returns false if the cell alone does not suffice; then nothing is recorded. `is_full`:
+    /// the chains have no free record.
     #[inline]
     pub(super) fn record(
         &self,
@@ -157,7 +169,7 @@ impl<'m> Cells<'m> {
         Some((held.write(slot, found.replaced, new, owner), found.met))
     }
 
-    /// Makes room in a cell: drops the records of another word, or one of this word.
+    /// Makes room in a cell: drops all records of another word, or one record of this word.
     #[cold]
     fn drop_for(&self, held: &Held<'_>, new: &New<'_>, owner: u64) -> usize {
         let cell = held.cell;
@@ -173,8 +185,8 @@ impl<'m> Cells<'m> {
         })
     }
 
-    /// Adds the conflicts of an access, whose record is in a chain, with those in cells to `met`.
-    /// Takes away those records that are of no more use.
+    /// Compares an access whose record is in a chain with the records in cells: adds the conflicts
+    /// to `met`, and clears the records that are of no further use.
     pub(super) fn look(&self, new: &New<'_>, met: &mut Vec<Met>) {
         let (first, last) = (new.access.start >> WORD, (new.access.end - 1) >> WORD);
         let len = (last - first).min(self.mask) + 1;
@@ -210,7 +222,7 @@ impl<'m> Cells<'m> {
         self.tidy(&mut held);
     }
 
-    /// Gives a cell back that has no records.
+    /// Marks a cell without records as not in use.
     fn tidy(&self, held: &mut Held<'_>) {
         let cell = held.cell;
         if (0..SLOTS).all(|slot| cell.words[FIRST + 2 * slot].load(Ordering::Relaxed) == 0) {
@@ -220,16 +232,17 @@ impl<'m> Cells<'m> {
         }
     }
 
-    /// Marks an access of this rank as complete after that many releases.
+    /// Marks an access of this rank as complete. `releases`: the number of releases of this rank.
     pub(super) fn complete(&self, record: Record, releases: u64) {
         if let Some((state, found)) = self.pending(record) {
             let ended = (found >> PLACE) << PLACE | (releases & (PENDING - 1));
-            // Relaxed: the count is all that is exchanged. Another rank may drop the record.
+            // Relaxed: the count orders no other access. Another rank may drop the record
+            // meanwhile.
             let _ = state.compare_exchange(found, ended, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
-    /// Takes the record of an access in flight away.
+    /// Clears the record of an access in flight.
     pub(super) fn forget(&self, record: Record) {
         if let In::Cell { cell, slot } = record.place
             && let Some(mut held) = self.cell(u64::from(cell)).wait()
@@ -240,12 +253,12 @@ impl<'m> Cells<'m> {
         }
     }
 
-    /// Whether the record still has the access in flight for which it was made.
+    /// Whether the record is still that of its access in flight.
     pub(super) fn is(&self, record: Record) -> bool {
         self.pending(record).is_some()
     }
 
-    /// The second word of a record that still has its access in flight, and what the word says.
+    /// The second word of a record that is still that of its access in flight, and its value.
     fn pending(&self, record: Record) -> Option<(&'m AtomicU64, u64)> {
         let In::Cell { cell, slot } = record.place else { return None };
         let state = &self.cell(u64::from(cell)).words[FIRST + 2 * usize::from(slot) + 1];
@@ -255,13 +268,13 @@ impl<'m> Cells<'m> {
 }
 
 impl<'m> Cell<'m> {
-    /// Takes the lock. `None` while another rank has it for long, which may have ended.
+    /// Takes the lock. `None` if another rank holds it for long; that rank may have ended.
     #[inline]
     fn take(self) -> Option<Held<'m>> {
         let word = &self.words[OWNER];
         for _ in 0..TURNS {
             let found = word.load(Ordering::Relaxed) & !TAKEN;
-            // Acquire: pairs with the Release of the holder before.
+            // Acquire: pairs with the Release of the previous holder.
             if word.compare_exchange(found, found | TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                 return Some(Held { cell: self, owner: found >> 1 });
             }
@@ -270,7 +283,8 @@ impl<'m> Cell<'m> {
         None
     }
 
-    /// Takes the lock, whose holder may not run. `None` if the holder seems to have ended.
+    /// Takes the lock, also from a holder that is descheduled. `None` if the holder seems to have
+    /// ended.
     fn wait(self) -> Option<Held<'m>> {
         (0..MOST_TURNS).find_map(|_| {
             let held = self.take();
@@ -281,8 +295,8 @@ impl<'m> Cell<'m> {
         })
     }
 
-    /// The access of a record, if it has one, and its place. `owner`: the number of the cell's
-    /// word, plus 1.
+    /// The access in a record and the access's place, if the record is in use. `owner`: the number
+    /// of the cell's word plus 1.
     #[inline]
     fn older(self, slot: usize, owner: u64) -> Option<(Older, u32)> {
         let [what, state] = [0, 1].map(|word| self.words[FIRST + 2 * slot + word].load(Ordering::Relaxed));
@@ -312,7 +326,7 @@ impl<'m> Cell<'m> {
 }
 
 impl Held<'_> {
-    /// Writes the record of an access into a slot, and takes the records that it replaces away.
+    /// Writes the record of an access into a slot, and clears the records that it replaces.
     #[inline]
     fn write(mut self, slot: usize, replaced: u32, new: &New<'_>, owner: u64) -> Record {
         let cell = self.cell;
@@ -332,7 +346,7 @@ impl Held<'_> {
         Record { place, number }
     }
 
-    /// What an access to the word `owner` finds.
+    /// Compares an access to the word `owner` with the records of the cell.
     #[inline]
     fn found(&self, new: &New<'_>, owner: u64) -> Found {
         let mut found = Found { met: Vec::new(), slot: None, replaced: 0 };

@@ -1,9 +1,10 @@
-//! The lock of a shadow: a big-reader lock. A reader announces itself in a cache line of its rank,
-//! and then looks for a writer. A writer takes the lock, and then waits until no reader is
-//! announced. Readers of different ranks share no line that one of them writes.
+//! The lock of a shadow: a big-reader lock. Each rank has a cache line, in which it announces
+//! itself as a reader before it checks that no writer holds the lock. A writer takes the lock, and
+//! then waits until no reader is announced. A reader writes no cache line that another rank's
+//! reader uses.
 //!
-//! A reader may change cells, and complete the accesses of its rank, but no range and no chain.
-//! This suffices for most accesses of at most a word.
+//! A reader may change cells, and complete its rank's accesses. It changes no chain, and no range
+//! of a record in a chain. This suffices for most accesses within a word.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,11 +12,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::cells::Cells;
 use super::{Access, Clock, IN_USE, LINE, LOCK, Met, New, Record, Records, Shadow, low, readers_at};
 
-/// The right to read and change the records.
+/// The held lock: the right to read and change all records.
 #[derive(Debug)]
 pub(crate) struct Locked<'m>(Records<'m>);
 
-/// The right to change cells, to read the records in chains, and to complete those of one rank.
+/// An announced reader: the right to change cells, to read records in chains, and to complete the
+/// accesses of one rank.
 #[derive(Debug)]
 pub(crate) struct Reading<'m> {
     records: Records<'m>,
@@ -32,14 +34,14 @@ impl<'m> Deref for Locked<'m> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        // Release: pairs with the next holder's and the next reader's look at the lock.
+        // Release: pairs with the loads of the lock by the next holder and the next reader.
         self.0.0.word(LOCK).store(0, Ordering::Release);
     }
 }
 
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
-        // Release: pairs with the look of a holder of the lock.
+        // Release: pairs with the load by a writer that waits for readers.
         self.announced.store(0, Ordering::Release);
     }
 }
@@ -49,7 +51,8 @@ impl<'m> Shadow<'m> {
     pub(crate) fn lock<E>(self, mut wait: impl FnMut(u32) -> Result<(), E>) -> Result<Locked<'m>, E> {
         let mut turns = 0..u32::MAX;
         let mut wait = || wait(turns.next().unwrap_or(u32::MAX));
-        // SeqCst: of a holder and a reader that begin at once, one sees the other.
+        // SeqCst, here and in `read`: if a writer and a reader begin at the same time, at least one
+        // of them sees the other.
         while self.word(LOCK).compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed).is_err() {
             wait()?;
         }
@@ -62,21 +65,22 @@ impl<'m> Shadow<'m> {
         Ok(locked)
     }
 
-    /// Reads the records, unless the lock is taken. One thread of `rank` at a time may do this.
+    /// Announces a reader, unless a writer holds the lock. Only one thread of `rank` at a time may
+    /// be a reader.
     #[inline]
     pub(crate) fn read(self, rank: usize) -> Option<Reading<'m>> {
         let announced = self.reader(rank);
-        // SeqCst: as for the holder.
+        // SeqCst: see `lock`.
         announced.store(1, Ordering::SeqCst);
         let reading = Reading { records: Records(self), announced };
         (self.word(LOCK).load(Ordering::SeqCst) == 0).then_some(reading)
     }
 
-    /// [`Records::record`] for an access within a word, while no record is in a chain. `None` where
-    /// more is to be done.
+    /// [`Records::record`] without the lock, for an access within a word while no record is in a
+    /// chain. `None`: nothing was recorded, because the cell alone does not suffice.
     #[inline]
     pub(crate) fn record(self, new: Access, clock: &Clock, done: bool) -> Option<(Record, Vec<Met>)> {
-        // SeqCst: pairs with that of `Records::add`.
+        // SeqCst: pairs with the store in `Records::add`.
         let is_alone = |_: &mut Vec<Met>| low(self.word(IN_USE).load(Ordering::SeqCst)) == 0;
         Cells::of(self).record(&New::of(new, clock, done), || Records(self).is_full(), is_alone)
     }
@@ -87,7 +91,8 @@ impl<'m> Shadow<'m> {
 }
 
 impl Reading<'_> {
-    /// [`Records::record`] for an access of the reader's rank. `None` where more is to be done.
+    /// [`Records::record`] for an access of the reader's rank. `None`: nothing was recorded,
+    /// because the cell alone does not suffice.
     #[inline]
     pub(crate) fn record(&self, new: Access, clock: &Clock, done: bool) -> Option<(Record, Vec<Met>)> {
         let (records, new) = (&self.records, New::of(new, clock, done));

@@ -1,7 +1,11 @@
-//! Records in chains by the size of the access and by the block in which it begins. An access of at
-//! most 8 bytes is in a chain of a block of 8 bytes, a longer one of at most 64 in a chain of a
-//! block of 64, and so on. All accesses that overlap a range are therefore found in the chains of
-//! its blocks and, if an access extends beyond its block, of the one before.
+//! Chains: records of accesses by their *level* (length) and block. An access of at most 8 bytes
+//! has level 0 and is in the chain of the block of 8 bytes in which it begins; an access of 9 to 64
+//! bytes has level 1 and is in the chain of a block of 64 bytes; and so on. The accesses of a level
+//! that overlap a range are therefore in the chains of the range's blocks, or in the chain of the
+//! block before if some access of the level extends beyond its block.
+//!
+//! The log, behind the records, tells the rank of the part about complete accesses of other ranks,
+//! for ThreadSanitizer (`fibers`).
 
 use std::sync::atomic::Ordering;
 
@@ -11,16 +15,17 @@ use super::{
     RECORDS, ROOM, Record, Records, Told, USED, cells_at, hash, low,
 };
 
-/// Sizes of blocks: 8 bytes, eight times as many, and so on; the last is the whole window.
+/// The levels, and the binary logarithms of their block sizes: 8 bytes, 64 bytes and so on. The
+/// last block is the whole part.
 pub(super) const LEVELS: usize = 10;
 const SHIFTS: [u32; LEVELS] = [3, 6, 9, 12, 15, 18, 21, 24, 27, 63];
 
-/// The lowest bit of [`IN_USE`] for levels with a record beyond its block.
+/// The lowest bit in [`IN_USE`] of the levels that have had a record beyond its block.
 const BEYOND: u32 = 32;
 
-/// The words of a record: its range, its kind and origin, the next one of its chain plus 1, after
-/// how many releases the access was complete, and its place with the number of the access. A record
-/// is a cache line.
+/// The offsets of a record's words: the range; the kind and the origin; the next record of the
+/// chain, plus 1; the number of releases that the origin had made when the access was complete; the
+/// place and the number of the access. A record is one cache line.
 const START: usize = 0;
 const END: usize = 8;
 const KIND: usize = 16;
@@ -29,14 +34,15 @@ const DONE: usize = 32;
 const PLACE: usize = 40;
 pub(super) const RECORD: usize = 64;
 
-/// The words of an entry of the log: those of a record, and what the origin knew of this rank.
+/// The words of an entry of the log: those of a record, and the number of releases of the part's
+/// rank that the origin knew of.
 const KNOWN: usize = 48;
 pub(super) const ENTRY: usize = 56;
 
-/// The most records that one access replaces.
+/// The largest number of records in chains that one access replaces.
 const REPLACED: usize = 32;
 
-/// How many records are looked at for one that may be dropped.
+/// The largest number of records that are searched for one to drop without loss.
 const PROBES: usize = 64;
 
 /// The level of an access of `len` bytes.
@@ -140,8 +146,8 @@ impl Records<'_> {
         }
     }
 
-    /// Records an access by a rank that knows `clock`, and returns its record with the conflicts
-    /// with earlier accesses. `done`: the access is complete when this rank releases next.
+    /// Records an access of a rank whose clock is `clock`. Returns the record, and the conflicts
+    /// with earlier accesses. `done`: the access will be complete at the rank's next release.
     pub(crate) fn record(&self, new: Access, clock: &Clock, done: bool) -> (Record, Vec<Met>) {
         let new = New::of(new, clock, done);
         let mut met = self.replace(&new);
@@ -155,8 +161,8 @@ impl Records<'_> {
         (record, met)
     }
 
-    /// Takes away the records in chains that a new access replaces, and returns its conflicts with
-    /// all that it overlaps.
+    /// Compares a new access with the records in chains: returns the conflicts, and removes the
+    /// records that the access replaces.
     fn replace(&self, new: &New<'_>) -> Vec<Met> {
         let (mut met, mut replaced, mut count) = (Vec::new(), [0; REPLACED], 0);
         self.overlapping(new.access.start, new.access.end, |index| {
@@ -174,8 +180,8 @@ impl Records<'_> {
         met
     }
 
-    /// Whether the record of a chain has no more use for an access that overlaps it. Adds the
-    /// conflict between them to `met`.
+    /// Compares a new access with the records in chains, without a change: adds the conflicts to
+    /// `met`. Returns whether the access replaces a record.
     pub(super) fn look(&self, new: &New<'_>, met: &mut Vec<Met>) -> bool {
         let mut is_replaced = false;
         self.overlapping(new.access.start, new.access.end, |index| {
@@ -186,12 +192,12 @@ impl Records<'_> {
         is_replaced
     }
 
-    /// Whether a new record in a chain replaces another one.
+    /// Whether a new record in a chain has to take the place of another one.
     pub(super) fn is_full(&self) -> bool {
         self.get(FREE) == 0 && self.get(USED) >= self.get(RECORDS)
     }
 
-    /// Marks an access as complete after that many releases of its origin.
+    /// Marks an access as complete. `releases`: the number of releases of its origin.
     pub(crate) fn complete(&self, record: Record, releases: u64) {
         match record.place {
             In::Cell { .. } => Cells::of(self.0).complete(record, releases),
@@ -205,7 +211,7 @@ impl Records<'_> {
         }
     }
 
-    /// Takes the record of an access in flight away.
+    /// Removes the record of an access in flight.
     pub(crate) fn forget(&self, record: Record) {
         match record.place {
             In::Cell { .. } => Cells::of(self.0).forget(record),
@@ -217,7 +223,7 @@ impl Records<'_> {
         }
     }
 
-    /// Adds an entry to the log.
+    /// Adds an entry to the log, if it has room.
     pub(crate) fn tell(&self, Told { access, known, done }: Told) {
         let (logged, room) = (self.get(LOGGED), self.get(ROOM));
         if logged - self.get(READ) >= room {
@@ -234,7 +240,7 @@ impl Records<'_> {
         self.set(LOGGED, logged + 1);
     }
 
-    /// Takes the next entry of the log.
+    /// Removes and returns the next entry of the log.
     pub(super) fn told(&self) -> Option<Told> {
         let read = self.get(READ);
         if read == self.get(LOGGED) {
@@ -251,7 +257,7 @@ impl Records<'_> {
         self.at(self.count(RECORDS)) + ENTRY * index
     }
 
-    /// Whether the record still has the access in flight for which it was made.
+    /// Whether the record is still that of its access.
     pub(crate) fn is(&self, record: Record) -> bool {
         match record.place {
             In::Cell { .. } => Cells::of(self.0).is(record),
@@ -274,13 +280,14 @@ impl Records<'_> {
         let beyond = (new.end - 1) >> SHIFTS[level] > new.start >> SHIFTS[level];
         let in_use = self.get(IN_USE) | 1 << level | u64::from(beyond) << (BEYOND as usize + level);
         if in_use != self.get(IN_USE) {
-            // SeqCst: pairs with that of accesses to cells, which look here for records.
+            // SeqCst: pairs with the loads by accesses in cells, which must find this record, or be
+            // found in the cell (`cells`).
             self.0.word(IN_USE).store(in_use, Ordering::SeqCst);
         }
         self.describe(index, new, ended)
     }
 
-    /// Gives a record to an access.
+    /// Writes an access into a record, under a new number.
     fn describe(&self, index: usize, new: Access, ended: u64) -> Record {
         let at = self.at(index);
         let number = number_of(self.get(at + PLACE)).wrapping_add(1);
@@ -290,7 +297,7 @@ impl Records<'_> {
         Record { place: In::Chain(u32::try_from(index).unwrap_or(u32::MAX)), number: u64::from(number) }
     }
 
-    /// A record for a new access.
+    /// The index of a record for a new access: a free one, else a dropped one.
     fn unused(&self, clock: &Clock) -> usize {
         let free = self.count(FREE);
         if free > 0 {
@@ -305,8 +312,8 @@ impl Records<'_> {
         self.dropped(clock)
     }
 
-    /// Drops a record: one whose access this rank knows to be complete, if there is one near the
-    /// last that was dropped.
+    /// Drops a record and returns its index: if possible one whose access this rank knows to be
+    /// complete, from the [`PROBES`] records behind the last dropped one.
     fn dropped(&self, clock: &Clock) -> usize {
         let (records, hand) = (self.count(RECORDS), self.count(HAND));
         let known = (0..PROBES.min(records)).map(|step| (hand + step) % records).find(|&index| {
@@ -341,7 +348,7 @@ impl Records<'_> {
         }
     }
 
-    /// Gives a removed record back.
+    /// Adds a removed record to the free ones.
     fn release(&self, index: usize) {
         self.set(self.at(index) + NEXT, self.get(FREE));
         self.set(FREE, index as u64 + 1);

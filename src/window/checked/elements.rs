@@ -1,5 +1,5 @@
-//! What a checked window records of accumulates on single elements, and learns from the values that
-//! accumulates fetch.
+//! Accumulates on single elements in a checked window: their records, and the clocks that a rank
+//! learns from fetched values.
 
 use std::convert::Infallible;
 
@@ -24,13 +24,14 @@ impl Parts {
         self.note_checked(target, at.cast_signed(), &Layout::Bytes(ty.size()), kind, end)
     }
 
-    /// [`Parts::note_checked`] of an access that its call completes. Returns false where more is to
-    /// be done.
+    /// [`Parts::note_checked`] for an access that is complete when its call returns. Returns false
+    /// if the caller has to call [`Parts::note_checked`] instead.
     fn note_in_call(&self, target: &Target, at: u64, kind: Kind, len: usize) -> Result<bool> {
         let Some((checked, checker)) = self.checker() else { return Ok(true) };
         let member = target.rank();
         let shadow = checked.shadow(member)?;
-        // The search for the place takes as long as a cache miss.
+        // The cache lines arrive while `place_of` searches for the place, which takes as long as a
+        // cache miss.
         shadow.prefetch(at);
         if let Some(memory) = target.reach.memory()
             && let Ok(at) = usize::try_from(at)
@@ -53,7 +54,7 @@ impl Parts {
         Ok(true)
     }
 
-    /// Learns from the accumulates on a range whose values have arrived.
+    /// Learns the clocks of earlier accumulates on a range whose values have arrived.
     #[inline]
     pub(in crate::window) fn layout_fetched(&self, target: &Target, at: i64, layout: &Layout<'_>) -> Result<()> {
         if self.is_checked() { self.fetched_checked(target, at, layout) } else { Ok(()) }

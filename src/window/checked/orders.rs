@@ -1,4 +1,4 @@
-//! What a checked window's synchronization passes on from rank to rank.
+//! The synchronization of a checked window: which clocks each call passes on and learns.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -8,7 +8,8 @@ use crate::check::{At, Clock, Wait};
 use crate::error::Result;
 
 impl Parts {
-    /// Makes a call that waits for a member, or for all, which a report of a deadlock names.
+    /// Makes a call that waits for `member`, or for all members. A report of a deadlock names the
+    /// call and the member.
     #[inline]
     pub(in crate::window) fn waits<R>(&self, call: &'static str, member: Option<usize>, wait: impl FnOnce() -> R) -> R {
         if !self.is_checked() {
@@ -18,7 +19,7 @@ impl Parts {
         self.job.waits(&Wait { call, window: Some(self.id), peer, is_collective: false }, wait)
     }
 
-    /// Passes a barrier of the window's ranks, after which each knows what all have done before.
+    /// Makes a barrier of the window's ranks. Each rank then knows what all ranks have done before.
     pub(in crate::window) fn meet<R>(&self, call: &'static str, barrier: impl FnOnce() -> Result<R>) -> Result<R> {
         let Some((checked, checker)) = self.checker() else { return barrier() };
         // Relaxed: barriers of a window come one after the other.
@@ -46,7 +47,7 @@ impl Parts {
         self.learn_from(member, &[At::Post])
     }
 
-    /// The origin of `post`, if it is one and the window is checked.
+    /// The origin of the last `post`, if its group is one rank and the window is checked.
     pub(in crate::window) fn single_origin(&self) -> Option<usize> {
         let (checked, _) = self.checker()?;
         let origins = checked.origins.lock().unwrap_or_else(PoisonError::into_inner);
@@ -66,8 +67,8 @@ impl Parts {
         origins.into_iter().try_for_each(|origin| self.learn_from(origin, &[At::Complete]))
     }
 
-    /// Passes on what this rank has done before it raises a counter of a member. The operation with
-    /// which the notice comes is complete.
+    /// Passes on what this rank has done before it raises a counter of a member, and records that
+    /// the notified operation is complete.
     pub(in crate::window) fn notifies(&self, member: usize) -> Result<()> {
         let Some((checked, checker)) = self.checker() else { return Ok(()) };
         checked.complete(checker, member, Which::Operation(last_operation().0))?;
@@ -79,8 +80,9 @@ impl Parts {
         self.learn_from(self.team.me, &[At::Notices])
     }
 
-    /// Orders this rank's loads and stores with those of others (`MPI_WIN_SYNC`). A rank that polls
-    /// its memory learns so from those whose operations on it are complete.
+    /// Orders this rank's loads and stores with those of other ranks (`MPI_WIN_SYNC`). A rank may
+    /// poll its memory with this call, so it learns the clocks of ranks whose operations on its
+    /// memory are complete.
     pub(crate) fn sync(&self) {
         self.own.sync();
         if let Some((checked, _)) = self.checker() {

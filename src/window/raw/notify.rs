@@ -15,7 +15,7 @@ impl RawWindow {
     /// [`Window::set_num_notify`](crate::Window::set_num_notify). Collective.
     ///
     /// # Errors
-    /// `Arg` for too large a number; then no rank has other counters than before.
+    /// `Arg` for too large a number; then the counters of all ranks are unchanged.
     pub fn set_num_notify(&self, number: usize) -> Result<()> {
         self.core.set_num_notify(number)
     }
@@ -34,10 +34,10 @@ impl RawWindow {
     }
 }
 
-/// Notified operations, in passive epochs only: the operation as its plain form does it, then one
-/// added to one counter of the target, after the operation is complete there.
+/// Notified operations, in passive epochs only. Each performs an operation, and adds one to a
+/// counter of the target after the operation is complete at the target.
 impl RawWindow {
-    /// [`RawWindow::put`], then one added to a counter of the target (`MPI_Put_notify`).
+    /// [`RawWindow::put`], which then adds one to a counter of the target (`MPI_Put_notify`).
     ///
     /// # Errors
     /// As for [`RawWindow::put`]; `RmaSync` outside a passive epoch; `RmaNotification` for a
@@ -60,8 +60,8 @@ impl RawWindow {
         self.core.parts.put_notify(permit, displacement, from, notice.0, Count::Target)
     }
 
-    /// [`RawWindow::put_items`], then one added to a counter of the target (`MPI_Put_notify`). If
-    /// the net does not deliver the notice after the data, the call waits for the transfer.
+    /// [`RawWindow::put_items`], which then adds one to a counter of the target (`MPI_Put_notify`).
+    /// If the net does not deliver the notice after the data, the call waits for the transfer.
     ///
     /// # Errors
     /// As for [`RawWindow::put_items`] and [`RawWindow::put_notify`].
@@ -73,8 +73,8 @@ impl RawWindow {
         unsafe { self.put_counted(origin, target, notice, Count::Target) }
     }
 
-    /// [`RawWindow::get_items`], then one added to a counter of the target, which says there that
-    /// the data has been read (`MPI_Get_notify`). The call waits for the data.
+    /// [`RawWindow::get_items`], which then adds one to a counter of the target (`MPI_Get_notify`).
+    /// The new count means that the data has been read. The call waits for the data.
     ///
     /// # Errors
     /// As for [`RawWindow::get_items`] and [`RawWindow::put_notify`].
@@ -86,7 +86,7 @@ impl RawWindow {
         unsafe { self.get_counted(origin, target, notice, Count::Target) }
     }
 
-    /// [`RawWindow::accumulate`], then one added to a counter of the target
+    /// [`RawWindow::accumulate`], which then adds one to a counter of the target
     /// (`MPI_Accumulate_notify`). The call waits for the operation.
     ///
     /// # Errors
@@ -99,7 +99,7 @@ impl RawWindow {
         unsafe { self.combine_counted((origin, None), target, op, notice, Count::Target) }
     }
 
-    /// [`RawWindow::get_accumulate`], then one added to a counter of the target
+    /// [`RawWindow::get_accumulate`], which then adds one to a counter of the target
     /// (`MPI_Get_accumulate_notify`). The call waits for the operation.
     ///
     /// # Errors
@@ -206,7 +206,7 @@ impl RawWindow {
     }
 }
 
-/// What both forms of an operation share.
+/// The common part of operations with and without requests.
 impl RawWindow {
     /// # Safety
     /// As for [`RawWindow::put_items_notify`].
