@@ -89,8 +89,8 @@ fn sharing(job: Job) -> Result<Job, Refused> {
     Err(Refused::Why("the ranks do not share memory by transom"))
 }
 
-/// Held while a proxy is created.
-static FACES: Mutex<()> = Mutex::new(());
+/// Held while a proxy is created or freed.
+static PROXIES: Mutex<()> = Mutex::new(());
 
 /// Creates a window's proxy: a window of this process alone, so that the host sets up nothing
 /// between ranks.
@@ -102,7 +102,7 @@ fn register(job: &Job, comm: Comm, raw: RawWindow) -> Outcome<Win> {
     // Of all calls that create a window, hosts do least in this one when no other process shares
     // it.
     // Open MPI 5 crashes where threads create windows at the same time.
-    let turn = FACES.lock().unwrap_or_else(PoisonError::into_inner);
+    let turn = PROXIES.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: the call writes an address and a handle.
     let code = unsafe {
         let (info, alone, base) = (constants().null_info, constants().alone, (&raw mut nothing).cast());
@@ -250,8 +250,12 @@ pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
         SUCCESS => {}
         code => return code,
     }
+    // MPICH 5 crashes where a thread frees a window while another one creates one. Open MPI would
+    // call the program's delete functions, which may create windows, under the lock.
+    let turn = (!cfg!(open_mpi) && window.is_some()).then(|| PROXIES.lock().unwrap_or_else(PoisonError::into_inner));
     // SAFETY: as in `create_dynamic`.
     let code = unsafe { host_Win_free(win) };
+    drop(turn);
     let Some(window) = window else { return code };
     if code != SUCCESS {
         return code;
