@@ -804,16 +804,16 @@ int transom_request_test(transom_request **request, int *done);
 // `requests` has `count` handles, live ones or NULL.
 int transom_request_wait_all(uint64_t count, transom_request **requests);
 
-// Waits for one of the requests, whose handle becomes NULL. *index is set to its index, or to
-// TRANSOM_UNDEFINED if all handles are NULL.
+// Waits for one of the requests, whose handle becomes NULL. *index is set to its index, also if
+// its operation failed, or to TRANSOM_UNDEFINED if all handles are NULL.
 //
 // # Safety
 // `requests` has `count` handles, live ones or NULL; `index` may be written.
 int transom_request_wait_any(uint64_t count, transom_request **requests, int64_t *index);
 
-// Waits for at least one of the requests. *done is set to the number of complete ones, whose
-// indices are written to indices and whose handles become NULL. *done is 0 if all handles are
-// NULL.
+// Waits for at least one of the requests. *done is set to the number of complete ones, also of
+// those whose operation failed. Their indices are written to indices, and their handles become
+// NULL. *done is 0 if all handles are NULL.
 //
 // # Safety
 // `requests` has `count` handles, live ones or NULL; `indices` has room for as many numbers;
