@@ -5,7 +5,7 @@
 export CARGO_TERM_COLOR=never LC_ALL=C
 # The scripts choose the routes, not the caller's shell.
 unset TRANSOM_TRANSPORTS TRANSOM_PROVIDER TRANSOM_INFO
-# Continuous integration builds each crate once: data for incremental builds would only fill its disk.
+# Continuous integration builds each crate once: data for incremental builds would fill its disk.
 if [[ -n ${CI:-} ]]; then export CARGO_INCREMENTAL=0; fi
 
 target=${CARGO_TARGET_DIR:-target}

@@ -4,6 +4,7 @@
 
 use std::cell::UnsafeCell;
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,8 +21,8 @@ pub(crate) struct Exclusive<T> {
 // SAFETY: one thread at a time uses the value, as with a mutex.
 unsafe impl<T: Send> Sync for Exclusive<T> {}
 
-/// The right to use the value.
-pub(crate) struct Holder<'v, T>(&'v Exclusive<T>);
+/// The right to use the value. Like a `&mut T`, it may be shared between threads only if `T` may.
+pub(crate) struct Holder<'v, T>(&'v Exclusive<T>, PhantomData<&'v mut T>);
 
 impl<T> Exclusive<T> {
     pub(crate) fn new(value: T) -> Exclusive<T> {
@@ -34,7 +35,7 @@ impl<T> Exclusive<T> {
         while self.is_taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
             self.wait();
         }
-        Holder(self)
+        Holder(self, PhantomData)
     }
 
     #[cold]

@@ -15,7 +15,7 @@ use transom_fabric::Memory;
 use super::clock::Clock;
 use super::rules::Kind;
 use super::sanitizer::{Fiber, Mark, Sanitizer, Touched};
-use super::shadow::{Access, Told};
+use super::shadow::{Access, LogEntry};
 
 /// Maximum number of fibers of a thread. Further operations in flight share the last one.
 const MOST_FIBERS: usize = 32;
@@ -41,7 +41,7 @@ struct State {
     others: Fiber,
     learned: Mark,
     /// Complete operations of other ranks that this rank has not learned of.
-    waiting: Vec<Heard>,
+    waiting: Vec<LoggedAccess>,
     /// Memory that stands for the parts of windows on which this rank's threads operate, by window,
     /// member and number of the chunk. Each operation also accesses this memory, because only the
     /// sanitizer knows whether the operations of two threads are ordered.
@@ -87,15 +87,15 @@ impl Mirrored<'_> {
 
 /// A complete operation on a part of this rank.
 #[derive(Debug)]
-pub(super) struct Heard {
-    pub(super) told: Told,
+pub(super) struct LoggedAccess {
+    pub(super) entry: LogEntry,
     /// The part. `None` in a dynamic window, whose offsets are addresses.
     pub(super) memory: Option<Memory>,
 }
 
-impl Heard {
+impl LoggedAccess {
     fn touched(&self) -> Touched<'_> {
-        let Access { start, end, kind, .. } = self.told.access;
+        let Access { start, end, kind, .. } = self.entry.access;
         let [at, len] = [start, end - start].map(|it| usize::try_from(it).unwrap_or(0));
         match &self.memory {
             Some(memory) => Touched::Part { memory, at, len, kind },
@@ -200,8 +200,8 @@ impl Fibers {
     }
 
     /// Adds complete operations of other ranks, of which this rank may not have learned yet.
-    pub(super) fn hear(&self, heard: impl IntoIterator<Item = Heard>) {
-        self.state().waiting.extend(heard);
+    pub(super) fn add_logged(&self, accesses: impl IntoIterator<Item = LoggedAccess>) {
+        self.state().waiting.extend(accesses);
     }
 
     /// The calling thread has learned what `clock` says. `place` is where, and `name` names an
@@ -210,24 +210,24 @@ impl Fibers {
         &self,
         (clock, back): (&Clock, u64),
         place: impl FnOnce() -> usize,
-        name: impl Fn(&Told) -> String,
+        name: impl Fn(&LogEntry) -> String,
     ) {
         let sanitizer = self.sanitizer;
         let mut state = self.state();
         if let Some((_, mark)) = state.releases.range(..=back).next_back() {
             sanitizer.acquire(mark);
         }
-        let is_known = |one: &Heard| clock.of(one.told.access.origin) > one.told.done;
+        let is_known = |one: &LoggedAccess| clock.of(one.entry.access.origin) > one.entry.done;
         let (mut known, waiting): (Vec<_>, Vec<_>) = state.waiting.drain(..).partition(is_known);
         state.waiting = waiting;
         // The fiber learns of the releases in their order.
-        known.sort_by_key(|one| one.told.known);
+        known.sort_by_key(|one| one.entry.known);
         let place = if known.is_empty() { 0 } else { place() };
         for one in &known {
-            sanitizer.call(state.others, &name(&one.told));
+            sanitizer.call(state.others, &name(&one.entry));
             sanitizer.on(state.others, || {
-                let last = state.releases.range(..=one.told.known).next_back();
-                let oldest = || state.releases.first_key_value().filter(|_| one.told.known > 0);
+                let last = state.releases.range(..=one.entry.known).next_back();
+                let oldest = || state.releases.first_key_value().filter(|_| one.entry.known > 0);
                 if let Some((_, mark)) = last.or_else(oldest) {
                     sanitizer.acquire(mark);
                 }

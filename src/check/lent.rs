@@ -13,7 +13,7 @@ use super::fibers::{Fibers, Flight, Mirrored};
 use super::place::Place;
 use super::rules::Kind;
 use super::sanitizer::Touched;
-use super::shadow::{Access, Locked, Met, Record, Shadow, bytes};
+use super::shadow::{Access, Clash, Locked, Record, Shadow, bytes};
 
 /// Maximum number of recorded uses of buffers.
 const RECORDS: usize = 1 << 16;
@@ -31,7 +31,7 @@ pub(super) struct Buffers {
 
 /// An operation with buffers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Lent {
+pub(crate) struct BufferUse {
     pub(crate) member: usize,
     /// The number of the operation in its window.
     pub(crate) operation: u64,
@@ -41,7 +41,7 @@ pub(crate) struct Lent {
 
 /// The accesses of an operation, for ThreadSanitizer.
 #[derive(Debug)]
-pub(crate) struct Touches<'o> {
+pub(crate) struct OperationAccesses<'o> {
     /// The buffers: address, length, and whether the operation writes them.
     pub(crate) buffers: Vec<(usize, usize, bool)>,
     /// The ranges of this rank's own part that the operation accesses, where it is the target too.
@@ -84,19 +84,20 @@ impl Buffers {
     /// conflicts with operations in flight to `conflicts`.
     pub(super) fn lend(
         &self,
-        it: &Lent,
+        it: &BufferUse,
         (address, len, written): (usize, usize, bool),
         rank: usize,
         loans: &mut Vec<Loan>,
-        conflicts: &mut Vec<(Access, Met)>,
+        conflicts: &mut Vec<(Access, Clash)>,
     ) {
-        let Lent { member, operation, kind, place } = *it;
+        let BufferUse { member, operation, kind, place } = *it;
         let (start, kind) = (address as u64, kind.buffer(written));
         let access = Access { start, end: start + len as u64, kind, origin: 0, place: place.number };
-        let (record, met) = self.locked().record(access, &self.clock, false);
+        let (record, clashes) = self.locked().record(access, &self.clock, false);
         loans.push(Loan { member, operation, local: true, record: Some(record), flight: None });
         let at_rank = |access: Access| Access { origin: rank, ..access };
-        conflicts.extend(met.into_iter().map(|met| (at_rank(access), Met { older: at_rank(met.older), ..met })));
+        conflicts
+            .extend(clashes.into_iter().map(|clash| (at_rank(access), Clash { older: at_rank(clash.older), ..clash })));
     }
 
     /// Ends loans of a window.
@@ -121,19 +122,19 @@ impl Buffers {
 }
 
 /// The fibers that stand for an operation: for its buffers, and for its range of the origin's part.
-pub(super) fn flights(it: &Lent, touches: &Touches<'_>, fibers: &Fibers) -> impl Iterator<Item = Loan> {
+pub(super) fn flights(it: &BufferUse, accesses: &OperationAccesses<'_>, fibers: &Fibers) -> impl Iterator<Item = Loan> {
     let begun = |name: String, uses: Vec<Touched<'_>>, ranges: &[(u64, usize)], local: bool| {
-        let mirrored = Mirrored { window: touches.window, member: it.member, kind: it.kind, ranges };
+        let mirrored = Mirrored { window: accesses.window, member: it.member, kind: it.kind, ranges };
         let some = !uses.is_empty() || !ranges.is_empty();
         let flight = some.then(|| fibers.begin(&name, &uses, &mirrored, it.place.address))?;
         Some(Loan { member: it.member, operation: it.operation, local, record: None, flight: Some(flight) })
     };
-    let buffers = touches.buffers.iter().map(|&(address, len, written)| Touched::Named { address, len, written });
-    let own = touches.own.iter().map(|&(memory, at, len)| match memory {
+    let buffers = accesses.buffers.iter().map(|&(address, len, written)| Touched::Named { address, len, written });
+    let own = accesses.own.iter().map(|&(memory, at, len)| match memory {
         Some(memory) => Touched::Part { memory, at, len, kind: it.kind },
         None => Touched::Named { address: at, len, written: !it.kind.only_reads() },
     });
     let buffers = begun(format!("{} of this rank, its buffer", it.kind), buffers.collect(), &[], true);
-    let own = begun(format!("{} of this rank", it.kind), own.collect(), &touches.ranges, it.kind.fetches());
+    let own = begun(format!("{} of this rank", it.kind), own.collect(), &accesses.ranges, it.kind.fetches());
     buffers.into_iter().chain(own)
 }

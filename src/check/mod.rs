@@ -38,13 +38,13 @@ pub(crate) use area::{Area, bytes as area_bytes};
 pub(crate) use clock::Clock;
 use exclusive::{Exclusive, Holder};
 pub(crate) use fibers::Flight;
-pub(crate) use lent::{Lent, Loan, Touches};
+pub(crate) use lent::{BufferUse, Loan, OperationAccesses};
 pub(crate) use letters::Stream;
 pub(crate) use place::Place;
 pub(crate) use receives::Matching;
 pub(crate) use report::{Conflict, Side};
 pub(crate) use rules::{Call, Kind, Rule};
-pub(crate) use shadow::{Access, At, Locked, Met, Record, Shadow, Told, bytes as shadow_bytes};
+pub(crate) use shadow::{Access, At, Clash, Locked, LogEntry, Record, Shadow, bytes as shadow_bytes};
 pub(crate) use waits::Wait;
 
 /// A function that a thread calls before the checker learns that the thread's operations are
@@ -189,8 +189,8 @@ impl Checker {
         drop(clock);
         let back = if meeting { 0 } else { news.of(self.rank) };
         let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        parts.iter().for_each(|part| fibers.hear(part.heard(self.ranks)));
-        let name = |Told { access, .. }: &Told| {
+        parts.iter().for_each(|part| fibers.add_logged(part.logged(self.ranks)));
+        let name = |LogEntry { access, .. }: &LogEntry| {
             let place = text(access.origin, access.place).unwrap_or_default();
             format!("{} of rank {}, {place}", access.kind, access.origin)
         };
@@ -238,18 +238,18 @@ impl Checker {
     /// of the operation's window. Adds the conflicts with operations in flight to `conflicts`.
     pub(crate) fn lend(
         &self,
-        lent: &Lent,
+        lent: &BufferUse,
         buffer: (usize, usize, bool),
         loans: &mut Vec<Loan>,
-        conflicts: &mut Vec<(Access, Met)>,
+        conflicts: &mut Vec<(Access, Clash)>,
     ) {
         self.lent.lend(lent, buffer, self.rank, loans, conflicts);
     }
 
     /// Reports the beginning of an operation to ThreadSanitizer, if the program has it.
-    pub(crate) fn touch(&self, lent: &Lent, touches: &Touches<'_>, loans: &mut Vec<Loan>) {
+    pub(crate) fn touch(&self, lent: &BufferUse, accesses: &OperationAccesses<'_>, loans: &mut Vec<Loan>) {
         if let Some(fibers) = &self.fibers {
-            loans.extend(lent::flights(lent, touches, fibers));
+            loans.extend(lent::flights(lent, accesses, fibers));
         }
     }
 
@@ -357,11 +357,11 @@ fn append(path: Option<&Path>, line: &str) {
 
 impl Part {
     /// Removes and returns the complete operations in the log of the shadow.
-    fn heard(&self, ranks: usize) -> Vec<fibers::Heard> {
+    fn logged(&self, ranks: usize) -> Vec<fibers::LoggedAccess> {
         let shadow = Shadow::of(&self.shadow, ranks);
         if !shadow.has_told() {
             return Vec::new();
         }
-        shadow.drain().into_iter().map(|told| fibers::Heard { told, memory: self.memory.clone() }).collect()
+        shadow.drain().into_iter().map(|entry| fibers::LoggedAccess { entry, memory: self.memory.clone() }).collect()
     }
 }

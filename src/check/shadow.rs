@@ -147,7 +147,7 @@ enum In {
 
 /// An entry of the log: a complete access of another rank to this rank's part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct LogEntry {
     pub(crate) access: Access,
     /// The number of this rank's releases that the origin knew of when the access began.
     pub(crate) known: u64,
@@ -157,7 +157,7 @@ pub(crate) struct Told {
 
 /// An earlier access that a new one conflicts with.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Met {
+pub(crate) struct Clash {
     pub(crate) older: Access,
     pub(crate) rule: Rule,
 }
@@ -352,12 +352,12 @@ impl<'m> Shadow<'m> {
 
     /// Removes and returns all entries of the log. None if another rank holds the lock for too
     /// long.
-    pub(crate) fn drain(self) -> Vec<Told> {
+    pub(crate) fn drain(self) -> Vec<LogEntry> {
         let patience = |turn| {
             std::thread::yield_now();
             if turn < MOST_TURNS { Ok(()) } else { Err(()) }
         };
-        self.lock(patience).map_or(Vec::new(), |locked| std::iter::from_fn(|| locked.told()).collect())
+        self.lock(patience).map_or(Vec::new(), |locked| std::iter::from_fn(|| locked.next_logged()).collect())
     }
 
     /// Has later accesses to the part also recorded by address. `base`: the address of the part's

@@ -45,12 +45,12 @@ struct Inner {
     /// Whether one item overlaps itself; computed at the first query.
     overlaps: OnceLock<bool>,
     /// The result of [`Datatype::even`] for one item.
-    even: Option<Even>,
+    even: Option<EqualBlocks>,
 }
 
 /// Equal blocks of one basic type, no two of which share a byte.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Even {
+pub(crate) struct EqualBlocks {
     pub(crate) strip: Strip,
     pub(crate) basic: BasicType,
     /// The bytes of all blocks.
@@ -89,7 +89,7 @@ impl Inner {
             ([], [strip], Some(basic)) if strip.clear() => {
                 let (lb, ub) = self.bounds.get();
                 let dense = strip.count == 1 && ub - lb == strip.block as i64;
-                Some(Even { strip: *strip, basic, bytes: self.size, dense })
+                Some(EqualBlocks { strip: *strip, basic, bytes: self.size, dense })
             }
             _ => None,
         };
@@ -206,7 +206,7 @@ impl Datatype {
     /// `count` items as one strip of one basic type, no two blocks of which share a byte. `None`
     /// means unknown: the query is cheap, and the first of most transfers.
     #[inline(always)]
-    pub(crate) fn even(&self, count: usize) -> Option<Even> {
+    pub(crate) fn even(&self, count: usize) -> Option<EqualBlocks> {
         let one = self.0.even.as_ref()?;
         if count == 0 || count > 1 && !one.dense {
             return self.even_items(one, count);
@@ -215,14 +215,14 @@ impl Datatype {
         let bytes = one.bytes.checked_mul(count)?;
         let Strip { offset, block, count: blocks, stride } = one.strip;
         let strip = Strip { offset, block: block * count, count: blocks, stride };
-        Some(Even { strip, basic: one.basic, bytes, dense: one.dense })
+        Some(EqualBlocks { strip, basic: one.basic, bytes, dense: one.dense })
     }
 
     /// The same for no items, or several that are not one block.
     #[inline(never)]
-    fn even_items(&self, one: &Even, count: usize) -> Option<Even> {
+    fn even_items(&self, one: &EqualBlocks, count: usize) -> Option<EqualBlocks> {
         let strip = one.strip.repeated(count, self.extent()).filter(|strip| count > 0 && strip.clear())?;
-        Some(Even { strip, bytes: one.bytes.checked_mul(count)?, ..*one })
+        Some(EqualBlocks { strip, bytes: one.bytes.checked_mul(count)?, ..*one })
     }
 
     /// The strips of `count` items in the order of the data. The span must be one of `i64` numbers.

@@ -19,7 +19,7 @@ use super::segment::Draft;
 use super::target::Target;
 use super::transfer::Count;
 use crate::check::{
-    self, Access, At, Checker, Clock, Conflict, Kind, Loan, Locked, Met, Place, Record, Rule, Shadow, Side, Told,
+    self, Access, At, Checker, Clash, Clock, Conflict, Kind, Loan, Locked, LogEntry, Place, Record, Rule, Shadow, Side,
 };
 use crate::error::{JobError, Result};
 use crate::flavor::Flavor;
@@ -96,7 +96,7 @@ pub(super) enum End {
 
 /// The accesses that an operation or a synchronization completes.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Which {
+pub(super) enum Completed {
     All,
     /// Those whose results have arrived.
     Fetching,
@@ -106,23 +106,23 @@ pub(super) enum Which {
     Result(u64),
 }
 
-impl Which {
+impl Completed {
     fn has(self, pending: &Pending) -> bool {
         match self {
-            Which::All => true,
-            Which::Fetching => pending.fetches,
-            Which::Operation(number) => pending.operation == number,
-            Which::Result(number) => pending.operation == number && pending.fetches,
+            Completed::All => true,
+            Completed::Fetching => pending.fetches,
+            Completed::Operation(number) => pending.operation == number,
+            Completed::Result(number) => pending.operation == number && pending.fetches,
         }
     }
 
     /// Whether the operation has no more use for a buffer.
     fn returns(self, loan: &Loan) -> bool {
         match self {
-            Which::All => true,
-            Which::Fetching => loan.local,
-            Which::Operation(number) => loan.operation == number,
-            Which::Result(number) => loan.operation == number && loan.local,
+            Completed::All => true,
+            Completed::Fetching => loan.local,
+            Completed::Operation(number) => loan.operation == number,
+            Completed::Result(number) => loan.operation == number && loan.local,
         }
     }
 }
@@ -227,7 +227,7 @@ impl Checked {
 
     /// Records an access of this rank in the shadow of a part. Only one thread of the rank at a
     /// time may do this: the caller holds the lock of `pending`.
-    fn record(&self, shadow: Shadow<'_>, new: Access, clock: &Clock, end: End) -> Result<(Record, Vec<Met>)> {
+    fn record(&self, shadow: Shadow<'_>, new: Access, clock: &Clock, end: End) -> Result<(Record, Vec<Clash>)> {
         let done = end == End::InCall;
         let found = shadow.record(new, clock, done);
         let found = found.or_else(|| shadow.read(new.origin)?.record(new, clock, done));
@@ -242,19 +242,19 @@ impl Checked {
         base: u64,
         new: Access,
         (clock, end): (&Clock, End),
-        conflicts: &mut Vec<(Access, Met, bool)>,
+        conflicts: &mut Vec<(Access, Clash, bool)>,
     ) -> Result<Record> {
         let new = Access { start: base.wrapping_add(new.start), end: base.wrapping_add(new.end), ..new };
         let shadow = Shadow::of(memory, self.shadows.job.size);
         // The lock, and not a reader: this shadow belongs to several windows, whose threads may
         // call this at the same time.
-        let (record, met) = self.lock(shadow)?.record(new, clock, end == End::InCall);
-        conflicts.extend(met.into_iter().map(|met| (new, met, true)));
+        let (record, clashes) = self.lock(shadow)?.record(new, clock, end == End::InCall);
+        conflicts.extend(clashes.into_iter().map(|clash| (new, clash, true)));
         Ok(record)
     }
 
     /// Completes accesses to a member. Returns whether there were any.
-    fn complete(&self, checker: &Checker, member: usize, which: Which) -> Result<bool> {
+    fn complete(&self, checker: &Checker, member: usize, which: Completed) -> Result<bool> {
         let mut pending = self.pending();
         let list = &mut pending[member];
         if list.is_empty() {
@@ -263,7 +263,7 @@ impl Checked {
         let (rank, shadow) = (self.shadows.job.rank, self.shadow(member)?);
         let releases = checker.clock().of(rank);
         let before = list.len();
-        let is_told = member != self.shadows.team.me && shadow.has_log();
+        let is_logged = member != self.shadows.team.me && shadow.has_log();
         let twins: Vec<_> = list.iter().filter(|one| which.has(one)).filter_map(|one| one.by_address).collect();
         if !twins.is_empty()
             && let Some(memory) = self.by_address(checker, member)?
@@ -271,7 +271,7 @@ impl Checked {
             let locked = self.lock(Shadow::of(&memory, self.shadows.job.size))?;
             twins.into_iter().for_each(|record| locked.complete(record, releases));
         }
-        match shadow.read(rank).filter(|_| !is_told) {
+        match shadow.read(rank).filter(|_| !is_logged) {
             Some(reading) => list.retain(|one| {
                 let ends = which.has(one);
                 if ends {
@@ -286,8 +286,8 @@ impl Checked {
                     if ends {
                         locked.complete(one.record, releases);
                     }
-                    if ends && is_told {
-                        locked.tell(Told { access: one.access, known: one.known, done: releases });
+                    if ends && is_logged {
+                        locked.log(LogEntry { access: one.access, known: one.known, done: releases });
                     }
                     !ends
                 });
@@ -376,8 +376,8 @@ impl Parts {
             } else {
                 checker.clock()
             };
-            let (record, met) = checked.record(shadow, new, &clock, end)?;
-            conflicts.extend(met.into_iter().map(|met| (new, met, false)));
+            let (record, clashes) = checked.record(shadow, new, &clock, end)?;
+            conflicts.extend(clashes.into_iter().map(|clash| (new, clash, false)));
             let mut by_address = None;
             if let (Some(base), Some(memory)) = (shadow.shared(), &by_addresses) {
                 by_address = Some(checked.record_by_address(memory, base, new, (&clock, end), &mut conflicts)?);
@@ -393,14 +393,14 @@ impl Parts {
                 let fetches = kind.fetches();
                 list.push(Pending { record, fetches, operation, access: new, known, by_address });
             } else if rank != self.job.rank && shadow.has_log() {
-                checked.lock(shadow)?.tell(Told { access: new, known, done: clock.of(self.job.rank) });
+                checked.lock(shadow)?.log(LogEntry { access: new, known, done: clock.of(self.job.rank) });
             }
             drop(clock);
             Ok::<(), crate::Error>(())
         })?;
         drop(pending);
-        conflicts.into_iter().try_for_each(|(new, met, by_address)| {
-            self.conflict_by(checker, member, (new, met), by_address || self.flavor == Flavor::Dynamic)
+        conflicts.into_iter().try_for_each(|(new, clash, by_address)| {
+            self.conflict_by(checker, member, (new, clash), by_address || self.flavor == Flavor::Dynamic)
         })
     }
 
@@ -447,18 +447,24 @@ impl Parts {
         let new = Access { start, end: start + len as u64, kind, origin: self.job.rank, place };
         let pending = checked.pending();
         let clock = checker.clock();
-        let (_, met) = checked.record(checked.shadow(member)?, new, &clock, End::InCall)?;
+        let (_, clashes) = checked.record(checked.shadow(member)?, new, &clock, End::InCall)?;
         drop((clock, pending));
-        met.into_iter().try_for_each(|met| self.conflict(checker, member, new, met))
+        clashes.into_iter().try_for_each(|clash| self.conflict(checker, member, new, clash))
     }
 
-    pub(super) fn conflict(&self, checker: &Checker, member: usize, new: Access, met: Met) -> Result<()> {
-        let by_address = self.flavor == Flavor::Dynamic || met.rule == Rule::Buffers;
-        self.conflict_by(checker, member, (new, met), by_address)
+    pub(super) fn conflict(&self, checker: &Checker, member: usize, new: Access, clash: Clash) -> Result<()> {
+        let by_address = self.flavor == Flavor::Dynamic || clash.rule == Rule::Buffers;
+        self.conflict_by(checker, member, (new, clash), by_address)
     }
 
     /// [`Parts::conflict`]. `by_address`: the report names the bytes by address, else by offset.
-    fn conflict_by(&self, checker: &Checker, member: usize, (new, met): (Access, Met), by_address: bool) -> Result<()> {
+    fn conflict_by(
+        &self,
+        checker: &Checker,
+        member: usize,
+        (new, clash): (Access, Clash),
+        by_address: bool,
+    ) -> Result<()> {
         let side = |access: Access| {
             let place = self.job.area(checker, access.origin)?.text(access.place);
             Ok::<_, crate::Error>(Side { access, place })
@@ -467,16 +473,16 @@ impl Parts {
             window: self.id,
             target: self.team.rank(member),
             dynamic: by_address,
-            older: side(met.older)?,
+            older: side(clash.older)?,
             newer: side(new)?,
-            rule: met.rule,
+            rule: clash.rule,
         };
         checker.report(self.job.area(checker, 0)?, &conflict);
         Ok(())
     }
 
     /// Records that operations to a member are complete.
-    pub(super) fn completed(&self, member: usize, which: Which) -> Result<()> {
+    pub(super) fn completed(&self, member: usize, which: Completed) -> Result<()> {
         let Some((checked, checker)) = self.checker() else { return Ok(()) };
         if checked.has_pending(member) {
             check::pause();
@@ -490,7 +496,7 @@ impl Parts {
 
     /// [`Parts::completed`] for all members.
     #[cold]
-    pub(super) fn all_completed(&self, which: Which) -> Result<()> {
+    pub(super) fn all_completed(&self, which: Completed) -> Result<()> {
         let Some((checked, checker)) = self.checker() else { return Ok(()) };
         checker.give_back(&mut checked.loans(), |loan| which.returns(loan));
         let mut members = 0..self.team.size;

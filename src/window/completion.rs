@@ -4,7 +4,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use transom_fabric::{Post, Tally};
 
-use super::checked::Which;
+use super::checked::Completed;
 use super::parts::Parts;
 use super::permit::Permit;
 use super::target::{Reach, Unmapped};
@@ -43,7 +43,7 @@ impl Parts {
         // Without first contact, nothing is in flight.
         let Some(target) = self.known(rank) else { return Ok(()) };
         self.complete_counted(&target.tally)?;
-        self.completed(rank, if call == "flush_local" { Which::Fetching } else { Which::All })
+        self.completed(rank, if call == "flush_local" { Completed::Fetching } else { Completed::All })
     }
 
     /// Waits for the operations that `tally` counts.
@@ -63,7 +63,7 @@ impl Parts {
     #[inline]
     pub(crate) fn flush_all(&self) -> Result<()> {
         self.flush_all_locally()?;
-        if self.is_checked() { self.all_completed(Which::All) } else { Ok(()) }
+        if self.is_checked() { self.all_completed(Completed::All) } else { Ok(()) }
     }
 
     /// [`Parts::flush_all`] for local flushes, after which buffers may be used again. The caller

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use transom_fabric::{Tally, TallyRef};
 
-use super::checked::Which;
+use super::checked::Completed;
 use super::core::Core;
 use super::lock::Lock;
 use super::parts::Parts;
@@ -261,7 +261,7 @@ impl Core {
     pub(crate) fn flush_epoch_locally(&self) -> Result<()> {
         let taken = self.take_any_delayed();
         taken.and(self.parts.flush_all_locally())?;
-        if self.parts.is_checked() { self.parts.all_completed(Which::Fetching) } else { Ok(()) }
+        if self.parts.is_checked() { self.parts.all_completed(Completed::Fetching) } else { Ok(()) }
     }
 
     /// Takes a lock and performs its operations by one request, or, if the lock is not free, takes

@@ -10,7 +10,7 @@ use super::checked::last_operation;
 use super::parts::Parts;
 use super::target::Target;
 use super::transfer::{Incoming, Outgoing};
-use crate::check::{Call, Kind, Lent, Touches};
+use crate::check::{BufferUse, Call, Kind, OperationAccesses};
 use crate::error::Result;
 use crate::flavor::Flavor;
 use crate::memory::layout::Layout;
@@ -80,7 +80,7 @@ impl Parts {
         // Relaxed: set at creation.
         let lends = checked.lends.load(Ordering::Relaxed);
         let (operation, place) = last_operation();
-        let lent = Lent { member: target.rank(), operation, kind, place };
+        let lent = BufferUse { member: target.rank(), operation, kind, place };
         let (mut conflicts, mut loans) = (Vec::new(), checked.loans());
         for buffer in buffers.iter().filter(|_| lends) {
             buffer.each_piece(|piece| checker.lend(&lent, piece, &mut loans, &mut conflicts));
@@ -88,20 +88,20 @@ impl Parts {
         if checker.watches() {
             let piece = |(offset, len)| (at.wrapping_add(offset).cast_unsigned(), len);
             let ranges = to.pieces().map(piece).collect();
-            let mut touches = Touches { buffers: Vec::new(), own: Vec::new(), window: self.id, ranges };
-            buffers.iter().filter(|_| lends).for_each(|one| one.each_piece(|piece| touches.buffers.push(piece)));
+            let mut accesses = OperationAccesses { buffers: Vec::new(), own: Vec::new(), window: self.id, ranges };
+            buffers.iter().filter(|_| lends).for_each(|one| one.each_piece(|piece| accesses.buffers.push(piece)));
             // The program may access a shared part of any member.
             let is_near = lent.member == self.team.me || self.flavor == Flavor::Shared;
             let memory = if lent.member == self.team.me { Some(self.own.local()) } else { target.reach.memory() };
             if is_near && (memory.is_some() || self.flavor == Flavor::Dynamic) {
                 let memory = memory.filter(|_| self.flavor != Flavor::Dynamic);
                 let piece = |(offset, len)| (memory, usize::try_from(at.wrapping_add(offset)).unwrap_or(0), len);
-                touches.own.extend(to.pieces().map(piece));
+                accesses.own.extend(to.pieces().map(piece));
             }
-            checker.touch(&lent, &touches, &mut loans);
+            checker.touch(&lent, &accesses, &mut loans);
         }
         drop(loans);
-        conflicts.into_iter().try_for_each(|(new, met)| self.conflict(checker, self.team.me, new, met))
+        conflicts.into_iter().try_for_each(|(new, clash)| self.conflict(checker, self.team.me, new, clash))
     }
 
     /// [`Parts::lent`] for an accumulate.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use transom_fabric::TallyRef;
 
-use super::checked::{Which, last_operation};
+use super::checked::{Completed, last_operation};
 use super::core::Core;
 use super::element::RmaElem;
 use super::notices::Awaited;
@@ -123,7 +123,7 @@ impl Request {
                 Until::Counted(counted) => counted.0.parts.await_notices(&counted.1),
                 Until::Checked(one) => {
                     job.progress.complete(&one.1)?;
-                    one.0.parts.all_completed(Which::Result(one.2))
+                    one.0.parts.all_completed(Completed::Result(one.2))
                 }
             },
             State::Done | State::Inactive => Ok(()),

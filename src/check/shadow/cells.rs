@@ -16,7 +16,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Access, CELLS, CELLS_AT, IN_FLIGHT, In, Kind, LINE, Met, New, Older, Record, Shadow, WORD, low};
+use super::{Access, CELLS, CELLS_AT, Clash, IN_FLIGHT, In, Kind, LINE, New, Older, Record, Shadow, WORD, low};
 
 /// The records of a cell.
 pub(super) const SLOTS: usize = 3;
@@ -66,7 +66,7 @@ struct Held<'m> {
 
 /// What a new access finds in the cell of its word.
 struct Found {
-    met: Vec<Met>,
+    clashes: Vec<Clash>,
     /// The index of the record to write, if there is room.
     slot: Option<usize>,
     /// A bit for each record that is of no further use.
@@ -153,12 +153,12 @@ impl<'m> Cells<'m> {
         &self,
         new: &New<'_>,
         is_full: impl Fn() -> bool,
-        others: impl FnOnce(&mut Vec<Met>) -> bool,
-    ) -> Option<(Record, Vec<Met>)> {
+        others: impl FnOnce(&mut Vec<Clash>) -> bool,
+    ) -> Option<(Record, Vec<Clash>)> {
         let owner = owner_of(&new.access)?;
         let held = self.hold(owner)?;
         let mut found = held.found(new, owner);
-        if !others(&mut found.met) {
+        if !others(&mut found.clashes) {
             return None;
         }
         let slot = match found.slot {
@@ -166,7 +166,7 @@ impl<'m> Cells<'m> {
             None if is_full() => self.drop_for(&held, new, owner),
             None => return None,
         };
-        Some((held.write(slot, found.replaced, new, owner), found.met))
+        Some((held.write(slot, found.replaced, new, owner), found.clashes))
     }
 
     /// Makes room in a cell: drops all records of another word, or one record of this word.
@@ -186,8 +186,8 @@ impl<'m> Cells<'m> {
     }
 
     /// Compares an access whose record is in a chain with the records in cells: adds the conflicts
-    /// to `met`, and clears the records that are of no further use.
-    pub(super) fn look(&self, new: &New<'_>, met: &mut Vec<Met>) {
+    /// to `clashes`, and clears the records that are of no further use.
+    pub(super) fn look(&self, new: &New<'_>, clashes: &mut Vec<Clash>) {
         let (first, last) = (new.access.start >> WORD, (new.access.end - 1) >> WORD);
         let len = (last - first).min(self.mask) + 1;
         let mut at = first & self.mask;
@@ -199,7 +199,7 @@ impl<'m> Cells<'m> {
             let all = self.bits(index & !63).load(Ordering::SeqCst);
             let mut bits = all >> shift & (u64::MAX >> (64 - step));
             while bits != 0 {
-                self.look_at(self.cell(at + u64::from(bits.trailing_zeros())), new, met);
+                self.look_at(self.cell(at + u64::from(bits.trailing_zeros())), new, clashes);
                 bits &= bits - 1;
             }
             at = (at + step) & self.mask;
@@ -207,13 +207,13 @@ impl<'m> Cells<'m> {
         }
     }
 
-    fn look_at(&self, cell: Cell<'m>, new: &New<'_>, met: &mut Vec<Met>) {
+    fn look_at(&self, cell: Cell<'m>, new: &New<'_>, clashes: &mut Vec<Clash>) {
         let Some(mut held) = cell.wait() else { return };
         for slot in 0..SLOTS {
             let Some((older, place)) = cell.older(slot, held.owner) else { continue };
             if new.overlaps(&older) {
                 let verdict = new.judge(&older);
-                met.extend(verdict.rule.map(|rule| Met { older: access(&older, place), rule }));
+                clashes.extend(verdict.rule.map(|rule| Clash { older: access(&older, place), rule }));
                 if verdict.is_replaced {
                     cell.clear(slot);
                 }
@@ -349,7 +349,7 @@ impl Held<'_> {
     /// Compares an access to the word `owner` with the records of the cell.
     #[inline]
     fn found(&self, new: &New<'_>, owner: u64) -> Found {
-        let mut found = Found { met: Vec::new(), slot: None, replaced: 0 };
+        let mut found = Found { clashes: Vec::new(), slot: None, replaced: 0 };
         let mut in_use = false;
         for slot in (0..SLOTS).rev() {
             let Some((older, place)) = self.cell.older(slot, self.owner) else {
@@ -361,7 +361,7 @@ impl Held<'_> {
             } else {
                 super::Verdict { rule: None, is_replaced: new.is_behind(&older) }
             };
-            found.met.extend(verdict.rule.map(|rule| Met { older: access(&older, place), rule }));
+            found.clashes.extend(verdict.rule.map(|rule| Clash { older: access(&older, place), rule }));
             if verdict.is_replaced {
                 found.replaced |= 1 << slot;
                 found.slot = Some(slot);

@@ -10,7 +10,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::cells::Cells;
-use super::{Access, Clock, IN_USE, LINE, LOCK, Met, New, Record, Records, Shadow, low, readers_at};
+use super::{Access, Clash, Clock, IN_USE, LINE, LOCK, New, Record, Records, Shadow, low, readers_at};
 
 /// The held lock: the right to read and change all records.
 #[derive(Debug)]
@@ -79,9 +79,9 @@ impl<'m> Shadow<'m> {
     /// [`Records::record`] without the lock, for an access within a word while no record is in a
     /// chain. `None`: nothing was recorded, because the cell alone does not suffice.
     #[inline]
-    pub(crate) fn record(self, new: Access, clock: &Clock, done: bool) -> Option<(Record, Vec<Met>)> {
+    pub(crate) fn record(self, new: Access, clock: &Clock, done: bool) -> Option<(Record, Vec<Clash>)> {
         // SeqCst: pairs with the store in `Records::add`.
-        let is_alone = |_: &mut Vec<Met>| low(self.word(IN_USE).load(Ordering::SeqCst)) == 0;
+        let is_alone = |_: &mut Vec<Clash>| low(self.word(IN_USE).load(Ordering::SeqCst)) == 0;
         Cells::of(self).record(&New::of(new, clock, done), || Records(self).is_full(), is_alone)
     }
 
@@ -94,9 +94,9 @@ impl Reading<'_> {
     /// [`Records::record`] for an access of the reader's rank. `None`: nothing was recorded,
     /// because the cell alone does not suffice.
     #[inline]
-    pub(crate) fn record(&self, new: Access, clock: &Clock, done: bool) -> Option<(Record, Vec<Met>)> {
+    pub(crate) fn record(&self, new: Access, clock: &Clock, done: bool) -> Option<(Record, Vec<Clash>)> {
         let (records, new) = (&self.records, New::of(new, clock, done));
-        let others = |met: &mut Vec<Met>| !records.look(&new, met);
+        let others = |clashes: &mut Vec<Clash>| !records.look(&new, clashes);
         Cells::of(records.0).record(&new, || records.is_full(), others)
     }
 

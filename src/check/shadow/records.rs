@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering;
 
 use super::cells::{self, Cells};
 use super::{
-    Access, BUCKETS, CELLS, Clock, FREE, HAND, IN_FLIGHT, IN_USE, In, Kind, LIVE, LOGGED, LOST, Met, New, Older, READ,
-    RECORDS, ROOM, Record, Records, Told, USED, cells_at, hash, low,
+    Access, BUCKETS, CELLS, Clash, Clock, FREE, HAND, IN_FLIGHT, IN_USE, In, Kind, LIVE, LOGGED, LOST, LogEntry, New,
+    Older, READ, RECORDS, ROOM, Record, Records, USED, cells_at, hash, low,
 };
 
 /// The levels, and the binary logarithms of their block sizes: 8 bytes, 64 bytes and so on. The
@@ -148,26 +148,26 @@ impl Records<'_> {
 
     /// Records an access of a rank whose clock is `clock`. Returns the record, and the conflicts
     /// with earlier accesses. `done`: the access will be complete at the rank's next release.
-    pub(crate) fn record(&self, new: Access, clock: &Clock, done: bool) -> (Record, Vec<Met>) {
+    pub(crate) fn record(&self, new: Access, clock: &Clock, done: bool) -> (Record, Vec<Clash>) {
         let new = New::of(new, clock, done);
-        let mut met = self.replace(&new);
+        let mut clashes = self.replace(&new);
         let cells = Cells::of(self.0);
         if let Some((record, found)) = cells.record(&new, || false, |_| true) {
-            met.extend(found);
-            return (record, met);
+            clashes.extend(found);
+            return (record, clashes);
         }
         let record = self.add(new.access, new.ends(), clock);
-        cells.look(&new, &mut met);
-        (record, met)
+        cells.look(&new, &mut clashes);
+        (record, clashes)
     }
 
     /// Compares a new access with the records in chains: returns the conflicts, and removes the
     /// records that the access replaces.
-    fn replace(&self, new: &New<'_>) -> Vec<Met> {
-        let (mut met, mut replaced, mut count) = (Vec::new(), [0; REPLACED], 0);
+    fn replace(&self, new: &New<'_>) -> Vec<Clash> {
+        let (mut clashes, mut replaced, mut count) = (Vec::new(), [0; REPLACED], 0);
         self.overlapping(new.access.start, new.access.end, |index| {
             let verdict = new.judge(&self.older(index));
-            met.extend(verdict.rule.map(|rule| Met { older: self.access(index), rule }));
+            clashes.extend(verdict.rule.map(|rule| Clash { older: self.access(index), rule }));
             if count < REPLACED && verdict.is_replaced {
                 replaced[count] = index;
                 count += 1;
@@ -177,16 +177,16 @@ impl Records<'_> {
             self.remove(index);
             self.release(index);
         }
-        met
+        clashes
     }
 
     /// Compares a new access with the records in chains, without a change: adds the conflicts to
-    /// `met`. Returns whether the access replaces a record.
-    pub(super) fn look(&self, new: &New<'_>, met: &mut Vec<Met>) -> bool {
+    /// `clashes`. Returns whether the access replaces a record.
+    pub(super) fn look(&self, new: &New<'_>, clashes: &mut Vec<Clash>) -> bool {
         let mut is_replaced = false;
         self.overlapping(new.access.start, new.access.end, |index| {
             let verdict = new.judge(&self.older(index));
-            met.extend(verdict.rule.map(|rule| Met { older: self.access(index), rule }));
+            clashes.extend(verdict.rule.map(|rule| Clash { older: self.access(index), rule }));
             is_replaced |= verdict.is_replaced;
         });
         is_replaced
@@ -224,7 +224,7 @@ impl Records<'_> {
     }
 
     /// Adds an entry to the log, if it has room.
-    pub(crate) fn tell(&self, Told { access, known, done }: Told) {
+    pub(crate) fn log(&self, LogEntry { access, known, done }: LogEntry) {
         let (logged, room) = (self.get(LOGGED), self.get(ROOM));
         if logged - self.get(READ) >= room {
             self.set(LOST, self.get(LOST) + u64::from(room > 0));
@@ -241,14 +241,14 @@ impl Records<'_> {
     }
 
     /// Removes and returns the next entry of the log.
-    pub(super) fn told(&self) -> Option<Told> {
+    pub(super) fn next_logged(&self) -> Option<LogEntry> {
         let read = self.get(READ);
         if read == self.get(LOGGED) {
             return None;
         }
         let at = self.entry(read);
         self.set(READ, read + 1);
-        Some(Told { access: self.access_at(at), known: self.get(at + KNOWN), done: self.get(at + DONE) })
+        Some(LogEntry { access: self.access_at(at), known: self.get(at + KNOWN), done: self.get(at + DONE) })
     }
 
     /// The offset of an entry of the log, by its number.

@@ -82,13 +82,13 @@ fn readers_and_the_holder_of_the_lock_exclude_each_other() {
 #[test]
 fn what_others_do_is_told_in_order_and_what_is_too_much_is_counted() {
     let memory = memory(64, 4);
-    let told = |known| Told { access: put(1, 0, 8), known, done: 2 };
+    let entry = |known| LogEntry { access: put(1, 0, 8), known, done: 2 };
     let held = locked(&memory);
-    (0..=ROOM_OF_LOG as u64).for_each(|known| held.tell(told(known)));
+    (0..=ROOM_OF_LOG as u64).for_each(|known| held.log(entry(known)));
     drop(held);
     let shadow = Shadow::of(&memory, RANKS);
     assert!(shadow.has_told());
-    assert_eq!(shadow.drain(), [told(0), told(1)]);
+    assert_eq!(shadow.drain(), [entry(0), entry(1)]);
     assert_eq!((shadow.has_told(), shadow.untold()), (false, 1));
 }
 
@@ -114,12 +114,12 @@ fn a_put_in_flight_meets_a_put_that_overlaps_it() {
     let memory = memory(4096, 16);
     let shadow = locked(&memory);
     let clock = Clock::new(RANKS);
-    let (_, met) = shadow.record(put(0, 8, 16), &clock, false);
-    assert!(met.is_empty());
+    let (_, clashes) = shadow.record(put(0, 8, 16), &clock, false);
+    assert!(clashes.is_empty());
     assert!(shadow.record(put(1, 16, 24), &clock, false).1.is_empty(), "adjacent");
-    let (_, met) = shadow.record(put(1, 12, 13), &clock, false);
-    assert_eq!(met.len(), 1);
-    assert_eq!((met[0].older, met[0].rule), (put(0, 8, 16), Rule::Overlap));
+    let (_, clashes) = shadow.record(put(1, 12, 13), &clock, false);
+    assert_eq!(clashes.len(), 1);
+    assert_eq!((clashes[0].older, clashes[0].rule), (put(0, 8, 16), Rule::Overlap));
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn an_access_is_ordered_behind_a_completed_one_only_by_knowledge_of_a_later_rele
     assert_eq!(shadow.record(put(1, 4, 8), &second, false).1.len(), 1, "no release");
     first.advance(0);
     second.join(first.counts());
-    assert!(shadow.record(put(2, 6, 8), &second, false).1.iter().all(|met| met.older.origin == 1));
+    assert!(shadow.record(put(2, 6, 8), &second, false).1.iter().all(|clashes| clashes.older.origin == 1));
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn conflicts(steps: &[Step], by: By) -> Vec<(bool, bool)> {
             By::Reader => shadow.read(origin).and_then(|it| it.record(new, clock, !later)),
             By::Cell => shadow.record(new, clock, !later),
         };
-        let (record, met) = found.unwrap_or_else(|| locked(&memory).record(new, clock, !later));
+        let (record, clashes) = found.unwrap_or_else(|| locked(&memory).record(new, clock, !later));
         let concerns = |&(older, ended): &(Access, u64)| {
             let own = older.origin == origin;
             let ordered = ended != IN_FLIGHT && (own || clock.of(older.origin) > ended);
@@ -226,7 +226,7 @@ fn conflicts(steps: &[Step], by: By) -> Vec<(bool, bool)> {
         if later {
             pending[origin].push((record, all.len() - 1));
         }
-        (!met.is_empty(), expected)
+        (!clashes.is_empty(), expected)
     };
     steps.iter().map(step).collect()
 }

@@ -48,9 +48,9 @@ impl Parts {
             // The atomic passes on what this rank has done before it.
             shadow.clocks_of(new.start, new.end).for_each(|slot| clock.teach(slot));
         }
-        let Some((_, met)) = shadow.record(new, &clock, true) else { return Ok(false) };
+        let Some((_, clashes)) = shadow.record(new, &clock, true) else { return Ok(false) };
         drop(clock);
-        met.into_iter().try_for_each(|met| self.conflict(checker, member, new, met))?;
+        clashes.into_iter().try_for_each(|clash| self.conflict(checker, member, new, clash))?;
         Ok(true)
     }
 

@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use super::{Parts, Which, last_operation};
+use super::{Completed, Parts, last_operation};
 use crate::check::{At, Clock, Wait};
 use crate::error::Result;
 
@@ -71,7 +71,7 @@ impl Parts {
     /// the notified operation is complete.
     pub(in crate::window) fn notifies(&self, member: usize) -> Result<()> {
         let Some((checked, checker)) = self.checker() else { return Ok(()) };
-        checked.complete(checker, member, Which::Operation(last_operation().0))?;
+        checked.complete(checker, member, Completed::Operation(last_operation().0))?;
         self.pass_to(member, At::Notices)
     }
 
