@@ -92,6 +92,8 @@ impl Host {
             all.extend([
                 ("TRANSOM_TRANSPORTS", "^shm"),
                 ("MPIR_CVAR_NOLOCAL", "1"),
+                // MPICH may be built with UCX too, and prefers it.
+                ("MPIR_CVAR_CH4_NETMOD", "ofi"),
                 ("MPIR_CVAR_OFI_USE_PROVIDER", "tcp"),
                 ("UCX_TLS", "tcp,self"),
                 ("OMPI_MCA_btl", "self,tcp"),
@@ -231,7 +233,7 @@ mod tests {
         let shm = host.environment(Transport::Shm, true);
         assert!(shm.iter().all(|(name, _)| *name != "TRANSOM_TRANSPORTS"));
         let tcp = host.environment(Transport::Tcp, false);
-        for name in ["TRANSOM_TRANSPORTS", "MPIR_CVAR_NOLOCAL", "UCX_TLS", "OMPI_MCA_btl"] {
+        for name in ["TRANSOM_TRANSPORTS", "MPIR_CVAR_NOLOCAL", "MPIR_CVAR_CH4_NETMOD", "UCX_TLS", "OMPI_MCA_btl"] {
             assert!(tcp.iter().any(|(known, _)| *known == name), "{name}");
         }
     }
