@@ -15,7 +15,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use super::admission::{Admission, Admitted};
 use super::guard::Guard;
 use super::output::{Sink, Style};
-use super::ranks::{Conn, Feed, drain, forward};
+use super::ranks::{Conn, Feed, drain, forward, keep_alive_unacknowledged};
 use crate::hosts::{self, Host};
 use crate::job::Job;
 use crate::order::{Order, Rendezvous};
@@ -176,6 +176,8 @@ impl Machines {
             if let Some(signal) = self.signalled {
                 conn.send(&order_to(signal));
             }
+            // Without it the end of the machine is noticed late, but all else works.
+            let _ = keep_alive_unacknowledged(&conn.socket);
             machine.part = Some(conn);
             machine.connected = true;
         }

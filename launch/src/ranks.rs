@@ -301,7 +301,11 @@ pub(super) fn keep_alive(socket: &OwnedFd) -> rustix::io::Result<()> {
     sockopt::set_socket_keepalive(socket, true)?;
     sockopt::set_tcp_keepidle(socket, Duration::from_secs(2))?;
     sockopt::set_tcp_keepintvl(socket, Duration::from_secs(1))?;
-    sockopt::set_tcp_keepcnt(socket, 4)?;
-    // Nothing is probed while sent bytes lack their acknowledgment.
+    sockopt::set_tcp_keepcnt(socket, 4)
+}
+
+/// [`keep_alive`] also while sent bytes lack their acknowledgment, when the kernel does not probe.
+/// Not for connections to ranks: the kernel would end that of a stopped rank whose buffer is full.
+pub(super) fn keep_alive_unacknowledged(socket: &OwnedFd) -> rustix::io::Result<()> {
     sockopt::set_tcp_user_timeout(socket, 6000)
 }

@@ -16,7 +16,7 @@ use rustix::stdio::{stderr, stdin, stdout};
 
 use super::guard::Guard;
 use super::output::{Sink, duplicate};
-use super::ranks::{Conn, Rank, drain, forward, keep_alive};
+use super::ranks::{Conn, Rank, drain, forward, keep_alive, keep_alive_unacknowledged};
 use crate::bind;
 use crate::order::{Order, Rendezvous};
 use crate::outcome::{LaunchError, io_error};
@@ -63,7 +63,7 @@ fn connect(rendezvous: &Rendezvous) -> Result<(OwnedFd, String), LaunchError> {
             Ok(stream) => {
                 let stream = stream.into();
                 // Without it the end of the launcher's machine is noticed late, but all else works.
-                let _ = keep_alive(&stream);
+                let _ = keep_alive(&stream).and_then(|()| keep_alive_unacknowledged(&stream));
                 return Ok((stream, address.to_string()));
             }
             Err(error) => tried.push(format!("{address}: {error}")),

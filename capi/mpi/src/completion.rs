@@ -105,6 +105,12 @@ unsafe extern "C" fn transom_request_gone(kept: *mut c_void) {
     drop(unsafe { Arc::from_raw(kept.cast_const().cast::<Ending>()) });
 }
 
+/// Removes the failed operations of some requests from [`FOUND`]. A thread that ends has none.
+fn found_of(requests: &[RequestHandle]) -> Vec<Kept> {
+    let is_of = |one: &mut Kept| one.failure.get().is_some_and(|(handle, _)| requests.contains(handle));
+    FOUND.try_with(|found| found.borrow_mut().extract_if(.., is_of).collect()).unwrap_or_default()
+}
+
 /// A call that may complete requests.
 pub(crate) struct Call {
     /// The requests, for the conflict checker.
@@ -119,14 +125,15 @@ impl Call {
     /// # Safety
     /// The requests are readable.
     pub(crate) unsafe fn of(watch: Watch, requests: *const RequestHandle, count: c_int, some_pending: bool) -> Call {
-        // A thread that ends has no such list any more.
-        let _ = FOUND.try_with(|found| found.borrow_mut().clear());
         let count = usize::try_from(count).unwrap_or(0);
         let mut before = Vec::new();
         if count > 0 && !requests.is_null() && (some_pending || FAILURES.load(Ordering::Relaxed) > 0) {
             // SAFETY: as the caller says.
             before.extend_from_slice(unsafe { std::slice::from_raw_parts(requests, count) });
         }
+        // What an earlier call left of these requests. Other failures may belong to a call in
+        // progress, of which this call is a part: functions of generalized requests call MPI, too.
+        drop(found_of(&before));
         Call { watch, before }
     }
 
@@ -140,7 +147,7 @@ impl Call {
     /// returns the code of the call.
     pub(crate) fn ended(&self, code: c_int, done: Done<'_>, statuses: *mut c_void, keeps: bool) -> c_int {
         self.watch.ended(done, statuses, keeps);
-        let failed = FOUND.try_with(RefCell::take).unwrap_or_default();
+        let failed = found_of(&self.before);
         if failed.is_empty() {
             return code;
         }

@@ -29,7 +29,8 @@ use crate::{edges, members, partitioned, polls, process};
 
 /// Operations in flight that have requests.
 static PENDING: Mutex<Vec<Pending>> = Mutex::new(Vec::new());
-/// The number of entries in `PENDING`.
+/// The number of operations with requests of the host that are not complete: those in `PENDING`,
+/// and those that a thread has removed from it to complete their requests.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// Operations in flight that are not swept.
 const FEW: usize = 256;
@@ -73,7 +74,7 @@ pub(crate) fn hand_over((win, target): (Win, c_int), made: Outcome<Request>, out
             let mut pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
             pending.push(Pending { request, handle, kept });
             // Relaxed: a thread that waits for this request got its handle after this.
-            COUNT.store(pending.len(), Ordering::Relaxed);
+            COUNT.fetch_add(1, Ordering::Relaxed);
             drop(pending);
             sweep();
         }
@@ -127,7 +128,6 @@ fn look(watch: &Watch, one: bool) -> bool {
                 done => over.push((pending.swap_remove(place), done.map(drop))),
             }
         }
-        COUNT.store(pending.len(), Ordering::Relaxed);
         match watched {
             Some(all) => pending.iter().filter(|one| all.contains(&one.handle)).count(),
             None => pending.len(),
@@ -135,6 +135,8 @@ fn look(watch: &Watch, one: bool) -> bool {
     };
     for (Pending { handle, kept, .. }, done) in over {
         end(handle, &kept, done.map_err(Failure::from));
+        // Release: pairs with the load in `call_on`.
+        COUNT.fetch_sub(1, Ordering::Release);
     }
     left > 0
 }
@@ -166,8 +168,9 @@ unsafe fn call_on(requests: *const RequestHandle, count: c_int) -> Call {
         let pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
         pending.iter().any(|pending| pending.handle == *one)
     };
-    // Relaxed: see `hand_over`.
-    let some_pending = COUNT.load(Ordering::Relaxed) > 0;
+    // Acquire: a thread that finds no such operation sees the failures of all that have been
+    // completed.
+    let some_pending = COUNT.load(Ordering::Acquire) > 0;
     // SAFETY: as the caller says.
     unsafe { Call::of(Watch::of(requests, count, is_ours), requests, count, some_pending) }
 }

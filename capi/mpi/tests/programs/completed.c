@@ -59,6 +59,48 @@ static void failures(void) {
     MPI_Win_free(&win), MPI_Win_free(&other);
 }
 
+static int query(void *state, MPI_Status *status) {
+    MPI_Request nothing = MPI_REQUEST_NULL;
+    int flag;
+    (void)state;
+    MPI_Test(&nothing, &flag, MPI_STATUS_IGNORE);
+    MPI_Status_set_elements(status, MPI_INT, 0), MPI_Status_set_cancelled(status, 0);
+    status->MPI_SOURCE = status->MPI_TAG = MPI_UNDEFINED;
+    return MPI_SUCCESS;
+}
+
+static int released(void *state) {
+    (void)state;
+    return MPI_SUCCESS;
+}
+
+static int cancelled(void *state, int complete) {
+    (void)state, (void)complete;
+    return MPI_SUCCESS;
+}
+
+/* A failed operation beside a generalized request whose functions complete requests. */
+static void within_functions(void) {
+    MPI_Win win;
+    MPI_Errhandler handler;
+    MPI_Request requests[2];
+    int into, code, later;
+    called = 0;
+    MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Win_create_errhandler(count, &handler);
+    MPI_Win_set_errhandler(win, handler);
+    MPI_Win_lock_all(0, win);
+    later = strays(win, (rank_ + 1) % size_, &into, requests) == MPI_SUCCESS;
+    MPI_Grequest_start(query, released, cancelled, NULL, requests + 1);
+    MPI_Grequest_complete(requests[1]);
+    code = MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    check("beside a generalized request: the code", class_of(code) != (later ? MPI_ERR_IN_STATUS : MPI_SUCCESS));
+    check("beside a generalized request: the window's handler", called != 1);
+    MPI_Win_unlock_all(win);
+    MPI_Errhandler_free(&handler);
+    MPI_Win_free(&win);
+}
+
 /* Rank 1 notifies only after rank 0 has waited for a part of a message. */
 static void own_requests_only(void) {
     long bad = 0;
@@ -149,6 +191,7 @@ int main(int argc, char **argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
     failures();
+    within_functions();
     own_requests_only();
     first_uses(level);
     return end();
