@@ -351,8 +351,7 @@ fn freed_early(world: &Job) -> Outcome {
     for round in 1..6u8 {
         let win = process::window_over(world, pages, 0, 16 * PAGE)?;
         put_around(world, &win, 0, &[round; 100])?;
-        pages.unmap()?;
-        let next = pages.again()?;
+        let next = pages.replace()?;
         next.fill(0x5a);
         win.free()?;
         same("what free changed of the new memory", &next.other_than(0x5a, 0), &None)?;
@@ -378,8 +377,7 @@ fn files(world: &Job) -> Outcome {
         same("read back", &seen, &[100 + round; 100])?;
         same("the first byte without a put", &pages.other_than(100 + round, 0), &Some((100, round)))?;
         win.free()?;
-        pages.unmap()?;
-        pages.again()?;
+        pages.replace()?;
         same("a byte that is not zero in new memory", &pages.other_than(0, 0), &None)?;
     }
     Ok(())

@@ -6,7 +6,7 @@
 use std::io::{Error, Result};
 use std::os::fd::{FromRawFd as _, OwnedFd};
 
-/// Whole pages of this process alone; only [`Pages::unmap`] unmaps them.
+/// Whole pages of this process alone; only [`Pages::replace`] unmaps them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pages {
     base: usize,
@@ -19,14 +19,10 @@ impl Pages {
         map(0, len, 0)
     }
 
-    /// The same addresses, as new zeroed pages.
-    pub(crate) fn again(self) -> Result<Pages> {
-        map(self.base, self.len, libc::MAP_FIXED_NOREPLACE)
-    }
-
-    pub(crate) fn unmap(self) -> Result<()> {
-        // SAFETY: the pages are the test's own, and no reference to them exists.
-        check_errno(unsafe { libc::munmap(self.base as *mut libc::c_void, self.len) })
+    /// Unmaps the pages and maps zeroed ones at the same addresses. It is one system call, so that
+    /// no other thread maps memory there in between.
+    pub(crate) fn replace(self) -> Result<Pages> {
+        map(self.base, self.len, libc::MAP_FIXED)
     }
 
     pub(crate) fn at(self, offset: usize) -> *mut u8 {
@@ -76,7 +72,7 @@ impl Pages {
 fn map(at: usize, len: usize, flags: i32) -> Result<Pages> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags;
-    // SAFETY: no existing mapping is replaced.
+    // SAFETY: only the test's own pages are replaced, to which no reference exists.
     let base = unsafe { libc::mmap(at as *mut libc::c_void, len, protection, flags, -1, 0) };
     if base == libc::MAP_FAILED { Err(Error::last_os_error()) } else { Ok(Pages { base: base.addr(), len }) }
 }
