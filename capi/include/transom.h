@@ -251,7 +251,7 @@ const char *transom_error_string(int error);
 // is valid until another call of this thread fails.
 const char *transom_last_error(void);
 
-// The version of the library, as "0.2.0".
+// The version of the library, as "0.3.0".
 const char *transom_version(void);
 
 // Joins the job in which transom-run or another launcher has started this process. Without a

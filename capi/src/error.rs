@@ -173,7 +173,7 @@ pub extern "C" fn transom_last_error() -> *const c_char {
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
-/// The version of the library, as "0.2.0".
+/// The version of the library, as "0.3.0".
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn transom_version() -> *const c_char {

@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,6 +73,39 @@ void *host_function(const char *name) {
     }
 
 #include "calls.h"
+
+#define TEXT_OF(number) #number
+#define TEXT(number) TEXT_OF(number)
+
+/* The MPI that this library was compiled for, in the form of host_name. */
+const char *host_at_build(void) {
+#if defined MPI_ABI_VERSION
+    return "standard ABI";
+#elif defined OPEN_MPI
+    return "Open MPI v" TEXT(OMPI_MAJOR_VERSION) "." TEXT(OMPI_MINOR_VERSION) "." TEXT(OMPI_RELEASE_VERSION);
+#elif defined MPICH_VERSION
+    return "MPICH Version: " MPICH_VERSION;
+#else
+    return "";
+#endif
+}
+
+/* The first line by which the process's MPI describes itself, in `text` of 512 bytes; an MPI with
+ * the handles of the standard ABI is called so. */
+void host_name(char *text) {
+    int (*version)(char *, int *) = (int (*)(char *, int *))host_function("PMPI_Get_library_version");
+    /* The room that any MPI may use. */
+    static char all[1 << 16];
+    int length = 0;
+    Dl_info place;
+    text[0] = 0;
+    if (!version) return;
+    if (dladdr((void *)version, &place) && strstr(place.dli_fname, "libmpi_abi.so")) {
+        strcpy(text, "standard ABI");
+        return;
+    }
+    if (version(all, &length) == MPI_SUCCESS) snprintf(text, 512, "%.*s", (int)strcspn(all, "\n"), all);
+}
 
 /* Whether this process has an MPI. */
 int host_present(void) { return host_function("PMPI_Allgather") != 0; }

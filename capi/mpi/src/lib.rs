@@ -13,6 +13,7 @@
 //! |---|---|
 //! | `host` | the host's types, constants and functions, as `host/host.c` gives them |
 //! | `lifecycle` | the start of this process's job in `MPI_Init`, and its end |
+//! | `identity` | the MPI that the library was built for, against the program's |
 //! | `process` | the job of this process: from `MPI_Init` to `MPI_Finalize` |
 //! | `polls` | progress of transom while the program waits in the host |
 //! | `boot` | the bootstrap of the job through the host |
@@ -61,6 +62,8 @@ mod fortran;
 mod handles;
 #[allow(unsafe_code)]
 mod host;
+#[allow(unsafe_code)]
+mod identity;
 #[allow(unsafe_code)]
 mod lifecycle;
 #[allow(unsafe_code)]

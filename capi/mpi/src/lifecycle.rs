@@ -15,7 +15,7 @@ use crate::host::{
     host_reads_early,
 };
 use crate::process::{self, Process};
-use crate::{edges, members, polls, report, types};
+use crate::{edges, identity, members, polls, report, types};
 
 /// Whether the host calls `transom_end`.
 static CALLED_AT_END: AtomicBool = AtomicBool::new(false);
@@ -138,6 +138,7 @@ fn end() {
 
 #[unsafe(export_name = "PMPI_Init")]
 pub(crate) unsafe extern "C" fn init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
+    identity::check();
     // SAFETY: the caller's arguments, as MPI defines them.
     let code = unsafe { host_Init(argc, argv.cast()) };
     if code == SUCCESS {
@@ -153,6 +154,7 @@ pub(crate) unsafe extern "C" fn init_thread(
     required: c_int,
     provided: *mut c_int,
 ) -> c_int {
+    identity::check();
     // SAFETY: as in `init`.
     let code = unsafe { host_Init_thread(argc, argv.cast(), required, provided) };
     if code == SUCCESS {

@@ -104,6 +104,7 @@ const ONCE: &[Named] = &[
     ("switched_off", switched_off),
     ("variables_of_any_bytes", variables_of_any_bytes),
     ("a_job_that_cannot_start", refused_start),
+    ("a_library_for_another_mpi", other_library),
     ("a_failure_has_its_reason", failure),
     ("one_line_of_warning", warning),
     ("spawned_processes", spawned),
@@ -259,6 +260,18 @@ fn refused_start(host: &'static Host) {
     let run = Run::of(host, host.program("kinds", Language::C), 2).served().with("TRANSOM_TEST_NODES", "2");
     let printed = verified(&run.with("TRANSOM_PROVIDER", "nosuch"), false);
     assert_eq!(printed.matches("windows are served by the MPI itself").count(), 1, "{printed}");
+}
+
+/// A library that was built for an MPI with other handles or constants ends the program, with one
+/// line.
+/// Shows E1.
+/// Route: program.
+fn other_library(host: &'static Host) {
+    for other in hosts::all().into_iter().filter(|other| other.is_here() && other.interface() != host.interface()) {
+        let run = Run::of(host, host.program("kinds", Language::C), 2).with("LD_PRELOAD", other.library());
+        let printed = refused(&run, "build it with MPICC");
+        assert_eq!(printed.matches("was built for another MPI").count(), 1, "{printed}");
+    }
 }
 
 /// Shows E1.

@@ -135,6 +135,11 @@ impl Host {
         self.find(self.compilers[0]).is_some() && self.find(self.launch[0]).is_some()
     }
 
+    /// The name of its handles and constants: versions of Open MPI have the same.
+    pub(crate) fn interface(&self) -> &'static str {
+        self.name.strip_prefix("open_mpi").map_or(self.name, |_| "open_mpi")
+    }
+
     /// Whether it can compile a language: a compiler wrapper may be installed without its compiler.
     pub(crate) fn compiles(&self, language: Language) -> bool {
         let wrapper = self.find(self.compilers[language as usize]);

@@ -79,12 +79,13 @@ pub(crate) fn verified(run: &Run, reports: bool) -> String {
     printed
 }
 
-/// Fails unless the program fails with an output that contains `words`.
-pub(crate) fn refused(run: &Run, words: &str) {
+/// Fails unless the program fails with an output that contains `words`; returns the output.
+pub(crate) fn refused(run: &Run, words: &str) -> String {
     let output = run.output();
     let printed = printed(&output);
     assert!(!output.status.success() && output.status.code() != Some(124), "{}\n{printed}", output.status);
     assert!(printed.contains(words) && !printed.contains("not ok "), "{printed}");
+    printed
 }
 
 /// Runs a command that must succeed.
