@@ -34,13 +34,22 @@ pub(crate) fn begin() {
     }
 }
 
+/// What is known of a communicator, kept with it: its ranks stay the same.
+struct Known {
+    /// Whether it is no intercommunicator and all its ranks are of `MPI_COMM_WORLD`.
+    of_world: bool,
+    /// The job of its ranks, once a window was created over it.
+    job: OnceLock<Job>,
+}
+
 /// The job of a communicator's ranks. Collective, with the same result at all of them.
 pub(crate) fn job_of(comm: Comm) -> Result<Job, Refused> {
     let world = process::get().and_then(process::Process::job).ok_or(Refused::Off)?;
     if comm == constants().null_comm {
         return Err(Refused::Off);
     }
-    if let Some(job) = kept(comm) {
+    let known = known(comm);
+    if let Some(job) = known.and_then(|known| known.job.get()) {
         return Ok(job.clone());
     }
     let ranks = ranks_of(comm)?;
@@ -54,7 +63,10 @@ pub(crate) fn job_of(comm: Comm) -> Result<Job, Refused> {
             .subset_agreed(&ranks, |number| broadcast(comm, number))
             .map_err(|_| Refused::Why("its ranks can't be numbered"))?
     };
-    keep(comm, &job);
+    if let Some(known) = known {
+        // MPI does not let two threads create windows over one communicator at the same time.
+        let _ = known.job.set(job.clone());
+    }
     Ok(job)
 }
 
@@ -66,39 +78,52 @@ fn broadcast(comm: Comm, mut number: u64) -> Option<u64> {
     (code == SUCCESS).then_some(number)
 }
 
-fn kept(comm: Comm) -> Option<&'static Job> {
+/// What is known of a communicator, which the first collective call on it finds out. MPI lets no
+/// other collective call on it run at the same time.
+fn known(comm: Comm) -> Option<&'static Known> {
     let keyval = *KEYVAL.get()?;
     let (mut value, mut flag) = (std::ptr::null_mut::<c_void>(), 0);
     // SAFETY: the communicator is valid; the calls write an address and a number.
     let code = unsafe { host_Comm_get_attr(comm, keyval, (&raw mut value).cast(), &raw mut flag) };
-    // SAFETY: `keep` set the attribute. The value lives as long as the communicator, and callers
-    // use it within a call on that.
-    if code == SUCCESS && flag != 0 { unsafe { value.cast::<Job>().as_ref() } } else { None }
-}
-
-fn keep(comm: Comm, job: &Job) {
-    let Some(&keyval) = KEYVAL.get() else { return };
-    let value = Box::into_raw(Box::new(job.clone()));
-    // SAFETY: the communicator is valid; `transom_forget_comm` frees the box.
-    unsafe { host_Comm_set_attr(comm, keyval, value.cast()) };
+    if code != SUCCESS {
+        return None;
+    }
+    if flag == 0 {
+        let known = Known { of_world: ranks_of(comm).is_ok(), job: OnceLock::new() };
+        value = Box::into_raw(Box::new(known)).cast();
+        // SAFETY: the communicator is valid. On success `transom_forget_comm` frees the box, else
+        // it is freed here.
+        unsafe {
+            if host_Comm_set_attr(comm, keyval, value) != SUCCESS {
+                drop(Box::from_raw(value.cast::<Known>()));
+                return None;
+            }
+        }
+    }
+    // SAFETY: the attribute is a box of this function. It lives as long as the communicator, and
+    // callers use it within a call on that.
+    unsafe { value.cast::<Known>().as_ref() }
 }
 
 /// Called at the end of a communicator.
 ///
 /// # Safety
-/// `kept` is a box of `keep`, and is passed here once.
+/// `kept` is a box of [`known`], and is passed here once.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn transom_forget_comm(kept: *mut c_void) {
-    // SAFETY: it is a box of `keep`, and is passed here once.
-    drop(unsafe { Box::from_raw(kept.cast::<Job>()) });
+    // SAFETY: it is a box of `known`, and is passed here once.
+    drop(unsafe { Box::from_raw(kept.cast::<Known>()) });
 }
 
 /// Whether all ranks of a communicator, which is no intercommunicator, are of `MPI_COMM_WORLD`. The
 /// answer is equal at all its ranks.
 pub(crate) fn are_of_world(comm: Comm) -> bool {
     // The call that gets the null handle reports it.
-    comm != constants().null_comm && (comm == constants().world || kept(comm).is_some() || ranks_of(comm).is_ok())
+    if comm == constants().null_comm {
+        return false;
+    }
+    comm == constants().world || known(comm).map_or_else(|| ranks_of(comm).is_ok(), |known| known.of_world)
 }
 
 /// The ranks of a communicator, as ranks of `MPI_COMM_WORLD`.
