@@ -14,7 +14,7 @@ use transom_fabric::sim::{SimAmo, SimOptions};
 mod simulated;
 
 /// The most functions from the public call to the port's, both included. The port of libfabric has
-/// one more, `Open::write`, before the provider's call (tests/conformance/tests/cxi.rs).
+/// one more, `Open::write`, before the provider's call (tests/conformance/tests/providers.rs).
 const FUNCTIONS: usize = 7;
 
 /// The backtraces of rank 0's posts.

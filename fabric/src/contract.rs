@@ -104,7 +104,7 @@ pub trait Port: Send + Sync + Debug + 'static {
     /// The port's limits.
     fn limits(&self) -> &Limits;
 
-    /// The address, which peers hand to [`Port::connect`]; at most 256 bytes.
+    /// The address, which peers hand to [`Port::connect`]; at most 4096 bytes.
     fn address(&self) -> Vec<u8>;
 
     /// Makes a peer reachable. Idempotent.

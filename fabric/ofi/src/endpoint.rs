@@ -194,14 +194,24 @@ impl Endpoint {
     pub fn name(&self) -> Result<Vec<u8>, FabricError> {
         let mut name = vec![0u8; 256];
         let mut len = name.len();
-        // SAFETY: the buffer has `len` bytes.
-        let status = unsafe {
-            let get = (*(*self.ep).cm).getname.expect("getname");
-            get(&raw mut (*self.ep).fid, name.as_mut_ptr().cast(), &raw mut len)
-        };
+        let mut status = self.write_name(&mut name, &mut len);
+        // Providers that link others join their addresses. The call states the length (man fi_cm).
+        if len > name.len() {
+            name.resize(len, 0);
+            status = self.write_name(&mut name, &mut len);
+        }
         checked(self.library(), &self.info.provider(), "fi_getname", status as isize)?;
         name.truncate(len);
         Ok(name)
+    }
+
+    /// Calls `fi_getname`, which writes the address's length.
+    fn write_name(&self, name: &mut [u8], len: &mut usize) -> c_int {
+        // SAFETY: the buffer has `len` bytes.
+        unsafe {
+            let get = (*(*self.ep).cm).getname.expect("getname");
+            get(&raw mut (*self.ep).fid, name.as_mut_ptr().cast(), len)
+        }
     }
 
     /// Inserts a peer's address into the address vector.

@@ -21,8 +21,8 @@ use crate::remote::{OfiRemote, TAG, inside, outside};
 use crate::slots::{HEADER, Local, Purpose, Slot};
 use crate::{rules, sys};
 
-/// Longest address of a provider, in bytes.
-const ADDRESS: usize = 256 - 8;
+/// Longest address of a provider, in bytes: `lnx` joins those of the providers that it links.
+const ADDRESS: usize = 4096 - 8;
 /// How long an answer may wait for a message to the same peer, where each message costs system
 /// calls at both sides.
 const ANSWERS_WAIT: Duration = Duration::from_micros(20);

@@ -1,35 +1,34 @@
-//! A stand-in for libfabric with one provider, `cxi`, between the threads of this process. It
-//! behaves as man fi_cxi and the manual pages of the interface document, and refuses calls that
+//! A stand-in for libfabric between the threads of this process, with the providers of [`model`].
+//! It behaves as their manual pages and those of the interface document, and refuses calls that
 //! they forbid. It models only documented behaviour: the tests show that the backend relies on
 //! documented behaviour alone, not that a device works.
 //!
-//! Unordered: any thread that reads a queue performs earlier posts, in random order; the target's
-//! calls are not needed. Regions are usable only once they are bound to an enabled endpoint and
-//! enabled. They are addressed by offsets, and have keys of 4 bytes; keys below 100 are those of
-//! fast regions, of which there are fewer than keys. Operations without delivery complete are
-//! refused, because no other completion level is reliable.
+//! Unordered: threads that read a queue perform earlier posts, in random order. A device whose
+//! model is passive serves targets that make no call; otherwise the target reads its queue. Regions
+//! are usable once they are registered, or, where the mode demands it, once they are bound to an
+//! enabled endpoint and enabled. Descriptors of origins' buffers must be those of open regions that
+//! hold the buffers. The provider's part of an operation's context is overwritten, and must keep
+//! that value until the completion. Operations without delivery complete are refused,
+//! because no other completion level is reliable.
 
 #![allow(unsafe_code)]
 
 mod info;
+mod model;
 mod net;
 mod objects;
+mod operations;
 
 use std::backtrace::Backtrace;
 use std::cell::Cell;
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
+pub(crate) use model::FAST;
 use transom_ofi::library::{Functions, Library};
 
-/// Fast regions for which the device has room: fewer than keys.
-pub(crate) const FAST: usize = 60;
 /// Operations in flight of one endpoint.
 const IN_FLIGHT: usize = 300;
-/// Bytes of one copy.
-const INJECT: usize = 192;
-/// The devices, each of them a domain.
-pub(crate) const DEVICES: [&str; 2] = ["cxi0", "cxi1"];
 
 const EINVAL: c_int = 22;
 const ENOSPC: c_int = 28;
@@ -41,6 +40,7 @@ const EAVAIL: isize = 259;
 const EKEYREJECTED: c_int = 129;
 const ENOKEY: c_int = 266;
 const EIO: c_int = 5;
+const ETOOSMALL: c_int = 257;
 
 thread_local! {
     /// Where this thread called `fi_writemsg` last, once [`watch`] was called.
@@ -84,6 +84,7 @@ unsafe extern "C" fn strerror(error: c_int) -> *const c_char {
         ENODATA => c"No data available",
         EKEYREJECTED => c"Key was rejected by service",
         EIO => c"Input/output error",
+        ETOOSMALL => c"Provided buffer is too small",
         _ => c"Unspecified error",
     };
     text.as_ptr()

@@ -1,7 +1,7 @@
-//! The backend for libfabric with a stand-in for the provider `cxi`, which behaves as documented
-//! and refuses calls that the documentation excludes: the contract's tests, and tests of this
-//! provider's properties. The tests show the behaviour of the backend; they do not show that a
-//! device works.
+//! The backend for libfabric with stand-ins for the providers of clusters, which behave as
+//! documented and refuse calls that the documentation excludes: the contract's tests, and tests of
+//! properties of `cxi`. The tests show the behaviour of the backend; they do not show that a device
+//! works.
 //!
 //! Shows T3.
 //! Route: sim.
@@ -12,26 +12,36 @@ use transom_conformance::{Fixture, Window, conformance, run};
 use transom_fabric::{AmoKind, Coherence, Domain, Memory, Peer, Port, Post, Region, Tally, Width};
 use transom_ofi::{OfiDomain, OfiOptions};
 
-mod slingshot;
+mod stand_in;
 
-struct Cxi;
+/// A provider by name.
+struct Named(&'static str);
 
-/// Opens the provider for a rank, as a job without a chosen provider does.
+const CXI: Named = Named("cxi");
+
+/// All providers that have a stand-in.
+const ALL: [Named; 6] = [CXI, Named("efa"), Named("opx"), Named("psm3"), Named("shm"), Named("lnx")];
+
+/// Opens the preferred provider for a rank, as a job without a chosen provider does.
 fn open(rank: u32, devices: Option<&str>) -> Arc<OfiDomain> {
     let options = OfiOptions { rank: Peer(rank), devices: devices.map(str::to_owned), ..OfiOptions::default() };
-    OfiDomain::open_of(&slingshot::library(), &options).expect("the stand-in is here")
+    OfiDomain::open_of(&stand_in::library(), &options).expect("the stand-in is here")
 }
 
-impl Fixture for Cxi {
+impl Fixture for Named {
     type Domain = OfiDomain;
 
     fn name(&self) -> String {
-        "ofi, a stand-in for cxi".into()
+        format!("ofi, a stand-in for {}", self.0)
     }
 
     fn open(&self, ranks: usize) -> Vec<Arc<OfiDomain>> {
         let peers = || (0..u32::try_from(ranks).expect("few ranks")).map(Peer);
-        let domains: Vec<_> = peers().map(|peer| open(peer.0, None)).collect();
+        let open = |rank| {
+            let options = OfiOptions { provider: Some(self.0.to_owned()), rank, ..OfiOptions::default() };
+            OfiDomain::open_of(&stand_in::library(), &options).expect("the stand-in is here")
+        };
+        let domains: Vec<_> = peers().map(open).collect();
         for domain in &domains {
             for (peer, other) in peers().zip(&domains) {
                 domain.port().connect(peer, &other.port().address()).expect("its address");
@@ -45,7 +55,7 @@ impl Fixture for Cxi {
     }
 }
 
-conformance!([super::Cxi]);
+conformance!(super::ALL);
 
 /// It is the first provider tried; ranks use its devices in turn, unless the user names one.
 #[test]
@@ -54,8 +64,9 @@ fn cxi_is_preferred_and_ranks_are_distributed_over_devices() {
     assert_eq!(names, ["cxi cxi0", "cxi cxi1", "cxi cxi0"]);
     assert_eq!(open(0, Some("cxi1")).name(), "cxi cxi1");
     assert_eq!((open(0, None).provider().as_str(), open(0, None).agreed().count()), ("cxi", 0));
-    let options = OfiOptions { devices: Some("mlx5_0".into()), ..OfiOptions::default() };
-    let error = OfiDomain::open_of(&slingshot::library(), &options).expect_err("a device of others");
+    let cxi = Some("cxi".to_owned());
+    let options = OfiOptions { provider: cxi, devices: Some("mlx5_0".into()), ..OfiOptions::default() };
+    let error = OfiDomain::open_of(&stand_in::library(), &options).expect_err("a device of others");
     let error = format!("{error:#}");
     assert!(error.contains("cxi: no device can be used: cxi0 is excluded by TRANSOM_NET_DEVICES"), "{error}");
 }
@@ -77,16 +88,26 @@ fn idle_targets_are_served_and_atomics_are_the_devices() {
     }
 }
 
+/// The documentation of these providers states that the target's calls perform operations.
+/// Shows S5, T3.
+#[test]
+fn idle_targets_of_other_providers_are_not_served() {
+    for named in ALL.iter().filter(|named| named.0 != "cxi") {
+        let domains = named.open(1);
+        assert_eq!((domains[0].port().limits().passive_target, domains[0].provider()), (false, named.0.to_owned()));
+    }
+}
+
 /// If the device has no room for another fast region although keys are left, standard regions are
 /// used; keys are reused.
 #[test]
 fn regions_with_slow_keys_work() {
-    let domains = Cxi.open(2);
+    let domains = CXI.open(2);
     let (origin, target) = (domains[0].port(), &domains[1]);
     let memories: Vec<_> = (0..200).map(|_| Memory::private(16)).collect();
     let regions: Vec<_> = memories.iter().map(|memory| target.register(memory).expect("room for all")).collect();
     let keys: Vec<u64> = regions.iter().map(|region| region.key().0[1]).collect();
-    assert_eq!(keys.iter().filter(|&&key| key < 100).count(), slingshot::FAST);
+    assert_eq!(keys.iter().filter(|&&key| key < 100).count(), stand_in::FAST);
     let tally = Tally::new();
     for (number, region) in (0u8..).zip(&regions) {
         let remote = origin.import(Peer(1), &region.key()).expect("connected");
@@ -114,18 +135,18 @@ fn regions_with_slow_keys_work() {
 /// eight functions.
 #[test]
 fn a_put_reaches_libfabric_by_two_functions_of_the_port() {
-    run(&Cxi, 2, |rank| {
+    run(&CXI, 2, |rank| {
         let long = rank.domain().port().limits().copied_max + 1;
-        let window: Window<Cxi> = rank.window(long);
+        let window: Window<Named> = rank.window(long);
         rank.barrier();
         if rank.me.0 == 0 {
             let (source, tally) = (Memory::private(long), Tally::new());
-            let called = slingshot::watch(|| rank.put(&window.remotes[1], 0, &source, &tally));
+            let called = stand_in::watch(|| rank.put(&window.remotes[1], 0, &source, &tally));
             let text = called.expect("one write").to_string();
             let lines = text.lines().map(str::trim).filter(|line| !line.starts_with("at "));
             let names: Vec<&str> = lines.map(|line| line.split_once(": ").map_or(line, |(_, name)| name)).collect();
             let place = |of: &str| names.iter().position(|name| name.ends_with(of)).expect(of);
-            let (library, port) = (place("objects::write"), place("Port>::put"));
+            let (library, port) = (place("operations::write"), place("Port>::put"));
             assert_eq!(port - library, 2, "{text}");
             assert!(names[library + 1].ends_with("Open>::write"), "{text}");
             rank.flush(&tally);

@@ -1,41 +1,52 @@
 //! The stand-in's objects in libfabric's form: structures that begin with their tables of
 //! functions.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::ptr::{NonNull, null_mut};
 
-use transom_fabric::{Amo, AmoKind, Memory, Span, Width};
+use transom_fabric::Memory;
 use transom_ofi::sys;
 
-use super::net::{Pid, Place, Port, Posted, Work, net};
-use super::{EAGAIN, EAVAIL, EBUSY, EINVAL, EKEYREJECTED, ENOSYS, IN_FLIGHT};
+use super::model::Model;
+use super::net::{Pid, Port, net};
+use super::operations::{ATOMIC_OPS, MSG_OPS, RMA_OPS, kind, width};
+use super::{EAGAIN, EAVAIL, EBUSY, EINVAL, EKEYREJECTED, ENOSYS, ETOOSMALL};
+
+#[repr(C)]
+struct Domain {
+    fid: sys::fid_domain,
+    model: &'static Model,
+    number: Pid,
+}
 
 #[repr(C)]
 struct Region {
     fid: sys::fid_mr,
+    model: &'static Model,
     memory: Memory,
-    bound: Option<Pid>,
+    /// The endpoint or the domain under whose number the region is usable.
+    owner: Option<Pid>,
     enabled: bool,
 }
 
 #[repr(C)]
-struct Vector {
+pub(super) struct Vector {
     fid: sys::fid_av,
-    addresses: Vec<Pid>,
+    pub(super) addresses: Vec<Pid>,
 }
 
 #[repr(C)]
 struct Queue {
     fid: sys::fid_cq,
-    /// The endpoint to which the region is bound.
+    /// The endpoint to which the queue is bound.
     of: Option<Pid>,
 }
 
 #[repr(C)]
-struct Endpoint {
+pub(super) struct Endpoint {
     fid: sys::fid_ep,
-    me: Pid,
-    vector: *mut Vector,
+    pub(super) me: Pid,
+    pub(super) vector: *mut Vector,
     queue: *mut Queue,
 }
 
@@ -44,7 +55,7 @@ const fn no_ops(close: unsafe extern "C" fn(*mut sys::fid) -> c_int) -> sys::fi_
 }
 
 static FABRIC: sys::fi_ops = no_ops(close::<sys::fid_fabric>);
-static DOMAIN: sys::fi_ops = no_ops(close::<sys::fid_domain>);
+static DOMAIN: sys::fi_ops = no_ops(close::<Domain>);
 static VECTOR: sys::fi_ops = no_ops(close::<Vector>);
 static QUEUE: sys::fi_ops = no_ops(close::<Queue>);
 static ENDPOINT: sys::fi_ops =
@@ -84,36 +95,11 @@ static CQ_OPS: sys::fi_ops_cq = sys::fi_ops_cq {
     strerror: None,
 };
 static CM_OPS: sys::fi_ops_cm = sys::fi_ops_cm { size: 0, setname: None, getname: Some(getname) };
-static MSG_OPS: sys::fi_ops_msg =
-    sys::fi_ops_msg { size: 0, recv: Some(receive), recvv: None, recvmsg: None, send: Some(send) };
-static RMA_OPS: sys::fi_ops_rma = sys::fi_ops_rma {
-    size: 0,
-    read: Some(read),
-    readv: None,
-    readmsg: Some(read_message),
-    write: None,
-    writev: None,
-    writemsg: Some(write),
-};
-static ATOMIC_OPS: sys::fi_ops_atomic = sys::fi_ops_atomic {
-    size: 0,
-    write: None,
-    writev: None,
-    writemsg: None,
-    inject: None,
-    readwrite: None,
-    readwritev: None,
-    readwritemsg: Some(fetch),
-    compwrite: None,
-    compwritev: None,
-    compwritemsg: Some(swap),
-};
-
 fn fid(ops: &'static sys::fi_ops) -> sys::fid {
     sys::fid { fclass: 0, context: null_mut(), ops: table(ops) }
 }
 
-fn table<T>(of: &'static T) -> *mut T {
+pub(super) fn table<T>(of: &'static T) -> *mut T {
     std::ptr::from_ref(of).cast_mut()
 }
 
@@ -150,12 +136,16 @@ pub(super) unsafe extern "C" fn fabric(
 /// Called as libfabric documents it.
 unsafe extern "C" fn domain(
     _fabric: *mut sys::fid_fabric,
-    _info: *mut sys::fi_info,
+    info: *mut sys::fi_info,
     place: *mut *mut sys::fid_domain,
     _context: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's place.
-    unsafe { give(sys::fid_domain { fid: fid(&DOMAIN), ops: table(&DOMAIN_OPS), mr: table(&MR_OPS) }, place) }
+    // SAFETY: an entry of `getinfo`, whose provider has a model, and the caller's place.
+    unsafe {
+        let Some(model) = Model::of(CStr::from_ptr((*(*info).fabric_attr).prov_name)) else { return -EINVAL };
+        let fid = sys::fid_domain { fid: fid(&DOMAIN), ops: table(&DOMAIN_OPS), mr: table(&MR_OPS) };
+        give(Domain { fid, model, number: net().number() }, place)
+    }
 }
 
 /// # Safety
@@ -189,15 +179,14 @@ unsafe extern "C" fn open_queue(
 /// # Safety
 /// Called as libfabric documents it.
 unsafe extern "C" fn open_endpoint(
-    _domain: *mut sys::fid_domain,
+    domain: *mut sys::fid_domain,
     _info: *mut sys::fi_info,
     place: *mut *mut sys::fid_ep,
     _context: *mut c_void,
 ) -> c_int {
-    let mut net = net();
-    net.last += 1;
-    let me = net.last;
-    net.endpoints.insert(me, Port::default());
+    // SAFETY: an open domain.
+    let domain = unsafe { &*domain.cast::<Domain>() };
+    let me = net().open(domain.model, domain.number);
     let fid = sys::fid_ep {
         fid: fid(&ENDPOINT),
         ops: null_mut(),
@@ -250,15 +239,14 @@ unsafe extern "C" fn close_endpoint(object: *mut sys::fid) -> c_int {
     // SAFETY: an open endpoint.
     let me = unsafe { (*object.cast::<Endpoint>()).me };
     let mut net = net();
-    let bound = net.endpoints.get(&me).map_or(0, |port| port.regions.len());
-    assert_eq!(bound, 0, "regions of an endpoint that is closed");
+    assert_eq!(net.regions_of(me), 0, "regions of an endpoint that is closed");
     net.underway.retain(|posted| posted.origin != me);
     net.endpoints.remove(&me);
     // SAFETY: an open endpoint.
     unsafe { close::<Endpoint>(object) }
 }
 
-fn port<T>(me: Pid, what: impl FnOnce(&mut Port) -> T) -> T {
+pub(super) fn port<T>(me: Pid, what: impl FnOnce(&mut Port) -> T) -> T {
     what(net().endpoints.get_mut(&me).expect("an open endpoint"))
 }
 
@@ -280,23 +268,11 @@ unsafe extern "C" fn query_atomic(
     0
 }
 
-fn width(datatype: u32) -> Option<Width> {
-    [(sys::FI_UINT32, Width::W32), (sys::FI_UINT64, Width::W64)]
-        .into_iter()
-        .find(|(code, _)| *code == datatype)
-        .map(|(_, width)| width)
-}
-
-fn kind(op: u32) -> Option<AmoKind> {
-    let codes = [sys::FI_SUM, sys::FI_ATOMIC_WRITE, sys::FI_ATOMIC_READ, sys::FI_CSWAP];
-    codes.iter().position(|&code| code == op).map(|at| AmoKind::ALL[at])
-}
-
 /// # Safety
 /// Called as libfabric documents it.
 #[allow(clippy::too_many_arguments)]
 unsafe extern "C" fn register(
-    _domain: *mut sys::fid,
+    domain: *mut sys::fid,
     base: *const c_void,
     len: usize,
     _access: u64,
@@ -306,23 +282,48 @@ unsafe extern "C" fn register(
     place: *mut *mut sys::fid_mr,
     _context: *mut c_void,
 ) -> c_int {
-    if key >> 32 != 0 {
+    // SAFETY: an open domain.
+    let Domain { model, number, .. } = *unsafe { &*domain.cast::<Domain>() };
+    let bits = 8 * model.key_bytes;
+    if bits < 64 && key >> bits != 0 {
         return -EKEYREJECTED;
     }
     let Some(base) = NonNull::new(base.cast_mut().cast::<u8>()).filter(|_| offset == 0) else { return -EINVAL };
     // SAFETY: the owner keeps the memory until the region is closed (man fi_mr).
     let memory = unsafe { Memory::new(base, len, None) };
+    let mut net = net();
+    // A provider that chooses keys ignores the caller's.
+    let key = if model.has(sys::FI_MR_PROV_KEY) { net.number() as u64 * 7 } else { key };
+    let bound = model.has(sys::FI_MR_ENDPOINT);
+    if !bound {
+        match net.enable(model, number, key, memory.clone()) {
+            0 => {}
+            error => return error,
+        }
+    }
     let fid = sys::fid_mr { fid: fid(&REGION), mem_desc: null_mut(), key };
-    // SAFETY: the caller's place.
-    unsafe { give(Region { fid, memory, bound: None, enabled: false }, place) }
+    let owner = (!bound).then_some(number);
+    let region = Region { fid, model, memory: memory.clone(), owner, enabled: !bound };
+    // SAFETY: the caller's place, at which the region lies then.
+    unsafe {
+        give(region, place);
+        (**place).mem_desc = (*place).cast();
+        net.describe(*place as usize, memory.span());
+    }
+    0
 }
 
 /// # Safety
 /// Called as libfabric documents it.
 unsafe extern "C" fn bind_region(region: *mut sys::fid, endpoint: *mut sys::fid, flags: u64) -> c_int {
     // SAFETY: an open region and endpoint.
-    unsafe { (*region.cast::<Region>()).bound = Some((*endpoint.cast::<Endpoint>()).me) };
-    if flags == 0 { 0 } else { -EINVAL }
+    let region = unsafe { &mut *region.cast::<Region>() };
+    if flags != 0 || !region.model.has(sys::FI_MR_ENDPOINT) {
+        return -EINVAL;
+    }
+    // SAFETY: an open endpoint.
+    region.owner = Some(unsafe { (*endpoint.cast::<Endpoint>()).me });
+    0
 }
 
 /// # Safety
@@ -330,9 +331,10 @@ unsafe extern "C" fn bind_region(region: *mut sys::fid, endpoint: *mut sys::fid,
 unsafe extern "C" fn enable_region(region: *mut sys::fid, command: c_int, _argument: *mut c_void) -> c_int {
     // SAFETY: an open region.
     let region = unsafe { &mut *region.cast::<Region>() };
-    let Some(me) = region.bound.filter(|_| command == sys::FI_ENABLE) else { return -EINVAL };
-    let status =
-        port(me, |port| if port.enabled { port.enable(region.fid.key, region.memory.clone()) } else { -EBUSY });
+    let Some(me) = region.owner.filter(|_| command == sys::FI_ENABLE && !region.enabled) else { return -EINVAL };
+    let mut net = net();
+    let is_open = net.endpoints.get(&me).is_some_and(|port| port.enabled);
+    let status = if is_open { net.enable(region.model, me, region.fid.key, region.memory.clone()) } else { -EBUSY };
     region.enabled = status == 0;
     status
 }
@@ -342,9 +344,11 @@ unsafe extern "C" fn enable_region(region: *mut sys::fid, command: c_int, _argum
 unsafe extern "C" fn close_region(object: *mut sys::fid) -> c_int {
     // SAFETY: an open region.
     let region = unsafe { &*object.cast::<Region>() };
-    if let Some(me) = region.bound.filter(|_| region.enabled) {
-        port(me, |port| port.regions.remove(&region.fid.key));
+    let mut net = net();
+    if let Some(owner) = region.owner.filter(|_| region.enabled) {
+        net.disable(owner, region.fid.key);
     }
+    net.forget(object as usize);
     // SAFETY: an open region.
     unsafe { close::<Region>(object) }
 }
@@ -370,15 +374,22 @@ unsafe extern "C" fn insert(
     c_int::try_from(count).unwrap_or(0)
 }
 
+/// Writes the address, as far as there is room: the endpoint's number and a filling.
+///
 /// # Safety
 /// Called as libfabric documents it.
 unsafe extern "C" fn getname(endpoint: *mut sys::fid, place: *mut c_void, len: *mut usize) -> c_int {
-    // SAFETY: an open endpoint and the caller's place, which has room for more.
+    // SAFETY: an open endpoint.
+    let me = unsafe { (*endpoint.cast::<Endpoint>()).me };
+    let mut address = me.to_ne_bytes().to_vec();
+    address.resize(port(me, |port| port.model().address), b'x');
+    // SAFETY: the caller's place of `len` bytes.
     unsafe {
-        place.cast::<Pid>().write_unaligned((*endpoint.cast::<Endpoint>()).me);
-        *len = size_of::<Pid>();
+        let room = (*len).min(address.len());
+        place.cast::<u8>().copy_from_nonoverlapping(address.as_ptr(), room);
+        *len = address.len();
+        if room < address.len() { -ETOOSMALL } else { 0 }
     }
-    0
 }
 
 /// Completions up to the first error; meanwhile the device makes progress.
@@ -389,7 +400,7 @@ unsafe extern "C" fn read_queue(queue: *mut sys::fid_cq, entries: *mut c_void, c
     // SAFETY: an open queue, and room for `count` entries.
     unsafe {
         let Some(me) = (*queue.cast::<Queue>()).of else { return -EAGAIN };
-        net().step();
+        net().step(me);
         port(me, |port| {
             if port.done.front().is_some_and(|done| done.error != 0) {
                 return -EAVAIL;
@@ -418,179 +429,4 @@ unsafe extern "C" fn read_error(queue: *mut sys::fid_cq, entry: *mut sys::fi_cq_
         (*entry).err = done.error;
     }
     1
-}
-
-/// Posts, where the endpoint has room.
-///
-/// # Safety
-/// An open endpoint with its vector; the buffers of `work` are valid until the completion.
-unsafe fn post(endpoint: *mut sys::fid_ep, to: sys::fi_addr_t, context: *mut c_void, work: Work) -> isize {
-    let mut net = net();
-    // SAFETY: an open endpoint with its vector, which is changed under the net's lock.
-    let (origin, target) = unsafe {
-        let endpoint = &*endpoint.cast::<Endpoint>();
-        let addresses = &(*endpoint.vector).addresses;
-        (endpoint.me, addresses.get(usize::try_from(to).unwrap_or(usize::MAX)).copied())
-    };
-    let Some(target) = target else { return -(EINVAL as isize) };
-    if net.in_flight(origin) >= IN_FLIGHT {
-        return -EAGAIN;
-    }
-    net.underway.push(Posted { origin, target, context: context as usize, work });
-    0
-}
-
-/// # Safety
-/// Called as libfabric documents it.
-unsafe extern "C" fn receive(
-    endpoint: *mut sys::fid_ep,
-    at: *mut c_void,
-    len: usize,
-    _descriptor: *mut c_void,
-    _from: sys::fi_addr_t,
-    context: *mut c_void,
-) -> isize {
-    // SAFETY: an open endpoint.
-    port(unsafe { (*endpoint.cast::<Endpoint>()).me }, |port| {
-        port.receives.push_back((context as usize, Span::from_raw(at.cast(), len)));
-        port.deliver();
-    });
-    0
-}
-
-/// # Safety
-/// Called as libfabric documents it.
-unsafe extern "C" fn send(
-    endpoint: *mut sys::fid_ep,
-    at: *const c_void,
-    len: usize,
-    _descriptor: *mut c_void,
-    to: sys::fi_addr_t,
-    context: *mut c_void,
-) -> isize {
-    // SAFETY: the caller's bytes, and an open endpoint.
-    unsafe {
-        let bytes = std::slice::from_raw_parts(at.cast::<u8>(), len).to_vec();
-        post(endpoint, to, context, Work::Send(bytes))
-    }
-}
-
-/// # Safety
-/// Called as libfabric documents it.
-unsafe extern "C" fn read(
-    endpoint: *mut sys::fid_ep,
-    into: *mut c_void,
-    len: usize,
-    _descriptor: *mut c_void,
-    from: sys::fi_addr_t,
-    offset: u64,
-    key: u64,
-    context: *mut c_void,
-) -> isize {
-    let work = Work::Read(Span::from_raw(into.cast(), len), Place { key, offset, len });
-    // SAFETY: an open endpoint.
-    unsafe { post(endpoint, from, context, work) }
-}
-
-/// # Safety
-/// Called as libfabric documents it.
-unsafe extern "C" fn read_message(endpoint: *mut sys::fid_ep, message: *const sys::fi_msg_rma, _flags: u64) -> isize {
-    // SAFETY: the caller's message, of one vector at each side, and an open endpoint.
-    unsafe {
-        let message = &*message;
-        if (message.iov_count, message.rma_iov_count) != (1, 1) {
-            return -(EINVAL as isize);
-        }
-        let (into, from) = (&*message.msg_iov, &*message.rma_iov);
-        let place = Place { key: from.key, offset: from.addr, len: from.len };
-        let work = Work::Read(Span::from_raw(into.iov_base.cast(), into.iov_len), place);
-        post(endpoint, message.addr, message.context, work)
-    }
-}
-
-/// Whether completion of the operation guarantees delivery at the target.
-fn delivered(flags: u64) -> bool {
-    flags & sys::FI_DELIVERY_COMPLETE != 0
-}
-
-/// # Safety
-/// Called as libfabric documents it.
-unsafe extern "C" fn write(endpoint: *mut sys::fid_ep, message: *const sys::fi_msg_rma, flags: u64) -> isize {
-    super::observe();
-    // SAFETY: the caller's message, of one vector at each side, and an open endpoint.
-    unsafe {
-        let message = &*message;
-        if !delivered(flags) || (message.iov_count, message.rma_iov_count) != (1, 1) {
-            return -(EINVAL as isize);
-        }
-        let (from, to) = (&*message.msg_iov, &*message.rma_iov);
-        let place = Place { key: to.key, offset: to.addr, len: to.len };
-        let work = Work::Write(Span::from_raw(from.iov_base.cast(), from.iov_len), place);
-        post(endpoint, message.addr, message.context, work)
-    }
-}
-
-/// A fetching atomic; `compare` is given for a compare-and-swap.
-///
-/// # Safety
-/// The message and the vectors are of one element of the datatype; the endpoint is open.
-unsafe fn atomic(
-    endpoint: *mut sys::fid_ep,
-    message: *const sys::fi_msg_atomic,
-    compare: Option<*const sys::fi_ioc>,
-    result: *mut sys::fi_ioc,
-    flags: u64,
-) -> isize {
-    // SAFETY: the caller's message and vectors of one element of the datatype, and an open
-    // endpoint.
-    unsafe {
-        let message = &*message;
-        let (operand, place) = (&*message.msg_iov, &*message.rma_iov);
-        let one = [operand.count, place.count, (*result).count, message.iov_count, message.rma_iov_count] == [1; 5];
-        let (Some(width), Some(kind)) = (width(message.datatype), kind(message.op)) else { return -(EINVAL as isize) };
-        if !one || !delivered(flags) || !place.addr.is_multiple_of(width.bytes() as u64) {
-            return -(EINVAL as isize);
-        }
-        let value = |of: *mut c_void| match width {
-            Width::W32 => u64::from(of.cast::<u32>().read_unaligned()),
-            Width::W64 => of.cast::<u64>().read_unaligned(),
-        };
-        let compare = compare.map_or(0, |compare| value((*compare).addr));
-        let amo = Amo { kind, width, operand: value(operand.addr), compare };
-        let into = Span::from_raw((*result).addr.cast(), width.bytes());
-        let at = Place { key: place.key, offset: place.addr, len: width.bytes() };
-        post(endpoint, message.addr, message.context, Work::Atomic(amo, into, at))
-    }
-}
-
-/// # Safety
-/// Called as libfabric documents it.
-unsafe extern "C" fn fetch(
-    endpoint: *mut sys::fid_ep,
-    message: *const sys::fi_msg_atomic,
-    result: *mut sys::fi_ioc,
-    _descriptors: *mut *mut c_void,
-    _count: usize,
-    flags: u64,
-) -> isize {
-    // SAFETY: the caller's.
-    unsafe { atomic(endpoint, message, None, result, flags) }
-}
-
-/// # Safety
-/// Called as libfabric documents it.
-#[allow(clippy::too_many_arguments)]
-unsafe extern "C" fn swap(
-    endpoint: *mut sys::fid_ep,
-    message: *const sys::fi_msg_atomic,
-    compare: *const sys::fi_ioc,
-    _compare_descriptors: *mut *mut c_void,
-    _compare_count: usize,
-    result: *mut sys::fi_ioc,
-    _descriptors: *mut *mut c_void,
-    _count: usize,
-    flags: u64,
-) -> isize {
-    // SAFETY: the caller's.
-    unsafe { atomic(endpoint, message, Some(compare), result, flags) }
 }

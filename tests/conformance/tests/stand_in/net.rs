@@ -7,35 +7,35 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use transom_fabric::{Amo, Memory, Span, Width};
+use transom_ofi::sys;
 
-use super::{EIO, ENOKEY, ENOSPC, FAST};
+use super::model::{FAST, Model};
+use super::{EIO, ENOKEY, ENOSPC};
 
-/// An endpoint of a process, identified by its number, which is its address.
+/// The number of an endpoint or of a domain. An endpoint's number is the begin of its address.
 pub(super) type Pid = usize;
 
-#[derive(Default)]
 pub(super) struct Net {
     pub(super) endpoints: BTreeMap<Pid, Port>,
+    /// Usable memory by its owner and key. The owner is an endpoint where regions are bound to
+    /// endpoints, else a domain.
+    regions: BTreeMap<(Pid, u64), Memory>,
+    /// The memory of open regions by their descriptors.
+    descriptors: BTreeMap<usize, Span>,
     pub(super) underway: Vec<Posted>,
     pub(super) last: Pid,
     chance: u64,
 }
 
 /// An endpoint.
-#[derive(Default)]
 pub(super) struct Port {
+    model: &'static Model,
+    domain: Pid,
     pub(super) enabled: bool,
-    pub(super) regions: BTreeMap<u64, Region>,
     pub(super) done: VecDeque<Done>,
     /// Posted receives, and the messages that arrived before them.
     pub(super) receives: VecDeque<(usize, Span)>,
     pub(super) early: VecDeque<Vec<u8>>,
-}
-
-/// Memory under a key, usable once it is enabled.
-pub(super) struct Region {
-    pub(super) memory: Memory,
-    pub(super) enabled: bool,
 }
 
 /// An entry of a completion queue.
@@ -52,7 +52,7 @@ pub(super) struct Posted {
     pub(super) work: Work,
 }
 
-/// The place at the target, by offset.
+/// The place at the target, by offset or by the target's address.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) key: u64,
@@ -67,8 +67,14 @@ pub(super) enum Work {
     Send(Vec<u8>),
 }
 
-static NET: Mutex<Net> =
-    Mutex::new(Net { endpoints: BTreeMap::new(), underway: Vec::new(), last: 0, chance: 0x9e37_79b9_7f4a_7c15 });
+static NET: Mutex<Net> = Mutex::new(Net {
+    endpoints: BTreeMap::new(),
+    regions: BTreeMap::new(),
+    descriptors: BTreeMap::new(),
+    underway: Vec::new(),
+    last: 0,
+    chance: 0x9e37_79b9_7f4a_7c15,
+});
 
 pub(super) fn net() -> MutexGuard<'static, Net> {
     NET.lock().unwrap_or_else(PoisonError::into_inner)
@@ -88,16 +94,75 @@ impl Net {
         self.underway.iter().filter(|posted| posted.origin == origin).count()
     }
 
-    /// Performs some of the posted operations of any endpoint.
-    pub(super) fn step(&mut self) {
+    /// A new number for an endpoint, a domain or a provider's key.
+    pub(super) fn number(&mut self) -> Pid {
+        self.last += 1;
+        self.last
+    }
+
+    /// Opens an endpoint of a domain.
+    pub(super) fn open(&mut self, model: &'static Model, domain: Pid) -> Pid {
+        let me = self.number();
+        let (done, receives, early) = Default::default();
+        self.endpoints.insert(me, Port { model, domain, enabled: false, done, receives, early });
+        me
+    }
+
+    /// The number of usable regions of an owner.
+    pub(super) fn regions_of(&self, owner: Pid) -> usize {
+        self.regions.range((owner, 0)..=(owner, u64::MAX)).count()
+    }
+
+    /// Makes a region usable; the device may have no room for another fast one.
+    pub(super) fn enable(&mut self, model: &Model, owner: Pid, key: u64, memory: Memory) -> c_int {
+        let fast = self.regions.range((owner, 0)..(owner, 100)).count();
+        if model.few_fast && key < 100 && fast >= FAST {
+            return -ENOSPC;
+        }
+        match self.regions.insert((owner, key), memory) {
+            None => 0,
+            Some(_) => -ENOKEY,
+        }
+    }
+
+    pub(super) fn disable(&mut self, owner: Pid, key: u64) {
+        self.regions.remove(&(owner, key));
+    }
+
+    pub(super) fn describe(&mut self, descriptor: usize, memory: Span) {
+        self.descriptors.insert(descriptor, memory);
+    }
+
+    pub(super) fn forget(&mut self, descriptor: usize) {
+        self.descriptors.remove(&descriptor);
+    }
+
+    /// Whether a buffer may be used by the provider: without the mode of local registration, or
+    /// under the descriptor of an open region that holds it.
+    pub(super) fn may_use(&self, origin: Pid, buffer: Span, descriptor: usize) -> bool {
+        let Some(port) = self.endpoints.get(&origin) else { return false };
+        let holds = |region: &Span| {
+            let begin = region.as_ptr() as usize;
+            let at = (buffer.as_ptr() as usize).wrapping_sub(begin);
+            at <= region.len() && buffer.len() <= region.len() - at
+        };
+        !port.model.has(sys::FI_MR_LOCAL) || self.descriptors.get(&descriptor).is_some_and(holds)
+    }
+
+    /// Performs some of the posted operations, in a call of an endpoint: its own targets' and those
+    /// that devices perform alone.
+    pub(super) fn step(&mut self, caller: Pid) {
         for _ in 0..self.underway.len().min(8) {
             let at = self.below(self.underway.len());
+            let target = self.underway[at].target;
+            let waits = |port: &Port| !port.model.passive && target != caller;
+            if self.endpoints.get(&target).is_some_and(waits) {
+                continue;
+            }
             let posted = self.underway.swap_remove(at);
             let (origin, context) = (posted.origin, posted.context);
-            let error = match self.perform(posted) {
-                true => 0,
-                false => EIO,
-            };
+            let untouched = self.endpoints.get(&origin).is_none_or(|port| is_marked(port.model, context));
+            let error = if self.perform(posted) && untouched { 0 } else { EIO };
             if let Some(port) = self.endpoints.get_mut(&origin) {
                 port.done.push_back(Done { context, len: 0, error });
             }
@@ -115,9 +180,11 @@ impl Net {
         let (Work::Write(_, place) | Work::Read(_, place) | Work::Atomic(_, _, place)) = posted.work else {
             return false;
         };
-        let found = port.regions.get(&place.key).filter(|region| region.enabled);
-        let at = usize::try_from(place.offset).unwrap_or(usize::MAX);
-        let Some(part) = found.and_then(|region| region.memory.slice(at, place.len)) else { return false };
+        let owner = if port.model.has(sys::FI_MR_ENDPOINT) { posted.target } else { port.domain };
+        let Some(memory) = self.regions.get(&(owner, place.key)) else { return false };
+        let base = if port.model.has(sys::FI_MR_VIRT_ADDR) { memory.as_ptr() as u64 } else { 0 };
+        let at = usize::try_from(place.offset.wrapping_sub(base)).unwrap_or(usize::MAX);
+        let Some(part) = memory.slice(at, place.len) else { return false };
         match posted.work {
             Work::Write(from, _) => {
                 let mut bytes = vec![0; from.len()];
@@ -143,6 +210,23 @@ impl Net {
     }
 }
 
+/// Uses the provider's part of an operation's context.
+///
+/// # Safety
+/// The context has the room that the model demands, until the completion.
+pub(super) unsafe fn mark(model: &Model, context: usize) {
+    for word in 0..model.context {
+        // SAFETY: the caller's promise.
+        unsafe { (context as *mut usize).add(word).write_unaligned(context ^ word) };
+    }
+}
+
+/// Whether the provider's part of a context has kept its value.
+fn is_marked(model: &Model, context: usize) -> bool {
+    // SAFETY: the operation is not complete, so that the context is valid.
+    (0..model.context).all(|word| unsafe { (context as *const usize).add(word).read_unaligned() } == context ^ word)
+}
+
 /// An atomic by the device, not atomic with those of CPUs. The net's lock makes it atomic with
 /// those of other devices.
 fn device_atomic(memory: &Memory, amo: Amo) -> u64 {
@@ -158,6 +242,10 @@ fn device_atomic(memory: &Memory, amo: Amo) -> u64 {
 }
 
 impl Port {
+    pub(super) fn model(&self) -> &'static Model {
+        self.model
+    }
+
     /// Copies arrived messages into posted receives.
     pub(super) fn deliver(&mut self) {
         while !self.early.is_empty() && !self.receives.is_empty() {
@@ -165,21 +253,10 @@ impl Port {
                 return;
             };
             let len = bytes.len().min(into.len());
+            let error = if is_marked(self.model, context) { 0 } else { EIO };
             // SAFETY: a posted receive's buffer is the provider's until the completion.
             unsafe { into.as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), len) };
-            self.done.push_back(Done { context, len, error: 0 });
-        }
-    }
-
-    /// Makes a region usable; the device may have no room for another fast one.
-    pub(super) fn enable(&mut self, key: u64, memory: Memory) -> c_int {
-        let fast = self.regions.keys().filter(|&&other| other < 100).count();
-        if key < 100 && fast >= FAST {
-            return -ENOSPC;
-        }
-        match self.regions.insert(key, Region { memory, enabled: true }) {
-            None => 0,
-            Some(_) => -ENOKEY,
+            self.done.push_back(Done { context, len, error });
         }
     }
 }

@@ -5,10 +5,9 @@ use std::ptr::null_mut;
 
 use transom_ofi::sys;
 
-use super::{DEVICES, EINVAL, ENODATA, INJECT};
+use super::model::Model;
+use super::{EINVAL, ENODATA};
 
-/// The wanted value, or 0; on-demand paging is off, and the provider chooses no keys.
-const MR_MODE: c_int = sys::FI_MR_ENDPOINT | sys::FI_MR_ALLOCATED;
 const CAPS: u64 = sys::FI_MSG | sys::FI_RMA | sys::FI_ATOMIC;
 
 /// # Safety
@@ -24,22 +23,29 @@ pub(super) unsafe extern "C" fn getinfo(
     // SAFETY: hints of `dupinfo` with all attributes, and a place for the answer.
     unsafe {
         let name = (*(*hints).fabric_attr).prov_name;
-        if name.is_null() || CStr::from_ptr(name) != c"cxi" {
-            return -ENODATA;
-        }
+        let model = if name.is_null() { None } else { Model::of(CStr::from_ptr(name)) };
+        let Some(model) = model else { return -ENODATA };
         // A node is a device's name or a number.
         if !node.is_null() {
             return -EINVAL;
         }
         let (domain, endpoint) = (&*(*hints).domain_attr, &*(*hints).ep_attr);
         let manual = [sys::FI_PROGRESS_UNSPEC, sys::FI_PROGRESS_MANUAL].contains(&domain.data_progress);
-        let modes = domain.mr_mode & MR_MODE == MR_MODE;
-        if !manual || !modes || endpoint.type_ != sys::FI_EP_RDM || (*hints).caps & !CAPS != 0 {
+        // The scalable mode stands alone, and a caller that fulfils others does not take it.
+        let modes = if model.has(sys::FI_MR_SCALABLE) {
+            domain.mr_mode == model.mr_mode
+        } else {
+            domain.mr_mode & model.mr_mode == model.mr_mode
+        };
+        let contexts = (*hints).mode & model.mode() == model.mode();
+        let served = (manual || model.automatic) && modes && contexts;
+        if !served || endpoint.type_ != sys::FI_EP_RDM || (*hints).caps & !CAPS != 0 {
             return -ENODATA;
         }
         *found = null_mut();
-        for device in DEVICES.iter().rev() {
-            let entry = entry((*hints).caps, device);
+        let progress = if manual { sys::FI_PROGRESS_MANUAL } else { sys::FI_PROGRESS_AUTO };
+        for device in model.devices.iter().rev() {
+            let entry = entry(model, device, (*hints).caps, progress);
             (*entry).next = *found;
             *found = entry;
         }
@@ -48,22 +54,22 @@ pub(super) unsafe extern "C" fn getinfo(
 }
 
 /// The offer of one device.
-fn entry(caps: u64, device: &str) -> *mut sys::fi_info {
+fn entry(model: &Model, device: &str, caps: u64, progress: u32) -> *mut sys::fi_info {
     // SAFETY: a new entry with all attributes; names are C's to free.
     unsafe {
         let entry = dupinfo(std::ptr::null());
-        (*entry).caps = caps;
+        ((*entry).caps, (*entry).mode) = (caps, model.mode());
         let domain = &mut *(*entry).domain_attr;
         let name = CString::new(device).expect("a name");
         domain.name = libc::strdup(name.as_ptr());
         domain.threading = sys::FI_THREAD_SAFE;
-        (domain.control_progress, domain.data_progress) = (sys::FI_PROGRESS_MANUAL, sys::FI_PROGRESS_MANUAL);
-        (domain.mr_mode, domain.mr_key_size) = (MR_MODE, 4);
+        (domain.control_progress, domain.data_progress) = (progress, progress);
+        (domain.mr_mode, domain.mr_key_size) = (model.mr_mode, model.key_bytes);
         let endpoint = &mut *(*entry).ep_attr;
         (endpoint.type_, endpoint.max_msg_size) = (sys::FI_EP_RDM, (1 << 32) - 1);
-        (*(*entry).tx_attr).inject_size = INJECT;
+        (*(*entry).tx_attr).inject_size = model.inject;
         (*(*entry).rx_attr).size = 1024;
-        (*(*entry).fabric_attr).prov_name = libc::strdup(c"cxi".as_ptr());
+        (*(*entry).fabric_attr).prov_name = libc::strdup(model.name.as_ptr());
         entry
     }
 }

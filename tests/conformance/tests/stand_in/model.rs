@@ -1,0 +1,140 @@
+//! The providers as their manual pages document them. Where a page is silent, the model takes the
+//! least that the interface allows.
+
+use std::ffi::{CStr, c_int};
+
+use transom_ofi::sys;
+
+/// Regions that are fast in `cxi`: those with keys below 100, fewer than keys.
+pub(crate) const FAST: usize = 60;
+
+/// The properties of a provider.
+pub(super) struct Model {
+    pub(super) name: &'static CStr,
+    /// The devices, each of them a domain.
+    pub(super) devices: &'static [&'static str],
+    /// The registration modes, which the caller must fulfil (man fi_mr).
+    pub(super) mr_mode: c_int,
+    /// The length of keys that the caller chooses.
+    pub(super) key_bytes: usize,
+    /// The length of an address.
+    pub(super) address: usize,
+    /// The words of an operation's context that are the provider's until the completion
+    /// (`FI_CONTEXT`: 4, `FI_CONTEXT2`: 8).
+    pub(super) context: usize,
+    /// Whether automatic progress can be requested.
+    pub(super) automatic: bool,
+    /// Whether the device performs operations on a target that makes no call.
+    pub(super) passive: bool,
+    /// Whether the device may have no room for another region whose key is below 100.
+    pub(super) few_fast: bool,
+    /// The longest message of one copy.
+    pub(super) inject: usize,
+}
+
+/// Slingshot: man fi_cxi.
+const CXI: Model = Model {
+    name: c"cxi",
+    devices: &["cxi0", "cxi1"],
+    mr_mode: sys::FI_MR_ENDPOINT | sys::FI_MR_ALLOCATED,
+    key_bytes: 4,
+    address: 8,
+    context: 0,
+    automatic: false,
+    passive: true,
+    few_fast: true,
+    inject: 192,
+};
+
+/// Elastic Fabric Adapter: man fi_efa. It has no inject, claims automatic progress in error, and
+/// uses the caller's descriptors.
+const EFA: Model = Model {
+    name: c"efa",
+    devices: &["rdmap0s6-rdm"],
+    mr_mode: sys::FI_MR_LOCAL | sys::FI_MR_VIRT_ADDR | sys::FI_MR_ALLOCATED | sys::FI_MR_PROV_KEY,
+    key_bytes: 8,
+    address: 32,
+    context: 0,
+    automatic: true,
+    passive: false,
+    few_fast: false,
+    inject: 0,
+};
+
+/// Omni-Path: man fi_opx. It requires `FI_CONTEXT2` and the scalable mode.
+const OPX: Model = Model {
+    name: c"opx",
+    devices: &["opx-0"],
+    mr_mode: sys::FI_MR_SCALABLE,
+    key_bytes: 8,
+    address: 8,
+    context: 8,
+    automatic: true,
+    passive: false,
+    few_fast: false,
+    inject: 64,
+};
+
+/// Intel Ethernet: man fi_psm3. It requires `FI_CONTEXT` for messages.
+const PSM3: Model = Model {
+    name: c"psm3",
+    devices: &["irdma0"],
+    mr_mode: sys::FI_MR_VIRT_ADDR | sys::FI_MR_ALLOCATED | sys::FI_MR_PROV_KEY,
+    key_bytes: 8,
+    address: 16,
+    context: 4,
+    automatic: true,
+    passive: false,
+    few_fast: false,
+    inject: 64,
+};
+
+/// Processes of one machine: man fi_shm. Addresses are names.
+const SHM: Model = Model {
+    name: c"shm",
+    devices: &["shm"],
+    mr_mode: sys::FI_MR_VIRT_ADDR,
+    key_bytes: 8,
+    address: 24,
+    context: 0,
+    automatic: false,
+    passive: false,
+    few_fast: false,
+    inject: 4096,
+};
+
+/// Linked providers: man fi_lnx. An address holds those of all links.
+const LNX: Model = Model {
+    name: c"lnx",
+    devices: &["shm+cxi0"],
+    mr_mode: sys::FI_MR_VIRT_ADDR | sys::FI_MR_ALLOCATED | sys::FI_MR_PROV_KEY,
+    key_bytes: 8,
+    address: 400,
+    context: 0,
+    automatic: false,
+    passive: false,
+    few_fast: false,
+    inject: 64,
+};
+
+static MODELS: [Model; 6] = [CXI, EFA, OPX, PSM3, SHM, LNX];
+
+impl Model {
+    /// The model of a provider's name.
+    pub(super) fn of(name: &CStr) -> Option<&'static Model> {
+        MODELS.iter().find(|model| model.name == name)
+    }
+
+    pub(super) fn has(&self, mode: c_int) -> bool {
+        self.mr_mode & mode != 0
+    }
+
+    /// The modes of the interface that the caller must support (man fi_getinfo).
+    pub(super) fn mode(&self) -> u64 {
+        match self.context {
+            0 => 0,
+            4 => sys::FI_CONTEXT,
+            _ => sys::FI_CONTEXT2,
+        }
+    }
+}
