@@ -1,11 +1,11 @@
 //! MPI's one-sided communication as a library: put, get, accumulate and atomics on the memory of
 //! other processes, without an MPI.
 //!
-//! A job is a set of processes, called ranks. Together they create windows: memory of each rank
-//! that all ranks may access. Within a node, operations are loads, stores and CPU atomics. Between
-//! nodes a put or get is one operation of libibverbs or libfabric; RDMA devices perform atomics on
-//! 64-bit integers, and other accumulates are messages to the target. The library has all of MPI's
-//! one-sided chapter, with the exceptions that [`book::mpi`] lists.
+//! A job is a set of processes, called ranks. The ranks together create windows: memory of each
+//! rank that all ranks may access. Within a node, operations are loads, stores and CPU atomics.
+//! Between nodes a put or get is one operation of libibverbs or libfabric; RDMA devices perform
+//! atomics on 64-bit integers, and other accumulates are messages to the target. The library has
+//! all of MPI's one-sided chapter, with the exceptions that [`book::mpi`] lists.
 //!
 //! # A first program
 //!
@@ -30,9 +30,9 @@
 //!
 //! # Starting a job
 //!
-//! `transom-run -n 4 PROGRAM` starts four ranks on this machine, and with `--host a:2,b:2` two on
-//! each of two others. The launcher is the crate `transom-launch`. Launchers that speak PMI-1
-//! (Hydra's `mpiexec`, `srun --mpi=pmi2`) or PMIx (`mpirun` of Open MPI, `prterun`,
+//! `transom-run -n 4 PROGRAM` starts four ranks on this machine; with `--host a:2,b:2` two ranks
+//! run on each of two other machines. The launcher is the crate `transom-launch`. Launchers that
+//! speak PMI-1 (Hydra's `mpiexec`, `srun --mpi=pmi2`) or PMIx (`mpirun` of Open MPI, `prterun`,
 //! `srun --mpi=pmix`) start jobs too. Without a launcher a program is a job of one rank; the
 //! examples of this documentation run that way. `transom-info` lists the available routes;
 //! `transom-info --env` lists the `TRANSOM_` variables.

@@ -280,11 +280,11 @@ int transom_job_rank(const transom_job *job, int *rank);
 // `job` is a live handle; `size` may be written.
 int transom_job_size(const transom_job *job, int *size);
 
-// Creates a job of some ranks, for windows and barriers among them. Its ranks are numbered in the
-// order of ranks, which has ranks of the whole job. Exactly these ranks make the call, with equal
-// lists; the call does not communicate. All of them make calls with one list in the same order;
-// threads that may call at the same time use transom_job_subset_tagged. transom_finalize frees the
-// handle.
+// Creates a job of some ranks, for windows and barriers among them. The array ranks has ranks of
+// the whole job, and its order numbers the ranks of the subset. Exactly these ranks make the call,
+// with equal lists; the call does not communicate. All these ranks make their calls with one list
+// in the same order; threads that may call at the same time use transom_job_subset_tagged.
+// transom_finalize frees the handle.
 //
 // # Safety
 // `job` is a live handle; `ranks` has `count` numbers; `subset` may be written.
@@ -305,8 +305,8 @@ int transom_job_subset_tagged(const transom_job *job, int count, const int *rank
 // `job` is a live handle; `ranks` has room for `room` numbers; `count` may be written.
 int transom_job_node_ranks(const transom_job *job, int room, int *ranks, int *count);
 
-// Waits until all ranks have made this call. It synchronizes processes and not memory: to see the
-// puts of other ranks, end an epoch or call transom_window_sync.
+// Waits until all ranks have made this call. The barrier synchronizes processes and not memory: to
+// see the puts of other ranks, end an epoch or call transom_window_sync.
 //
 // # Safety
 // `job` is a live handle.
@@ -346,8 +346,8 @@ int transom_info_get(const transom_info *info, const char *key, char *value, uin
 // `info` is a live handle; `keys` may be written.
 int transom_info_keys(const transom_info *info, uint64_t *keys);
 
-// Copies the key with a number to key, like transom_info_get copies values. Keys are numbered from
-// 0 in the order in which they were set.
+// Copies the key with this number to key, as transom_info_get copies a value. Keys are numbered
+// from 0 in the order in which they were set.
 //
 // # Safety
 // `info` is a live handle; `key` has *size bytes, and `size` may be written.
@@ -695,8 +695,9 @@ int transom_get_accumulate(const transom_window *window,
                            const transom_datatype *target_type,
                            int op);
 
-// Combines one element of a predefined type, and waits for its previous value, which is stored in
-// result. With TRANSOM_NO_OP origin is not read. For TRANSOM_PROC_NULL result does not change.
+// Combines one element of a predefined type with that at origin by op. Waits for the element's
+// previous value, and stores it in result. With TRANSOM_NO_OP origin is not read. For
+// TRANSOM_PROC_NULL result does not change.
 //
 // # Safety
 // `window` is a live handle; `origin` and `result` have one element each and do not overlap.
@@ -708,8 +709,9 @@ int transom_fetch_and_op(const transom_window *window,
                          uint64_t displacement,
                          int op);
 
-// Replaces the target's element by that at origin if it equals that at compare, and waits for its
-// previous value, which is stored in result. For integers, TRANSOM_C_BOOL and TRANSOM_BYTE.
+// Replaces the target's element by the element at origin if the target's element equals the
+// element at compare. Waits for the previous value of the target's element, and stores it in
+// result. For integers, TRANSOM_C_BOOL and TRANSOM_BYTE.
 //
 // # Safety
 // `window` is a live handle; `origin`, `compare` and `result` have one element each; result
@@ -970,32 +972,35 @@ int transom_rget_accumulate_notify(const transom_window *window,
 // `window` is a live handle.
 int transom_window_set_num_notify(const transom_window *window, int counters);
 
-// Sets *counters to the number of counters of a rank.
+// Sets *counters to the number of counters of target.
 //
 // # Safety
 // `window` is a live handle; `counters` may be written.
 int transom_window_get_num_notify(const transom_window *window, int target, int *counters);
 
-// Sets *value to the value of one of this rank's counters. Makes progress and does not wait.
+// Sets *value to the value of this rank's counter with the index notice. Makes progress and does
+// not wait.
 //
 // # Safety
 // `window` is a live handle; `value` may be written.
 int transom_window_notify_value(const transom_window *window, int notice, uint64_t *value);
 
-// Zeroes one of this rank's counters, and sets *value to its previous value, in one atomic step.
+// Zeroes this rank's counter with the index notice, and sets *value to the counter's previous
+// value, in one atomic step.
 //
 // # Safety
 // `window` is a live handle; `value` may be written.
 int transom_window_notify_reset(const transom_window *window, int notice, uint64_t *value);
 
-// Waits until one of this rank's counters has reached value. The counter does not change.
+// Waits until this rank's counter with the index notice has reached value. The counter does not
+// change.
 //
 // # Safety
 // `window` is a live handle.
 int transom_window_notify_wait(const transom_window *window, int notice, uint64_t value);
 
-// Sets *done to 1 if one of this rank's counters has reached value, else to 0. Makes progress and
-// does not wait.
+// Sets *done to 1 if this rank's counter with the index notice has reached value, else to 0. Makes
+// progress and does not wait.
 //
 // # Safety
 // `window` is a live handle; `done` may be written.
@@ -1013,8 +1018,8 @@ int transom_window_notify_wait_any(const transom_window *window,
                                    const uint64_t *values,
                                    uint64_t *index);
 
-// Creates a request that is complete when one of this rank's counters has reached value. The
-// request must be completed or freed before transom_window_free.
+// Creates a request that is complete when this rank's counter with the index notice has reached
+// value. The request must be completed or freed before transom_window_free.
 //
 // # Safety
 // `window` is a live handle; `request` may be written.
@@ -1042,27 +1047,29 @@ int transom_window_post(const transom_window *window, int count, const int *orig
 // `window` is a live handle; `targets` has `count` ranks.
 int transom_window_start(const transom_window *window, int count, const int *targets, int assertions);
 
-// Ends the epoch of transom_window_start. Its operations are then complete at origin and target.
+// Completes the operations of the epoch of transom_window_start, at origin and target, and ends
+// the epoch.
 //
 // # Safety
 // `window` is a live handle.
 int transom_window_complete(const transom_window *window);
 
-// Ends the epoch of transom_window_post when all its origins have completed.
+// Waits until all origins of transom_window_post have completed, and ends the epoch.
 //
 // # Safety
 // `window` is a live handle.
 int transom_window_wait(const transom_window *window);
 
-// Ends the epoch of transom_window_post if all its origins have completed. *done is then 1,
-// else 0.
+// Ends the epoch of transom_window_post and sets *done to 1 if all its origins have completed;
+// otherwise sets *done to 0.
 //
 // # Safety
 // `window` is a live handle; `done` may be written.
 int transom_window_test(const transom_window *window, int *done);
 
 // Opens a passive access epoch to a target; a rank may lock several targets at once. kind is
-// TRANSOM_LOCK_SHARED or TRANSOM_LOCK_EXCLUSIVE. Assertion: TRANSOM_MODE_NOCHECK.
+// TRANSOM_LOCK_SHARED or TRANSOM_LOCK_EXCLUSIVE. Over a net the lock may be acquired as late as
+// the first operation or the unlock. Assertion: TRANSOM_MODE_NOCHECK.
 //
 // # Safety
 // `window` is a live handle.

@@ -39,7 +39,7 @@ fn set_number(window: &RawWindow, counters: c_int) -> Result<(), Failure> {
     Ok(done?)
 }
 
-/// Sets *counters to the number of counters of a rank.
+/// Sets *counters to the number of counters of target.
 ///
 /// # Safety
 /// `window` is a live handle; `counters` may be written.
@@ -58,7 +58,8 @@ pub unsafe extern "C" fn transom_window_get_num_notify(
     })
 }
 
-/// Sets *value to the value of one of this rank's counters. Makes progress and does not wait.
+/// Sets *value to the value of this rank's counter with the index notice. Makes progress and does
+/// not wait.
 ///
 /// # Safety
 /// `window` is a live handle; `value` may be written.
@@ -77,7 +78,8 @@ pub unsafe extern "C" fn transom_window_notify_value(
     })
 }
 
-/// Zeroes one of this rank's counters, and sets *value to its previous value, in one atomic step.
+/// Zeroes this rank's counter with the index notice, and sets *value to the counter's previous
+/// value, in one atomic step.
 ///
 /// # Safety
 /// `window` is a live handle; `value` may be written.
@@ -96,7 +98,8 @@ pub unsafe extern "C" fn transom_window_notify_reset(
     })
 }
 
-/// Waits until one of this rank's counters has reached value. The counter does not change.
+/// Waits until this rank's counter with the index notice has reached value. The counter does not
+/// change.
 ///
 /// # Safety
 /// `window` is a live handle.
@@ -107,8 +110,8 @@ pub unsafe extern "C" fn transom_window_notify_wait(window: *const WindowHandle,
     guarded(|| unsafe { Ok(self::window(window)?.notices().wait(self::notice(notice)?.0, value)?) })
 }
 
-/// Sets *done to 1 if one of this rank's counters has reached value, else to 0. Makes progress and
-/// does not wait.
+/// Sets *done to 1 if this rank's counter with the index notice has reached value, else to 0. Makes
+/// progress and does not wait.
 ///
 /// # Safety
 /// `window` is a live handle; `done` may be written.
@@ -154,8 +157,8 @@ pub unsafe extern "C" fn transom_window_notify_wait_any(
     })
 }
 
-/// Creates a request that is complete when one of this rank's counters has reached value. The
-/// request must be completed or freed before transom_window_free.
+/// Creates a request that is complete when this rank's counter with the index notice has reached
+/// value. The request must be completed or freed before transom_window_free.
 ///
 /// # Safety
 /// `window` is a live handle; `request` may be written.

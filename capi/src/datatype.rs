@@ -1,5 +1,5 @@
 //! Handles of datatypes: predefined ones, which are small numbers in place of addresses, and
-//! derived ones; and queries of them. Layouts make the latter.
+//! derived ones; and queries of them. `layouts` makes the derived ones.
 
 use std::ffi::c_int;
 use std::sync::LazyLock;

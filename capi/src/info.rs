@@ -99,8 +99,8 @@ pub unsafe extern "C" fn transom_info_keys(info: *const InfoHandle, keys: *mut u
     })
 }
 
-/// Copies the key with a number to key, like transom_info_get copies values. Keys are numbered from
-/// 0 in the order in which they were set.
+/// Copies the key with this number to key, as transom_info_get copies a value. Keys are numbered
+/// from 0 in the order in which they were set.
 ///
 /// # Safety
 /// `info` is a live handle; `key` has *size bytes, and `size` may be written.

@@ -107,11 +107,11 @@ pub unsafe extern "C" fn transom_job_size(job: *const JobHandle, size: *mut c_in
     })
 }
 
-/// Creates a job of some ranks, for windows and barriers among them. Its ranks are numbered in the
-/// order of ranks, which has ranks of the whole job. Exactly these ranks make the call, with equal
-/// lists; the call does not communicate. All of them make calls with one list in the same order;
-/// threads that may call at the same time use transom_job_subset_tagged. transom_finalize frees the
-/// handle.
+/// Creates a job of some ranks, for windows and barriers among them. The array ranks has ranks of
+/// the whole job, and its order numbers the ranks of the subset. Exactly these ranks make the call,
+/// with equal lists; the call does not communicate. All these ranks make their calls with one list
+/// in the same order; threads that may call at the same time use transom_job_subset_tagged.
+/// transom_finalize frees the handle.
 ///
 /// # Safety
 /// `job` is a live handle; `ranks` has `count` numbers; `subset` may be written.
@@ -173,8 +173,8 @@ pub unsafe extern "C" fn transom_job_node_ranks(
     guarded(|| unsafe { write_ranks(&self::job(job)?.node_ranks(), room, ranks, count) })
 }
 
-/// Waits until all ranks have made this call. It synchronizes processes and not memory: to see the
-/// puts of other ranks, end an epoch or call transom_window_sync.
+/// Waits until all ranks have made this call. The barrier synchronizes processes and not memory: to
+/// see the puts of other ranks, end an epoch or call transom_window_sync.
 ///
 /// # Safety
 /// `job` is a live handle.

@@ -1,5 +1,5 @@
-//! Memory that is not a window's yet. C programs free it by its address, so this file keeps a list
-//! of all allocations.
+//! Memory that is allocated before its windows. C programs free such memory by its address, so this
+//! file keeps a list of all allocations.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};

@@ -257,8 +257,9 @@ pub unsafe extern "C" fn transom_get_accumulate(
     })
 }
 
-/// Combines one element of a predefined type, and waits for its previous value, which is stored in
-/// result. With TRANSOM_NO_OP origin is not read. For TRANSOM_PROC_NULL result does not change.
+/// Combines one element of a predefined type with that at origin by op. Waits for the element's
+/// previous value, and stores it in result. With TRANSOM_NO_OP origin is not read. For
+/// TRANSOM_PROC_NULL result does not change.
 ///
 /// # Safety
 /// `window` is a live handle; `origin` and `result` have one element each and do not overlap.
@@ -283,8 +284,9 @@ pub unsafe extern "C" fn transom_fetch_and_op(
     })
 }
 
-/// Replaces the target's element by that at origin if it equals that at compare, and waits for its
-/// previous value, which is stored in result. For integers, TRANSOM_C_BOOL and TRANSOM_BYTE.
+/// Replaces the target's element by the element at origin if the target's element equals the
+/// element at compare. Waits for the previous value of the target's element, and stores it in
+/// result. For integers, TRANSOM_C_BOOL and TRANSOM_BYTE.
 ///
 /// # Safety
 /// `window` is a live handle; `origin`, `compare` and `result` have one element each; result

@@ -60,7 +60,8 @@ pub unsafe extern "C" fn transom_window_start(
     })
 }
 
-/// Ends the epoch of transom_window_start. Its operations are then complete at origin and target.
+/// Completes the operations of the epoch of transom_window_start, at origin and target, and ends
+/// the epoch.
 ///
 /// # Safety
 /// `window` is a live handle.
@@ -71,7 +72,7 @@ pub unsafe extern "C" fn transom_window_complete(window: *const WindowHandle) ->
     guarded(|| unsafe { Ok(self::window(window)?.complete()?) })
 }
 
-/// Ends the epoch of transom_window_post when all its origins have completed.
+/// Waits until all origins of transom_window_post have completed, and ends the epoch.
 ///
 /// # Safety
 /// `window` is a live handle.
@@ -82,8 +83,8 @@ pub unsafe extern "C" fn transom_window_wait(window: *const WindowHandle) -> c_i
     guarded(|| unsafe { Ok(self::window(window)?.wait()?) })
 }
 
-/// Ends the epoch of transom_window_post if all its origins have completed. *done is then 1,
-/// else 0.
+/// Ends the epoch of transom_window_post and sets *done to 1 if all its origins have completed;
+/// otherwise sets *done to 0.
 ///
 /// # Safety
 /// `window` is a live handle; `done` may be written.
@@ -99,7 +100,8 @@ pub unsafe extern "C" fn transom_window_test(window: *const WindowHandle, done: 
 }
 
 /// Opens a passive access epoch to a target; a rank may lock several targets at once. kind is
-/// TRANSOM_LOCK_SHARED or TRANSOM_LOCK_EXCLUSIVE. Assertion: TRANSOM_MODE_NOCHECK.
+/// TRANSOM_LOCK_SHARED or TRANSOM_LOCK_EXCLUSIVE. Over a net the lock may be acquired as late as
+/// the first operation or the unlock. Assertion: TRANSOM_MODE_NOCHECK.
 ///
 /// # Safety
 /// `window` is a live handle.

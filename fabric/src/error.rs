@@ -9,8 +9,8 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::{Peer, Reason};
 
-/// The reason why a transport failed. It names the peer, if there is one. Its kinds, and those of
-/// [`Cause`], are all known to the crates above, so that a translation covers each.
+/// The reason why a transport failed, with the peer if there is one. The crates above know all
+/// kinds of this type and of [`Cause`], so that a translation covers each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FabricError {
     /// The transport does not exist on this machine: a library, device or right is missing.

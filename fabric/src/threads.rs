@@ -1,4 +1,5 @@
-//! Threads of the library in a program that knows nothing of them.
+//! Starts the library's threads. A thread blocks the program's signals, so that the threads of the
+//! program get them.
 
 use std::io;
 use std::thread::{Builder, JoinHandle};

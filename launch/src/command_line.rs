@@ -54,8 +54,8 @@ struct Options {
     #[arg(long, alias = "agent", value_name = "COMMAND", default_value = "ssh", value_parser = OsStringValueParser::new().try_map(agent))]
     launch_agent: OsString,
 
-    /// Bind ranks to CPUs, round robin, or not at all; default: rank i to CPU i if there are
-    /// enough, else not at all
+    /// Bind ranks to the CPUs of the launcher. core: rank i to CPU i modulo their number; none: not
+    /// at all. By default rank i is bound to CPU i if there is a CPU for every rank
     #[arg(long, value_enum)]
     bind: Option<Binding>,
 

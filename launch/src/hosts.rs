@@ -1,5 +1,5 @@
-//! The machines of a job: which ranks each has, and the command that starts a launcher on it. No
-//! processes or connections.
+//! The machines of a job: the ranks of each machine, and the command that starts a launcher there.
+//! No processes or connections.
 
 use std::ffi::{OsStr, OsString};
 use std::ops::Range;

@@ -66,8 +66,8 @@ impl Job {
     /// words (`ssh`). The agent starts `launcher` with the option [`REMOTE`](crate::REMOTE):
     /// `transom-run`, or a program that then calls [`serve_remote`](crate::serve_remote). Ranks
     /// start in this process's working directory, with its variables `TRANSOM_...` and `FI_...` and
-    /// those of [`Job::env`]; the agent determines the rest of their environment. They have no
-    /// standard input. They reach this process by `PMI_PORT` and `PMI_ID` at one of its addresses,
+    /// those of [`Job::env`]; the agent determines the rest of their environment. The ranks have no
+    /// standard input, and reach this process by `PMI_PORT` and `PMI_ID` at one of its addresses,
     /// with a secret that their launchers got through the agent.
     #[must_use]
     pub fn on(mut self, hosts: Vec<Host>, agent: impl Into<OsString>, launcher: impl Into<OsString>) -> Self {

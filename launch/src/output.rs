@@ -1,5 +1,5 @@
 //! Forwards the output of ranks by whole lines, through a buffer for each of the launcher's two
-//! streams. It never blocks and knows no processes.
+//! streams. Never blocks, and knows no processes.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,4 +1,4 @@
-//! Forwards a terminal's input to rank 0, from the poll loop. It is used only where the launcher's
+//! Forwards a terminal's input to rank 0, from the poll loop. Used only where the launcher's
 //! standard input is a terminal; rank 0 inherits every other input.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -8,10 +8,10 @@ use crate::kinds::Test;
 
 /// Measure one-sided windows between two ranks or among many, in tables like those of OSU.
 ///
-/// Without a launcher it starts -n ranks itself, bound to cores where there are enough. In tests
-/// whose description begins with "All ranks" all ranks work at once; the others measure between
-/// ranks 0 and 1. The route is chosen as for every program: TRANSOM_TRANSPORTS=^shm measures the
-/// net between ranks of one machine: verbs where there is a device, else libfabric.
+/// Without a launcher transom-perf starts -n ranks itself, bound to cores where there are enough.
+/// In tests whose description begins with "All ranks" all ranks work at once; the other tests
+/// measure between ranks 0 and 1. The route is chosen as for every program. TRANSOM_TRANSPORTS=^shm
+/// measures the net between ranks of one machine: verbs where there is a device, else libfabric.
 /// TRANSOM_NET_DEVICES and TRANSOM_PROVIDER select the device and the provider.
 #[derive(Clone, Debug, Parser)]
 #[command(

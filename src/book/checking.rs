@@ -29,9 +29,10 @@
 //! # What orders two accesses
 //!
 //! The first access must be complete, and its completion must happen before the second access. A
-//! flush or the end of the epoch completes an operation on another rank;
-//! [`flush_local`](crate::Passive::flush_local) and the wait for its request do not complete a put
-//! there. What a rank has done happens before what another rank does later through
+//! flush or the end of the epoch completes an operation on another rank. Neither
+//! [`flush_local`](crate::Passive::flush_local) nor the wait for a put's request completes the put
+//! at the target. The following order the earlier accesses of one rank before the later accesses of
+//! another rank:
 //!
 //! - fences, [`Job::barrier`](crate::Job::barrier), and the creation and end of windows;
 //! - `post` and `start`, `complete` and `wait`;
@@ -93,7 +94,7 @@
 //!
 //! Loads and stores are those of [`Window::load`](crate::Window::load) and related calls. Loads of
 //! up to 8 bytes are not checked in the unified model, because a program may poll a word for an
-//! update. What a rank does after a later [`sync`](crate::Window::sync) is ordered after the
+//! update. A [`sync`](crate::Window::sync) orders the later accesses of its rank after the
 //! operations that are complete at this rank.
 //!
 //! In C and MPI programs an operation also uses its buffers until it is complete at the origin
@@ -130,12 +131,12 @@
 //! functions that ThreadSanitizer wraps.
 //!
 //! ThreadSanitizer does not see how the OpenMP library of gcc synchronizes threads, and so reports
-//! correct programs. In MPI programs `libtransom_mpi` tells it, if built with `--features openmp`:
-//! parallel regions, barriers, tasks with their dependences, critical and ordered regions, and
-//! locks. Use that build for such programs only, because it defines functions with the names of
-//! gcc's OpenMP library. Two tasks or two sections that one thread runs count as ordered; the
-//! checker lets other threads take them where it can. Programs of clang need the OpenMP tool of
-//! LLVM (Archer).
+//! correct programs. In MPI programs a `libtransom_mpi` that was built with `--features openmp`
+//! tells ThreadSanitizer of parallel regions, barriers, tasks with their dependences, critical and
+//! ordered regions, and locks. Use that build for such programs only, because it defines functions
+//! with the names of gcc's OpenMP library. Two tasks or two sections that one thread runs count as
+//! ordered; the checker lets other threads take them where it can. Programs of clang need the
+//! OpenMP tool of LLVM (Archer).
 //!
 //! # Deadlocks
 //!
@@ -167,16 +168,17 @@
 //!   undefined (MPI-4.1 §12.2.1).
 //! - The loads and stores of two processes in a shared window: each has a ThreadSanitizer of its
 //!   own.
-//! - Conflicts of two threads of one rank, without ThreadSanitizer: a rank has one clock. For the
-//!   same reason a rank that synchronizes with one thread of another rank counts as ordered after
-//!   what all threads of that rank have completed.
+//! - Conflicts of two threads of one rank, without ThreadSanitizer: a rank has one clock. A rank
+//!   that synchronizes with one thread of another rank therefore counts as ordered after what all
+//!   threads of that rank have completed.
 //! - Jobs over several nodes or without shared memory: the variable has no effect there, and rank 0
 //!   prints a warning.
 //!
 //! # Memory and limits
 //!
-//! The checker remembers the accesses to 262144 words of 8 bytes of each rank's part of a window,
-//! up to three of each word in 64 bytes, and 65536 others, each in 72 bytes. It replaces an access
-//! by a later one of the same place. If it must discard accesses that may still conflict, it
-//! reports their number at the end of the window. `TRANSOM_CHECK_RECORDS` sets another limit than
-//! 65536, and four times as many words. With `TRANSOM_CHECK` a process has at most 1024 windows.
+//! Of each rank's part of a window the checker remembers the accesses to 262144 words of 8 bytes:
+//! up to three accesses to a word, in 64 bytes. Of other accesses it remembers 65536, each in 72
+//! bytes. A later access at the same place replaces an earlier one. If the checker must discard
+//! accesses that may still conflict, it reports their number at the end of the window.
+//! `TRANSOM_CHECK_RECORDS` sets the limit of other accesses; the limit of words is four times as
+//! large. With `TRANSOM_CHECK` a process has at most 1024 windows.

@@ -8,8 +8,8 @@
 //!
 //! Each target has a count of operations in flight, and the window has their sum. A flush of one
 //! target waits until the target's count is zero; a flush of all targets waits until the sum is
-//! zero. A flush sends no message of its own. It only sends operations and locks that were kept to
-//! share a message, as over sockets (docs/protocols.md, "Small operations" and "Locks").
+//! zero. A flush sends only the operations and locks that were kept to share a message, as over
+//! sockets (docs/protocols.md, "Small operations" and "Locks").
 //!
 //! | route to the target | a flush |
 //! |---|---|
@@ -48,9 +48,9 @@
 //! Memory of the library is mapped, also memory of [`alloc_mem`](crate::Job::alloc_mem) in created
 //! windows and attached regions. Other memory of the program is mapped where the kernel has the
 //! XPMEM module, at the price of a page fault for each page at the first touch. `transom-info`
-//! shows whether it has; `TRANSOM_XPMEM=n` turns XPMEM off. Without XPMEM such memory is reached by
-//! system calls. A window over memory of the program copies no data, and the memory keeps its
-//! pages.
+//! shows whether the kernel has XPMEM; `TRANSOM_XPMEM=n` turns XPMEM off. Without XPMEM such memory
+//! is reached by system calls. A window over memory of the program copies no data, and the memory
+//! keeps its pages.
 //!
 //! | call | mapped memory | other created or attached memory of the node | net |
 //! |---|---|---|---|
@@ -60,11 +60,11 @@
 //! | many elements | vector code, 4 KiB under a lock word at a time | lock words and two system calls for 64 KiB, or 64 blocks | messages of up to 16 KiB; over sockets, for more than 32 KiB of contiguous elements, a put and a message for each 128 KiB |
 //! | one or many elements, where [`actor`](crate::Window::actor) is [`Nic`](crate::Actor::Nic), on integers of 64 bits, and of 32 if the device has those | as on the net, through the device's loopback | as on the net, through the device's loopback | one atomic of the device for each element; a loop of its compare-and-swap for operations that the device lacks |
 //!
-//! The target's CPU executes requests. While the program computes, a progress thread of the library
-//! does. The thread sleeps until a request arrives, and exists only where requests may arrive: in a
-//! job that needs a net; within a node for dynamic windows; and for created windows with unmapped
-//! parts where the kernel forbids cross-memory attach, or where the hint
-//! `mpi_accumulate_granularity` selects the CPU's atomics.
+//! The target's CPU executes requests: in a call of the program, or in a progress thread of the
+//! library while the program computes. The thread sleeps until a request arrives, and exists only
+//! where requests may arrive: in a job that needs a net; within a node for dynamic windows; and for
+//! created windows with unmapped parts where the kernel forbids cross-memory attach, or where the
+//! hint `mpi_accumulate_granularity` selects the CPU's atomics.
 //!
 //! # Synchronization
 //!
@@ -97,4 +97,5 @@
 //!
 //! In addition to its part a window takes less than 4 KiB at each rank, and about 128 bytes for
 //! each target that the rank has accessed. For other targets nothing is exchanged or stored. At
-//! most 2048 windows exist at once in a process.
+//! most 2048 windows exist at once in a process; a window with counters of
+//! [notified operations](super::notifications) counts as two.

@@ -102,11 +102,11 @@
 //!
 //! Calls that open or end epochs may come from several threads at the same time too, and a waiting
 //! call does not block the others: locks of different targets, an access epoch beside an exposure
-//! epoch. Epochs that exclude each other still do so: the later call is an error. Collective calls
-//! of one job or window come from one thread at a time (MPI-4.1 §11.6.2); a barrier, or a window,
-//! that another thread of the rank begins meanwhile over the same job is an error of the class
-//! [`Arg`](crate::Class::Arg). Threads that need collective calls of their own make subsets by
-//! [`Job::subset_tagged`](crate::Job::subset_tagged).
+//! epoch. Epochs that exclude each other stay exclusive: the later call is an error. Collective
+//! calls of one job or window come from one thread at a time (MPI-4.1 §11.6.2). If two threads of a
+//! rank call a barrier or create a window over the same job at the same time, the later call is an
+//! error of the class [`Arg`](crate::Class::Arg). Threads that need collective calls of their own
+//! make subsets by [`Job::subset_tagged`](crate::Job::subset_tagged).
 //!
 //! ```
 //! let world = transom::init()?;

@@ -51,14 +51,13 @@
 //!
 //! The death of a rank is reported to every rank that waits: any waiting call, such as a fence, a
 //! flush, or a lock that the dead rank holds, ends with
-//! [`ErrorKind::RankDied`](crate::ErrorKind::RankDied), which names the rank and its machine. A
-//! machine that is gone, or that can't be reached from the start, is
-//! [`ErrorKind::RankUnreachable`](crate::ErrorKind::RankUnreachable) after 6 seconds
-//! (`TRANSOM_SILENCE`), with the address and the interface that were used. If a rank ends before
-//! all have started, [`init`](crate::init) fails at the others, and names the rank under
-//! `transom-run`. A rank that does not wait gets no report, and loads and stores to the dead rank's
-//! memory within the node continue to work. Most launchers end the job first;
-//! `transom-run --grace SECONDS` leaves the others time to report the error.
+//! [`ErrorKind::RankDied`](crate::ErrorKind::RankDied), which names the rank and its machine. If a
+//! machine gives no answer for 6 seconds (`TRANSOM_SILENCE`), its ranks are reported as
+//! [`ErrorKind::RankUnreachable`](crate::ErrorKind::RankUnreachable), with the address and the
+//! interface that were used. If a rank ends before all have started, [`init`](crate::init) fails at
+//! the others, and names the rank under `transom-run`. A rank that does not wait gets no report,
+//! and loads and stores to the dead rank's memory within the node continue to work. Most launchers
+//! end the job first; `transom-run --grace SECONDS` leaves the others time to report the error.
 //!
 //! # Warnings
 //!
@@ -70,7 +69,8 @@
 //! # Classes
 //!
 //! [`Class`](crate::Class) has MPI's classes of the one-sided chapter, which
-//! [`mpi`](super::mpi#error-classes) lists by MPI's names, and the classes of other chapters that
-//! its calls give: `Type`, `Count`, `Arg`, `InfoValue` and `Other`. Two classes are never given:
+//! [`mpi`](super::mpi#error-classes) lists by MPI's names; the classes of other chapters that
+//! one-sided calls give: `Rank`, `Type`, `Count`, `Op`, `Arg`, `InfoValue` and `Other`; and
+//! `RmaNotification` of [notified operations](super::notifications). Two classes are never given:
 //! `Win`, since no value stands for a window that does not exist, and `RmaConflict`, since the
 //! [conflict checker](super::checking) prints its reports.

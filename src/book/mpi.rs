@@ -145,7 +145,7 @@
 //! | `MPI_Aint` | `usize` in typed windows, `u64` in raw ones: displacements and addresses |
 //! | `MPI_Alloc_mem` | [`Job::alloc_mem`](crate::Job::alloc_mem); [`Window::create_over`](crate::Window::create_over) makes windows of it, and [`Window::allocate`](crate::Window::allocate) brings its own memory |
 //! | `MPI_Barrier` | [`Job::barrier`](crate::Job::barrier); it [synchronizes no memory](super::traps) |
-//! | `MPI_Bcast` | not here, because the library has no messages: one rank puts to all ranks within a fence epoch |
+//! | `MPI_Bcast` | [`Job::broadcast`](crate::Job::broadcast), a simple form for small programs |
 //! | `MPI_BOTTOM` | a null pointer, which [`RawWindow::base`](crate::RawWindow::base) gives for a dynamic window; displacements there are addresses |
 //! | `MPI_Cancel` | not here, because MPI forbids it for one-sided operations |
 //! | `MPI_Comm` | [`Job`](crate::Job) |
@@ -170,7 +170,7 @@
 //! | `MPI_Op` | [`Op`](crate::Op), or one of the types of [`ops`](crate::ops) |
 //! | `MPI_PROC_NULL` | [`PROC_NULL`](crate::PROC_NULL) |
 //! | `MPI_REAL` | `f32`, [`BasicType::Float32`](crate::BasicType::Float32) |
-//! | `MPI_Reduce` | not here, because it is a collective; its operations are [`ops`](crate::ops) and [`Op`](crate::Op) |
+//! | `MPI_Reduce` | [`Job::reduce`](crate::Job::reduce), a simple form for small programs, which gives all ranks the result |
 //! | `MPI_Request` | [`Request`](crate::Request), [`BufferRequest`](crate::BufferRequest) |
 //! | `MPI_Request_free` | not here, because MPI forbids it for one-sided operations; a [`Request`](crate::Request) may be dropped |
 //! | `MPI_REQUEST_NULL` | a [`Request`](crate::Request) that is not [active](crate::Request::is_active) |

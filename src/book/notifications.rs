@@ -71,10 +71,10 @@
 //!
 //! The program `examples/stencil.rs` exchanges halos in three ways: by fences, by
 //! post/start/complete/wait, and with notices; `examples/queue.rs` is a queue of several producers.
-//! A notice tells the target that data has arrived. It does not tell the origin that the target has
-//! read the previous data, as the next fence or post does. With notices a program therefore
-//! alternates between two pairs of halos. The run `transom-run -n 2 stencil 64 20000 WAY` took
-//! these times, including the computation:
+//! A notice tells the target that data has arrived. The origin learns from the next fence or post,
+//! but not from a notice, that the target has read the previous data. With notices a program
+//! therefore alternates between two pairs of halos. The run `transom-run -n 2 stencil 64 20000 WAY`
+//! took these times, including the computation:
 //!
 //! | way | shared memory, time / time with notices | TCP, with 1000 steps |
 //! |---|---|---|

@@ -50,8 +50,8 @@
 //!
 //! # Atomicity
 //!
-//! The accumulate family is atomic for each element: among all its functions and all origins, the
-//! target itself included, as long as all use one type for a location. A whole call is not atomic:
+//! The accumulate family is atomic for each element among all its functions and all origins, the
+//! target itself included, if all accesses to a location use one type. A whole call is not atomic:
 //! two accumulates of many elements may interleave. Puts and gets are not atomic, not even of one
 //! element.
 //!
@@ -95,8 +95,8 @@
 //!
 //! # Long or single
 //!
-//! By default an accumulate on memory holds the lock word of the 4 KiB on which it works, and long
-//! accumulates run as vector code. Under the hint `mpi_accumulate_granularity` of 1 to 8, CPU
+//! By default an accumulate on mapped memory holds a lock word for each 4 KiB that it changes, and
+//! long accumulates run as vector code. Under the hint `mpi_accumulate_granularity` of 1 to 8, CPU
 //! atomics combine aligned elements of 4 or 8 bytes one by one: faster where many ranks change
 //! single counters, slower for long vectors. [`actor`](crate::Window::actor) says whether the CPU,
 //! the device, or both perform atomics on integers of 64 bits, and of 32 bits if the device has

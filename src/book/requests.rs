@@ -1,7 +1,7 @@
 //! Requests: waiting for one operation of an epoch.
 //!
-//! The operations whose names begin with `r` return a request, and exist only in passive
-//! epochs, of `lock` and `lock_all` (§12.3.5). A request is complete when its buffer may be used
+//! The operations whose names begin with `r` return a request, and exist only in passive epochs,
+//! those of `lock` and `lock_all` (§12.3.5). A request is complete when its buffer may be used
 //! again; for a get, when the buffer has the data. A complete request of a put does *not* mean that
 //! the target has the data: that requires a flush or the end of the epoch.
 //!

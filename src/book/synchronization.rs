@@ -14,7 +14,7 @@
 //! # Fence
 //!
 //! A fence ends a phase of all ranks and begins the next: operations that any rank started before
-//! it are complete everywhere, and loads see their effects.
+//! the fence are complete at origin and target, and loads see their effects.
 //! [`FenceEpoch::fence`](crate::FenceEpoch::fence) separates phases within one closure.
 //!
 //! ```

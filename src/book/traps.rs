@@ -123,11 +123,11 @@
 //!   be used again; the target may not have the data yet.
 //! - **Only single elements are atomic.** An accumulate of 100 elements is 100 atomic elements.
 //!   Where they must change together, writers lock exclusively and readers shared.
-//! - **A lock binds only ranks that lock.** It excludes neither loads and stores of the owner, nor
-//!   epochs under `NOCHECK`. A rank that loads its own part while others change the part under
+//! - **A lock binds only ranks that lock.** A lock excludes neither loads and stores of the owner,
+//!   nor epochs under `NOCHECK`. A rank that loads its own part while others change the part under
 //!   locks must lock it too.
-//! - **A lock orders nothing.** It excludes others while it is held, but does not decide which rank
-//!   gets it first.
+//! - **A lock orders nothing.** A lock excludes other ranks while it is held, but does not decide
+//!   which rank gets it first.
 //! - **Nested exclusive locks can wait for each other for ever.** All ranks must lock in one order,
 //!   for example by rank.
 //! - **Two windows over the same memory are independent.** A fence of one completes nothing of the

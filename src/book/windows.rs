@@ -43,10 +43,10 @@
 //! # Memory ahead of its windows
 //!
 //! [`Job::alloc_mem`](crate::Job::alloc_mem) gives memory of the library without a window
-//! (`MPI_ALLOC_MEM`). A window that is created over it, or over any part of it, is mapped like an
-//! allocated one. Several windows may use the same memory; they keep it after the
-//! [`Allocation`](crate::Allocation) is dropped. Each rank decides for its own part: other ranks of
-//! the node map every part in such memory, and reach other parts as described above.
+//! (`MPI_ALLOC_MEM`). A window that is created over such memory, or over a part of it, is mapped
+//! like an allocated one. Several windows may use the same memory, which lives on with the windows
+//! after the [`Allocation`](crate::Allocation) is dropped. Each rank decides for its own part:
+//! other ranks of the node map every part in such memory, and reach other parts as described above.
 //! [`is_mapped`](crate::Window::is_mapped) returns whether all parts are mapped.
 //!
 //! ```
@@ -85,11 +85,11 @@
 //! # Some of the ranks
 //!
 //! [`Job::subset`](crate::Job::subset) makes a job of some ranks, numbered in the order of the
-//! list. Exactly these ranks call it, with the same list; the call sends nothing. Ranks make calls
-//! with the same list in the same order. Threads that may call at the same time pass different tags
-//! to [`Job::subset_tagged`](crate::Job::subset_tagged). Windows and barriers of a subset concern
-//! only its ranks. Targets are ranks of the subset; [`group`](crate::Window::group) gives the
-//! corresponding ranks of the whole job.
+//! list. Exactly these ranks make the call, with the same list; the call sends nothing. All these
+//! ranks make their calls with one list in the same order. Threads that may call at the same time
+//! pass different tags to [`Job::subset_tagged`](crate::Job::subset_tagged). Windows and barriers
+//! of a subset concern only its ranks. Targets are ranks of the subset;
+//! [`group`](crate::Window::group) gives the corresponding ranks of the whole job.
 //!
 //! ```
 //! let world = transom::init()?;

@@ -3,9 +3,10 @@
 //! takes locks in the program's order. Otherwise processes that all lock in one order could
 //! deadlock.
 //!
-//! A process delays locks only if one thread makes all of its lock calls. Suppose that thread A
-//! could delay a lock: thread B, which completes all operations of a window, would have to take
-//! A's lock, and could wait for a process that waits for a lock that B holds.
+//! A process delays locks only if one thread makes all of its lock calls. Otherwise a thread that
+//! completes all operations of a window would have to take the lock that another thread has
+//! delayed. The first thread could then wait for a process that waits for a lock of the first
+//! thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, Weak};

@@ -128,8 +128,8 @@ struct Flags {
 /// job of one rank. May be called once in a process.
 ///
 /// # Errors
-/// A launcher that can't be reached, ranks that can't reach each other, a `TRANSOM_` variable with
-/// an invalid value.
+/// A launcher that can't be reached, ranks that can't reach each other, or a `TRANSOM_` variable
+/// with an invalid value.
 pub fn init() -> Result<Job> {
     begin(bootstrap::detect, true)
 }
@@ -196,9 +196,9 @@ impl Job {
     }
 
     /// Sets a hook that waiting calls of this library run in the waiting thread: first after about
-    /// 50 us, then about once in a millisecond. The hook is for programs with another library that
-    /// makes progress only within its own calls and would make none while this one waits. `hook`
-    /// must not wait, and must not call this library. Only the first hook of a job is used.
+    /// 50 us, then about once in a millisecond. The hook serves programs with another library that
+    /// makes progress only within its own calls, and so not while a call of this library waits.
+    /// `hook` must not wait, and must not call this library. Only the first hook of a job is used.
     pub fn while_waiting(&self, hook: impl Fn() + Send + Sync + 'static) {
         self.core.progress.while_waiting(Box::new(hook));
     }
@@ -214,8 +214,9 @@ impl Job {
 
     /// Returns a function that makes progress for this job once, without waiting. A program that
     /// waits in another library may call the function repeatedly, so that requests of other ranks
-    /// need not wake the progress thread. It returns whether a message arrived; then further
-    /// messages may follow. It runs no hook, and has no effect after the job has ended.
+    /// need not wake the progress thread. The function returns whether a message arrived; if so,
+    /// further messages may follow. The function runs no hook, and has no effect after the end of
+    /// the job.
     pub fn poller(&self) -> impl Fn() -> bool + Send + Sync + use<> {
         let core = Arc::downgrade(&self.core);
         move || {
@@ -265,8 +266,8 @@ impl Job {
         ranks.filter(|&rank| core.lane(rank) != Some(Lane::Net)).collect()
     }
 
-    /// Waits until all ranks have made this call. It synchronizes processes and not memory: to see
-    /// the puts of other ranks, end an epoch or call `sync` (MPI-4.1 §12.7).
+    /// Waits until all ranks have made this call. The barrier synchronizes processes and not
+    /// memory: to see the puts of other ranks, end an epoch or call `sync` (MPI-4.1 §12.7).
     ///
     /// # Errors
     /// `Arg` if another thread of this rank is in a barrier or a window creation of the same ranks;

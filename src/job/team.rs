@@ -1,6 +1,6 @@
 //! Teams: the ranks of a window or of a collective call, which are all ranks of the job or some of
-//! them. A team is what windows need of MPI's groups and communicators. It numbers its members from
-//! 0. Knows no transport.
+//! them. A team has the properties of MPI's groups and communicators that windows need, and numbers
+//! its members from 0. Knows no transport.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -2,7 +2,7 @@
 //! anyway. While operations to a target are in flight, a further put or accumulate is kept with its
 //! data, and a get with its buffer. A call that waits or polls sends the kept operations; a flush
 //! posts a single kept put or get. The kept accumulates for a target are one ordered request with
-//! one sequence number. They are therefore sent before the next ordered request to the target.
+//! one sequence number, and are therefore sent before the next ordered request to the target.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,6 @@
-//! The Rust types of elements: which [`BasicType`] each is, and the ones that Rust and its crates
-//! do not have. Owns their layouts, which are those of C; must not know the operations on them.
+//! The Rust types of elements: the [`BasicType`] of each, and definitions of the types that Rust
+//! and its crates lack. Owns their layouts, which are those of C; must not know the operations on
+//! them.
 
 use super::types::BasicType;
 use bytemuck::{Pod, Zeroable};

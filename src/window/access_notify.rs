@@ -21,12 +21,12 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     /// target that reads the new count also sees the data (`MPI_Put_notify`). A put of no
     /// elements moves no data, and is counted.
     ///
-    /// The call waits for the transfer if the net does not deliver the notice after the data. This
-    /// concerns data that is neither stored to mapped memory nor sent in one message.
+    /// The call waits for the transfer of data that is neither stored to mapped memory nor sent in
+    /// one message, if the net does not deliver the notice after the data.
     ///
     /// # Errors
     /// As for [`Access::put`](crate::Access::put); `RmaNotification` for a counter that the target
-    /// does not have. Nothing is written then, and nothing counted.
+    /// does not have, with no effect on memory and counters.
     #[inline(always)]
     pub fn put_notify(&self, target: usize, displacement: usize, source: &'scope [T], notice: Notice) -> Result<()> {
         let permit = self.0.admit("put_notify", target)?;

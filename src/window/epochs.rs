@@ -29,8 +29,8 @@ pub struct FenceEpoch<'scope, 'env: 'scope, T>(Access<'scope, 'env, T>);
 pub struct StartEpoch<'scope, 'env: 'scope, T>(Access<'scope, 'env, T>);
 
 impl<T: RmaElem> Window<T> {
-    /// An access epoch to all ranks (`MPI_WIN_LOCK_ALL`, MPI-4.1 §12.5.3): shared, passive, not
-    /// collective. All operations of the epoch are complete at both sides on return.
+    /// A passive access epoch to all ranks, by shared locks (`MPI_WIN_LOCK_ALL`, MPI-4.1 §12.5.3).
+    /// Not collective. All operations of the epoch are complete at both sides on return.
     ///
     /// # Errors
     /// Those of `body`, `RmaSync` within another epoch of this window, `LockType` where the hint
@@ -57,9 +57,9 @@ impl<T: RmaElem> Window<T> {
 
     /// An access epoch to `target` (`MPI_WIN_LOCK`, MPI-4.1 §12.5.3), passive. Other targets may be
     /// locked within it. All operations on the target are complete at both sides on return. Over a
-    /// net the lock may be acquired as late as the first operation or the end of the epoch. It
-    /// excludes other origins from the target's part, and does not order accesses outside of the
-    /// window.
+    /// net the lock may be acquired as late as the first operation or the end of the epoch. An
+    /// exclusive lock excludes other locks of the target's part, a shared lock excludes exclusive
+    /// ones. A lock does not order accesses outside of the window.
     ///
     /// # Errors
     /// As for [`Window::lock_all`]; `RmaSync` if this rank holds a lock on the target; `Rank`.
@@ -90,9 +90,9 @@ impl<T: RmaElem> Window<T> {
         ends.now(done)
     }
 
-    /// An epoch between two fences (`MPI_WIN_FENCE`, MPI-4.1 §12.5.1). Collective;
-    /// [`FenceEpoch::fence`] separates phases in it. The closing fence also runs if `body` fails,
-    /// because the other ranks wait in it.
+    /// An epoch between two fences (`MPI_WIN_FENCE`, MPI-4.1 §12.5.1), in which
+    /// [`FenceEpoch::fence`] separates phases. Collective. The closing fence also runs if `body`
+    /// fails, because the other ranks wait in it.
     ///
     /// # Errors
     /// Those of `body`, `RmaSync` within another epoch of this window, or an error of completion.
@@ -115,7 +115,8 @@ impl<T: RmaElem> Window<T> {
 
     /// An access epoch to `targets`, which expose their parts to this rank by [`Window::post`]
     /// (`MPI_WIN_START` and `MPI_WIN_COMPLETE`, MPI-4.1 §12.5.2). The first operation on a target
-    /// waits for its post.
+    /// waits for the target's post; the end of the epoch waits for the posts of targets without
+    /// operations.
     ///
     /// # Errors
     /// Those of `body`, `RmaSync` within another access epoch, `Rank` for an invalid group, or an
@@ -135,8 +136,8 @@ impl<T: RmaElem> Window<T> {
     /// §12.5.2), without waiting.
     ///
     /// # Errors
-    /// `RmaSync` within an exposure epoch, a fence epoch, or while this rank has its own part
-    /// locked; `Rank` for an invalid group.
+    /// `RmaSync` within an exposure epoch, within a fence epoch with operations, or while this rank
+    /// has its own part locked; `Rank` for an invalid group.
     pub fn post(&self, origins: &[usize]) -> Result<()> {
         self.core.post(origins, true)
     }
@@ -149,7 +150,8 @@ impl<T: RmaElem> Window<T> {
         self.core.wait()
     }
 
-    /// Ends the exposure epoch and returns true if all origins have completed (`MPI_WIN_TEST`).
+    /// If all origins have completed, ends the exposure epoch and returns true; otherwise returns
+    /// false (`MPI_WIN_TEST`).
     ///
     /// # Errors
     /// As for [`Window::wait`].

@@ -1,5 +1,5 @@
-//! User memory of another process of the node that is not mapped here. The kernel copies it, by
-//! cross-memory attach or through `/proc/PID/mem` (`shm/src/process.rs`). It copies synchronously,
+//! User memory of another process of the node that is not mapped here. The kernel copies such
+//! memory synchronously, by cross-memory attach or through `/proc/PID/mem` (`shm/src/process.rs`),
 //! so an operation is complete on return. Accumulates read, combine and write back under the locks
 //! that make every accumulate on the memory atomic (`sync::stripe`); the target takes no part in
 //! any operation.

@@ -111,8 +111,8 @@ impl<T: RmaElem> Window<T> {
     /// window. Collective.
     ///
     /// # Errors
-    /// As for [`Window::free`]; then the library keeps the buffer, because peers may still access
-    /// it.
+    /// As for [`Window::free`]. After an error the library keeps the buffer, because peers may
+    /// still access it.
     pub fn reclaim(mut self) -> Result<Vec<T>> {
         self.core.free()?;
         // SAFETY: `free` has passed its barrier: no peer accesses the memory, and this rank's
@@ -130,9 +130,9 @@ impl<T: RmaElem> Window<T> {
         self.len() == 0
     }
 
-    /// Loads `into.len()` elements of this rank's part, from element `first` on. This is a local
-    /// access to the private copy (MPI-4.1 §12.7): it may see all, some or none of the data of
-    /// concurrent puts.
+    /// Loads `into.len()` elements of this rank's part, from element `first` on. The load is a
+    /// local access to the private copy (MPI-4.1 §12.7), and may see all, some or none of the data
+    /// of concurrent puts.
     ///
     /// # Errors
     /// `RmaRange` outside this rank's part.
@@ -154,8 +154,8 @@ impl<T: RmaElem> Window<T> {
     }
 
     /// Orders this rank's loads and stores with those of others, and with operations; in the
-    /// separate model it makes both copies equal (`MPI_WIN_SYNC`, MPI-4.1 §12.5.4). It completes no
-    /// operation.
+    /// separate model `sync` also makes both copies equal (`MPI_WIN_SYNC`, MPI-4.1 §12.5.4). `sync`
+    /// completes no operation.
     pub fn sync(&self) {
         self.core.parts.sync();
     }
@@ -235,7 +235,7 @@ impl<T: RmaElem> Window<T> {
         self.core.parts.own.model()
     }
 
-    /// Whether ranks of a node map all parts of the node, as
+    /// Whether the ranks of each node map all parts of their node, as
     /// [`RawWindow::is_mapped`](crate::RawWindow::is_mapped).
     pub fn is_mapped(&self) -> bool {
         self.core.is_mapped()

@@ -1,6 +1,6 @@
 //! The calls that complete requests, and the failures of operations with requests. The call that
 //! completes a request passes the operation's failure to the error handler of the window (MPI-4.1
-//! §12.6). The host is not told of the failure, because it would call the error handler of
+//! §12.6). The failure is hidden from the host, which would call the error handler of
 //! `MPI_COMM_WORLD`.
 
 use std::cell::RefCell;

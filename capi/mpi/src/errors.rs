@@ -1,6 +1,6 @@
 //! Failures in MPI's form (MPI-4.1 §9.3, §12.6): the window's error handler gets an error code of
-//! the right class, whose string is transom's text. If that ends the program, the text is printed
-//! before.
+//! the right class, whose string is transom's text. If the handler ends the program, the text is
+//! printed first.
 
 use std::ffi::{CString, c_int};
 use std::sync::{Mutex, OnceLock, PoisonError};

@@ -1,8 +1,8 @@
 //! Transom's windows in unchanged MPI programs: a library to be loaded before the program's MPI
-//! (`LD_PRELOAD`). It defines the functions of MPI's one-sided chapter under their MPI names, and
-//! serves them by transom. The host is the MPI that the program was linked with. It serves all
-//! other functions, and the windows that transom can't serve; it is called by its PMPI names
-//! (MPI-4.1 §15.2).
+//! (`LD_PRELOAD`). The library defines the functions of MPI's one-sided chapter under their MPI
+//! names, and serves them by transom. The host is the MPI that the program was linked with. The
+//! host serves all other functions, and the windows that transom can't serve; the library calls the
+//! host by the PMPI names (MPI-4.1 §15.2).
 //!
 //! Each window has a proxy: a window of the host without memory, over this process alone, whose
 //! handle the program gets. Names, attributes, error handlers and other local properties of a

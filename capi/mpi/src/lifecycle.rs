@@ -1,4 +1,4 @@
-//! The start and the end of this process's job. It starts after the host has started (`MPI_Init`),
+//! The start and the end of this process's job. The job starts after the host (`MPI_Init`),
 //! over all ranks of `MPI_COMM_WORLD`, and ends before the host ends (`MPI_Finalize`). If it can't
 //! start at one rank, it starts at none, and the host serves all windows.
 

@@ -1,12 +1,13 @@
-//! OpenMP's threads and tasks as ThreadSanitizer sees them, for programs of gcc. Its OpenMP library
-//! synchronizes threads by means that the sanitizer does not see, which then reports programs that
-//! are right. While the conflict checker (`TRANSOM_CHECK`) is on, the functions of that library
-//! that gcc calls pass through here, and the sanitizer is told what they order (OpenMP 5.1 §1.4):
-//! the begin and the end of parallel regions, barriers, tasks, critical and ordered regions, locks.
-//! Tasks and sections that one thread runs appear to the sanitizer in the order of that thread.
-//! Threads therefore leave them to others for a short time, so that more conflicts are found.
+//! OpenMP's threads and tasks as ThreadSanitizer sees them, for programs that gcc compiled. The
+//! OpenMP library of gcc synchronizes threads by means that the sanitizer does not see, so the
+//! sanitizer reports correct programs. While the conflict checker (`TRANSOM_CHECK`) is on, this
+//! module wraps the library's functions that gcc calls, and tells the sanitizer what the functions
+//! order (OpenMP 5.1 §1.4): the begin and the end of parallel regions, barriers, tasks, critical
+//! and ordered regions, locks. Tasks and sections that one thread runs appear to the sanitizer in
+//! the order of that thread. Threads therefore leave tasks and sections to other threads for a
+//! short time, so that more conflicts are found.
 //!
-//! While the checker is off the functions only call the library's.
+//! While the checker is off, a wrapper only calls the library's function.
 
 mod marks;
 #[allow(non_snake_case, reason = "the names of another library")]

@@ -1,6 +1,7 @@
 //! Partitioned messages (MPI-4.1 §4.2) of a program. MPICH's `MPI_Testall` fails for the requests
-//! of such messages: it reads an error from a status that is not set. So a program that has made
-//! some waits for all of several requests by `MPI_Waitall` alone, after its operations on windows.
+//! of such messages, because `MPI_Testall` reads an error from a status that is not set. In a
+//! program that has made such messages, a wait for all of several requests therefore makes progress
+//! until the operations on windows are complete, and then calls `MPI_Waitall` once.
 
 #[cfg(all(large_counts, not(open_mpi)))]
 use std::ffi::{c_int, c_void};

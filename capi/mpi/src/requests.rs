@@ -1,9 +1,9 @@
-//! Requests of request-based operations (MPI-4.1 §12.3.5). They are requests of the host, so that
-//! programs can mix them with its own. An operation that is complete when its call returns, as all
-//! are on shared memory, gets a complete request of the host. Other operations get generalized
-//! requests (MPI-4.1 §13.2), which are polled whenever the program waits or tests; so those
-//! functions are here too. While there are such requests, waiting is repeated testing; otherwise it
-//! is the host's own waiting.
+//! Requests of request-based operations (MPI-4.1 §12.3.5). These requests are requests of the host,
+//! so that programs can mix them with others of the host. An operation that is complete when its
+//! call returns, as all are on shared memory, gets a complete request of the host. Other operations
+//! get generalized requests (MPI-4.1 §13.2), which are polled whenever the program waits or tests;
+//! so those functions are here too. While there are such requests, waiting is repeated testing;
+//! otherwise it is the host's own waiting.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
-//! The MPIs of this machine: by which compiler and launcher each is used, and where its
-//! interposition library is.
+//! The MPIs of this machine: the compiler, the launcher and the place of the interposition library
+//! of each.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

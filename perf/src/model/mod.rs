@@ -36,10 +36,10 @@ struct Options {
     /// Fewest and most ranks; the table has them and the powers of two between them.
     #[arg(long, value_name = "FROM..TO", value_parser = ranks, default_value = "2..1000000")]
     ranks: (u64, u64),
-    /// L, o and g in us, and G in ns for each byte. By default they are measured between two ranks
+    /// L, o and g in us, and G in ns for each byte. By default these are measured between two ranks
     /// over the route that TRANSOM_TRANSPORTS chooses: o and g from puts in flight, G from a long
-    /// put, L from a fence or a put of 8 bytes, whichever gives the longer time. Within a node puts
-    /// and atomics then take less time than the model says; the head of the table shows the
+    /// put, L as the longer of the times that a fence and a put of 8 bytes give. Within a node puts
+    /// and atomics then take less time than the model computes; the head of the table shows the
     /// measured times.
     #[arg(long, value_name = "L,o,g,G", value_parser = LogGp::parse)]
     loggp: Option<LogGp>,

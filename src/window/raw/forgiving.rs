@@ -10,9 +10,9 @@ use crate::flavor::Flavor;
 use crate::hints::{Hints, Info};
 use crate::job::{Job, JobCore, Team};
 
-/// Creates a window by `make`. If a forgiving info differs among the ranks, it tries again with the
-/// value that is right for all. The barrier reports the hint to every rank, so that all ranks
-/// repeat the creation with equal hints.
+/// Creates a window by `make`. If a forgiving info differs among the ranks, creation is repeated
+/// with the value that is correct for all ranks. The barrier reports the hint to every rank, so
+/// that all ranks repeat the creation with equal hints.
 pub(super) fn agreeing(
     job: &Job,
     spec: &WindowSpec<'_>,

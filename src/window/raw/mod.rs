@@ -108,8 +108,8 @@ impl RawWindow {
     /// `RmaFlavor` for a window that is not dynamic.
     ///
     /// # Safety
-    /// The memory is readable and writable until it is detached, and no peer accesses it after
-    /// that. No Rust reference to it exists while peers may write it.
+    /// The memory is readable and writable until it is detached, and no peer accesses the memory
+    /// afterwards. No Rust reference to the memory exists while peers may write it.
     pub unsafe fn attach(&self, base: *mut u8, size: usize) -> Result<()> {
         if size == 0 {
             return self.core.attach_empty(base.addr());
@@ -242,10 +242,10 @@ impl RawWindow {
         self.core.parts.route(rank)
     }
 
-    /// Whether all parts of the node's ranks are mapped by the other ranks of the node. This is so
-    /// for windows with memory of the library, and for created windows if all parts of the node are
-    /// within memory of [`Job::alloc_mem`]. Ranks of the node access other parts by XPMEM, by
-    /// system calls, or, where the kernel forbids those calls, by messages.
+    /// Whether the ranks of each node map all parts of their node without XPMEM: true for windows
+    /// with memory of the library, and for created windows if all parts are within memory of
+    /// [`Job::alloc_mem`]. Ranks of the node access other parts by XPMEM, by system calls, or,
+    /// where the kernel forbids those calls, by messages.
     pub fn is_mapped(&self) -> bool {
         self.core.is_mapped()
     }

@@ -41,7 +41,7 @@ impl RawWindow {
     ///
     /// # Errors
     /// As for [`RawWindow::put`]; `RmaSync` outside a passive epoch; `RmaNotification` for a
-    /// counter that the target does not have. Nothing is written then, and nothing counted.
+    /// counter that the target does not have, with no effect on memory and counters.
     ///
     /// # Safety
     /// As for [`RawWindow::put`].

@@ -218,8 +218,8 @@ impl RawWindow {
     /// (`MPI_COMPARE_AND_SWAP`, MPI-4.1 §12.3.4). Each slice holds one element's bytes.
     ///
     /// # Errors
-    /// As for [`RawWindow::fetch_and_op`]; `Type` for a type that MPI does not allow here. It
-    /// allows integers, logical and byte.
+    /// As for [`RawWindow::fetch_and_op`]; `Type` for a type that MPI does not allow here: other
+    /// than integers, logical and byte.
     pub fn compare_and_swap(
         &self,
         new: &[u8],

@@ -27,8 +27,8 @@ impl RawWindow {
     /// Exposes this rank's part to `origins` without waiting (`MPI_WIN_POST`, MPI-4.1 §12.5.2).
     ///
     /// # Errors
-    /// `RmaSync` within an exposure epoch or a fence epoch with operations; `Rank` for an invalid
-    /// group; `Assert`.
+    /// `RmaSync` within an exposure epoch, within a fence epoch with operations, or while this rank
+    /// has its own part locked; `Rank` for an invalid group; `Assert`.
     pub fn post(&self, origins: &[usize], assert: Assert) -> Result<()> {
         assert.only("post", Assert::NOCHECK | Assert::NOSTORE | Assert::NOPUT)?;
         self.core.post(origins, !assert.has(Assert::NOCHECK))
@@ -62,8 +62,8 @@ impl RawWindow {
         self.core.wait()
     }
 
-    /// Ends the epoch of [`RawWindow::post`] if all its origins have completed. Returns whether
-    /// they have (`MPI_WIN_TEST`).
+    /// If all origins of [`RawWindow::post`] have completed, ends the epoch and returns true;
+    /// otherwise returns false (`MPI_WIN_TEST`).
     ///
     /// # Errors
     /// As for [`RawWindow::wait`].
@@ -73,8 +73,8 @@ impl RawWindow {
 
     /// Opens a passive access epoch to `target` (`MPI_WIN_LOCK`, MPI-4.1 §12.5.3). A process may
     /// lock several targets at once. Over a net the lock may be acquired as late as the first
-    /// operation or the unlock. It excludes other origins from the target's part, and does not
-    /// order accesses outside of the window.
+    /// operation or the unlock. An exclusive lock excludes other locks of the target's part, a
+    /// shared lock excludes exclusive ones. A lock does not order accesses outside of the window.
     ///
     /// # Errors
     /// `RmaSync` within another epoch, or if this process has the target locked; `LockType` if the
@@ -96,7 +96,7 @@ impl RawWindow {
 
     /// Opens a passive access epoch to all ranks (`MPI_WIN_LOCK_ALL`, MPI-4.1 §12.5.3). Not
     /// collective. The call takes one remote operation, more where targets have the bias of
-    /// exclusive locks, and none with NOCHECK.
+    /// exclusive locks (docs/protocols.md), and none with NOCHECK.
     ///
     /// # Errors
     /// As for [`RawWindow::lock`].

@@ -1,4 +1,4 @@
-//! Tasks. Each runs behind what its creator had done before.
+//! OpenMP's tasks. A task is ordered after all that its creator did before it created the task.
 
 use std::ffi::{c_long, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
