@@ -90,11 +90,15 @@ impl VerbsDomain {
     /// `Failed` where opening failed.
     pub fn open(options: &VerbsOptions) -> Result<Arc<VerbsDomain>, FabricError> {
         let library = Library::open(&options.library)?;
-        let device = Device::open(
-            &library,
-            &choice::choose(options.devices.as_deref(), options.paths.gid_index, options.rank)?,
-            options.paths,
-        )?;
+        let port = choice::choose(options.devices.as_deref(), options.paths.gid_index, options.rank)?;
+        VerbsDomain::on(Device::open(&library, &port, options.paths)?, options)
+    }
+
+    /// A domain on an opened device.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub(crate) fn on(device: Arc<Device>, options: &VerbsOptions) -> Result<Arc<VerbsDomain>, FabricError> {
         let count = |device: i32| u32::try_from(device).unwrap_or(0);
         let completions = COMPLETIONS.min(count(device.attributes.max_cqe));
         let messages = MESSAGES.min(count(device.attributes.max_srq_wr));
