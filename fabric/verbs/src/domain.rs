@@ -124,12 +124,11 @@ impl VerbsDomain {
             receives,
             queue,
             messages: Pool::new(&device, messages, MESSAGE)?,
-            resources: Resources::new(Pools::new(&device)?, room),
+            resources: Resources::new(Pools::new(&device)?, room, wake),
             everything: options.page_faults.then(|| device.register_everything()).flatten(),
             registrations: Arc::new(Registrations::new(options.registered_max)),
             device,
             taken: Mutex::default(),
-            wake,
             trouble: OnceLock::new(),
         };
         let port = VerbsPort::new(open, inline, list, options.rank)?;
