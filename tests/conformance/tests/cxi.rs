@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use transom_conformance::{Fixture, Window, conformance, run};
 use transom_fabric::{AmoKind, Coherence, Domain, Memory, Peer, Port, Post, Region, Tally, Width};
-use transom_ofi::{OfiDomain, OfiOptions};
+use transom_ofi::{OfiDomain, OfiOptions, PassiveProbe};
 
 mod slingshot;
 
@@ -129,6 +129,61 @@ fn a_put_reaches_libfabric_by_two_functions_of_the_port() {
             assert_eq!(port - library, 2, "{text}");
             assert!(names[library + 1].ends_with("Open>::write"), "{text}");
             rank.flush(&tally);
+        }
+        rank.barrier();
+    });
+}
+
+/// Rank 0 as [`Cxi`], and rank 1 with a provider that requires registered origin buffers and may
+/// register one beside its pools and its window.
+struct Locked;
+
+impl Fixture for Locked {
+    type Domain = OfiDomain;
+
+    fn name(&self) -> String {
+        "ofi, a stand-in with little locked memory".into()
+    }
+
+    fn open(&self, ranks: usize) -> Vec<Arc<OfiDomain>> {
+        let (provider, passive) = (Some("verbs;ofi_rxm".into()), PassiveProbe::Known(true));
+        let options = OfiOptions { provider, passive, rank: Peer(1), ..OfiOptions::default() };
+        let origin = OfiDomain::open_of(&slingshot::library_of_locked(), &options).expect("the stand-in is here");
+        let mut domains = Cxi.open(ranks - 1);
+        origin.port().connect(Peer(0), &domains[0].port().address()).expect("its address");
+        origin.port().connect(Peer(1), &origin.port().address()).expect("its address");
+        domains[0].port().connect(Peer(1), &origin.port().address()).expect("its address");
+        domains.push(origin);
+        domains
+    }
+
+    fn memory(&self, _domain: &OfiDomain, len: usize) -> Memory {
+        Memory::private(len)
+    }
+}
+
+/// Regression: a put was refused for ever where its buffer could not be registered, although the
+/// end of another put would free locked memory.
+#[test]
+fn a_put_waits_for_the_locked_memory_of_others() {
+    run(&Locked, 2, |rank| {
+        // More than rank 1 copies.
+        let long = 1 << 16;
+        let window: Window<Locked> = rank.window(long);
+        if rank.me.0 == 1 {
+            let (source, tally, target) = (Memory::private(long), Tally::new(), &window.remotes[0]);
+            let first = rank.try_put(target, 0, &source, &tally);
+            assert!(matches!(first, Post::Pending), "{first:?}");
+            let second = rank.try_put(target, 0, &source, &tally);
+            assert!(matches!(second, Post::Again), "{second:?}");
+            rank.put(target, 0, &source, &tally);
+            rank.flush(&tally);
+            // No put is in flight, so no locked memory becomes free.
+            let other = rank.domain().register(&Memory::private(long)).expect("room for one");
+            let third = rank.try_put(target, 0, &source, &tally);
+            let Post::Broken(fault) = third else { panic!("{third:?}") };
+            assert!(format!("{fault:?}").contains("RLIMIT_MEMLOCK"), "{fault:?}");
+            drop(other);
         }
         rank.barrier();
     });

@@ -7,13 +7,24 @@ use transom_ofi::sys;
 
 use super::{DEVICES, EINVAL, ENODATA, INJECT};
 
-/// The wanted value, or 0; on-demand paging is off, and the provider chooses no keys.
-const MR_MODE: c_int = sys::FI_MR_ENDPOINT | sys::FI_MR_ALLOCATED;
+/// A provider.
+struct Provider {
+    name: &'static CStr,
+    /// The registration modes that it requires. It chooses no keys.
+    modes: c_int,
+}
+
+/// Slingshot without on-demand paging.
+const CXI: Provider = Provider { name: c"cxi", modes: sys::FI_MR_ENDPOINT | sys::FI_MR_ALLOCATED };
+/// A provider that requires registered origin buffers.
+const VERBS: Provider = Provider { name: c"verbs;ofi_rxm", modes: sys::FI_MR_LOCAL };
 const CAPS: u64 = sys::FI_MSG | sys::FI_RMA | sys::FI_ATOMIC;
 
+/// `LOCKED`: of [`VERBS`] in place of [`CXI`].
+///
 /// # Safety
 /// Called as libfabric documents it.
-pub(super) unsafe extern "C" fn getinfo(
+pub(super) unsafe extern "C" fn getinfo<const LOCKED: bool>(
     _version: u32,
     node: *const c_char,
     _service: *const c_char,
@@ -21,10 +32,11 @@ pub(super) unsafe extern "C" fn getinfo(
     hints: *const sys::fi_info,
     found: *mut *mut sys::fi_info,
 ) -> c_int {
+    let provider = if LOCKED { &VERBS } else { &CXI };
     // SAFETY: hints of `dupinfo` with all attributes, and a place for the answer.
     unsafe {
         let name = (*(*hints).fabric_attr).prov_name;
-        if name.is_null() || CStr::from_ptr(name) != c"cxi" {
+        if name.is_null() || CStr::from_ptr(name) != provider.name {
             return -ENODATA;
         }
         // A node is a device's name or a number.
@@ -33,13 +45,13 @@ pub(super) unsafe extern "C" fn getinfo(
         }
         let (domain, endpoint) = (&*(*hints).domain_attr, &*(*hints).ep_attr);
         let manual = [sys::FI_PROGRESS_UNSPEC, sys::FI_PROGRESS_MANUAL].contains(&domain.data_progress);
-        let modes = domain.mr_mode & MR_MODE == MR_MODE;
+        let modes = domain.mr_mode & provider.modes == provider.modes;
         if !manual || !modes || endpoint.type_ != sys::FI_EP_RDM || (*hints).caps & !CAPS != 0 {
             return -ENODATA;
         }
         *found = null_mut();
         for device in DEVICES.iter().rev() {
-            let entry = entry((*hints).caps, device);
+            let entry = entry(provider, (*hints).caps, device);
             (*entry).next = *found;
             *found = entry;
         }
@@ -48,7 +60,7 @@ pub(super) unsafe extern "C" fn getinfo(
 }
 
 /// The offer of one device.
-fn entry(caps: u64, device: &str) -> *mut sys::fi_info {
+fn entry(provider: &Provider, caps: u64, device: &str) -> *mut sys::fi_info {
     // SAFETY: a new entry with all attributes; names are C's to free.
     unsafe {
         let entry = dupinfo(std::ptr::null());
@@ -58,12 +70,12 @@ fn entry(caps: u64, device: &str) -> *mut sys::fi_info {
         domain.name = libc::strdup(name.as_ptr());
         domain.threading = sys::FI_THREAD_SAFE;
         (domain.control_progress, domain.data_progress) = (sys::FI_PROGRESS_MANUAL, sys::FI_PROGRESS_MANUAL);
-        (domain.mr_mode, domain.mr_key_size) = (MR_MODE, 4);
+        (domain.mr_mode, domain.mr_key_size) = (provider.modes, 4);
         let endpoint = &mut *(*entry).ep_attr;
         (endpoint.type_, endpoint.max_msg_size) = (sys::FI_EP_RDM, (1 << 32) - 1);
         (*(*entry).tx_attr).inject_size = INJECT;
         (*(*entry).rx_attr).size = 1024;
-        (*(*entry).fabric_attr).prov_name = libc::strdup(c"cxi".as_ptr());
+        (*(*entry).fabric_attr).prov_name = libc::strdup(provider.name.as_ptr());
         entry
     }
 }

@@ -8,10 +8,15 @@
 //! enabled. They are addressed by offsets, and have keys of 4 bytes; keys below 100 are those of
 //! fast regions, of which there are fewer than keys. Operations without delivery complete are
 //! refused, because no other completion level is reliable.
+//!
+//! Another library has the provider `verbs;ofi_rxm`, which requires registered origin buffers, and
+//! whose process may lock few regions (`locked`). It reaches regions of `cxi`, and no rank reaches
+//! its own.
 
 #![allow(unsafe_code)]
 
 mod info;
+mod locked;
 mod net;
 mod objects;
 
@@ -20,7 +25,7 @@ use std::cell::Cell;
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
-use transom_ofi::library::{Functions, Library};
+use transom_ofi::library::{Functions, GetInfo, Library};
 
 /// Fast regions for which the device has room: fewer than keys.
 pub(crate) const FAST: usize = 60;
@@ -34,6 +39,7 @@ pub(crate) const DEVICES: [&str; 2] = ["cxi0", "cxi1"];
 const EINVAL: c_int = 22;
 const ENOSPC: c_int = 28;
 const ENODATA: c_int = 61;
+const ENOMEM: c_int = 12;
 const EBUSY: c_int = 16;
 const ENOSYS: c_int = 38;
 const EAGAIN: isize = 11;
@@ -64,13 +70,17 @@ fn observe() {
 
 /// The library, as version 2.0.
 pub(crate) fn library() -> Arc<Library> {
-    let functions = Functions {
-        getinfo: info::getinfo,
-        freeinfo: info::freeinfo,
-        dupinfo: info::dupinfo,
-        fabric: objects::fabric,
-        strerror,
-    };
+    library_of(info::getinfo::<false>)
+}
+
+/// The library with the provider `verbs;ofi_rxm` in place of `cxi`.
+pub(crate) fn library_of_locked() -> Arc<Library> {
+    library_of(info::getinfo::<true>)
+}
+
+fn library_of(getinfo: GetInfo) -> Arc<Library> {
+    let functions =
+        Functions { getinfo, freeinfo: info::freeinfo, dupinfo: info::dupinfo, fabric: objects::fabric, strerror };
     // SAFETY: the functions behave as the manual pages say, as far as the backend uses them.
     unsafe { Library::of(2 << 16, functions) }
 }
@@ -80,6 +90,7 @@ pub(crate) fn library() -> Arc<Library> {
 unsafe extern "C" fn strerror(error: c_int) -> *const c_char {
     let text = match error {
         EINVAL => c"Invalid argument",
+        ENOMEM => c"Cannot allocate memory",
         ENOSPC => c"No space left on device",
         ENODATA => c"No data available",
         EKEYREJECTED => c"Key was rejected by service",

@@ -7,6 +7,7 @@ use std::ptr::{NonNull, null_mut};
 use transom_fabric::{Amo, AmoKind, Memory, Span, Width};
 use transom_ofi::sys;
 
+use super::locked;
 use super::net::{Pid, Place, Port, Posted, Work, net};
 use super::{EAGAIN, EAVAIL, EBUSY, EINVAL, EKEYREJECTED, ENOSYS, IN_FLIGHT};
 
@@ -39,7 +40,7 @@ struct Endpoint {
     queue: *mut Queue,
 }
 
-const fn no_ops(close: unsafe extern "C" fn(*mut sys::fid) -> c_int) -> sys::fi_ops {
+pub(super) const fn no_ops(close: unsafe extern "C" fn(*mut sys::fid) -> c_int) -> sys::fi_ops {
     sys::fi_ops { size: size_of::<sys::fi_ops>(), close: Some(close), bind: None, control: None, ops_open: None }
 }
 
@@ -113,7 +114,7 @@ fn fid(ops: &'static sys::fi_ops) -> sys::fid {
     sys::fid { fclass: 0, context: null_mut(), ops: table(ops) }
 }
 
-fn table<T>(of: &'static T) -> *mut T {
+pub(super) fn table<T>(of: &'static T) -> *mut T {
     std::ptr::from_ref(of).cast_mut()
 }
 
@@ -150,12 +151,15 @@ pub(super) unsafe extern "C" fn fabric(
 /// Called as libfabric documents it.
 unsafe extern "C" fn domain(
     _fabric: *mut sys::fid_fabric,
-    _info: *mut sys::fi_info,
+    info: *mut sys::fi_info,
     place: *mut *mut sys::fid_domain,
     _context: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's place.
-    unsafe { give(sys::fid_domain { fid: fid(&DOMAIN), ops: table(&DOMAIN_OPS), mr: table(&MR_OPS) }, place) }
+    // SAFETY: an entry with all attributes, and the caller's place.
+    unsafe {
+        let mr = if (*(*info).domain_attr).mr_mode & sys::FI_MR_LOCAL == 0 { &MR_OPS } else { &locked::MR_OPS };
+        give(sys::fid_domain { fid: fid(&DOMAIN), ops: table(&DOMAIN_OPS), mr: table(mr) }, place)
+    }
 }
 
 /// # Safety
@@ -295,7 +299,7 @@ fn kind(op: u32) -> Option<AmoKind> {
 /// # Safety
 /// Called as libfabric documents it.
 #[allow(clippy::too_many_arguments)]
-unsafe extern "C" fn register(
+pub(super) unsafe extern "C" fn register(
     _domain: *mut sys::fid,
     base: *const c_void,
     len: usize,
@@ -339,7 +343,7 @@ unsafe extern "C" fn enable_region(region: *mut sys::fid, command: c_int, _argum
 
 /// # Safety
 /// Called as libfabric documents it.
-unsafe extern "C" fn close_region(object: *mut sys::fid) -> c_int {
+pub(super) unsafe extern "C" fn close_region(object: *mut sys::fid) -> c_int {
     // SAFETY: an open region.
     let region = unsafe { &*object.cast::<Region>() };
     if let Some(me) = region.bound.filter(|_| region.enabled) {
