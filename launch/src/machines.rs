@@ -3,13 +3,13 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::io::Write;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::event::{PollFd, PollFlags};
+use rustix::io::{Errno, ioctl_fionbio};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 
 use super::admission::{Admission, Admitted};
@@ -39,8 +39,7 @@ struct Machine {
     name: String,
     ranks: Range<usize>,
     agent: Child,
-    /// The standard input of the agent. The end of this file ends the part.
-    _order: ChildStdin,
+    order: Sending,
     ended: OwnedFd,
     agent_ended: bool,
     /// The part has connected to this launcher, and may have disconnected since.
@@ -48,6 +47,13 @@ struct Machine {
     part: Option<Conn>,
     out: Option<Feed>,
     err: Option<Feed>,
+}
+
+/// The standard input of an agent, which takes an order. The end of this file ends the part.
+#[derive(Debug)]
+struct Sending {
+    pipe: OwnedFd,
+    unsent: Vec<u8>,
 }
 
 /// An event on another machine.
@@ -130,6 +136,7 @@ impl Machines {
             if !machine.agent_ended {
                 fds.push(PollFd::from_borrowed_fd(machine.ended.as_fd(), PollFlags::IN));
             }
+            fds.extend(machine.order.interest());
             fds.extend(machine.part.iter().map(Conn::interest));
             let feeds = [&machine.out, &machine.err].into_iter().flatten().filter(|_| !full);
             fds.extend(feeds.map(|feed| PollFd::from_borrowed_fd(feed.pipe.as_fd(), PollFlags::IN)));
@@ -197,9 +204,8 @@ impl Machine {
         let agent = order.job.agent.clone();
         let mut child = command.spawn().map_err(|source| LaunchError::Agent { agent, source })?;
         let piped = "a pipe was requested above";
-        let mut input = child.stdin.take().expect(piped);
-        // An agent that does not read its order ends, and its end is handled.
-        let _ = input.write_all(order.encode().as_bytes());
+        let input = child.stdin.take().expect(piped).into();
+        let sending = Sending::start(input, order.encode()).map_err(io_error("an agent's standard input"))?;
         let ended = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).map_err(io_error("watching an agent"))?;
         // Lines are cut and tagged on the other machine.
         let feed =
@@ -212,7 +218,7 @@ impl Machine {
             name,
             ranks,
             agent: child,
-            _order: input,
+            order: sending,
             ended,
             agent_ended: false,
             connected: false,
@@ -225,6 +231,7 @@ impl Machine {
     fn turn(&mut self, events: &mut Vec<Event>, out: &mut Sink, err: &mut Sink) {
         // Read before the reports, so that no report can follow the status.
         let status = if self.agent_ended { None } else { self.agent.try_wait().ok().flatten() };
+        self.order.flush();
         forward(&mut self.out, out);
         forward(&mut self.err, err);
         if let Some(mut part) = self.part.take() {
@@ -250,6 +257,36 @@ impl Machine {
                 drain(feed, sink);
             }
             events.push(Event::AgentEnded { host: self.name.clone(), ranks: self.ranks.clone(), status });
+        }
+    }
+}
+
+impl Sending {
+    /// Begins to send `order`. The pipe takes 64 KiB before the agent reads, and `flush` sends the
+    /// rest.
+    fn start(pipe: OwnedFd, order: String) -> rustix::io::Result<Self> {
+        ioctl_fionbio(&pipe, true)?;
+        let mut sending = Self { pipe, unsent: order.into_bytes() };
+        sending.flush();
+        Ok(sending)
+    }
+
+    /// The descriptor to poll while bytes are unsent.
+    fn interest(&self) -> Option<PollFd<'_>> {
+        (!self.unsent.is_empty()).then(|| PollFd::from_borrowed_fd(self.pipe.as_fd(), PollFlags::OUT))
+    }
+
+    /// Sends as much as the pipe takes.
+    fn flush(&mut self) {
+        while !self.unsent.is_empty() {
+            match rustix::io::write(&self.pipe, &self.unsent) {
+                // A new allocation: a job has as many orders as machines.
+                Ok(sent) => self.unsent = self.unsent.split_off(sent),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                // An agent that does not read its order ends, and its end is handled.
+                Err(_) => self.unsent = Vec::new(),
+            }
         }
     }
 }

@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     {
         return rank_body(&body.to_string_lossy());
     }
-    let tests: [(&str, fn()); 25] = [
+    let tests: [(&str, fn()); 26] = [
         ("lines_are_whole_and_tagged", lines_are_whole_and_tagged),
         ("a_rank_alone_is_passed_through", a_rank_alone_is_passed_through),
         ("options_of_the_program_are_untouched", options_of_the_program_are_untouched),
@@ -55,6 +55,7 @@ fn main() -> ExitCode {
         ("binding_and_environment", binding_and_environment),
         ("bytes_that_are_not_utf8_pass_through", bytes_that_are_not_utf8_pass_through),
         ("hosts_and_agents_may_have_any_bytes", hosts_and_agents_may_have_any_bytes),
+        ("an_agent_that_reads_nothing_delays_no_other", an_agent_that_reads_nothing_delays_no_other),
         ("a_rank_starts_under_any_environment_and_name", a_rank_starts_under_any_environment_and_name),
     ];
     let trials = tests.map(|(name, test)| {
@@ -527,6 +528,26 @@ fn hosts_and_agents_may_have_any_bytes() {
         let expected = [line, LATIN, b"\n"].concat();
         assert!(contains(&output.stdout, &expected), "{:?}", text(&output.stdout));
     }
+}
+
+/// Regression: the launcher waited until each agent had read its order, and served nothing else
+/// meanwhile. A pipe holds 64 KiB of an order, and variables make orders longer.
+fn an_agent_that_reads_nothing_delays_no_other() {
+    let folder = folder("deaf");
+    let agent = folder.join("agent");
+    script(&agent, r#"[ "$1" = deaf ] && exec sleep 1000; shift; exec "$@""#);
+    let mut command = launcher(&["-n", "2", "--host", "deaf,other", "--launch-agent"]);
+    command.arg(&agent);
+    for name in ["A", "B", "C"] {
+        command.args(["--env", &format!("{name}={}", "x".repeat(100_000))]);
+    }
+    // The whole order arrives at the machine that reads it.
+    command.args(["sh", "-c", "exit $(( (${#A} + ${#B} + ${#C}) / 100000 ))"]);
+    let output = finish(command);
+    std::fs::remove_dir_all(folder).unwrap();
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{err}");
+    assert!(err.starts_with("transom-run: rank 1 ") && err.contains("ending rank 0, which still runs"), "{err}");
 }
 
 /// Regression: a variable that is not UTF-8 ended every program. The kernel cuts process names

@@ -37,6 +37,8 @@ pub struct OfiPort {
     /// This process's rank, which is part of each message.
     me: Peer,
     progress: Progress,
+    /// Has one further reference for each operation in flight whose bytes were registered for it.
+    registered: Arc<()>,
 }
 
 /// The route to a peer: its address, and the token that messages to it carry.
@@ -69,7 +71,8 @@ impl OfiPort {
         };
         let open = Open::new(endpoint, &offer)?;
         let progress = Progress::new(Arc::clone(&open), how.rank)?;
-        Ok(OfiPort { open, peers: PeerMap::new(), limits, atomics, me: how.rank, progress })
+        let (peers, registered) = (PeerMap::new(), Arc::new(()));
+        Ok(OfiPort { open, peers, limits, atomics, me: how.rank, progress, registered })
     }
 
     /// The open endpoint, which regions keep.
@@ -174,12 +177,25 @@ impl OfiPort {
         if !self.open.registers() {
             return Ok((Local::Nothing, std::ptr::null_mut()));
         }
+        // Also asked before, because the last of the others may end during the call.
+        let has_others = self.has_registered();
         // SAFETY: the caller of `put` or `get` promised that its bytes stay until the tally falls.
         // The slot keeps the registration and drops it before the tally falls.
-        let registered = unsafe { self.open.endpoint.register(own.as_ptr(), own.len()) };
-        let registered = registered.map_err(|error| Post::Broken(Box::new(Fault::new(peer, error))))?;
-        let descriptor = registered.descriptor();
-        Ok((Local::Registered(registered), descriptor))
+        match unsafe { self.open.endpoint.register(own.as_ptr(), own.len()) } {
+            Ok(registered) => {
+                let descriptor = registered.descriptor();
+                Ok((Local::Registered(registered, Arc::clone(&self.registered)), descriptor))
+            }
+            // The memory that a process may lock is limited, and the end of another operation frees
+            // some.
+            Err(_) if has_others || self.has_registered() => Err(Post::Again),
+            Err(error) => Err(Post::Broken(Box::new(Fault::new(peer, error)))),
+        }
+    }
+
+    /// Whether an operation is in flight whose bytes were registered for it.
+    fn has_registered(&self) -> bool {
+        Arc::strong_count(&self.registered) > 1
     }
 }
 
@@ -277,7 +293,7 @@ impl Port for OfiPort {
         }
         let (local, descriptor) = match self.lend(to.peer, from) {
             Ok(lent) => lent,
-            Err(broken) => return broken,
+            Err(answer) => return answer,
         };
         let begun = match self.begin(to.peer, tally, local) {
             Ok(begun) => begun,
@@ -299,7 +315,7 @@ impl Port for OfiPort {
         }
         let (local, descriptor) = match self.lend(from.peer, into) {
             Ok(lent) => lent,
-            Err(broken) => return broken,
+            Err(answer) => return answer,
         };
         let begun = match self.begin(from.peer, tally, local) {
             Ok(begun) => begun,

@@ -10,6 +10,7 @@ use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::fmt;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crossbeam_queue::ArrayQueue;
@@ -44,15 +45,16 @@ pub(crate) enum Local {
     Result(usize, Span),
     /// Scatter the slot's buffer over these spans, one after another.
     Scattered(Box<[Span]>),
-    /// End the registration, which was made for this operation.
-    Registered(Registration),
+    /// End the registration, which was made for this operation, and then drop the reference, which
+    /// counts such operations.
+    Registered(Registration, Arc<()>),
 }
 
 impl Local {
     /// Ends a registration. Must precede the return of the buffer to its user.
     pub(crate) fn end(self) {
-        if let Local::Registered(registration) = self {
-            drop(registration);
+        if let Local::Registered(registration, count) = self {
+            drop((registration, count));
         }
     }
 }

@@ -90,11 +90,15 @@ impl VerbsDomain {
     /// `Failed` where opening failed.
     pub fn open(options: &VerbsOptions) -> Result<Arc<VerbsDomain>, FabricError> {
         let library = Library::open(&options.library)?;
-        let device = Device::open(
-            &library,
-            &choice::choose(options.devices.as_deref(), options.paths.gid_index, options.rank)?,
-            options.paths,
-        )?;
+        let port = choice::choose(options.devices.as_deref(), options.paths.gid_index, options.rank)?;
+        VerbsDomain::on(Device::open(&library, &port, options.paths)?, options)
+    }
+
+    /// A domain on an opened device.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub(crate) fn on(device: Arc<Device>, options: &VerbsOptions) -> Result<Arc<VerbsDomain>, FabricError> {
         let count = |device: i32| u32::try_from(device).unwrap_or(0);
         let completions = COMPLETIONS.min(count(device.attributes.max_cqe));
         let messages = MESSAGES.min(count(device.attributes.max_srq_wr));
@@ -120,12 +124,11 @@ impl VerbsDomain {
             receives,
             queue,
             messages: Pool::new(&device, messages, MESSAGE)?,
-            resources: Resources::new(Pools::new(&device)?, room),
+            resources: Resources::new(Pools::new(&device)?, room, wake),
             everything: options.page_faults.then(|| device.register_everything()).flatten(),
             registrations: Arc::new(Registrations::new(options.registered_max)),
             device,
             taken: Mutex::default(),
-            wake,
             trouble: OnceLock::new(),
         };
         let port = VerbsPort::new(open, inline, list, options.rank)?;

@@ -60,6 +60,9 @@ mod queue;
 mod resources;
 #[allow(unsafe_code)]
 mod sending;
+#[cfg(test)]
+#[allow(unsafe_code)]
+mod standin;
 #[doc(hidden)]
 #[allow(unsafe_code)]
 pub mod sys;

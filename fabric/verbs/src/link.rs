@@ -11,6 +11,13 @@
 //!
 //! The invariant: the last posted request is signaled, or a request is held. A completion therefore
 //! covers every request in flight.
+//!
+//! Of a broken link this is not true: the signaled request may be the one whose post failed, and a
+//! device with an error on the queue pair may report no completion. `progress` therefore ends the
+//! requests of a broken link in three steps:
+//! 1. The queue pair is in the error state. All completions until then are processed.
+//! 2. The queue pair is reset. All completions until then are processed.
+//! 3. [`Link::end`] fails the remaining requests, whose fate is unknown.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -86,6 +93,11 @@ impl Link {
     pub(crate) fn is_full(&self) -> bool {
         // Relaxed: `push` checks the state again under the lock.
         self.state.load(Ordering::Relaxed) == READY && !self.sending.lock().has_room()
+    }
+
+    /// Whether no request is in flight.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.sending.lock().in_flight() == 0
     }
 
     /// The fault for which the link is broken.
@@ -209,14 +221,22 @@ impl Link {
         resources.leave(count);
     }
 
-    /// Breaks the link: requests in flight complete with errors.
+    /// Breaks the link: requests in flight fail.
     pub(crate) fn give_up(&self, reason: impl Into<Cause>, resources: &Resources) {
+        self.break_down(&mut self.sending.lock(), reason, resources);
+    }
+
+    /// Fails all requests in flight of a broken link, whose pair was reset, so that the device uses
+    /// none of their buffers.
+    pub(crate) fn end(&self, resources: &Resources) {
         let mut sending = self.sending.lock();
-        // Earlier requests that the peer has acknowledged complete by this one's completion alone.
-        if sending.is_held() {
-            self.post_signaled(&mut sending, resources);
+        let (count, fault) = (sending.in_flight(), self.fault());
+        for _ in 0..count {
+            if let Some(record) = sending.oldest() {
+                resources.retire(record, Some(&fault));
+            }
         }
-        self.break_down(&mut sending, reason, resources);
+        resources.leave(count);
     }
 
     #[cold]
@@ -227,10 +247,10 @@ impl Link {
         if self.state.swap(BROKEN, Ordering::Relaxed) != BROKEN {
             sending.close();
             self.pair.abandon();
-        }
-        if let Some(record) = sending.take_held() {
-            resources.leave(1);
-            resources.retire(record, Some(&self.fault()));
+            resources.list_broken(self.peer);
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,8 @@
-//! An opened device: the connections with peers, the completion queue, the buffers, and the
-//! descriptors that end a sleep.
+//! An opened device: the connections with peers, the completion queue and the buffers.
 
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use transom_fabric::Cause;
+use transom_fabric::{Cause, Peer};
 
 use crate::connections::Connections;
 use crate::device::{Device, Registration};
@@ -20,7 +18,7 @@ pub(crate) const MESSAGE: usize = Pools::MIDDLE;
 pub(crate) const MESSAGES: u32 = 128;
 
 /// Completions polled at once.
-const BATCH: usize = 32;
+pub(crate) const BATCH: usize = 32;
 
 /// An opened device. Fields drop in order: the queue pairs, then the receives that they share, then
 /// the memory that both used.
@@ -38,7 +36,6 @@ pub(crate) struct Open {
     pub(crate) registrations: Arc<Registrations<Registration>>,
     pub(crate) device: Arc<Device>,
     pub(crate) taken: Mutex<Taken>,
-    pub(crate) wake: OwnedFd,
     /// The failure of the device as a whole.
     pub(crate) trouble: OnceLock<Cause>,
 }
@@ -48,6 +45,15 @@ pub(crate) struct Open {
 pub(crate) struct Taken {
     pub(crate) entries: [sys::ibv_wc; BATCH],
     pub(crate) count: usize,
+    /// Broken links whose requests are being ended (see `link`).
+    pub(crate) broken: Vec<Broken>,
+}
+
+/// A broken link whose requests are being ended.
+pub(crate) struct Broken {
+    pub(crate) peer: Peer,
+    /// The queue pair was reset.
+    pub(crate) reset: bool,
 }
 
 impl std::fmt::Debug for Taken {

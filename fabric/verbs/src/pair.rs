@@ -201,12 +201,25 @@ impl Pair {
         self.modify("ibv_modify_qp to RTS", &mut attributes, mask)
     }
 
-    /// Moves the pair to the error state: every request in flight completes with an error.
+    /// Moves the pair to the error state: it receives nothing more, and requests in flight that the
+    /// peer has not acknowledged complete with errors.
     pub(crate) fn abandon(&self) {
         let mut attributes = blank();
         attributes.qp_state = sys::IBV_QPS_ERR;
-        // The call fails only where the pair's state has no requests in flight.
+        // `reset` follows, and reports a failure.
         let _ = self.modify("ibv_modify_qp to ERR", &mut attributes, sys::IBV_QP_STATE);
+    }
+
+    /// Removes all requests from the pair: afterwards the device uses no buffer of them, and makes
+    /// no completion (InfiniBand Architecture Specification, volume 1, "Queue pair states: reset").
+    /// The pair's completions that were not polled may be lost.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub(crate) fn reset(&self) -> Result<(), FabricError> {
+        let mut attributes = blank();
+        attributes.qp_state = sys::IBV_QPS_RESET;
+        self.modify("ibv_modify_qp to RESET", &mut attributes, sys::IBV_QP_STATE)
     }
 
     /// The pair's number, to which peers connect.

@@ -164,6 +164,8 @@ impl VerbsPort {
                 sys::ibv_sge { addr, length, lkey: self.open.everything.as_ref().map_or(0, Registration::local_key) };
         }
         let list = &mut list[..own.len()];
+        // Also asked before, because the last of the others may end during the call.
+        let has_others = self.has_registered();
         let local = match self.open.everything {
             Some(_) => Local::Nothing,
             // SAFETY: the caller's promise.
@@ -174,12 +176,17 @@ impl VerbsPort {
                 }
                 // The memory that a process may lock is limited, and the end of another transfer
                 // frees some.
-                Err(_) if Arc::strong_count(&self.registered) > 1 => return Post::Again,
+                Err(_) if has_others || self.has_registered() => return Post::Again,
                 Err(error) => return broken(to.link.peer(), error),
             },
         };
         let (bytes, target, tally) = (Bytes::List(list), sys::Target { rdma: to.at(offset) }, Some(tally));
         self.push(&to.link, Request { opcode, target, immediate: 0, bytes, hold: false, tally, local })
+    }
+
+    /// Whether a request is in flight whose bytes were registered for it.
+    fn has_registered(&self) -> bool {
+        Arc::strong_count(&self.registered) > 1
     }
 
     /// Registrations of the caller's bytes.
@@ -447,8 +454,6 @@ impl Port for VerbsPort {
     }
 
     fn wake(&self) {
-        // The write fails only where 2^64 - 2 wakes are pending, and then the descriptor is
-        // readable.
-        let _ = rustix::io::write(&self.open.wake, &1u64.to_ne_bytes());
+        self.open.resources.end_sleep();
     }
 }

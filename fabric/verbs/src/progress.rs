@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use transom_fabric::{Cause, FabricError, Handler, Peer};
 
 use crate::library::LIBRARY;
-use crate::opened::{MESSAGE, Open};
+use crate::opened::{BATCH, Broken, MESSAGE, Open};
 use crate::sys;
 use crate::ticket::Ticket;
 
@@ -28,7 +28,10 @@ impl Open {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return Ok(0),
         };
-        if taken.count == 0 {
+        let polls = taken.count == 0;
+        if polls {
+            // Listed before the poll, which takes all completions from before the links broke.
+            taken.broken.extend(self.resources.broken().map(|peer| Broken { peer, reset: false }));
             taken.count = self.queue.poll(&mut taken.entries)?;
         }
         let count = std::mem::take(&mut taken.count);
@@ -37,11 +40,35 @@ impl Open {
             // Each completion is processed, also after an error, because the queue reports it once.
             outcome = outcome.and(self.completed(entry, handler));
         }
+        if polls && count < BATCH && !taken.broken.is_empty() {
+            self.end_broken(&mut taken.broken);
+        }
         if self.connections.is_opening() {
             self.connections.tick(&self.resources);
         }
         self.registrations.drop_removed();
         outcome.map(|()| count)
+    }
+
+    /// Advances the end of these links' requests by one step (see `link`). All completions from
+    /// before the last step were processed.
+    #[cold]
+    fn end_broken(&self, broken: &mut Vec<Broken>) {
+        broken.retain_mut(|broken| {
+            let Some(link) = self.connections.link(broken.peer) else { return false };
+            if broken.reset {
+                link.end(&self.resources);
+            }
+            if link.is_idle() {
+                return false;
+            }
+            match link.pair.reset() {
+                Ok(()) => broken.reset = true,
+                // The device may go on using buffers of requests in flight, so these can't end.
+                Err(error) => drop(self.trouble.set(error.into())),
+            }
+            true
+        });
     }
 
     /// Posts the requests that links hold.
@@ -102,7 +129,7 @@ impl Open {
             return true;
         }
         let limit = if self.connections.is_opening() { limit.min(OPENING_NAP) } else { limit };
-        let (events, wake) = (self.device.events(), self.wake.as_fd());
+        let (events, wake) = (self.device.events(), self.resources.wake.as_fd());
         // The wake descriptor takes the place of an absent descriptor.
         let mut fds = [self.queue.as_fd(), wake, events, other.unwrap_or(wake)]
             .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
@@ -115,7 +142,7 @@ impl Open {
         }
         if wake {
             // The read fails if another thread has consumed the wake.
-            let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+            let _ = rustix::io::read(&self.resources.wake, &mut [0; 8]);
         }
         if events {
             self.take_events();
@@ -123,10 +150,11 @@ impl Open {
         ready > 0
     }
 
-    /// Arms the queue for an event at the next completion; `false` if a completion is available.
+    /// Arms the queue for an event at the next completion; `false` if a completion is available, or
+    /// requests of broken links are to be ended.
     fn may_sleep(&self) -> bool {
         let mut taken: MutexGuard<'_, _> = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if taken.count > 0 || self.queue.arm().is_err() {
+        if taken.count > 0 || !taken.broken.is_empty() || self.queue.arm().is_err() {
             return false;
         }
         // Completions from before the queue was armed make no event, so it is polled again.

@@ -125,8 +125,10 @@ impl Sending {
         self.plan();
     }
 
-    /// The connection is closed: no request has room.
+    /// The connection is closed: no request has room. A held request counts as in flight, because
+    /// a device may have accepted it although its post failed.
     pub(crate) fn close(&mut self) {
+        self.held = false;
         self.limit = 0;
         self.plan();
     }
@@ -248,6 +250,12 @@ impl Sending {
         if u64::from(count) > self.head - self.tail { 0 } else { count }
     }
 
+    /// The number of requests that were posted or are held.
+    #[allow(clippy::cast_possible_truncation)] // at most DEPTH
+    pub(crate) fn in_flight(&self) -> u32 {
+        (self.head - self.tail) as u32
+    }
+
     /// Removes the oldest request.
     pub(crate) fn oldest(&mut self) -> Option<Record> {
         let number = self.tail;
@@ -257,14 +265,5 @@ impl Sending {
             self.plan();
         }
         self.record(number).take()
-    }
-
-    /// Removes the held request, which will never be posted.
-    pub(crate) fn take_held(&mut self) -> Option<Record> {
-        if !std::mem::take(&mut self.held) {
-            return None;
-        }
-        self.head -= 1;
-        self.record(self.head).take()
     }
 }

@@ -23,6 +23,7 @@ pub const IBV_ACCESS_ON_DEMAND: c_int = 1 << 6;
 pub const IBV_QPT_RC: u32 = 2;
 pub const IBV_QPT_UD: u32 = 4;
 
+pub const IBV_QPS_RESET: u32 = 0;
 pub const IBV_QPS_INIT: u32 = 1;
 pub const IBV_QPS_RTR: u32 = 2;
 pub const IBV_QPS_RTS: u32 = 3;

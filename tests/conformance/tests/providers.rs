@@ -19,7 +19,11 @@ struct Named(&'static str);
 
 const CXI: Named = Named("cxi");
 
-/// All providers that have a stand-in.
+/// A provider that requires registered origin buffers, in a process that may register one beside
+/// its pools and its window.
+const LOCKED: Named = Named("verbs;ofi_rxm");
+
+/// All providers whose stand-ins have room for the contract's tests.
 const ALL: [Named; 6] = [CXI, Named("efa"), Named("opx"), Named("psm3"), Named("shm"), Named("lnx")];
 
 /// Opens the preferred provider for a rank, as a job without a chosen provider does.
@@ -150,6 +154,33 @@ fn a_put_reaches_libfabric_by_two_functions_of_the_port() {
             assert_eq!(port - library, 2, "{text}");
             assert!(names[library + 1].ends_with("Open>::write"), "{text}");
             rank.flush(&tally);
+        }
+        rank.barrier();
+    });
+}
+
+/// Regression: a put was refused for ever where its buffer could not be registered, although the
+/// end of another put would free locked memory.
+#[test]
+fn a_put_waits_for_the_locked_memory_of_others() {
+    run(&LOCKED, 2, |rank| {
+        // More than rank 1 copies.
+        let long = 1 << 16;
+        let window: Window<Named> = rank.window(long);
+        if rank.me.0 == 1 {
+            let (source, tally, target) = (Memory::private(long), Tally::new(), &window.remotes[0]);
+            let first = rank.try_put(target, 0, &source, &tally);
+            assert!(matches!(first, Post::Pending), "{first:?}");
+            let second = rank.try_put(target, 0, &source, &tally);
+            assert!(matches!(second, Post::Again), "{second:?}");
+            rank.put(target, 0, &source, &tally);
+            rank.flush(&tally);
+            // No put is in flight, so no locked memory becomes free.
+            let other = rank.domain().register(&Memory::private(long)).expect("room for one");
+            let third = rank.try_put(target, 0, &source, &tally);
+            let Post::Broken(fault) = third else { panic!("{third:?}") };
+            assert!(format!("{fault:?}").contains("RLIMIT_MEMLOCK"), "{fault:?}");
+            drop(other);
         }
         rank.barrier();
     });

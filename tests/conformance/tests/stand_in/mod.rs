@@ -34,6 +34,7 @@ const EINVAL: c_int = 22;
 const ENOSPC: c_int = 28;
 const ENODATA: c_int = 61;
 const EBUSY: c_int = 16;
+const ENOMEM: c_int = 12;
 const ENOSYS: c_int = 38;
 const EAGAIN: isize = 11;
 const EAVAIL: isize = 259;
@@ -81,6 +82,7 @@ unsafe extern "C" fn strerror(error: c_int) -> *const c_char {
     let text = match error {
         EINVAL => c"Invalid argument",
         ENOSPC => c"No space left on device",
+        ENOMEM => c"Cannot allocate memory",
         ENODATA => c"No data available",
         EKEYREJECTED => c"Key was rejected by service",
         EIO => c"Input/output error",

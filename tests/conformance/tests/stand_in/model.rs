@@ -30,6 +30,8 @@ pub(super) struct Model {
     pub(super) few_fast: bool,
     /// The longest message of one copy.
     pub(super) inject: usize,
+    /// The most open regions of a domain: the memory that the process may lock.
+    pub(super) most: usize,
 }
 
 /// Slingshot: man fi_cxi.
@@ -44,6 +46,7 @@ const CXI: Model = Model {
     passive: true,
     few_fast: true,
     inject: 192,
+    most: usize::MAX,
 };
 
 /// Elastic Fabric Adapter: man fi_efa. It has no inject, claims automatic progress in error, and
@@ -59,6 +62,7 @@ const EFA: Model = Model {
     passive: false,
     few_fast: false,
     inject: 0,
+    most: usize::MAX,
 };
 
 /// Omni-Path: man fi_opx. It requires `FI_CONTEXT2` and the scalable mode.
@@ -73,6 +77,7 @@ const OPX: Model = Model {
     passive: false,
     few_fast: false,
     inject: 64,
+    most: usize::MAX,
 };
 
 /// Intel Ethernet: man fi_psm3. It requires `FI_CONTEXT` for messages.
@@ -87,6 +92,7 @@ const PSM3: Model = Model {
     passive: false,
     few_fast: false,
     inject: 64,
+    most: usize::MAX,
 };
 
 /// Processes of one machine: man fi_shm. Addresses are names.
@@ -101,6 +107,7 @@ const SHM: Model = Model {
     passive: false,
     few_fast: false,
     inject: 4096,
+    most: usize::MAX,
 };
 
 /// Linked providers: man fi_lnx. An address holds those of all links.
@@ -115,9 +122,26 @@ const LNX: Model = Model {
     passive: false,
     few_fast: false,
     inject: 64,
+    most: usize::MAX,
 };
 
-static MODELS: [Model; 6] = [CXI, EFA, OPX, PSM3, SHM, LNX];
+/// InfiniBand through libfabric, in a process that may lock little memory: three pools, a window
+/// and one more region.
+const VERBS: Model = Model {
+    name: c"verbs;ofi_rxm",
+    devices: &["mlx5_0"],
+    mr_mode: sys::FI_MR_LOCAL | sys::FI_MR_VIRT_ADDR | sys::FI_MR_ALLOCATED | sys::FI_MR_PROV_KEY,
+    key_bytes: 8,
+    address: 16,
+    context: 0,
+    automatic: true,
+    passive: true,
+    few_fast: false,
+    inject: 64,
+    most: 5,
+};
+
+static MODELS: [Model; 7] = [CXI, EFA, OPX, PSM3, SHM, LNX, VERBS];
 
 impl Model {
     /// The model of a provider's name.

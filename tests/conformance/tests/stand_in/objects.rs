@@ -10,7 +10,7 @@ use transom_ofi::sys;
 use super::model::Model;
 use super::net::{Pid, Port, net};
 use super::operations::{ATOMIC_OPS, MSG_OPS, RMA_OPS, kind, width};
-use super::{EAGAIN, EAVAIL, EBUSY, EINVAL, EKEYREJECTED, ENOSYS, ETOOSMALL};
+use super::{EAGAIN, EAVAIL, EBUSY, EINVAL, EKEYREJECTED, ENOMEM, ENOSYS, ETOOSMALL};
 
 #[repr(C)]
 struct Domain {
@@ -295,6 +295,9 @@ unsafe extern "C" fn register(
     // A provider that chooses keys ignores the caller's.
     let key = if model.has(sys::FI_MR_PROV_KEY) { net.number() as u64 * 7 } else { key };
     let bound = model.has(sys::FI_MR_ENDPOINT);
+    if net.regions_of(number) >= model.most {
+        return -ENOMEM;
+    }
     if !bound {
         match net.enable(model, number, key, memory.clone()) {
             0 => {}
