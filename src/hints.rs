@@ -217,6 +217,7 @@ impl Hints {
             .with("alloc_shared_noncontig", switch(self.noncontig))
             .with("mpi_accumulate_granularity", self.granularity.to_string())
             .with("mpi_minimum_alignment", self.alignment.to_string())
+            .with("mpi_minimum_memory_alignment", self.alignment.to_string())
             .with("transom_huge_pages", switch(self.huge_pages == Some(true)))
             .with("transom_model", if self.model == Model::Separate { "separate" } else { "unified" })
             .with("transom_atomics", atomics);

@@ -17,6 +17,7 @@ const DEFAULTS: [(&str, &str); 11] = [
     ("alloc_shared_noncontig", "false"),
     ("mpi_accumulate_granularity", "0"),
     ("mpi_minimum_alignment", "1"),
+    ("mpi_minimum_memory_alignment", "1"),
     ("transom_huge_pages", "false"),
     ("transom_model", "unified"),
     ("transom_atomics", "auto"),

@@ -126,7 +126,8 @@ void host_constants(struct constants *out) {
     out->world = MPI_COMM_WORLD, out->alone = MPI_COMM_SELF, out->null_comm = MPI_COMM_NULL;
     out->null_type = MPI_DATATYPE_NULL, out->null_info = MPI_INFO_NULL;
     out->null_request = MPI_REQUEST_NULL, out->ignored = MPI_STATUS_IGNORE, out->null_win = MPI_WIN_NULL;
-    out->fatal = MPI_ERRORS_ARE_FATAL;
+    out->null_group = MPI_GROUP_NULL;
+    out->fatal = MPI_ERRORS_ARE_FATAL, out->returns = MPI_ERRORS_RETURN;
 #if MPI_VERSION >= 4
     out->abort = MPI_ERRORS_ABORT;
 #else
@@ -230,6 +231,9 @@ static int add_fortran(struct predefined *out, int count, int most) {
 #endif
 #ifdef MPI_LOGICAL16
     ADD(MPI_LOGICAL16, 'b', TRUTH | SWAP);
+#endif
+#ifdef MPIX_C_FLOAT16
+    ADD(MPIX_C_FLOAT16, 'f', RANKED);
 #endif
 #ifdef MPI_REAL2
     ADD(MPI_REAL2, 'f', RANKED);

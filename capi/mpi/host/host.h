@@ -34,7 +34,8 @@ struct constants {
     MPI_Request null_request;
     MPI_Status *ignored;
     MPI_Win null_win;
-    MPI_Errhandler fatal, abort;
+    MPI_Group null_group;
+    MPI_Errhandler fatal, abort, returns;
     MPI_Op ops[OPS];
     int classes[CLASSES];
     int undefined, proc_null;

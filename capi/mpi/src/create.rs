@@ -13,12 +13,12 @@ use crate::attributes::info_of;
 use crate::cached;
 use crate::errors::{Failure, Outcome, coded};
 use crate::host::{
-    Comm, Group, InfoHandle, SUCCESS, Win, constants, host_Comm_group, host_Comm_rank, host_Win_allocate_shared,
-    host_Win_attach, host_Win_create_dynamic, host_Win_detach, host_Win_free,
+    Comm, Group, InfoHandle, SUCCESS, Win, constants, host_Comm_group, host_Comm_rank, host_Win_attach,
+    host_Win_create_dynamic, host_Win_detach, host_Win_free,
 };
 use crate::members::{Refused, job_of};
 use crate::windows::{self, Window};
-use crate::{process, report};
+use crate::{process, proxies, report};
 
 /// The target of this module's warnings.
 const TARGET: &str = "transom::mpi";
@@ -89,30 +89,17 @@ fn sharing(job: Job) -> Result<Job, Refused> {
     Err(Refused::Why("the ranks do not share memory by transom"))
 }
 
-/// Held while a proxy is created or freed.
-static PROXIES: Mutex<()> = Mutex::new(());
-
-/// Creates a window's proxy: a window of this process alone, so that the host sets up nothing
-/// between ranks.
+/// Creates the proxy of a window, and makes `raw` serve it.
 fn register(job: &Job, comm: Comm, raw: RawWindow) -> Outcome<Win> {
-    let mut proxy = constants().null_win;
+    let proxy = match proxies::create() {
+        Ok(proxy) => proxy,
+        Err(failure) => {
+            raw.free()?;
+            return Err(failure);
+        }
+    };
     // SAFETY: zero is a value of a handle.
     let mut group = unsafe { std::mem::zeroed::<Group>() };
-    let mut nothing = std::ptr::null_mut::<c_void>();
-    // Of all calls that create a window, hosts do least in this one when no other process shares
-    // it.
-    // Open MPI 5 crashes where threads create windows at the same time.
-    let turn = PROXIES.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: the call writes an address and a handle.
-    let code = unsafe {
-        let (info, alone, base) = (constants().null_info, constants().alone, (&raw mut nothing).cast());
-        host_Win_allocate_shared(0, 1, info, alone, base, &raw mut proxy)
-    };
-    drop(turn);
-    if code != SUCCESS {
-        raw.free()?;
-        return Err(Failure::new(Class::Other, format!("the MPI made no window: error code {code}")));
-    }
     // SAFETY: the communicator is the caller's; the call writes a group.
     unsafe { host_Comm_group(comm, &raw mut group) };
     report::made(job, &raw);
@@ -252,7 +239,7 @@ pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
     }
     // MPICH 5 crashes where a thread frees a window while another one creates one. Open MPI would
     // call the program's delete functions, which may create windows, under the lock.
-    let turn = (!cfg!(open_mpi) && window.is_some()).then(|| PROXIES.lock().unwrap_or_else(PoisonError::into_inner));
+    let turn = (!cfg!(open_mpi) && window.is_some()).then(proxies::turn);
     // SAFETY: as in `create_dynamic`.
     let code = unsafe { host_Win_free(win) };
     drop(turn);

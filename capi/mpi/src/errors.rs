@@ -3,6 +3,7 @@
 //! printed first.
 
 use std::ffi::{CString, c_int};
+use std::fmt::{Display, Formatter};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use transom::{Class, Error, diagnostics};
@@ -53,6 +54,12 @@ impl From<Error> for Failure {
     #[cold]
     fn from(error: Error) -> Failure {
         Failure { class: error.class(), text: format!("{error:#}") }
+    }
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
     }
 }
 

@@ -20,6 +20,7 @@
 //! | `handles` | the map from handles to values |
 //! | `members` | the ranks of a communicator as ranks of the job |
 //! | `windows`, `create` | windows, their creation and end |
+//! | `proxies` | the creation of proxies |
 //! | `report` | the lines of `TRANSOM_INFO=1` about windows |
 //! | `memory` | memory that programs allocate before windows |
 //! | `types` | datatypes, decoded |
@@ -87,6 +88,8 @@ mod polls;
 mod process;
 #[allow(unsafe_code)]
 mod profiled;
+#[allow(unsafe_code)]
+mod proxies;
 mod report;
 #[allow(unsafe_code)]
 mod requests;

@@ -9,13 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use transom::{Job, diagnostics};
 
 use crate::boot::{GIVEN_UP, HostBootstrap};
+use crate::errors::{Failure, Outcome};
 use crate::host::{
     Comm, SUCCESS, constants, host_Comm_dup, host_Comm_free, host_Comm_rank, host_Comm_size, host_Finalize, host_Init,
     host_Init_thread, host_Query_thread, host_call_at_end, host_gather_lengths, host_present, host_progress,
     host_reads_early,
 };
 use crate::process::{self, Process};
-use crate::{edges, identity, members, polls, report, types};
+use crate::{edges, identity, members, polls, proxies, report, types};
 
 /// Whether the host calls `transom_end`.
 static CALLED_AT_END: AtomicBool = AtomicBool::new(false);
@@ -66,7 +67,7 @@ fn begin() {
 fn start(comm: Comm, rank: c_int, size: c_int) -> Option<Job> {
     let number = |value: c_int| usize::try_from(value).unwrap_or_default();
     // Errors of one rank alone are detected before the collective steps.
-    agreed(comm, rank, size, transom::info::check_variables())?;
+    agreed(comm, rank, size, transom::info::check_variables().map_err(Failure::from).and_then(|()| proxies::begin()))?;
     let given_up = Arc::new(AtomicBool::new(false));
     let boot = HostBootstrap::new(comm, number(rank), number(size), Arc::clone(&given_up));
     let started = Job::with_watched_bootstrap(Box::new(boot));
@@ -75,7 +76,7 @@ fn start(comm: Comm, rank: c_int, size: c_int) -> Option<Job> {
         Err(error) => (None, Err(error)),
     };
     // Relaxed: this thread has set it. Another rank's failure ended the last collective call.
-    if given_up.load(Ordering::Relaxed) || agreed(comm, rank, size, outcome).is_none() {
+    if given_up.load(Ordering::Relaxed) || agreed(comm, rank, size, outcome.map_err(Failure::from)).is_none() {
         // Leaving the job would wait for ranks that are not in it.
         std::mem::forget(job);
         return None;
@@ -85,15 +86,15 @@ fn start(comm: Comm, rank: c_int, size: c_int) -> Option<Job> {
 
 /// `Some` if all ranks succeeded. If not, the lowest rank that failed prints its error. Collective,
 /// but other ranks may be in a step of [`HostBootstrap`] instead, which they leave by the failure.
-fn agreed(comm: Comm, rank: c_int, size: c_int, outcome: transom::Result<()>) -> Option<()> {
+fn agreed(comm: Comm, rank: c_int, size: c_int, outcome: Outcome<()>) -> Option<()> {
     let mut failed = vec![0; usize::try_from(size).unwrap_or_default()];
     // SAFETY: there is room for a number of each rank.
     let code = unsafe { host_gather_lengths(comm, if outcome.is_err() { GIVEN_UP } else { 0 }, failed.as_mut_ptr()) };
     let first = failed.iter().position(|&failed| failed == GIVEN_UP);
-    if let Err(error) = outcome
+    if let Err(failure) = outcome
         && first.and_then(|first| c_int::try_from(first).ok()) == Some(rank)
     {
-        let what = format_args!("rank {rank}: windows are served by the MPI itself: {error:#}");
+        let what = format_args!("rank {rank}: windows are served by the MPI itself: {failure}");
         diagnostics::error("transom::mpi", &what);
     }
     (code == SUCCESS && first.is_none()).then_some(())
@@ -132,6 +133,7 @@ fn end() {
     if let Err(error) = job.finalize() {
         diagnostics::error("transom::mpi", &format_args!("leaving the job: {error:#}"));
     }
+    proxies::end();
     // SAFETY: the communicator is not used any more.
     unsafe { host_Comm_free(&raw mut comm) };
 }

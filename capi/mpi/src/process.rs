@@ -1,12 +1,24 @@
 //! The state of this process between `MPI_Init` and `MPI_Finalize`. `lifecycle` sets and ends it.
 
+use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use transom::Job;
 
 use crate::host::{Comm, RequestHandle, constants, host_complete_request, host_progress};
+
+/// The calls of a thread between two readings of the clock, and the least time between two turns of
+/// the host.
+const CALLS: u32 = 16;
+const BETWEEN: Duration = Duration::from_micros(50);
+
+thread_local! {
+    static CALLED: Cell<u32> = const { Cell::new(0) };
+    static LAST_TURN: Cell<Option<Instant>> = const { Cell::new(None) };
+}
 
 /// The state of this process.
 static PROCESS: OnceLock<Process> = OnceLock::new();
@@ -69,6 +81,7 @@ pub(crate) fn has_early_reads() -> bool {
 
 /// A complete request, for an operation that is complete.
 pub(crate) fn complete_request(out: *mut RequestHandle) -> c_int {
+    called();
     let comm = PROCESS.get().map_or(constants().alone, |process| process.comm);
     // SAFETY: the communicator lives until `end`; the caller has room for a handle.
     unsafe { host_complete_request(comm, out) }
@@ -79,5 +92,27 @@ pub(crate) fn progress() {
     if let Some(process) = PROCESS.get() {
         // SAFETY: the communicator lives until `end`, after which no call comes.
         unsafe { host_progress(process.comm) };
+    }
+}
+
+/// Called by calls that end without a wait if all their operations are complete. Programs poll
+/// windows by such calls, so the host makes progress here (MPI-4.1 §12.7.3), and other ranks get
+/// the core.
+#[inline]
+pub(crate) fn called() {
+    let calls = CALLED.get().wrapping_add(1);
+    CALLED.set(calls);
+    if calls.is_multiple_of(CALLS) {
+        give_turn();
+    }
+}
+
+#[cold]
+fn give_turn() {
+    let now = Instant::now();
+    if LAST_TURN.get().is_none_or(|last| now.duration_since(last) >= BETWEEN) {
+        LAST_TURN.set(Some(now));
+        progress();
+        std::thread::yield_now();
     }
 }

@@ -179,6 +179,17 @@ also! {
     "ompi_win_get_attr_f" => fortran::get_attr;
 }
 
+// Names by the conventions of other Fortran compilers.
+#[cfg(open_mpi)]
+also! {
+    "mpi_win_get_attr" => fortran::get_attr;
+    "mpi_win_get_attr__" => fortran::get_attr;
+    "MPI_WIN_GET_ATTR" => fortran::get_attr;
+    "pmpi_win_get_attr" => fortran::get_attr;
+    "pmpi_win_get_attr__" => fortran::get_attr;
+    "PMPI_WIN_GET_ATTR" => fortran::get_attr;
+}
+
 #[cfg(not(any(int_handles, open_mpi)))]
 also! {
     "pmpi_win_set_attr_" => fortran::set_attr;

@@ -181,6 +181,26 @@ fn has_pending(call: &Call) -> bool {
     pending.iter().any(|one| call.has(one.handle))
 }
 
+/// Sets an answer to a value that remains if the host refuses the call's arguments.
+///
+/// # Safety
+/// There is room for the answer, or `out` is null, which the host refuses.
+unsafe fn preset(out: *mut c_int, value: c_int) {
+    // SAFETY: the caller's promise.
+    if let Some(out) = unsafe { out.as_mut() } {
+        *out = value;
+    }
+}
+
+/// An answer that [`preset`] has set before the call; `otherwise` where there is no room for one.
+///
+/// # Safety
+/// As for [`preset`].
+unsafe fn answer(out: *const c_int, otherwise: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { out.as_ref() }.copied().unwrap_or(otherwise)
+}
+
 /// Waits for a request.
 ///
 /// # Safety
@@ -334,14 +354,16 @@ pub(crate) unsafe extern "C" fn waitany(
 ) -> c_int {
     let mut flag = 0;
     // SAFETY: as in `wait`.
+    unsafe { preset(index, constants().undefined) };
+    // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
     // SAFETY: as in `wait`.
     let code = unsafe {
         let test = || (host_Testany(count, requests, index, &raw mut flag, status), flag != 0);
         wait_by(&call.watch, true, || host_Waitany(count, requests, index, status), test)
     };
-    // SAFETY: the host has set the answer.
-    call.ended(code, Done::One(unsafe { *index }), status, false)
+    // SAFETY: the host has set the answer, or `preset` has.
+    call.ended(code, Done::One(unsafe { answer(index, -1) }), status, false)
 }
 
 #[unsafe(export_name = "PMPI_Waitsome")]
@@ -353,25 +375,29 @@ pub(crate) unsafe extern "C" fn waitsome(
     statuses: *mut c_void,
 ) -> c_int {
     // SAFETY: as in `wait`.
+    unsafe { preset(done, constants().undefined) };
+    // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
     // SAFETY: as in `wait`.
     let code = unsafe {
-        let test = || (host_Testsome(count, requests, done, indices, statuses), *done != 0);
+        let test = || (host_Testsome(count, requests, done, indices, statuses), answer(done, 1) != 0);
         wait_by(&call.watch, false, || host_Waitsome(count, requests, done, indices, statuses), test)
     };
-    // SAFETY: the host has set the answer.
-    call.ended(code, unsafe { some(*done, indices) }, statuses, false)
+    // SAFETY: the host has set the answer, or `preset` has.
+    call.ended(code, unsafe { some(answer(done, 0), indices) }, statuses, false)
 }
 
 #[unsafe(export_name = "PMPI_Test")]
 pub(crate) unsafe extern "C" fn test(request: *mut RequestHandle, flag: *mut c_int, status: *mut c_void) -> c_int {
     // SAFETY: as in `wait`.
+    unsafe { preset(flag, 0) };
+    // SAFETY: as in `wait`.
     let (call, status) = (unsafe { call_on(request, 1) }, own_status(status));
     look(&call.watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Test(request, flag, status) };
-    // SAFETY: the host has set the answer.
-    if unsafe { *flag } != 0 {
+    // SAFETY: the host has set the answer, or `preset` has.
+    if unsafe { answer(flag, 0) } != 0 {
         return call.ended(code, Done::One(0), status, false);
     }
     code
@@ -385,12 +411,14 @@ pub(crate) unsafe extern "C" fn testall(
     statuses: *mut c_void,
 ) -> c_int {
     // SAFETY: as in `wait`.
+    unsafe { preset(flag, 0) };
+    // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
     look(&call.watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Testall(count, requests, flag, statuses) };
-    // SAFETY: the host has set the answer.
-    if unsafe { *flag } != 0 {
+    // SAFETY: the host has set the answer, or `preset` has.
+    if unsafe { answer(flag, 0) } != 0 {
         return call.ended(code, Done::All, statuses, false);
     }
     code
@@ -405,14 +433,19 @@ pub(crate) unsafe extern "C" fn testany(
     status: *mut c_void,
 ) -> c_int {
     // SAFETY: as in `wait`.
+    unsafe {
+        preset(flag, 0);
+        preset(index, constants().undefined);
+    }
+    // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
     look(&call.watch, true);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Testany(count, requests, index, flag, status) };
-    // SAFETY: the host has set the answer.
-    if unsafe { *flag } != 0 {
+    // SAFETY: the host has set the answer, or `preset` has.
+    if unsafe { answer(flag, 0) } != 0 {
         // SAFETY: as above.
-        return call.ended(code, Done::One(unsafe { *index }), status, false);
+        return call.ended(code, Done::One(unsafe { answer(index, -1) }), status, false);
     }
     code
 }
@@ -426,12 +459,14 @@ pub(crate) unsafe extern "C" fn testsome(
     statuses: *mut c_void,
 ) -> c_int {
     // SAFETY: as in `wait`.
+    unsafe { preset(done, constants().undefined) };
+    // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
     look(&call.watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Testsome(count, requests, done, indices, statuses) };
-    // SAFETY: the host has set the answer.
-    call.ended(code, unsafe { some(*done, indices) }, statuses, false)
+    // SAFETY: the host has set the answer, or `preset` has.
+    call.ended(code, unsafe { some(answer(done, 0), indices) }, statuses, false)
 }
 
 #[unsafe(export_name = "PMPI_Request_get_status")]
@@ -441,12 +476,14 @@ pub(crate) unsafe extern "C" fn request_get_status(
     status: *mut c_void,
 ) -> c_int {
     // SAFETY: as in `wait`.
+    unsafe { preset(flag, 0) };
+    // SAFETY: as in `wait`.
     let call = unsafe { call_on(&raw const request, 1) };
     look(&call.watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status(request, flag, status) };
-    // SAFETY: the host has set the answer.
-    if unsafe { *flag } != 0 {
+    // SAFETY: the host has set the answer, or `preset` has.
+    if unsafe { answer(flag, 0) } != 0 {
         return call.ended(code, Done::One(0), status, true);
     }
     code
@@ -461,12 +498,14 @@ pub(crate) unsafe extern "C" fn request_get_status_all(
     statuses: *mut c_void,
 ) -> c_int {
     // SAFETY: as in `wait`.
+    unsafe { preset(flag, 0) };
+    // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
     look(&call.watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status_all(count, requests, flag, statuses) };
-    // SAFETY: the host has set the answer.
-    if unsafe { *flag } != 0 {
+    // SAFETY: the host has set the answer, or `preset` has.
+    if unsafe { answer(flag, 0) } != 0 {
         return call.ended(code, Done::All, statuses, true);
     }
     code
@@ -482,14 +521,19 @@ pub(crate) unsafe extern "C" fn request_get_status_any(
     status: *mut c_void,
 ) -> c_int {
     // SAFETY: as in `wait`.
+    unsafe {
+        preset(flag, 0);
+        preset(index, constants().undefined);
+    }
+    // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
     look(&call.watch, true);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status_any(count, requests, index, flag, status) };
-    // SAFETY: the host has set the answer.
-    if unsafe { *flag } != 0 {
+    // SAFETY: the host has set the answer, or `preset` has.
+    if unsafe { answer(flag, 0) } != 0 {
         // SAFETY: as above.
-        return call.ended(code, Done::One(unsafe { *index }), status, true);
+        return call.ended(code, Done::One(unsafe { answer(index, -1) }), status, true);
     }
     code
 }
@@ -504,10 +548,12 @@ pub(crate) unsafe extern "C" fn request_get_status_some(
     statuses: *mut c_void,
 ) -> c_int {
     // SAFETY: as in `wait`.
+    unsafe { preset(done, constants().undefined) };
+    // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
     look(&call.watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status_some(count, requests, done, indices, statuses) };
-    // SAFETY: the host has set the answer.
-    call.ended(code, unsafe { some(*done, indices) }, statuses, true)
+    // SAFETY: the host has set the answer, or `preset` has.
+    call.ended(code, unsafe { some(answer(done, 0), indices) }, statuses, true)
 }

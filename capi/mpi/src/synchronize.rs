@@ -70,6 +70,10 @@ pub(crate) unsafe extern "C" fn post(group: Group, promise: c_int, win: Win) -> 
         // SAFETY: as in `fence`.
         return unsafe { host_Win_post(group, promise, win) };
     };
+    if cfg!(int_handles) && group == constants().null_group {
+        // SAFETY: as in `fence`. MPICH reports the group to the handler of the proxy.
+        return unsafe { host_Win_post(group, promise, win) };
+    }
     match window.ranks(group) {
         Ok(ranks) => promised(window, promise, |assert| window.raw.post(&ranks, assert)),
         Err(failure) => failure.raise(win),
@@ -82,6 +86,10 @@ pub(crate) unsafe extern "C" fn start(group: Group, promise: c_int, win: Win) ->
         // SAFETY: as in `fence`.
         return unsafe { host_Win_start(group, promise, win) };
     };
+    if cfg!(int_handles) && group == constants().null_group {
+        // SAFETY: as in `fence`. MPICH reports the group to the handler of the proxy.
+        return unsafe { host_Win_start(group, promise, win) };
+    }
     match window.ranks(group) {
         Ok(ranks) => promised(window, promise, |assert| window.raw.start(&ranks, assert)),
         Err(failure) => failure.raise(win),
@@ -143,6 +151,7 @@ pub(crate) unsafe extern "C" fn lock(kind: c_int, target: c_int, promise: c_int,
 
 #[unsafe(export_name = "PMPI_Win_unlock")]
 pub(crate) unsafe extern "C" fn unlock(target: c_int, win: Win) -> c_int {
+    process::called();
     let Some(window) = find(win) else {
         // SAFETY: as in `fence`.
         return unsafe { host_Win_unlock(target, win) };
@@ -165,6 +174,7 @@ pub(crate) unsafe extern "C" fn lock_all(promise: c_int, win: Win) -> c_int {
 
 #[unsafe(export_name = "PMPI_Win_unlock_all")]
 pub(crate) unsafe extern "C" fn unlock_all(win: Win) -> c_int {
+    process::called();
     match find(win) {
         Some(window) => called(window, || window.raw.unlock_all()),
         // SAFETY: as in `fence`.
@@ -174,6 +184,7 @@ pub(crate) unsafe extern "C" fn unlock_all(win: Win) -> c_int {
 
 #[unsafe(export_name = "PMPI_Win_flush")]
 pub(crate) unsafe extern "C" fn flush(target: c_int, win: Win) -> c_int {
+    process::called();
     let Some(window) = find(win) else {
         // SAFETY: as in `fence`.
         return unsafe { host_Win_flush(target, win) };
@@ -183,6 +194,7 @@ pub(crate) unsafe extern "C" fn flush(target: c_int, win: Win) -> c_int {
 
 #[unsafe(export_name = "PMPI_Win_flush_all")]
 pub(crate) unsafe extern "C" fn flush_all(win: Win) -> c_int {
+    process::called();
     match find(win) {
         Some(window) => coded(win, window.raw.flush_all().map_err(Failure::from)),
         // SAFETY: as in `fence`.
@@ -192,6 +204,7 @@ pub(crate) unsafe extern "C" fn flush_all(win: Win) -> c_int {
 
 #[unsafe(export_name = "PMPI_Win_flush_local")]
 pub(crate) unsafe extern "C" fn flush_local(target: c_int, win: Win) -> c_int {
+    process::called();
     let Some(window) = find(win) else {
         // SAFETY: as in `fence`.
         return unsafe { host_Win_flush_local(target, win) };
@@ -201,6 +214,7 @@ pub(crate) unsafe extern "C" fn flush_local(target: c_int, win: Win) -> c_int {
 
 #[unsafe(export_name = "PMPI_Win_flush_local_all")]
 pub(crate) unsafe extern "C" fn flush_local_all(win: Win) -> c_int {
+    process::called();
     match find(win) {
         Some(window) => coded(win, window.raw.flush_local_all().map_err(Failure::from)),
         // SAFETY: as in `fence`.
@@ -210,6 +224,7 @@ pub(crate) unsafe extern "C" fn flush_local_all(win: Win) -> c_int {
 
 #[unsafe(export_name = "PMPI_Win_sync")]
 pub(crate) unsafe extern "C" fn sync(win: Win) -> c_int {
+    process::called();
     match find(win) {
         Some(window) => called(window, || {
             window.raw.sync();

@@ -91,8 +91,12 @@ impl Deref for Found {
 impl Found {
     /// The type whose one item is the first `len` bytes of items of this type.
     pub(crate) fn leading(&self, len: usize) -> Outcome<Found> {
-        let typed = self.typed.as_ref().and_then(|ty| Some((ty, ty.uniform()?.size())));
-        let typed = typed.filter(|(_, size)| len.is_multiple_of(*size));
+        let typed = self.typed.as_ref().and_then(|ty| {
+            let elements = ty.size() / ty.uniform()?.size();
+            // The data of an element: a pair has padding, which is no data.
+            let size = self.bytes.size().checked_div(elements)?;
+            len.is_multiple_of(size).then_some((ty, size))
+        });
         Ok(Found::Made(Box::new(Decoded {
             dense: 0,
             bytes: self.bytes.leading(len)?,
@@ -280,8 +284,13 @@ fn finish(bytes: Datatype, typed: Option<Datatype>, Measured { lb, extent, .. }:
 fn decode(ty: Type, envelope: &Envelope) -> Outcome<Decoded> {
     let measured = measure(ty)?;
     if envelope.combiner == combiner::NAMED {
-        // A predefined type without a basic type: those that transom has are in the cache.
-        return named(None, Ops(0), measured);
+        // A predefined type without a basic type: those that transom has are in the cache. Types
+        // without data, `MPI_LB` and `MPI_UB`, forbid no operation.
+        let mut decoded = named(None, if measured.size == 0 { Ops(u32::MAX) } else { Ops(0) }, measured)?;
+        if measured.size == 0 {
+            decoded.typed = Some(decoded.bytes.clone());
+        }
+        return Ok(decoded);
     }
     let (values, parts) = contents(ty, envelope)?;
     if combiner::is_predefined(envelope.combiner) {
@@ -292,7 +301,10 @@ fn decode(ty: Type, envelope: &Envelope) -> Outcome<Decoded> {
     let typed: Option<Vec<Datatype>> = parts.iter().map(|part| part.typed.clone()).collect();
     let build = |parts: &[Datatype]| construct(envelope, &values, parts);
     // Accumulates take no type of several basic types; for all others the intersection is exact.
-    let ops = Ops(parts.iter().fold(u32::MAX, |ops, part| ops & part.ops.0));
+    // Blocks of length 0 have no data.
+    let has_data = |block: usize| envelope.combiner != combiner::STRUCT || values.get(1 + block) != Some(&0);
+    let parts_with_data = parts.iter().enumerate().filter(|(block, _)| has_data(*block));
+    let ops = Ops(parts_with_data.fold(u32::MAX, |ops, (_, part)| ops & part.ops.0));
     Ok(Decoded { ops, ..finish(build(&bytes)?, typed.map(|typed| build(&typed)).transpose()?, measured)? })
 }
 

@@ -108,6 +108,7 @@ const ONCE: &[Named] = &[
     ("a_failure_has_its_reason", failure),
     ("one_line_of_warning", warning),
     ("spawned_processes", spawned),
+    ("components_of_open_mpi", components),
     ("profiling_tools", tools),
     ("an_mpi_that_is_loaded_late", loaded_late),
     ("a_line_for_each_kind_of_window", lines_of_windows),
@@ -271,6 +272,17 @@ fn other_library(host: &'static Host) {
         let run = Run::of(host, host.program("kinds", Language::C), 2).with("LD_PRELOAD", other.library());
         let printed = refused(&run, "build it with MPICC");
         assert_eq!(printed.matches("was built for another MPI").count(), 1, "{printed}");
+    }
+}
+
+/// The user's choice of Open MPI's component for windows does not matter to the library, also if
+/// the component has no shared windows.
+/// Shows W1.
+/// Route: shm.
+fn components(host: &'static Host) {
+    for osc in ["^sm", "sm"].into_iter().filter(|_| host.interface() == "open_mpi") {
+        let run = Run::of(host, host.program("kinds", Language::C), 2).served().info();
+        verified(&run.with("OMPI_MCA_osc", osc), true);
     }
 }
 

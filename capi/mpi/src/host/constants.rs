@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use transom::Class;
 
-use super::{Comm, Errhandler, InfoHandle, OpHandle, RequestHandle, Type, Win};
+use super::{Comm, Errhandler, Group, InfoHandle, OpHandle, RequestHandle, Type, Win};
 
 /// The host's constants (`struct constants` in host/host.h).
 #[derive(Debug)]
@@ -20,8 +20,11 @@ pub(crate) struct Constants {
     /// `MPI_STATUS_IGNORE`.
     pub(crate) ignored: *mut c_void,
     pub(crate) null_win: Win,
+    pub(crate) null_group: Group,
     pub(crate) fatal: Errhandler,
     pub(crate) abort: Errhandler,
+    /// `MPI_ERRORS_RETURN`.
+    pub(crate) returns: Errhandler,
     pub(crate) ops: [OpHandle; 14],
     pub(crate) classes: [c_int; Class::ALL.len()],
     pub(crate) undefined: c_int,

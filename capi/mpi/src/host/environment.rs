@@ -55,6 +55,7 @@ unsafe extern "C" {
     pub(crate) fn host_Comm_test_inter(comm: Comm, flag: *mut c_int) -> c_int;
     pub(crate) fn host_Comm_call_errhandler(comm: Comm, code: c_int) -> c_int;
     pub(crate) fn host_Comm_get_errhandler(comm: Comm, out: *mut Errhandler) -> c_int;
+    pub(crate) fn host_Comm_set_errhandler(comm: Comm, handler: Errhandler) -> c_int;
     pub(crate) fn host_Comm_set_attr(comm: Comm, keyval: c_int, value: *mut c_void) -> c_int;
     pub(crate) fn host_Comm_get_attr(comm: Comm, keyval: c_int, value: *mut c_void, flag: *mut c_int) -> c_int;
     pub(crate) fn host_Group_excl(group: Group, n: c_int, ranks: *const c_int, out: *mut Group) -> c_int;

@@ -42,6 +42,22 @@ unsafe extern "C" {
         base: *mut c_void,
         win: *mut Win,
     ) -> c_int;
+    pub(crate) fn host_Win_allocate(
+        size: isize,
+        unit: c_int,
+        info: InfoHandle,
+        comm: Comm,
+        base: *mut c_void,
+        win: *mut Win,
+    ) -> c_int;
+    pub(crate) fn host_Win_create(
+        base: *mut c_void,
+        size: isize,
+        unit: c_int,
+        info: InfoHandle,
+        comm: Comm,
+        win: *mut Win,
+    ) -> c_int;
     pub(crate) fn host_Win_create_dynamic(info: InfoHandle, comm: Comm, win: *mut Win) -> c_int;
     pub(crate) fn host_Win_free(win: *mut Win) -> c_int;
     pub(crate) fn host_Win_attach(win: Win, base: *mut c_void, size: isize) -> c_int;

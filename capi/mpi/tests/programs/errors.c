@@ -116,6 +116,28 @@ static void attributes(void) {
     }
 }
 
+/* Answers are defined, and no memory is read, where the host refuses the arguments of a call. */
+static void refused_arguments(MPI_Win win) {
+    MPI_Request q[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    int done = 1 << 30, indices[2], flag = 1;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    check("testsome of a negative count", !MPI_Testsome(-1, q, &done, indices, MPI_STATUSES_IGNORE) || done > 2);
+    done = 1 << 30;
+    check("waitsome of a negative count", !MPI_Waitsome(-1, q, &done, indices, MPI_STATUSES_IGNORE) || done > 2);
+    check("testany of a negative count", !MPI_Testany(-1, q, &done, &flag, MPI_STATUS_IGNORE));
+    check("waitany of a negative count", !MPI_Waitany(-1, q, &done, MPI_STATUS_IGNORE));
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+#ifdef MPICH_NUMVERSION
+    int expected = MPI_ERR_GROUP;
+#else
+    /* These hosts report the null group to the handler of MPI_COMM_WORLD first. */
+    int expected = MPI_ERR_RANK;
+#endif
+    check("post to MPI_GROUP_NULL", class_of(MPI_Win_post(MPI_GROUP_NULL, 0, win)) != expected);
+    check("start to MPI_GROUP_NULL", class_of(MPI_Win_start(MPI_GROUP_NULL, 0, win)) != expected);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
 static void hints(void) {
     MPI_Info info, seen;
     MPI_Win win;
@@ -150,6 +172,7 @@ int main(int argc, char **argv) {
     MPI_Win_allocate(64, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
     /* Hosts check fewer arguments, and in another order. */
     if (by_transom()) failures(win);
+    if (by_transom()) refused_arguments(win);
     MPI_Win_free(&win);
     attributes();
     if (by_transom()) hints();

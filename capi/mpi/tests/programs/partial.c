@@ -215,6 +215,35 @@ static void long_ones(void) {
     free(mine);
 }
 
+/* Pairs with padding: 2 pairs by an item of 3. Blocks of length 0 forbid no operation. */
+static void pairs_and_empty_blocks(void) {
+    struct { double value; int place; } *part, mine[2] = {{rank_ + 1.5, rank_}, {rank_ + 2.5, rank_}};
+    MPI_Datatype three, with_empty;
+    MPI_Win win;
+    MPI_Aint at[2] = {0, 0};
+    int lengths[2] = {1, 0}, bits = 1 << rank_, *word;
+    MPI_Datatype parts[2] = {MPI_INT, MPI_DOUBLE};
+    MPI_Type_contiguous(3, MPI_DOUBLE_INT, &three), MPI_Type_commit(&three);
+    MPI_Type_create_struct(2, lengths, at, parts, &with_empty), MPI_Type_commit(&with_empty);
+    MPI_Win_allocate(3 * sizeof *part, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
+    for (int i = 0; i < 3; i++) part[i].value = -1, part[i].place = -1;
+    MPI_Win_fence(0, win);
+    MPI_Accumulate(mine, 2, MPI_DOUBLE_INT, next_, 0, 1, three, MPI_MAXLOC, win);
+    MPI_Win_fence(0, win);
+    long bad = part[2].place != -1;
+    for (int i = 0; i < 2; i++) bad |= part[i].value != before_ + 1.5 + i || part[i].place != before_;
+    check("pairs that end within an item", bad);
+    MPI_Win_free(&win);
+    MPI_Win_allocate(sizeof *word, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &word, &win);
+    *word = 0;
+    MPI_Win_fence(0, win);
+    MPI_Accumulate(&bits, 1, MPI_INT, 0, 0, 1, with_empty, MPI_BOR, win);
+    MPI_Win_fence(0, win);
+    check("an empty block beside the data", rank_ == 0 && *word != (1 << size_) - 1);
+    MPI_Win_free(&win);
+    MPI_Type_free(&three), MPI_Type_free(&with_empty);
+}
+
 int main(int argc, char **argv) {
     static int own[ALL];
     int *part;
@@ -240,5 +269,6 @@ int main(int argc, char **argv) {
     for (int which = 0; which < TYPES; which++) MPI_Type_free(&types[which]);
     structures();
     long_ones();
+    pairs_and_empty_blocks();
     return end();
 }

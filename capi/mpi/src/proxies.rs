@@ -1,0 +1,113 @@
+//! Proxies: windows of the host over this process alone, whose handles programs get in place of
+//! those of transom's windows. The host sets up nothing between ranks for them.
+
+use std::ffi::{c_int, c_void};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use transom::Class;
+
+use crate::errors::{Failure, Outcome};
+use crate::host::{
+    Comm, SUCCESS, Win, constants, host_Comm_dup, host_Comm_free, host_Comm_set_errhandler, host_Win_allocate,
+    host_Win_allocate_shared, host_Win_create, host_Win_free,
+};
+
+/// The host's calls that create a window without memory. Hosts do least in the first. A component
+/// that the user of Open MPI chooses may not have all of them.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    AllocateShared,
+    Allocate,
+    Create,
+}
+
+/// How proxies are created.
+#[derive(Debug)]
+struct Chosen {
+    /// A duplicate of `MPI_COMM_SELF` whose error handler returns, so that the library reports
+    /// failures to the program's handler.
+    alone: Comm,
+    way: Way,
+}
+
+static CHOSEN: OnceLock<Chosen> = OnceLock::new();
+
+// SAFETY: handles are numbers, or addresses that only the host dereferences.
+unsafe impl Send for Chosen {}
+// SAFETY: as above.
+unsafe impl Sync for Chosen {}
+
+/// Held while a proxy is created or freed.
+static PROXIES: Mutex<()> = Mutex::new(());
+
+/// Makes this thread the only one that creates or frees a proxy: Open MPI 5 crashes where threads
+/// create windows at the same time.
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
+    PROXIES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Finds a way to create proxies, by a trial. Called after the host's start.
+pub(crate) fn begin() -> Outcome<()> {
+    let mut alone = constants().null_comm;
+    // SAFETY: the host has started; the call writes a handle, which the next one gets.
+    let code = unsafe {
+        match host_Comm_dup(constants().alone, &raw mut alone) {
+            SUCCESS => host_Comm_set_errhandler(alone, constants().returns),
+            code => code,
+        }
+    };
+    if code != SUCCESS {
+        return Err(refused(code));
+    }
+    let mut last = SUCCESS;
+    for way in [Way::AllocateShared, Way::Allocate, Way::Create] {
+        match made(alone, way) {
+            Ok(mut trial) => {
+                // SAFETY: a window of this process, which no one uses.
+                unsafe { host_Win_free(&raw mut trial) };
+                // Called once, so nothing is chosen yet.
+                let _ = CHOSEN.set(Chosen { alone, way });
+                return Ok(());
+            }
+            Err(code) => last = code,
+        }
+    }
+    Err(refused(last))
+}
+
+/// Frees the communicator of the proxies. No window is created after this.
+pub(crate) fn end() {
+    if let Some(chosen) = CHOSEN.get() {
+        let mut alone = chosen.alone;
+        // SAFETY: the communicator is the library's own and not used any more.
+        unsafe { host_Comm_free(&raw mut alone) };
+    }
+}
+
+/// Creates a proxy.
+pub(crate) fn create() -> Outcome<Win> {
+    let none = || Failure::new(Class::Other, "windows are not served any more");
+    let chosen = CHOSEN.get().ok_or_else(none)?;
+    let _turn = turn();
+    made(chosen.alone, chosen.way).map_err(refused)
+}
+
+fn refused(code: c_int) -> Failure {
+    Failure::new(Class::Other, format!("the MPI made no window: error code {code}"))
+}
+
+/// Creates a window of the host, or returns its error code.
+fn made(alone: Comm, way: Way) -> Result<Win, c_int> {
+    let mut win = constants().null_win;
+    let mut nothing = std::ptr::null_mut::<c_void>();
+    let (info, base) = (constants().null_info, (&raw mut nothing).cast());
+    // SAFETY: the calls write an address and a handle.
+    let code = unsafe {
+        match way {
+            Way::AllocateShared => host_Win_allocate_shared(0, 1, info, alone, base, &raw mut win),
+            Way::Allocate => host_Win_allocate(0, 1, info, alone, base, &raw mut win),
+            Way::Create => host_Win_create(std::ptr::null_mut(), 0, 1, info, alone, &raw mut win),
+        }
+    };
+    if code == SUCCESS { Ok(win) } else { Err(code) }
+}
