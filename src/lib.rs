@@ -2,7 +2,8 @@
 //! other processes, without an MPI.
 //!
 //! A job is a set of processes, called ranks. The ranks together create windows: memory of each
-//! rank that all ranks may access. Within a node, operations are loads, stores and CPU atomics.
+//! rank that all ranks may access. Within a node, puts and gets are loads and stores, and
+//! accumulates are loads and stores under a lock word, or CPU atomics.
 //! Between nodes a put or get is one operation of libibverbs or libfabric; RDMA devices perform
 //! atomics on 64-bit integers, and other accumulates are messages to the target. The library has
 //! all of MPI's one-sided chapter, with the exceptions that [`book::mpi`] lists.
