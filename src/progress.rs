@@ -130,15 +130,21 @@ impl Progress {
     /// Processes pending events without blocking, and returns their number. Operations that were
     /// kept to share messages are sent.
     pub(crate) fn poll(&self) -> Result<usize> {
-        let seen = self.poll_keeping()?;
+        let seen = self.poll_keeping(0)?;
         Ok(seen + self.send_kept())
     }
 
-    /// [`poll`](Progress::poll) that lets answers wait for a message to the same rank.
-    fn poll_keeping(&self) -> Result<usize> {
+    /// [`poll`](Progress::poll) that lets answers wait for a message to the same rank. `own`: how
+    /// many of the callers inside this thread is.
+    fn poll_keeping(&self, own: u32) -> Result<usize> {
         let messages = &*self.messages;
         messages.end_gathering();
         let seen = self.wire.poll(Lane::Net, messages)? + self.wire.poll(Lane::Shm, messages)?;
+        // Another caller may sleep although its event was processed here. Relaxed: if it is missed,
+        // its sleep is short.
+        if seen > 0 && self.callers.inside.load(Ordering::Relaxed) > own {
+            self.wire.end_sleeps();
+        }
         Ok(seen + messages.send_deferred(|peer, bytes| self.wire.send(peer, bytes)))
     }
 
@@ -244,7 +250,7 @@ impl Progress {
         // An answer that the caller's puts since the last wait have not taken along.
         self.send_kept();
         loop {
-            let mut seen = self.poll_keeping()?;
+            let mut seen = self.poll_keeping(1)?;
             if done() {
                 if missed {
                     // Relaxed: a count.
@@ -467,7 +473,7 @@ fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Callers, stop: 
         match wire.poll(lane, messages) {
             // A caller that began to wait meanwhile may sleep although its event was processed
             // here. Relaxed: if it is missed, the caller's sleep is short.
-            Ok(seen) if seen > 0 && callers.inside.load(Ordering::Relaxed) > 0 => wire.wake(lane),
+            Ok(seen) if seen > 0 && callers.inside.load(Ordering::Relaxed) > 0 => wire.end_sleeps(),
             Ok(_) => {}
             Err(error) => {
                 diagnostics::error("transom::progress", &format!("progress stopped: {error:#}"));

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
 use rustix::process::{Signal, getpid, kill_process};
-use transom::{Info, Job, Lock, Notice, RawWindow, Window, ops};
+use transom::{Info, Job, Lock, Notice, RawWindow, Request, Window, ops};
 
 const RANKS: usize = 3;
 /// The rank that dies.
@@ -24,7 +24,7 @@ type Done = Result<(), Box<dyn Error>>;
 type Stage = (&'static str, fn(&Job, &Death) -> Done);
 
 /// The place of the victim's death, and the calls of the other ranks at that time.
-const STAGES: [Stage; 14] = [
+const STAGES: [Stage; 16] = [
     // Before `init`: see `as_rank`.
     ("starting", barrier),
     ("barrier", barrier),
@@ -39,6 +39,8 @@ const STAGES: [Stage; 14] = [
     ("atomics_to_it", atomics_to_it),
     ("in_test", in_test),
     ("awaiting_notices", awaiting_notices),
+    ("testing_for_notices", testing_for_notices),
+    ("testing_requests", testing_requests),
     ("free", free),
 ];
 
@@ -281,8 +283,8 @@ fn in_test(world: &Job, death: &Death) -> Done {
     Ok(())
 }
 
-/// The others wait for two notices of the victim, which dies after the first.
-fn awaiting_notices(world: &Job, death: &Death) -> Done {
+/// A window in which the others get one notice of the victim, which then dies.
+fn notified_once(world: &Job, death: &Death) -> transom::Result<Window<u64>> {
     let win = Window::<u64>::allocate(world, 100)?;
     win.set_num_notify(1)?;
     if world.rank() == VICTIM {
@@ -291,7 +293,27 @@ fn awaiting_notices(world: &Job, death: &Death) -> Done {
             death.now()
         })?;
     }
-    Ok(win.notices().wait(0, 2)?)
+    Ok(win)
+}
+
+/// The others wait for two notices of the victim.
+fn awaiting_notices(world: &Job, death: &Death) -> Done {
+    Ok(notified_once(world, death)?.notices().wait(0, 2)?)
+}
+
+/// Polling for two notices of the victim counts as waiting.
+fn testing_for_notices(world: &Job, death: &Death) -> Done {
+    let win = notified_once(world, death)?;
+    while !win.notices().try_wait(0, 2)? {}
+    Ok(())
+}
+
+/// Polling by `test_some` counts as waiting.
+fn testing_requests(world: &Job, death: &Death) -> Done {
+    let win = notified_once(world, death)?;
+    let mut requests = [win.notices().request(0, 2)?];
+    while Request::test_some(&mut requests)?.is_empty() {}
+    Ok(())
 }
 
 fn free(world: &Job, death: &Death) -> Done {

@@ -48,6 +48,7 @@ static TESTS: &[Test] = &[
     test("first_contact_touches_few_pages", &[2, 3], pages::few_at_first_contact),
     test("free_maps_no_part", &[2], pages::none_at_free),
     test("shared_windows_over_the_ranks_of_a_node", &[1, 3], shared::of_a_node),
+    test("failed_creations_of_shared_windows_leave_nothing", &[1, 2], shared::failed_creations),
     test("shared_query_of_other_flavors", &[1, 2], shared::query_of_other_flavors),
     test("shared_parts_past_four_gibibytes", &[2], shared::four_gibibytes),
     test("thousands_of_attached_regions", &[1, 2, 3], dynamic::thousands),

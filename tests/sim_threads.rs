@@ -3,6 +3,8 @@
 //!
 //! Route: sim.
 
+use std::sync::Barrier;
+
 use simulated::{Rank, run, same};
 use transom::Window;
 use transom::ops::Replace;
@@ -100,4 +102,41 @@ fn threads_share_the_notice_of_a_post() {
             Ok(win.free()?)
         });
     }
+}
+
+/// Two threads wait for replies. The thread that takes the other one's reply wakes that one, as
+/// does the progress thread. Regression: the other thread slept to the limit.
+/// Shows M4.
+#[test]
+fn a_thread_wakes_the_one_whose_reply_it_takes() {
+    const ROUNDS: u64 = 1_000;
+    let options = SimOptions { delay: 0, again_one_in: 0, amo: SimAmo::None, ..SimOptions::default() };
+    // With more ranks than cores, waiting calls sleep at once.
+    let ranks = 1 + std::thread::available_parallelism().map_or(1, usize::from);
+    run(ranks, &options, move |world: &Rank| {
+        let win = Window::<u64>::allocate(world, 64)?;
+        world.barrier()?;
+        if world.rank() == 0 {
+            world.step("threads fetch");
+            let (before, round) = (world.late_wakes(), Barrier::new(2));
+            win.lock_all(|epoch| {
+                std::thread::scope(|threads| {
+                    let start = |thread: usize| {
+                        let round = &round;
+                        threads.spawn(move || {
+                            (0..ROUNDS).try_for_each(|_| {
+                                round.wait();
+                                epoch.fetch_add(1, thread, 1).map(drop)
+                            })
+                        })
+                    };
+                    [0, 8].map(start).into_iter().try_for_each(|thread| thread.join().expect("no thread panics"))
+                })
+            })?;
+            let late = world.late_wakes() - before;
+            same(&format!("{late} late wakes are few"), &(late <= ROUNDS / 50), &true)?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
 }

@@ -130,6 +130,11 @@ impl ShmPort {
         }
     }
 
+    /// Ends the sleeps of this process's threads, which then check what they wait for.
+    pub fn end_sleeps(&self) {
+        ring::knock(&self.ring);
+    }
+
     /// Ends the sleep of a connected peer, whose threads then check what they wait for.
     pub fn knock(&self, peer: Peer) {
         if let Ok(contact) = self.contact(peer) {

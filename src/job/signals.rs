@@ -74,7 +74,8 @@ fn wait_polling(job: &JobCore, word: &AtomicU32, value: u32) -> Result<()> {
     let mut failed = None;
     loop {
         let idle = || {
-            if let Err(error) = job.progress.poll() {
+            // The sleep on the word may follow, in which this thread sends no answer.
+            if let Err(error) = job.progress.poll_and_leave() {
                 failed = Some(error);
             }
         };

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::Job;
 use crate::error::{ArgumentError, Class, Error, ErrorKind, JobError, Result};
+use crate::messages::Messages;
 
 /// Set in the keys of teams and of their windows, to distinguish them from those of the job.
 const SUBSET: u64 = 1 << 63;
@@ -30,6 +31,8 @@ pub(crate) struct Team {
     busy: AtomicBool,
     /// Whether all members share a node; set by the first query.
     one_node: OnceLock<bool>,
+    /// Where the barriers' signals arrive; `None` for the job, whose signals stay.
+    signals: Option<Arc<Messages>>,
 }
 
 /// Distinguishes teams of the same list, and is equal at all members of a team.
@@ -95,7 +98,8 @@ impl Job {
     }
 
     fn named(&self, ranks: &[usize], name: impl FnOnce() -> Result<Name>) -> Result<Job> {
-        let team = Team::of(self.core.rank, self.core.size, ranks, name)?;
+        let mut team = Team::of(self.core.rank, self.core.size, ranks, name)?;
+        team.signals = Some(Arc::clone(&self.core.messages));
         Ok(Job { core: Arc::clone(&self.core), team: Arc::new(team), _leave: Arc::clone(&self._leave) })
     }
 }
@@ -107,8 +111,17 @@ impl Team {
     }
 
     fn new(key: u64, me: usize, size: usize, ranks: Option<Box<[usize]>>) -> Team {
-        let (barriers, windows) = (AtomicU32::new(0), AtomicU64::new(0));
-        Team { key, me, size, ranks, barriers, windows, busy: AtomicBool::new(false), one_node: OnceLock::new() }
+        Team {
+            key,
+            me,
+            size,
+            ranks,
+            barriers: AtomicU32::new(0),
+            windows: AtomicU64::new(0),
+            busy: AtomicBool::new(false),
+            one_node: OnceLock::new(),
+            signals: None,
+        }
     }
 
     /// Some ranks of the job. All of them call this with the same list and the same name.
@@ -164,6 +177,15 @@ impl Team {
     }
 }
 
+impl Drop for Team {
+    fn drop(&mut self) {
+        // All signals to this rank have arrived by the end of the last barrier.
+        if let Some(messages) = &self.signals {
+            messages.forget_signals(self.key);
+        }
+    }
+}
+
 /// Fails if the team has no such member.
 pub(crate) fn check_rank(team: &Team, call: &'static str, rank: usize) -> Result<()> {
     if rank < team.size {
@@ -182,8 +204,9 @@ impl Drop for Collective<'_> {
     }
 }
 
-/// The number of teams that were made with each tag and list.
-type Tagged = HashMap<(u64, Box<[usize]>), u64>;
+/// The number of teams that were made with each tag and list, by their hash. A number is never
+/// forgotten, because other members may still count.
+type Tagged = HashMap<u64, u64>;
 
 /// The names that this process has given to teams.
 #[derive(Debug, Default)]
@@ -195,7 +218,7 @@ pub(crate) struct TeamNames {
 impl TeamNames {
     fn next(&self, ranks: &[usize], tag: u64) -> u64 {
         let mut made = self.tagged.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = made.entry((tag, ranks.into())).or_default();
+        let count = made.entry(hash(&(tag, ranks))).or_default();
         *count += 1;
         *count
     }
@@ -217,7 +240,11 @@ fn hash(what: &impl Hash) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use transom_fabric::Peer;
+    use transom_fabric::sim::{SimNet, SimOptions};
+
     use super::*;
+    use crate::bootstrap::local::Board;
 
     fn made(rank: usize, made: &TeamNames, tag: u64) -> Team {
         let ranks = [5, 7, 2];
@@ -262,6 +289,25 @@ mod tests {
         assert_eq!(error.class(), Class::Arg);
         drop(inside);
         drop(team.collective("barrier").expect("no thread is in one"));
+    }
+
+    #[test]
+    fn the_signals_of_a_team_are_dropped_with_it() {
+        let (net, board) = (SimNet::new(2, SimOptions::default()), Board::new(2));
+        let one = |rank: u32| {
+            let domain = net.domain(Peer(rank)).expect("a rank of the net");
+            let job = Job::simulated(domain, Box::new(board.rank(rank as usize))).expect("a job");
+            let pair = job.subset(&[1, 0]).expect("a subset");
+            pair.barrier().expect("a barrier");
+            assert_eq!(job.core.messages.signalling(), 1);
+            drop(pair);
+            assert_eq!(job.core.messages.signalling(), 0);
+            job.finalize().expect("the end");
+        };
+        std::thread::scope(|ranks| {
+            ranks.spawn(|| one(1));
+            one(0);
+        });
     }
 
     #[test]

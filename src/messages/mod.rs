@@ -74,7 +74,8 @@ struct Requests {
 /// Received messages and answers to send.
 #[derive(Default)]
 pub(crate) struct Messages {
-    signals: Mutex<HashMap<(u64, u32), u32>>,
+    /// The slots of each window and team, which are few.
+    signals: Mutex<HashMap<u64, BTreeMap<u32, u32>>>,
     exposed: Mutex<BTreeMap<u64, Arc<Exposed>>>,
     requests: Mutex<Requests>,
     deferred: Mutex<VecDeque<Deferred>>,
@@ -111,7 +112,13 @@ impl Messages {
 
     /// The slot's value, if it has reached `value`.
     pub(crate) fn signalled(&self, key: u64, slot: u32, value: u32) -> Option<u32> {
-        locked(&self.signals).get(&(key, slot)).copied().filter(|&seen| barrier::reached(seen, value))
+        locked(&self.signals).get(&key)?.get(&slot).copied().filter(|&seen| barrier::reached(seen, value))
+    }
+
+    /// The number of windows and teams with signals.
+    #[cfg(test)]
+    pub(crate) fn signalling(&self) -> usize {
+        locked(&self.signals).len()
     }
 
     /// The message of a notice of the window `key`.
@@ -132,7 +139,12 @@ impl Messages {
     /// of them arrived.
     pub(crate) fn forget(&self, key: u64) {
         locked(&self.exposed).remove(&key);
-        locked(&self.signals).retain(|&(of, _), _| of != key);
+        self.forget_signals(key);
+    }
+
+    /// Drops the signals of a window or team after the last barrier.
+    pub(crate) fn forget_signals(&self, key: u64) {
+        locked(&self.signals).remove(&key);
     }
 
     /// Counts a request to `to` in `tally` and gives its token and message; the reply will be
@@ -330,7 +342,7 @@ impl Handler for Messages {
         match Message::decode(bytes) {
             Some(Message::Signal { key, slot, value }) => {
                 let mut signals = locked(&self.signals);
-                let seen = signals.entry((key, slot)).or_insert(value);
+                let seen = signals.entry(key).or_default().entry(slot).or_insert(value);
                 if barrier::reached(value, *seen) {
                     *seen = value;
                 }
@@ -382,6 +394,18 @@ mod tests {
         }
         assert_eq!(messages.signalled(7, 0, 1), Some(2));
         assert!(messages.signalled(7, 0, 3).is_none() && messages.signalled(7, 1, 1).is_none());
+    }
+
+    #[test]
+    fn forgotten_signals_leave_nothing() {
+        let messages = Messages::default();
+        for (key, slot) in [(7, 0), (7, 1), (8, 0)] {
+            messages.message(Peer(1), &Messages::signal(key, slot, 1));
+        }
+        messages.forget_signals(7);
+        assert!(messages.signalled(7, 0, 1).is_none() && messages.signalled(8, 0, 1).is_some());
+        messages.forget(8);
+        assert_eq!(messages.signalling(), 0);
     }
 
     /// A request for a window that does not exist is refused, and its origin's tally has the

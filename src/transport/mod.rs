@@ -494,6 +494,16 @@ impl Wire {
         self.shm.as_ref()?.port().bell(peer)
     }
 
+    /// Ends the sleeps of all threads in [`Wire::wait`], which then check what they wait for. A
+    /// net's `wake` may end one sleep only.
+    pub(crate) fn end_sleeps(&self) {
+        match (&self.shm, &self.net) {
+            (Some(shm), _) => shm.port().end_sleeps(),
+            (None, Some(net)) => each_net!(net, domain => domain.port().wake()),
+            (None, None) => {}
+        }
+    }
+
     /// Wakes another thread.
     pub(crate) fn wake(&self, lane: Lane) {
         match (lane, &self.shm, &self.net) {

@@ -131,8 +131,14 @@ impl Core {
         let retract = |_: &Error| job.core().block.retract(place);
         let (sized, region) = segment.inspect_err(retract)?;
         check_agreement(id, &outcome).inspect_err(retract)?;
-        let draft = sized.draft(region).inspect_err(retract);
-        Core::join(job, id, draft.and_then(|draft| Parts::open(job.core(), job.team(), id, spec, draft)))
+        let made = sized.draft(region).and_then(|draft| Parts::open(job.core(), job.team(), id, spec, draft));
+        // Until the barrier in `join` other ranks may read the published size.
+        let published = made.is_err();
+        Core::join(job, id, made).inspect_err(|_| {
+            if published {
+                job.core().block.retract(place);
+            }
+        })
     }
 
     /// Ends the peers' access after a barrier, which each rank enters after its last access.
@@ -177,7 +183,8 @@ impl Core {
 }
 
 impl Parts {
-    /// This rank's part, published, with no target contacted.
+    /// This rank's part, published, with no target contacted. A failure publishes nothing, and
+    /// leaves a part that was published before.
     pub(super) fn open(
         job: &Arc<JobCore>,
         team: &Arc<Team>,
@@ -195,6 +202,7 @@ impl Parts {
         };
         let regions = regions(job, spec.flavor, &memory, segment.is_some().then_some(region))?;
         let actor = job.actor_for(team, hints.atomics)?;
+        serve(job, regions.shm.as_ref().is_some_and(is_unmapped))?;
         let part = Part {
             size: if dynamic { u64::MAX } else { memory.len() as u64 },
             unit: spec.unit,
@@ -220,7 +228,6 @@ impl Parts {
         };
         let exposed = Arc::new(Exposed::new(space, words.clone(), atomicity));
         job.messages.expose(id, Arc::clone(&exposed));
-        serve(job, regions.shm.as_ref().is_some_and(is_unmapped))?;
         Ok(Parts {
             job: Arc::clone(job),
             team: Arc::clone(team),

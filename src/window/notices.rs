@@ -62,10 +62,15 @@ impl<'w> Notices<'w> {
     /// # Errors
     /// `RmaNotification` for a counter that this rank does not have. `Other` for a rank that died.
     pub fn value(&self, index: usize) -> Result<u64> {
+        self.polled(index, 1)
+    }
+
+    /// The counter's value. Below `awaited` it is an error if a rank died.
+    fn polled(&self, index: usize, awaited: u64) -> Result<u64> {
         let counters = self.core.parts.own_counters("get_notify_value", index)?;
         self.core.parts.job.progress.poll_and_leave()?;
         let value = counters.value(index);
-        if value == 0 {
+        if value < awaited {
             self.core.parts.job.progress.look()?;
         }
         self.core.parts.notices_read()?;
@@ -99,7 +104,7 @@ impl<'w> Notices<'w> {
     /// # Errors
     /// As for [`Notices::value`].
     pub fn try_wait(&self, index: usize, value: u64) -> Result<bool> {
-        Ok(self.value(index)? >= value)
+        Ok(self.polled(index, value)? >= value)
     }
 
     /// Waits until one of several counters has reached its value. `awaited` has counters with their

@@ -197,8 +197,12 @@ impl Request {
     /// # Errors
     /// As for [`Request::wait_some`].
     pub fn test_some<R: AnyRequest>(requests: &mut [R]) -> Result<Vec<usize>> {
+        let over = |request: &R| request.request().is_active() && request.request().is_over();
         if let Some(job) = requests.iter().find_map(|request| request.request().job()) {
             job.progress.poll_and_leave()?;
+            if !requests.iter().any(over) {
+                job.progress.look()?;
+            }
         }
         let mut done = Vec::new();
         let mut outcome = Ok(());

@@ -123,6 +123,22 @@ fn typed(world: &Job, info: &Info) -> Outcome {
     Ok(win.free()?)
 }
 
+/// A creation that fails after the sizes are published takes no place in the directory, which has
+/// 2048.
+/// Shows W1, E1.
+pub(crate) fn failed_creations(world: &Job) -> Outcome {
+    if !one_node(world) {
+        return refused(world);
+    }
+    let info = Info::new().with("transom_atomics", "nic");
+    for turn in 0..2100 {
+        let error = RawWindow::allocate_shared(world, 64, 1, &info).err();
+        let class = error.as_ref().map(transom::Error::class);
+        ensure(class == Some(Class::InfoValue), &format!("creation {turn}: {error:?}"))?;
+    }
+    contiguous(world)
+}
+
 /// MPI-4.1 §12.2.3: ranks that share no memory have no shared window; each of them gets an error,
 /// and the job continues.
 /// Shows W1, E1.

@@ -247,10 +247,10 @@ impl Port for SimPort {
         self.net.wait(self.me, limit);
     }
 
-    /// The net does not watch the descriptor, so the wait is short.
+    /// The net does not watch the descriptor, so the wait beside one is short, and its end is not
+    /// reported.
     fn wait_beside(&self, limit: Duration, other: Option<BorrowedFd<'_>>) -> bool {
-        self.wait(if other.is_some() { limit.min(BESIDE) } else { limit });
-        true
+        self.net.wait(self.me, if other.is_some() { limit.min(BESIDE) } else { limit }) || other.is_some()
     }
 
     fn wake(&self) {

@@ -57,8 +57,10 @@ struct Rank {
     inbox: Vec<InFlightMessage>,
     /// The stamp of the operation that this rank holds back.
     held: Option<u64>,
-    /// Whether the next wait returns immediately.
+    /// Whether waits return immediately, until no thread waits.
     woken: bool,
+    /// The number of threads that wait.
+    waiting: usize,
     counters: SimCounters,
 }
 
@@ -357,16 +359,22 @@ impl SimNet {
         Ok((completed, letters))
     }
 
-    pub(super) fn wait(&self, me: Peer, limit: Duration) {
+    /// Returns false if `limit` has passed.
+    pub(super) fn wait(&self, me: Peer, limit: Duration) -> bool {
         self.release(me);
-        let (mut state, _) = self.bells[me.index()]
-            .wait_timeout_while(self.state(), limit, |state| {
+        let mut state = self.state();
+        state.ranks[me.index()].waiting += 1;
+        let (mut state, waited) = self.bells[me.index()]
+            .wait_timeout_while(state, limit, |state| {
                 let rank = &state.ranks[me.index()];
                 let idle = rank.underway.is_empty() && rank.completing.is_empty() && rank.inbox.is_empty();
                 idle && !rank.woken && !rank.dead
             })
             .unwrap_or_else(PoisonError::into_inner);
-        state.ranks[me.index()].woken = false;
+        let rank = &mut state.ranks[me.index()];
+        rank.waiting -= 1;
+        rank.woken &= rank.waiting > 0;
+        !waited.timed_out()
     }
 
     pub(super) fn wake(&self, me: Peer) {
@@ -388,6 +396,7 @@ impl Rank {
             inbox: Vec::new(),
             held: None,
             woken: false,
+            waiting: 0,
             counters: SimCounters::default(),
         }
     }
