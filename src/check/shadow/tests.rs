@@ -155,6 +155,30 @@ fn a_shadow_without_a_free_record_drops_one_and_counts_what_may_be_missed() {
 }
 
 #[test]
+fn a_complete_access_anywhere_in_the_chains_is_dropped_before_one_that_may_conflict() {
+    const MANY: u64 = 200;
+    const COMPLETE: u64 = 150;
+    let memory = memory(1 << 16, usize::try_from(MANY).unwrap());
+    let shadow = Shadow::of(&memory, RANKS);
+    let mut clock = Clock::new(RANKS);
+    let held = locked(&memory);
+    for step in 0..MANY {
+        held.record(put(1, 64 + 64 * step, 80 + 64 * step), &clock, step == COMPLETE);
+    }
+    clock.learn_of(1, 1);
+    // More reads of a word than its cell has records; none covers the one before.
+    let get = |len| Access { kind: Kind::Get, ..put(0, 0, len) };
+    let is_in_cell = |record: Record| matches!(record.place, In::Cell { .. });
+    let in_cell = (2..=8).rev().take_while(|&len| is_in_cell(held.record(get(len), &clock, false).0)).count();
+    assert!((2..6).contains(&in_cell), "{in_cell}");
+    drop(held);
+    assert_eq!((shadow.dropped(), live(&locked(&memory))), (0, MANY), "in the place of the complete access");
+    let by_reader = |len| shadow.read(0).and_then(|it| it.record(get(len), &clock, false));
+    assert!(by_reader(1).is_some(), "all records in chains are of accesses in flight");
+    assert_eq!(shadow.dropped(), 1);
+}
+
+#[test]
 fn records_of_one_place_are_replaced() {
     let memory = memory(4096, 8);
     let shadow = locked(&memory);
