@@ -54,6 +54,8 @@ const LOST: usize = 112;
 const USED: usize = 120;
 /// The number of records in chains, for each level.
 const LIVE: usize = 128;
+/// The number of records in chains that the next search for a complete one may visit.
+const SEARCH: usize = 208;
 const CLOCKS: usize = 256;
 
 /// In place of a count of releases: the access is not complete.
@@ -314,6 +316,7 @@ impl<'m> Shadow<'m> {
         shadow.word(CELLS).store(cells(size, records) as u64, Ordering::Relaxed);
         shadow.word(BUCKETS).store(buckets(size, records) as u64, Ordering::Relaxed);
         shadow.word(RECORDS).store(records as u64, Ordering::Relaxed);
+        shadow.word(SEARCH).store(records as u64, Ordering::Relaxed);
         shadow.word(ROOM).store(room as u64, Ordering::Relaxed);
     }
 

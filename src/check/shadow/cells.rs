@@ -147,7 +147,7 @@ impl<'m> Cells<'m> {
 
     /// Records an access, if its cell has room. `others` adds the conflicts with records in chains,
     /// and returns false if the cell alone does not suffice; then nothing is recorded. `is_full`:
-    /// the chains have no free record.
+    /// the chains have no record for the access, neither a free one nor one of a complete access.
     #[inline]
     pub(super) fn record(
         &self,

@@ -82,7 +82,7 @@ impl<'m> Shadow<'m> {
     pub(crate) fn record(self, new: Access, clock: &Clock, done: bool) -> Option<(Record, Vec<Clash>)> {
         // SeqCst: pairs with the store in `Records::add`.
         let is_alone = |_: &mut Vec<Clash>| low(self.word(IN_USE).load(Ordering::SeqCst)) == 0;
-        Cells::of(self).record(&New::of(new, clock, done), || Records(self).is_full(), is_alone)
+        Cells::of(self).record(&New::of(new, clock, done), || false, is_alone)
     }
 
     fn reader(self, rank: usize) -> &'m AtomicU64 {
@@ -97,7 +97,7 @@ impl Reading<'_> {
     pub(crate) fn record(&self, new: Access, clock: &Clock, done: bool) -> Option<(Record, Vec<Clash>)> {
         let (records, new) = (&self.records, New::of(new, clock, done));
         let others = |clashes: &mut Vec<Clash>| !records.look(&new, clashes);
-        Cells::of(records.0).record(&new, || records.is_full(), others)
+        Cells::of(records.0).record(&new, || records.is_full(clock), others)
     }
 
     /// [`Records::complete`] for an access of the reader's rank.
