@@ -3,6 +3,11 @@
 //! which several words may share. The cell belongs to one of them at a time, until the cell's
 //! records are of no further use. The lowest bit of a cell's first word is its lock.
 //!
+//! A process that ends while it holds the lock of a cell never releases it. The first access that
+//! waits in vain marks the cell as *stuck*, and counts the records that are lost. Later accesses
+//! find the mark and are recorded in chains. If the holder was only stopped, its release also
+//! removes the mark.
+//!
 //! Of two overlapping accesses at least one finds the other's record, although an access in a cell
 //! need not take the lock of the shadow:
 //! - Both in one cell: the lock of the cell orders them.
@@ -21,12 +26,14 @@ use super::{Access, CELLS, CELLS_AT, Clash, IN_FLIGHT, In, Kind, LINE, New, Olde
 /// The records of a cell.
 pub(super) const SLOTS: usize = 3;
 
-/// The words of a cell: the number of its word plus 1, above the bit of the lock; the number of
-/// accesses in flight that the cell has had; the records.
+/// The words of a cell: the number of its word plus 1, above the bits of the lock and of a lock that
+/// is stuck; the number of accesses in flight that the cell has had; the records.
 const OWNER: usize = 0;
 const COUNT: usize = 1;
 const FIRST: usize = 2;
 const TAKEN: u64 = 1;
+const STUCK: u64 = 2;
+const OWNER_SHIFT: u32 = 2;
 
 /// The first word of a record: length, offset within the word, kind and origin of the access. The
 /// second word: the number of the access while it is in flight ([`PENDING`]), then the number of
@@ -37,7 +44,7 @@ const ORIGIN: u32 = 32;
 const PLACE: u32 = 48;
 const PENDING: u64 = 1 << 47;
 
-/// Attempts to take the lock of a cell before [`Cell::take`] and [`Cell::wait`] give up.
+/// Attempts to take the lock of a cell before [`Cell::take`] and [`Cells::wait`] give up.
 const TURNS: u32 = 1 << 8;
 const MOST_TURNS: u32 = 1 << 16;
 
@@ -83,7 +90,7 @@ pub(super) fn bytes(cells: usize) -> usize {
 #[inline]
 fn owner_of(access: &Access) -> Option<u64> {
     let word = access.start >> WORD;
-    let fits = (access.end - 1) >> WORD == word && access.origin >> (PLACE - ORIGIN) == 0 && word >> 62 == 0;
+    let fits = (access.end - 1) >> WORD == word && access.origin >> (PLACE - ORIGIN) == 0 && word >> 61 == 0;
     fits.then_some(word + 1)
 }
 
@@ -208,7 +215,7 @@ impl<'m> Cells<'m> {
     }
 
     fn look_at(&self, cell: Cell<'m>, new: &New<'_>, clashes: &mut Vec<Clash>) {
-        let Some(mut held) = cell.wait() else { return };
+        let Some(mut held) = self.wait(cell) else { return };
         for slot in 0..SLOTS {
             let Some((older, place)) = cell.older(slot, held.owner) else { continue };
             if new.overlaps(&older) {
@@ -222,10 +229,33 @@ impl<'m> Cells<'m> {
         self.tidy(&mut held);
     }
 
+    /// Takes the lock of a cell, also from a holder that is descheduled. `None` if the lock is
+    /// stuck.
+    fn wait(&self, cell: Cell<'m>) -> Option<Held<'m>> {
+        let word = &cell.words[OWNER];
+        for _ in 0..MOST_TURNS {
+            if let Some(held) = cell.take() {
+                return Some(held);
+            }
+            if word.load(Ordering::Relaxed) & STUCK != 0 {
+                return None;
+            }
+            std::thread::yield_now();
+        }
+        let found = word.load(Ordering::Relaxed) | TAKEN;
+        // Relaxed: the mark orders no other access.
+        if word.compare_exchange(found, found | STUCK, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            return cell.take();
+        }
+        // At least the record of the holder's access is lost.
+        self.shadow.drops((0..SLOTS).filter(|&slot| cell.is_used(slot)).count().max(1) as u64);
+        None
+    }
+
     /// Marks a cell without records as not in use.
     fn tidy(&self, held: &mut Held<'_>) {
         let cell = held.cell;
-        if (0..SLOTS).all(|slot| cell.words[FIRST + 2 * slot].load(Ordering::Relaxed) == 0) {
+        if !(0..SLOTS).any(|slot| cell.is_used(slot)) {
             held.owner = 0;
             // Relaxed: under the lock of the cell.
             self.bits(cell.index & !63).fetch_and(!(1 << (cell.index & 63)), Ordering::Relaxed);
@@ -245,7 +275,7 @@ impl<'m> Cells<'m> {
     /// Clears the record of an access in flight.
     pub(super) fn forget(&self, record: Record) {
         if let In::Cell { cell, slot } = record.place
-            && let Some(mut held) = self.cell(u64::from(cell)).wait()
+            && let Some(mut held) = self.wait(self.cell(u64::from(cell)))
             && self.is(record)
         {
             held.cell.clear(usize::from(slot));
@@ -268,31 +298,28 @@ impl<'m> Cells<'m> {
 }
 
 impl<'m> Cell<'m> {
-    /// Takes the lock. `None` if another rank holds it for long; that rank may have ended.
+    /// Takes the lock. `None` if another rank holds it for long.
     #[inline]
     fn take(self) -> Option<Held<'m>> {
         let word = &self.words[OWNER];
         for _ in 0..TURNS {
-            let found = word.load(Ordering::Relaxed) & !TAKEN;
+            let found = word.load(Ordering::Relaxed);
+            if found & STUCK != 0 {
+                return None;
+            }
+            let found = found & !TAKEN;
             // Acquire: pairs with the Release of the previous holder.
             if word.compare_exchange(found, found | TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                return Some(Held { cell: self, owner: found >> 1 });
+                return Some(Held { cell: self, owner: found >> OWNER_SHIFT });
             }
             std::hint::spin_loop();
         }
         None
     }
 
-    /// Takes the lock, also from a holder that is descheduled. `None` if the holder seems to have
-    /// ended.
-    fn wait(self) -> Option<Held<'m>> {
-        (0..MOST_TURNS).find_map(|_| {
-            let held = self.take();
-            if held.is_none() {
-                std::thread::yield_now();
-            }
-            held
-        })
+    /// Whether a slot has a record.
+    fn is_used(self, slot: usize) -> bool {
+        self.words[FIRST + 2 * slot].load(Ordering::Relaxed) != 0
     }
 
     /// The access in a record and the access's place, if the record is in use. `owner`: the number
@@ -379,11 +406,19 @@ impl Held<'_> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         // Release: pairs with the Acquire of the next holder.
-        self.cell.words[OWNER].store(self.owner << 1, Ordering::Release);
+        self.cell.words[OWNER].store(self.owner << OWNER_SHIFT, Ordering::Release);
     }
 }
 
 fn access(older: &Older, place: u32) -> Access {
     let Older { start, end, kind, origin, .. } = *older;
     Access { start, end, kind: Kind::decode(kind), origin, place }
+}
+
+#[cfg(test)]
+impl Cells<'_> {
+    /// Takes the lock of a word's cell and never releases it, as a process that ends.
+    pub(super) fn strand(&self, word: u64) {
+        std::mem::forget(self.hold(word + 1));
+    }
 }

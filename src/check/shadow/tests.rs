@@ -179,6 +179,71 @@ fn a_complete_access_anywhere_in_the_chains_is_dropped_before_one_that_may_confl
 }
 
 #[test]
+fn a_lock_whose_holder_has_ended_is_waited_for_once() {
+    let memory = memory(64, 64);
+    let shadow = Shadow::of(&memory, RANKS);
+    let clock = Clock::new(RANKS);
+    for rank in 0..2 {
+        shadow.record(Access { kind: Kind::Get, ..put(rank, 0, 8) }, &clock, false);
+    }
+    Cells::of(shadow).strand(0);
+    let held = locked(&memory);
+    assert!(held.record(put(0, 0, 8), &clock, false).1.is_empty(), "the records of the cell are lost");
+    assert_eq!(shadow.dropped(), 2);
+    for (turn, rank) in [1, 2, 1].into_iter().enumerate() {
+        assert_eq!(held.record(put(rank, 0, 8), &clock, false).1.len(), turn + 1, "the chains have the others");
+    }
+    assert_eq!(shadow.dropped(), 2, "the lock was not waited for again");
+}
+
+#[test]
+fn two_threads_in_one_cell_find_each_other() {
+    const ROUNDS: usize = if cfg!(miri) { 20 } else { 5_000 };
+    let memory = memory(64, 64);
+    let shadow = Shadow::of(&memory, RANKS);
+    let turn = std::sync::Barrier::new(2);
+    let found = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for rank in 0..2 {
+            let (memory, turn, found) = (&memory, &turn, &found);
+            scope.spawn(move || {
+                let mut clock = Clock::new(RANKS);
+                for round in 0..ROUNDS {
+                    turn.wait();
+                    let access = put(rank, 8 * (round as u64 % 8), 8 + 8 * (round as u64 % 8));
+                    let by_cell = shadow.record(access, &clock, true);
+                    let (_, clashes) = by_cell.unwrap_or_else(|| locked(memory).record(access, &clock, true));
+                    found.fetch_add(clashes.len() as u64, Ordering::Relaxed);
+                    turn.wait();
+                    (0..2).for_each(|rank| clock.advance(rank));
+                    let counts = clock.counts().to_vec();
+                    clock.join_common(&counts);
+                }
+            });
+        }
+    });
+    assert_eq!(found.into_inner(), ROUNDS as u64, "one of two puts finds the other");
+}
+
+#[test]
+fn two_words_that_share_a_cell_keep_their_conflicts_apart() {
+    let memory = memory(1 << 16, 64);
+    let shadow = Shadow::of(&memory, RANKS);
+    let clock = Clock::new(RANKS);
+    let bytes = 8 * shadow.get(CELLS);
+    assert!(bytes < 1 << 16, "words share cells");
+    let record = |new| shadow.record(new, &clock, false).unwrap_or_else(|| locked(&memory).record(new, &clock, false));
+    assert!(record(put(0, 8, 16)).1.is_empty());
+    assert!(record(put(1, 8 + bytes, 16 + bytes)).1.is_empty(), "another word of the cell");
+    assert!(record(put(2, 8 + 2 * bytes, 16 + 2 * bytes)).1.is_empty(), "a third word");
+    for (rank, word) in [(1, 0), (0, 1), (0, 2)] {
+        let (_, clashes) = record(put(rank, 8 + word * bytes, 16 + word * bytes));
+        assert_eq!(clashes.iter().map(|clash| clash.older.start).collect::<Vec<_>>(), [8 + word * bytes]);
+    }
+    assert_eq!(shadow.dropped(), 0);
+}
+
+#[test]
 fn records_of_one_place_are_replaced() {
     let memory = memory(4096, 8);
     let shadow = locked(&memory);
