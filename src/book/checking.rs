@@ -176,9 +176,9 @@
 //!
 //! # Memory and limits
 //!
-//! Of each rank's part of a window the checker remembers the accesses to 262144 words of 8 bytes:
-//! up to three accesses to a word, in 64 bytes. Of other accesses it remembers 65536, each in 72
+//! Of each rank's part of a window the checker remembers the accesses to 262144 blocks of 16 bytes:
+//! up to four accesses to a block, in 64 bytes. Of other accesses it remembers 65536, each in 72
 //! bytes. A later access at the same place replaces an earlier one. If the checker must discard
 //! accesses that may still conflict, it reports their number at the end of the window.
-//! `TRANSOM_CHECK_RECORDS` sets the limit of other accesses; the limit of words is four times as
+//! `TRANSOM_CHECK_RECORDS` sets the limit of other accesses; the limit of blocks is four times as
 //! large. With `TRANSOM_CHECK` a process has at most 1024 windows.

@@ -101,8 +101,13 @@ impl Found {
         place
     }
 
+    /// Adds a way, in the place of a known one that differs only in the program's address.
     fn learn(&mut self, way: Option<Way>) {
         let Some(way) = way else { return };
+        if let Some(known) = self.ways.iter_mut().find(|known| known.is_like(&way)) {
+            *known = way;
+            return;
+        }
         if self.ways.len() == MOST_WAYS {
             self.ways.pop();
         }
@@ -184,6 +189,24 @@ fn is_library(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_way_is_learned_once() {
+        let variable = [0usize; 4];
+        let anchor = Anchor::of(&variable);
+        let way = |inside, outside, number| {
+            let mut search = Search::default();
+            search.inside(inside, Some(8));
+            search.ends(outside, Some(16), number)
+        };
+        let mut found = Found::default();
+        for (inside, at, number) in [(1, 10, 1), (1, 11, 2), (2, 10, 1), (1, 10, 1)] {
+            found.learn(way(inside, at, number));
+        }
+        assert_eq!(found.ways.len(), 2, "one for each chain of calls within the library");
+        assert_eq!(found.ways[0].known(10), Some(1), "the program's last address");
+        assert!(found.by_way(anchor, 0).is_none(), "this stack has no such calls");
+    }
 
     #[test]
     fn files_of_the_library_are_known_by_their_folder() {

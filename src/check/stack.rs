@@ -90,6 +90,12 @@ impl Way {
         Some(unsafe { anchor.word(self.outside) })
     }
 
+    /// Whether the two ways pass the same return addresses in the library at the same distances,
+    /// and end at the same distance.
+    pub(super) fn is_like(&self, other: &Way) -> bool {
+        self.inside == other.inside && self.outside == other.outside
+    }
+
     /// The number of an address, if it was found last.
     pub(super) fn known(&self, address: usize) -> Option<u32> {
         (self.last.0 == address).then_some(self.last.1)

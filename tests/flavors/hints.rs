@@ -8,7 +8,7 @@ use super::memory::Block;
 use super::shared::one_node;
 
 /// Every hint with its default.
-const DEFAULTS: [(&str, &str); 11] = [
+const DEFAULTS: [(&str, &str); 12] = [
     ("no_locks", "false"),
     ("accumulate_ordering", "rar,raw,war,waw"),
     ("accumulate_ops", "same_op_no_op"),

@@ -4,7 +4,7 @@
 //! reader uses.
 //!
 //! A reader may change cells, and complete its rank's accesses. It changes no chain, and no range
-//! of a record in a chain. This suffices for most accesses within a word.
+//! of a record in a chain. This suffices for most accesses within a block.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -76,13 +76,13 @@ impl<'m> Shadow<'m> {
         (self.word(LOCK).load(Ordering::SeqCst) == 0).then_some(reading)
     }
 
-    /// [`Records::record`] without the lock, for an access within a word while no record is in a
+    /// [`Records::record`] without the lock, for an access within a block while no record is in a
     /// chain. `None`: nothing was recorded, because the cell alone does not suffice.
     #[inline]
     pub(crate) fn record(self, new: Access, clock: &Clock, done: bool) -> Option<(Record, Vec<Clash>)> {
         // SeqCst: pairs with the store in `Records::add`.
         let is_alone = |_: &mut Vec<Clash>| low(self.word(IN_USE).load(Ordering::SeqCst)) == 0;
-        Cells::of(self).record(&New::of(new, clock, done), || Records(self).is_full(), is_alone)
+        Cells::of(self).record(&New::of(new, clock, done), || false, is_alone)
     }
 
     fn reader(self, rank: usize) -> &'m AtomicU64 {
@@ -97,7 +97,7 @@ impl Reading<'_> {
     pub(crate) fn record(&self, new: Access, clock: &Clock, done: bool) -> Option<(Record, Vec<Clash>)> {
         let (records, new) = (&self.records, New::of(new, clock, done));
         let others = |clashes: &mut Vec<Clash>| !records.look(&new, clashes);
-        Cells::of(records.0).record(&new, || records.is_full(), others)
+        Cells::of(records.0).record(&new, || records.is_full(clock), others)
     }
 
     /// [`Records::complete`] for an access of the reader's rank.

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use super::cells::{self, Cells};
 use super::{
     Access, BUCKETS, CELLS, Clash, Clock, FREE, HAND, IN_FLIGHT, IN_USE, In, Kind, LIVE, LOGGED, LOST, LogEntry, New,
-    Older, READ, RECORDS, ROOM, Record, Records, USED, cells_at, hash, low,
+    Older, READ, RECORDS, ROOM, Record, Records, SEARCH, USED, cells_at, hash, low,
 };
 
 /// The levels, and the binary logarithms of their block sizes: 8 bytes, 64 bytes and so on. The
@@ -42,7 +42,8 @@ pub(super) const ENTRY: usize = 56;
 /// The largest number of records in chains that one access replaces.
 const REPLACED: usize = 32;
 
-/// The largest number of records that are searched for one to drop without loss.
+/// The average number of records that are searched for one to drop without loss. Searches that end
+/// early leave the rest to later ones, so that one search may visit all records.
 const PROBES: usize = 64;
 
 /// The level of an access of `len` bytes.
@@ -192,9 +193,10 @@ impl Records<'_> {
         is_replaced
     }
 
-    /// Whether a new record in a chain has to take the place of another one.
-    pub(super) fn is_full(&self) -> bool {
-        self.get(FREE) == 0 && self.get(USED) >= self.get(RECORDS)
+    /// Whether a new record in a chain has to take the place of one whose access may not be
+    /// complete.
+    pub(super) fn is_full(&self, clock: &Clock) -> bool {
+        self.get(FREE) == 0 && self.get(USED) >= self.get(RECORDS) && self.find_complete(clock).is_none()
     }
 
     /// Marks an access as complete. `releases`: the number of releases of its origin.
@@ -313,20 +315,32 @@ impl Records<'_> {
     }
 
     /// Drops a record and returns its index: if possible one whose access this rank knows to be
-    /// complete, from the [`PROBES`] records behind the last dropped one.
+    /// complete, else the first candidate.
     fn dropped(&self, clock: &Clock) -> usize {
+        let index = self.find_complete(clock).unwrap_or_else(|| {
+            self.0.drops(1);
+            self.count(HAND)
+        });
+        self.set(HAND, (index as u64 + 1) % self.get(RECORDS));
+        self.remove(index);
+        index
+    }
+
+    /// Searches all records in use for one whose access this rank knows to be complete. The first
+    /// candidate is then this record, or the first one that was not visited. Readers may search at
+    /// the same time: [`HAND`] and [`SEARCH`] decide only which records are visited.
+    fn find_complete(&self, clock: &Clock) -> Option<usize> {
         let (records, hand) = (self.count(RECORDS), self.count(HAND));
-        let known = (0..PROBES.min(records)).map(|step| (hand + step) % records).find(|&index| {
+        let most = (self.count(SEARCH) + PROBES).min(records);
+        let mut visited = (0..most).map(|step| (step, (hand + step) % records));
+        let found = visited.find(|&(_, index)| {
             let older = self.older(index);
             older.ended != IN_FLIGHT && clock.of(older.origin) > older.ended
         });
-        let index = known.unwrap_or_else(|| {
-            self.0.drops(1);
-            hand % records
-        });
-        self.set(HAND, (index as u64 + 1) % records as u64);
-        self.remove(index);
-        index
+        let steps = found.map_or(most, |(step, _)| step);
+        self.set(SEARCH, (most - steps) as u64);
+        self.set(HAND, ((hand + steps) % records) as u64);
+        found.map(|(_, index)| index)
     }
 
     /// Takes a record out of its chain.

@@ -142,16 +142,106 @@ fn a_shadow_without_a_free_record_drops_one_and_counts_what_may_be_missed() {
     let shadow = locked(&memory);
     let mut clock = Clock::new(RANKS);
     for step in 0..4 {
-        let (record, _) = shadow.record(put(0, 64 * step, 64 * step + 16), &clock, false);
+        let (record, _) = shadow.record(put(0, 64 * step, 64 * step + 24), &clock, false);
         shadow.complete(record, clock.of(0));
     }
     clock.advance(0);
-    shadow.record(put(0, 1000, 1016), &clock, false);
+    shadow.record(put(0, 1000, 1024), &clock, false);
     assert_eq!(shadow.0.dropped(), 0, "its access is known to be complete");
     for step in 0..4 {
-        shadow.record(put(0, 2000 + 16 * step, 2016 + 16 * step), &clock, false);
+        shadow.record(put(0, 2000 + 24 * step, 2024 + 24 * step), &clock, false);
     }
     assert_eq!(shadow.0.dropped(), 1);
+}
+
+#[test]
+fn a_complete_access_anywhere_in_the_chains_is_dropped_before_one_that_may_conflict() {
+    const MANY: u64 = 200;
+    const COMPLETE: u64 = 150;
+    let memory = memory(1 << 16, usize::try_from(MANY).unwrap());
+    let shadow = Shadow::of(&memory, RANKS);
+    let mut clock = Clock::new(RANKS);
+    let held = locked(&memory);
+    for step in 0..MANY {
+        held.record(put(1, 64 + 64 * step, 88 + 64 * step), &clock, step == COMPLETE);
+    }
+    clock.learn_of(1, 1);
+    // More reads of a word than its cell has records; none covers the one before.
+    let get = |len| Access { kind: Kind::Get, ..put(0, 0, len) };
+    let is_in_cell = |record: Record| matches!(record.place, In::Cell { .. });
+    let in_cell = (2..=8).rev().take_while(|&len| is_in_cell(held.record(get(len), &clock, false).0)).count();
+    assert!((2..6).contains(&in_cell), "{in_cell}");
+    drop(held);
+    assert_eq!((shadow.dropped(), live(&locked(&memory))), (0, MANY), "in the place of the complete access");
+    let by_reader = |len| shadow.read(0).and_then(|it| it.record(get(len), &clock, false));
+    assert!(by_reader(1).is_some(), "all records in chains are of accesses in flight");
+    assert_eq!(shadow.dropped(), 1);
+}
+
+#[test]
+fn a_lock_whose_holder_has_ended_is_waited_for_once() {
+    let memory = memory(64, 64);
+    let shadow = Shadow::of(&memory, RANKS);
+    let clock = Clock::new(RANKS);
+    for rank in 0..2 {
+        shadow.record(Access { kind: Kind::Get, ..put(rank, 0, 8) }, &clock, false);
+    }
+    Cells::of(shadow).strand(0);
+    let held = locked(&memory);
+    assert!(held.record(put(0, 0, 8), &clock, false).1.is_empty(), "the records of the cell are lost");
+    assert_eq!(shadow.dropped(), 2);
+    for (turn, rank) in [1, 2, 1].into_iter().enumerate() {
+        assert_eq!(held.record(put(rank, 0, 8), &clock, false).1.len(), turn + 1, "the chains have the others");
+    }
+    assert_eq!(shadow.dropped(), 2, "the lock was not waited for again");
+}
+
+#[test]
+fn two_threads_in_one_cell_find_each_other() {
+    const ROUNDS: usize = if cfg!(miri) { 20 } else { 5_000 };
+    let memory = memory(64, 64);
+    let shadow = Shadow::of(&memory, RANKS);
+    let turn = std::sync::Barrier::new(2);
+    let found = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for rank in 0..2 {
+            let (turn, found) = (&turn, &found);
+            scope.spawn(move || {
+                let mut clock = Clock::new(RANKS);
+                for round in 0..ROUNDS {
+                    turn.wait();
+                    let access = put(rank, 8 * (round as u64 % 8), 8 + 8 * (round as u64 % 8));
+                    let by_cell = shadow.record(access, &clock, true);
+                    let lock = || shadow.lock(|_| Ok::<(), Infallible>(())).expect("no refusal");
+                    let (_, clashes) = by_cell.unwrap_or_else(|| lock().record(access, &clock, true));
+                    found.fetch_add(clashes.len() as u64, Ordering::Relaxed);
+                    turn.wait();
+                    (0..2).for_each(|rank| clock.advance(rank));
+                    let counts = clock.counts().to_vec();
+                    clock.join_common(&counts);
+                }
+            });
+        }
+    });
+    assert_eq!(found.into_inner(), ROUNDS as u64, "one of two puts finds the other");
+}
+
+#[test]
+fn blocks_that_share_a_cell_keep_their_conflicts_apart() {
+    let memory = memory(1 << 16, 64);
+    let shadow = Shadow::of(&memory, RANKS);
+    let clock = Clock::new(RANKS);
+    let bytes = 16 * shadow.get(CELLS);
+    assert!(bytes < 1 << 16, "blocks share cells");
+    let record = |new| shadow.record(new, &clock, false).unwrap_or_else(|| locked(&memory).record(new, &clock, false));
+    assert!(record(put(0, 8, 16)).1.is_empty());
+    assert!(record(put(1, 8 + bytes, 16 + bytes)).1.is_empty(), "another block of the cell");
+    assert!(record(put(2, 8 + 2 * bytes, 16 + 2 * bytes)).1.is_empty(), "a third block");
+    for (rank, word) in [(1, 0), (0, 1), (0, 2)] {
+        let (_, clashes) = record(put(rank, 8 + word * bytes, 16 + word * bytes));
+        assert_eq!(clashes.iter().map(|clash| clash.older.start).collect::<Vec<_>>(), [8 + word * bytes]);
+    }
+    assert_eq!(shadow.dropped(), 0);
 }
 
 #[test]
@@ -161,7 +251,7 @@ fn records_of_one_place_are_replaced() {
     let clock = Clock::new(RANKS);
     let sum = accumulate(Op::Sum);
     for _ in 0..1000 {
-        for (start, end) in [(8, 16), (16, 32)] {
+        for (start, end) in [(8, 16), (16, 40)] {
             let access = Access { kind: sum, ..put(0, start, end) };
             assert!(shadow.record(access, &clock, false).1.is_empty());
         }
