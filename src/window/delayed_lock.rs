@@ -9,7 +9,7 @@
 //! Programs also use locks to guard data outside of the window, such as other windows or files.
 //! Such epochs have no operations. A lock is therefore delayed only if the epoch before it had one.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use transom_fabric::{Tally, TallyRef};
@@ -20,7 +20,7 @@ use super::lock::Lock;
 use super::parts::Parts;
 use super::target::{Control, Hold, Reach, Target, Unmapped};
 use crate::error::Result;
-use crate::job::TakesLock;
+use crate::job::{TakesLock, peer};
 use crate::messages::{CARRIED, Carried, Landing, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
 use crate::routes::Actor;
 use crate::sync::lock::Tried;
@@ -38,6 +38,8 @@ pub(crate) struct LockDelay {
     slot: Mutex<Option<Box<DelayedLock>>>,
     /// Whether the epoch word counts a lock that is not granted yet.
     pending: AtomicBool,
+    /// The target whose lock was delayed last.
+    target: AtomicU32,
     /// Whether the last epoch had an operation, as far as this process has noticed. If so, the
     /// program's locks guard the window's data. Relaxed everywhere, because the value is an
     /// estimate.
@@ -60,12 +62,14 @@ impl LockDelay {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Delays a lock; false where another lock is delayed.
-    fn delay(&self, kind: Lock) -> bool {
+    /// Delays a target's lock; false where another lock is delayed.
+    fn delay(&self, kind: Lock, target: usize) -> bool {
         // Relaxed: of threads that delay a lock at the same time one finds false.
         if self.pending.swap(true, Ordering::Relaxed) {
             return false;
         }
+        // Relaxed: a thread that finds another target finds no delayed lock there.
+        self.target.store(peer(target).0, Ordering::Relaxed);
         let (request_bytes, reply_bytes) = (OVERHEAD, REPLY_OVERHEAD + 1);
         *self.slot() = Some(Box::new(DelayedLock { kind, operations: Vec::new(), request_bytes, reply_bytes }));
         true
@@ -185,7 +189,7 @@ impl Core {
         if !self.may_delay(target, kind)? {
             return self.take(kind, target.rank());
         }
-        if self.parts.delay.guards.load(Ordering::Relaxed) && self.delay_lock(kind) {
+        if self.parts.delay.guards.load(Ordering::Relaxed) && self.delay_lock(kind, target.rank()) {
             return Ok(Hold::Delayed);
         }
         self.take(kind, target.rank()).map(Hold::unused)
@@ -203,8 +207,8 @@ impl Core {
     }
 
     /// Delays a lock; false where this process must not delay it.
-    fn delay_lock(&self, kind: Lock) -> bool {
-        if !self.parts.delay.delay(kind) {
+    fn delay_lock(&self, kind: Lock, target: usize) -> bool {
+        if !self.parts.delay.delay(kind, target) {
             return false;
         }
         let is_noted = self.parts.job.delayed.note(Weak::<Core>::clone(&self.this));
@@ -245,7 +249,9 @@ impl Core {
         if self.parts.delay.pending() == 0 {
             return Ok(());
         }
-        self.parts.targets.delayed().map_or(Ok(()), |target| self.take_delayed_lock(target, false))
+        let last = self.parts.targets.get(self.parts.delay.target.load(Ordering::Relaxed) as usize);
+        let delayed = last.filter(|target| target.hold() == Hold::Delayed);
+        delayed.map_or(Ok(()), |target| self.take_delayed_lock(target, false))
     }
 
     /// Completes all operations of an epoch that continues.

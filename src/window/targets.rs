@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use transom_fabric::{Peer, PeerMap, Places, Tally, TallyRef};
 
 use super::dynamic::Known;
-use super::target::{Hold, Target};
+use super::target::Target;
 use crate::error::Result;
 use crate::job::peer;
 use crate::transport::NetMemory;
@@ -47,11 +47,6 @@ impl Targets {
     /// A rank of the window, with `contact` if that was not made. The rank exists.
     pub(super) fn get_or_contact(&self, rank: usize, contact: impl FnOnce() -> Result<Target>) -> Result<&Target> {
         self.contacted.get_or_try_insert(peer(rank), contact)
-    }
-
-    /// The target of the delayed lock.
-    pub(super) fn delayed(&self) -> Option<&Target> {
-        self.contacted.values().find(|target| target.hold() == Hold::Delayed)
     }
 
     /// Discards the targets' records of a failure that was reported for all targets, so that it is
