@@ -85,6 +85,21 @@ impl Memory {
         unsafe { &*words }
     }
 
+    /// The `count` words from byte `at` on, as [`Memory::word64`].
+    ///
+    /// # Panics
+    /// If they are not inside, or not aligned.
+    #[inline]
+    pub fn all_words64(&self, at: usize, count: usize) -> &[AtomicU64] {
+        let words = self.at(at, count.saturating_mul(8)).cast::<AtomicU64>();
+        if !words.is_aligned() {
+            misaligned(64, words.addr());
+        }
+        // SAFETY: the words are inside, aligned, and alive as long as `self`; other processes
+        // access them by atomics.
+        unsafe { std::slice::from_raw_parts(words, count) }
+    }
+
     /// Prefetches the cache line of byte `at` for writing, if the CPU can. Atomics between this
     /// call and the write do not wait for the line.
     ///
@@ -105,6 +120,7 @@ impl Memory {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::AssertUnwindSafe;
     use std::sync::atomic::Ordering;
 
     use super::*;
@@ -118,6 +134,18 @@ mod tests {
         }
         assert!(row.get(4).is_none() && row.get(usize::MAX).is_none());
         assert_eq!([8, 24, 40, 56].map(|at| memory.word64(at).load(Ordering::Relaxed)), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn words_are_inside() {
+        let memory = Memory::private(72);
+        memory.word64(64).store(7, Ordering::Relaxed);
+        let words = memory.all_words64(8, 8);
+        assert_eq!((words.len(), words[7].load(Ordering::Relaxed)), (8, 7));
+        for (at, count) in [(16, 8), (4, 1), (0, usize::MAX)] {
+            let words = AssertUnwindSafe(|| memory.all_words64(at, count).len());
+            assert!(std::panic::catch_unwind(words).is_err(), "{at} {count}");
+        }
     }
 
     #[test]

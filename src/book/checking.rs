@@ -175,8 +175,8 @@
 //!
 //! # Memory and limits
 //!
-//! The checker remembers the accesses to 262144 words of 8 bytes of each rank's part of a window,
-//! up to three of each word in 64 bytes, and 65536 others, each in 72 bytes. It replaces an access
+//! The checker remembers the accesses to 262144 blocks of 16 bytes of each rank's part of a window,
+//! up to four of each block in 64 bytes, and 65536 others, each in 72 bytes. It replaces an access
 //! by a later one of the same place. If it must discard accesses that may still conflict, it
 //! reports their number at the end of the window. `TRANSOM_CHECK_RECORDS` sets another limit than
-//! 65536, and four times as many words. With `TRANSOM_CHECK` a process has at most 1024 windows.
+//! 65536, and four times as many blocks. With `TRANSOM_CHECK` a process has at most 1024 windows.

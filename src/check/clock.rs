@@ -3,7 +3,7 @@
 //! that it knows of. A rank that knows of n releases of another rank knows all that the other rank
 //! did before its n-th release.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use transom_fabric::Memory;
 
@@ -30,11 +30,13 @@ impl Clock {
     }
 
     /// The number of releases of `rank` that are known.
+    #[inline]
     pub(crate) fn of(&self, rank: usize) -> u64 {
         self.known.get(rank).copied().unwrap_or(0)
     }
 
     /// The number of releases of `rank` that every rank of the job knows of.
+    #[inline]
     pub(crate) fn common_of(&self, rank: usize) -> u64 {
         self.common.get(rank).copied().unwrap_or(0)
     }
@@ -46,15 +48,18 @@ impl Clock {
     }
 
     /// Counts a release of `rank`, whose clock this is.
+    #[inline]
     pub(crate) fn advance(&mut self, rank: usize) {
         self.known[rank] += 1;
     }
 
     /// Merges the clock in a slot.
+    #[inline]
     pub(crate) fn learn(&mut self, from: Slot<'_>) {
-        for (at, mine) in (from.at..).step_by(8).zip(&mut self.known) {
+        let words = from.words(self.known.len());
+        for (mine, word) in self.known.iter_mut().zip(words) {
             // Acquire: pairs with the Release of the stores.
-            *mine = (*mine).max(from.memory.word64(at).load(Ordering::Acquire));
+            *mine = (*mine).max(word.load(Ordering::Acquire));
         }
     }
 
@@ -78,15 +83,15 @@ impl Clock {
 
     /// Stores this clock in a slot.
     pub(crate) fn store(&self, into: Slot<'_>) {
-        for (at, mine) in (into.at..).step_by(8).zip(&self.known) {
-            into.memory.word64(at).store(*mine, Ordering::Release);
+        for (mine, word) in self.known.iter().zip(into.words(self.known.len())) {
+            word.store(*mine, Ordering::Release);
         }
     }
 
     /// Merges this clock into a slot.
+    #[inline]
     pub(crate) fn teach(&self, into: Slot<'_>) {
-        for (at, mine) in (into.at..).step_by(8).zip(&self.known) {
-            let word = into.memory.word64(at);
+        for (mine, word) in self.known.iter().zip(into.words(self.known.len())) {
             // Most words do not change; a load costs less than an atomic change.
             if word.load(Ordering::Relaxed) < *mine {
                 word.fetch_max(*mine, Ordering::Release);
@@ -97,6 +102,13 @@ impl Clock {
     /// The counts, in the order of the ranks.
     pub(crate) fn counts(&self) -> &[u64] {
         &self.known
+    }
+}
+
+impl<'m> Slot<'m> {
+    #[inline]
+    fn words(self, ranks: usize) -> &'m [AtomicU64] {
+        self.memory.all_words64(self.at, ranks)
     }
 }
 

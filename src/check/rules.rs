@@ -129,36 +129,37 @@ impl Kind {
         }
     }
 
-    /// The kind as a number, which [`Kind::decode`] reads.
+    /// The kind as a number of 16 bits that is not 0, which [`Kind::decode`] reads: form, call,
+    /// operation and type.
     #[inline]
     pub(super) fn encode(self) -> u32 {
         match self {
             Kind::Get => GET,
-            Kind::Put => 1,
-            Kind::Load => 2,
-            Kind::Store => 3,
+            Kind::Put => 2,
+            Kind::Load => 3,
+            Kind::Store => 4,
             Kind::Combine { call, op, ty } => {
                 let op = op.map_or(0, |op| op.number() + 1);
-                4 | call.number() << 4 | u32::from(op) << 8 | u32::from(ty.number()) << 16
+                COMBINE | call.number() << CALL | u32::from(op) << OP | u32::from(ty.number()) << TYPE
             }
-            Kind::Buffer { call, written } => 5 | call.number() << 4 | u32::from(written) << 8,
+            Kind::Buffer { call, written } => 6 | call.number() << CALL | u32::from(written) << OP,
         }
     }
 
     #[inline]
     pub(super) fn decode(word: u32) -> Kind {
-        let [first, op, ty, _] = word.to_le_bytes();
-        match first & 15 {
-            0 => Kind::Get,
-            1 => Kind::Put,
-            2 => Kind::Load,
-            3 => Kind::Store,
-            5 => Kind::Buffer { call: Call::from_number(first >> 4), written: op != 0 },
-            _ => Kind::Combine {
-                call: Call::from_number(first >> 4),
+        let [call, op, ty] = [word >> CALL & 7, operation(word), word >> TYPE & 63].map(|it| it.to_le_bytes()[0]);
+        match word & FORM {
+            GET => Kind::Get,
+            2 => Kind::Put,
+            3 => Kind::Load,
+            4 => Kind::Store,
+            COMBINE => Kind::Combine {
+                call: Call::from_number(call),
                 op: op.checked_sub(1).and_then(Op::from_number),
                 ty: BasicType::from_number(ty).unwrap_or(BasicType::Byte),
             },
+            _ => Kind::Buffer { call: Call::from_number(call), written: op != 0 },
         }
     }
 }
@@ -192,28 +193,52 @@ impl fmt::Display for Rule {
     }
 }
 
-/// An encoded get.
-const GET: u32 = 0;
+/// The fields of an encoded kind: the bits of the form, and the first bits of the others.
+const FORM: u32 = 7;
+const CALL: u32 = 3;
+const OP: u32 = 6;
+const TYPE: u32 = 10;
+/// An encoded get, and the form of an accumulate.
+const GET: u32 = 1;
+const COMBINE: u32 = 5;
 /// The encoded operation of an accumulate that only reads.
-const NO_OP: u8 = Op::NoOp.number() + 1;
+const NO_OP: u32 = Op::NoOp.number() as u32 + 1;
 
 /// Whether two encoded kinds are gets, or accumulates of one predefined type that agree in their
 /// operation: the commonest pairs that do not conflict. The elements must begin at one byte.
+#[inline]
 pub(super) fn agree(one: u32, other: u32) -> bool {
-    let [[form, first, ty, _], [other_form, second, other_ty, _]] = [one, other].map(u32::to_le_bytes);
-    let are_combined = form & 15 == 4 && other_form & 15 == 4 && ty == other_ty;
     // Compare-and-swap has no operation.
-    let is_free = |op| op == 0 || op == NO_OP;
-    one | other == GET || (are_combined && (first == second || is_free(first) || is_free(second)))
+    let is_free = |kind| operation(kind) == 0 || operation(kind) == NO_OP;
+    (one == GET && other == GET)
+        || (are_combined(one, other) && (!differ(one, other) || is_free(one) || is_free(other)))
 }
 
 /// Whether each access that conflicts with an accumulate of kind `older` also conflicts with one of
 /// kind `new` on the same bytes. Both kinds are encoded.
+#[inline]
 pub(super) fn includes(new: u32, older: u32) -> bool {
-    let [[form, first, ty, _], [other_form, second, other_ty, _]] = [new, older].map(u32::to_le_bytes);
-    let are_combined = form & 15 == 4 && other_form & 15 == 4 && ty == other_ty;
     // Compare-and-swap conflicts with no operation.
-    are_combined && (first == second || second == NO_OP || (second == 0 && first != NO_OP))
+    let stricter = operation(older) == 0 && operation(new) != NO_OP;
+    are_combined(new, older) && (!differ(new, older) || operation(older) == NO_OP || stricter)
+}
+
+/// Whether two encoded kinds are accumulates on one predefined type.
+#[inline]
+fn are_combined(one: u32, other: u32) -> bool {
+    one & FORM == COMBINE && (one ^ other) & (FORM | 63 << TYPE) == 0
+}
+
+/// Whether the operations of two encoded accumulates differ.
+#[inline]
+fn differ(one: u32, other: u32) -> bool {
+    (one ^ other) >> OP & 15 != 0
+}
+
+/// The operation of an encoded accumulate.
+#[inline]
+fn operation(kind: u32) -> u32 {
+    kind >> OP & 15
 }
 
 /// The rule that two overlapping accesses break if neither is ordered before the other. Each is its
@@ -254,10 +279,13 @@ mod tests {
         for call in Call::ALL {
             kinds.extend(Op::ALL.map(|op| Kind::Combine { call, op: Some(op), ty: BasicType::Float64 }));
         }
+        let types = (0..=u8::MAX).filter_map(BasicType::from_number);
+        kinds.extend(types.map(|ty| Kind::Combine { call: Call::FetchAndOp, op: Some(Op::Sum), ty }));
         kinds.push(Kind::Combine { call: Call::CompareAndSwap, op: None, ty: BasicType::Int32 });
         kinds.extend(kinds.clone().into_iter().map(|kind| kind.buffer(true)));
         for &kind in &kinds {
             assert_eq!(Kind::decode(kind.encode()), kind);
+            assert!((1..1 << 16).contains(&kind.encode()), "{kind}");
             for &other in &kinds {
                 let is_free = conflict((kind, 8), (other, 8), false).is_none();
                 assert!(is_free || !agree(kind.encode(), other.encode()), "{kind} {other}");

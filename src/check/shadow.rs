@@ -2,7 +2,7 @@
 //! clocks by which ranks synchronize at the part. A shadow lies in memory that all ranks of the
 //! node map. Its size is fixed: if no record is free, an old one is dropped, and counted.
 //!
-//! An access within one aligned word of 8 bytes is recorded in the *cell* of the word, under the
+//! An access within one aligned block of 16 bytes is recorded in the *cell* of the block, under the
 //! cell's own lock (`cells`). Other accesses, and those for which the cell has no room, are
 //! recorded in *chains* (`records`), under the lock of the shadow (`lock`).
 //!
@@ -105,6 +105,7 @@ pub(crate) enum At {
 }
 
 impl At {
+    #[inline]
     fn number(self, ranks: usize) -> usize {
         match self {
             At::Barrier(turn) => usize::from(!turn.is_multiple_of(2)),
@@ -169,6 +170,8 @@ pub(crate) struct Clash {
 pub(crate) struct Shadow<'m> {
     memory: &'m Memory,
     ranks: usize,
+    /// The first cache line.
+    head: &'m [AtomicU64; LINE / 8],
 }
 
 /// The records of a shadow.
@@ -234,20 +237,23 @@ impl<'c> New<'c> {
         older.ended != IN_FLIGHT && self.clock.of(older.origin) > older.ended
     }
 
-    #[inline]
+    #[inline(always)]
     fn judge(&self, older: &Older) -> Verdict {
-        let New { access: new, kind, done, .. } = *self;
+        let New { access: new, kind, done, .. } = self;
         let own = older.origin == new.origin;
-        let ordered = older.ended != IN_FLIGHT && (own || self.knows(older));
-        let rule = if ordered || (older.start == new.start && agree(older.kind, kind)) {
-            None
-        } else {
-            conflict((Kind::decode(older.kind), older.start), (new.kind, new.start), own)
-        };
+        let ordered = (own && older.ended != IN_FLIGHT) || self.knows(older);
+        let agrees = ordered || (older.start == new.start && agree(older.kind, *kind));
+        let rule = if agrees { None } else { self.broken_rule(older) };
         let covered = new.start <= older.start && older.end <= new.end;
-        let again = own && older.ended == IN_FLIGHT && !done && older.kind == kind;
+        let again = own && older.ended == IN_FLIGHT && !done && older.kind == *kind;
         let is_replaced = (covered && (again || (ordered && self.stands_for(older)))) || self.is_behind(older);
         Verdict { rule, is_replaced }
+    }
+
+    #[cold]
+    fn broken_rule(&self, older: &Older) -> Option<Rule> {
+        let New { access: new, .. } = self;
+        conflict((Kind::decode(older.kind), older.start), (new.kind, new.start), older.origin == new.origin)
     }
 
     /// Whether each later access that conflicts with `older` also conflicts with this one. `older`
@@ -261,10 +267,10 @@ impl<'c> New<'c> {
     }
 }
 
-/// The number of cells for a part of `size` bytes: one for each word, if that is at most four times
+/// The number of cells for a part of `size` bytes: one for two words, if that is at most four times
 /// the number of records.
 fn cells(size: u64, records: usize) -> usize {
-    words(size).min(records.saturating_mul(4)).max(64).next_power_of_two()
+    words(size / 2).min(records.saturating_mul(4)).max(64).next_power_of_two()
 }
 
 /// The number of chains for a part of `size` bytes.
@@ -304,13 +310,14 @@ fn hash(block: u64, level: usize) -> usize {
 
 impl<'m> Shadow<'m> {
     /// The shadow in `memory`, which its rank has prepared.
+    #[inline]
     pub(crate) fn of(memory: &'m Memory, ranks: usize) -> Shadow<'m> {
-        Shadow { memory, ranks }
+        Shadow { memory, ranks, head: memory.words64(0) }
     }
 
     /// Makes an empty shadow of zeroed memory of [`bytes`] bytes.
     pub(crate) fn prepare(memory: &'m Memory, ranks: usize, size: u64, records: usize, room: usize) {
-        let shadow = Shadow { memory, ranks };
+        let shadow = Shadow::of(memory, ranks);
         // Relaxed: other ranks read it after a barrier.
         shadow.word(CELLS_AT).store(cells_at(ranks) as u64, Ordering::Relaxed);
         shadow.word(CELLS).store(cells(size, records) as u64, Ordering::Relaxed);
@@ -321,6 +328,7 @@ impl<'m> Shadow<'m> {
     }
 
     /// One of the clocks.
+    #[inline]
     pub(crate) fn clock(self, at: At) -> Slot<'m> {
         Slot { memory: self.memory, at: CLOCKS + at.number(self.ranks) * slot_bytes(self.ranks) }
     }
@@ -328,8 +336,15 @@ impl<'m> Shadow<'m> {
     /// Prefetches the cache lines that an access to a word at `start` needs.
     #[inline]
     pub(crate) fn prefetch(self, start: u64) {
-        Cells::of(self).prefetch(start >> WORD);
+        Cells::of(self).prefetch(start);
         self.memory.prefetch(self.clock(At::Word(start)).at);
+    }
+
+    /// The clock through which accumulates within one word synchronize. `None` for an access to
+    /// several words.
+    #[inline]
+    pub(crate) fn clock_of(self, start: u64, end: u64) -> Option<Slot<'m>> {
+        ((end - 1) >> WORD == start >> WORD).then(|| self.clock(At::Word(start)))
     }
 
     /// The clocks through which an accumulate on a range synchronizes.
@@ -388,7 +403,7 @@ impl<'m> Shadow<'m> {
 
     #[inline]
     fn word(self, at: usize) -> &'m AtomicU64 {
-        self.memory.word64(at)
+        if at < LINE { &self.head[at / 8] } else { self.memory.word64(at) }
     }
 
     // Relaxed: the words that change are accessed under a lock.

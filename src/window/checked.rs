@@ -180,6 +180,7 @@ impl Checked {
         self.shadows.withdraw();
     }
 
+    #[inline]
     fn memory(&self, member: usize) -> Result<&Memory> {
         let shadow = self.shadows.target("check", member)?.and_then(|target| target.reach.memory());
         shadow.ok_or_else(|| JobError::WordsUnmapped { rank: member }.into())
@@ -191,6 +192,7 @@ impl Checked {
         Ok(job.area(checker, team.rank(member))?.by_address())
     }
 
+    #[inline]
     fn shadow(&self, member: usize) -> Result<Shadow<'_>> {
         Ok(Shadow::of(self.memory(member)?, self.shadows.job.size))
     }

@@ -1,6 +1,6 @@
-//! Cells: records of accesses that lie within one aligned word of 8 bytes. A cell is one cache
-//! line: the number of its word, and three records of two words each. A word has one possible cell,
-//! which several words may share. The cell belongs to one of them at a time, until the cell's
+//! Cells: records of accesses that lie within one aligned block of 16 bytes. A cell is one cache
+//! line: the number of its block, and four records of 12 bytes each. A block has one possible cell,
+//! which several blocks may share. The cell belongs to one of them at a time, until the cell's
 //! records are of no further use. The lowest bit of a cell's first word is its lock.
 //!
 //! A process that ends while it holds the lock of a cell never releases it. The first access that
@@ -21,28 +21,41 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Access, CELLS, CELLS_AT, Clash, IN_FLIGHT, In, Kind, LINE, New, Older, Record, Shadow, WORD, low};
+use super::{
+    Access, CELLS, CELLS_AT, Clash, IN_FLIGHT, In, Kind, LINE, New, Older, Record, Shadow, agree, includes, low,
+};
 
 /// The records of a cell.
-pub(super) const SLOTS: usize = 3;
+pub(super) const SLOTS: usize = 4;
 
-/// The words of a cell: the number of its word plus 1, above the bits of the lock and of a lock that
-/// is stuck; the number of accesses in flight that the cell has had; the records.
+/// Binary logarithm of the bytes of a block.
+const BLOCK: u32 = 4;
+
+/// The words of a cell: the number of its block plus 1, above the bits of the lock and of a lock
+/// that is stuck; the number of accesses in flight that the cell has had; the first part of each
+/// record, which is one word, and the second part, which is half a word.
 const OWNER: usize = 0;
 const COUNT: usize = 1;
 const FIRST: usize = 2;
+const SECOND: usize = FIRST + SLOTS;
 const TAKEN: u64 = 1;
 const STUCK: u64 = 2;
 const OWNER_SHIFT: u32 = 2;
 
-/// The first word of a record: length, offset within the word, kind and origin of the access. The
-/// second word: the number of the access while it is in flight ([`PENDING`]), then the number of
-/// releases that the origin had made when it was complete; in the high bits the access's place.
-const OFFSET: u32 = 4;
-const KIND: u32 = 8;
-const ORIGIN: u32 = 32;
-const PLACE: u32 = 48;
-const PENDING: u64 = 1 << 47;
+/// The first part of a record: the number of the access while it is in flight ([`PENDING`]), then
+/// the number of releases that the origin had made when it was complete; the offset of the access
+/// within the block; its length less 1; its place.
+const PENDING: u64 = 1 << 41;
+const OFFSET: u32 = 42;
+const LEN: u32 = 46;
+const PLACE: u32 = 50;
+const PLACES: u32 = 1 << (u64::BITS - PLACE);
+/// The bits of offset and length.
+const RANGE: u64 = (1 << PLACE) - (1 << OFFSET);
+
+/// The second part: the encoded kind of the access, and its origin. A slot without a record has 0.
+const KIND: u32 = (1 << ORIGIN) - 1;
+const ORIGIN: u32 = 16;
 
 /// Attempts to take the lock of a cell before [`Cell::take`] and [`Cells::wait`] give up.
 const TURNS: u32 = 1 << 8;
@@ -65,13 +78,13 @@ struct Cell<'m> {
     index: usize,
 }
 
-/// A held lock of a cell. `owner`: the number of the cell's word plus 1, or 0.
+/// A held lock of a cell. `owner`: the number of the cell's block plus 1, or 0.
 struct Held<'m> {
     cell: Cell<'m>,
     owner: u64,
 }
 
-/// What a new access finds in the cell of its word.
+/// What a new access finds in the cell of its block.
 struct Found {
     clashes: Vec<Clash>,
     /// The index of the record to write, if there is room.
@@ -85,34 +98,54 @@ pub(super) fn bytes(cells: usize) -> usize {
     LINE * cells + cells / 8
 }
 
-/// The number of the word that has all bytes of an access, plus 1. `None` if the access is not
-/// within one word, or a number does not fit into a record.
+/// The number of the block that has all bytes of an access, plus 1. `None` if the access is not
+/// within one block, or a number does not fit into a record.
 #[inline]
 fn owner_of(access: &Access) -> Option<u64> {
-    let word = access.start >> WORD;
-    let fits = (access.end - 1) >> WORD == word && access.origin >> (PLACE - ORIGIN) == 0 && word >> 61 == 0;
-    fits.then_some(word + 1)
+    let block = access.start >> BLOCK;
+    let fits = (access.end - 1) >> BLOCK == block && access.origin >> (u32::BITS - ORIGIN) == 0;
+    fits.then_some(block + 1)
 }
 
-/// The first word of the record of an access.
+/// The bits of offset and length of an access in its record.
 #[inline]
-fn what(new: &New<'_>) -> u64 {
-    let Access { start, end, origin, .. } = new.access;
-    (end - start) | (start & 7) << OFFSET | u64::from(new.kind) << KIND | (origin as u64) << ORIGIN
+fn range(access: &Access) -> u64 {
+    (access.start & 15) << OFFSET | (access.end - access.start - 1) << LEN
 }
 
-/// The second word of the record of an access. `number`: that of an access in flight.
+/// A bit for each byte of the block that an access has. `first`: the access's range, or the first
+/// part of its record.
 #[inline]
-fn state(new: &New<'_>, number: u64) -> u64 {
-    let ended = if new.done { new.ends() & (PENDING - 1) } else { number };
+fn bytes_of(first: u64) -> u32 {
+    ((2 << (first >> LEN & 15)) - 1) << (first >> OFFSET & 15)
+}
+
+/// The first part of the record of an access. `number`: that of an access in flight.
+#[inline]
+fn first(new: &New<'_>, number: u64) -> u64 {
+    let ended = if new.done { limited(new.ends()) } else { number };
     // Places with larger numbers have no text.
-    u64::from(u16::try_from(new.access.place).unwrap_or(0)) << PLACE | ended
+    let place = if new.access.place < PLACES { new.access.place } else { 0 };
+    u64::from(place) << PLACE | range(&new.access) | ended
 }
 
-/// The number of the access in flight from the second word of its record. `None` if the access is
+/// The second part of the record of an access.
+#[inline]
+fn second(new: &New<'_>) -> u32 {
+    new.kind | low(new.access.origin as u64) << ORIGIN
+}
+
+/// A number of releases as records have it. Accesses behind a larger one count as complete earlier.
+#[inline]
+fn limited(releases: u64) -> u64 {
+    releases.min(PENDING - 1)
+}
+
+/// The number of the access in flight from the first part of its record. `None` if the access is
 /// complete.
-fn number_of(state: u64) -> Option<u64> {
-    (state & PENDING != 0).then_some(state & (PENDING | (PENDING - 1)))
+#[inline]
+fn number_of(first: u64) -> Option<u64> {
+    (first & PENDING != 0).then_some(first & (PENDING | (PENDING - 1)))
 }
 
 impl<'m> Cells<'m> {
@@ -127,10 +160,10 @@ impl<'m> Cells<'m> {
         Cell { words: self.shadow.memory.words64(self.base + LINE * index), index }
     }
 
-    /// Prefetches the cache line of a word's cell.
+    /// Prefetches the cache line of the cell of byte `start`.
     #[inline]
-    pub(super) fn prefetch(&self, word: u64) {
-        let index = usize::try_from(word & self.mask).unwrap_or(0);
+    pub(super) fn prefetch(&self, start: u64) {
+        let index = usize::try_from(start >> BLOCK & self.mask).unwrap_or(0);
         self.shadow.memory.prefetch(self.base + LINE * index);
     }
 
@@ -140,7 +173,7 @@ impl<'m> Cells<'m> {
         self.shadow.word(self.base + cells + first / 8)
     }
 
-    /// Takes the lock of a word's cell, and marks the cell as in use.
+    /// Takes the lock of a block's cell, and marks the cell as in use.
     #[inline]
     fn hold(&self, owner: u64) -> Option<Held<'m>> {
         let held = self.cell(owner - 1).take()?;
@@ -176,7 +209,7 @@ impl<'m> Cells<'m> {
         Some((held.write(slot, found.replaced, new, owner), found.clashes))
     }
 
-    /// Makes room in a cell: drops all records of another word, or one record of this word.
+    /// Makes room in a cell: drops all records of another block, or one record of this block.
     #[cold]
     fn drop_for(&self, held: &Held<'_>, new: &New<'_>, owner: u64) -> usize {
         let cell = held.cell;
@@ -195,7 +228,7 @@ impl<'m> Cells<'m> {
     /// Compares an access whose record is in a chain with the records in cells: adds the conflicts
     /// to `clashes`, and clears the records that are of no further use.
     pub(super) fn look(&self, new: &New<'_>, clashes: &mut Vec<Clash>) {
-        let (first, last) = (new.access.start >> WORD, (new.access.end - 1) >> WORD);
+        let (first, last) = (new.access.start >> BLOCK, (new.access.end - 1) >> BLOCK);
         let len = (last - first).min(self.mask) + 1;
         let mut at = first & self.mask;
         let mut left = len;
@@ -264,11 +297,11 @@ impl<'m> Cells<'m> {
 
     /// Marks an access of this rank as complete. `releases`: the number of releases of this rank.
     pub(super) fn complete(&self, record: Record, releases: u64) {
-        if let Some((state, found)) = self.pending(record) {
-            let ended = (found >> PLACE) << PLACE | (releases & (PENDING - 1));
+        if let Some((first, found)) = self.pending(record) {
+            let ended = (found >> OFFSET) << OFFSET | limited(releases);
             // Relaxed: the count orders no other access. Another rank may drop the record
             // meanwhile.
-            let _ = state.compare_exchange(found, ended, Ordering::Relaxed, Ordering::Relaxed);
+            let _ = first.compare_exchange(found, ended, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
@@ -288,12 +321,12 @@ impl<'m> Cells<'m> {
         self.pending(record).is_some()
     }
 
-    /// The second word of a record that is still that of its access in flight, and its value.
+    /// The first part of a record that is still that of its access in flight, and its value.
     fn pending(&self, record: Record) -> Option<(&'m AtomicU64, u64)> {
         let In::Cell { cell, slot } = record.place else { return None };
-        let state = &self.cell(u64::from(cell)).words[FIRST + 2 * usize::from(slot) + 1];
-        let found = state.load(Ordering::Relaxed);
-        (number_of(found) == Some(record.number)).then_some((state, found))
+        let first = &self.cell(u64::from(cell)).words[FIRST + usize::from(slot)];
+        let found = first.load(Ordering::Relaxed);
+        (number_of(found) == Some(record.number)).then_some((first, found))
     }
 }
 
@@ -317,34 +350,43 @@ impl<'m> Cell<'m> {
         None
     }
 
+    /// The second part of a record, or 0.
+    #[inline]
+    fn second(self, slot: usize) -> u32 {
+        low(self.words[SECOND + slot / 2].load(Ordering::Relaxed) >> (slot % 2 * 32))
+    }
+
     /// Whether a slot has a record.
+    #[inline]
     fn is_used(self, slot: usize) -> bool {
-        self.words[FIRST + 2 * slot].load(Ordering::Relaxed) != 0
+        self.second(slot) != 0
     }
 
     /// The access in a record and the access's place, if the record is in use. `owner`: the number
-    /// of the cell's word plus 1.
+    /// of the cell's block plus 1.
     #[inline]
     fn older(self, slot: usize, owner: u64) -> Option<(Older, u32)> {
-        let [what, state] = [0, 1].map(|word| self.words[FIRST + 2 * slot + word].load(Ordering::Relaxed));
-        if what == 0 {
+        let (first, second) = (self.words[FIRST + slot].load(Ordering::Relaxed), self.second(slot));
+        if second == 0 {
             return None;
         }
-        let start = (owner.wrapping_sub(1) << WORD) + (what >> OFFSET & 7);
+        let start = (owner.wrapping_sub(1) << BLOCK) + (first >> OFFSET & 15);
         let older = Older {
             start,
-            end: start + (what & 15),
-            kind: low(what >> KIND) & 0x00ff_ffff,
-            origin: low(what >> ORIGIN) as usize & 0xffff,
-            ended: number_of(state).map_or(state & (PENDING - 1), |_| IN_FLIGHT),
+            end: start + (first >> LEN & 15) + 1,
+            kind: second & KIND,
+            origin: (second >> ORIGIN) as usize,
+            ended: if first & PENDING == 0 { first & (PENDING - 1) } else { IN_FLIGHT },
         };
-        Some((older, low(state >> PLACE)))
+        Some((older, low(first >> PLACE)))
     }
 
     #[inline]
-    fn set(self, slot: usize, what: u64, state: u64) {
-        self.words[FIRST + 2 * slot].store(what, Ordering::Relaxed);
-        self.words[FIRST + 2 * slot + 1].store(state, Ordering::Relaxed);
+    fn set(self, slot: usize, first: u64, second: u32) {
+        self.words[FIRST + slot].store(first, Ordering::Relaxed);
+        let (word, shift) = (&self.words[SECOND + slot / 2], slot % 2 * 32);
+        let other = word.load(Ordering::Relaxed) & !(u64::from(u32::MAX) << shift);
+        word.store(other | u64::from(second) << shift, Ordering::Relaxed);
     }
 
     fn clear(self, slot: usize) {
@@ -354,11 +396,13 @@ impl<'m> Cell<'m> {
 
 impl Held<'_> {
     /// Writes the record of an access into a slot, and clears the records that it replaces.
-    #[inline]
+    #[inline(always)]
     fn write(mut self, slot: usize, replaced: u32, new: &New<'_>, owner: u64) -> Record {
         let cell = self.cell;
-        if replaced & !(1 << slot) != 0 {
-            (0..SLOTS).filter(|one| replaced >> one & 1 != 0).for_each(|one| cell.clear(one));
+        let mut others = replaced & !(1 << slot);
+        while others != 0 {
+            cell.clear(others.trailing_zeros() as usize);
+            others &= others - 1;
         }
         let mut number = 0;
         if !new.done {
@@ -366,30 +410,32 @@ impl Held<'_> {
             cell.words[COUNT].store(before + 1, Ordering::Relaxed);
             number = PENDING | (before & (PENDING - 1));
         }
-        cell.set(slot, what(new), state(new, number));
+        cell.set(slot, first(new, number), second(new));
         self.owner = owner;
         let place =
             In::Cell { cell: u32::try_from(cell.index).unwrap_or(u32::MAX), slot: u8::try_from(slot).unwrap_or(0) };
         Record { place, number }
     }
 
-    /// Compares an access to the word `owner` with the records of the cell.
+    /// Compares an access to the block `owner` with the records of the cell.
     #[inline]
     fn found(&self, new: &New<'_>, owner: u64) -> Found {
         let mut found = Found { clashes: Vec::new(), slot: None, replaced: 0 };
-        let mut in_use = false;
+        let (range, mut in_use) = (range(&new.access), false);
+        let bytes = bytes_of(range);
         for slot in (0..SLOTS).rev() {
-            let Some((older, place)) = self.cell.older(slot, self.owner) else {
+            let second = self.cell.second(slot);
+            if second == 0 {
                 found.slot = found.slot.or(Some(slot));
                 continue;
+            }
+            let first = self.cell.words[FIRST + slot].load(Ordering::Relaxed);
+            let known = if self.owner == owner { quick(new, (range, bytes), first, second) } else { None };
+            let is_replaced = match known {
+                Some(is_replaced) => is_replaced,
+                None => self.compare(slot, new, &mut found.clashes),
             };
-            let verdict = if new.overlaps(&older) {
-                new.judge(&older)
-            } else {
-                super::Verdict { rule: None, is_replaced: new.is_behind(&older) }
-            };
-            found.clashes.extend(verdict.rule.map(|rule| Clash { older: access(&older, place), rule }));
-            if verdict.is_replaced {
+            if is_replaced {
                 found.replaced |= 1 << slot;
                 found.slot = Some(slot);
             } else {
@@ -401,6 +447,39 @@ impl Held<'_> {
         }
         found
     }
+
+    /// Compares an access with a record: adds the conflict to `clashes`, and returns whether the
+    /// record is of no further use.
+    fn compare(&self, slot: usize, new: &New<'_>, clashes: &mut Vec<Clash>) -> bool {
+        let Some((older, place)) = self.cell.older(slot, self.owner) else { return true };
+        if !new.overlaps(&older) {
+            return new.is_behind(&older);
+        }
+        let verdict = new.judge(&older);
+        clashes.extend(verdict.rule.map(|rule| Clash { older: access(&older, place), rule }));
+        verdict.is_replaced
+    }
+}
+
+/// [`New::judge`] for the commonest records of a block: complete accesses of the same bytes, or of
+/// none of these bytes. Returns whether the record is of no further use; `None` if there may be a
+/// conflict. `range` and `bytes`: those of the new access.
+#[inline(always)]
+fn quick(new: &New<'_>, (range, bytes): (u64, u32), first: u64, second: u32) -> Option<bool> {
+    if first & PENDING != 0 {
+        return None;
+    }
+    let (origin, kind, ended) = ((second >> ORIGIN) as usize, second & KIND, first & (PENDING - 1));
+    let is_behind = new.clock.common_of(origin) > ended;
+    if first & RANGE != range {
+        return (bytes_of(first) & bytes == 0).then_some(is_behind);
+    }
+    let own = origin == new.access.origin;
+    if own || new.clock.of(origin) > ended {
+        let stands = (own && kind == new.kind) || includes(new.kind, kind);
+        return Some(is_behind || stands || matches!(new.access.kind, Kind::Put | Kind::Store));
+    }
+    agree(kind, new.kind).then_some(is_behind)
 }
 
 impl Drop for Held<'_> {
@@ -417,8 +496,8 @@ fn access(older: &Older, place: u32) -> Access {
 
 #[cfg(test)]
 impl Cells<'_> {
-    /// Takes the lock of a word's cell and never releases it, as a process that ends.
-    pub(super) fn strand(&self, word: u64) {
-        std::mem::forget(self.hold(word + 1));
+    /// Takes the lock of a block's cell and never releases it, as a process that ends.
+    pub(super) fn strand(&self, block: u64) {
+        std::mem::forget(self.hold(block + 1));
     }
 }

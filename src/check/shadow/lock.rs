@@ -4,7 +4,7 @@
 //! reader uses.
 //!
 //! A reader may change cells, and complete its rank's accesses. It changes no chain, and no range
-//! of a record in a chain. This suffices for most accesses within a word.
+//! of a record in a chain. This suffices for most accesses within a block.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -76,7 +76,7 @@ impl<'m> Shadow<'m> {
         (self.word(LOCK).load(Ordering::SeqCst) == 0).then_some(reading)
     }
 
-    /// [`Records::record`] without the lock, for an access within a word while no record is in a
+    /// [`Records::record`] without the lock, for an access within a block while no record is in a
     /// chain. `None`: nothing was recorded, because the cell alone does not suffice.
     #[inline]
     pub(crate) fn record(self, new: Access, clock: &Clock, done: bool) -> Option<(Record, Vec<Clash>)> {

@@ -142,14 +142,14 @@ fn a_shadow_without_a_free_record_drops_one_and_counts_what_may_be_missed() {
     let shadow = locked(&memory);
     let mut clock = Clock::new(RANKS);
     for step in 0..4 {
-        let (record, _) = shadow.record(put(0, 64 * step, 64 * step + 16), &clock, false);
+        let (record, _) = shadow.record(put(0, 64 * step, 64 * step + 24), &clock, false);
         shadow.complete(record, clock.of(0));
     }
     clock.advance(0);
-    shadow.record(put(0, 1000, 1016), &clock, false);
+    shadow.record(put(0, 1000, 1024), &clock, false);
     assert_eq!(shadow.0.dropped(), 0, "its access is known to be complete");
     for step in 0..4 {
-        shadow.record(put(0, 2000 + 16 * step, 2016 + 16 * step), &clock, false);
+        shadow.record(put(0, 2000 + 24 * step, 2024 + 24 * step), &clock, false);
     }
     assert_eq!(shadow.0.dropped(), 1);
 }
@@ -163,7 +163,7 @@ fn a_complete_access_anywhere_in_the_chains_is_dropped_before_one_that_may_confl
     let mut clock = Clock::new(RANKS);
     let held = locked(&memory);
     for step in 0..MANY {
-        held.record(put(1, 64 + 64 * step, 80 + 64 * step), &clock, step == COMPLETE);
+        held.record(put(1, 64 + 64 * step, 88 + 64 * step), &clock, step == COMPLETE);
     }
     clock.learn_of(1, 1);
     // More reads of a word than its cell has records; none covers the one before.
@@ -205,14 +205,15 @@ fn two_threads_in_one_cell_find_each_other() {
     let found = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for rank in 0..2 {
-            let (memory, turn, found) = (&memory, &turn, &found);
+            let (turn, found) = (&turn, &found);
             scope.spawn(move || {
                 let mut clock = Clock::new(RANKS);
                 for round in 0..ROUNDS {
                     turn.wait();
                     let access = put(rank, 8 * (round as u64 % 8), 8 + 8 * (round as u64 % 8));
                     let by_cell = shadow.record(access, &clock, true);
-                    let (_, clashes) = by_cell.unwrap_or_else(|| locked(memory).record(access, &clock, true));
+                    let lock = || shadow.lock(|_| Ok::<(), Infallible>(())).expect("no refusal");
+                    let (_, clashes) = by_cell.unwrap_or_else(|| lock().record(access, &clock, true));
                     found.fetch_add(clashes.len() as u64, Ordering::Relaxed);
                     turn.wait();
                     (0..2).for_each(|rank| clock.advance(rank));
@@ -226,16 +227,16 @@ fn two_threads_in_one_cell_find_each_other() {
 }
 
 #[test]
-fn two_words_that_share_a_cell_keep_their_conflicts_apart() {
+fn blocks_that_share_a_cell_keep_their_conflicts_apart() {
     let memory = memory(1 << 16, 64);
     let shadow = Shadow::of(&memory, RANKS);
     let clock = Clock::new(RANKS);
-    let bytes = 8 * shadow.get(CELLS);
-    assert!(bytes < 1 << 16, "words share cells");
+    let bytes = 16 * shadow.get(CELLS);
+    assert!(bytes < 1 << 16, "blocks share cells");
     let record = |new| shadow.record(new, &clock, false).unwrap_or_else(|| locked(&memory).record(new, &clock, false));
     assert!(record(put(0, 8, 16)).1.is_empty());
-    assert!(record(put(1, 8 + bytes, 16 + bytes)).1.is_empty(), "another word of the cell");
-    assert!(record(put(2, 8 + 2 * bytes, 16 + 2 * bytes)).1.is_empty(), "a third word");
+    assert!(record(put(1, 8 + bytes, 16 + bytes)).1.is_empty(), "another block of the cell");
+    assert!(record(put(2, 8 + 2 * bytes, 16 + 2 * bytes)).1.is_empty(), "a third block");
     for (rank, word) in [(1, 0), (0, 1), (0, 2)] {
         let (_, clashes) = record(put(rank, 8 + word * bytes, 16 + word * bytes));
         assert_eq!(clashes.iter().map(|clash| clash.older.start).collect::<Vec<_>>(), [8 + word * bytes]);
@@ -250,7 +251,7 @@ fn records_of_one_place_are_replaced() {
     let clock = Clock::new(RANKS);
     let sum = accumulate(Op::Sum);
     for _ in 0..1000 {
-        for (start, end) in [(8, 16), (16, 32)] {
+        for (start, end) in [(8, 16), (16, 40)] {
             let access = Access { kind: sum, ..put(0, start, end) };
             assert!(shadow.record(access, &clock, false).1.is_empty());
         }

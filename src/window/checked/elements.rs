@@ -46,11 +46,16 @@ impl Parts {
         let clock = if kind.only_reads() { checker.clock() } else { checker.release() };
         if !kind.only_reads() {
             // The atomic passes on what this rank has done before it.
-            shadow.clocks_of(new.start, new.end).for_each(|slot| clock.teach(slot));
+            match shadow.clock_of(new.start, new.end) {
+                Some(slot) => clock.teach(slot),
+                None => shadow.clocks_of(new.start, new.end).for_each(|slot| clock.teach(slot)),
+            }
         }
         let Some((_, clashes)) = shadow.record(new, &clock, true) else { return Ok(false) };
         drop(clock);
-        clashes.into_iter().try_for_each(|clash| self.conflict(checker, member, new, clash))?;
+        if !clashes.is_empty() {
+            clashes.into_iter().try_for_each(|clash| self.conflict(checker, member, new, clash))?;
+        }
         Ok(true)
     }
 
@@ -66,7 +71,21 @@ impl Parts {
         if !self.is_checked() {
             return Ok(());
         }
-        self.fetched_checked(target, at.cast_signed(), &Layout::Bytes(ty.size()))
+        self.fetched_one(target, at, ty.size())
+    }
+
+    #[cold]
+    fn fetched_one(&self, target: &Target, at: u64, len: usize) -> Result<()> {
+        let Some((checked, _)) = self.checker() else { return Ok(()) };
+        let shadow = checked.shadow(target.rank())?;
+        let Some(slot) = shadow.clock_of(at, at + len as u64) else {
+            return self.fetched_checked(target, at.cast_signed(), &Layout::Bytes(len));
+        };
+        self.job.learns(|clock| {
+            clock.learn(slot);
+            clock.learn(shadow.clock(At::Long));
+        });
+        Ok(())
     }
 
     #[cold]
