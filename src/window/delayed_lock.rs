@@ -9,7 +9,7 @@
 //! Programs also use locks to guard data outside of the window, such as other windows or files.
 //! Such epochs have no operations. A lock is therefore delayed only if the epoch before it had one.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use transom_fabric::{Tally, TallyRef};
@@ -20,7 +20,7 @@ use super::lock::Lock;
 use super::parts::Parts;
 use super::target::{Control, Hold, Reach, Target, Unmapped};
 use crate::error::Result;
-use crate::job::TakesLock;
+use crate::job::{TakesLock, peer};
 use crate::messages::{CARRIED, Carried, Landing, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
 use crate::routes::Actor;
 use crate::sync::lock::Tried;
@@ -39,7 +39,7 @@ pub(crate) struct LockDelay {
     /// Whether the epoch word counts a lock that is not granted yet.
     pending: AtomicBool,
     /// The target whose lock was delayed last.
-    target: AtomicUsize,
+    target: AtomicU32,
     /// Whether the last epoch had an operation, as far as this process has noticed. If so, the
     /// program's locks guard the window's data. Relaxed everywhere, because the value is an
     /// estimate.
@@ -69,7 +69,7 @@ impl LockDelay {
             return false;
         }
         // Relaxed: a thread that finds another target finds no delayed lock there.
-        self.target.store(target, Ordering::Relaxed);
+        self.target.store(peer(target).0, Ordering::Relaxed);
         let (request_bytes, reply_bytes) = (OVERHEAD, REPLY_OVERHEAD + 1);
         *self.slot() = Some(Box::new(DelayedLock { kind, operations: Vec::new(), request_bytes, reply_bytes }));
         true
@@ -249,7 +249,7 @@ impl Core {
         if self.parts.delay.pending() == 0 {
             return Ok(());
         }
-        let last = self.parts.targets.get(self.parts.delay.target.load(Ordering::Relaxed));
+        let last = self.parts.targets.get(self.parts.delay.target.load(Ordering::Relaxed) as usize);
         let delayed = last.filter(|target| target.hold() == Hold::Delayed);
         delayed.map_or(Ok(()), |target| self.take_delayed_lock(target, false))
     }
