@@ -49,6 +49,11 @@ impl Targets {
         self.contacted.get_or_try_insert(peer(rank), contact)
     }
 
+    /// The tallies of all targets.
+    pub(super) fn tallies(&self) -> impl Iterator<Item = &Tally> {
+        self.contacted.values().map(|target| &*target.tally)
+    }
+
     /// The target of the delayed lock.
     pub(super) fn delayed(&self) -> Option<&Target> {
         self.contacted.values().find(|target| target.hold() == Hold::Delayed)
@@ -58,8 +63,6 @@ impl Targets {
     /// not reported again.
     #[cold]
     pub(super) fn discard_reported(&self) {
-        for target in self.contacted.values() {
-            drop(target.tally.take_failure());
-        }
+        self.tallies().for_each(|tally| drop(tally.take_failure()));
     }
 }
