@@ -37,12 +37,13 @@ impl Parts {
             let old = place.one(index(at), op, ty, value(operand)).to_ne_bytes();
             into.fill_from(bytes_of(&old, ty.size()));
             self.fetched(target, at, ty)?;
-        } else if let Some(net) = ByNet::of(self, target, ty)
-            && let Some(posted) = net.fetch(at, op, operand, &into, &target.tally)
-        {
-            posted?;
         } else {
-            self.start_fetch_layouts(target, at, op, ty, operand, into)?;
+            self.give_way(target)?;
+            let net = ByNet::of(self, target, ty);
+            match net.and_then(|net| net.fetch(at, op, operand, &into, &target.tally)) {
+                Some(posted) => posted?,
+                None => self.start_fetch_layouts(target, at, op, ty, operand, into)?,
+            }
         }
         self.lent_elements(target, at, (kind, ty), reads, writes)
     }
