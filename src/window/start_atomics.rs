@@ -39,10 +39,12 @@ impl Parts {
             self.fetched(target, at, ty)?;
         } else {
             self.give_way(target)?;
-            let net = ByNet::of(self, target, ty);
-            match net.and_then(|net| net.fetch(at, op, operand, &into, &target.tally)) {
-                Some(posted) => posted?,
-                None => self.start_fetch_layouts(target, at, op, ty, operand, into)?,
+            if let Some(net) = ByNet::of(self, target, ty)
+                && let Some(posted) = net.fetch(at, op, operand, &into, &target.tally)
+            {
+                posted?;
+            } else {
+                self.start_fetch_layouts(target, at, op, ty, operand, into)?;
             }
         }
         self.lent_elements(target, at, (kind, ty), reads, writes)
