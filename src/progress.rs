@@ -30,10 +30,6 @@ const NAP: Duration = Duration::from_millis(1);
 const NAP_CROWDED: Duration = Duration::from_millis(16);
 /// Number of polls after which a blocking call that does not sleep checks whether all ranks live.
 const POLLS_BETWEEN_CHECKS: u32 = 4096;
-/// Number of checks after which a wait for all operations in flight asks other threads to give way.
-const CHECKS_BEFORE_DRAIN: u32 = 256;
-/// Maximum time for which an operation gives way, so that it can't wait for ever.
-const GIVE_WAY: Duration = Duration::from_secs(1);
 /// Maximum time between the closing of a dying process's sockets, which its peers notice first, and
 /// its end.
 const DYING: Duration = Duration::from_millis(800);
@@ -234,7 +230,7 @@ impl Progress {
     }
 
     /// Makes progress until `done` returns true: polls for a while, then sleeps between polls.
-    pub(crate) fn until(&self, mut done: impl FnMut() -> bool) -> Result<()> {
+    pub(crate) fn until(&self, done: impl Fn() -> bool) -> Result<()> {
         if done() {
             return Ok(());
         }
@@ -245,7 +241,7 @@ impl Progress {
         outcome
     }
 
-    fn wait_until(&self, mut done: impl FnMut() -> bool) -> Result<()> {
+    fn wait_until(&self, done: impl Fn() -> bool) -> Result<()> {
         // Relaxed: a time, which orders no other access.
         let mut spin = Duration::from_micros(self.poll_time.load(Ordering::Relaxed).into());
         let (mut naps, mut nap) = (0u32, NAP);
@@ -330,53 +326,7 @@ impl Progress {
     /// A separate function, so that the waiting takes no registers from calls that need not wait.
     #[cold]
     fn complete_late(&self, tally: &Tally) -> Result<()> {
-        self.drain(tally)?;
-        self.report(tally)
-    }
-
-    /// Waits until nothing that `tally` counts is in flight. Other threads may post operations
-    /// without a pause, each before the previous ones are complete (MPI-4.1 §11.6); after a while
-    /// they have to [give way](Progress::give_way).
-    pub(crate) fn drain(&self, tally: &Tally) -> Result<()> {
-        let mut checks = 0u32;
-        let outcome = self.until(|| {
-            if tally.idle() {
-                return true;
-            }
-            checks = checks.wrapping_add(1);
-            // Repeatedly: another thread that waits for the same operations ends the drain for all.
-            if checks.is_multiple_of(CHECKS_BEFORE_DRAIN) {
-                tally.begin_drain();
-            }
-            false
-        });
-        if checks >= CHECKS_BEFORE_DRAIN {
-            tally.end_drain();
-            self.wire.end_sleeps();
-        }
-        outcome
-    }
-
-    /// Waits for a while; returns whether nothing that `tally` counts is in flight.
-    pub(crate) fn is_idle_soon(&self, tally: &Tally) -> Result<bool> {
-        let (mut checks, mut idle) = (0u32, false);
-        self.until(|| {
-            idle = tally.idle();
-            checks += 1;
-            idle || checks >= CHECKS_BEFORE_DRAIN
-        })?;
-        Ok(idle)
-    }
-
-    /// Lets another thread's [`drain`](Progress::drain) end before the caller posts an operation.
-    #[cold]
-    pub(crate) fn give_way(&self, tally: &Tally) -> Result<()> {
-        let start = Instant::now();
-        self.until(|| !tally.is_drained() || start.elapsed() > GIVE_WAY)
-    }
-
-    /// Reports the first failure of the operations that `tally` counts.
-    pub(crate) fn report(&self, tally: &Tally) -> Result<()> {
+        self.until(|| tally.idle())?;
         match tally.take_failure() {
             None => Ok(()),
             Some(Failure::Broken(fault)) => Err(self.explained(fault)),

@@ -4,11 +4,10 @@
 //! Route: sim.
 
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use simulated::{Rank, run, same};
+use transom::Window;
 use transom::ops::Replace;
-use transom::{Passive, Request, Window};
 use transom_fabric::Coherence;
 use transom_fabric::sim::{SimAmo, SimOptions};
 
@@ -140,64 +139,4 @@ fn a_thread_wakes_the_one_whose_reply_it_takes() {
         world.barrier()?;
         Ok(win.free()?)
     });
-}
-
-/// The calls that complete operations of one thread, while another one posts.
-type Completion = fn(&Passive<'_, '_, u64>) -> transom::Result<()>;
-const COMPLETIONS: [(&str, Completion); 4] = [
-    ("flush", |epoch| epoch.put_value(1, 0, 1).and_then(|()| epoch.flush(1))),
-    ("flush_all", |epoch| epoch.put_value(1, 0, 1).and_then(|()| epoch.flush_all())),
-    ("flush_local", |epoch| epoch.put_value(1, 0, 1).and_then(|()| epoch.flush_local(1))),
-    ("scope", |epoch| epoch.scope(|part| part.put(1, 0, &[1]))),
-];
-
-/// MPI-4.1 §12.5.4: a flush completes the operations before it. It returns although other threads
-/// always have operations in flight. Regression: it waited as long as the other threads posted.
-/// Shows M4, S3.
-#[test]
-fn a_flush_ends_while_other_threads_post() {
-    const POSTERS: usize = 3;
-    const IN_FLIGHT: usize = 16;
-    const MOST: usize = 2_000;
-    for (seed, (name, completion)) in COMPLETIONS.into_iter().enumerate() {
-        // In flight for so long that a thread replaces each complete operation before the rest is
-        // complete.
-        let options = SimOptions { delay: 20_000, ..reordering(seed as u64) };
-        run(2, &options, move |world: &Rank| {
-            let win = Window::<u64>::allocate(world, 8 + 4 * IN_FLIGHT)?;
-            world.barrier()?;
-            if world.rank() == 0 {
-                world.step(name);
-                let (begun, done) = (Barrier::new(1 + POSTERS), AtomicBool::new(false));
-                let posting = |epoch: &Passive<'_, '_, u64>| {
-                    let post = |index: usize| epoch.rput(1, 8 + 4 * index, &[7; 4]);
-                    let mut all = (0..IN_FLIGHT).map(post).collect::<transom::Result<Vec<_>>>()?;
-                    let mut posted = 0;
-                    begun.wait();
-                    // Relaxed, here and below: no other data is published with the flag.
-                    while !done.load(Ordering::Relaxed) && posted < MOST {
-                        for index in Request::wait_some(&mut all)? {
-                            all[index] = post(index)?;
-                            posted += 1;
-                        }
-                    }
-                    Request::wait_all(&mut all).map(|()| posted)
-                };
-                let posted = win.lock_all(|epoch| {
-                    std::thread::scope(|threads| {
-                        let posters = [(); POSTERS].map(|()| threads.spawn(|| posting(epoch)));
-                        begun.wait();
-                        let outcome = completion(epoch);
-                        done.store(true, Ordering::Relaxed);
-                        let posted = posters.map(|poster| poster.join().expect("no thread panics"));
-                        outcome.and(posted.into_iter().collect::<transom::Result<Vec<_>>>())
-                    })
-                })?;
-                let returned = posted.iter().all(|&posted| posted < MOST);
-                same(&format!("{name} returned before its threads had posted {posted:?}"), &returned, &true)?;
-            }
-            world.barrier()?;
-            Ok(win.free()?)
-        });
-    }
 }

@@ -37,16 +37,12 @@ const MARKED: u64 = 1 << 62;
 /// Bit of a tally's state: an operation other than a put was counted, so the outstanding operations
 /// may be more than puts.
 const MIXED: u64 = 1 << 61;
-/// Bit of a tally's state: a thread waits until no operation is outstanding, and other threads
-/// post none until then.
-const DRAINED: u64 = 1 << 60;
-/// The bits of a tally's state that are no part of the count.
-const MARKS: u64 = FAILED | MARKED | MIXED | DRAINED;
 
 /// Counts operations that were posted and are not complete at the target.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// The number of outstanding operations, with [`MARKS`].
+    /// The number of outstanding operations, with the bits [`FAILED`],
+    /// [`MARKED`] and [`MIXED`].
     state: AtomicU64,
     parent: Option<TallyRef>,
 }
@@ -116,7 +112,7 @@ impl Tally {
 
     /// Clears the mark of operations other than puts if none is outstanding.
     pub fn unmix(&self) {
-        let counted = |state: u64| state & !MARKS != 0;
+        let counted = |state: u64| state & !(FAILED | MARKED | MIXED) != 0;
         // Relaxed: as in `mix`.
         let _ = self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |state| {
             (state & MIXED != 0 && !counted(state)).then_some(state & !MIXED)
@@ -128,24 +124,6 @@ impl Tally {
     pub fn only_puts(&self) -> bool {
         // Relaxed: as in `mix`.
         self.state.load(Ordering::Relaxed) & MIXED == 0
-    }
-
-    /// Asks other threads to post no operation, so that the count falls to zero.
-    pub fn begin_drain(&self) {
-        // Relaxed, here and below: a thread that reads an old value posts one operation more, or
-        // waits a little longer.
-        self.state.fetch_or(DRAINED, Ordering::Relaxed);
-    }
-
-    /// Lets other threads post again.
-    pub fn end_drain(&self) {
-        self.state.fetch_and(!DRAINED, Ordering::Relaxed);
-    }
-
-    /// Whether a thread waits until no operation is outstanding.
-    #[inline]
-    pub fn is_drained(&self) -> bool {
-        self.state.load(Ordering::Relaxed) & DRAINED != 0
     }
 
     fn record(&self, failure: &Failure) {
@@ -181,14 +159,14 @@ impl Tally {
     #[inline]
     pub fn outstanding(&self) -> u64 {
         // Acquire: pairs with the Release in `finish`.
-        self.state.load(Ordering::Acquire) & !MARKS
+        self.state.load(Ordering::Acquire) & !(FAILED | MARKED | MIXED)
     }
 
     /// Whether no operation is outstanding and no failure waits to be reported.
     #[inline]
     pub fn settled(&self) -> bool {
         // Acquire: pairs with the Release in `finish` and `record`.
-        self.state.load(Ordering::Acquire) & !(MARKED | MIXED | DRAINED) == 0
+        self.state.load(Ordering::Acquire) & !(MARKED | MIXED) == 0
     }
 
     /// Whether an operation of this tally failed and the failure has not been reported.
@@ -283,18 +261,6 @@ mod tests {
         b.fail(&Fault::new(Peer(3), Reason::Died));
         window.unmix();
         assert!(window.only_puts() && window.has_failed());
-    }
-
-    #[test]
-    fn a_drain_is_no_operation() {
-        let tally = Tally::new();
-        tally.begin();
-        tally.begin_drain();
-        assert!(tally.is_drained() && tally.outstanding() == 1);
-        tally.finish();
-        assert!(tally.is_drained() && tally.idle() && tally.settled());
-        tally.end_drain();
-        assert!(!tally.is_drained() && tally.settled());
     }
 
     /// A failure reported by one child leaves the failures of the others waiting, in the parent

@@ -55,13 +55,8 @@ impl JobCore {
 
     #[cold]
     fn finish_late(&self, tally: &Tally) {
-        self.finish_by(|| self.progress.drain(tally));
-    }
-
-    /// [`JobCore::finish`] of the operations for which `wait` waits.
-    pub(crate) fn finish_by(&self, wait: impl Fn() -> Result<()>) {
         let start = Instant::now();
-        while let Err(error) = wait() {
+        while let Err(error) = self.progress.until(|| tally.idle()) {
             let lost = matches!(error.kind(), ErrorKind::RankDied { .. } | ErrorKind::RankUnreachable { .. });
             if !lost || start.elapsed() > LINGER {
                 // The process aborts next, so there is no caller to return the error to.

@@ -193,7 +193,6 @@ impl Parts {
         operand: &[u8],
         old: &mut [u8],
     ) -> Result<()> {
-        self.give_way(target)?;
         // A separate tally, so that the call does not wait for other operations in flight to the
         // target.
         let tally = Tally::within(&target.tally);
@@ -275,7 +274,6 @@ impl Parts {
         into: Sink,
         tally: &TallyRef,
     ) -> Result<()> {
-        self.give_way(target)?;
         if target.reach.is_dynamic() {
             let (call, size) = ("compare_and_swap", ty.size());
             match self.check_regions(call, target, at.cast_signed(), &Layout::Bytes(size), ty)? {
@@ -392,7 +390,6 @@ impl Parts {
 
     #[inline(never)]
     pub(super) fn accumulate_far(&self, target: &Target, at: i64, it: &Accumulate<'_>, tally: &TallyRef) -> Result<()> {
-        self.give_way(target)?;
         if target.reach.is_dynamic() {
             match self.check_regions(it.call, target, at, &it.to, it.ty)? {
                 Resolved::Unmapped => {}

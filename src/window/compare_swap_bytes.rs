@@ -39,7 +39,6 @@ impl Parts {
     }
 
     fn swap_bytes_far(&self, target: &Target, at: u64, ty: BasicType, both: [&[u8]; 2], old: &mut [u8]) -> Result<()> {
-        self.give_way(target)?;
         let (call, size) = ("compare_and_swap", ty.size());
         if target.reach.is_dynamic()
             && let Resolved::Mapped = self.check_regions(call, target, at.cast_signed(), &Layout::Bytes(size), ty)?

@@ -7,7 +7,7 @@ use transom_fabric::{Post, Tally};
 use super::checked::Completed;
 use super::parts::Parts;
 use super::permit::Permit;
-use super::target::{Reach, Target, Unmapped};
+use super::target::{Reach, Unmapped};
 use crate::buffers::{Scattered, Sink};
 use crate::error::Result;
 use crate::job;
@@ -71,29 +71,7 @@ impl Parts {
     #[inline]
     pub(super) fn flush_all_locally(&self) -> Result<()> {
         fence(Ordering::AcqRel);
-        if self.targets.tally.settled() { Ok(()) } else { self.complete_all_late() }
-    }
-
-    #[cold]
-    fn complete_all_late(&self) -> Result<()> {
-        let done = self.drain_all().and_then(|()| self.job.progress.report(&self.targets.tally));
-        done.inspect_err(|_| self.targets.discard_reported())
-    }
-
-    /// Waits for all operations in flight at the call. Other threads may post further ones.
-    fn drain_all(&self) -> Result<()> {
-        self.post_runs();
-        if self.job.progress.is_idle_soon(&self.targets.tally)? {
-            return Ok(());
-        }
-        // Operations give way to the drain of their target.
-        self.targets.tallies().try_for_each(|tally| self.job.progress.drain(tally))
-    }
-
-    /// Lets another thread complete its operations on the target before this thread posts one.
-    #[inline(always)]
-    pub(super) fn give_way(&self, target: &Target) -> Result<()> {
-        if target.tally.is_drained() { self.job.progress.give_way(&target.tally) } else { Ok(()) }
+        self.complete_counted(&self.targets.tally).inspect_err(|_| self.targets.discard_reported())
     }
 
     /// Waits until no operation is in flight, even after errors, so that lent buffers can be
@@ -107,7 +85,8 @@ impl Parts {
 
     #[cold]
     fn settle_late(&self) {
-        self.job.finish_by(|| self.drain_all());
+        self.post_runs();
+        self.job.finish(&self.targets.tally);
     }
 
     /// Posts those kept operations (`messages::gathered`) that one put or get can perform, because

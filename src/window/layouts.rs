@@ -90,7 +90,6 @@ impl Parts {
         to: &Layout<'_>,
         tally: &TallyRef,
     ) -> Result<()> {
-        self.give_way(target)?;
         match far {
             Unmapped::Posted(_) if self.travels(target, to.len())? => self.scatter(target, at, from, to, tally),
             Unmapped::Posted(memory) => self.put_layout_posted(target, memory, at, from, to, tally),
@@ -198,7 +197,6 @@ impl Parts {
         from: &Layout<'_>,
         tally: &TallyRef,
     ) -> Result<()> {
-        self.give_way(target)?;
         match far {
             Unmapped::Posted(_) if self.travels(target, from.len())? => self.gather(target, at, into, from, tally),
             Unmapped::Posted(memory) => self.get_layout_posted(target, memory, at, into, from, tally),

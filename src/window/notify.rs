@@ -237,7 +237,6 @@ impl Parts {
         }
         if let Reach::Unmapped(Unmapped::Posted(memory)) = &target.reach {
             self.check_notice(CALL, rank, index)?;
-            self.give_way(target)?;
             let room = self.message_max(target).saturating_sub(OVERHEAD + STRIP + INDEX);
             // A strip has bytes.
             if (1..=room).contains(&from.len()) && self.is_notified_by_message(rank) {

@@ -197,10 +197,11 @@ impl Request {
     /// # Errors
     /// As for [`Request::wait_some`].
     pub fn test_some<R: AnyRequest>(requests: &mut [R]) -> Result<Vec<usize>> {
-        let over = |request: &R| request.request().is_active() && request.request().is_over();
+        let is_active = |request: &&R| request.request().is_active();
         if let Some(job) = requests.iter().find_map(|request| request.request().job()) {
             job.progress.poll_and_leave()?;
-            if !requests.iter().any(over) {
+            let mut active = requests.iter().filter(is_active).peekable();
+            if active.peek().is_some() && !active.any(|request| request.request().is_over()) {
                 job.progress.look()?;
             }
         }

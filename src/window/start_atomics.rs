@@ -37,15 +37,12 @@ impl Parts {
             let old = place.one(index(at), op, ty, value(operand)).to_ne_bytes();
             into.fill_from(bytes_of(&old, ty.size()));
             self.fetched(target, at, ty)?;
+        } else if let Some(net) = ByNet::of(self, target, ty)
+            && let Some(posted) = net.fetch(at, op, operand, &into, &target.tally)
+        {
+            posted?;
         } else {
-            self.give_way(target)?;
-            if let Some(net) = ByNet::of(self, target, ty)
-                && let Some(posted) = net.fetch(at, op, operand, &into, &target.tally)
-            {
-                posted?;
-            } else {
-                self.start_fetch_layouts(target, at, op, ty, operand, into)?;
-            }
+            self.start_fetch_layouts(target, at, op, ty, operand, into)?;
         }
         self.lent_elements(target, at, (kind, ty), reads, writes)
     }

@@ -49,15 +49,12 @@ impl Targets {
         self.contacted.get_or_try_insert(peer(rank), contact)
     }
 
-    /// The tallies of all targets.
-    pub(super) fn tallies(&self) -> impl Iterator<Item = &Tally> {
-        self.contacted.values().map(|target| &*target.tally)
-    }
-
     /// Discards the targets' records of a failure that was reported for all targets, so that it is
     /// not reported again.
     #[cold]
     pub(super) fn discard_reported(&self) {
-        self.tallies().for_each(|tally| drop(tally.take_failure()));
+        for target in self.contacted.values() {
+            drop(target.tally.take_failure());
+        }
     }
 }

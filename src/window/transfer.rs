@@ -136,7 +136,6 @@ impl Parts {
     /// A put that needs more than a store.
     #[inline(never)]
     fn put_far(&self, target: &Target, far: &Unmapped, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
-        self.give_way(target)?;
         match far {
             Unmapped::Posted(memory) if !self.travels(target, from.len())? => {
                 if memory.put_carried(at, from, tally) {
@@ -181,7 +180,6 @@ impl Parts {
     fn put_copied_far(&self, rank: usize, displacement: u64, bytes: &[u8]) -> Result<()> {
         let Some((target, at)) = self.locate("put", rank, displacement, bytes.len())? else { return Ok(()) };
         self.note(target, at.cast_signed(), &Layout::Bytes(bytes.len()), Kind::Put, &mut Count::Target)?;
-        self.give_way(target)?;
         match &target.reach {
             Reach::Mapped(memory, _) => {
                 memory.write(index(at), bytes);
@@ -273,7 +271,6 @@ impl Parts {
         let from = (at.cast_signed(), &Layout::Bytes(into.len()));
         let buffer = Buffer::new(into.address(), 0, from.1, true);
         self.note(target, from.0, from.1, Kind::Get, &mut count)?;
-        self.give_way(target)?;
         match &target.reach {
             Reach::Mapped(memory, _) => into.fill(memory, index(at)),
             Reach::Unmapped(Unmapped::Posted(memory)) if !self.travels(target, into.len())? => {

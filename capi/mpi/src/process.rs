@@ -25,6 +25,9 @@ static PROCESS: OnceLock<Process> = OnceLock::new();
 /// Whether the program reads the buffers of gets before their completion.
 static EARLY_READS: AtomicBool = AtomicBool::new(false);
 
+/// Whether the job has ended, and with it the library's communicator.
+static ENDED: AtomicBool = AtomicBool::new(false);
+
 /// The state between `MPI_Init` and `MPI_Finalize`.
 #[derive(Debug)]
 pub(crate) struct Process {
@@ -47,6 +50,8 @@ impl Process {
     /// Takes the job, which ends, and the library's communicator, which ends after it.
     pub(crate) fn take(&self) -> Option<(Job, Comm)> {
         let job = self.job.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        // Relaxed, here and below: MPI_Finalize runs while no other thread calls.
+        ENDED.store(true, Ordering::Relaxed);
         Some((job, self.comm))
     }
 
@@ -82,15 +87,20 @@ pub(crate) fn has_early_reads() -> bool {
 /// A complete request, for an operation that is complete.
 pub(crate) fn complete_request(out: *mut RequestHandle) -> c_int {
     called();
-    let comm = PROCESS.get().map_or(constants().alone, |process| process.comm);
+    let comm = alive().map_or(constants().alone, |process| process.comm);
     // SAFETY: the communicator lives until `end`; the caller has room for a handle.
     unsafe { host_complete_request(comm, out) }
 }
 
+/// The process, until its job ends.
+fn alive() -> Option<&'static Process> {
+    PROCESS.get().filter(|_| !ENDED.load(Ordering::Relaxed))
+}
+
 /// Gives the host a chance to make progress.
 pub(crate) fn progress() {
-    if let Some(process) = PROCESS.get() {
-        // SAFETY: the communicator lives until `end`, after which no call comes.
+    if let Some(process) = alive() {
+        // SAFETY: the communicator lives until `end`.
         unsafe { host_progress(process.comm) };
     }
 }

@@ -56,11 +56,9 @@ pub(crate) fn begin() -> Outcome<()> {
             code => code,
         }
     };
-    if code != SUCCESS {
-        return Err(refused(code));
-    }
-    let mut last = SUCCESS;
-    for way in [Way::AllocateShared, Way::Allocate, Way::Create] {
+    let mut last = code;
+    let ways = [Way::AllocateShared, Way::Allocate, Way::Create];
+    for way in ways.into_iter().filter(|_| code == SUCCESS) {
         match made(alone, way) {
             Ok(mut trial) => {
                 // SAFETY: a window of this process, which no one uses.
@@ -71,6 +69,10 @@ pub(crate) fn begin() -> Outcome<()> {
             }
             Err(code) => last = code,
         }
+    }
+    if alone != constants().null_comm {
+        // SAFETY: the communicator is the library's own and not used any more.
+        unsafe { host_Comm_free(&raw mut alone) };
     }
     Err(refused(last))
 }
