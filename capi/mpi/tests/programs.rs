@@ -130,9 +130,25 @@ fn trials(host: &'static Host) -> Vec<Trial> {
             trials.push(trial(format!("{name}::{}::{way}", program.name), || run(host, program)));
         }
     }
-    let once = ONCE.iter().filter(|(what, _)| host.spawns || *what != "spawned_processes");
+    let once = ONCE.iter().filter(|(what, _)| is_meant_for(host, what));
     trials.extend(once.map(|(what, run)| trial(format!("{name}::{what}"), || run(host))));
     trials
+}
+
+/// Whether a test that runs once for each host has something to show under this one.
+fn is_meant_for(host: &Host, what: &str) -> bool {
+    match what {
+        "spawned_processes" => host.spawns,
+        "components_of_open_mpi" => host.interface() == "open_mpi",
+        "a_library_for_another_mpi" => others_of(host).next().is_some(),
+        _ => true,
+    }
+}
+
+/// The MPIs on this machine with other handles or constants.
+fn others_of(host: &Host) -> impl Iterator<Item = &'static Host> {
+    let interface = host.interface();
+    hosts::all().into_iter().filter(move |other| other.is_here() && other.interface() != interface)
 }
 
 /// Runs each program without the library too, under the hosts that run it correctly.
@@ -268,7 +284,7 @@ fn refused_start(host: &'static Host) {
 /// Shows E1.
 /// Route: program.
 fn other_library(host: &'static Host) {
-    for other in hosts::all().into_iter().filter(|other| other.is_here() && other.interface() != host.interface()) {
+    for other in others_of(host) {
         let run = Run::of(host, host.program("kinds", Language::C), 2).with("LD_PRELOAD", other.library());
         let printed = refused(&run, "build it with MPICC");
         assert_eq!(printed.matches("was built for another MPI").count(), 1, "{printed}");
@@ -280,7 +296,7 @@ fn other_library(host: &'static Host) {
 /// Shows W1.
 /// Route: shm.
 fn components(host: &'static Host) {
-    for osc in ["^sm", "sm"].into_iter().filter(|_| host.interface() == "open_mpi") {
+    for osc in ["^sm", "sm"] {
         let run = Run::of(host, host.program("kinds", Language::C), 2).served().info();
         verified(&run.with("OMPI_MCA_osc", osc), true);
     }

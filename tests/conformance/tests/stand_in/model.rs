@@ -127,19 +127,8 @@ const LNX: Model = Model {
 
 /// InfiniBand through libfabric, in a process that may lock little memory: three pools, a window
 /// and one more region.
-const VERBS: Model = Model {
-    name: c"verbs;ofi_rxm",
-    devices: &["mlx5_0"],
-    mr_mode: sys::FI_MR_LOCAL | sys::FI_MR_VIRT_ADDR | sys::FI_MR_ALLOCATED | sys::FI_MR_PROV_KEY,
-    key_bytes: 8,
-    address: 16,
-    context: 0,
-    automatic: true,
-    passive: true,
-    few_fast: false,
-    inject: 64,
-    most: 5,
-};
+const VERBS: Model =
+    Model { name: c"verbs;ofi_rxm", devices: &["mlx5_0"], address: 16, passive: true, inject: 64, most: 5, ..EFA };
 
 static MODELS: [Model; 7] = [CXI, EFA, OPX, PSM3, SHM, LNX, VERBS];
 
