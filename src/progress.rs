@@ -134,8 +134,8 @@ impl Progress {
         Ok(seen + self.send_kept())
     }
 
-    /// [`poll`](Progress::poll) that lets answers wait for a message to the same rank. `own`: how
-    /// many of the callers inside this thread is.
+    /// [`poll`](Progress::poll) that lets answers wait for a message to the same rank. `own`: the
+    /// number of counted callers that are this thread, 0 or 1.
     fn poll_keeping(&self, own: u32) -> Result<usize> {
         let messages = &*self.messages;
         messages.end_gathering();
@@ -455,7 +455,7 @@ fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Callers, stop: 
     // The usual slack of 50 us would be longer than the shortest sleep; where it is refused, that
     // sleep takes twice as long.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1000));
-    let (mut seen_calls, mut retry) = (0, RETRY);
+    let (mut seen, mut retry) = (Seen::default(), RETRY);
     // Acquire: pairs with the Release in `stop`.
     while !stop.load(Ordering::Acquire) {
         // SeqCst both: either a caller that leaves finds this thread asleep, or this thread finds
@@ -469,7 +469,7 @@ fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Callers, stop: 
         let owing = messages.owes_answers() || messages.keeps_answers();
         wire.wait_on(lane, if owing { retry } else { IDLE });
         doze(false);
-        keep_away(callers, messages, &mut seen_calls, stop);
+        keep_away(callers, messages, &mut seen, stop, || wire.posts(lane));
         match wire.poll(lane, messages) {
             // A caller that began to wait meanwhile may sleep although its event was processed
             // here. Relaxed: if it is missed, the caller's sleep is short.
@@ -489,27 +489,39 @@ fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Callers, stop: 
     }
 }
 
-/// Returns when callers do not poll. While short calls follow each other, the thread sleeps between
-/// checks, because otherwise the end of each call would wake it; the end of a long call wakes it.
-/// `seen` is the number of calls so far.
-fn keep_away(callers: &Callers, messages: &Messages, seen: &mut u32, stop: &AtomicBool) {
-    let mut nap = KEEP_AWAY;
+/// What the progress thread has seen of other threads: the number of calls, and `Port::posts`.
+#[derive(Default)]
+struct Seen {
+    calls: u32,
+    posts: u32,
+}
+
+/// Returns when callers neither poll nor post. While short calls follow each other, the thread
+/// sleeps between checks, because otherwise the end of each call would wake it; the end of a long
+/// call wakes it. Threads that post without polling keep it away for [`KEEP_AWAY_MAX`] at most.
+fn keep_away(callers: &Callers, messages: &Messages, seen: &mut Seen, stop: &AtomicBool, posts: impl Fn() -> u32) {
+    let (mut nap, mut posting) = (KEEP_AWAY, Duration::ZERO);
     // Acquire: pairs with the Release in `stop`.
     while !stop.load(Ordering::Acquire) {
         // Relaxed both: they show which callers poll, and order no other access.
         let (calls, inside) = (callers.calls.load(Ordering::Relaxed), callers.inside.load(Ordering::Relaxed));
-        if calls == *seen && inside == 0 {
+        let now = Seen { calls, posts: posts() };
+        let polls = calls != seen.calls || inside > 0;
+        if !polls && (now.posts == seen.posts || posting >= KEEP_AWAY_MAX) {
+            *seen = now;
             return;
         }
-        if calls == *seen && nap == KEEP_AWAY_MAX {
+        if calls == seen.calls && inside > 0 && nap == KEEP_AWAY_MAX {
             callers.wait_until_left(stop, IDLE);
         } else {
             // Answers that the last caller has left to this thread wait for a short sleep only.
             let kept = messages.keeps_answers();
-            std::thread::sleep(if kept { KEEP_AWAY } else { nap });
+            let length = if kept { KEEP_AWAY } else { nap };
+            std::thread::sleep(length);
             nap = if kept { nap } else { (nap * 2).min(KEEP_AWAY_MAX) };
+            posting = if polls { Duration::ZERO } else { posting + length };
         }
-        *seen = calls;
+        *seen = now;
     }
 }
 

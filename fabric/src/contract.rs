@@ -228,4 +228,11 @@ pub trait Port: Send + Sync + Debug + 'static {
 
     /// Ends a [`Port::wait`] of another thread, or the next one.
     fn wake(&self);
+
+    /// A number that changes while threads of this process post operations. A progress thread that
+    /// polls meanwhile contends with them for the provider's locks. Zero where posting takes no
+    /// lock that polling takes.
+    fn posts(&self) -> u32 {
+        0
+    }
 }

@@ -494,13 +494,22 @@ impl Wire {
         self.shm.as_ref()?.port().bell(peer)
     }
 
-    /// Ends the sleeps of all threads in [`Wire::wait`], which then check what they wait for. A
-    /// net's `wake` may end one sleep only.
+    /// Ends the sleeps of all threads in [`Wire::wait`], which then check what they wait for. In
+    /// jobs without shared memory (simulated nets) only one sleep is certain to end, because the
+    /// first thread consumes a net's `wake`.
     pub(crate) fn end_sleeps(&self) {
         match (&self.shm, &self.net) {
             (Some(shm), _) => shm.port().end_sleeps(),
             (None, Some(net)) => each_net!(net, domain => domain.port().wake()),
             (None, None) => {}
+        }
+    }
+
+    /// `Port::posts` of a lane.
+    pub(crate) fn posts(&self, lane: Lane) -> u32 {
+        match (lane, &self.net) {
+            (Lane::Net, Some(net)) => each_net!(net, domain => domain.port().posts()),
+            _ => 0,
         }
     }
 

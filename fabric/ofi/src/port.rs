@@ -4,6 +4,7 @@
 use std::ffi::c_void;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use transom_fabric::{
@@ -37,6 +38,8 @@ pub struct OfiPort {
     /// This process's rank, which is part of each message.
     me: Peer,
     progress: Progress,
+    /// Changes with the operations and messages that are posted (`Port::posts`).
+    posts: AtomicU32,
     /// Has one further reference for each operation in flight whose bytes were registered for it.
     registered: Arc<()>,
 }
@@ -71,8 +74,8 @@ impl OfiPort {
         };
         let open = Open::new(endpoint, &offer)?;
         let progress = Progress::new(Arc::clone(&open), how.rank)?;
-        let (peers, registered) = (PeerMap::new(), Arc::new(()));
-        Ok(OfiPort { open, peers, limits, atomics, me: how.rank, progress, registered })
+        let (peers, posts, registered) = (PeerMap::new(), AtomicU32::new(0), Arc::new(()));
+        Ok(OfiPort { open, peers, limits, atomics, me: how.rank, progress, posts, registered })
     }
 
     /// The open endpoint, which regions keep.
@@ -83,6 +86,14 @@ impl OfiPort {
     /// The atomics that the provider performs.
     pub(crate) fn atomics(&self) -> Atomics {
         self.atomics
+    }
+
+    /// Shows the progress thread that this thread posts.
+    #[inline]
+    fn note_post(&self) {
+        // Relaxed, and no atomic addition: the progress thread looks for changes only, so a lost
+        // one of two threads that post at the same time does not matter.
+        self.posts.store(self.posts.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
     #[inline]
@@ -98,6 +109,7 @@ impl OfiPort {
         let purpose = Purpose { peer: remote, tally: Some(tally.clone()), local };
         let Some(slot) = self.open.operations.take(purpose) else { return Err(Post::Again) };
         tally.begin();
+        self.note_post();
         Ok((slot, address))
     }
 
@@ -378,6 +390,7 @@ impl Port for OfiPort {
         }
         let purpose = Purpose { peer: to, tally: None, local: Local::Nothing };
         let Some(slot) = self.open.sends.take(purpose) else { return Post::Again };
+        self.note_post();
         let head = [u64::from(self.me.0).to_le_bytes(), token.to_le_bytes()];
         let status = self.open.send(head, message, (slot, address));
         if status == 0 {
@@ -405,5 +418,9 @@ impl Port for OfiPort {
 
     fn wake(&self) {
         self.progress.wake();
+    }
+    fn posts(&self) -> u32 {
+        // Relaxed: see `note_post`.
+        self.posts.load(Ordering::Relaxed)
     }
 }
