@@ -154,7 +154,7 @@ pub const VARIABLES: [Variable; 25] = [
         name: CHECK_RECORDS,
         default: "64k",
         meaning: "the most accesses to each rank's part of a window that TRANSOM_CHECK remembers (a number, or with k or m), \
-                  72 bytes each; and those to four times as many words, 64 bytes each",
+                  72 bytes each; and the accesses to four times as many blocks of 16 bytes, 64 bytes each",
     },
     Variable {
         name: CHECK_REPORT,

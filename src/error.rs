@@ -72,7 +72,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// Every class of MPI-4.1. [`Class::Other`] is the last.
+    /// The classes of MPI-4.1: all except [`Class::RmaNotification`]. [`Class::Other`] is the last.
     pub const ALL: [Class; 19] = [
         Class::Win,
         Class::Base,

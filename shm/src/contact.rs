@@ -1,4 +1,4 @@
-//! A peer's heap, opened and proven at first contact. Independent of the keys of regions.
+//! A peer's heap, opened and verified at first contact. Independent of the keys of regions.
 
 use std::fs::File;
 use std::io;

@@ -47,7 +47,8 @@
 //! - what the sender did before a send happens before what the receiver does after the receive, for
 //!   all forms of sends and receives, probes and persistent requests;
 //! - what the receiver did before the receive happens before what the sender does after a
-//!   synchronous send (`MPI_Ssend`); another send does not order the sender;
+//!   synchronous send (`MPI_Ssend`); after any other send, the sender is not ordered after the
+//!   receive;
 //! - what a rank did before a collective call happens before what the other ranks do after it, or
 //!   after the wait for its request if the call is nonblocking. A broadcast orders only what the
 //!   root did.
@@ -55,7 +56,7 @@
 //! After some calls the checker can't know for which ranks a rank has waited: neighborhood
 //! collective calls, partitioned messages, messages on intercommunicators, and messages on
 //! communicators of `MPI_Comm_idup`. The rank then counts as ordered after all that any rank has
-//! done. The checker may thus miss a conflict; it reports none wrongly.
+//! done. The checker may thus miss a conflict, but does not report a false one.
 //!
 //! In this program the flag orders the get behind the put, since the put is complete before the
 //! flag is set:
@@ -135,8 +136,8 @@
 //! tells ThreadSanitizer of parallel regions, barriers, tasks with their dependences, critical and
 //! ordered regions, and locks. Use that build for such programs only, because it defines functions
 //! with the names of gcc's OpenMP library. Two tasks or two sections that one thread runs count as
-//! ordered; the checker lets other threads take them where it can. Programs of clang need the
-//! OpenMP tool of LLVM (Archer).
+//! ordered. The library therefore tries to leave such tasks and sections to other threads. Programs
+//! of clang need the OpenMP tool of LLVM (Archer).
 //!
 //! # Deadlocks
 //!

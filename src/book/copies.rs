@@ -6,12 +6,12 @@
 //! [`load`](crate::Window::load), [`store`](crate::Window::store), and accesses by
 //! [`RawWindow::base`](crate::RawWindow::base).
 //!
-//! In the **unified** model, the default here, both are the same memory. Each side sees the writes
-//! of the other eventually and in any order; synchronization decides when. In the **separate**
-//! model the copies are two blocks of memory, and only some calls make them equal. All machines on
-//! which the library runs have coherent memory and need no second copy. The separate model serves
-//! to find missing synchronization: under the hint `transom_model=separate` a program without a
-//! required call reads old data, on every machine and in every run.
+//! In the **unified** model, the default here, both are the same memory. Each side eventually sees
+//! the writes of the other side, in any order. Synchronization determines when they are visible. In
+//! the **separate** model the copies are two blocks of memory, and only some calls make them equal.
+//! All machines on which the library runs have coherent memory and need no second copy. The
+//! separate model serves to find missing synchronization: under the hint `transom_model=separate` a
+//! program without a required call reads old data, on every machine and in every run.
 //!
 //! ```
 //! use transom::{Info, Model, Window};

@@ -69,10 +69,10 @@
 //! # Synchronization
 //!
 //! `p` is the number of ranks of the window. A *signal* is a store within a node and a message
-//! between nodes. A *word* is one atomic on a control word of another rank: of the CPU within a
-//! node; between nodes of the device where it performs atomics, otherwise a request and its reply.
-//! In a window across nodes whose device is not atomic with the CPU, the device performs the
-//! atomics on all words.
+//! between nodes. A *word* is one atomic on a control word of another rank. Within a node the CPU
+//! performs it. Between nodes the device performs it, or a request and its reply take its place if
+//! the device has no atomics. In a window across nodes whose device is not atomic with the CPU, the
+//! device performs the atomics on all words.
 //!
 //! | call | cost at one rank |
 //! |---|---|
@@ -80,9 +80,9 @@
 //! | `lock`, shared | 1 word at the target |
 //! | `lock`, exclusive | 1 word at the target; also 1 word at rank 0 of the window, unless the rank holds another exclusive lock, or the target has the bias of exclusive locks (docs/protocols.md) |
 //! | `lock_all` | 1 word at rank 0 of the window; more where targets have the bias |
-//! | `unlock`, `unlock_all` | the flush, then as many words as the lock, without waiting for them |
+//! | `unlock`, `unlock_all` | the flush, then as many words as for the lock; the call does not wait for these words |
 //! | locks with `NOCHECK`, and their ends | the flush |
-//! | `post` | an atomic within a node, a message between nodes, to each origin |
+//! | `post` | to each origin: an atomic within a node (a message if all 8 slots of the origin are taken), a message between nodes |
 //! | `complete` | an atomic within a node, a message between nodes, to each target, after the flush; before the flush where the net delivers messages after earlier puts |
 //! | `start`, `wait`, `test`, `sync` | nothing is sent |
 //! | first contact with a rank of a window | a read of a directory there, and on the node a mapping |

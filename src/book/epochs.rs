@@ -17,9 +17,9 @@
 //!
 //! # Closures
 //!
-//! A `Window<T>` has epochs as closures. The end of the closure ends the epoch, also when it fails
-//! or panics. An epoch borrows the buffers of its operations: the compiler refuses a buffer that
-//! would be dropped too early, and a read of a get's result before the get is complete.
+//! A `Window<T>` has epochs as closures. The end of the closure ends the epoch, also if the closure
+//! fails or panics. An epoch borrows the buffers of its operations: the compiler refuses a buffer
+//! that would be dropped too early, and a read of a get's result before the get is complete.
 //!
 //! ```
 //! let world = transom::init()?;

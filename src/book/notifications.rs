@@ -30,7 +30,7 @@
 //! const FROM_LEFT: usize = 0;
 //! const FROM_RIGHT: usize = 1;
 //!
-//! // A row of 8 cells with a halo cell at each side, and the halos of two steps in turn.
+//! // Eight cells, with a halo cell at each side. Even and odd steps use different halos.
 //! let win = Window::<f64>::allocate(&world, 4)?;
 //! win.set_num_notify(2)?;
 //! let mut cells = [me as f64; 8];

@@ -30,10 +30,10 @@
 //! ```
 //!
 //! [`rput`](crate::Passive::rput), [`raccumulate`](crate::Passive::raccumulate) and
-//! [`rget_into`](crate::Passive::rget_into) borrow their buffer for the epoch and give a
-//! [`Request`](crate::Request), as do all of `RawWindow`. Several requests of one kind can be
-//! waited for together: for [all](crate::Request::wait_all), for [any](crate::Request::wait_any),
-//! for [some](crate::Request::wait_some).
+//! [`rget_into`](crate::Passive::rget_into) borrow their buffer for the epoch and return a
+//! [`Request`](crate::Request), and so do all request-based calls of `RawWindow`. Several requests
+//! of one kind can be waited for together: for [all](crate::Request::wait_all), for
+//! [any](crate::Request::wait_any), for [some](crate::Request::wait_some).
 //!
 //! ```
 //! use transom::{Request, ops};
@@ -62,5 +62,6 @@
 //!
 //! A request that was waited for, or that a test found complete, is inactive and costs nothing. A
 //! `Request` may be dropped: the end of the epoch still completes its operation. Dropping a
-//! `BufferRequest` waits, since it owns the buffer. On mapped memory an operation and its request
-//! are complete when the call returns; a request that is still in flight occurs only on a net.
+//! `BufferRequest` waits, since it owns the buffer. On mapped memory, and on memory that the kernel
+//! copies, an operation and its request are complete when the call returns. A request stays in
+//! flight only on a net, or where the operation is a message to the target.

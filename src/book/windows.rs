@@ -85,10 +85,10 @@
 //! # Some of the ranks
 //!
 //! [`Job::subset`](crate::Job::subset) makes a job of some ranks, numbered in the order of the
-//! list. Exactly these ranks make the call, with the same list; the call sends nothing. All these
-//! ranks make their calls with one list in the same order. Threads that may call at the same time
-//! pass different tags to [`Job::subset_tagged`](crate::Job::subset_tagged). Windows and barriers
-//! of a subset concern only its ranks. Targets are ranks of the subset;
+//! list. Exactly these ranks make the call, with the same list. If ranks make several calls with
+//! one list, all ranks make them in the same order. The call sends nothing. Threads that may call
+//! at the same time pass different tags to [`Job::subset_tagged`](crate::Job::subset_tagged).
+//! Windows and barriers of a subset concern only its ranks. Targets are ranks of the subset;
 //! [`group`](crate::Window::group) gives the corresponding ranks of the whole job.
 //!
 //! ```

@@ -176,8 +176,8 @@ impl Job {
 
     /// Joins a job whose ranks exchange data through `bootstrap`, for example through another
     /// library that connects them such as an MPI, in place of a launcher that [`init`] knows. The
-    /// environment variables have the effect that they have for `init`, which must not be called in
-    /// addition. Collective over the ranks of `bootstrap`.
+    /// environment variables have the same effect as for `init`. A program must not call both.
+    /// Collective over the ranks of `bootstrap`.
     ///
     /// # Errors
     /// As for [`init`].

@@ -1,5 +1,5 @@
 //! Repetition of posts that a transport answers with `Again`, and the wait for operations whose
-//! buffers are lent.
+//! buffers the program wants back.
 
 use std::time::{Duration, Instant};
 

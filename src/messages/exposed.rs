@@ -56,7 +56,7 @@ pub(crate) struct Exposed {
     /// Ordered requests, by origin.
     orders: Mutex<HashMap<Peer, Order>>,
     /// Posts that came as messages and were not yet consumed by `start`, by the posting member.
-    /// Posts of this node are in words, as far as they have room.
+    /// Posts from ranks of this node are in control words while slots are free.
     posts: Mutex<HashMap<u32, u32>>,
     /// The counters of notified operations.
     counters: OnceLock<Memory>,

@@ -33,7 +33,7 @@ pub(crate) use staging::{Area, Grant, PIECE, PIECES};
 /// The log target of messages.
 const TARGET: &str = "transom::messages";
 
-/// Peers that may refuse a message before the others have to wait too.
+/// The number of peers that may refuse a message before `send_deferred` stops.
 const MOST_FULL: usize = 4;
 
 /// The destination of a reply's bytes.
@@ -79,7 +79,8 @@ pub(crate) struct Messages {
     exposed: Mutex<BTreeMap<u64, Arc<Exposed>>>,
     requests: Mutex<Requests>,
     deferred: Mutex<VecDeque<Deferred>>,
-    /// How many deferred messages are not sent: those queued, and those that a thread is sending.
+    /// The number of deferred messages that are not sent yet: the queued ones, and those that a
+    /// thread is sending.
     owed: AtomicUsize,
     /// Small operations that will share messages.
     gathering: gathered::Gathering,

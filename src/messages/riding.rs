@@ -1,6 +1,6 @@
 //! Answers to notified puts that ride on this rank's next notified put to the same rank (*the put
 //! in return*). Two ranks that notify each other in turn then exchange one message each way instead
-//! of two. No answer delays the end of the wait for a notice.
+//! of two. A waiting answer does not delay a call that waits for a notice.
 //!
 //! An answer waits only if earlier puts in return came soon (`Limits::answers_wait`). A call that
 //! makes progress and continues to wait sends the waiting answers, and so does the progress thread.
@@ -46,7 +46,8 @@ struct Turns {
 }
 
 impl Turns {
-    /// Answers waited too long. A put that comes later still is of another phase of the program.
+    /// Records that answers waited too long. A put that arrives even later belongs to another phase
+    /// of the program.
     fn missed(&mut self) {
         self.needed = (2 * self.needed).min(MOST);
         self.soon = 0;

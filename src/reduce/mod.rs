@@ -12,9 +12,9 @@
 //! - Sums and products of integers wrap.
 //! - MAX and MIN of floats do not depend on the order of the operands: NaN wins against every
 //!   number, and -0 is smaller than +0. Of two NaN the target keeps its own.
-//! - MAXLOC and MINLOC take NaN for the largest and for the smallest value, and two NaN, or zeros
-//!   of either sign, for equal ones. Both move whole elements; of two with equal value and index
-//!   the target keeps its own.
+//! - MAXLOC treats NaN as the largest value, and MINLOC as the smallest. Two NaN are equal, and so
+//!   are zeros of either sign. Both move whole elements; of two with equal value and index the
+//!   target keeps its own.
 //! - Any nonzero element is true to LAND, LOR and LXOR; their result is 1 or 0.
 //! - The bits of a NaN that is the result of a sum or product are unspecified.
 

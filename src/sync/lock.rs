@@ -72,7 +72,8 @@ pub(crate) trait Words {
     /// Adds, wrapping; returns the previous value.
     fn add(&self, place: Place, delta: u64) -> Result<u64>;
 
-    /// Adds without waiting: the change takes effect before this process's next change of the word.
+    /// Adds without waiting. The change and this process's next change of the word may take effect
+    /// in either order, so the protocol must allow both.
     fn release(&self, place: Place, delta: u64) -> Result<()>;
 
     /// Stores `new` if the value is `expected`; returns the previous value.

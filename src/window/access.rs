@@ -1,7 +1,7 @@
 //! Operations within epochs of a typed window. An [`Access`] is the right to operate within an
-//! epoch or a part of one: buffers are lent to it for its lifetime, and its end waits for all
-//! operations in flight, also when it unwinds. The borrow checker, not a destructor, keeps a buffer
-//! alive.
+//! epoch or a part of one. Operations borrow their buffers for the lifetime of the access. The end
+//! of the access waits for all operations in flight, also when the stack unwinds. The borrow
+//! checker, not a destructor, keeps a buffer alive.
 
 use std::marker::PhantomData;
 

@@ -21,8 +21,8 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     /// target that reads the new count also sees the data (`MPI_Put_notify`). A put of no
     /// elements moves no data, and is counted.
     ///
-    /// The call waits for the transfer of data that is neither stored to mapped memory nor sent in
-    /// one message, if the net does not deliver the notice after the data.
+    /// If the net does not deliver a notice after earlier data, the call waits until the data is
+    /// transferred, unless the data is stored to mapped memory or sent in one message.
     ///
     /// # Errors
     /// As for [`Access::put`](crate::Access::put); `RmaNotification` for a counter that the target

@@ -1,6 +1,6 @@
 //! Requests (MPI-4.1 §12.3.5): the handle of one operation, to test and wait for apart from the
 //! epoch. Completion concerns the buffer: the data of a get is in it, the buffer of a put may be
-//! used again. On shared memory the operation is complete when its call returns, and its request
+//! used again. On mapped memory the operation is complete when its call returns, and its request
 //! holds only that state.
 
 use std::fmt;

@@ -101,7 +101,7 @@ impl<T: RmaElem> Window<T> {
     /// §12.2.5). Collective.
     ///
     /// # Errors
-    /// `RmaSync` within an epoch, an operation that could not be completed, or a transport that
+    /// `RmaSync` within an epoch; `Other` if an operation could not be completed or a transport
     /// failed.
     pub fn free(self) -> Result<()> {
         self.reclaim().map(drop)

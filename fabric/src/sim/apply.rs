@@ -1,5 +1,5 @@
-//! The origin's buffers, and the port whose unsafe calls lend them. No other file of the simulator
-//! touches lent memory: the net receives values with safe methods.
+//! The origin's buffers, and the port whose unsafe calls pass them in. No other file of the
+//! simulator accesses these buffers: the net gets values with safe methods.
 
 use std::ops::Range;
 use std::os::fd::BorrowedFd;

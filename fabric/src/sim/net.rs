@@ -1,5 +1,5 @@
 //! The net: the queues of all ranks under one mutex, and the steps that move operations on. It
-//! treats the origin's buffers only as lent.
+//! accesses the origin's buffers only through the safe methods of `apply`.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;

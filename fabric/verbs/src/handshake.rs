@@ -2,10 +2,10 @@
 //! duplicated or reordered: one pure state machine for both ends.
 //!
 //! Each half repeats a hello with its own number until it knows that the other half is connected to
-//! it. A hello also has the number that the sender has received, and whether the sender is ready; a
-//! hello from a half that is not ready is answered. So a half connects at the first hello that it
-//! receives, and is ready at the first hello that names this half. Both halves may begin, or only
-//! one of them.
+//! it. A hello also states the number that the sender has received, and whether the sender is
+//! ready. A hello from a half that is not ready is answered. A half thus connects when it receives
+//! the first hello, and is ready when it receives the first hello that names its own number. Both
+//! halves may begin, or only one of them.
 
 use std::time::{Duration, Instant};
 

@@ -11,11 +11,11 @@
 //! so the opener of a port runs a thread that calls `progress` and sleeps in `wait`. Puts, gets and
 //! atomics on an open connection take the target's device only.
 //!
-//! **Completion.** Only the last request before a flush is signaled (`link`). The completion of a
-//! write means that the target's device has acknowledged the data. The order of PCI Express makes
-//! it visible to the target's CPU, and to any device that reads afterwards: memory is registered
-//! without relaxed ordering, so neither a later message nor a later read overtakes the data. Reads
-//! and atomics complete with their data.
+//! **Completion.** Of consecutive small requests, every 32nd and the last one before a flush are
+//! signaled (`link`). The completion of a write means that the target's device has acknowledged the
+//! data. The order of PCI Express makes it visible to the target's CPU, and to any device that
+//! reads afterwards: memory is registered without relaxed ordering, so neither a later message nor
+//! a later read overtakes the data. Reads and atomics complete with their data.
 //!
 //! **Local bytes.** Up to 48 bytes travel inside the request. Up to 128 KiB are copied through
 //! registered buffers. Longer ones are registered, and stay registered for later transfers until
