@@ -1,13 +1,15 @@
-//! Long accumulates through staging areas of the target, where the target's CPU performs puts:
-//! their costs, their order among others, and threads that share an area.
+//! Long operations through staging areas of the target, where the target's CPU performs puts: their
+//! costs, the order of accumulates, and threads that share an area.
 //!
 //! Route: sim.
+
+#![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use simulated::{Outcome, Rank, cost, run, same};
-use transom::{Lock, Window, ops};
+use transom::{Assert, Class, Info, Lock, RawWindow, Window, ops};
 use transom_fabric::sim::{SimAmo, SimCounters, SimMail, SimOptions};
 
 mod simulated;
@@ -164,6 +166,64 @@ fn threads_share_an_area() {
     }
     run(2, &net(true, true), body);
     run(2, &net(true, false), body);
+}
+
+/// Long puts and gets on a dynamic window go through the area too. A single piece is checked by its
+/// own request, and several pieces by one request before them. Nothing is performed if a byte is
+/// not attached (MPI-4.1 §12.2.4).
+#[test]
+fn long_operations_by_address_cost_a_transfer_and_a_message_for_each_piece() {
+    /// Bytes of the attached memory, of which the last two pieces are a second region.
+    const ATTACHED: usize = 8 * LEN;
+    fn body(world: &Rank) -> Outcome {
+        let mut memory = vec![0u64; LEN];
+        let win = RawWindow::create_dynamic(world, &Info::new())?;
+        let at = memory.as_mut_ptr().cast::<u8>();
+        let first = ATTACHED - 16 * PIECE;
+        // SAFETY: the vector outlives the window, and is not used before its end.
+        unsafe { win.attach(at, first).and_then(|()| win.attach(at.add(first), ATTACHED - first))? };
+        let bases = Window::<u64>::create(world, vec![at.addr() as u64])?;
+        world.barrier()?;
+        if world.rank() == 0 {
+            let mut base = [0];
+            bases.lock_all(|epoch| epoch.get(1, 0, &mut base))?;
+            let values: Vec<u64> = (1..=LEN as u64).collect();
+            // SAFETY: the operation is flushed before the call returns.
+            let put = |len, at| unsafe { win.put(values.as_ptr().cast(), len, 1, base[0] + at) }.and(win.flush(1));
+            win.lock_all(Assert::NOCHECK)?;
+            // The first contact, and the area.
+            put(8 * PIECE, 0)?;
+            let spent = |check, pieces, put| {
+                let (puts, gets) = if put { (pieces, 0) } else { (0, pieces) };
+                SimCounters { puts, gets, messages: check + pieces, ..SimCounters::default() }
+            };
+            let counted = |what: &str, call: &dyn Fn() -> transom::Result<()>, expected| {
+                let found = cost(world, call)?;
+                same(what, &SimCounters { behind: 0, ..found }, &expected)
+            };
+            counted("one piece", &|| put(8 * PIECE, 0), spent(0, 1, true))?;
+            counted("all pieces", &|| put(ATTACHED, 0), spent(1, 10, true))?;
+            for (len, at) in [(8 * PIECE, ATTACHED - 8 * PIECE + 1), (ATTACHED, 8), (8 * PIECE, 1 << 40)] {
+                let error = put(len, at as u64).expect_err("it is not attached");
+                same("the error's class", &error.class(), &Class::RmaRange)?;
+            }
+            let mut found = vec![0u64; LEN];
+            let into = found.as_mut_ptr().cast::<u8>();
+            // SAFETY: the operation is flushed before the call returns.
+            let get = || unsafe { win.get(into, ATTACHED, 1, base[0]) }.and(win.flush(1));
+            counted("a get", &get, spent(1, 10, false))?;
+            same("the values", &found, &values)?;
+            win.unlock_all()?;
+        }
+        world.barrier()?;
+        bases.free()?;
+        win.free()?;
+        let last = if world.rank() == 1 { LEN as u64 } else { 0 };
+        same("the last word", &memory[LEN - 1], &last)
+    }
+    for ordered in [true, false] {
+        run(2, &net(true, ordered), body);
+    }
 }
 
 /// The target ends while it has an area for this rank: the call or the end of the epoch reports the

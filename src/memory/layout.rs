@@ -22,6 +22,11 @@ impl<'t> Layout<'t> {
         }
     }
 
+    /// Whether the layout is a run of bytes.
+    pub(crate) fn is_contiguous(&self) -> bool {
+        matches!(self, Layout::Bytes(_))
+    }
+
     /// The lowest byte and the end of the highest; both 0 where there is no data.
     pub(crate) fn span(&self) -> (i64, i64) {
         match self {

@@ -56,6 +56,9 @@ pub(crate) enum Request<'a> {
     /// Combines `len` bytes of elements with the operands at `from` in the sender's staging area,
     /// where the previous values take their place if `fetch`.
     Staged { op: Op, ty: BasicType, fetch: bool, at: u64, from: u64, len: u64 },
+    /// Copies `len` bytes from `from` in the sender's staging area to `at`; if `fetch`, in the other
+    /// direction.
+    Copy { fetch: bool, at: u64, from: u64, len: u64 },
     /// Performs the operations one after another. Answers as a request that carries a lock.
     Several { parts: Vec<Request<'a>> },
 }
@@ -106,6 +109,7 @@ impl Request<'_> {
             Request::Regions { first, most } => Request::Regions { first, most },
             Request::Stage => Request::Stage,
             Request::Staged { op, ty, fetch, at, from, len } => Request::Staged { op, ty, fetch, at, from, len },
+            Request::Copy { fetch, at, from, len } => Request::Copy { fetch, at, from, len },
             Request::Carry { exclusive, release, parts } => Request::Carry { exclusive, release, parts: each(parts) },
             Request::Several { parts } => Request::Several { parts: each(parts) },
         }
@@ -177,6 +181,7 @@ const SEVERAL: u8 = 15;
 const ANSWERS: u8 = 16;
 const STAGE: u8 = 17;
 const STAGED: u8 = 18;
+const COPY: u8 = 19;
 
 impl<'a> Message<'a> {
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -279,6 +284,7 @@ pub(super) fn encode_request_behind(mut out: Vec<u8>, head: &[u64], request: &Re
         Request::Staged { op, ty, fetch, at, from, len } => {
             with_words(how(STAGED, op.number(), ty.number(), *fetch), &[*at, *from, *len])
         }
+        Request::Copy { fetch, at, from, len } => with_words(how(COPY, 0, 0, *fetch), &[*at, *from, *len]),
         Request::Several { parts } => with_parts(how(SEVERAL, 0, 0, false), parts),
     }
 }
@@ -347,6 +353,7 @@ fn decode_request<'a>(kind: u8, reader: &mut Reader<'a>) -> Option<Request<'a>> 
             from: reader.word()?,
             len: reader.word()?,
         },
+        COPY => Request::Copy { fetch: flag == 1, at: reader.word()?, from: reader.word()?, len: reader.word()? },
         SEVERAL => Request::Several { parts: decode_parts(reader)? },
         _ => return None,
     })
@@ -431,6 +438,8 @@ mod tests {
             Request::Several { parts: vec![combine(true), combine(false)] },
             Request::Stage,
             Request::Staged { op: Op::Sum, ty: BasicType::Int8, fetch: true, at: 1, from: 2, len: u64::MAX },
+            Request::Copy { fetch: true, at: 1, from: 2, len: u64::MAX },
+            Request::Copy { fetch: false, at: u64::MAX, from: 0, len: 3 },
             Request::Scatter { strips: strips(), data: b"data of strips...".into() },
             Request::Notify { index: 4095, strips: strips(), data: b"data of strips...".into() },
             Request::Gather { strips: strips() },

@@ -255,7 +255,7 @@ impl Exposed {
             }
             Request::Carry { exclusive, release, parts } => Ok(self.carry(*exclusive, *release, parts)),
             // They need the area of the sender.
-            Request::Stage | Request::Staged { .. } => Err(Refusal::NoArea),
+            Request::Stage | Request::Staged { .. } | Request::Copy { .. } => Err(Refusal::NoArea),
             Request::Several { parts } => Ok(carried::answer(parts.iter().map(|part| self.execute(part)))),
         }
     }
@@ -278,17 +278,13 @@ impl Exposed {
     /// Combines elements with operands in a staging area, which the peer may write at any time.
     pub(super) fn combine_staged(&self, it: &Staged, area: &Memory) -> Result<Vec<u8>, Refusal> {
         let Staged { op, ty, fetch, .. } = *it;
-        let size = |word: u64| usize::try_from(word).unwrap_or(usize::MAX);
-        let (from, len) = (size(it.from), size(it.len));
         if !op.allows(ty) {
             return Err(Refusal::Undefined { op, ty });
         }
+        let (operands, len) = staged_bytes(area, it.from, it.len)?;
         if !len.is_multiple_of(ty.size()) {
             return Err(Refusal::NotWhole { length: it.len, ty });
         }
-        let limit = area.len() as u64;
-        let outside = Refusal::Outside { at: it.from.cast_signed(), length: it.len, limit };
-        let operands = area.slice(from, len).ok_or(outside)?;
         let block = self.block(i64::try_from(it.at).unwrap_or(-1), len)?;
         aligned(&block, ty)?;
         let mut chunk = [0; CHUNK];
@@ -298,6 +294,30 @@ impl Exposed {
             let operand = if op == Op::NoOp { Operand::Nothing(chunk.len()) } else { Operand::Bytes(chunk) };
             let mut old = |at: usize, bytes: &[u8]| operands.write(done + at, bytes);
             self.place(&block).many(block.at + done, op, ty, operand, if fetch { Some(&mut old) } else { None });
+        }
+        Ok(Vec::new())
+    }
+
+    /// Copies bytes from a staging area; if `fetch`, to it.
+    pub(super) fn copy_staged(
+        &self,
+        fetch: bool,
+        at: u64,
+        (from, len): (u64, u64),
+        area: &Memory,
+    ) -> Result<Vec<u8>, Refusal> {
+        let (staged, len) = staged_bytes(area, from, len)?;
+        let Block { memory, at, .. } = self.block(at.cast_signed(), len)?;
+        let mut chunk = [0; CHUNK];
+        for done in (0..len).step_by(CHUNK) {
+            let chunk = &mut chunk[..CHUNK.min(len - done)];
+            if fetch {
+                memory.read(at + done, chunk);
+                staged.write(done, chunk);
+            } else {
+                staged.read(done, chunk);
+                memory.write(at + done, chunk);
+            }
         }
         Ok(Vec::new())
     }
@@ -374,6 +394,14 @@ fn bytes(strips: &[Strip]) -> Result<usize, Refusal> {
     // The product of a decoded strip does not overflow; the sum of several may.
     let sum = strips.iter().try_fold(0usize, |sum, strip| sum.checked_add(strip.block.checked_mul(strip.count)?));
     sum.filter(|&sum| sum <= MOST).ok_or(Refusal::TooLong { limit: MOST as u64 })
+}
+
+/// The bytes of a staging area that a request names, and their number.
+fn staged_bytes(area: &Memory, from: u64, len: u64) -> Result<(Memory, usize), Refusal> {
+    let outside = Refusal::Outside { at: from.cast_signed(), length: len, limit: area.len() as u64 };
+    let size = |word: u64| usize::try_from(word).map_err(|_| outside);
+    let (from, len) = (size(from)?, size(len)?);
+    Ok((area.slice(from, len).ok_or(outside)?, len))
 }
 
 /// `len` bytes from offset `at` of a message's data, which is at most [`MOST`] long.

@@ -156,6 +156,8 @@ fn single() -> impl Strategy<Value = Request<'static>> {
             len: 8 * slots,
         },
     );
+    let copy = (any::<bool>(), 0..PART as u64, 0..PART as u64, 0..PART as u64)
+        .prop_map(|(fetch, at, from, len)| Request::Copy { fetch, at, from, len });
     let amo = prop::sample::select(AmoKind::ALL.to_vec());
     let control = (0..4u64, amo, word(), word()).prop_map(|(slot, kind, operand, compare)| Request::Control {
         at: 8 * slot,
@@ -173,6 +175,7 @@ fn single() -> impl Strategy<Value = Request<'static>> {
         combine,
         swap,
         staged,
+        copy,
         Just(Request::Stage),
         (0..PART as u64 / 16).prop_map(|slot| Request::SwapBytes {
             ty: Complex64,
@@ -217,7 +220,7 @@ fn by_address(mut request: Request<'static>, address: u64) -> Request<'static> {
             strips.iter_mut().for_each(|strip| strip.offset += address.cast_signed());
         }
         Request::Swap { at, .. } | Request::SwapBytes { at, .. } => *at += address,
-        Request::Staged { at, .. } => *at += address,
+        Request::Staged { at, .. } | Request::Copy { at, .. } => *at += address,
         Request::Control { .. } | Request::Regions { .. } | Request::Stage => {}
         Request::Carry { parts, .. } | Request::Several { parts } => {
             let there = std::mem::take(parts).into_iter().map(|part| by_address(part, address));
@@ -339,7 +342,7 @@ fn every_request_is_performed_and_refused() {
     };
     runner(2000).run(&sent(), count).expect("counting does not fail");
     let seen = seen.into_inner();
-    assert!(seen.len() == 13 && seen.values().flatten().all(|&times| times > 0), "{seen:?}");
+    assert!(seen.len() == 14 && seen.values().flatten().all(|&times| times > 0), "{seen:?}");
 }
 
 fn name(request: &Request<'_>) -> &'static str {
@@ -357,5 +360,6 @@ fn name(request: &Request<'_>) -> &'static str {
         Request::Several { .. } => "several",
         Request::Stage => "stage",
         Request::Staged { .. } => "staged",
+        Request::Copy { .. } => "copy",
     }
 }

@@ -264,6 +264,10 @@ impl Messages {
                 let area = self.areas.of(from).ok_or(Refusal::NoArea);
                 area.and_then(|area| here.combine_staged(&staged, &area))
             }
+            (Some(here), &Request::Copy { fetch, at, from: first, len }) => {
+                let area = self.areas.of(from).ok_or(Refusal::NoArea);
+                area.and_then(|area| here.copy_staged(fetch, at, (first, len), &area))
+            }
             (Some(here), request) => here.execute(request),
         };
         let reply = match &outcome {

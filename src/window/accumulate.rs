@@ -55,11 +55,10 @@ impl<'a> Accumulate<'a> {
 
     /// The accumulate if all its sides are contiguous.
     pub(super) fn contiguous(&self) -> Option<Combined<'_>> {
-        let bytes = |layout: &Layout<'_>| matches!(layout, Layout::Bytes(_));
         let (from, into) = (self.from.as_ref(), self.into.as_ref());
-        let all = bytes(&self.to)
-            && from.is_none_or(|from| bytes(&from.layout) && from.low == 0)
-            && into.is_none_or(|into| bytes(&into.layout) && into.low == 0);
+        let all = self.to.is_contiguous()
+            && from.is_none_or(|from| from.layout.is_contiguous() && from.low == 0)
+            && into.is_none_or(|into| into.layout.is_contiguous() && into.low == 0);
         all.then(|| Combined {
             op: self.op,
             ty: self.ty,

@@ -21,7 +21,7 @@ use crate::flavor::Flavor;
 use crate::job::peer;
 use crate::memory::attached::{Extent, Opened, covering, spanning};
 use crate::memory::layout::Layout;
-use crate::messages::{Landing, MAX_STRIPS, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
+use crate::messages::{Landing, MAX_STRIPS, OVERHEAD, PIECE, REPLY_OVERHEAD, Request, STRIP};
 use crate::sync::words::{self, Words};
 use crate::transport;
 
@@ -209,6 +209,10 @@ impl Parts {
         // pieces.
         let needed = (2 * layout.pieces().take(MAX_STRIPS).count()).saturating_sub(1);
         if needed <= MAX_STRIPS && OVERHEAD + STRIP * needed + layout.len() <= most {
+            return Ok(());
+        }
+        // A piece of a staging area is checked as a whole.
+        if layout.is_contiguous() && layout.len() <= PIECE && self.area(target, layout.len())?.is_some() {
             return Ok(());
         }
         let mut strips = Vec::new();

@@ -102,6 +102,7 @@ impl Parts {
                     self.job.progress.complete(tally)
                 }
                 (Resolved::Unmapped, Some(near)) => Attached::of(&self.job, near).put(at, from, to),
+                (Resolved::Unmapped, None) if self.put_staged(target, at, from, to, tally)? => Ok(()),
                 (Resolved::Unmapped, None) => self.scatter(target, at, from, to, tally),
             },
         }
@@ -209,6 +210,7 @@ impl Parts {
                     self.job.progress.complete(tally)
                 }
                 (Resolved::Unmapped, Some(near)) => Attached::of(&self.job, near).get(at, into, from),
+                (Resolved::Unmapped, None) if self.get_staged(target, at, into, from, tally)? => Ok(()),
                 (Resolved::Unmapped, None) => self.gather(target, at, into, from, tally),
             },
         }

@@ -1,8 +1,8 @@
-//! Long accumulates over nets on which the target's CPU takes part: the operands are put into a
-//! staging area of the target, piece by piece, and a short request for each piece has the target
-//! combine it (`messages::staging`). Several pieces of an area are in flight at the same time. The
-//! target replaces the operands in the area by the previous values, and the origin gets them from
-//! there.
+//! Long operations over nets on which the target's CPU takes part, through a staging area of the
+//! target (`messages::staging`): accumulates, and puts and gets on dynamic windows. The operands are
+//! put into the area, piece by piece, and a short request for each piece has the target combine or
+//! copy it. Several pieces of an area are in flight at the same time. Fetched bytes take the place
+//! of the operands in the area, and the origin gets them from there.
 
 use std::collections::VecDeque;
 
@@ -12,18 +12,50 @@ use super::accumulate::Accumulate;
 use super::parts::Parts;
 use super::posted::Posted;
 use super::target::{Reach, Target, Unmapped};
-use crate::buffers::Sink;
+use super::transfer::{Incoming, Outgoing};
+use crate::buffers::{Sink, Source};
 use crate::error::Result;
 use crate::job::{Claim, Staging};
-use crate::messages::{Combined, Landing, PIECE, Request};
+use crate::memory::layout::Layout;
+use crate::messages::{Landing, PIECE, Request};
+use crate::reduce::{BasicType, Op};
+use crate::transport::{Lane, Net};
 
-/// Accumulates of at most as many messages are sent as messages.
+/// Accumulates of at most as many messages are sent as messages. On a dynamic window several
+/// messages need a further request, which checks the whole access before them.
 const FEW: usize = 2;
+const FEW_BY_ADDRESS: usize = 1;
 
-/// A piece whose previous values this rank has not yet got.
+/// A long operation that is contiguous at both sides.
+struct Long<'a> {
+    from: Option<&'a Source>,
+    /// The destination of fetched bytes.
+    into: Option<&'a Sink>,
+    len: usize,
+    /// The operation and type of an accumulate; `None` for a copy.
+    combine: Option<(Op, BasicType)>,
+}
+
+/// A piece whose fetched bytes this rank has not yet got.
 struct Owed {
     claim: Claim,
     into: Sink,
+}
+
+impl Long<'_> {
+    /// Bytes of a full piece: whole elements.
+    fn piece(&self) -> usize {
+        self.combine.map_or(PIECE, |(_, ty)| PIECE / ty.size() * ty.size())
+    }
+
+    /// The request for a piece: its bytes at the target, and in the area.
+    fn request(&self, at: u64, from: u64, len: usize) -> Request<'static> {
+        let (fetch, len) = (self.into.is_some(), len as u64);
+        match self.combine {
+            Some((op, ty)) => Request::Staged { op, ty, fetch, at, from, len },
+            None => Request::Copy { fetch, at, from, len },
+        }
+    }
 }
 
 impl Parts {
@@ -37,17 +69,69 @@ impl Parts {
         it: &Accumulate<'_>,
         tally: &TallyRef,
     ) -> Result<bool> {
-        let Reach::Unmapped(Unmapped::Posted(memory)) = &target.reach else { return Ok(false) };
-        let len = it.to.len();
-        if !memory.gathers() || len <= FEW * memory.limits().message_max {
+        if it.contiguous().is_none() {
             return Ok(false);
         }
-        let Some(all) = it.contiguous() else { return Ok(false) };
-        let Some(area) = self.job.staging(self.id, self.team.rank(target.rank()))? else { return Ok(false) };
+        let from = it.from.as_ref().map(|from| &from.bytes);
+        let into = it.into.as_ref().map(|into| &into.bytes);
+        let long = Long { from, into, len: it.to.len(), combine: Some((it.op, it.ty)) };
+        self.long_staged(target, at, &long, tally)
+    }
+
+    /// Performs a put on a dynamic window through a staging area; false as
+    /// [`Parts::accumulate_staged`].
+    pub(super) fn put_staged(
+        &self,
+        target: &Target,
+        at: i64,
+        from: &Outgoing<'_>,
+        to: &Layout<'_>,
+        tally: &TallyRef,
+    ) -> Result<bool> {
+        if !(from.layout.is_contiguous() && from.low == 0 && to.is_contiguous()) {
+            return Ok(false);
+        }
+        let long = Long { from: Some(&from.bytes), into: None, len: to.len(), combine: None };
+        self.long_staged(target, at, &long, tally)
+    }
+
+    /// Performs a get on a dynamic window through a staging area; false as
+    /// [`Parts::accumulate_staged`].
+    pub(super) fn get_staged(
+        &self,
+        target: &Target,
+        at: i64,
+        into: &Incoming<'_>,
+        from: &Layout<'_>,
+        tally: &TallyRef,
+    ) -> Result<bool> {
+        if !(into.layout.is_contiguous() && into.low == 0 && from.is_contiguous()) {
+            return Ok(false);
+        }
+        let long = Long { from: None, into: Some(&into.bytes), len: from.len(), combine: None };
+        self.long_staged(target, at, &long, tally)
+    }
+
+    /// The staging area of a target for an operation of `len` bytes, if such operations use one.
+    pub(super) fn area(&self, target: &Target, len: usize) -> Result<Option<&Staging>> {
+        let rank = self.team.rank(target.rank());
+        let (by_net, few) = match &target.reach {
+            Reach::Unmapped(Unmapped::Posted(memory)) => (memory.gathers(), FEW),
+            Reach::Unmapped(Unmapped::Dynamic(None)) => {
+                let gathers = self.job.wire.net().is_some_and(Net::gathers);
+                (gathers && self.job.lane(rank) == Some(Lane::Net), FEW_BY_ADDRESS)
+            }
+            Reach::Mapped(..) | Reach::Unmapped(_) => return Ok(None),
+        };
+        if by_net && len > few * self.message_max(target) { self.job.staging(self.id, rank) } else { Ok(None) }
+    }
+
+    fn long_staged(&self, target: &Target, at: i64, long: &Long<'_>, tally: &TallyRef) -> Result<bool> {
+        let Some(area) = self.area(target, long.len)? else { return Ok(false) };
         // Such an operation is too long for the message of a wanted lock, so the lock is held now.
-        self.travels(target, len)?;
+        self.travels(target, long.len)?;
         let puts = Tally::within(tally);
-        let mut done = self.stage(target, at, (it, &all), (area, memory.limits().ordered), (tally, &puts));
+        let mut done = self.stage(target, at, long, area, (tally, &puts));
         done = done.and(self.job.progress.complete(&puts));
         if done.is_err() {
             // The source must not be read after the return.
@@ -60,36 +144,31 @@ impl Parts {
         &self,
         target: &Target,
         at: i64,
-        (it, all): (&Accumulate<'_>, &Combined<'_>),
-        (area, ordered): (&Staging, bool),
+        long: &Long<'_>,
+        area: &Staging,
         (tally, puts): (&TallyRef, &TallyRef),
     ) -> Result<()> {
-        let Combined { op, ty, len, .. } = *all;
-        let fetch = all.into.is_some();
-        let most = PIECE / ty.size() * ty.size();
-        let mut owed = VecDeque::new();
-        for done in (0..len).step_by(most) {
-            let size = most.min(len - done);
+        let (most, mut owed) = (long.piece(), VecDeque::new());
+        for done in (0..long.len).step_by(most) {
+            let size = most.min(long.len - done);
             let claim = self.claim(area, tally, &mut owed)?;
             let from = (claim.piece * PIECE) as u64;
-            if let Some(operands) = &it.from {
-                let operands = operands.bytes.part(done, size);
-                Posted::of(&self.job, area.memory()).put(from, operands, puts)?;
-                if !ordered {
+            if let Some(operands) = long.from {
+                Posted::of(&self.job, area.memory()).put(from, operands.part(done, size), puts)?;
+                if !area.memory().limits().ordered {
                     self.job.progress.complete(puts)?;
                 }
             }
-            let at = at.cast_unsigned() + done as u64;
-            let request = Request::Staged { op, ty, fetch, at, from, len: size as u64 };
+            let request = long.request(at.cast_unsigned() + done as u64, from, size);
             self.send(target, &request, Landing::Nowhere, &claim.tally)?;
-            // Without previous values the claim ends. The request holds the piece until the answer.
-            if let Some(into) = all.into {
+            // Without fetched bytes the claim ends. The request holds the piece until the answer.
+            if let Some(into) = long.into {
                 owed.push_back(Owed { claim, into: into.part(done, size) });
             }
         }
         let mut outcome = Ok(());
         for one in owed {
-            outcome = outcome.and(self.get_staged(area, one));
+            outcome = outcome.and(self.get_owed(area, one));
         }
         outcome
     }
@@ -102,14 +181,14 @@ impl Parts {
                 return Ok(claim);
             }
             match owed.pop_front() {
-                Some(one) => self.get_staged(area, one)?,
+                Some(one) => self.get_owed(area, one)?,
                 None => self.job.progress.until(|| area.has_free())?,
             }
         }
     }
 
-    /// Waits until a piece is combined, then gets its previous values.
-    fn get_staged(&self, area: &Staging, Owed { claim, into }: Owed) -> Result<()> {
+    /// Waits until the target has performed a piece, then gets the fetched bytes.
+    fn get_owed(&self, area: &Staging, Owed { claim, into }: Owed) -> Result<()> {
         self.job.progress.until(|| claim.tally.outstanding() <= 1)?;
         if claim.tally.has_failed() {
             // The failure is in the tally.
