@@ -258,7 +258,7 @@ const char *transom_version(void);
 // launcher the process is a job of one rank. A process calls this once.
 //
 // # Safety
-// `job` may be written.
+// `job` points to writable memory.
 int transom_init(transom_job **job);
 
 // Leaves the job; collective. Free the windows before. The handle becomes NULL, also if the call
@@ -271,13 +271,13 @@ int transom_finalize(transom_job **job);
 // This process's rank, from 0: its rank in the subset if the handle is that of a subset.
 //
 // # Safety
-// `job` is a live handle; `rank` may be written.
+// `job` is a live handle; `rank` points to writable memory.
 int transom_job_rank(const transom_job *job, int *rank);
 
 // The number of ranks.
 //
 // # Safety
-// `job` is a live handle; `size` may be written.
+// `job` is a live handle; `size` points to writable memory.
 int transom_job_size(const transom_job *job, int *size);
 
 // Creates a job of some ranks, for windows and barriers among them. The array ranks has ranks of
@@ -287,7 +287,7 @@ int transom_job_size(const transom_job *job, int *size);
 // transom_finalize frees the handle.
 //
 // # Safety
-// `job` is a live handle; `ranks` has `count` numbers; `subset` may be written.
+// `job` is a live handle; `ranks` has `count` numbers; `subset` points to writable memory.
 int transom_job_subset(const transom_job *job, int count, const int *ranks, transom_job **subset);
 
 // transom_job_subset with a tag, like that of MPI_Comm_create_group: all members make calls with
@@ -295,14 +295,14 @@ int transom_job_subset(const transom_job *job, int count, const int *ranks, tran
 // transom_job_subset uses tag 0.
 //
 // # Safety
-// `job` is a live handle; `ranks` has `count` numbers; `subset` may be written.
+// `job` is a live handle; `ranks` has `count` numbers; `subset` points to writable memory.
 int transom_job_subset_tagged(const transom_job *job, int count, const int *ranks, uint64_t tag, transom_job **subset);
 
 // The ranks of the whole job on this rank's node, which can share memory with it, in ascending
 // order. *count is set to their number, and the first `room` of them are written to ranks.
 //
 // # Safety
-// `job` is a live handle; `ranks` has room for `room` numbers; `count` may be written.
+// `job` is a live handle; `ranks` has room for `room` numbers; `count` points to writable memory.
 int transom_job_node_ranks(const transom_job *job, int room, int *ranks, int *count);
 
 // Waits until all ranks have made this call. The barrier synchronizes processes and not memory: to
@@ -315,13 +315,13 @@ int transom_job_barrier(const transom_job *job);
 // The route to a rank: TRANSOM_ROUTE_OWN, TRANSOM_ROUTE_SHM or TRANSOM_ROUTE_NET.
 //
 // # Safety
-// `job` is a live handle; `route` may be written.
+// `job` is a live handle; `route` points to writable memory.
 int transom_job_route(const transom_job *job, int rank, int *route);
 
 // Creates an info without keys.
 //
 // # Safety
-// `info` may be written.
+// `info` points to writable memory.
 int transom_info_create(transom_info **info);
 
 // Sets the value of a key. Unknown keys are kept and have no effect.
@@ -337,20 +337,20 @@ int transom_info_set(transom_info *info, const char *key, const char *value);
 //
 // # Safety
 // `info` is a live handle; `key` ends with a zero byte; `value` has *size bytes, and `size` and
-// `found` may be written.
+// `found` point to writable memory.
 int transom_info_get(const transom_info *info, const char *key, char *value, uint64_t *size, int *found);
 
 // The number of keys.
 //
 // # Safety
-// `info` is a live handle; `keys` may be written.
+// `info` is a live handle; `keys` points to writable memory.
 int transom_info_keys(const transom_info *info, uint64_t *keys);
 
 // Copies the key with this number to key, as transom_info_get copies a value. Keys are numbered
 // from 0 in the order in which they were set.
 //
 // # Safety
-// `info` is a live handle; `key` has *size bytes, and `size` may be written.
+// `info` is a live handle; `key` has *size bytes, and `size` points to writable memory.
 int transom_info_key(const transom_info *info, uint64_t number, char *key, uint64_t *size);
 
 // Frees an info; the handle becomes NULL. Windows keep their hints.
@@ -363,20 +363,20 @@ int transom_info_free(transom_info **info);
 // padding.
 //
 // # Safety
-// `datatype` is a predefined one or a live handle; `size` may be written.
+// `datatype` is a predefined one or a live handle; `size` points to writable memory.
 int transom_type_size(const transom_datatype *datatype, uint64_t *size);
 
 // The lower bound, and the number of bytes from one item to the next.
 //
 // # Safety
-// `datatype` is a predefined one or a live handle; `lb` and `extent` may be written.
+// `datatype` is a predefined one or a live handle; `lb` and `extent` point to writable memory.
 int transom_type_extent(const transom_datatype *datatype, int64_t *lb, int64_t *extent);
 
 // The offset of the lowest byte of data, and the number of bytes from there to the end of the
 // highest.
 //
 // # Safety
-// `datatype` is a predefined one or a live handle; `lb` and `extent` may be written.
+// `datatype` is a predefined one or a live handle; `lb` and `extent` point to writable memory.
 int transom_type_true_extent(const transom_datatype *datatype, int64_t *lb, int64_t *extent);
 
 // Frees a derived datatype; the handle becomes NULL. Datatypes that were built from it remain
@@ -389,13 +389,13 @@ int transom_type_free(transom_datatype **datatype);
 // `count` items of a type, each one extent after the previous one.
 //
 // # Safety
-// `old_type` is a predefined one or a live handle; `new_type` may be written.
+// `old_type` is a predefined one or a live handle; `new_type` points to writable memory.
 int transom_type_contiguous(uint64_t count, const transom_datatype *old_type, transom_datatype **new_type);
 
 // count blocks of block_length items; blocks begin stride extents of the old type apart.
 //
 // # Safety
-// `old_type` is a predefined one or a live handle; `new_type` may be written.
+// `old_type` is a predefined one or a live handle; `new_type` points to writable memory.
 int transom_type_vector(uint64_t count,
                         uint64_t block_length,
                         int64_t stride,
@@ -405,7 +405,7 @@ int transom_type_vector(uint64_t count,
 // count blocks of block_length items; blocks begin stride bytes apart.
 //
 // # Safety
-// `old_type` is a predefined one or a live handle; `new_type` may be written.
+// `old_type` is a predefined one or a live handle; `new_type` points to writable memory.
 int transom_type_hvector(uint64_t count,
                          uint64_t block_length,
                          int64_t stride,
@@ -416,7 +416,7 @@ int transom_type_hvector(uint64_t count,
 //
 // # Safety
 // `lengths` and `displacements` have `count` numbers; `old_type` is a predefined one or a live
-// handle; `new_type` may be written.
+// handle; `new_type` points to writable memory.
 int transom_type_indexed(uint64_t count,
                          const uint64_t *lengths,
                          const int64_t *displacements,
@@ -427,7 +427,7 @@ int transom_type_indexed(uint64_t count,
 //
 // # Safety
 // `lengths` and `displacements` have `count` numbers; `old_type` is a predefined one or a live
-// handle; `new_type` may be written.
+// handle; `new_type` points to writable memory.
 int transom_type_hindexed(uint64_t count,
                           const uint64_t *lengths,
                           const int64_t *displacements,
@@ -438,7 +438,7 @@ int transom_type_hindexed(uint64_t count,
 //
 // # Safety
 // `displacements` has `count` numbers; `old_type` is a predefined one or a live handle; `new_type`
-// may be written.
+// points to writable memory.
 int transom_type_indexed_block(uint64_t count,
                                uint64_t block_length,
                                const int64_t *displacements,
@@ -449,7 +449,7 @@ int transom_type_indexed_block(uint64_t count,
 //
 // # Safety
 // `displacements` has `count` numbers; `old_type` is a predefined one or a live handle; `new_type`
-// may be written.
+// points to writable memory.
 int transom_type_hindexed_block(uint64_t count,
                                 uint64_t block_length,
                                 const int64_t *displacements,
@@ -460,8 +460,8 @@ int transom_type_hindexed_block(uint64_t count,
 // to the strictest alignment of the elements, unless a part is resized or a subarray.
 //
 // # Safety
-// The arrays have `count` elements; `types` are predefined ones or live handles; `new_type` may be
-// written.
+// The arrays have `count` elements; `types` are predefined ones or live handles; `new_type` points
+// to writable memory.
 int transom_type_struct(uint64_t count,
                         const uint64_t *lengths,
                         const int64_t *displacements,
@@ -474,7 +474,7 @@ int transom_type_struct(uint64_t count,
 //
 // # Safety
 // `sizes`, `subsizes` and `starts` have `dimensions` numbers; `old_type` is a predefined one or a
-// live handle; `new_type` may be written.
+// live handle; `new_type` points to writable memory.
 int transom_type_subarray(uint64_t dimensions,
                           const uint64_t *sizes,
                           const uint64_t *subsizes,
@@ -486,7 +486,7 @@ int transom_type_subarray(uint64_t dimensions,
 // A type with another lower bound and extent, in bytes. The offsets of the data do not change.
 //
 // # Safety
-// `old_type` is a predefined one or a live handle; `new_type` may be written.
+// `old_type` is a predefined one or a live handle; `new_type` points to writable memory.
 int transom_type_resized(const transom_datatype *old_type, int64_t lb, int64_t extent, transom_datatype **new_type);
 
 // Allocates size zeroed bytes, which other ranks of the node can map; *base is set to the address,
@@ -495,7 +495,7 @@ int transom_type_resized(const transom_datatype *old_type, int64_t lb, int64_t e
 // if it is larger. Local.
 //
 // # Safety
-// `job` is a live handle, `info` one or NULL; `base` may be written.
+// `job` is a live handle, `info` one or NULL; `base` points to writable memory.
 int transom_alloc_mem(const transom_job *job, uint64_t size, const transom_info *info, void **base);
 
 // Frees memory of transom_alloc_mem; NULL is legal and has no effect. Windows over the memory keep
@@ -508,8 +508,8 @@ int transom_free_mem(void *base);
 // memory.
 //
 // # Safety
-// `job` is a live handle, `info` one or NULL; `window` may be written. The memory at `base` is
-// readable and writable until transom_window_free has succeeded.
+// `job` is a live handle, `info` one or NULL; `window` points to writable memory. The memory at
+// `base` is readable and writable until transom_window_free has succeeded.
 int transom_window_create(const transom_job *job,
                           void *base,
                           uint64_t size,
@@ -522,7 +522,7 @@ int transom_window_create(const transom_job *job,
 // transom_window_free frees the memory.
 //
 // # Safety
-// `job` is a live handle, `info` one or NULL; `base` and `window` may be written.
+// `job` is a live handle, `info` one or NULL; `base` and `window` point to writable memory.
 int transom_window_allocate(const transom_job *job,
                             uint64_t size,
                             uint32_t disp_unit,
@@ -535,7 +535,7 @@ int transom_window_allocate(const transom_job *job,
 // parts. *base is set to the address of this rank's part. Collective.
 //
 // # Safety
-// `job` is a live handle, `info` one or NULL; `base` and `window` may be written.
+// `job` is a live handle, `info` one or NULL; `base` and `window` point to writable memory.
 int transom_window_allocate_shared(const transom_job *job,
                                    uint64_t size,
                                    uint32_t disp_unit,
@@ -547,7 +547,7 @@ int transom_window_allocate_shared(const transom_job *job,
 // addresses of the target. Collective.
 //
 // # Safety
-// `job` is a live handle, `info` one or NULL; `window` may be written.
+// `job` is a live handle, `info` one or NULL; `window` points to writable memory.
 int transom_window_create_dynamic(const transom_job *job, const transom_info *info, transom_window **window);
 
 // Attaches size bytes at base to a dynamic window. Local.
@@ -574,39 +574,40 @@ int transom_window_free(transom_window **window);
 // window NULL, 0 and 1.
 //
 // # Safety
-// `window` is a live handle; `base`, `size` and `disp_unit` may be written.
+// `window` is a live handle; `base`, `size` and `disp_unit` point to writable memory.
 int transom_window_part(const transom_window *window, void **base, uint64_t *size, uint32_t *disp_unit);
 
 // The part of a rank at the address where this process loads and stores it. For TRANSOM_PROC_NULL,
 // the part of the lowest rank whose part is not empty.
 //
 // # Safety
-// `window` is a live handle; `base`, `size` and `disp_unit` may be written.
+// `window` is a live handle; `base`, `size` and `disp_unit` point to writable memory.
 int transom_window_shared_query(const transom_window *window, int rank, void **base, uint64_t *size, uint32_t *disp_unit);
 
 // The source of the window's memory: TRANSOM_FLAVOR_CREATE, _ALLOCATE, _DYNAMIC or _SHARED.
 //
 // # Safety
-// `window` is a live handle; `flavor` may be written.
+// `window` is a live handle; `flavor` points to writable memory.
 int transom_window_flavor(const transom_window *window, int *flavor);
 
 // The window's memory model: TRANSOM_MODEL_UNIFIED or TRANSOM_MODEL_SEPARATE.
 //
 // # Safety
-// `window` is a live handle; `model` may be written.
+// `window` is a live handle; `model` points to writable memory.
 int transom_window_model(const transom_window *window, int *model);
 
 // The window's ranks, as ranks of the whole job. *count is set to their number, and the first
 // `room` of them are written to ranks.
 //
 // # Safety
-// `window` is a live handle; `ranks` has room for `room` numbers; `count` may be written.
+// `window` is a live handle; `ranks` has room for `room` numbers; `count` points to writable
+// memory.
 int transom_window_group(const transom_window *window, int room, int *ranks, int *count);
 
 // All hints with the values in force, as a new info, which the caller frees by transom_info_free.
 //
 // # Safety
-// `window` is a live handle; `info` may be written.
+// `window` is a live handle; `info` points to writable memory.
 int transom_window_get_info(const transom_window *window, transom_info **info);
 
 // Changes hints: no_locks, accumulate_ordering, accumulate_ops, same_size and same_disp_unit; the
@@ -727,7 +728,7 @@ int transom_compare_and_swap(const transom_window *window,
 // transom_put with a request.
 //
 // # Safety
-// The requirements of transom_put; `request` may be written.
+// The requirements of transom_put; `request` points to writable memory.
 int transom_rput(const transom_window *window,
                  const void *origin,
                  uint64_t origin_count,
@@ -741,7 +742,7 @@ int transom_rput(const transom_window *window,
 // transom_get with a request.
 //
 // # Safety
-// The requirements of transom_get; `request` may be written.
+// The requirements of transom_get; `request` points to writable memory.
 int transom_rget(const transom_window *window,
                  void *origin,
                  uint64_t origin_count,
@@ -755,7 +756,7 @@ int transom_rget(const transom_window *window,
 // transom_accumulate with a request.
 //
 // # Safety
-// The requirements of transom_accumulate; `request` may be written.
+// The requirements of transom_accumulate; `request` points to writable memory.
 int transom_raccumulate(const transom_window *window,
                         const void *origin,
                         uint64_t origin_count,
@@ -770,7 +771,7 @@ int transom_raccumulate(const transom_window *window,
 // transom_get_accumulate with a request.
 //
 // # Safety
-// The requirements of transom_get_accumulate; `request` may be written.
+// The requirements of transom_get_accumulate; `request` points to writable memory.
 int transom_rget_accumulate(const transom_window *window,
                             const void *origin,
                             uint64_t origin_count,
@@ -796,7 +797,7 @@ int transom_request_wait(transom_request **request);
 // Makes progress and does not wait. For NULL *done is 1.
 //
 // # Safety
-// `request` points to a live handle or to NULL; `done` may be written.
+// `request` points to a live handle or to NULL; `done` points to writable memory.
 int transom_request_test(transom_request **request, int *done);
 
 // Waits for all requests; all handles become NULL, also if some operations failed. The result is
@@ -810,7 +811,7 @@ int transom_request_wait_all(uint64_t count, transom_request **requests);
 // its operation failed, or to TRANSOM_UNDEFINED if all handles are NULL.
 //
 // # Safety
-// `requests` has `count` handles, live ones or NULL; `index` may be written.
+// `requests` has `count` handles, live ones or NULL; `index` points to writable memory.
 int transom_request_wait_any(uint64_t count, transom_request **requests, int64_t *index);
 
 // Waits for at least one of the requests. *done is set to the number of complete ones, also of
@@ -819,7 +820,7 @@ int transom_request_wait_any(uint64_t count, transom_request **requests, int64_t
 //
 // # Safety
 // `requests` has `count` handles, live ones or NULL; `indices` has room for as many numbers;
-// `done` may be written.
+// `done` points to writable memory.
 int transom_request_wait_some(uint64_t count, transom_request **requests, uint64_t *done, uint64_t *indices);
 
 // transom_request_wait_some without waiting: *done may be 0.
@@ -903,7 +904,7 @@ int transom_get_accumulate_notify(const transom_window *window,
 // transom_put_notify with a request.
 //
 // # Safety
-// The requirements of transom_put; `request` may be written.
+// The requirements of transom_put; `request` points to writable memory.
 int transom_rput_notify(const transom_window *window,
                         const void *origin,
                         uint64_t origin_count,
@@ -918,7 +919,7 @@ int transom_rput_notify(const transom_window *window,
 // transom_get_notify with a request.
 //
 // # Safety
-// The requirements of transom_get; `request` may be written.
+// The requirements of transom_get; `request` points to writable memory.
 int transom_rget_notify(const transom_window *window,
                         void *origin,
                         uint64_t origin_count,
@@ -933,7 +934,7 @@ int transom_rget_notify(const transom_window *window,
 // transom_accumulate_notify with a request.
 //
 // # Safety
-// The requirements of transom_accumulate; `request` may be written.
+// The requirements of transom_accumulate; `request` points to writable memory.
 int transom_raccumulate_notify(const transom_window *window,
                                const void *origin,
                                uint64_t origin_count,
@@ -949,7 +950,7 @@ int transom_raccumulate_notify(const transom_window *window,
 // transom_get_accumulate_notify with a request.
 //
 // # Safety
-// The requirements of transom_get_accumulate; `request` may be written.
+// The requirements of transom_get_accumulate; `request` points to writable memory.
 int transom_rget_accumulate_notify(const transom_window *window,
                                    const void *origin,
                                    uint64_t origin_count,
@@ -975,21 +976,21 @@ int transom_window_set_num_notify(const transom_window *window, int counters);
 // Sets *counters to the number of counters of target.
 //
 // # Safety
-// `window` is a live handle; `counters` may be written.
+// `window` is a live handle; `counters` points to writable memory.
 int transom_window_get_num_notify(const transom_window *window, int target, int *counters);
 
 // Sets *value to the value of this rank's counter with the index notice. Makes progress and does
 // not wait.
 //
 // # Safety
-// `window` is a live handle; `value` may be written.
+// `window` is a live handle; `value` points to writable memory.
 int transom_window_notify_value(const transom_window *window, int notice, uint64_t *value);
 
 // Zeroes this rank's counter with the index notice, and sets *value to the counter's previous
 // value, in one atomic step.
 //
 // # Safety
-// `window` is a live handle; `value` may be written.
+// `window` is a live handle; `value` points to writable memory.
 int transom_window_notify_reset(const transom_window *window, int notice, uint64_t *value);
 
 // Waits until this rank's counter with the index notice has reached value. The counter does not
@@ -1003,15 +1004,15 @@ int transom_window_notify_wait(const transom_window *window, int notice, uint64_
 // progress and does not wait.
 //
 // # Safety
-// `window` is a live handle; `done` may be written.
+// `window` is a live handle; `done` points to writable memory.
 int transom_window_notify_test(const transom_window *window, int notice, uint64_t value, int *done);
 
 // Waits until one of several counters of this rank has reached the value with the same index in
 // values. *index is set to the first such index.
 //
 // # Safety
-// `window` is a live handle; `notices` and `values` have `count` numbers each; `index` may be
-// written.
+// `window` is a live handle; `notices` and `values` have `count` numbers each; `index` points to
+// writable memory.
 int transom_window_notify_wait_any(const transom_window *window,
                                    uint64_t count,
                                    const int *notices,
@@ -1022,7 +1023,7 @@ int transom_window_notify_wait_any(const transom_window *window,
 // value. The request must be completed or freed before transom_window_free.
 //
 // # Safety
-// `window` is a live handle; `request` may be written.
+// `window` is a live handle; `request` points to writable memory.
 int transom_window_notify_threshold(const transom_window *window, int notice, uint64_t value, transom_request **request);
 
 // Ends the fence epoch and opens the next one, unless _NOSUCCEED is given. Collective. Assertions:
@@ -1064,7 +1065,7 @@ int transom_window_wait(const transom_window *window);
 // otherwise sets *done to 0.
 //
 // # Safety
-// `window` is a live handle; `done` may be written.
+// `window` is a live handle; `done` points to writable memory.
 int transom_window_test(const transom_window *window, int *done);
 
 // Opens a passive access epoch to a target; a rank may lock several targets at once. kind is

@@ -42,7 +42,7 @@ fn set_number(window: &RawWindow, counters: c_int) -> Result<(), Failure> {
 /// Sets *counters to the number of counters of target.
 ///
 /// # Safety
-/// `window` is a live handle; `counters` may be written.
+/// `window` is a live handle; `counters` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_window_get_num_notify(
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn transom_window_get_num_notify(
 /// not wait.
 ///
 /// # Safety
-/// `window` is a live handle; `value` may be written.
+/// `window` is a live handle; `value` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_window_notify_value(
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn transom_window_notify_value(
 /// value, in one atomic step.
 ///
 /// # Safety
-/// `window` is a live handle; `value` may be written.
+/// `window` is a live handle; `value` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_window_notify_reset(
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn transom_window_notify_wait(window: *const WindowHandle,
 /// progress and does not wait.
 ///
 /// # Safety
-/// `window` is a live handle; `done` may be written.
+/// `window` is a live handle; `done` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_window_notify_test(
@@ -135,8 +135,8 @@ pub unsafe extern "C" fn transom_window_notify_test(
 /// values. *index is set to the first such index.
 ///
 /// # Safety
-/// `window` is a live handle; `notices` and `values` have `count` numbers each; `index` may be
-/// written.
+/// `window` is a live handle; `notices` and `values` have `count` numbers each; `index` points to
+/// writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_window_notify_wait_any(
@@ -161,7 +161,7 @@ pub unsafe extern "C" fn transom_window_notify_wait_any(
 /// value. The request must be completed or freed before transom_window_free.
 ///
 /// # Safety
-/// `window` is a live handle; `request` may be written.
+/// `window` is a live handle; `request` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_window_notify_threshold(

@@ -41,7 +41,7 @@ pub(crate) fn basic(datatype: *const DatatypeHandle) -> Result<BasicType, Failur
 /// padding.
 ///
 /// # Safety
-/// `datatype` is a predefined one or a live handle; `size` may be written.
+/// `datatype` is a predefined one or a live handle; `size` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_type_size(datatype: *const DatatypeHandle, size: *mut u64) -> c_int {
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn transom_type_size(datatype: *const DatatypeHandle, size
 /// The lower bound, and the number of bytes from one item to the next.
 ///
 /// # Safety
-/// `datatype` is a predefined one or a live handle; `lb` and `extent` may be written.
+/// `datatype` is a predefined one or a live handle; `lb` and `extent` point to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_type_extent(datatype: *const DatatypeHandle, lb: *mut i64, extent: *mut i64) -> c_int {
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn transom_type_extent(datatype: *const DatatypeHandle, lb
 /// highest.
 ///
 /// # Safety
-/// `datatype` is a predefined one or a live handle; `lb` and `extent` may be written.
+/// `datatype` is a predefined one or a live handle; `lb` and `extent` point to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_type_true_extent(

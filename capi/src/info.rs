@@ -23,7 +23,7 @@ pub(crate) unsafe fn hints(info: *const InfoHandle) -> Info {
 /// Creates an info without keys.
 ///
 /// # Safety
-/// `info` may be written.
+/// `info` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_info_create(info: *mut *mut InfoHandle) -> c_int {
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn transom_info_set(info: *mut InfoHandle, key: *const c_c
 ///
 /// # Safety
 /// `info` is a live handle; `key` ends with a zero byte; `value` has *size bytes, and `size` and
-/// `found` may be written.
+/// `found` point to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_info_get(
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn transom_info_get(
 /// The number of keys.
 ///
 /// # Safety
-/// `info` is a live handle; `keys` may be written.
+/// `info` is a live handle; `keys` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_info_keys(info: *const InfoHandle, keys: *mut u64) -> c_int {
@@ -103,7 +103,7 @@ pub unsafe extern "C" fn transom_info_keys(info: *const InfoHandle, keys: *mut u
 /// from 0 in the order in which they were set.
 ///
 /// # Safety
-/// `info` is a live handle; `key` has *size bytes, and `size` may be written.
+/// `info` is a live handle; `key` has *size bytes, and `size` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_info_key(

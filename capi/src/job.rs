@@ -25,7 +25,7 @@ pub(crate) unsafe fn job<'a>(job: *const JobHandle) -> Result<&'a Job, Failure> 
 /// Writes the first `room` ranks to an array, and the number of all ranks to `count`.
 ///
 /// # Safety
-/// `ranks` has room for `room` numbers; `count` may be written.
+/// `ranks` has room for `room` numbers; `count` points to writable memory.
 pub(crate) unsafe fn write_ranks(
     found: &[usize],
     room: c_int,
@@ -46,7 +46,7 @@ pub(crate) unsafe fn write_ranks(
 /// launcher the process is a job of one rank. A process calls this once.
 ///
 /// # Safety
-/// `job` may be written.
+/// `job` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_init(job: *mut *mut JobHandle) -> c_int {
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn transom_finalize(job: *mut *mut JobHandle) -> c_int {
 /// This process's rank, from 0: its rank in the subset if the handle is that of a subset.
 ///
 /// # Safety
-/// `job` is a live handle; `rank` may be written.
+/// `job` is a live handle; `rank` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_job_rank(job: *const JobHandle, rank: *mut c_int) -> c_int {
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn transom_job_rank(job: *const JobHandle, rank: *mut c_in
 /// The number of ranks.
 ///
 /// # Safety
-/// `job` is a live handle; `size` may be written.
+/// `job` is a live handle; `size` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_job_size(job: *const JobHandle, size: *mut c_int) -> c_int {
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn transom_job_size(job: *const JobHandle, size: *mut c_in
 /// transom_finalize frees the handle.
 ///
 /// # Safety
-/// `job` is a live handle; `ranks` has `count` numbers; `subset` may be written.
+/// `job` is a live handle; `ranks` has `count` numbers; `subset` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_job_subset(
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn transom_job_subset(
 /// transom_job_subset uses tag 0.
 ///
 /// # Safety
-/// `job` is a live handle; `ranks` has `count` numbers; `subset` may be written.
+/// `job` is a live handle; `ranks` has `count` numbers; `subset` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_job_subset_tagged(
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn transom_job_subset_tagged(
 /// order. *count is set to their number, and the first `room` of them are written to ranks.
 ///
 /// # Safety
-/// `job` is a live handle; `ranks` has room for `room` numbers; `count` may be written.
+/// `job` is a live handle; `ranks` has room for `room` numbers; `count` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_job_node_ranks(
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn transom_job_barrier(job: *const JobHandle) -> c_int {
 /// The route to a rank: TRANSOM_ROUTE_OWN, TRANSOM_ROUTE_SHM or TRANSOM_ROUTE_NET.
 ///
 /// # Safety
-/// `job` is a live handle; `route` may be written.
+/// `job` is a live handle; `route` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_job_route(job: *const JobHandle, rank: c_int, route: *mut c_int) -> c_int {

@@ -14,7 +14,7 @@ use crate::pointers::{array, count, out};
 /// Applies `make` to the old type, and hands out the result.
 ///
 /// # Safety
-/// `old` is NULL, a predefined one or a live handle; `slot` is NULL or may be written.
+/// `old` is NULL, a predefined one or a live handle; `slot` is NULL or points to writable memory.
 unsafe fn made(
     old: *const DatatypeHandle,
     slot: *mut *mut DatatypeHandle,
@@ -61,7 +61,7 @@ unsafe fn displacements(first: *const i64, many: u64) -> Result<Vec<isize>, Fail
 /// `count` items of a type, each one extent after the previous one.
 ///
 /// # Safety
-/// `old_type` is a predefined one or a live handle; `new_type` may be written.
+/// `old_type` is a predefined one or a live handle; `new_type` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_type_contiguous(
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn transom_type_contiguous(
 /// count blocks of block_length items; blocks begin stride extents of the old type apart.
 ///
 /// # Safety
-/// `old_type` is a predefined one or a live handle; `new_type` may be written.
+/// `old_type` is a predefined one or a live handle; `new_type` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_type_vector(
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn transom_type_vector(
 /// count blocks of block_length items; blocks begin stride bytes apart.
 ///
 /// # Safety
-/// `old_type` is a predefined one or a live handle; `new_type` may be written.
+/// `old_type` is a predefined one or a live handle; `new_type` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_type_hvector(
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn transom_type_hvector(
 ///
 /// # Safety
 /// `lengths` and `displacements` have `count` numbers; `old_type` is a predefined one or a live
-/// handle; `new_type` may be written.
+/// handle; `new_type` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_type_indexed(
@@ -142,7 +142,7 @@ pub unsafe extern "C" fn transom_type_indexed(
 ///
 /// # Safety
 /// `lengths` and `displacements` have `count` numbers; `old_type` is a predefined one or a live
-/// handle; `new_type` may be written.
+/// handle; `new_type` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_type_hindexed(
@@ -163,7 +163,7 @@ pub unsafe extern "C" fn transom_type_hindexed(
 ///
 /// # Safety
 /// `displacements` has `count` numbers; `old_type` is a predefined one or a live handle; `new_type`
-/// may be written.
+/// points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_type_indexed_block(
@@ -184,7 +184,7 @@ pub unsafe extern "C" fn transom_type_indexed_block(
 ///
 /// # Safety
 /// `displacements` has `count` numbers; `old_type` is a predefined one or a live handle; `new_type`
-/// may be written.
+/// points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_type_hindexed_block(
@@ -205,8 +205,8 @@ pub unsafe extern "C" fn transom_type_hindexed_block(
 /// to the strictest alignment of the elements, unless a part is resized or a subarray.
 ///
 /// # Safety
-/// The arrays have `count` elements; `types` are predefined ones or live handles; `new_type` may be
-/// written.
+/// The arrays have `count` elements; `types` are predefined ones or live handles; `new_type` points
+/// to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_type_struct(
@@ -234,7 +234,7 @@ pub unsafe extern "C" fn transom_type_struct(
 ///
 /// # Safety
 /// `sizes`, `subsizes` and `starts` have `dimensions` numbers; `old_type` is a predefined one or a
-/// live handle; `new_type` may be written.
+/// live handle; `new_type` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_type_subarray(
@@ -267,7 +267,7 @@ pub unsafe extern "C" fn transom_type_subarray(
 /// A type with another lower bound and extent, in bytes. The offsets of the data do not change.
 ///
 /// # Safety
-/// `old_type` is a predefined one or a live handle; `new_type` may be written.
+/// `old_type` is a predefined one or a live handle; `new_type` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_type_resized(

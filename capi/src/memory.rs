@@ -25,7 +25,7 @@ fn allocated() -> MutexGuard<'static, BTreeMap<usize, Allocation>> {
 /// if it is larger. Local.
 ///
 /// # Safety
-/// `job` is a live handle, `info` one or NULL; `base` may be written.
+/// `job` is a live handle, `info` one or NULL; `base` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_alloc_mem(

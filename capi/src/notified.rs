@@ -134,7 +134,7 @@ pub unsafe extern "C" fn transom_get_accumulate_notify(
 /// transom_put_notify with a request.
 ///
 /// # Safety
-/// The requirements of transom_put; `request` may be written.
+/// The requirements of transom_put; `request` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_rput_notify(
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn transom_rput_notify(
 /// transom_get_notify with a request.
 ///
 /// # Safety
-/// The requirements of transom_get; `request` may be written.
+/// The requirements of transom_get; `request` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_rget_notify(
@@ -194,7 +194,7 @@ pub unsafe extern "C" fn transom_rget_notify(
 /// transom_accumulate_notify with a request.
 ///
 /// # Safety
-/// The requirements of transom_accumulate; `request` may be written.
+/// The requirements of transom_accumulate; `request` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_raccumulate_notify(
@@ -224,7 +224,7 @@ pub unsafe extern "C" fn transom_raccumulate_notify(
 /// transom_get_accumulate_notify with a request.
 ///
 /// # Safety
-/// The requirements of transom_get_accumulate; `request` may be written.
+/// The requirements of transom_get_accumulate; `request` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_rget_accumulate_notify(

@@ -14,7 +14,7 @@ pub(crate) struct Out<T>(NonNull<T>);
 impl<T> Out<T> {
     /// Writes the result.
     pub(crate) fn set(self, value: T) {
-        // SAFETY: the caller of `out` promised that it may be written.
+        // SAFETY: the caller of `out` promised that the memory is writable.
         unsafe { self.0.write(value) }
     }
 }
@@ -22,7 +22,7 @@ impl<T> Out<T> {
 /// The address of a result, or an error that names the argument.
 ///
 /// # Safety
-/// `slot` is NULL, or may be written until the call returns.
+/// `slot` is NULL, or points to memory that is writable until the call returns.
 pub(crate) unsafe fn out<T>(slot: *mut T, what: &str) -> Result<Out<T>, Failure> {
     NonNull::new(slot).map(Out).ok_or_else(|| null(what))
 }
@@ -99,8 +99,8 @@ pub(crate) unsafe fn ranks(first: *const c_int, count: c_int, what: &str) -> Res
 /// the size of the whole text.
 ///
 /// # Safety
-/// `size` is NULL, or may be read and written; `value` may be NULL if `*size` is 0; else it has
-/// `*size` bytes.
+/// `size` is NULL, or points to a number that is not accessed otherwise; `value` may be NULL if
+/// `*size` is 0; else it has `*size` bytes.
 pub(crate) unsafe fn write_text(text: &str, value: *mut c_char, size: *mut u64) -> Result<(), Failure> {
     // SAFETY: the caller's promises.
     let (size, room) = unsafe {

@@ -99,7 +99,7 @@ pub unsafe extern "C" fn transom_request_wait(request: *mut *mut RequestHandle) 
 /// Makes progress and does not wait. For NULL *done is 1.
 ///
 /// # Safety
-/// `request` points to a live handle or to NULL; `done` may be written.
+/// `request` points to a live handle or to NULL; `done` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_request_test(request: *mut *mut RequestHandle, done: *mut c_int) -> c_int {
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn transom_request_wait_all(count: u64, requests: *mut *mu
 /// its operation failed, or to TRANSOM_UNDEFINED if all handles are NULL.
 ///
 /// # Safety
-/// `requests` has `count` handles, live ones or NULL; `index` may be written.
+/// `requests` has `count` handles, live ones or NULL; `index` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_request_wait_any(
@@ -159,7 +159,7 @@ pub unsafe extern "C" fn transom_request_wait_any(
 ///
 /// # Safety
 /// `requests` has `count` handles, live ones or NULL; `indices` has room for as many numbers;
-/// `done` may be written.
+/// `done` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_request_wait_some(

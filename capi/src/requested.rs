@@ -15,8 +15,8 @@ use crate::window::{WindowHandle, window};
 /// Posts the operation of `post` with both sides, and hands out its request.
 ///
 /// # Safety
-/// `window` is NULL or a live handle, and `slot` is NULL or may be written. The sides fulfil the
-/// requirements of `post`.
+/// `window` is NULL or a live handle, and `slot` is NULL or points to writable memory. The sides
+/// fulfil the requirements of `post`.
 unsafe fn posted(
     window: *const WindowHandle,
     slot: *mut *mut RequestHandle,
@@ -33,7 +33,7 @@ unsafe fn posted(
 /// transom_put with a request.
 ///
 /// # Safety
-/// The requirements of transom_put; `request` may be written.
+/// The requirements of transom_put; `request` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_rput(
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn transom_rput(
 /// transom_get with a request.
 ///
 /// # Safety
-/// The requirements of transom_get; `request` may be written.
+/// The requirements of transom_get; `request` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_rget(
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn transom_rget(
 /// transom_accumulate with a request.
 ///
 /// # Safety
-/// The requirements of transom_accumulate; `request` may be written.
+/// The requirements of transom_accumulate; `request` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_raccumulate(
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn transom_raccumulate(
 /// transom_get_accumulate with a request.
 ///
 /// # Safety
-/// The requirements of transom_get_accumulate; `request` may be written.
+/// The requirements of transom_get_accumulate; `request` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_rget_accumulate(

@@ -87,7 +87,7 @@ pub unsafe extern "C" fn transom_window_wait(window: *const WindowHandle) -> c_i
 /// otherwise sets *done to 0.
 ///
 /// # Safety
-/// `window` is a live handle; `done` may be written.
+/// `window` is a live handle; `done` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_window_test(window: *const WindowHandle, done: *mut c_int) -> c_int {

@@ -41,8 +41,8 @@ fn give(slot: Out<*mut WindowHandle>, window: RawWindow) {
 /// memory.
 ///
 /// # Safety
-/// `job` is a live handle, `info` one or NULL; `window` may be written. The memory at `base` is
-/// readable and writable until transom_window_free has succeeded.
+/// `job` is a live handle, `info` one or NULL; `window` points to writable memory. The memory at
+/// `base` is readable and writable until transom_window_free has succeeded.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_window_create(
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn transom_window_create(
 /// transom_window_free frees the memory.
 ///
 /// # Safety
-/// `job` is a live handle, `info` one or NULL; `base` and `window` may be written.
+/// `job` is a live handle, `info` one or NULL; `base` and `window` point to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_window_allocate(
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn transom_window_allocate(
 /// parts. *base is set to the address of this rank's part. Collective.
 ///
 /// # Safety
-/// `job` is a live handle, `info` one or NULL; `base` and `window` may be written.
+/// `job` is a live handle, `info` one or NULL; `base` and `window` point to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_window_allocate_shared(
@@ -117,7 +117,7 @@ pub unsafe extern "C" fn transom_window_allocate_shared(
 /// addresses of the target. Collective.
 ///
 /// # Safety
-/// `job` is a live handle, `info` one or NULL; `window` may be written.
+/// `job` is a live handle, `info` one or NULL; `window` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_window_create_dynamic(
@@ -177,7 +177,7 @@ pub unsafe extern "C" fn transom_window_free(window: *mut *mut WindowHandle) -> 
 /// window NULL, 0 and 1.
 ///
 /// # Safety
-/// `window` is a live handle; `base`, `size` and `disp_unit` may be written.
+/// `window` is a live handle; `base`, `size` and `disp_unit` point to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_window_part(
@@ -201,7 +201,7 @@ pub unsafe extern "C" fn transom_window_part(
 /// the part of the lowest rank whose part is not empty.
 ///
 /// # Safety
-/// `window` is a live handle; `base`, `size` and `disp_unit` may be written.
+/// `window` is a live handle; `base`, `size` and `disp_unit` point to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_window_shared_query(
@@ -226,7 +226,7 @@ pub unsafe extern "C" fn transom_window_shared_query(
 /// The source of the window's memory: TRANSOM_FLAVOR_CREATE, _ALLOCATE, _DYNAMIC or _SHARED.
 ///
 /// # Safety
-/// `window` is a live handle; `flavor` may be written.
+/// `window` is a live handle; `flavor` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_window_flavor(window: *const WindowHandle, flavor: *mut c_int) -> c_int {
@@ -241,7 +241,7 @@ pub unsafe extern "C" fn transom_window_flavor(window: *const WindowHandle, flav
 /// The window's memory model: TRANSOM_MODEL_UNIFIED or TRANSOM_MODEL_SEPARATE.
 ///
 /// # Safety
-/// `window` is a live handle; `model` may be written.
+/// `window` is a live handle; `model` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_window_model(window: *const WindowHandle, model: *mut c_int) -> c_int {
@@ -257,7 +257,8 @@ pub unsafe extern "C" fn transom_window_model(window: *const WindowHandle, model
 /// `room` of them are written to ranks.
 ///
 /// # Safety
-/// `window` is a live handle; `ranks` has room for `room` numbers; `count` may be written.
+/// `window` is a live handle; `ranks` has room for `room` numbers; `count` points to writable
+/// memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_window_group(
@@ -273,7 +274,7 @@ pub unsafe extern "C" fn transom_window_group(
 /// All hints with the values in force, as a new info, which the caller frees by transom_info_free.
 ///
 /// # Safety
-/// `window` is a live handle; `info` may be written.
+/// `window` is a live handle; `info` points to writable memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_window_get_info(window: *const WindowHandle, info: *mut *mut InfoHandle) -> c_int {

@@ -59,16 +59,16 @@ impl<S: Signals, F: Fn() -> Result<()>> Signals for Behind<S, F> {
 /// The bits that a rank may send to all others in a barrier.
 pub(crate) const BITS: u32 = (1 << 13) - 1;
 
-/// Passes barrier number `turn` of `size` ranks; returns the union of the bits that ranks send
+/// Passes the barrier `number` of `size` ranks; returns the union of the bits that ranks send
 /// (`bits`).
 #[inline]
-pub(crate) fn dissemination(me: usize, size: usize, turn: u32, bits: u32, signals: &impl Signals) -> Result<u32> {
-    let number = turn.wrapping_mul(BITS + 1) & COUNTER;
-    let (mut distance, mut slot, mut any) = (1, usize::from(turn & 1 == 1), bits & BITS);
+pub(crate) fn dissemination(me: usize, size: usize, number: u32, bits: u32, signals: &impl Signals) -> Result<u32> {
+    let counter = number.wrapping_mul(BITS + 1) & COUNTER;
+    let (mut distance, mut slot, mut any) = (1, usize::from(number & 1 == 1), bits & BITS);
     while distance < size {
         let (to, from) = (me + distance, me + size - distance);
-        signals.raise(if to < size { to } else { to - size }, slot, number | any)?;
-        any |= signals.await_from(if from < size { from } else { from - size }, slot, number)? & BITS;
+        signals.raise(if to < size { to } else { to - size }, slot, counter | any)?;
+        any |= signals.await_from(if from < size { from } else { from - size }, slot, counter)? & BITS;
         distance *= 2;
         slot += 2;
     }

@@ -60,7 +60,8 @@ impl EpochState {
     }
 
     /// Changes the epoch word from `from` to `to`. If another thread has changed the word before,
-    /// returns the current word.
+    /// returns the current word. In a serial window the word is stored without a comparison,
+    /// because the program calls from one thread at a time.
     #[inline]
     pub(super) fn shift(&self, from: EpochWord, to: EpochWord) -> std::result::Result<(), EpochWord> {
         if self.serial {

@@ -154,7 +154,7 @@ impl<T: RmaElem> Window<T> {
     /// The number of counters of `rank` (`MPI_Win_get_num_notify`).
     ///
     /// # Errors
-    /// `Rank`.
+    /// `Rank` for a rank that does not exist.
     pub fn num_notify(&self, rank: usize) -> Result<usize> {
         self.core.parts.num_notify(rank)
     }

@@ -49,15 +49,15 @@ pub(crate) struct Counters {
     pub(super) parts: Parts,
     /// For each of this rank's counters: its sum at the last reset.
     pub(super) zeros: Box<[AtomicU64]>,
-    /// The number of calls of `set_num_notify`.
-    turn: AtomicU32,
+    /// The number of calls of `set_num_notify`, each of which may change the numbers of counters.
+    generation: AtomicU32,
     /// The numbers of counters of the targets that this CPU does not map.
     known: PeerMap<Known>,
     /// The shortcuts of notified puts to ranks that this CPU maps.
     shortcuts: PeerMap<Shortcut>,
 }
 
-/// The number of counters of a target, with the turn in which it was requested, as one word.
+/// The number of counters of a target, with the generation in which it was requested, as one word.
 #[derive(Debug)]
 struct Known(u32, AtomicU64);
 
@@ -77,7 +77,7 @@ impl Counters {
         Ok(Counters {
             parts: Parts::open(&theirs.job, &theirs.team, theirs.id ^ COUNTERS, &spec, draft)?,
             zeros: (0..counters::MOST).map(|_| AtomicU64::new(0)).collect(),
-            turn: AtomicU32::new(0),
+            generation: AtomicU32::new(0),
             known: PeerMap::new(),
             shortcuts: PeerMap::new(),
         })
@@ -91,7 +91,7 @@ impl Counters {
             zero.store(counters::sum(memory, index), Ordering::Relaxed);
         }
         counters::set_number(memory, number);
-        self.turn.fetch_add(1, Ordering::Relaxed);
+        self.generation.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How many counters a target has.
@@ -100,16 +100,16 @@ impl Counters {
             return Ok(counters::number(memory));
         }
         let rank = target.rank();
-        let turn = u64::from(self.turn.load(Ordering::Relaxed)) << 32;
+        let generation = u64::from(self.generation.load(Ordering::Relaxed)) << 32;
         let unknown = || Ok::<_, Error>(Known(peer(rank).0, AtomicU64::new(0)));
         let known = &self.known.get_or_try_insert(peer(rank), unknown)?.1;
         // Relaxed: the word is all that is read.
         let word = known.load(Ordering::Relaxed);
-        if word >> 32 << 32 == turn {
+        if word >> 32 << 32 == generation {
             return Ok(offset(word & u64::from(u32::MAX)));
         }
         let number = self.asked(target)?;
-        known.store(turn | number as u64, Ordering::Relaxed);
+        known.store(generation | number as u64, Ordering::Relaxed);
         Ok(number)
     }
 

@@ -29,7 +29,8 @@ pub(crate) enum Hold {
     Shared = 1,
     /// An exclusive lock, announced in the master word.
     Exclusive = 2,
-    /// A lock by `MPI_MODE_NOCHECK`, which took no word.
+    /// A lock whose end changes no word: by `MPI_MODE_NOCHECK`, released already, or not taken
+    /// because of an error.
     Unchecked = 3,
     /// In the group of `start`; its post has not arrived yet.
     Started = 4,

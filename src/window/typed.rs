@@ -163,7 +163,7 @@ impl<T: RmaElem> Window<T> {
     /// The route to a rank.
     ///
     /// # Errors
-    /// `Rank`.
+    /// `Rank` for a rank that does not exist.
     pub fn route(&self, rank: usize) -> Result<Route> {
         self.core.parts.route(rank)
     }
@@ -173,7 +173,8 @@ impl<T: RmaElem> Window<T> {
     /// [`RawWindow::shared_query`](crate::RawWindow::shared_query).
     ///
     /// # Errors
-    /// `RmaShared` if this process can't load and store the part, `Rank`.
+    /// `RmaShared` if this process can't load and store the part, `Rank` for a rank that does not
+    /// exist.
     pub fn shared_query(&self, rank: usize) -> Result<SharedPart> {
         self.core.parts.shared_query(rank)
     }
@@ -183,7 +184,7 @@ impl<T: RmaElem> Window<T> {
     ///
     /// # Errors
     /// `RmaShared` if this process can't load and store the part, `RmaRange` outside of the part,
-    /// `Rank`.
+    /// `Rank` for a rank that does not exist.
     pub fn load_from(&self, rank: usize, first: usize, into: &mut [T]) -> Result<()> {
         let part = self.core.parts.shared_query(rank)?;
         let at = self.inside("load", part.rank, part.memory.len(), first, into.len())?;

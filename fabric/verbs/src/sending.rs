@@ -68,7 +68,7 @@ pub(crate) struct Sending {
     /// First request for which there is no room; 0 where the connection is not open.
     limit: u64,
     /// First request that needs the slow path: the queue is full (`limit`), or it must be signaled.
-    turn: u64,
+    slow_from: u64,
     /// Oldest request in flight.
     tail: u64,
     /// The number after the last signaled request.
@@ -105,7 +105,7 @@ impl Sending {
             records: Box::new([const { None }; RECORDS as usize]),
             head: 0,
             limit: 0,
-            turn: 0,
+            slow_from: 0,
             tail: 0,
             signaled: 0,
             signals: 0,
@@ -134,14 +134,14 @@ impl Sending {
     }
 
     fn plan(&mut self) {
-        self.turn = self.limit.min(self.signaled + u64::from(SIGNAL_EVERY));
+        self.slow_from = self.limit.min(self.signaled + u64::from(SIGNAL_EVERY));
     }
 
     /// Whether one more request may be in flight. If so, the held request is ready to be posted
     /// before it, signaled if a signal is due.
     #[inline(always)]
     pub(crate) fn has_room(&mut self) -> bool {
-        self.head < self.turn || self.has_room_now()
+        self.head < self.slow_from || self.has_room_now()
     }
 
     #[cold]

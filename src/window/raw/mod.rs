@@ -211,7 +211,7 @@ impl RawWindow {
     ///
     /// # Errors
     /// `RmaShared` if this process can't load and store the part; `RmaFlavor` for a dynamic window;
-    /// `Rank`.
+    /// `Rank` for a rank that does not exist.
     pub fn shared_query(&self, rank: usize) -> Result<SharedPart> {
         self.core.parts.shared_query(rank)
     }
@@ -237,7 +237,7 @@ impl RawWindow {
     /// The route to a rank.
     ///
     /// # Errors
-    /// `Rank`.
+    /// `Rank` for a rank that does not exist.
     pub fn route(&self, rank: usize) -> Result<Route> {
         self.core.parts.route(rank)
     }

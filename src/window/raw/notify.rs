@@ -23,7 +23,7 @@ impl RawWindow {
     /// How many counters `rank` has (`MPI_Win_get_num_notify`).
     ///
     /// # Errors
-    /// `Rank`.
+    /// `Rank` for a rank that does not exist.
     pub fn num_notify(&self, rank: usize) -> Result<usize> {
         self.core.parts.num_notify(rank)
     }
