@@ -56,8 +56,8 @@ pub(crate) enum Request<'a> {
     /// Combines `len` bytes of elements with the operands at `from` in the sender's staging area,
     /// where the previous values take their place if `fetch`.
     Staged { op: Op, ty: BasicType, fetch: bool, at: u64, from: u64, len: u64 },
-    /// Copies `len` bytes from `from` in the sender's staging area to `at`; if `fetch`, in the other
-    /// direction.
+    /// Copies `len` bytes from `from` in the sender's staging area to `at`; if `fetch`, from `at`
+    /// to the area.
     Copy { fetch: bool, at: u64, from: u64, len: u64 },
     /// Performs the operations one after another. Answers as a request that carries a lock.
     Several { parts: Vec<Request<'a>> },

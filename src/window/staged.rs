@@ -1,8 +1,8 @@
 //! Long operations over nets on which the target's CPU takes part, through a staging area of the
-//! target (`messages::staging`): accumulates, and puts and gets on dynamic windows. The operands are
-//! put into the area, piece by piece, and a short request for each piece has the target combine or
-//! copy it. Several pieces of an area are in flight at the same time. Fetched bytes take the place
-//! of the operands in the area, and the origin gets them from there.
+//! target (`messages::staging`): accumulates, and puts and gets on dynamic windows. The origin puts
+//! the operands into the area, piece by piece, and a short request for each piece has the target
+//! combine or copy it. Several pieces of an area are in flight at the same time. Fetched bytes take
+//! the place of the operands in the area, and the origin gets them from there.
 
 use std::collections::VecDeque;
 
