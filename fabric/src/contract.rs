@@ -24,10 +24,6 @@ pub struct Limits {
     pub copied_max: usize,
     /// The longest single [`Port::put`] or [`Port::get`]; callers cut longer ones.
     pub transfer_max: usize,
-    /// Among other operations in flight, a transfer that is somewhat longer than this takes less
-    /// time in parts of at most this length. At most `transfer_max`, and equal to it where parts
-    /// are no faster.
-    pub stream_max: usize,
     /// The most parts that [`Port::put_list`] and [`Port::get_list`] take as one operation; 1 where
     /// lists are no faster.
     pub list_max: usize,

@@ -11,10 +11,6 @@ use crate::error::Result;
 use crate::job::JobCore;
 use crate::transport::NetMemory;
 
-/// In a stream of transfers, a transfer of up to this many times `Limits::stream_max` is cut into
-/// parts of at most that length. In longer transfers a last short packet hardly matters.
-const MOST_IN_STREAM: usize = 3;
-
 /// Shorter blocks are packed into one transfer. Blocks from this length on are not copied, unless
 /// the port copies them in any case.
 pub(super) const BLOCK_BY_ITSELF: usize = 1024;
@@ -44,7 +40,7 @@ impl<'t> Posted<'t> {
     /// Posts a put of bytes that are contiguous at both sides.
     #[inline]
     pub(super) fn put(self, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
-        if from.len() > self.memory.limits().stream_max {
+        if from.len() > self.memory.limits().transfer_max {
             return self.put_cut(at, from, tally);
         }
         // A put of no bytes posts no request.
@@ -52,10 +48,10 @@ impl<'t> Posted<'t> {
         Ok(())
     }
 
-    /// Posts a put that may have to be cut into parts.
+    /// Posts a put that is longer than one transfer.
     #[cold]
     fn put_cut(self, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
-        let most = self.part_of(from.len(), tally);
+        let most = self.part_of(from.len());
         (0..from.len()).step_by(most).try_for_each(|done| {
             let part = from.part(done, most);
             while !self.job.taken(self.memory.put(at + done as u64, part, tally))? {}
@@ -65,17 +61,17 @@ impl<'t> Posted<'t> {
 
     /// Posts a get of bytes that are contiguous at both sides.
     pub(super) fn get(self, at: u64, into: &Sink, tally: &TallyRef) -> Result<()> {
-        if into.len() > self.memory.limits().stream_max {
+        if into.len() > self.memory.limits().transfer_max {
             return self.get_cut(at, into, tally);
         }
         while into.len() > 0 && !self.job.taken(self.memory.get(at, into, tally))? {}
         Ok(())
     }
 
-    /// Posts a long get.
+    /// Posts a get that is longer than one transfer.
     #[cold]
     fn get_cut(self, at: u64, into: &Sink, tally: &TallyRef) -> Result<()> {
-        let most = self.part_of(into.len(), tally);
+        let most = self.part_of(into.len());
         (0..into.len()).step_by(most).try_for_each(|done| {
             let part = into.part(done, most);
             while !self.job.taken(self.memory.get(at + done as u64, &part, tally))? {}
@@ -83,12 +79,9 @@ impl<'t> Posted<'t> {
         })
     }
 
-    /// The length of the equal parts of a transfer of `len` bytes. Operations in flight on `tally`
-    /// show that the transfer belongs to a stream.
-    fn part_of(self, len: usize, tally: &TallyRef) -> usize {
-        let limits = self.memory.limits();
-        let in_stream = len <= MOST_IN_STREAM * limits.stream_max && !tally.idle();
-        let most = if in_stream { limits.stream_max } else { limits.transfer_max };
+    /// The length of the equal parts of a transfer of `len` bytes.
+    fn part_of(self, len: usize) -> usize {
+        let most = self.memory.limits().transfer_max;
         // Whole cache lines, so that no element is in two parts.
         len.div_ceil(len.div_ceil(most)).next_multiple_of(64).min(most)
     }

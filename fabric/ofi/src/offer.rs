@@ -63,17 +63,6 @@ const MODES: [(c_int, &str); 10] = [
     (1 << 11, "FI_MR_COLLECTIVE"),
 ];
 
-/// Room in a packet for the headers of TCP and of the provider, in bytes.
-const HEADERS: usize = 1024;
-
-/// [`Offer::packet`] by the interface's MTU as text.
-fn packet(mtu: Option<&str>) -> usize {
-    match mtu.and_then(|mtu| mtu.trim().parse::<usize>().ok()) {
-        Some(mtu @ 32768..) => mtu - HEADERS,
-        _ => 1 << 30,
-    }
-}
-
 impl Offer {
     pub(crate) fn of(info: &Info) -> Offer {
         let (domain, transmit) = (info.domain(), info.transmit());
@@ -94,14 +83,6 @@ impl Offer {
     /// Whether a message arrives after the writes that were posted before it to its peer.
     pub(crate) fn sends_follow_writes(&self) -> bool {
         self.order & sys::FI_ORDER_SAW != 0
-    }
-
-    /// The longest transfer that fits into one packet of the interface, for interfaces with long
-    /// packets (the loopback interface). In a stream of transfers of 64 KiB each transfer would
-    /// take a second packet of a few bytes, which halves the bandwidth. On other interfaces each
-    /// transfer takes many packets.
-    pub(crate) fn packet(&self) -> usize {
-        packet(std::fs::read_to_string(format!("/sys/class/net/{}/mtu", self.domain)).ok().as_deref())
     }
 
     /// How memory is registered. If the process chooses keys, keys below `fast` are the provider's
@@ -137,14 +118,6 @@ impl Offer {
 mod tests {
     use super::*;
     use crate::rules;
-
-    #[test]
-    fn long_packets_hold_whole_transfers() {
-        assert_eq!(packet(Some("65536\n")), 64512);
-        for other in [Some("1500\n"), Some("9000"), Some("none"), None] {
-            assert_eq!(packet(other), 1 << 30);
-        }
-    }
 
     /// The attributes of the provider by man fi_cxi, and by its `fi_info` where the man page is
     /// silent: 4 bytes of client keys, pinned memory, no addresses.

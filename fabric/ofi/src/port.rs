@@ -60,7 +60,6 @@ impl OfiPort {
             packed_max: PACKED,
             copied_max: if endpoint.registering().local { PACKED } else { 0 },
             transfer_max: offer.transfer.min(1 << 30),
-            stream_max: offer.transfer.min(if in_one_stream { offer.packet() } else { 1 << 30 }),
             // If each part has to be registered, a list is no faster than single operations.
             list_max: if endpoint.registering().local { 1 } else { offer.list.clamp(1, LIST) },
             message_max: MESSAGE.min(offer.transfer) - HEADER,

@@ -162,8 +162,6 @@ impl SimOptions {
             packed_max: self.packed_max,
             copied_max: self.copied_max,
             transfer_max: self.transfer_max,
-            // A net with a small limit stands for one whose streams gain by shorter parts.
-            stream_max: if self.transfer_max < 1 << 20 { self.transfer_max.div_ceil(2) } else { self.transfer_max },
             list_max: self.list_max,
             message_max: self.message_max,
             passive_target: self.passive_target,

@@ -44,7 +44,6 @@ impl VerbsPort {
             // copy costs more than a page fault.
             copied_max: if open.everything.is_some() { Pools::SMALL } else { Pools::LARGE },
             transfer_max: (open.device.port_attributes.max_msg_sz as usize).min(1 << 30),
-            stream_max: (open.device.port_attributes.max_msg_sz as usize).min(1 << 30),
             list_max: list,
             message_max: MESSAGE,
             // The device serves puts, gets and atomics without the CPU, but opening a connection
