@@ -315,18 +315,18 @@ impl Default for Settings {
 impl Settings {
     /// Reads the variables through `get`.
     pub(crate) fn read<V: Into<OsString>>(get: impl Fn(&str) -> Option<V>) -> Result<Settings> {
-        let get = |name| text(name, get(name).map(Into::into));
-        let filled = |name| get(name).map(|value| value.filter(|value| !value.is_empty()));
+        // Scripts set a variable to nothing where they mean that it is not set.
+        let get = |name| text(name, get(name).map(Into::into)).map(|value| value.filter(|value| !value.is_empty()));
         let mut settings = Settings::default();
         if let Some(list) = get(TRANSPORTS)? {
             (settings.shm, settings.verbs, settings.ofi) = transports(&list)?;
         }
-        settings.devices = filled(DEVICES)?;
-        settings.interfaces = filled(INTERFACES)?;
+        settings.devices = get(DEVICES)?;
+        settings.interfaces = get(INTERFACES)?;
         if settings.interfaces.is_none() {
-            settings.interfaces = filled(FABRIC_INTERFACE)?;
+            settings.interfaces = get(FABRIC_INTERFACE)?;
         }
-        settings.provider = filled(PROVIDER)?;
+        settings.provider = get(PROVIDER)?;
         if let Some(value) = get(INFO)? {
             settings.info = switch(INFO, &value)?;
         }
@@ -347,14 +347,14 @@ impl Settings {
             settings.check.fails = value == "fail";
             settings.check.on = settings.check.fails || switch(CHECK, &value)?;
         }
-        if let Some(value) = filled(CHECK_RECORDS)? {
+        if let Some(value) = get(CHECK_RECORDS)? {
             settings.check.records = size(CHECK_RECORDS, &value)?.max(64);
         }
-        settings.check.report = filled(CHECK_REPORT)?.map(PathBuf::from);
-        if let Some(path) = filled(CHECK_SUPPRESS)? {
+        settings.check.report = get(CHECK_REPORT)?.map(PathBuf::from);
+        if let Some(path) = get(CHECK_SUPPRESS)? {
             settings.check.suppressed = texts(&path)?;
         }
-        if let Some(seconds) = number(CHECK_WAIT, filled(CHECK_WAIT)?, 0, 3600)? {
+        if let Some(seconds) = number(CHECK_WAIT, get(CHECK_WAIT)?, 0, 3600)? {
             settings.check.patience = (seconds > 0).then(|| Duration::from_secs(seconds.into()));
         }
         if let Some(value) = get(SILENCE)? {
@@ -363,7 +363,7 @@ impl Settings {
                 seconds.ok_or_else(|| invalid(SILENCE, &value, SettingError::NotSeconds { least: 2, most: 600 }))?;
             settings.silence = Some(Duration::from_secs(seconds));
         }
-        settings.rdma = Rdma::read(filled)?;
+        settings.rdma = Rdma::read(get)?;
         if let Some(value) = get(TEST_NODES)? {
             let nodes = value.parse().ok().filter(|&nodes: &usize| nodes > 0);
             settings.pretended.nodes = Some(nodes.ok_or_else(|| invalid(TEST_NODES, &value, SettingError::NotNodes))?);
@@ -469,7 +469,7 @@ fn transports(list: &str) -> Result<(bool, bool, bool)> {
 fn switch(name: &'static str, value: &str) -> Result<bool> {
     match value {
         "y" | "yes" | "1" | "on" => Ok(true),
-        "n" | "no" | "0" | "off" | "" => Ok(false),
+        "n" | "no" | "0" | "off" => Ok(false),
         _ => Err(invalid(name, value, SettingError::NotOneOf(&["y", "n"]))),
     }
 }
@@ -522,7 +522,15 @@ mod tests {
         assert_eq!(chosen("verbs"), Ok((false, true, false)));
         let unknown = "TRANSOM_TRANSPORTS=ib: this version knows the transports shm, verbs and ofi";
         assert_eq!(chosen("ib"), Err(unknown.into()));
-        assert!(chosen("^shm,verbs,ofi").is_err() && chosen("").is_err());
+        assert!(chosen("^shm,verbs,ofi").is_err() && chosen(",").is_err());
+    }
+
+    #[test]
+    fn an_empty_value_counts_as_unset() {
+        for variable in VARIABLES {
+            let found = with(variable.name, "").map(|settings| format!("{settings:?}"));
+            assert_eq!(found.ok(), Some(format!("{:?}", Settings::default())), "{}", variable.name);
+        }
     }
 
     #[test]
