@@ -131,7 +131,7 @@ impl Checker {
             block,
             base,
             clock,
-            places: place::Places::default(),
+            places: place::Places::new(),
             lent: lent::Buffers::new(),
             exposed: Mutex::default(),
             parts: Mutex::default(),
