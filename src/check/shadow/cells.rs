@@ -86,7 +86,6 @@ struct Held<'m> {
 
 /// What a new access finds in the cell of its block.
 struct Found {
-    clashes: Vec<Clash>,
     /// The index of the record to write, if there is room.
     slot: Option<usize>,
     /// A bit for each record that is of no further use.
@@ -185,28 +184,32 @@ impl<'m> Cells<'m> {
         Some(held)
     }
 
-    /// Records an access, if its cell has room. `others` adds the conflicts with records in chains,
-    /// and returns false if the cell alone does not suffice; then nothing is recorded. `is_full`:
-    /// the chains have no record for the access, neither a free one nor one of a complete access.
+    /// Records an access, if its cell has room, and adds the conflicts to `clashes`. `others` adds
+    /// those with records in chains, and returns false if the cell alone does not suffice.
+    /// `is_full`: the chains have no record for the access, neither a free one nor one of a complete
+    /// access. `None`: nothing is recorded, and no conflict is added.
     #[inline]
     pub(super) fn record(
         &self,
         new: &New<'_>,
+        clashes: &mut Vec<Clash>,
         is_full: impl Fn() -> bool,
         others: impl FnOnce(&mut Vec<Clash>) -> bool,
-    ) -> Option<(Record, Vec<Clash>)> {
+    ) -> Option<Record> {
         let owner = owner_of(&new.access)?;
         let held = self.hold(owner)?;
-        let mut found = held.found(new, owner);
-        if !others(&mut found.clashes) {
-            return None;
-        }
+        let before = clashes.len();
+        let found = held.found(new, owner, clashes);
         let slot = match found.slot {
-            Some(slot) => slot,
-            None if is_full() => self.drop_for(&held, new, owner),
-            None => return None,
+            _ if !others(clashes) => None,
+            None if is_full() => Some(self.drop_for(&held, new, owner)),
+            slot => slot,
         };
-        Some((held.write(slot, found.replaced, new, owner), found.clashes))
+        let Some(slot) = slot else {
+            clashes.truncate(before);
+            return None;
+        };
+        Some(held.write(slot, found.replaced, new, owner))
     }
 
     /// Makes room in a cell: drops all records of another block, or one record of this block.
@@ -417,10 +420,11 @@ impl Held<'_> {
         Record { place, number }
     }
 
-    /// Compares an access to the block `owner` with the records of the cell.
+    /// Compares an access to the block `owner` with the records of the cell: adds the conflicts to
+    /// `clashes`.
     #[inline]
-    fn found(&self, new: &New<'_>, owner: u64) -> Found {
-        let mut found = Found { clashes: Vec::new(), slot: None, replaced: 0 };
+    fn found(&self, new: &New<'_>, owner: u64, clashes: &mut Vec<Clash>) -> Found {
+        let mut found = Found { slot: None, replaced: 0 };
         let (range, mut in_use) = (range(&new.access), false);
         let bytes = bytes_of(range);
         for slot in (0..SLOTS).rev() {
@@ -433,7 +437,7 @@ impl Held<'_> {
             let known = if self.owner == owner { quick(new, (range, bytes), first, second) } else { None };
             let is_replaced = match known {
                 Some(is_replaced) => is_replaced,
-                None => self.compare(slot, new, &mut found.clashes),
+                None => self.compare(slot, new, clashes),
             };
             if is_replaced {
                 found.replaced |= 1 << slot;

@@ -51,7 +51,10 @@ impl Parts {
                 None => shadow.clocks_of(new.start, new.end).for_each(|slot| clock.teach(slot)),
             }
         }
-        let Some((_, clashes)) = shadow.record(new, &clock, true) else { return Ok(false) };
+        let mut clashes = Vec::new();
+        if shadow.record(new, &clock, true, &mut clashes).is_none() {
+            return Ok(false);
+        }
         drop(clock);
         if !clashes.is_empty() {
             clashes.into_iter().try_for_each(|clash| self.conflict(checker, member, new, clash))?;
