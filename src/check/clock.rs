@@ -99,6 +99,20 @@ impl Clock {
         }
     }
 
+    /// [`Clock::teach`] by the thread that holds the clock of `rank`.
+    #[inline]
+    pub(crate) fn teach_by(&self, rank: usize, into: Slot<'_>) {
+        for (of, (mine, word)) in self.known.iter().zip(into.words(self.known.len())).enumerate() {
+            if of == rank {
+                // Release: pairs with the Acquire of `learn`. A store suffices: no thread knows a
+                // larger count, and the `fetch_max` of another rank keeps this one.
+                word.store(*mine, Ordering::Release);
+            } else if word.load(Ordering::Relaxed) < *mine {
+                word.fetch_max(*mine, Ordering::Release);
+            }
+        }
+    }
+
     /// The counts, in the order of the ranks.
     pub(crate) fn counts(&self) -> &[u64] {
         &self.known
@@ -137,6 +151,11 @@ mod tests {
         second.store(slot);
         third.learn(slot);
         assert_eq!([0, 1, 2].map(|rank| third.of(rank)), [2, 1, 0], "a clock forgets nothing");
+        third.advance(1);
+        third.teach_by(1, slot);
+        let mut fourth = Clock::new(3);
+        fourth.learn(slot);
+        assert_eq!(fourth.counts(), [2, 2, 0]);
         third.join(&[0, 5, 1]);
         assert_eq!(third.counts(), [2, 5, 1]);
         third.join_common(&[1, 7, 0]);

@@ -384,7 +384,7 @@ impl Parts {
             let clock = if passes {
                 // An atomic passes on what this rank has done before it.
                 let clock = checker.release();
-                shadow.clocks_of(new.start, new.end).for_each(|slot| clock.teach(slot));
+                shadow.clocks_of(new.start, new.end).for_each(|slot| clock.teach_by(self.job.rank, slot));
                 clock
             } else {
                 checker.clock()

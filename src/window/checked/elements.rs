@@ -47,8 +47,8 @@ impl Parts {
         if !kind.only_reads() {
             // The atomic passes on what this rank has done before it.
             match shadow.clock_of(new.start, new.end) {
-                Some(slot) => clock.teach(slot),
-                None => shadow.clocks_of(new.start, new.end).for_each(|slot| clock.teach(slot)),
+                Some(slot) => clock.teach_by(self.job.rank, slot),
+                None => shadow.clocks_of(new.start, new.end).for_each(|slot| clock.teach_by(self.job.rank, slot)),
             }
         }
         let mut clashes = Vec::new();
