@@ -35,7 +35,7 @@ use transom_fabric::{Memory, diagnostics};
 use crate::environment::Check;
 
 pub(crate) use area::{Area, bytes as area_bytes};
-pub(crate) use clock::Clock;
+pub(crate) use clock::{Clock, Slot};
 use exclusive::{Exclusive, Holder};
 pub(crate) use fibers::Flight;
 pub(crate) use lent::{BufferUse, Loan, OperationAccesses};

@@ -333,11 +333,11 @@ impl<'m> Shadow<'m> {
         Slot { memory: self.memory, at: CLOCKS + at.number(self.ranks) * slot_bytes(self.ranks) }
     }
 
-    /// Prefetches the cache lines that an access to a word at `start` needs.
+    /// Prefetches the cache lines that an access at `start` needs, to a word whose clock is `slot`.
     #[inline]
-    pub(crate) fn prefetch(self, start: u64) {
+    pub(crate) fn prefetch(self, start: u64, slot: Slot<'_>) {
         Cells::of(self).prefetch(start);
-        self.memory.prefetch(self.clock(At::Word(start)).at);
+        self.memory.prefetch(slot.at);
     }
 
     /// The clock through which accumulates within one word synchronize. `None` for an access to

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 
 use super::super::target::Target;
 use super::{End, Parts};
-use crate::check::{Access, At, Kind};
+use crate::check::{Access, At, Checker, Clash, Kind, Shadow, Slot};
 use crate::error::Result;
 use crate::memory::layout::Layout;
 use crate::reduce::BasicType;
@@ -18,21 +18,58 @@ impl Parts {
         if !self.is_checked() {
             return Ok(());
         }
-        if end == End::InCall && self.note_in_call(target, at, kind, ty.size())? {
-            return Ok(());
-        }
         self.note_checked(target, at.cast_signed(), &Layout::Bytes(ty.size()), kind, end)
     }
 
-    /// [`Parts::note_checked`] for an access that is complete when its call returns. Returns false
-    /// if the caller has to call [`Parts::note_checked`] instead.
-    fn note_in_call(&self, target: &Target, at: u64, kind: Kind, len: usize) -> Result<bool> {
-        let Some((checked, checker)) = self.checker() else { return Ok(true) };
-        let member = target.rank();
-        let shadow = checked.shadow(member)?;
-        // The cache lines arrive while `place_of` searches for the place, which takes as long as a
-        // cache miss.
-        shadow.prefetch(at);
+    /// Performs an accumulate on one element of `ty` that is complete when `atomic` returns.
+    #[inline]
+    pub(in crate::window) fn note_around<R>(
+        &self,
+        target: &Target,
+        at: u64,
+        (kind, ty): (Kind, BasicType),
+        atomic: impl FnOnce() -> R,
+    ) -> Result<R> {
+        if self.is_checked() { self.around_checked(target, at, (kind, ty.size()), atomic) } else { Ok(atomic()) }
+    }
+
+    #[cold]
+    fn around_checked<R>(
+        &self,
+        target: &Target,
+        at: u64,
+        (kind, len): (Kind, usize),
+        atomic: impl FnOnce() -> R,
+    ) -> Result<R> {
+        let Some((checked, checker)) = self.checker() else { return Ok(atomic()) };
+        let shadow = checked.shadow(target.rank())?;
+        let Some(slot) = self.note_in_call(checker, shadow, (target, at), (kind, len))? else {
+            let layout = Layout::Bytes(len);
+            self.note_checked(target, at.cast_signed(), &layout, kind, End::InCall)?;
+            let value = atomic();
+            return self.fetched_checked(target, at.cast_signed(), &layout).map(|()| value);
+        };
+        let value = atomic();
+        self.job.learns(|clock| {
+            clock.learn(slot);
+            clock.learn(shadow.clock(At::Long));
+        });
+        Ok(value)
+    }
+
+    /// [`Parts::note_checked`] for an access within a word that is complete when its call returns.
+    /// Returns the clock of the word. `None`: the caller has to call [`Parts::note_checked`].
+    #[inline]
+    fn note_in_call<'s>(
+        &self,
+        checker: &Checker,
+        shadow: Shadow<'s>,
+        (target, at): (&Target, u64),
+        (kind, len): (Kind, usize),
+    ) -> Result<Option<Slot<'s>>> {
+        let Some(slot) = shadow.clock_of(at, at + len as u64) else { return Ok(None) };
+        // The cache lines arrive while this rank searches for the place of the call.
+        shadow.prefetch(at, slot);
         if let Some(memory) = target.reach.memory()
             && let Ok(at) = usize::try_from(at)
         {
@@ -40,26 +77,28 @@ impl Parts {
         }
         let place = checker.place_of(kind);
         if shadow.shared().is_some() || shadow.has_log() {
-            return Ok(false);
+            return Ok(None);
         }
         let new = Access { start: at, end: at + len as u64, kind, origin: self.job.rank, place: place.number };
         let clock = if kind.only_reads() { checker.clock() } else { checker.release() };
         if !kind.only_reads() {
             // The atomic passes on what this rank has done before it.
-            match shadow.clock_of(new.start, new.end) {
-                Some(slot) => clock.teach_by(self.job.rank, slot),
-                None => shadow.clocks_of(new.start, new.end).for_each(|slot| clock.teach_by(self.job.rank, slot)),
-            }
+            clock.teach_by(self.job.rank, slot);
         }
         let mut clashes = Vec::new();
         if shadow.record(new, &clock, true, &mut clashes).is_none() {
-            return Ok(false);
+            return Ok(None);
         }
         drop(clock);
         if !clashes.is_empty() {
-            clashes.into_iter().try_for_each(|clash| self.conflict(checker, member, new, clash))?;
+            self.report_all(checker, target.rank(), new, clashes)?;
         }
-        Ok(true)
+        Ok(Some(slot))
+    }
+
+    #[cold]
+    fn report_all(&self, checker: &Checker, member: usize, new: Access, clashes: Vec<Clash>) -> Result<()> {
+        clashes.into_iter().try_for_each(|clash| self.conflict(checker, member, new, clash))
     }
 
     /// Learns the clocks of earlier accumulates on a range whose values have arrived.
