@@ -174,6 +174,7 @@ impl Checker {
 
     /// Changes the clock by `learn`. `text` gives the text of a place of another rank. `meeting`:
     /// all ranks of a group learn of each other, so this rank's own releases are not news.
+    #[inline]
     pub(crate) fn learn(
         &self,
         learn: impl FnOnce(&mut Clock),
@@ -187,6 +188,18 @@ impl Checker {
         clock.merge(&news);
         let known = clock.clone();
         drop(clock);
+        self.show_news(fibers, (&known, &news), meeting, text);
+    }
+
+    /// Reports to ThreadSanitizer that this rank's clock, now `known`, has merged `news`.
+    #[cold]
+    fn show_news(
+        &self,
+        fibers: &fibers::Fibers,
+        (known, news): (&Clock, &Clock),
+        meeting: bool,
+        text: impl Fn(usize, u32) -> Option<String>,
+    ) {
         let back = if meeting { 0 } else { news.of(self.rank) };
         let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         parts.iter().for_each(|part| fibers.add_logged(part.logged(self.ranks)));
@@ -194,7 +207,7 @@ impl Checker {
             let place = text(access.origin, access.place).unwrap_or_default();
             format!("{} of rank {}, {place}", access.kind, access.origin)
         };
-        fibers.learn((&known, back), || self.place().address, name);
+        fibers.learn((known, back), || self.place().address, name);
     }
 
     /// Watches loads and stores of a part, if the program has ThreadSanitizer. `memory`: the memory

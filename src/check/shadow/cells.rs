@@ -188,7 +188,7 @@ impl<'m> Cells<'m> {
     }
 
     /// Takes the lock of a block's cell, and marks the cell as in use.
-    #[inline]
+    #[inline(always)]
     fn hold(&self, owner: u64) -> Option<Held<'m>> {
         let held = self.cell(owner - 1).take()?;
         if held.owner == 0 {
@@ -352,18 +352,30 @@ impl<'m> Cell<'m> {
     /// Takes the lock. `None` if another rank holds it for long.
     #[inline]
     fn take(self) -> Option<Held<'m>> {
+        self.try_take().or_else(|| self.take_later())
+    }
+
+    /// Takes the lock, unless it is held or stuck.
+    #[inline(always)]
+    fn try_take(self) -> Option<Held<'m>> {
         let word = &self.words[OWNER];
-        for _ in 0..TURNS {
-            let found = word.load(Ordering::Relaxed);
-            if found & STUCK != 0 {
+        let found = word.load(Ordering::Relaxed);
+        // Acquire: pairs with the Release of the previous holder.
+        let is_taken = found & (TAKEN | STUCK) == 0
+            && word.compare_exchange(found, found | TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        is_taken.then(|| Held { cell: self, owner: found >> OWNER_SHIFT })
+    }
+
+    #[cold]
+    fn take_later(self) -> Option<Held<'m>> {
+        for _ in 1..TURNS {
+            if self.words[OWNER].load(Ordering::Relaxed) & STUCK != 0 {
                 return None;
             }
-            let found = found & !TAKEN;
-            // Acquire: pairs with the Release of the previous holder.
-            if word.compare_exchange(found, found | TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                return Some(Held { cell: self, owner: found >> OWNER_SHIFT });
-            }
             std::hint::spin_loop();
+            if let Some(held) = self.try_take() {
+                return Some(held);
+            }
         }
         None
     }
@@ -443,7 +455,7 @@ impl Held<'_> {
 
     /// Compares an access to the block `owner` with the records of the cell: adds the conflicts to
     /// `clashes`.
-    #[inline]
+    #[inline(always)]
     fn found(&self, new: &New<'_>, owner: u64, clashes: &mut Vec<Clash>) -> Found {
         let seconds = self.cell.seconds();
         let used = used(seconds);
@@ -487,6 +499,7 @@ impl Held<'_> {
 
     /// Compares an access with a record: adds the conflict to `clashes`, and returns whether the
     /// record is of no further use.
+    #[inline(never)]
     fn compare(&self, slot: usize, new: &New<'_>, clashes: &mut Vec<Clash>) -> bool {
         let Some((older, place)) = self.cell.older(slot, self.owner) else { return true };
         if !new.overlaps(&older) {

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 
 use super::super::target::Target;
 use super::{End, Parts};
-use crate::check::{Access, At, Checker, Clash, Kind, Shadow, Slot};
+use crate::check::{Access, Checker, Clash, Clock, Kind, Shadow, Slot};
 use crate::error::Result;
 use crate::memory::layout::Layout;
 use crate::reduce::BasicType;
@@ -50,16 +50,13 @@ impl Parts {
             return self.fetched_checked(target, at.cast_signed(), &layout).map(|()| value);
         };
         let value = atomic();
-        self.job.learns(|clock| {
-            clock.learn(slot);
-            clock.learn(shadow.clock(At::Long));
-        });
+        self.job.learns(|clock| learn(clock, slot, shadow));
         Ok(value)
     }
 
     /// [`Parts::note_checked`] for an access within a word that is complete when its call returns.
     /// Returns the clock of the word. `None`: the caller has to call [`Parts::note_checked`].
-    #[inline]
+    #[inline(always)]
     fn note_in_call<'s>(
         &self,
         checker: &Checker,
@@ -76,15 +73,18 @@ impl Parts {
             memory.prefetch(at);
         }
         let place = checker.place_of(kind);
-        if shadow.shared().is_some() || shadow.has_log() {
+        if !shadow.is_plain() {
             return Ok(None);
         }
         let new = Access { start: at, end: at + len as u64, kind, origin: self.job.rank, place: place.number };
-        let clock = if kind.only_reads() { checker.clock() } else { checker.release() };
-        if !kind.only_reads() {
+        let clock = if kind.only_reads() {
+            checker.clock()
+        } else {
             // The atomic passes on what this rank has done before it.
+            let clock = checker.release();
             clock.teach_by(self.job.rank, slot);
-        }
+            clock
+        };
         let mut clashes = Vec::new();
         if shadow.record(new, &clock, true, &mut clashes).is_none() {
             return Ok(None);
@@ -123,10 +123,7 @@ impl Parts {
         let Some(slot) = shadow.clock_of(at, at + len as u64) else {
             return self.fetched_checked(target, at.cast_signed(), &Layout::Bytes(len));
         };
-        self.job.learns(|clock| {
-            clock.learn(slot);
-            clock.learn(shadow.clock(At::Long));
-        });
+        self.job.learns(|clock| learn(clock, slot, shadow));
         Ok(())
     }
 
@@ -138,10 +135,19 @@ impl Parts {
             let Ok(()) = layout.each_piece(|offset, len| {
                 let start = at.wrapping_add(offset).cast_unsigned();
                 shadow.clocks_of(start, start + len as u64).for_each(|slot| clock.learn(slot));
-                clock.learn(shadow.clock(At::Long));
+                shadow.long().into_iter().for_each(|slot| clock.learn(slot));
                 Ok::<(), Infallible>(())
             });
         });
         Ok(())
+    }
+}
+
+/// Learns from earlier accumulates on a word whose clock is `slot`.
+#[inline]
+fn learn(clock: &mut Clock, slot: Slot<'_>, shadow: Shadow<'_>) {
+    clock.learn(slot);
+    if let Some(long) = shadow.long() {
+        clock.learn(long);
     }
 }
