@@ -120,6 +120,16 @@ impl Clock {
 }
 
 impl<'m> Slot<'m> {
+    /// Whether the count of a rank other than `own` is larger here than in `counts`.
+    #[inline]
+    pub(crate) fn exceeds(self, counts: &[AtomicU64], own: usize) -> bool {
+        // Relaxed: who learns from the slot reads it again.
+        let exceeds = |(rank, (word, count)): (usize, (&AtomicU64, &AtomicU64))| {
+            rank != own && word.load(Ordering::Relaxed) > count.load(Ordering::Relaxed)
+        };
+        self.words(counts.len()).iter().zip(counts).enumerate().any(exceeds)
+    }
+
     #[inline]
     fn words(self, ranks: usize) -> &'m [AtomicU64] {
         self.memory.all_words64(self.at, ranks)
@@ -156,6 +166,8 @@ mod tests {
         let mut fourth = Clock::new(3);
         fourth.learn(slot);
         assert_eq!(fourth.counts(), [2, 2, 0]);
+        let counts = [1, 2, 0].map(AtomicU64::new);
+        assert!(slot.exceeds(&counts, 1) && !slot.exceeds(&counts, 0), "only the count of rank 0 is larger");
         third.join(&[0, 5, 1]);
         assert_eq!(third.counts(), [2, 5, 1]);
         third.join_common(&[1, 7, 0]);

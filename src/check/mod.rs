@@ -27,7 +27,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use transom_fabric::{Memory, diagnostics};
@@ -76,6 +76,8 @@ pub(crate) struct Checker {
     block: Memory,
     base: usize,
     clock: Exclusive<Clock>,
+    /// The counts of the clock when it last learned, for [`Checker::is_news`].
+    learned: Box<[AtomicU64]>,
     places: place::Places,
     lent: lent::Buffers,
     /// The memory of this rank that belongs to windows.
@@ -131,6 +133,7 @@ impl Checker {
             block,
             base,
             clock,
+            learned: (0..ranks).map(|_| AtomicU64::new(0)).collect(),
             places: place::Places::new(),
             lent: lent::Buffers::new(),
             exposed: Mutex::default(),
@@ -182,13 +185,30 @@ impl Checker {
         text: impl Fn(usize, u32) -> Option<String>,
     ) {
         let mut clock = self.clock();
-        let Some(fibers) = &self.fibers else { return learn(&mut clock) };
+        let Some(fibers) = &self.fibers else {
+            learn(&mut clock);
+            self.show(&clock);
+            return;
+        };
         let mut news = Clock::new(self.ranks);
         learn(&mut news);
         clock.merge(&news);
         let known = clock.clone();
         drop(clock);
         self.show_news(fibers, (&known, &news), meeting, text);
+    }
+
+    /// Shows the counts of the clock to [`Checker::is_news`]. The caller holds the clock.
+    #[inline]
+    fn show(&self, clock: &Clock) {
+        // Relaxed: the counts order no other access.
+        self.learned.iter().zip(clock.counts()).for_each(|(shown, count)| shown.store(*count, Ordering::Relaxed));
+    }
+
+    /// Whether [`Checker::learn`] may learn something from a slot. Takes no lock.
+    #[inline]
+    pub(crate) fn is_news(&self, slot: Slot<'_>) -> bool {
+        self.fibers.is_some() || slot.exceeds(&self.learned, self.rank)
     }
 
     /// Reports to ThreadSanitizer that this rank's clock, now `known`, has merged `news`.

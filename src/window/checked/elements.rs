@@ -5,7 +5,7 @@ use std::convert::Infallible;
 
 use super::super::target::Target;
 use super::{End, Parts};
-use crate::check::{Access, Checker, Clash, Clock, Kind, Shadow, Slot};
+use crate::check::{Access, Checker, Clash, Kind, Shadow, Slot};
 use crate::error::Result;
 use crate::memory::layout::Layout;
 use crate::reduce::BasicType;
@@ -50,8 +50,22 @@ impl Parts {
             return self.fetched_checked(target, at.cast_signed(), &layout).map(|()| value);
         };
         let value = atomic();
-        self.job.learns(|clock| learn(clock, slot, shadow));
+        self.learn_if_news(checker, slot, shadow);
         Ok(value)
+    }
+
+    /// Learns from earlier accumulates on a word whose clock is `slot`.
+    #[inline]
+    fn learn_if_news(&self, checker: &Checker, slot: Slot<'_>, shadow: Shadow<'_>) {
+        let long = shadow.long();
+        if checker.is_news(slot) || long.is_some_and(|long| checker.is_news(long)) {
+            self.learn_of_word(slot, long);
+        }
+    }
+
+    #[cold]
+    fn learn_of_word(&self, slot: Slot<'_>, long: Option<Slot<'_>>) {
+        self.job.learns(|clock| [Some(slot), long].into_iter().flatten().for_each(|slot| clock.learn(slot)));
     }
 
     /// [`Parts::note_checked`] for an access within a word that is complete when its call returns.
@@ -118,12 +132,12 @@ impl Parts {
 
     #[cold]
     fn fetched_one(&self, target: &Target, at: u64, len: usize) -> Result<()> {
-        let Some((checked, _)) = self.checker() else { return Ok(()) };
+        let Some((checked, checker)) = self.checker() else { return Ok(()) };
         let shadow = checked.shadow(target.rank())?;
         let Some(slot) = shadow.clock_of(at, at + len as u64) else {
             return self.fetched_checked(target, at.cast_signed(), &Layout::Bytes(len));
         };
-        self.job.learns(|clock| learn(clock, slot, shadow));
+        self.learn_if_news(checker, slot, shadow);
         Ok(())
     }
 
@@ -140,14 +154,5 @@ impl Parts {
             });
         });
         Ok(())
-    }
-}
-
-/// Learns from earlier accumulates on a word whose clock is `slot`.
-#[inline]
-fn learn(clock: &mut Clock, slot: Slot<'_>, shadow: Shadow<'_>) {
-    clock.learn(slot);
-    if let Some(long) = shadow.long() {
-        clock.learn(long);
     }
 }
