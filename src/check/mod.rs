@@ -319,7 +319,13 @@ impl Checker {
 
     /// [`Checker::place`] in a call that makes an access.
     pub(crate) fn place_of(&self, kind: Kind) -> Place {
-        self.places.here(self.own(), kind.form())
+        self.place_of_form(kind.form())
+    }
+
+    /// [`Checker::place_of`] for a kind of this form.
+    #[inline]
+    pub(crate) fn place_of_form(&self, form: usize) -> Place {
+        self.places.here(self.own(), form)
     }
 
     /// Reports a conflict, unless one of the same places was reported by any rank. `first`: the

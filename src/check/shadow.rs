@@ -221,7 +221,7 @@ struct Verdict {
 }
 
 impl<'c> New<'c> {
-    #[inline(always)]
+    #[inline]
     fn of(access: Access, clock: &'c Clock, done: bool) -> New<'c> {
         New { access, kind: access.kind.encode(), clock, done }
     }

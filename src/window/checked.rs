@@ -180,8 +180,17 @@ impl Checked {
         self.shadows.withdraw();
     }
 
-    #[inline]
+    #[inline(always)]
     fn memory(&self, member: usize) -> Result<&Memory> {
+        match self.shadows.known(member).and_then(|target| target.reach.memory()) {
+            Some(memory) => Ok(memory),
+            None => self.first_memory(member),
+        }
+    }
+
+    /// [`Checked::memory`] before first contact.
+    #[cold]
+    fn first_memory(&self, member: usize) -> Result<&Memory> {
         let shadow = self.shadows.target("check", member)?.and_then(|target| target.reach.memory());
         shadow.ok_or_else(|| JobError::WordsUnmapped { rank: member }.into())
     }
@@ -192,7 +201,7 @@ impl Checked {
         Ok(job.area(checker, team.rank(member))?.by_address())
     }
 
-    #[inline]
+    #[inline(always)]
     fn shadow(&self, member: usize) -> Result<Shadow<'_>> {
         Ok(Shadow::of(self.memory(member)?, self.shadows.job.size))
     }

@@ -201,9 +201,9 @@ impl<'m> Cells<'m> {
 
     /// Records an access, if its cell has room, and adds the conflicts to `clashes`. `others` adds
     /// those with records in chains, and returns false if the cell alone does not suffice.
-    /// `is_full`: the chains have no record for the access, neither a free one nor one of a complete
-    /// access. `None`: nothing is recorded, and no conflict is added.
-    #[inline]
+    /// `is_full`: the chains have no record for the access, neither a free one nor one of a
+    /// complete access. `None`: nothing is recorded, and no conflict is added.
+    #[inline(always)]
     pub(super) fn record(
         &self,
         new: &New<'_>,

@@ -10,6 +10,17 @@ use crate::error::Result;
 use crate::memory::layout::Layout;
 use crate::reduce::BasicType;
 
+/// An accumulate on one element. The caller knows the call and the operation, so the compiler
+/// computes most of this.
+struct Element {
+    kind: Kind,
+    len: usize,
+    /// The kind, encoded, and its form.
+    encoded: u32,
+    form: usize,
+    only_reads: bool,
+}
+
 impl Parts {
     /// [`Parts::note`] for one element of an accumulate.
     #[inline]
@@ -30,22 +41,20 @@ impl Parts {
         (kind, ty): (Kind, BasicType),
         atomic: impl FnOnce() -> R,
     ) -> Result<R> {
-        if self.is_checked() { self.around_checked(target, at, (kind, ty.size()), atomic) } else { Ok(atomic()) }
+        if !self.is_checked() {
+            return Ok(atomic());
+        }
+        let (encoded, form, only_reads) = (kind.encode(), kind.form(), kind.only_reads());
+        self.around_checked(target, at, &Element { kind, len: ty.size(), encoded, form, only_reads }, atomic)
     }
 
     #[cold]
-    fn around_checked<R>(
-        &self,
-        target: &Target,
-        at: u64,
-        (kind, len): (Kind, usize),
-        atomic: impl FnOnce() -> R,
-    ) -> Result<R> {
+    fn around_checked<R>(&self, target: &Target, at: u64, element: &Element, atomic: impl FnOnce() -> R) -> Result<R> {
         let Some((checked, checker)) = self.checker() else { return Ok(atomic()) };
         let shadow = checked.shadow(target.rank())?;
-        let Some(slot) = self.note_in_call(checker, shadow, (target, at), (kind, len))? else {
-            let layout = Layout::Bytes(len);
-            self.note_checked(target, at.cast_signed(), &layout, kind, End::InCall)?;
+        let Some(slot) = self.note_in_call(checker, shadow, (target, at), element)? else {
+            let layout = Layout::Bytes(element.len);
+            self.note_checked(target, at.cast_signed(), &layout, element.kind, End::InCall)?;
             let value = atomic();
             return self.fetched_checked(target, at.cast_signed(), &layout).map(|()| value);
         };
@@ -70,15 +79,16 @@ impl Parts {
 
     /// [`Parts::note_checked`] for an access within a word that is complete when its call returns.
     /// Returns the clock of the word. `None`: the caller has to call [`Parts::note_checked`].
-    #[inline(always)]
+    #[inline(never)]
     fn note_in_call<'s>(
         &self,
         checker: &Checker,
         shadow: Shadow<'s>,
         (target, at): (&Target, u64),
-        (kind, len): (Kind, usize),
+        element: &Element,
     ) -> Result<Option<Slot<'s>>> {
-        let Some(slot) = shadow.clock_of(at, at + len as u64) else { return Ok(None) };
+        let end = at + element.len as u64;
+        let Some(slot) = shadow.clock_of(at, end) else { return Ok(None) };
         // The cache lines arrive while this rank searches for the place of the call.
         shadow.prefetch(at, slot);
         if let Some(memory) = target.reach.memory()
@@ -86,12 +96,12 @@ impl Parts {
         {
             memory.prefetch(at);
         }
-        let place = checker.place_of(kind);
+        let place = checker.place_of_form(element.form);
         if !shadow.is_plain() {
             return Ok(None);
         }
-        let new = Access { start: at, end: at + len as u64, kind, origin: self.job.rank, place: place.number };
-        let clock = if kind.only_reads() {
+        let new = Access { start: at, end, kind: element.kind, origin: self.job.rank, place: place.number };
+        let clock = if element.only_reads {
             checker.clock()
         } else {
             // The atomic passes on what this rank has done before it.
@@ -100,7 +110,7 @@ impl Parts {
             clock
         };
         let mut clashes = Vec::new();
-        if shadow.record(new, &clock, true, &mut clashes).is_none() {
+        if !shadow.record_done(new, element.encoded, &clock, &mut clashes) {
             return Ok(None);
         }
         drop(clock);
