@@ -99,6 +99,20 @@ impl Clock {
         }
     }
 
+    /// [`Clock::teach`] by the thread that holds the clock of `rank`.
+    #[inline]
+    pub(crate) fn teach_by(&self, rank: usize, into: Slot<'_>) {
+        for (of, (mine, word)) in self.known.iter().zip(into.words(self.known.len())).enumerate() {
+            if of == rank {
+                // Release: pairs with the Acquire of `learn`. A store suffices: no thread knows a
+                // larger count, and the `fetch_max` of another rank keeps this one.
+                word.store(*mine, Ordering::Release);
+            } else if word.load(Ordering::Relaxed) < *mine {
+                word.fetch_max(*mine, Ordering::Release);
+            }
+        }
+    }
+
     /// The counts, in the order of the ranks.
     pub(crate) fn counts(&self) -> &[u64] {
         &self.known
@@ -106,6 +120,16 @@ impl Clock {
 }
 
 impl<'m> Slot<'m> {
+    /// Whether the count of a rank other than `own` is larger here than in `counts`.
+    #[inline]
+    pub(crate) fn exceeds(self, counts: &[AtomicU64], own: usize) -> bool {
+        // Relaxed: who learns from the slot reads it again.
+        let exceeds = |(rank, (word, count)): (usize, (&AtomicU64, &AtomicU64))| {
+            rank != own && word.load(Ordering::Relaxed) > count.load(Ordering::Relaxed)
+        };
+        self.words(counts.len()).iter().zip(counts).enumerate().any(exceeds)
+    }
+
     #[inline]
     fn words(self, ranks: usize) -> &'m [AtomicU64] {
         self.memory.all_words64(self.at, ranks)
@@ -137,6 +161,13 @@ mod tests {
         second.store(slot);
         third.learn(slot);
         assert_eq!([0, 1, 2].map(|rank| third.of(rank)), [2, 1, 0], "a clock forgets nothing");
+        third.advance(1);
+        third.teach_by(1, slot);
+        let mut fourth = Clock::new(3);
+        fourth.learn(slot);
+        assert_eq!(fourth.counts(), [2, 2, 0]);
+        let counts = [1, 2, 0].map(AtomicU64::new);
+        assert!(slot.exceeds(&counts, 1) && !slot.exceeds(&counts, 0), "only the count of rank 0 is larger");
         third.join(&[0, 5, 1]);
         assert_eq!(third.counts(), [2, 5, 1]);
         third.join_common(&[1, 7, 0]);

@@ -93,7 +93,8 @@ impl Buffers {
         let BufferUse { member, operation, kind, place } = *it;
         let (start, kind) = (address as u64, kind.buffer(written));
         let access = Access { start, end: start + len as u64, kind, origin: 0, place: place.number };
-        let (record, clashes) = self.locked().record(access, &self.clock, false);
+        let mut clashes = Vec::new();
+        let record = self.locked().record(access, &self.clock, false, &mut clashes);
         loans.push(Loan { member, operation, local: true, record: Some(record), flight: None });
         let at_rank = |access: Access| Access { origin: rank, ..access };
         conflicts

@@ -27,7 +27,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use transom_fabric::{Memory, diagnostics};
@@ -35,7 +35,7 @@ use transom_fabric::{Memory, diagnostics};
 use crate::environment::Check;
 
 pub(crate) use area::{Area, bytes as area_bytes};
-pub(crate) use clock::Clock;
+pub(crate) use clock::{Clock, Slot};
 use exclusive::{Exclusive, Holder};
 pub(crate) use fibers::Flight;
 pub(crate) use lent::{BufferUse, Loan, OperationAccesses};
@@ -76,6 +76,8 @@ pub(crate) struct Checker {
     block: Memory,
     base: usize,
     clock: Exclusive<Clock>,
+    /// The counts of the clock when it last learned, for [`Checker::is_news`].
+    learned: Box<[AtomicU64]>,
     places: place::Places,
     lent: lent::Buffers,
     /// The memory of this rank that belongs to windows.
@@ -131,7 +133,8 @@ impl Checker {
             block,
             base,
             clock,
-            places: place::Places::default(),
+            learned: (0..ranks).map(|_| AtomicU64::new(0)).collect(),
+            places: place::Places::new(),
             lent: lent::Buffers::new(),
             exposed: Mutex::default(),
             parts: Mutex::default(),
@@ -174,6 +177,7 @@ impl Checker {
 
     /// Changes the clock by `learn`. `text` gives the text of a place of another rank. `meeting`:
     /// all ranks of a group learn of each other, so this rank's own releases are not news.
+    #[inline]
     pub(crate) fn learn(
         &self,
         learn: impl FnOnce(&mut Clock),
@@ -181,12 +185,41 @@ impl Checker {
         text: impl Fn(usize, u32) -> Option<String>,
     ) {
         let mut clock = self.clock();
-        let Some(fibers) = &self.fibers else { return learn(&mut clock) };
+        let Some(fibers) = &self.fibers else {
+            learn(&mut clock);
+            self.show(&clock);
+            return;
+        };
         let mut news = Clock::new(self.ranks);
         learn(&mut news);
         clock.merge(&news);
         let known = clock.clone();
         drop(clock);
+        self.show_news(fibers, (&known, &news), meeting, text);
+    }
+
+    /// Shows the counts of the clock to [`Checker::is_news`]. The caller holds the clock.
+    #[inline]
+    fn show(&self, clock: &Clock) {
+        // Relaxed: the counts order no other access.
+        self.learned.iter().zip(clock.counts()).for_each(|(shown, count)| shown.store(*count, Ordering::Relaxed));
+    }
+
+    /// Whether [`Checker::learn`] may learn something from a slot. Takes no lock.
+    #[inline]
+    pub(crate) fn is_news(&self, slot: Slot<'_>) -> bool {
+        self.fibers.is_some() || slot.exceeds(&self.learned, self.rank)
+    }
+
+    /// Reports to ThreadSanitizer that this rank's clock, now `known`, has merged `news`.
+    #[cold]
+    fn show_news(
+        &self,
+        fibers: &fibers::Fibers,
+        (known, news): (&Clock, &Clock),
+        meeting: bool,
+        text: impl Fn(usize, u32) -> Option<String>,
+    ) {
         let back = if meeting { 0 } else { news.of(self.rank) };
         let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         parts.iter().for_each(|part| fibers.add_logged(part.logged(self.ranks)));
@@ -194,7 +227,7 @@ impl Checker {
             let place = text(access.origin, access.place).unwrap_or_default();
             format!("{} of rank {}, {place}", access.kind, access.origin)
         };
-        fibers.learn((&known, back), || self.place().address, name);
+        fibers.learn((known, back), || self.place().address, name);
     }
 
     /// Watches loads and stores of a part, if the program has ThreadSanitizer. `memory`: the memory
@@ -286,7 +319,13 @@ impl Checker {
 
     /// [`Checker::place`] in a call that makes an access.
     pub(crate) fn place_of(&self, kind: Kind) -> Place {
-        self.places.here(self.own(), kind.form())
+        self.place_of_form(kind.form())
+    }
+
+    /// [`Checker::place_of`] for a kind of this form.
+    #[inline]
+    pub(crate) fn place_of_form(&self, form: usize) -> Place {
+        self.places.here(self.own(), form)
     }
 
     /// Reports a conflict, unless one of the same places was reported by any rank. `first`: the

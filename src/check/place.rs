@@ -1,12 +1,14 @@
 //! The place in the program of a call: the innermost function on the stack that does not belong to
 //! this library, with its file and line if there is debug information.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use super::area::Area;
-use super::exclusive::Exclusive;
 use super::rules::FORMS;
 use super::stack::{Anchor, Search, Way};
 
@@ -24,9 +26,13 @@ pub(crate) struct Place {
     pub(crate) address: usize,
 }
 
-/// The places of this process.
-#[derive(Debug, Default)]
-pub(super) struct Places(Exclusive<Found>);
+/// The places of this process in a job.
+#[derive(Debug)]
+pub(super) struct Places {
+    /// Differs from those of the process's other jobs, and from 0.
+    id: u64,
+    found: Mutex<Found>,
+}
 
 #[derive(Debug, Default)]
 struct Found {
@@ -36,50 +42,97 @@ struct Found {
     texts: HashMap<String, u32>,
     /// The number of bytes of stored texts.
     used: usize,
-    /// Ways from the library to the program.
+}
+
+/// The ways from the library to the program that a thread has found.
+#[derive(Debug)]
+struct Ways {
+    /// The [`Places::id`] of the numbers in the ways, or 0.
+    places: u64,
     ways: Vec<Way>,
     /// The way that calls of each form took last.
     last: [usize; FORMS],
 }
 
+thread_local! {
+    /// Each thread has its own ways, so that a call on a known way takes no lock.
+    static WAYS: RefCell<Ways> = const { RefCell::new(Ways::of(0)) };
+}
+
 impl Places {
+    pub(super) fn new() -> Places {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        // Relaxed: the number only differs from the others.
+        Places { id: LAST.fetch_add(1, Ordering::Relaxed) + 1, found: Mutex::default() }
+    }
+
     /// The place of the program that calls the library. Its text is stored in `area`. `form`: calls
     /// of one form often have the same way.
     #[inline(never)]
     pub(super) fn here(&self, area: Area<'_>, form: usize) -> Place {
         let variable = 0u8;
         let anchor = Anchor::of(std::hint::black_box(&variable));
-        let mut found = self.0.lock();
-        found.by_way(anchor, form).unwrap_or_else(|| found.by_search(anchor, area))
+        let by_ways = |ways: &RefCell<Ways>| {
+            let ways = &mut ways.borrow_mut();
+            ways.by_last(self.id, anchor, form).unwrap_or_else(|| self.by_others(ways, anchor, form, area))
+        };
+        // A thread that ends may have no ways any more.
+        WAYS.try_with(by_ways).unwrap_or_else(|_| self.by_others(&mut Ways::of(self.id), anchor, form, area))
+    }
+
+    /// The place to which another way than the last one leads, or that a search finds.
+    #[cold]
+    fn by_others(&self, ways: &mut Ways, anchor: Anchor, form: usize, area: Area<'_>) -> Place {
+        if ways.places != self.id {
+            *ways = Ways::of(self.id);
+        }
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = ways.by_other(&found, anchor, form);
+        known.unwrap_or_else(|| found.by_search(ways, anchor, area))
     }
 }
 
-impl Found {
-    /// The place to which one of the known ways leads.
-    #[inline]
-    fn by_way(&mut self, anchor: Anchor, form: usize) -> Option<Place> {
-        let last = self.ways.get(self.last[form]).and_then(|way| Some((way, way.follow(anchor)?)));
-        if let Some((way, address)) = last
-            && let Some(number) = way.known(address)
-        {
-            return Some(Place { number, address });
-        }
-        self.by_other_way(anchor, form)
+impl Ways {
+    const fn of(places: u64) -> Ways {
+        Ways { places, ways: Vec::new(), last: [0; FORMS] }
     }
 
-    fn by_other_way(&mut self, anchor: Anchor, form: usize) -> Option<Place> {
+    /// The place to which the last way of a form leads, if its number is known.
+    #[inline]
+    fn by_last(&self, places: u64, anchor: Anchor, form: usize) -> Option<Place> {
+        let way = self.ways.get(self.last[form]).filter(|_| self.places == places)?;
+        let address = way.follow(anchor)?;
+        Some(Place { number: way.known(address)?, address })
+    }
+
+    fn by_other(&mut self, found: &Found, anchor: Anchor, form: usize) -> Option<Place> {
         let leads = |way: &Way| way.follow(anchor);
         let (at, address) = self.ways.iter().enumerate().find_map(|(at, way)| Some((at, leads(way)?)))?;
         let number = match self.ways[at].known(address) {
             Some(number) => number,
-            None => (*self.addresses.get(&address)?)?,
+            None => (*found.addresses.get(&address)?)?,
         };
         self.ways[at].remember(address, number);
         self.last[form] = at;
         Some(Place { number, address })
     }
 
-    fn by_search(&mut self, anchor: Anchor, area: Area<'_>) -> Place {
+    /// Adds a way, in the place of a known one that differs only in the program's address.
+    fn learn(&mut self, way: Option<Way>) {
+        let Some(way) = way else { return };
+        if let Some(known) = self.ways.iter_mut().find(|known| known.is_like(&way)) {
+            *known = way;
+            return;
+        }
+        if self.ways.len() == MOST_WAYS {
+            self.ways.pop();
+        }
+        self.ways.push(way);
+    }
+}
+
+impl Found {
+    fn by_search(&mut self, ways: &mut Ways, anchor: Anchor, area: Area<'_>) -> Place {
         let (mut place, mut frames, mut search) = (Place::default(), 0, Search::default());
         backtrace::trace(|frame| {
             frames += 1;
@@ -95,23 +148,10 @@ impl Found {
                 return frames < MOST_FRAMES;
             };
             place = Place { number, address };
-            self.learn(std::mem::take(&mut search).ends(address, distance, number));
+            ways.learn(std::mem::take(&mut search).ends(address, distance, number));
             false
         });
         place
-    }
-
-    /// Adds a way, in the place of a known one that differs only in the program's address.
-    fn learn(&mut self, way: Option<Way>) {
-        let Some(way) = way else { return };
-        if let Some(known) = self.ways.iter_mut().find(|known| known.is_like(&way)) {
-            *known = way;
-            return;
-        }
-        if self.ways.len() == MOST_WAYS {
-            self.ways.pop();
-        }
-        self.ways.push(way);
     }
 
     /// The place of a return address, or `None` within the library.
@@ -199,13 +239,14 @@ mod tests {
             search.inside(inside, Some(8));
             search.ends(outside, Some(16), number)
         };
-        let mut found = Found::default();
+        let mut ways = Ways::of(1);
         for (inside, at, number) in [(1, 10, 1), (1, 11, 2), (2, 10, 1), (1, 10, 1)] {
-            found.learn(way(inside, at, number));
+            ways.learn(way(inside, at, number));
         }
-        assert_eq!(found.ways.len(), 2, "one for each chain of calls within the library");
-        assert_eq!(found.ways[0].known(10), Some(1), "the program's last address");
-        assert!(found.by_way(anchor, 0).is_none(), "this stack has no such calls");
+        assert_eq!(ways.ways.len(), 2, "one for each chain of calls within the library");
+        assert_eq!(ways.ways[0].known(10), Some(1), "the program's last address");
+        assert!(ways.by_last(1, anchor, 0).is_none(), "this stack has no such calls");
+        assert!(ways.by_other(&Found::default(), anchor, 0).is_none());
     }
 
     #[test]

@@ -94,6 +94,7 @@ impl Kind {
     }
 
     /// Whether the bytes remain as they are.
+    #[inline]
     pub(crate) fn only_reads(self) -> bool {
         matches!(
             self,
@@ -119,7 +120,7 @@ impl Kind {
     /// The number of the form of an access, less than [`FORMS`]. Accesses of one form are made by
     /// one call.
     #[inline]
-    pub(super) fn form(self) -> usize {
+    pub(crate) fn form(self) -> usize {
         match self {
             Kind::Load => 6,
             Kind::Store => 7,
@@ -132,7 +133,7 @@ impl Kind {
     /// The kind as a number of 16 bits that is not 0, which [`Kind::decode`] reads: form, call,
     /// operation and type.
     #[inline]
-    pub(super) fn encode(self) -> u32 {
+    pub(crate) fn encode(self) -> u32 {
         match self {
             Kind::Get => GET,
             Kind::Put => 2,

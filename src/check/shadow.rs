@@ -32,10 +32,10 @@ const RECORDS: usize = 24;
 /// A bit for each level that has records in chains, and, above these bits, one for each level that
 /// has had a record that extends beyond its block.
 const IN_USE: usize = 32;
-/// Whether accesses are also recorded by address, because another window has some of the same
-/// memory; and the address of the part's first byte.
-const SHARED: usize = 40;
-const BASE: usize = 48;
+/// What is special about the part: the bits [`SHARED`], [`HAS_LOG`] and [`HAS_LONG`].
+const SPECIAL: usize = 40;
+/// One less than the number of clocks of single atomics, a power of two.
+const WORDS: usize = 48;
 /// The offset of the cells.
 const CELLS_AT: usize = 56;
 /// The first free record in chains, plus 1.
@@ -56,7 +56,16 @@ const USED: usize = 120;
 const LIVE: usize = 128;
 /// The number of records in chains that the next search for a complete one may visit.
 const SEARCH: usize = 208;
+/// The address of the part's first byte, if the part is [`SHARED`].
+const BASE: usize = 216;
 const CLOCKS: usize = 256;
+
+/// Accesses are also recorded by address, because another window has some of the same memory.
+const SHARED: u64 = 1;
+/// There is a log.
+const HAS_LOG: u64 = 2;
+/// The clock [`At::Long`] has been used.
+const HAS_LONG: u64 = 4;
 
 /// In place of a count of releases: the access is not complete.
 const IN_FLIGHT: u64 = u64::MAX;
@@ -105,8 +114,9 @@ pub(crate) enum At {
 }
 
 impl At {
+    /// The number of the clock. `words`: [`WORDS`].
     #[inline]
-    fn number(self, ranks: usize) -> usize {
+    fn number(self, words: usize) -> usize {
         match self {
             At::Barrier(turn) => usize::from(!turn.is_multiple_of(2)),
             At::Post => 2,
@@ -116,7 +126,7 @@ impl At {
             At::Notices => 6,
             At::Settled => 7,
             At::Long => 8,
-            At::Word(at) => NAMED + (hash(at >> WORD, 0) & (atomics(ranks) - 1)),
+            At::Word(at) => NAMED + (hash(at >> WORD, 0) & words),
         }
     }
 }
@@ -211,11 +221,13 @@ struct Verdict {
 }
 
 impl<'c> New<'c> {
+    #[inline]
     fn of(access: Access, clock: &'c Clock, done: bool) -> New<'c> {
         New { access, kind: access.kind.encode(), clock, done }
     }
 
     /// The value of [`Older::ended`] for this access.
+    #[inline]
     fn ends(&self) -> u64 {
         if self.done { self.clock.of(self.access.origin) } else { IN_FLIGHT }
     }
@@ -320,6 +332,8 @@ impl<'m> Shadow<'m> {
         let shadow = Shadow::of(memory, ranks);
         // Relaxed: other ranks read it after a barrier.
         shadow.word(CELLS_AT).store(cells_at(ranks) as u64, Ordering::Relaxed);
+        shadow.word(WORDS).store(atomics(ranks) as u64 - 1, Ordering::Relaxed);
+        shadow.word(SPECIAL).store(if room > 0 { HAS_LOG } else { 0 }, Ordering::Relaxed);
         shadow.word(CELLS).store(cells(size, records) as u64, Ordering::Relaxed);
         shadow.word(BUCKETS).store(buckets(size, records) as u64, Ordering::Relaxed);
         shadow.word(RECORDS).store(records as u64, Ordering::Relaxed);
@@ -330,14 +344,14 @@ impl<'m> Shadow<'m> {
     /// One of the clocks.
     #[inline]
     pub(crate) fn clock(self, at: At) -> Slot<'m> {
-        Slot { memory: self.memory, at: CLOCKS + at.number(self.ranks) * slot_bytes(self.ranks) }
+        Slot { memory: self.memory, at: CLOCKS + at.number(self.count(WORDS)) * slot_bytes(self.ranks) }
     }
 
-    /// Prefetches the cache lines that an access to a word at `start` needs.
+    /// Prefetches the cache lines that an access at `start` needs, to a word whose clock is `slot`.
     #[inline]
-    pub(crate) fn prefetch(self, start: u64) {
+    pub(crate) fn prefetch(self, start: u64, slot: Slot<'_>) {
         Cells::of(self).prefetch(start);
-        self.memory.prefetch(self.clock(At::Word(start)).at);
+        self.memory.prefetch(slot.at);
     }
 
     /// The clock through which accumulates within one word synchronize. `None` for an access to
@@ -351,9 +365,20 @@ impl<'m> Shadow<'m> {
     pub(crate) fn clocks_of(self, start: u64, end: u64) -> impl Iterator<Item = Slot<'m>> {
         let words = (end.saturating_sub(1) >> 3) - (start >> 3) + 1;
         let long = words > MOST_ATOMICS;
+        if long && self.get(SPECIAL) & HAS_LONG == 0 {
+            // Relaxed: the synchronization by which the value of an accumulate arrives also makes
+            // this bit visible.
+            self.word(SPECIAL).fetch_or(HAS_LONG, Ordering::Relaxed);
+        }
         let shown = if long { 0 } else { words };
         let of_words = (0..shown).map(move |word| self.clock(At::Word(start + 8 * word)));
         of_words.chain(long.then(|| self.clock(At::Long)))
+    }
+
+    /// The clock of long accumulates, if there were any.
+    #[inline]
+    pub(crate) fn long(self) -> Option<Slot<'m>> {
+        (self.get(SPECIAL) & HAS_LONG != 0).then(|| self.clock(At::Long))
     }
 
     /// The number of records that were dropped although a conflict with them was possible.
@@ -383,17 +408,24 @@ impl<'m> Shadow<'m> {
     pub(crate) fn share(self, base: u64) {
         self.word(BASE).store(base, Ordering::Relaxed);
         // Release: pairs with the Acquire of `shared`.
-        self.word(SHARED).store(1, Ordering::Release);
+        self.word(SPECIAL).fetch_or(SHARED, Ordering::Release);
     }
 
     /// The address of the part's first byte, if [`Shadow::share`] was called.
     pub(crate) fn shared(self) -> Option<u64> {
-        (self.word(SHARED).load(Ordering::Acquire) != 0).then(|| self.word(BASE).load(Ordering::Relaxed))
+        let is_shared = self.word(SPECIAL).load(Ordering::Acquire) & SHARED != 0;
+        is_shared.then(|| self.word(BASE).load(Ordering::Relaxed))
     }
 
     /// Whether there is a log.
     pub(crate) fn has_log(self) -> bool {
-        self.word(ROOM).load(Ordering::Relaxed) > 0
+        self.get(SPECIAL) & HAS_LOG != 0
+    }
+
+    /// Whether accesses are recorded here and nowhere else: neither by address, nor in the log.
+    #[inline]
+    pub(crate) fn is_plain(self) -> bool {
+        self.get(SPECIAL) & (SHARED | HAS_LOG) == 0
     }
 
     /// The number of entries that the log had no room for.
@@ -401,7 +433,7 @@ impl<'m> Shadow<'m> {
         self.word(LOST).load(Ordering::Relaxed)
     }
 
-    #[inline]
+    #[inline(always)]
     fn word(self, at: usize) -> &'m AtomicU64 {
         if at < LINE { &self.head[at / 8] } else { self.memory.word64(at) }
     }
@@ -417,6 +449,7 @@ impl<'m> Shadow<'m> {
         self.word(at).store(value, Ordering::Relaxed);
     }
 
+    #[inline]
     fn count(self, at: usize) -> usize {
         usize::try_from(self.get(at)).unwrap_or(usize::MAX)
     }

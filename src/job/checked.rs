@@ -178,11 +178,13 @@ impl JobCore {
     }
 
     /// Changes this rank's clock by `learn`, if the checker is on.
+    #[inline]
     pub(crate) fn learns(&self, learn: impl FnOnce(&mut Clock)) {
         self.learns_by(false, learn);
     }
 
     /// [`JobCore::learns`]. `meeting`: all ranks of a group learn of each other.
+    #[inline]
     pub(super) fn learns_by(&self, meeting: bool, learn: impl FnOnce(&mut Clock)) {
         if let Some(checker) = &self.block.checker {
             checker.learn(learn, meeting, |rank, place| self.area(checker, rank).ok()?.text(place));

@@ -150,11 +150,11 @@ impl Parts {
     #[inline(never)]
     fn fetch_op_far(&self, rank: usize, displacement: u64, op: Op, ty: BasicType, operand: u64) -> Result<u64> {
         let Some((target, at)) = self.locate_element("fetch_and_op", rank, displacement, ty)? else { return Ok(0) };
-        self.note_one(target, at, Kind::Combine { call: Call::FetchAndOp, op: Some(op), ty }, End::InCall)?;
+        let kind = Kind::Combine { call: Call::FetchAndOp, op: Some(op), ty };
         if let Some(place) = target.place(self, ty) {
-            let old = place.one(index(at), op, ty, operand);
-            return self.fetched(target, at, ty).map(|()| old);
+            return self.note_around(target, at, (kind, ty), || place.one(index(at), op, ty, operand));
         }
+        self.note_one(target, at, kind, End::InCall)?;
         let operand = operand.to_ne_bytes();
         let mut old = [0; REGISTER];
         let size = ty.size();
@@ -174,12 +174,14 @@ impl Parts {
     ) -> Result<()> {
         let rank = permit.rank();
         let Some((target, at)) = self.locate_element("fetch_and_op", rank, displacement, ty)? else { return Ok(()) };
-        self.note_one(target, at, Kind::Combine { call: Call::FetchAndOp, op: Some(op), ty }, End::InCall)?;
+        let kind = Kind::Combine { call: Call::FetchAndOp, op: Some(op), ty };
         if let Some(place) = target.place(self, ty) {
             let operand = if op == Op::NoOp { Operand::Nothing(ty.size()) } else { Operand::Bytes(operand) };
-            place.many(index(at), op, ty, operand, Some(&mut |_, bytes: &[u8]| old.copy_from_slice(bytes)));
-            return self.fetched(target, at, ty);
+            return self.note_around(target, at, (kind, ty), || {
+                place.many(index(at), op, ty, operand, Some(&mut |_, bytes: &[u8]| old.copy_from_slice(bytes)));
+            });
         }
+        self.note_one(target, at, kind, End::InCall)?;
         self.fetch_bytes_far(target, at, op, ty, operand, old)
     }
 
@@ -246,11 +248,11 @@ impl Parts {
         (expected, new): (u64, u64),
     ) -> Result<u64> {
         let Some((target, at)) = self.locate_element("compare_and_swap", rank, displacement, ty)? else { return Ok(0) };
-        self.note_one(target, at, Kind::Combine { call: Call::CompareAndSwap, op: None, ty }, End::InCall)?;
+        let kind = Kind::Combine { call: Call::CompareAndSwap, op: None, ty };
         if let Some(place) = target.place(self, ty) {
-            let old = place.swap(index(at), ty, expected, new);
-            return self.fetched(target, at, ty).map(|()| old);
+            return self.note_around(target, at, (kind, ty), || place.swap(index(at), ty, expected, new));
         }
+        self.note_one(target, at, kind, End::InCall)?;
         let mut old = [0; REGISTER];
         let tally = Tally::within(&target.tally);
         let old = &mut old[..ty.size()];

@@ -180,8 +180,17 @@ impl Checked {
         self.shadows.withdraw();
     }
 
-    #[inline]
+    #[inline(always)]
     fn memory(&self, member: usize) -> Result<&Memory> {
+        match self.shadows.known(member).and_then(|target| target.reach.memory()) {
+            Some(memory) => Ok(memory),
+            None => self.first_memory(member),
+        }
+    }
+
+    /// [`Checked::memory`] before first contact.
+    #[cold]
+    fn first_memory(&self, member: usize) -> Result<&Memory> {
         let shadow = self.shadows.target("check", member)?.and_then(|target| target.reach.memory());
         shadow.ok_or_else(|| JobError::WordsUnmapped { rank: member }.into())
     }
@@ -192,7 +201,7 @@ impl Checked {
         Ok(job.area(checker, team.rank(member))?.by_address())
     }
 
-    #[inline]
+    #[inline(always)]
     fn shadow(&self, member: usize) -> Result<Shadow<'_>> {
         Ok(Shadow::of(self.memory(member)?, self.shadows.job.size))
     }
@@ -227,13 +236,23 @@ impl Checked {
         shadow.lock(|turn| self.wait(turn))
     }
 
-    /// Records an access of this rank in the shadow of a part. Only one thread of the rank at a
-    /// time may do this: the caller holds the lock of `pending`.
-    fn record(&self, shadow: Shadow<'_>, new: Access, clock: &Clock, end: End) -> Result<(Record, Vec<Clash>)> {
+    /// Records an access of this rank in the shadow of a part, and adds the conflicts to `clashes`.
+    /// Only one thread of the rank at a time may do this: the caller holds the lock of `pending`.
+    fn record(
+        &self,
+        shadow: Shadow<'_>,
+        new: Access,
+        (clock, end): (&Clock, End),
+        clashes: &mut Vec<Clash>,
+    ) -> Result<Record> {
         let done = end == End::InCall;
-        let found = shadow.record(new, clock, done);
-        let found = found.or_else(|| shadow.read(new.origin)?.record(new, clock, done));
-        found.map_or_else(|| Ok(self.lock(shadow)?.record(new, clock, done)), Ok)
+        if let Some(record) = shadow.record(new, clock, done, clashes) {
+            return Ok(record);
+        }
+        if let Some(record) = shadow.read(new.origin).and_then(|reading| reading.record(new, clock, done, clashes)) {
+            return Ok(record);
+        }
+        Ok(self.lock(shadow)?.record(new, clock, done, clashes))
     }
 
     /// Records an access to a part, whose first byte has the address `base`, by address, and adds
@@ -250,7 +269,8 @@ impl Checked {
         let shadow = Shadow::of(memory, self.shadows.job.size);
         // The lock, and not a reader: this shadow belongs to several windows, whose threads may
         // call this at the same time.
-        let (record, clashes) = self.lock(shadow)?.record(new, clock, end == End::InCall);
+        let mut clashes = Vec::new();
+        let record = self.lock(shadow)?.record(new, clock, end == End::InCall, &mut clashes);
         conflicts.extend(clashes.into_iter().map(|clash| (new, clash, true)));
         Ok(record)
     }
@@ -363,7 +383,7 @@ impl Parts {
         let operation = checked.operations.fetch_add(1, Ordering::Relaxed) + 1;
         LAST.set((operation, place));
         let passes = matches!(kind, Kind::Combine { .. }) && !kind.only_reads();
-        let mut conflicts = Vec::new();
+        let (mut conflicts, mut clashes) = (Vec::new(), Vec::new());
         let by_addresses = if shadow.shared().is_some() { checked.by_address(checker, member)? } else { None };
         let mut pending = checked.pending();
         let list = &mut pending[member];
@@ -373,13 +393,13 @@ impl Parts {
             let clock = if passes {
                 // An atomic passes on what this rank has done before it.
                 let clock = checker.release();
-                shadow.clocks_of(new.start, new.end).for_each(|slot| clock.teach(slot));
+                shadow.clocks_of(new.start, new.end).for_each(|slot| clock.teach_by(self.job.rank, slot));
                 clock
             } else {
                 checker.clock()
             };
-            let (record, clashes) = checked.record(shadow, new, &clock, end)?;
-            conflicts.extend(clashes.into_iter().map(|clash| (new, clash, false)));
+            let record = checked.record(shadow, new, (&clock, end), &mut clashes)?;
+            conflicts.extend(clashes.drain(..).map(|clash| (new, clash, false)));
             let mut by_address = None;
             if let (Some(base), Some(memory)) = (shadow.shared(), &by_addresses) {
                 by_address = Some(checked.record_by_address(memory, base, new, (&clock, end), &mut conflicts)?);
@@ -449,7 +469,8 @@ impl Parts {
         let new = Access { start, end: start + len as u64, kind, origin: self.job.rank, place };
         let pending = checked.pending();
         let clock = checker.clock();
-        let (_, clashes) = checked.record(checked.shadow(member)?, new, &clock, End::InCall)?;
+        let mut clashes = Vec::new();
+        checked.record(checked.shadow(member)?, new, (&clock, End::InCall), &mut clashes)?;
         drop((clock, pending));
         clashes.into_iter().try_for_each(|clash| self.conflict(checker, member, new, clash))
     }

@@ -30,11 +30,12 @@ impl Parts {
         let rank = permit.rank();
         let located = self.locate_element("compare_and_swap", rank, displacement, ty)?;
         let Some((target, at)) = located else { return Ok(()) };
-        self.note_one(target, at, Kind::Combine { call: Call::CompareAndSwap, op: None, ty }, End::InCall)?;
-        match target.place(self, ty) {
-            Some(place) => place.swap_bytes(index(at), both, old),
-            None => self.swap_bytes_far(target, at, ty, both, old)?,
+        let kind = Kind::Combine { call: Call::CompareAndSwap, op: None, ty };
+        if let Some(place) = target.place(self, ty) {
+            return self.note_around(target, at, (kind, ty), || place.swap_bytes(index(at), both, old));
         }
+        self.note_one(target, at, kind, End::InCall)?;
+        self.swap_bytes_far(target, at, ty, both, old)?;
         self.fetched(target, at, ty)
     }
 

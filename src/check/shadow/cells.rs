@@ -28,6 +28,9 @@ use super::{
 /// The records of a cell.
 pub(super) const SLOTS: usize = 4;
 
+/// A bit for each record.
+const ALL: u32 = (1 << SLOTS) - 1;
+
 /// Binary logarithm of the bytes of a block.
 const BLOCK: u32 = 4;
 
@@ -86,7 +89,6 @@ struct Held<'m> {
 
 /// What a new access finds in the cell of its block.
 struct Found {
-    clashes: Vec<Clash>,
     /// The index of the record to write, if there is room.
     slot: Option<usize>,
     /// A bit for each record that is of no further use.
@@ -135,6 +137,18 @@ fn second(new: &New<'_>) -> u32 {
     new.kind | low(new.access.origin as u64) << ORIGIN
 }
 
+/// The second part of a record, from the words of all.
+#[inline]
+fn second_of(seconds: [u64; SLOTS / 2], slot: usize) -> u32 {
+    low(seconds[slot / 2] >> (slot % 2 * 32))
+}
+
+/// A bit for each slot that has a record.
+#[inline]
+fn used(seconds: [u64; SLOTS / 2]) -> u32 {
+    (0..SLOTS).map(|slot| u32::from(second_of(seconds, slot) != 0) << slot).sum()
+}
+
 /// A number of releases as records have it. Accesses behind a larger one count as complete earlier.
 #[inline]
 fn limited(releases: u64) -> u64 {
@@ -174,7 +188,7 @@ impl<'m> Cells<'m> {
     }
 
     /// Takes the lock of a block's cell, and marks the cell as in use.
-    #[inline]
+    #[inline(always)]
     fn hold(&self, owner: u64) -> Option<Held<'m>> {
         let held = self.cell(owner - 1).take()?;
         if held.owner == 0 {
@@ -185,28 +199,32 @@ impl<'m> Cells<'m> {
         Some(held)
     }
 
-    /// Records an access, if its cell has room. `others` adds the conflicts with records in chains,
-    /// and returns false if the cell alone does not suffice; then nothing is recorded. `is_full`:
-    /// the chains have no record for the access, neither a free one nor one of a complete access.
-    #[inline]
+    /// Records an access, if its cell has room, and adds the conflicts to `clashes`. `others` adds
+    /// those with records in chains, and returns false if the cell alone does not suffice.
+    /// `is_full`: the chains have no record for the access, neither a free one nor one of a
+    /// complete access. `None`: nothing is recorded, and no conflict is added.
+    #[inline(always)]
     pub(super) fn record(
         &self,
         new: &New<'_>,
+        clashes: &mut Vec<Clash>,
         is_full: impl Fn() -> bool,
         others: impl FnOnce(&mut Vec<Clash>) -> bool,
-    ) -> Option<(Record, Vec<Clash>)> {
+    ) -> Option<Record> {
         let owner = owner_of(&new.access)?;
         let held = self.hold(owner)?;
-        let mut found = held.found(new, owner);
-        if !others(&mut found.clashes) {
-            return None;
-        }
+        let before = clashes.len();
+        let found = held.found(new, owner, clashes);
         let slot = match found.slot {
-            Some(slot) => slot,
-            None if is_full() => self.drop_for(&held, new, owner),
-            None => return None,
+            _ if !others(clashes) => None,
+            None if is_full() => Some(self.drop_for(&held, new, owner)),
+            slot => slot,
         };
-        Some((held.write(slot, found.replaced, new, owner), found.clashes))
+        let Some(slot) = slot else {
+            clashes.truncate(before);
+            return None;
+        };
+        Some(held.write(slot, found.replaced, new, owner))
     }
 
     /// Makes room in a cell: drops all records of another block, or one record of this block.
@@ -334,18 +352,30 @@ impl<'m> Cell<'m> {
     /// Takes the lock. `None` if another rank holds it for long.
     #[inline]
     fn take(self) -> Option<Held<'m>> {
+        self.try_take().or_else(|| self.take_later())
+    }
+
+    /// Takes the lock, unless it is held or stuck.
+    #[inline(always)]
+    fn try_take(self) -> Option<Held<'m>> {
         let word = &self.words[OWNER];
-        for _ in 0..TURNS {
-            let found = word.load(Ordering::Relaxed);
-            if found & STUCK != 0 {
+        let found = word.load(Ordering::Relaxed);
+        // Acquire: pairs with the Release of the previous holder.
+        let is_taken = found & (TAKEN | STUCK) == 0
+            && word.compare_exchange(found, found | TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        is_taken.then(|| Held { cell: self, owner: found >> OWNER_SHIFT })
+    }
+
+    #[cold]
+    fn take_later(self) -> Option<Held<'m>> {
+        for _ in 1..TURNS {
+            if self.words[OWNER].load(Ordering::Relaxed) & STUCK != 0 {
                 return None;
             }
-            let found = found & !TAKEN;
-            // Acquire: pairs with the Release of the previous holder.
-            if word.compare_exchange(found, found | TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                return Some(Held { cell: self, owner: found >> OWNER_SHIFT });
-            }
             std::hint::spin_loop();
+            if let Some(held) = self.try_take() {
+                return Some(held);
+            }
         }
         None
     }
@@ -354,6 +384,12 @@ impl<'m> Cell<'m> {
     #[inline]
     fn second(self, slot: usize) -> u32 {
         low(self.words[SECOND + slot / 2].load(Ordering::Relaxed) >> (slot % 2 * 32))
+    }
+
+    /// The words of the second parts of all records.
+    #[inline]
+    fn seconds(self) -> [u64; SLOTS / 2] {
+        [SECOND, SECOND + 1].map(|word| self.words[word].load(Ordering::Relaxed))
     }
 
     /// Whether a slot has a record.
@@ -417,39 +453,53 @@ impl Held<'_> {
         Record { place, number }
     }
 
-    /// Compares an access to the block `owner` with the records of the cell.
-    #[inline]
-    fn found(&self, new: &New<'_>, owner: u64) -> Found {
-        let mut found = Found { clashes: Vec::new(), slot: None, replaced: 0 };
-        let (range, mut in_use) = (range(&new.access), false);
-        let bytes = bytes_of(range);
-        for slot in (0..SLOTS).rev() {
-            let second = self.cell.second(slot);
-            if second == 0 {
-                found.slot = found.slot.or(Some(slot));
+    /// Compares an access to the block `owner` with the records of the cell: adds the conflicts to
+    /// `clashes`.
+    #[inline(always)]
+    fn found(&self, new: &New<'_>, owner: u64, clashes: &mut Vec<Clash>) -> Found {
+        let seconds = self.cell.seconds();
+        let used = used(seconds);
+        if self.owner != owner {
+            return self.found_of_other(new, used, clashes);
+        }
+        let range = range(&new.access);
+        let (mut replaced, mut apart, mut left) = (0, 0, used);
+        while left != 0 {
+            let slot = left.trailing_zeros() as usize;
+            let bit = left & left.wrapping_neg();
+            left ^= bit;
+            let first = self.cell.words[FIRST + slot].load(Ordering::Relaxed);
+            if are_apart(first, range) {
+                apart |= bit;
                 continue;
             }
-            let first = self.cell.words[FIRST + slot].load(Ordering::Relaxed);
-            let known = if self.owner == owner { quick(new, (range, bytes), first, second) } else { None };
-            let is_replaced = match known {
-                Some(is_replaced) => is_replaced,
-                None => self.compare(slot, new, &mut found.clashes),
-            };
-            if is_replaced {
-                found.replaced |= 1 << slot;
-                found.slot = Some(slot);
-            } else {
-                in_use = true;
+            let known = quick(new, range, first, second_of(seconds, slot));
+            if known.unwrap_or_else(|| self.compare(slot, new, clashes)) {
+                replaced |= bit;
             }
         }
-        if self.owner != owner && in_use {
-            found.slot = None;
+        if replaced == 0 && used == ALL {
+            // Without room, records of other bytes of the block make room too.
+            (0..SLOTS).filter(|slot| apart >> slot & 1 != 0).for_each(|slot| {
+                replaced |= u32::from(self.compare(slot, new, clashes)) << slot;
+            });
         }
-        found
+        let room = if replaced == 0 { ALL & !used } else { replaced };
+        Found { slot: (room != 0).then(|| room.trailing_zeros() as usize), replaced }
+    }
+
+    /// [`Held::found`] in a cell that belongs to another block, or to none. `used`: a bit for each
+    /// record.
+    #[cold]
+    fn found_of_other(&self, new: &New<'_>, used: u32, clashes: &mut Vec<Clash>) -> Found {
+        let is_used = |slot: &usize| used >> slot & 1 != 0;
+        let over = (0..SLOTS).filter(is_used).all(|slot| self.compare(slot, new, clashes));
+        Found { slot: over.then_some(0), replaced: used }
     }
 
     /// Compares an access with a record: adds the conflict to `clashes`, and returns whether the
     /// record is of no further use.
+    #[inline(never)]
     fn compare(&self, slot: usize, new: &New<'_>, clashes: &mut Vec<Clash>) -> bool {
         let Some((older, place)) = self.cell.older(slot, self.owner) else { return true };
         if !new.overlaps(&older) {
@@ -461,25 +511,29 @@ impl Held<'_> {
     }
 }
 
-/// [`New::judge`] for the commonest records of a block: complete accesses of the same bytes, or of
-/// none of these bytes. Returns whether the record is of no further use; `None` if there may be a
-/// conflict. `range` and `bytes`: those of the new access.
+/// Whether an access has none of the bytes of a record's access. `range`: that of the access.
+/// `first`: the first part of the record.
+#[inline]
+fn are_apart(first: u64, range: u64) -> bool {
+    first & RANGE != range && bytes_of(first) & bytes_of(range) == 0
+}
+
+/// [`New::judge`] for the commonest records of a block that overlap an access: complete accesses of
+/// the same bytes. Returns whether the record is of no further use; `None` if there may be a
+/// conflict. `range`: that of the new access.
 #[inline(always)]
-fn quick(new: &New<'_>, (range, bytes): (u64, u32), first: u64, second: u32) -> Option<bool> {
-    if first & PENDING != 0 {
+fn quick(new: &New<'_>, range: u64, first: u64, second: u32) -> Option<bool> {
+    if first & (PENDING | RANGE) != range {
         return None;
     }
     let (origin, kind, ended) = ((second >> ORIGIN) as usize, second & KIND, first & (PENDING - 1));
-    let is_behind = new.clock.common_of(origin) > ended;
-    if first & RANGE != range {
-        return (bytes_of(first) & bytes == 0).then_some(is_behind);
-    }
     let own = origin == new.access.origin;
     if own || new.clock.of(origin) > ended {
         let stands = (own && kind == new.kind) || includes(new.kind, kind);
-        return Some(is_behind || stands || matches!(new.access.kind, Kind::Put | Kind::Store));
+        let writes = matches!(new.access.kind, Kind::Put | Kind::Store);
+        return Some(stands || writes || new.clock.common_of(origin) > ended);
     }
-    agree(kind, new.kind).then_some(is_behind)
+    agree(kind, new.kind).then(|| new.clock.common_of(origin) > ended)
 }
 
 impl Drop for Held<'_> {

@@ -77,12 +77,24 @@ impl<'m> Shadow<'m> {
     }
 
     /// [`Records::record`] without the lock, for an access within a block while no record is in a
-    /// chain. `None`: nothing was recorded, because the cell alone does not suffice.
+    /// chain. `None`: nothing was recorded or added, because the cell alone does not suffice.
     #[inline]
-    pub(crate) fn record(self, new: Access, clock: &Clock, done: bool) -> Option<(Record, Vec<Clash>)> {
+    pub(crate) fn record(self, new: Access, clock: &Clock, done: bool, clashes: &mut Vec<Clash>) -> Option<Record> {
+        self.record_new(&New::of(new, clock, done), clashes)
+    }
+
+    /// [`Shadow::record`] for an access that will be complete at the next release of its rank.
+    /// `kind`: the access's kind, encoded.
+    #[inline(always)]
+    pub(crate) fn record_done(self, access: Access, kind: u32, clock: &Clock, clashes: &mut Vec<Clash>) -> bool {
+        self.record_new(&New { access, kind, clock, done: true }, clashes).is_some()
+    }
+
+    #[inline(always)]
+    fn record_new(self, new: &New<'_>, clashes: &mut Vec<Clash>) -> Option<Record> {
         // SeqCst: pairs with the store in `Records::add`.
         let is_alone = |_: &mut Vec<Clash>| low(self.word(IN_USE).load(Ordering::SeqCst)) == 0;
-        Cells::of(self).record(&New::of(new, clock, done), || false, is_alone)
+        Cells::of(self).record(new, clashes, || false, is_alone)
     }
 
     fn reader(self, rank: usize) -> &'m AtomicU64 {
@@ -91,13 +103,13 @@ impl<'m> Shadow<'m> {
 }
 
 impl Reading<'_> {
-    /// [`Records::record`] for an access of the reader's rank. `None`: nothing was recorded,
-    /// because the cell alone does not suffice.
+    /// [`Records::record`] for an access of the reader's rank. `None`: nothing was recorded or
+    /// added, because the cell alone does not suffice.
     #[inline]
-    pub(crate) fn record(&self, new: Access, clock: &Clock, done: bool) -> Option<(Record, Vec<Clash>)> {
+    pub(crate) fn record(&self, new: Access, clock: &Clock, done: bool, clashes: &mut Vec<Clash>) -> Option<Record> {
         let (records, new) = (&self.records, New::of(new, clock, done));
         let others = |clashes: &mut Vec<Clash>| !records.look(&new, clashes);
-        Cells::of(records.0).record(&new, || records.is_full(clock), others)
+        Cells::of(records.0).record(&new, clashes, || records.is_full(clock), others)
     }
 
     /// [`Records::complete`] for an access of the reader's rank.

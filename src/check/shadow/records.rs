@@ -147,25 +147,23 @@ impl Records<'_> {
         }
     }
 
-    /// Records an access of a rank whose clock is `clock`. Returns the record, and the conflicts
-    /// with earlier accesses. `done`: the access will be complete at the rank's next release.
-    pub(crate) fn record(&self, new: Access, clock: &Clock, done: bool) -> (Record, Vec<Clash>) {
+    /// Records an access of a rank whose clock is `clock`, and adds the conflicts with earlier
+    /// accesses to `clashes`. `done`: the access will be complete at the rank's next release.
+    pub(crate) fn record(&self, new: Access, clock: &Clock, done: bool, clashes: &mut Vec<Clash>) -> Record {
         let new = New::of(new, clock, done);
-        let mut clashes = self.replace(&new);
+        self.replace(&new, clashes);
         let cells = Cells::of(self.0);
-        if let Some((record, found)) = cells.record(&new, || false, |_| true) {
-            clashes.extend(found);
-            return (record, clashes);
-        }
-        let record = self.add(new.access, new.ends(), clock);
-        cells.look(&new, &mut clashes);
-        (record, clashes)
+        cells.record(&new, clashes, || false, |_| true).unwrap_or_else(|| {
+            let record = self.add(new.access, new.ends(), clock);
+            cells.look(&new, clashes);
+            record
+        })
     }
 
-    /// Compares a new access with the records in chains: returns the conflicts, and removes the
-    /// records that the access replaces.
-    fn replace(&self, new: &New<'_>) -> Vec<Clash> {
-        let (mut clashes, mut replaced, mut count) = (Vec::new(), [0; REPLACED], 0);
+    /// Compares a new access with the records in chains: adds the conflicts to `clashes`, and
+    /// removes the records that the access replaces.
+    fn replace(&self, new: &New<'_>, clashes: &mut Vec<Clash>) {
+        let (mut replaced, mut count) = ([0; REPLACED], 0);
         self.overlapping(new.access.start, new.access.end, |index| {
             let verdict = new.judge(&self.older(index));
             clashes.extend(verdict.rule.map(|rule| Clash { older: self.access(index), rule }));
@@ -178,7 +176,6 @@ impl Records<'_> {
             self.remove(index);
             self.release(index);
         }
-        clashes
     }
 
     /// Compares a new access with the records in chains, without a change: adds the conflicts to

@@ -28,6 +28,45 @@ fn live(shadow: &Locked<'_>) -> u64 {
     (0..LEVELS).map(|level| shadow.0.get(LIVE + 8 * level)).sum()
 }
 
+/// `record`, with the conflicts as a result.
+trait Recorded {
+    type Record;
+    fn recorded(&self, new: Access, clock: &Clock, done: bool) -> Self::Record;
+}
+
+/// The result of an attempt to record. A failed one adds no conflict.
+fn tried(record: impl FnOnce(&mut Vec<Clash>) -> Option<Record>) -> Option<(Record, Vec<Clash>)> {
+    let mut clashes = Vec::new();
+    let record = record(&mut clashes);
+    assert!(record.is_some() || clashes.is_empty());
+    Some((record?, clashes))
+}
+
+impl Recorded for Records<'_> {
+    type Record = (Record, Vec<Clash>);
+
+    fn recorded(&self, new: Access, clock: &Clock, done: bool) -> (Record, Vec<Clash>) {
+        let mut clashes = Vec::new();
+        (self.record(new, clock, done, &mut clashes), clashes)
+    }
+}
+
+impl Recorded for Shadow<'_> {
+    type Record = Option<(Record, Vec<Clash>)>;
+
+    fn recorded(&self, new: Access, clock: &Clock, done: bool) -> Option<(Record, Vec<Clash>)> {
+        tried(|clashes| self.record(new, clock, done, clashes))
+    }
+}
+
+impl Recorded for lock::Reading<'_> {
+    type Record = Option<(Record, Vec<Clash>)>;
+
+    fn recorded(&self, new: Access, clock: &Clock, done: bool) -> Option<(Record, Vec<Clash>)> {
+        tried(|clashes| self.record(new, clock, done, clashes))
+    }
+}
+
 fn put(origin: usize, start: u64, end: u64) -> Access {
     Access { start, end, kind: Kind::Put, origin, place: 7 }
 }
@@ -99,13 +138,13 @@ fn an_access_that_all_know_to_be_complete_has_no_record_after_the_next_one() {
     let mut clock = Clock::new(RANKS);
     let add = |op| Access { kind: accumulate(op), ..put(0, 4, 20) };
     for op in [Op::Sum, Op::Prod] {
-        shadow.record(add(op), &clock, true);
+        shadow.recorded(add(op), &clock, true);
     }
     clock.advance(0);
     let counts = clock.counts().to_vec();
     assert_eq!(live(&shadow), 2);
     clock.join_common(&counts);
-    assert!(shadow.record(add(Op::Max), &clock, true).1.is_empty());
+    assert!(shadow.recorded(add(Op::Max), &clock, true).1.is_empty());
     assert_eq!(live(&shadow), 1);
 }
 
@@ -114,10 +153,10 @@ fn a_put_in_flight_meets_a_put_that_overlaps_it() {
     let memory = memory(4096, 16);
     let shadow = locked(&memory);
     let clock = Clock::new(RANKS);
-    let (_, clashes) = shadow.record(put(0, 8, 16), &clock, false);
+    let (_, clashes) = shadow.recorded(put(0, 8, 16), &clock, false);
     assert!(clashes.is_empty());
-    assert!(shadow.record(put(1, 16, 24), &clock, false).1.is_empty(), "adjacent");
-    let (_, clashes) = shadow.record(put(1, 12, 13), &clock, false);
+    assert!(shadow.recorded(put(1, 16, 24), &clock, false).1.is_empty(), "adjacent");
+    let (_, clashes) = shadow.recorded(put(1, 12, 13), &clock, false);
     assert_eq!(clashes.len(), 1);
     assert_eq!((clashes[0].older, clashes[0].rule), (put(0, 8, 16), Rule::Overlap));
 }
@@ -127,13 +166,13 @@ fn an_access_is_ordered_behind_a_completed_one_only_by_knowledge_of_a_later_rele
     let memory = memory(4096, 16);
     let shadow = locked(&memory);
     let (mut first, mut second) = (Clock::new(RANKS), Clock::new(RANKS));
-    let (record, _) = shadow.record(put(0, 0, 8), &first, false);
+    let (record, _) = shadow.recorded(put(0, 0, 8), &first, false);
     shadow.complete(record, first.of(0));
-    assert!(shadow.record(put(0, 0, 4), &first, false).1.is_empty(), "its own, which is complete");
-    assert_eq!(shadow.record(put(1, 4, 8), &second, false).1.len(), 1, "no release");
+    assert!(shadow.recorded(put(0, 0, 4), &first, false).1.is_empty(), "its own, which is complete");
+    assert_eq!(shadow.recorded(put(1, 4, 8), &second, false).1.len(), 1, "no release");
     first.advance(0);
     second.join(first.counts());
-    assert!(shadow.record(put(2, 6, 8), &second, false).1.iter().all(|clashes| clashes.older.origin == 1));
+    assert!(shadow.recorded(put(2, 6, 8), &second, false).1.iter().all(|clashes| clashes.older.origin == 1));
 }
 
 #[test]
@@ -142,14 +181,14 @@ fn a_shadow_without_a_free_record_drops_one_and_counts_what_may_be_missed() {
     let shadow = locked(&memory);
     let mut clock = Clock::new(RANKS);
     for step in 0..4 {
-        let (record, _) = shadow.record(put(0, 64 * step, 64 * step + 24), &clock, false);
+        let (record, _) = shadow.recorded(put(0, 64 * step, 64 * step + 24), &clock, false);
         shadow.complete(record, clock.of(0));
     }
     clock.advance(0);
-    shadow.record(put(0, 1000, 1024), &clock, false);
+    shadow.recorded(put(0, 1000, 1024), &clock, false);
     assert_eq!(shadow.0.dropped(), 0, "its access is known to be complete");
     for step in 0..4 {
-        shadow.record(put(0, 2000 + 24 * step, 2024 + 24 * step), &clock, false);
+        shadow.recorded(put(0, 2000 + 24 * step, 2024 + 24 * step), &clock, false);
     }
     assert_eq!(shadow.0.dropped(), 1);
 }
@@ -163,17 +202,17 @@ fn a_complete_access_anywhere_in_the_chains_is_dropped_before_one_that_may_confl
     let mut clock = Clock::new(RANKS);
     let held = locked(&memory);
     for step in 0..MANY {
-        held.record(put(1, 64 + 64 * step, 88 + 64 * step), &clock, step == COMPLETE);
+        held.recorded(put(1, 64 + 64 * step, 88 + 64 * step), &clock, step == COMPLETE);
     }
     clock.learn_of(1, 1);
     // More reads of a word than its cell has records; none covers the one before.
     let get = |len| Access { kind: Kind::Get, ..put(0, 0, len) };
     let is_in_cell = |record: Record| matches!(record.place, In::Cell { .. });
-    let in_cell = (2..=8).rev().take_while(|&len| is_in_cell(held.record(get(len), &clock, false).0)).count();
+    let in_cell = (2..=8).rev().take_while(|&len| is_in_cell(held.recorded(get(len), &clock, false).0)).count();
     assert!((2..6).contains(&in_cell), "{in_cell}");
     drop(held);
     assert_eq!((shadow.dropped(), live(&locked(&memory))), (0, MANY), "in the place of the complete access");
-    let by_reader = |len| shadow.read(0).and_then(|it| it.record(get(len), &clock, false));
+    let by_reader = |len| shadow.read(0).and_then(|it| it.recorded(get(len), &clock, false));
     assert!(by_reader(1).is_some(), "all records in chains are of accesses in flight");
     assert_eq!(shadow.dropped(), 1);
 }
@@ -184,14 +223,14 @@ fn a_lock_whose_holder_has_ended_is_waited_for_once() {
     let shadow = Shadow::of(&memory, RANKS);
     let clock = Clock::new(RANKS);
     for rank in 0..2 {
-        shadow.record(Access { kind: Kind::Get, ..put(rank, 0, 8) }, &clock, false);
+        shadow.recorded(Access { kind: Kind::Get, ..put(rank, 0, 8) }, &clock, false);
     }
     Cells::of(shadow).strand(0);
     let held = locked(&memory);
-    assert!(held.record(put(0, 0, 8), &clock, false).1.is_empty(), "the records of the cell are lost");
+    assert!(held.recorded(put(0, 0, 8), &clock, false).1.is_empty(), "the records of the cell are lost");
     assert_eq!(shadow.dropped(), 2);
     for (turn, rank) in [1, 2, 1].into_iter().enumerate() {
-        assert_eq!(held.record(put(rank, 0, 8), &clock, false).1.len(), turn + 1, "the chains have the others");
+        assert_eq!(held.recorded(put(rank, 0, 8), &clock, false).1.len(), turn + 1, "the chains have the others");
     }
     assert_eq!(shadow.dropped(), 2, "the lock was not waited for again");
 }
@@ -211,9 +250,9 @@ fn two_threads_in_one_cell_find_each_other() {
                 for round in 0..ROUNDS {
                     turn.wait();
                     let access = put(rank, 8 * (round as u64 % 8), 8 + 8 * (round as u64 % 8));
-                    let by_cell = shadow.record(access, &clock, true);
+                    let by_cell = shadow.recorded(access, &clock, true);
                     let lock = || shadow.lock(|_| Ok::<(), Infallible>(())).expect("no refusal");
-                    let (_, clashes) = by_cell.unwrap_or_else(|| lock().record(access, &clock, true));
+                    let (_, clashes) = by_cell.unwrap_or_else(|| lock().recorded(access, &clock, true));
                     found.fetch_add(clashes.len() as u64, Ordering::Relaxed);
                     turn.wait();
                     (0..2).for_each(|rank| clock.advance(rank));
@@ -233,7 +272,8 @@ fn blocks_that_share_a_cell_keep_their_conflicts_apart() {
     let clock = Clock::new(RANKS);
     let bytes = 16 * shadow.get(CELLS);
     assert!(bytes < 1 << 16, "blocks share cells");
-    let record = |new| shadow.record(new, &clock, false).unwrap_or_else(|| locked(&memory).record(new, &clock, false));
+    let record =
+        |new| shadow.recorded(new, &clock, false).unwrap_or_else(|| locked(&memory).recorded(new, &clock, false));
     assert!(record(put(0, 8, 16)).1.is_empty());
     assert!(record(put(1, 8 + bytes, 16 + bytes)).1.is_empty(), "another block of the cell");
     assert!(record(put(2, 8 + 2 * bytes, 16 + 2 * bytes)).1.is_empty(), "a third block");
@@ -253,7 +293,7 @@ fn records_of_one_place_are_replaced() {
     for _ in 0..1000 {
         for (start, end) in [(8, 16), (16, 40)] {
             let access = Access { kind: sum, ..put(0, start, end) };
-            assert!(shadow.record(access, &clock, false).1.is_empty());
+            assert!(shadow.recorded(access, &clock, false).1.is_empty());
         }
     }
     assert_eq!((shadow.0.dropped(), live(&shadow)), (0, 1));
@@ -301,10 +341,10 @@ fn conflicts(steps: &[Step], by: By) -> Vec<(bool, bool)> {
         let clock = &clocks[origin];
         let found = match by {
             By::Lock => None,
-            By::Reader => shadow.read(origin).and_then(|it| it.record(new, clock, !later)),
-            By::Cell => shadow.record(new, clock, !later),
+            By::Reader => shadow.read(origin).and_then(|it| it.recorded(new, clock, !later)),
+            By::Cell => shadow.recorded(new, clock, !later),
         };
-        let (record, clashes) = found.unwrap_or_else(|| locked(&memory).record(new, clock, !later));
+        let (record, clashes) = found.unwrap_or_else(|| locked(&memory).recorded(new, clock, !later));
         let concerns = |&(older, ended): &(Access, u64)| {
             let own = older.origin == origin;
             let ordered = ended != IN_FLIGHT && (own || clock.of(older.origin) > ended);

@@ -5,10 +5,21 @@ use std::convert::Infallible;
 
 use super::super::target::Target;
 use super::{End, Parts};
-use crate::check::{Access, At, Kind};
+use crate::check::{Access, Checker, Clash, Kind, Shadow, Slot};
 use crate::error::Result;
 use crate::memory::layout::Layout;
 use crate::reduce::BasicType;
+
+/// An accumulate on one element. The caller knows the call and the operation, so the compiler
+/// computes most of this.
+struct Element {
+    kind: Kind,
+    len: usize,
+    /// The kind, encoded, and its form.
+    encoded: u32,
+    form: usize,
+    only_reads: bool,
+}
 
 impl Parts {
     /// [`Parts::note`] for one element of an accumulate.
@@ -18,45 +29,100 @@ impl Parts {
         if !self.is_checked() {
             return Ok(());
         }
-        if end == End::InCall && self.note_in_call(target, at, kind, ty.size())? {
-            return Ok(());
-        }
         self.note_checked(target, at.cast_signed(), &Layout::Bytes(ty.size()), kind, end)
     }
 
-    /// [`Parts::note_checked`] for an access that is complete when its call returns. Returns false
-    /// if the caller has to call [`Parts::note_checked`] instead.
-    fn note_in_call(&self, target: &Target, at: u64, kind: Kind, len: usize) -> Result<bool> {
-        let Some((checked, checker)) = self.checker() else { return Ok(true) };
-        let member = target.rank();
-        let shadow = checked.shadow(member)?;
-        // The cache lines arrive while `place_of` searches for the place, which takes as long as a
-        // cache miss.
-        shadow.prefetch(at);
+    /// Performs an accumulate on one element of `ty` that is complete when `atomic` returns.
+    #[inline]
+    pub(in crate::window) fn note_around<R>(
+        &self,
+        target: &Target,
+        at: u64,
+        (kind, ty): (Kind, BasicType),
+        atomic: impl FnOnce() -> R,
+    ) -> Result<R> {
+        if !self.is_checked() {
+            return Ok(atomic());
+        }
+        let (encoded, form, only_reads) = (kind.encode(), kind.form(), kind.only_reads());
+        self.around_checked(target, at, &Element { kind, len: ty.size(), encoded, form, only_reads }, atomic)
+    }
+
+    #[cold]
+    fn around_checked<R>(&self, target: &Target, at: u64, element: &Element, atomic: impl FnOnce() -> R) -> Result<R> {
+        let Some((checked, checker)) = self.checker() else { return Ok(atomic()) };
+        let shadow = checked.shadow(target.rank())?;
+        let Some(slot) = self.note_in_call(checker, shadow, (target, at), element)? else {
+            let layout = Layout::Bytes(element.len);
+            self.note_checked(target, at.cast_signed(), &layout, element.kind, End::InCall)?;
+            let value = atomic();
+            return self.fetched_checked(target, at.cast_signed(), &layout).map(|()| value);
+        };
+        let value = atomic();
+        self.learn_if_news(checker, slot, shadow);
+        Ok(value)
+    }
+
+    /// Learns from earlier accumulates on a word whose clock is `slot`.
+    #[inline]
+    fn learn_if_news(&self, checker: &Checker, slot: Slot<'_>, shadow: Shadow<'_>) {
+        let long = shadow.long();
+        if checker.is_news(slot) || long.is_some_and(|long| checker.is_news(long)) {
+            self.learn_of_word(slot, long);
+        }
+    }
+
+    #[cold]
+    fn learn_of_word(&self, slot: Slot<'_>, long: Option<Slot<'_>>) {
+        self.job.learns(|clock| [Some(slot), long].into_iter().flatten().for_each(|slot| clock.learn(slot)));
+    }
+
+    /// [`Parts::note_checked`] for an access within a word that is complete when its call returns.
+    /// Returns the clock of the word. `None`: the caller has to call [`Parts::note_checked`].
+    #[inline(never)]
+    fn note_in_call<'s>(
+        &self,
+        checker: &Checker,
+        shadow: Shadow<'s>,
+        (target, at): (&Target, u64),
+        element: &Element,
+    ) -> Result<Option<Slot<'s>>> {
+        let end = at + element.len as u64;
+        let Some(slot) = shadow.clock_of(at, end) else { return Ok(None) };
+        // The cache lines arrive while this rank searches for the place of the call.
+        shadow.prefetch(at, slot);
         if let Some(memory) = target.reach.memory()
             && let Ok(at) = usize::try_from(at)
         {
             memory.prefetch(at);
         }
-        let place = checker.place_of(kind);
-        if shadow.shared().is_some() || shadow.has_log() {
-            return Ok(false);
+        let place = checker.place_of_form(element.form);
+        if !shadow.is_plain() {
+            return Ok(None);
         }
-        let new = Access { start: at, end: at + len as u64, kind, origin: self.job.rank, place: place.number };
-        let clock = if kind.only_reads() { checker.clock() } else { checker.release() };
-        if !kind.only_reads() {
+        let new = Access { start: at, end, kind: element.kind, origin: self.job.rank, place: place.number };
+        let clock = if element.only_reads {
+            checker.clock()
+        } else {
             // The atomic passes on what this rank has done before it.
-            match shadow.clock_of(new.start, new.end) {
-                Some(slot) => clock.teach(slot),
-                None => shadow.clocks_of(new.start, new.end).for_each(|slot| clock.teach(slot)),
-            }
+            let clock = checker.release();
+            clock.teach_by(self.job.rank, slot);
+            clock
+        };
+        let mut clashes = Vec::new();
+        if !shadow.record_done(new, element.encoded, &clock, &mut clashes) {
+            return Ok(None);
         }
-        let Some((_, clashes)) = shadow.record(new, &clock, true) else { return Ok(false) };
         drop(clock);
         if !clashes.is_empty() {
-            clashes.into_iter().try_for_each(|clash| self.conflict(checker, member, new, clash))?;
+            self.report_all(checker, target.rank(), new, clashes)?;
         }
-        Ok(true)
+        Ok(Some(slot))
+    }
+
+    #[cold]
+    fn report_all(&self, checker: &Checker, member: usize, new: Access, clashes: Vec<Clash>) -> Result<()> {
+        clashes.into_iter().try_for_each(|clash| self.conflict(checker, member, new, clash))
     }
 
     /// Learns the clocks of earlier accumulates on a range whose values have arrived.
@@ -76,15 +142,12 @@ impl Parts {
 
     #[cold]
     fn fetched_one(&self, target: &Target, at: u64, len: usize) -> Result<()> {
-        let Some((checked, _)) = self.checker() else { return Ok(()) };
+        let Some((checked, checker)) = self.checker() else { return Ok(()) };
         let shadow = checked.shadow(target.rank())?;
         let Some(slot) = shadow.clock_of(at, at + len as u64) else {
             return self.fetched_checked(target, at.cast_signed(), &Layout::Bytes(len));
         };
-        self.job.learns(|clock| {
-            clock.learn(slot);
-            clock.learn(shadow.clock(At::Long));
-        });
+        self.learn_if_news(checker, slot, shadow);
         Ok(())
     }
 
@@ -96,7 +159,7 @@ impl Parts {
             let Ok(()) = layout.each_piece(|offset, len| {
                 let start = at.wrapping_add(offset).cast_unsigned();
                 shadow.clocks_of(start, start + len as u64).for_each(|slot| clock.learn(slot));
-                clock.learn(shadow.clock(At::Long));
+                shadow.long().into_iter().for_each(|slot| clock.learn(slot));
                 Ok::<(), Infallible>(())
             });
         });
