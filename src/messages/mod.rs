@@ -254,6 +254,11 @@ impl Messages {
         self.owed.load(Ordering::Relaxed) > 0
     }
 
+    /// Whether deferred messages to `peer` wait to be sent.
+    pub(crate) fn owes(&self, peer: Peer) -> bool {
+        self.owes_answers() && locked(&self.deferred).iter().any(|message| message.to == peer)
+    }
+
     /// Executes a request and queues the answer.
     fn execute(&self, from: Peer, token: u64, window: Option<&Exposed>, request: &Request<'_>) {
         let outcome = match (window, request) {
