@@ -194,7 +194,8 @@ impl Slots {
         (self.buffers.as_ptr(), self.layout.size())
     }
 
-    fn index(&self, slot: &Slot) -> usize {
+    /// The index of a slot of this pool.
+    pub(crate) fn index(&self, slot: &Slot) -> usize {
         (std::ptr::from_ref(slot) as usize - self.slots.as_ptr() as usize) / size_of::<Slot>()
     }
 }
