@@ -217,7 +217,10 @@ fn a_failed_set_num_notify_can_be_repeated() {
         // Rank 1 has left the first of the two barriers of its call. The barriers of
         // the fences make up for it.
         if me == 0 {
-            win.fence(|epoch| epoch.fence())?;
+            win.fence(|epoch| {
+                world.step("a fence within");
+                epoch.fence()
+            })?;
         } else {
             win.set_num_notify(2)?;
             win.fence(|_| Ok(()))?;
