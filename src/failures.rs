@@ -180,8 +180,8 @@ impl Detector {
             remote.iter().flat_map(Connections::open).map(|(fd, flags)| PollFd::from_borrowed_fd(fd.as_fd(), flags)),
         );
         // After an interruption the next check finds them.
-        let limit = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
-        if poll(&mut fds, Some(&limit)).is_err() {
+        let limit = Timespec::try_from(patience).ok();
+        if poll(&mut fds, limit.as_ref()).is_err() {
             return;
         }
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();

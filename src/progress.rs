@@ -28,7 +28,8 @@ const NAP: Duration = Duration::from_millis(1);
 /// sleeps that run to their end doubles up to this limit, because frequent polling of all ranks
 /// would occupy cores that other ranks need.
 const NAP_CROWDED: Duration = Duration::from_millis(16);
-/// Number of polls after which a blocking call that does not sleep checks whether all ranks live.
+/// Number of polls after which a blocking call that does not sleep, or a post that is repeated,
+/// checks whether all ranks live.
 const POLLS_BETWEEN_CHECKS: u32 = 4096;
 /// Maximum time between the closing of a dying process's sockets, which its peers notice first, and
 /// its end.
@@ -57,6 +58,8 @@ pub(crate) struct Progress {
     nap: Duration,
     /// The current polling time of a blocking call, in microseconds.
     poll_time: AtomicU32,
+    /// The number of repeated posts of all threads.
+    repeats: AtomicU32,
     /// Sleeps beside a net that lasted to their limit although the awaited event had happened.
     late_wakes: AtomicU64,
     callers: Arc<Callers>,
@@ -99,6 +102,7 @@ impl Progress {
             spin,
             nap: if crowded && alone { NAP_CROWDED } else { NAP },
             poll_time: AtomicU32::new(micros(spin)),
+            repeats: AtomicU32::new(0),
             late_wakes: AtomicU64::new(0),
             callers: Arc::default(),
             stop: Arc::default(),
@@ -168,6 +172,13 @@ impl Progress {
                 Err(self.explained(fault))
             }
         }
+    }
+
+    /// Counts a repeated post. Returns whether it is time to [`look`](Progress::look) although
+    /// events of other ranks arrive.
+    pub(crate) fn is_check_due(&self) -> bool {
+        // Relaxed: a count.
+        self.repeats.fetch_add(1, Ordering::Relaxed) % POLLS_BETWEEN_CHECKS == POLLS_BETWEEN_CHECKS - 1
     }
 
     /// A transport's error, or the death that caused it, perhaps of another rank than the error

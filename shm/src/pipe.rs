@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::sync::OnceLock;
 
 use rustix::fs::OFlags;
 
@@ -57,6 +58,32 @@ impl AsFd for Pipe {
     }
 }
 
+/// A pipe that is made or opened at the first use, or at a later one if the system gives none then.
+#[derive(Debug, Default)]
+pub(crate) struct Later(OnceLock<Pipe>);
+
+impl Later {
+    /// The pipe. If there is none yet, `make` gives one, whose place `publish` gets.
+    ///
+    /// # Errors
+    /// That of `make`.
+    pub(crate) fn get(
+        &self,
+        make: impl FnOnce() -> io::Result<(Pipe, Place)>,
+        publish: impl FnOnce(Place),
+    ) -> io::Result<&Pipe> {
+        if let Some(pipe) = self.0.get() {
+            return Ok(pipe);
+        }
+        let (pipe, place) = make()?;
+        // If another thread was faster, this pipe is closed.
+        Ok(self.0.get_or_init(|| {
+            publish(place);
+            pipe
+        }))
+    }
+}
+
 /// Where the owner of a pipe has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -75,6 +102,7 @@ mod tests {
     use super::*;
     use crate::{Heap, HeapOptions, ShmDomain};
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::io::Errno;
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::thread;
     use std::time::{Duration, Instant};
@@ -90,6 +118,20 @@ mod tests {
         assert_eq!((&pipe.0).read(&mut [0; 8]).expect("filled"), 1);
         let inode = place.inode + 1;
         assert!(Pipe::of_process(own, Place { inode, ..place }).is_err());
+    }
+
+    /// A process that has too many open files for a pipe gets the pipe after it has closed some.
+    #[test]
+    fn a_pipe_that_could_not_be_made_is_made_later() {
+        let (later, mut places) = (Later::default(), Vec::new());
+        let refused = later.get(|| Err(Errno::MFILE.into()), |_| panic!("no pipe")).expect_err("no pipe");
+        assert_eq!(refused.raw_os_error(), Some(Errno::MFILE.raw_os_error()));
+        later.get(Pipe::create, |place| places.push(place)).expect("a pipe").fill();
+        let own = rustix::process::getpid().as_raw_pid();
+        let peer = Pipe::of_process(own, places[0]).expect("the place of that pipe");
+        let same = later.get(|| panic!("there is one"), |_| panic!("it is published")).expect("a pipe");
+        assert_eq!((&peer.0).read(&mut [0; 8]).expect("filled"), 1);
+        same.empty();
     }
 
     /// Two threads sleep on the pipe and one on the ring: a knock ends all three sleeps.

@@ -1,14 +1,15 @@
 //! Access to the peers of this node: copies and atomics on mapped memory, cross-memory attach,
 //! messages through rings. Must not know windows. Each operation is complete on return.
 
+use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
 use transom_fabric::{
     Amo, AmoKind, Cause, Coherence, FabricError, Fault, Handler, Limits, Memory, Peer, PeerMap, Port, Post, Reason,
-    RegionKey, Span, TallyRef, Width,
+    RegionKey, Span, TallyRef, Width, diagnostics,
 };
 
 use crate::bell::Bell;
@@ -40,6 +41,8 @@ pub struct ShmPort {
     woken: AtomicBool,
     /// The number of threads that sleep on descriptors ([`ShmPort::wait_elsewhere`]).
     elsewhere: Mutex<u32>,
+    /// Whether the lack of a pipe was reported.
+    pipeless: Once,
     regions: Arc<Regions>,
     /// The mapping of user memory, or the reason why there is none.
     xpmem: Result<&'static Xpmem, String>,
@@ -85,6 +88,7 @@ impl ShmPort {
             ring,
             inbox: Mutex::new(Box::new([0; MESSAGE_MAX])),
             woken: AtomicBool::new(false),
+            pipeless: Once::new(),
             elsewhere: Mutex::new(0),
             regions,
             xpmem,
@@ -103,12 +107,27 @@ impl ShmPort {
         self.woken.store(false, Ordering::SeqCst);
     }
 
+    /// Reports once that sleeps on a net do not end by notices within the node.
+    #[cold]
+    fn is_pipeless(&self, error: &io::Error) {
+        self.pipeless.call_once(|| {
+            let what = "no pipe, so that notices within the node end no sleep on the net until one can be opened";
+            diagnostics::warn("transom::shm", &format!("{}: {what}: {error}", self.me));
+        });
+    }
+
     /// Announces a sleep and calls `sleep` if `stay` still returns true, as in
     /// [`wait_while`](ShmPort::wait_while), for a sleep on descriptors of a net. The descriptor
-    /// that `sleep` gets becomes readable when a peer ends the sleep; `None` where the system gives
+    /// that `sleep` gets becomes readable when a peer ends the sleep; `None` while the system gives
     /// none.
     pub fn wait_elsewhere(&self, stay: impl FnOnce() -> bool, sleep: impl FnOnce(Option<BorrowedFd<'_>>)) {
-        let Some(pipe) = self.ring.own_pipe() else { return sleep(None) };
+        let pipe = match self.ring.own_pipe() {
+            Ok(pipe) => pipe,
+            Err(error) => {
+                self.is_pipeless(&error);
+                return sleep(None);
+            }
+        };
         {
             let mut inside = self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner);
             // The pipe remains readable until all threads that a knock has woken have left.

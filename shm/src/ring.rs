@@ -11,13 +11,14 @@
 //! because the consumer can't know that no message will follow. The launcher ends a job after a
 //! rank was killed, and so ends the stall.
 
+use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use transom_fabric::{Memory, Row};
 
-use crate::pipe::{Pipe, Place};
+use crate::pipe::{Later, Pipe, Place};
 use crate::word::{Word32, Word64, fence};
 
 /// The longest message, in bytes.
@@ -77,8 +78,8 @@ pub(crate) struct Shared {
     memory: Memory,
     /// The process of the owner.
     pid: i32,
-    /// The owner's pipe, opened at the first use. `None` where it can't be opened.
-    pipe: Arc<OnceLock<Option<Pipe>>>,
+    /// The owner's pipe.
+    pipe: Arc<Later>,
 }
 
 /// Puts a message into the ring and wakes its consumer; `false` where the ring is full. Any thread
@@ -223,27 +224,29 @@ impl Shared {
         Row::of(&self.memory, BELL_AT)
     }
 
-    /// The owner's pipe, for the owner: made at the first call. `None` where the system has none.
-    pub(crate) fn own_pipe(&self) -> Option<&Pipe> {
-        let create = || {
-            let (pipe, place) = Pipe::create().ok()?;
+    /// The owner's pipe, for the owner.
+    ///
+    /// # Errors
+    /// The system gives none now, for example because this process has too many open files.
+    pub(crate) fn own_pipe(&self) -> io::Result<&Pipe> {
+        self.pipe.get(Pipe::create, |place| {
             // Relaxed, twice: the Release in `announce_elsewhere` follows.
             self.memory.word64(PIPE_AT).store(place.number, Ordering::Relaxed);
             self.memory.word64(PIPE_INODE_AT).store(place.inode, Ordering::Relaxed);
-            Some(pipe)
-        };
-        self.pipe.get_or_init(create).as_ref()
+        })
     }
 
-    /// The owner's pipe, for a peer that has read that the owner sleeps on it.
+    /// The owner's pipe, for a peer that has read that the owner sleeps on it. `None` where it
+    /// can't be opened now.
     fn their_pipe(&self) -> Option<&Pipe> {
         let open = || {
             // Relaxed, twice: the Acquire in `wake` precedes.
             let number = self.memory.word64(PIPE_AT).load(Ordering::Relaxed);
             let inode = self.memory.word64(PIPE_INODE_AT).load(Ordering::Relaxed);
-            Pipe::of_process(self.pid, Place { number, inode }).ok()
+            let place = Place { number, inode };
+            Ok((Pipe::of_process(self.pid, place)?, place))
         };
-        self.pipe.get_or_init(open).as_ref()
+        self.pipe.get(open, |_| {}).ok()
     }
 
     fn cell_at(cell: usize) -> usize {

@@ -34,9 +34,12 @@ impl JobCore {
         match answer {
             Post::Broken(fault) => Err(self.progress.explained(*fault)),
             Post::Done | Post::Pending | Post::Again => {
-                if self.progress.poll()? == 0 {
+                let is_quiet = self.progress.poll()? == 0;
+                if self.progress.is_check_due() || is_quiet {
                     self.progress.look()?;
                     self.progress.call_hook();
+                }
+                if is_quiet {
                     std::thread::yield_now();
                 }
                 Ok(())

@@ -76,13 +76,16 @@ impl Request<'_> {
         matches!(self, Combine { .. } | Swap { .. } | SwapBytes { .. } | Staged { .. })
     }
 
-    /// An upper bound of its length as a part of another one.
+    /// An upper bound of its length as a message and as a part of another request.
     pub(crate) fn most_bytes(&self) -> usize {
         let (strips, data) = match self {
             Request::Scatter { strips, data } | Request::Combine { strips, data, .. } => (strips.len(), data.len()),
             Request::Gather { strips } | Request::Check { strips } => (strips.len(), 0),
-            Request::SwapBytes { data, .. } => (0, data.len()),
+            Request::SwapBytes { data, .. } => (0, 8 + data.len()),
             Request::Notify { strips, data, .. } => (strips.len(), 8 + data.len()),
+            Request::Carry { parts, .. } | Request::Several { parts } => {
+                (0, parts.iter().map(|part| 8 + part.most_bytes()).sum())
+            }
             // At most three words.
             _ => (0, 24),
         };
@@ -378,7 +381,7 @@ fn with_bytes(mut out: Vec<u8>, bytes: &[u8]) -> Vec<u8> {
 /// Appends strips after the four bytes, the last of which is their number, at most [`MAX_STRIPS`].
 fn with_strips(mut out: Vec<u8>, strips: &[Strip]) -> Vec<u8> {
     let count = out.len() - 1;
-    out[count] = u8::try_from(strips.len()).unwrap_or(u8::MAX);
+    out[count] = u8::try_from(strips.len()).expect("at most MAX_STRIPS");
     strips.iter().fold(out, |out, strip| with_words(out, &strip.encode()))
 }
 
@@ -469,6 +472,7 @@ mod tests {
         ];
         for request in requests {
             let message = Message::Request { token: 5, window: u64::MAX, order: 9, request: request.clone() };
+            assert!(message.encode().len() <= request.most_bytes(), "{request:?}");
             assert_eq!(Message::decode(&message.encode()), Some(message));
             assert_eq!(request.clone().into_owned(), request);
             let part = Request::Carry { exclusive: false, release: true, parts: vec![request.clone()] };
@@ -484,6 +488,22 @@ mod tests {
         assert_eq!(message.encode().len(), OVERHEAD + 2 * STRIP + 4);
         let message = Message::Request { token: 5, window: 6, order: 0, request: several };
         assert_eq!(message.encode().len(), OVERHEAD + 2 * (PART + 2 * STRIP + 4));
+    }
+
+    #[test]
+    fn every_kind_of_atomic_round_trips() {
+        for kind in AmoKind::ALL {
+            let request = Request::Control { at: 8, amo: Amo::new(kind, Width::W64, 7) };
+            let message = Message::Request { token: 5, window: 6, order: 0, request };
+            assert_eq!(Message::decode(&message.encode()), Some(message), "{kind:?}");
+        }
+    }
+
+    /// The receiver would take the surplus for data.
+    #[test]
+    #[should_panic(expected = "at most MAX_STRIPS")]
+    fn a_request_of_too_many_strips_is_not_encoded() {
+        encode_request(&[], &Request::Gather { strips: vec![Strip::one(0, 8); MAX_STRIPS + 1].into() });
     }
 
     #[test]

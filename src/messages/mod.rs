@@ -17,7 +17,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use transom_fabric::{Cause, Fault, Handler, Peer, Post, TallyRef, diagnostics};
+use transom_fabric::{Cause, Fault, Handler, Peer, Post, Reason, Tally, TallyRef, diagnostics};
 
 use crate::buffers::Sink;
 use crate::error::Refusal;
@@ -195,6 +195,26 @@ impl Messages {
         }
     }
 
+    /// Fails a request that was not sent, and queues what the peer needs of its message: the
+    /// answers before the request, and a request without an effect that has its number.
+    pub(crate) fn unsent(&self, to: Peer, token: u64, message: &[u8]) {
+        self.fail(token, &Fault::new(to, Reason::NotSent));
+        let request = match Message::decode(message) {
+            Some(Message::Answers { tokens, rest }) => {
+                let tokens: Vec<_> = tokens.iter().map(|&token| u64::from_ne_bytes(token)).collect();
+                self.defer(to, codec::encode_answers(&tokens, &[]), None);
+                Message::decode(rest)
+            }
+            request => request,
+        };
+        if let Some(Message::Request { window, order: order @ 1.., .. }) = request {
+            let empty = Request::Several { parts: Vec::new() };
+            // No call waits for it: only later requests need it.
+            let (token, message) = self.request(to, window, order, &empty, Landing::Nowhere, &Tally::new());
+            self.defer(to, message, Some(token));
+        }
+    }
+
     /// Fails all requests to a peer that died.
     pub(crate) fn give_up(&self, fault: &Fault) {
         let mut requests = locked(&self.requests);
@@ -252,6 +272,11 @@ impl Messages {
         // Relaxed: the queue's lock orders the messages, and the thread that executes a request
         // checks again afterwards.
         self.owed.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether deferred messages to `peer` wait to be sent.
+    pub(crate) fn owes(&self, peer: Peer) -> bool {
+        self.owes_answers() && locked(&self.deferred).iter().any(|message| message.to == peer)
     }
 
     /// Executes a request and queues the answer.

@@ -248,12 +248,13 @@ fn shared_slow(words: &impl Words, target: usize, nested: impl Fn() -> bool, mut
     loop {
         if found & WRITER != 0 {
             // This reader stays counted, so no other writer gets the lock before it.
-            return wait_until(words, place, |word| word & WRITER == 0);
+            let waited = wait_until(words, place, |word| word & WRITER == 0);
+            return or_withdrawn(words, place, READER, waited);
         }
         if found & WAITING_WRITERS == 0 || nested() {
             return Ok(());
         }
-        words.add(place, READER.wrapping_neg())?;
+        or_withdrawn(words, place, READER, words.add(place, READER.wrapping_neg()))?;
         wait_until(words, place, |word| word & WRITER != 0 || word & WAITING_WRITERS == 0 || nested())?;
         found = words.add(place, READER)?;
     }
@@ -300,7 +301,8 @@ pub(crate) fn all(words: &impl Words) -> Result<()> {
 /// Slow path of [`all`]: writers are announced, or targets have the bias.
 #[cold]
 fn all_slow(words: &impl Words) -> Result<()> {
-    words.add(Place::Master, ALL.wrapping_neg())?;
+    let step_back = || or_withdrawn(words, Place::Master, ALL, words.add(Place::Master, ALL.wrapping_neg()));
+    step_back()?;
     let mut polls = 0;
     let mut word = words.read(Place::Master)?;
     loop {
@@ -308,7 +310,7 @@ fn all_slow(words: &impl Words) -> Result<()> {
             if words.add(Place::Master, ALL)? & (WRITINGS | BIASED) == 0 {
                 return Ok(());
             }
-            words.add(Place::Master, ALL.wrapping_neg())?;
+            step_back()?;
         } else if word & PRIORITY == 0 && (polls >= POLLS_BEFORE_PRIORITY || word & BIASED != 0) {
             // Waiting does not end the bias, so a `lock_all` claims priority at once.
             let found = words.swap(Place::Master, word, word | PRIORITY)?;
@@ -322,7 +324,12 @@ fn all_slow(words: &impl Words) -> Result<()> {
         polls = polls.saturating_add(1);
         word = words.read(Place::Master)?;
     }
-    // Priority is claimed. The change that grants the lock also ends the priority.
+    or_withdrawn(words, Place::Master, PRIORITY, all_by_priority(words, word))
+}
+
+/// Locks all targets shared, for the process that has priority. The change that grants the lock
+/// also ends the priority. `word`: the master word before the claim.
+fn all_by_priority(words: &impl Words, word: u64) -> Result<()> {
     if word & BIASED != 0 {
         wait_until(words, Place::Master, |word| word & WRITINGS == 0)?;
         take(words)?;
@@ -351,6 +358,16 @@ fn give(words: &impl Words, target: usize) -> Result<bool> {
 fn take(words: &impl Words) -> Result<()> {
     let groups = words.read(Place::Groups)?;
     let mut written = Vec::new();
+    take_marked(words, groups, &mut written).inspect_err(|_| {
+        // The next revocation must find these writers. The first failure is reported; a further one
+        // is dropped.
+        written.iter().for_each(|&place| drop(words.add(place, BIAS)));
+    })
+}
+
+/// Revokes the bias of the targets of the marked `groups`. `written` gets the targets that lost the
+/// bias while a writer held them.
+fn take_marked(words: &impl Words, groups: u64, written: &mut Vec<Place>) -> Result<()> {
     for target in (0..words.ranks()).filter(|&target| groups & mark(target) != 0) {
         let place = Place::Target(target);
         let mut found = words.swap(place, BIAS, 0)?;
@@ -361,7 +378,7 @@ fn take(words: &impl Words) -> Result<()> {
             written.push(place);
         }
     }
-    for place in written {
+    for &place in &*written {
         wait_until(words, place, |word| word & WRITER == 0)?;
     }
     words.add(Place::Groups, TAKEN.wrapping_sub(groups & MARKS)).map(drop)
@@ -393,10 +410,13 @@ fn announce_slow(words: &impl Words, nested: impl Fn() -> bool, mut found: u64) 
         if found & PRIORITY == 0 || nested() {
             return match found & ALLS {
                 0 => Ok(()),
-                _ => wait_until(words, Place::Master, |word| word & ALLS == 0),
+                _ => {
+                    let waited = wait_until(words, Place::Master, |word| word & ALLS == 0);
+                    or_withdrawn(words, Place::Master, WRITING, waited)
+                }
             };
         }
-        words.add(Place::Master, WRITING.wrapping_neg())?;
+        or_withdrawn(words, Place::Master, WRITING, words.add(Place::Master, WRITING.wrapping_neg()))?;
         wait_until(words, Place::Master, |word| word & PRIORITY == 0 || nested())?;
         found = words.add(Place::Master, WRITING)?;
     }
@@ -407,7 +427,12 @@ fn announce_slow(words: &impl Words, nested: impl Fn() -> bool, mut found: u64) 
 #[cold]
 fn exclusive_slow(words: &impl Words, target: usize, needs: u64) -> Result<Option<u64>> {
     let place = Place::Target(target);
-    let mut word = words.add(place, WAITING_WRITER)?.wrapping_add(WAITING_WRITER);
+    let word = words.add(place, WAITING_WRITER)?.wrapping_add(WAITING_WRITER);
+    or_withdrawn(words, place, WAITING_WRITER, exclusive_waiting(words, place, needs, word))
+}
+
+/// [`exclusive_slow`] of a writer that is counted as waiting. `word`: the target's word.
+fn exclusive_waiting(words: &impl Words, place: Place, needs: u64, mut word: u64) -> Result<Option<u64>> {
     let mut turn = 0;
     loop {
         if word & needs != needs {
@@ -481,6 +506,14 @@ fn change(words: &impl Words, place: Place, to: impl Fn(u64) -> Option<u64>) -> 
             word = words.read(place)?;
         }
     }
+}
+
+/// Takes back an addition of this process to a word after an error, because other processes would
+/// wait for this process. A failed change had no effect on the word, or the word can't be reached
+/// any more.
+fn or_withdrawn<T>(words: &impl Words, place: Place, added: u64, outcome: Result<T>) -> Result<T> {
+    // The first failure is reported; a failure of the release is dropped.
+    outcome.inspect_err(|_| drop(words.release(place, added.wrapping_neg())))
 }
 
 fn wait_until(words: &impl Words, place: Place, done: impl Fn(u64) -> bool) -> Result<()> {

@@ -58,7 +58,8 @@ impl Core {
             Lock::Exclusive if self.epochs.bias.exclusive(here, target.rank())? => (Hold::Biased, EpochWord::SINGLE),
             Lock::Exclusive => {
                 lock::announce(here, || self.is_nested())?;
-                self.epochs.bias.announced_exclusive(here, target.rank())?;
+                let locked = self.epochs.bias.announced_exclusive(here, target.rank());
+                locked.inspect_err(|_| drop(lock::announced_end(here)))?;
                 (Hold::Exclusive, EpochWord::ANNOUNCED)
             }
         };

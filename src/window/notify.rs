@@ -144,7 +144,12 @@ impl Core {
         let flushed = self.parts.flush_all();
         let new = if self.parts.counters.get().is_some() { Ok(None) } else { Counters::new(&self.parts).map(Some) };
         let fits = number <= counters::MOST;
-        let bits = self.barrier_with_bits(if fits && new.is_ok() { 0 } else { FAILED })?;
+        let met = self.barrier_with_bits(if fits && new.is_ok() { 0 } else { FAILED });
+        let bits = met.inspect_err(|_| {
+            if let Ok(Some(new)) = &new {
+                new.parts.withdraw();
+            }
+        })?;
         let new = new?;
         if bits & FAILED != 0 {
             if let Some(new) = new {

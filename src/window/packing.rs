@@ -1,14 +1,14 @@
 //! Puts and gets as messages that the target's CPU executes: small scattered blocks, and operations
 //! that can't be posted, packed into as few messages as possible.
 
-use transom_fabric::{Fault, Reason, TallyRef};
+use transom_fabric::TallyRef;
 
 use super::parts::Parts;
 use super::target::Target;
 use super::transfer::{Incoming, Outgoing};
 use crate::buffers::Sink;
 use crate::datatype::{Strip, Walk};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::job::peer;
 use crate::memory::layout::{Layout, walk_sides};
 use crate::messages::{Landing, MAX_STRIPS, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
@@ -68,8 +68,11 @@ impl Parts {
     pub(super) fn send(&self, target: &Target, request: &Request<'_>, into: Landing, tally: &TallyRef) -> Result<()> {
         let (rank, messages) = (self.team.rank(target.rank()), &self.job.messages);
         let send = |token, message: &[u8]| {
-            let failed = |_: &Error| messages.fail(token, &Fault::new(peer(rank), Reason::NotSent));
-            self.job.send(rank, message).inspect_err(failed)
+            self.job.send(rank, message).inspect_err(|_| {
+                messages.unsent(peer(rank), token, message);
+                // The first failure is reported. A progress thread sends what this call can't.
+                drop(self.job.progress.poll_and_leave());
+            })
         };
         let mut order = 0;
         if request.is_ordered() {

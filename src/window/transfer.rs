@@ -232,8 +232,9 @@ impl Parts {
                 Gather::Refused => return Ok(false),
                 Gather::Full => {
                     self.job.progress.poll_and_leave()?;
-                    // Bounds the number of messages that each side keeps.
-                    while tally.outstanding() > MOST_AHEAD || self.job.messages.owes_answers() {
+                    // Bounds the number of messages that each side keeps. Messages to other ranks,
+                    // which may be stopped, delay no operation to this one.
+                    while tally.outstanding() > MOST_AHEAD || self.job.messages.owes(to.peer) {
                         self.job.taken(Post::Again)?;
                     }
                 }

@@ -49,6 +49,29 @@ impl Rank {
         self.net.kill(peer(rank));
     }
 
+    /// Messages to a rank are answered `Again` and this thread's progress fails, until
+    /// [`Rank::accept`]: a message to the rank is not sent, and its call returns an error.
+    pub(crate) fn refuse(&self, rank: usize) {
+        self.net.shut(peer(rank), true);
+        self.net.trip(peer(self.rank()), u32::MAX);
+    }
+
+    /// A rank takes messages again, and this thread makes progress.
+    pub(crate) fn accept(&self, rank: usize) {
+        self.net.shut(peer(rank), false);
+        self.net.trip(peer(self.rank()), 0);
+    }
+
+    /// This thread's next progress fails.
+    pub(crate) fn trip(&self) {
+        self.net.trip(peer(self.rank()), 1);
+    }
+
+    /// The net, for a hook.
+    pub(crate) fn net(&self) -> Arc<SimNet> {
+        Arc::clone(&self.net)
+    }
+
     /// The number of this rank's regions: with fast keys, and with others.
     pub(crate) fn regions(&self) -> [usize; 2] {
         self.net.regions(peer(self.rank()))

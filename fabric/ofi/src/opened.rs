@@ -2,9 +2,10 @@
 //! posted receives.
 
 use std::ffi::c_void;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 
-use transom_fabric::{FabricError, Peer};
+use transom_fabric::{FabricError, Peer, diagnostics};
 
 use crate::endpoint::{Endpoint, Registration};
 use crate::offer::Offer;
@@ -46,6 +47,16 @@ pub(crate) struct Open {
     pub(crate) operations: Slots,
     pub(crate) sends: Slots,
     pub(crate) receives: Slots,
+    unposted: Unposted,
+}
+
+/// The receives that the provider has refused to post: each progress tries to post them again.
+#[derive(Debug)]
+struct Unposted {
+    count: AtomicUsize,
+    /// Indices of slots.
+    slots: Mutex<Vec<usize>>,
+    reported: Once,
 }
 
 impl Drop for Open {
@@ -74,9 +85,14 @@ impl Open {
                 Some([register(&endpoint, &operations)?, register(&endpoint, &sends)?, register(&endpoint, &receives)?])
             }
         };
-        let open = Arc::new(Open { local, endpoint, operations, sends, receives });
+        let unposted = Unposted { count: AtomicUsize::new(0), slots: Mutex::default(), reported: Once::new() };
+        let open = Arc::new(Open { local, endpoint, operations, sends, receives, unposted });
         for slot in open.receives.all() {
-            open.post_receive(slot)?;
+            match open.try_receive(slot) {
+                Ok(()) => {}
+                Err(sys::FI_EAGAIN) => open.keep_unposted(slot),
+                Err(code) => return Err(open.refused_receive(code)),
+            }
         }
         Ok(open)
     }
@@ -91,28 +107,69 @@ impl Open {
         self.local.as_ref().map_or(std::ptr::null_mut(), |pools| pools[pool as usize].descriptor())
     }
 
-    /// Posts a receive into a slot's buffer.
-    pub(crate) fn post_receive(&self, slot: &Slot) -> Result<(), FabricError> {
-        loop {
-            // SAFETY: the slot's buffer and context belong to the provider until the completion;
-            // the pool lives as long as the endpoint is open (see Drop).
-            let status = unsafe {
-                let receive = (*(*self.endpoint.ep).msg).recv.expect("recv");
-                receive(
-                    self.endpoint.ep,
-                    slot.buffer().cast(),
-                    MESSAGE,
-                    self.descriptor(Pool::Receives),
-                    u64::MAX,
-                    slot.context(),
-                )
-            };
-            match -status {
-                0 => return Ok(()),
-                sys::FI_EAGAIN => std::thread::yield_now(),
-                _ => return Err(FabricError::failed("fi_recv", self.endpoint.library().strerror(status))),
-            }
+    /// Posts a receive into a slot's buffer. If the provider refuses it,
+    /// [`Open::post_unposted`] posts it later.
+    pub(crate) fn post_receive(&self, slot: &Slot) {
+        let Err(code) = self.try_receive(slot) else { return };
+        self.keep_unposted(slot);
+        if code != sys::FI_EAGAIN {
+            self.unposted.reported.call_once(|| {
+                let error = self.refused_receive(code);
+                diagnostics::warn("transom::net", &format!("{error:#}; it is tried again, and not reported again"));
+            });
         }
+    }
+
+    /// Posts the receives that the provider has refused, after a read of the completion queue, on
+    /// which a provider may insist first (man fi_msg, FI_EAGAIN).
+    #[inline]
+    pub(crate) fn post_unposted(&self) {
+        // Relaxed: a thread that misses a slot posts it at its next progress.
+        if self.unposted.count.load(Ordering::Relaxed) > 0 {
+            self.try_unposted();
+        }
+    }
+
+    #[cold]
+    fn try_unposted(&self) {
+        let mut slots = self.unposted.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(&index) = slots.last()
+            && self.try_receive(&self.receives.all()[index]).is_ok()
+        {
+            slots.pop();
+        }
+        // Relaxed: as in `post_unposted`; the lock orders the slots.
+        self.unposted.count.store(slots.len(), Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn keep_unposted(&self, slot: &Slot) {
+        let mut slots = self.unposted.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.push(self.receives.index(slot));
+        // Relaxed: as in `try_unposted`.
+        self.unposted.count.store(slots.len(), Ordering::Relaxed);
+    }
+
+    /// Posts a receive, or returns the provider's code.
+    fn try_receive(&self, slot: &Slot) -> Result<(), isize> {
+        // SAFETY: the slot's buffer and context belong to the provider until the completion; the
+        // pool lives as long as the endpoint is open (see Drop).
+        let status = unsafe {
+            let receive = (*(*self.endpoint.ep).msg).recv.expect("recv");
+            receive(
+                self.endpoint.ep,
+                slot.buffer().cast(),
+                MESSAGE,
+                self.descriptor(Pool::Receives),
+                u64::MAX,
+                slot.context(),
+            )
+        };
+        if status == 0 { Ok(()) } else { Err(-status) }
+    }
+
+    fn refused_receive(&self, code: isize) -> FabricError {
+        FabricError::failed("fi_recv", self.endpoint.library().strerror(-code))
     }
 }
 

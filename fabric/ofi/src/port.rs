@@ -188,6 +188,10 @@ impl OfiPort {
         if !self.open.registers() {
             return Ok((Local::Nothing, std::ptr::null_mut()));
         }
+        // Each attempt at a post would register and deregister, by two system calls.
+        if !self.open.operations.has_free() {
+            return Err(Post::Again);
+        }
         // Also asked before, because the last of the others may end during the call.
         let has_others = self.has_registered();
         // SAFETY: the caller of `put` or `get` promised that its bytes stay until the tally falls.

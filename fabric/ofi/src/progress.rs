@@ -59,15 +59,11 @@ impl Progress {
             let read = (*(*self.open.endpoint.cq).ops).read.expect("read");
             read(self.open.endpoint.cq, entries.as_mut_ptr().cast(), BATCH)
         };
+        self.open.post_unposted();
         match usize::try_from(status) {
             Ok(count) => {
-                let mut outcome = Ok(());
-                for entry in &entries[..count.min(BATCH)] {
-                    // Each completion is processed, also after an error, because the queue reports
-                    // it once.
-                    outcome = outcome.and(self.completed(entry, handler));
-                }
-                outcome.map(|()| count)
+                entries[..count.min(BATCH)].iter().for_each(|entry| self.completed(entry, handler));
+                Ok(count)
             }
             Err(_) if -status == sys::FI_EAGAIN => Ok(0),
             Err(_) if -status == sys::FI_EAVAIL => self.failed().map(|()| 1),
@@ -108,12 +104,11 @@ impl Progress {
         ready > 0
     }
 
-    fn completed(&self, entry: &sys::fi_cq_msg_entry, handler: &impl Handler) -> Result<(), FabricError> {
+    fn completed(&self, entry: &sys::fi_cq_msg_entry, handler: &impl Handler) {
         if let Some(slot) = self.open.receives.of_context(entry.op_context) {
             self.arrived(slot, entry.len, handler);
-            return self.open.post_receive(slot);
-        }
-        if let Some(slot) = self.open.operations.of_context(entry.op_context) {
+            self.open.post_receive(slot);
+        } else if let Some(slot) = self.open.operations.of_context(entry.op_context) {
             if let Some(Purpose { tally: Some(tally), local, .. }) = self.open.operations.give_back(slot, true) {
                 local.end();
                 tally.finish();
@@ -121,7 +116,6 @@ impl Progress {
         } else if let Some(slot) = self.open.sends.of_context(entry.op_context) {
             self.open.sends.give_back(slot, false);
         }
-        Ok(())
     }
 
     fn arrived(&self, slot: &Slot, len: usize, handler: &impl Handler) {
@@ -171,7 +165,10 @@ impl Progress {
             return Ok(());
         }
         match self.open.receives.of_context(entry.op_context) {
-            Some(slot) => self.open.post_receive(slot),
+            Some(slot) => {
+                self.open.post_receive(slot);
+                Ok(())
+            }
             None => Err(FabricError::failed("an operation that was not posted", reason)),
         }
     }

@@ -142,6 +142,12 @@ impl Slots {
         Some(slot)
     }
 
+    /// Whether a slot is free at the moment.
+    pub(crate) fn has_free(&self) -> bool {
+        // Relaxed: other threads may take the slot before the caller does.
+        self.last.load(Ordering::Relaxed) != NONE || !self.free.is_empty()
+    }
+
     /// Frees a slot whose operation completed or was never posted, and returns its purpose. A
     /// successful operation's result is copied to its destination.
     pub(crate) fn give_back(&self, slot: &Slot, success: bool) -> Option<Purpose> {
@@ -194,7 +200,8 @@ impl Slots {
         (self.buffers.as_ptr(), self.layout.size())
     }
 
-    fn index(&self, slot: &Slot) -> usize {
+    /// The index of a slot of this pool.
+    pub(crate) fn index(&self, slot: &Slot) -> usize {
         (std::ptr::from_ref(slot) as usize - self.slots.as_ptr() as usize) / size_of::<Slot>()
     }
 }
@@ -220,10 +227,10 @@ mod tests {
         let slots = Slots::new(3, 64);
         for order in [[0, 1, 2], [2, 0, 1], [1, 2, 0]] {
             let taken: Vec<_> = (0..3).map(|rank| slots.take(purpose(rank)).expect("free")).collect();
-            assert!(slots.take(purpose(9)).is_none());
+            assert!(slots.take(purpose(9)).is_none() && !slots.has_free());
             for index in order {
                 let given = slots.give_back(taken[index], true).map(|purpose| purpose.peer.index());
-                assert_eq!(given, Some(index));
+                assert!(given == Some(index) && slots.has_free());
             }
             assert_eq!(format!("{slots:?}"), "Slots(3 of 3 free)");
         }

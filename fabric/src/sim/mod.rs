@@ -11,6 +11,7 @@
 #[allow(unsafe_code)]
 mod apply;
 mod domain;
+mod faults;
 mod flight;
 mod net;
 

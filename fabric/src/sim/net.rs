@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::domain::{SimDomain, SimRemote};
+use super::faults::Faults;
 use super::flight::{Flight, Rng, Work, cut};
 use super::{SimCounters, SimOptions};
 use crate::{FabricError, Fault, KeyRange, Keys, Memory, Peer, Post, Reason, RegionKey, TallyRef};
@@ -45,6 +46,7 @@ struct State {
 struct Rank {
     open: bool,
     dead: bool,
+    faults: Faults,
     keys: Keys,
     /// The rank's registered memory by key.
     regions: BTreeMap<u64, Memory>,
@@ -167,6 +169,10 @@ impl SimNet {
 
     pub(super) fn options(&self) -> &SimOptions {
         &self.options
+    }
+
+    pub(super) fn faults(&self, rank: Peer, change: impl FnOnce(&mut Faults)) {
+        change(&mut self.state().ranks[rank.index()].faults);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -313,7 +319,7 @@ impl SimNet {
         }
         let waiting = state.ranks[to.index()].inbox.len();
         let full = self.options.mail.most.is_some_and(|most| waiting >= most);
-        if self.push_back(&mut state, me) || full {
+        if self.push_back(&mut state, me) || full || state.ranks[to.index()].faults.shut {
             state.ranks[me.index()].woken = true;
             return Post::Again;
         }
@@ -343,6 +349,7 @@ impl SimNet {
         if state.ranks[me.index()].dead {
             return Err(killed(me).into());
         }
+        state.ranks[me.index()].faults.of_progress()?;
         state.ranks[me.index()].held = None;
         // Completions are delivered first: an operation that is applied in this step completes in a
         // later one.
@@ -388,6 +395,7 @@ impl Rank {
         Rank {
             open: false,
             dead: false,
+            faults: Faults::default(),
             keys: Keys::new(keys),
             regions: BTreeMap::new(),
             connected: HashSet::new(),

@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 mod explored;
+mod failed;
 
 /// Words of one process; counts the steps, and those at words of the window's first rank that are
 /// not its lock.

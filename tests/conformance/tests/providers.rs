@@ -6,6 +6,7 @@
 //! Shows T3.
 //! Route: sim.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use transom_conformance::{Fixture, Window, conformance, run};
@@ -184,6 +185,46 @@ fn a_put_waits_for_the_locked_memory_of_others() {
         }
         rank.barrier();
     });
+}
+
+/// A receive that the provider refuses, for a reason that may pass or until its queue is read, is
+/// posted later. Messages arrive meanwhile and afterwards.
+#[test]
+fn a_refused_receive_is_posted_again() {
+    let domains = CXI.open(2);
+    let (origin, target) = (domains[0].port(), domains[1].port());
+    let count = Count::default();
+    let arrive = |messages: usize| {
+        let before = count.0.get();
+        for sent in 0..messages {
+            while matches!(origin.send(Peer(1), &[1]), Post::Again) {}
+            for _ in 0..10_000 {
+                origin.progress(&NoMessages).expect("the queue works");
+                target.progress(&count).expect("the queue works");
+                if count.0.get() > before + sent {
+                    break;
+                }
+            }
+        }
+        count.0.get() - before
+    };
+    for error in [stand_in::ENOMEM as isize, stand_in::EAGAIN] {
+        stand_in::refuse_receives(error, 100_000);
+        assert_eq!(arrive(50), 50, "while receives are refused");
+        assert!(stand_in::refused_receives() > 0, "a post was repeated although the queue was not read");
+        stand_in::refuse_receives(0, 0);
+        assert_eq!(arrive(1000), 1000, "later");
+    }
+}
+
+/// Counts messages.
+#[derive(Default)]
+struct Count(Cell<usize>);
+
+impl transom_fabric::Handler for Count {
+    fn message(&self, _from: Peer, _bytes: &[u8]) {
+        self.0.set(self.0.get() + 1);
+    }
 }
 
 struct NoMessages;

@@ -34,9 +34,9 @@ const EINVAL: c_int = 22;
 const ENOSPC: c_int = 28;
 const ENODATA: c_int = 61;
 const EBUSY: c_int = 16;
-const ENOMEM: c_int = 12;
+pub(crate) const ENOMEM: c_int = 12;
 const ENOSYS: c_int = 38;
-const EAGAIN: isize = 11;
+pub(crate) const EAGAIN: isize = 11;
 const EAVAIL: isize = 259;
 const EKEYREJECTED: c_int = 129;
 const ENOKEY: c_int = 266;
@@ -47,6 +47,25 @@ thread_local! {
     /// Where this thread called `fi_writemsg` last, once [`watch`] was called.
     static CALLED: Cell<Option<Backtrace>> = const { Cell::new(None) };
     static WATCHED: Cell<bool> = const { Cell::new(false) };
+    /// The error of this thread's next calls of `fi_recv`, and the number of these calls.
+    static REFUSED: Cell<(isize, usize)> = const { Cell::new((0, 0)) };
+}
+
+/// The next `count` calls of `fi_recv` by this thread fail with `error`.
+pub(crate) fn refuse_receives(error: isize, count: usize) {
+    REFUSED.set((error, count));
+}
+
+/// The number of calls of `fi_recv` by this thread that will still fail.
+pub(crate) fn refused_receives() -> usize {
+    REFUSED.get().1
+}
+
+/// The error of this call of `fi_recv`.
+fn refusal() -> Option<isize> {
+    let (error, count) = REFUSED.get();
+    REFUSED.set((error, count.checked_sub(1)?));
+    Some(-error)
 }
 
 /// The backtrace of the last `fi_writemsg` that `post` calls in this thread.

@@ -91,6 +91,9 @@ unsafe extern "C" fn receive(
 ) -> isize {
     // SAFETY: an open endpoint.
     let me = unsafe { (*endpoint.cast::<Endpoint>()).me };
+    if let Some(error) = super::refusal() {
+        return error;
+    }
     let into = Span::from_raw(at.cast(), len);
     if !net().may_use(me, into, descriptor as usize) {
         return -(EINVAL as isize);

@@ -1,0 +1,50 @@
+//! Faults that a test causes in a net: a rank that takes no messages, and progress that fails.
+//! The death of a rank is in `net`.
+
+use std::thread::ThreadId;
+
+use rustix::io::Errno;
+
+use super::net::SimNet;
+use crate::{FabricError, Peer};
+
+/// The faults of one rank.
+#[derive(Default)]
+pub(super) struct Faults {
+    /// Whether messages to the rank are answered `Again`.
+    pub(super) shut: bool,
+    /// A thread, and the number of its next steps of progress that fail.
+    trips: Option<(ThreadId, u32)>,
+}
+
+impl Faults {
+    /// The error of the calling thread's progress.
+    pub(super) fn of_progress(&mut self) -> Result<(), FabricError> {
+        match &mut self.trips {
+            Some((thread, steps @ 1..)) if *thread == std::thread::current().id() => {
+                *steps -= 1;
+                Err(FabricError::failed("a step of the simulated net", Errno::NOMEM))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl SimNet {
+    /// A rank takes no messages from now on, as a stopped process, or takes messages again. Until
+    /// then messages to it answer `Again`.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn shut(&self, rank: Peer, shut: bool) {
+        self.faults(rank, |faults| faults.shut = shut);
+    }
+
+    /// The next `steps` calls of a rank's progress in the calling thread are errors.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn trip(&self, rank: Peer, steps: u32) {
+        self.faults(rank, |faults| faults.trips = Some((std::thread::current().id(), steps)));
+    }
+}

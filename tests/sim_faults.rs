@@ -1,0 +1,236 @@
+//! Calls that fail once while all ranks live: the ranks, their locks and the order of accumulates
+//! are usable afterwards.
+//!
+//! Route: sim.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use simulated::{peer, run, run_on, same};
+use transom::{Lock, Notice, Window, ops};
+use transom_fabric::Coherence;
+use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
+
+mod simulated;
+
+/// A net that refuses a message only if a test causes it. The target's CPU performs accumulates.
+fn calm() -> SimOptions {
+    SimOptions { amo: SimAmo::None, again_one_in: 0, done_one_in: 0, ..SimOptions::default() }
+}
+
+/// Rank 2 is stopped and owes rank 1 the receipt of a message. Rank 1 puts to rank 0 meanwhile.
+#[test]
+fn puts_to_a_rank_do_not_wait_for_another_rank_that_is_stopped() {
+    let mail = SimMail { gathers: true, ..SimMail::default() };
+    let net = SimOptions { message_max: 1024, delay: 40, passive_target: false, mail, ..calm() };
+    run(3, &net, |world| {
+        static STOPPED: AtomicBool = AtomicBool::new(false);
+        static WAITED: AtomicBool = AtomicBool::new(false);
+        let win = Window::<u64>::allocate(world, 512)?;
+        world.barrier()?;
+        if world.rank() == 1 {
+            let net = world.net();
+            world.while_waiting(move || {
+                // Relaxed, as below: the hook runs in the thread that stores the flag.
+                if STOPPED.swap(false, Ordering::Relaxed) {
+                    WAITED.store(true, Ordering::Relaxed);
+                    net.shut(peer(2), false);
+                }
+            });
+            win.lock_all(|epoch| {
+                (0..3).try_for_each(|rank| epoch.put_value(rank, 0, 1))?;
+                epoch.flush_all()?;
+                world.step("puts to rank 2, of which the net has the first");
+                (0..8).try_for_each(|at| epoch.put_value(2, 2 * at, 2))?;
+                world.net().shut(peer(2), true);
+                STOPPED.store(true, Ordering::Relaxed);
+                world.step("puts to rank 0");
+                (0..100).try_for_each(|at| epoch.put_value(0, 2 * at, 3))?;
+                STOPPED.store(false, Ordering::Relaxed);
+                world.accept(2);
+                Ok(())
+            })?;
+            same("the puts to rank 0 waited for rank 2", &WAITED.load(Ordering::Relaxed), &false)?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// After the failed wait no other rank finds a waiting writer or an announced one.
+#[test]
+fn a_failed_wait_for_an_exclusive_lock_keeps_nobody_out() {
+    run_on(Some(1), 2, &calm(), |world| {
+        let win = Window::<u64>::allocate(world, 4)?;
+        let lock = |kind| win.lock(kind, 1, |epoch| epoch.put_value(1, 0, 1));
+        lock(Lock::Shared)?;
+        world.barrier()?;
+        if world.rank() == 0 {
+            win.lock(Lock::Exclusive, 1, |_| {
+                world.barrier()?;
+                world.step("while rank 1's lock fails");
+                world.barrier()
+            })?;
+        } else {
+            world.barrier()?;
+            world.trip();
+            let failed = lock(Lock::Exclusive).is_err();
+            world.barrier()?;
+            same("the lock fails", &failed, &true)?;
+        }
+        world.barrier()?;
+        world.step("locks after the failed one");
+        lock(Lock::Shared)?;
+        win.lock_all(|epoch| epoch.put_value(1, 0, 1))?;
+        lock(Lock::Exclusive)?;
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// The number of the refused accumulate is not missing in the order of the later ones (MPI-4.1
+/// §12.7.2).
+#[test]
+fn a_refused_accumulate_does_not_hold_up_later_ones() {
+    for gathers in [false, true] {
+        let mail = SimMail { gathers, ..SimMail::default() };
+        let net = SimOptions { mail, message_max: 1024, delay: 40, passive_target: false, ..calm() };
+        run(2, &net, move |world| {
+            let win = Window::<u64>::allocate(world, 4)?;
+            world.barrier()?;
+            if world.rank() == 1 {
+                win.lock_all(|epoch| {
+                    let add = |value: &'static [u64; 1]| epoch.accumulate(0, 0, value, ops::Sum);
+                    add(&[1])?;
+                    epoch.flush(0)?;
+                    if gathers {
+                        // The second one is kept, and sent before the fetch.
+                        add(&[2])?;
+                        add(&[4])?;
+                    }
+                    world.refuse(0);
+                    let refused = epoch.fetch_and_op(0, 0, 8, ops::Sum);
+                    world.accept(0);
+                    assert!(refused.is_err(), "{refused:?}");
+                    // The failure of the kept one.
+                    drop(epoch.flush(0));
+                    world.step("later accumulates");
+                    add(&[16])?;
+                    epoch.flush(0)?;
+                    // Of 2 and 4, the net had those that were not kept.
+                    let found = epoch.fetch_and_op(0, 0, 0, ops::Sum)?;
+                    assert_eq!(found & !6, 1 + 16, "without the one that was refused: {found}");
+                    Ok(())
+                })?;
+            }
+            world.barrier()?;
+            Ok(win.free()?)
+        });
+    }
+}
+
+/// Answers that would have gone with the refused put are sent without it.
+#[test]
+fn a_refused_notified_put_loses_no_answer() {
+    let mail = SimMail { answers_wait: Duration::from_secs(60), ..SimMail::default() };
+    run(2, &SimOptions { mail, ..calm() }, |world| {
+        let me = world.rank();
+        let win = Window::<u64>::allocate(world, 1)?;
+        win.set_num_notify(1)?;
+        win.lock_all(|epoch| {
+            world.barrier()?;
+            for turn in 1..=100 {
+                world.step(format!("turn {turn}"));
+                let put = || epoch.put_notify(1 - me, 0, &[], Notice(0));
+                if me == 0 {
+                    put()?;
+                    win.notices().wait(0, turn)?;
+                } else {
+                    win.notices().wait(0, turn)?;
+                    if turn % 10 == 0 {
+                        world.refuse(0);
+                        let refused = put();
+                        world.accept(0);
+                        assert!(refused.is_err(), "turn {turn}");
+                    }
+                    put()?;
+                }
+            }
+            if me == 0 {
+                world.step("the flush, for which rank 1 answers all");
+                epoch.flush(1)?;
+            } else {
+                // The failures of the refused puts.
+                drop(epoch.flush(0));
+            }
+            Ok(())
+        })?;
+        Ok(win.free()?)
+    });
+}
+
+/// The net performs the accumulates, and the second one waits for the first one.
+#[test]
+fn an_accumulate_that_can_not_wait_for_another_one_is_an_error() {
+    let net = SimOptions { amo: SimAmo::All(Coherence::DeviceOnly), delay: 40, ..calm() };
+    run(2, &net, |world| {
+        let win = Window::<u64>::allocate(world, 4)?;
+        world.barrier()?;
+        if world.rank() == 1 {
+            win.lock_all(|epoch| {
+                let add = |value: &'static [u64; 1]| epoch.accumulate(0, 0, value, ops::Sum);
+                add(&[1])?;
+                epoch.flush(0)?;
+                add(&[2])?;
+                world.trip();
+                // It waits only while the one before is in flight.
+                let refused = add(&[4]).is_err();
+                world.accept(0);
+                epoch.flush(0)?;
+                assert_eq!(epoch.fetch_and_op(0, 0, 0, ops::Sum)?, if refused { 3 } else { 7 });
+                Ok(())
+            })?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// A rank whose first `set_num_notify` failed gets counters from the next one.
+#[test]
+fn a_failed_set_num_notify_can_be_repeated() {
+    run(2, &calm(), |world| {
+        let me = world.rank();
+        let win = Window::<u64>::allocate(world, 4)?;
+        world.barrier()?;
+        // Release and Acquire: rank 0 calls after rank 1 has failed for lack of its signal.
+        static FAILED: AtomicBool = AtomicBool::new(false);
+        if me == 1 {
+            world.trip();
+            let first = win.set_num_notify(2);
+            FAILED.store(true, Ordering::Release);
+            same("the first one fails at rank 1", &first.is_err(), &true)?;
+        } else {
+            while !FAILED.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            win.set_num_notify(2)?;
+        }
+        // Rank 1 has left the first of the two barriers of its call. The barriers of
+        // the fences make up for it.
+        if me == 0 {
+            win.fence(|epoch| {
+                world.step("a fence within");
+                epoch.fence()
+            })?;
+        } else {
+            win.set_num_notify(2)?;
+            win.fence(|_| Ok(()))?;
+        }
+        world.step("notified puts");
+        win.lock_all(|epoch| epoch.put_notify(1 - me, 0, &[7], Notice(1)))?;
+        win.notices().wait(1, 1)?;
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
