@@ -41,6 +41,10 @@ const KEEP_AWAY: Duration = Duration::from_micros(32);
 /// Maximum time for which the progress thread leaves polling to callers. The end of a single longer
 /// call wakes the thread.
 const KEEP_AWAY_MAX: Duration = Duration::from_micros(256);
+/// A poll with as many events may have left others. The progress thread then polls again, at most
+/// [`ROUNDS`] times: while it kept away, events of all operations in flight may have come.
+const MANY: usize = 32;
+const ROUNDS: u32 = 64;
 /// Maximum sleep of the progress thread.
 const IDLE: Duration = Duration::from_millis(500);
 /// Initial sleep of the progress thread where replies wait for room at their origins, which no
@@ -481,22 +485,29 @@ fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Callers, stop: 
         wire.wait_on(lane, if owing { retry } else { IDLE });
         doze(false);
         keep_away(callers, messages, &mut seen, stop, || wire.posts(lane));
-        match wire.poll(lane, messages) {
+        let mut sent = 0;
+        for _ in 0..ROUNDS {
+            let events = match wire.poll(lane, messages) {
+                Ok(events) => events,
+                Err(error) => {
+                    diagnostics::error("transom::progress", &format!("progress stopped: {error:#}"));
+                    return;
+                }
+            };
             // A caller that began to wait meanwhile may sleep although its event was processed
             // here. Relaxed: if it is missed, the caller's sleep is short.
-            Ok(seen) if seen > 0 && callers.inside.load(Ordering::Relaxed) > 0 => wire.end_sleeps(),
-            Ok(_) => {}
-            Err(error) => {
-                diagnostics::error("transom::progress", &format!("progress stopped: {error:#}"));
-                return;
+            if events > 0 && callers.inside.load(Ordering::Relaxed) > 0 {
+                wire.end_sleeps();
+            }
+            messages.end_riding();
+            sent += messages.send_deferred(|peer, bytes| wire.send(peer, bytes));
+            if events < MANY {
+                break;
             }
         }
-        messages.end_riding();
-        retry = if messages.send_deferred(|peer, bytes| wire.send(peer, bytes)) == 0 && owing {
-            (retry * 2).min(IDLE)
-        } else {
-            RETRY
-        };
+        // This thread's own answers are posts too.
+        seen.posts = wire.posts(lane);
+        retry = if sent == 0 && owing { (retry * 2).min(IDLE) } else { RETRY };
     }
 }
 
@@ -518,16 +529,17 @@ fn keep_away(callers: &Callers, messages: &Messages, seen: &mut Seen, stop: &Ato
         let (calls, inside) = (callers.calls.load(Ordering::Relaxed), callers.inside.load(Ordering::Relaxed));
         let now = Seen { calls, posts: posts() };
         let polls = calls != seen.calls || inside > 0;
-        if !polls && (now.posts == seen.posts || posting >= KEEP_AWAY_MAX) {
+        // Answers that the last caller has left to this thread wait for a short sleep only.
+        let kept = messages.keeps_answers();
+        let posted = now.posts != seen.posts && !kept && posting < KEEP_AWAY_MAX;
+        if !polls && !posted {
             *seen = now;
             return;
         }
         if calls == seen.calls && inside > 0 && nap == KEEP_AWAY_MAX {
             callers.wait_until_left(stop, IDLE);
         } else {
-            // Answers that the last caller has left to this thread wait for a short sleep only.
-            let kept = messages.keeps_answers();
-            let length = if kept { KEEP_AWAY } else { nap };
+            let length = if kept { KEEP_AWAY } else { nap.min(KEEP_AWAY_MAX.saturating_sub(posting)) };
             std::thread::sleep(length);
             nap = if kept { nap } else { (nap * 2).min(KEEP_AWAY_MAX) };
             posting = if polls { Duration::ZERO } else { posting + length };

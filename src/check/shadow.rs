@@ -438,7 +438,7 @@ impl<'m> Shadow<'m> {
         if at < LINE { &self.head[at / 8] } else { self.memory.word64(at) }
     }
 
-    // Relaxed: the words that change are accessed under a lock.
+    // Relaxed: the words that change are accessed under a lock, or only gain bits.
     #[inline]
     fn get(self, at: usize) -> u64 {
         self.word(at).load(Ordering::Relaxed)
