@@ -38,6 +38,8 @@ impl JobCore {
                     self.progress.look()?;
                     self.progress.call_hook();
                     std::thread::yield_now();
+                } else {
+                    self.progress.progressed();
                 }
                 Ok(())
             }
