@@ -101,8 +101,11 @@ pub(crate) struct Detector {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Ranks that are alive, opened by the first check.
-    living: Option<Vec<(usize, OwnedFd)>>,
+    /// Ranks of this machine that are alive.
+    living: Vec<(usize, OwnedFd)>,
+    /// How many of [`Detector::ranks`] have a pidfd, have ended, or can't be watched. Each check
+    /// opens the others, as far as descriptors are free.
+    opened: usize,
     remote: Option<Connections>,
     /// Ranks that have died, with their machines' names, in the order of detection: later ones may
     /// have died because of the first.
@@ -167,13 +170,10 @@ impl Detector {
 
     /// Moves the ranks that have ended from the living to the dead.
     fn poll_ranks(&self, state: &mut State, patience: Duration) {
-        if state.living.is_none() {
-            self.open(state);
-        }
+        self.open(state);
         let begun = state.remote.as_mut().map(Connections::extend).unwrap_or_default();
         state.record(begun);
-        let State { living, remote, dead, .. } = state;
-        let living = living.get_or_insert_default();
+        let State { living, remote, dead, .. } = &mut *state;
         let mut fds: Vec<_> = living.iter().map(|(_, fd)| PollFd::new(fd, PollFlags::IN)).collect();
         let local = fds.len();
         fds.extend(
@@ -198,20 +198,21 @@ impl Detector {
         state.record(lost);
     }
 
-    /// Opens a pidfd for each other rank of this machine.
+    /// Opens a pidfd for each other rank of this machine that has none yet.
     fn open(&self, state: &mut State) {
-        let mut living = Vec::with_capacity(self.ranks.len());
-        for (rank, process) in &self.ranks {
-            let Some(pid) = Pid::from_raw(process.pid) else { continue };
-            match pidfd_open(pid, PidfdFlags::empty()) {
-                Err(Errno::SRCH) => state.dead.push((*rank, process.host.clone())),
-                Ok(_) if process.was_replaced() => state.dead.push((*rank, process.host.clone())),
-                Ok(fd) => living.push((*rank, fd)),
-                // No free descriptor, or a kernel without pidfds: the rank is not watched.
-                Err(_) => {}
+        for (rank, process) in &self.ranks[state.opened..] {
+            let pid = Pid::from_raw(process.pid);
+            match pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) {
+                // The next check tries again.
+                Some(Err(Errno::MFILE | Errno::NFILE)) => return,
+                Some(Err(Errno::SRCH)) => state.dead.push((*rank, process.host.clone())),
+                Some(Ok(_)) if process.was_replaced() => state.dead.push((*rank, process.host.clone())),
+                Some(Ok(fd)) => state.living.push((*rank, fd)),
+                // A kernel without pidfds: the rank is not watched.
+                None | Some(Err(_)) => {}
             }
+            state.opened += 1;
         }
-        state.living = Some(living);
     }
 
     fn host_of(&self, rank: usize) -> String {

@@ -2,6 +2,8 @@
 //! while the user's threads compute. Independent of windows; messages that arrive go to
 //! [`Messages`].
 
+mod descriptors;
+
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
@@ -13,7 +15,8 @@ use transom_fabric::{Cause, Failure, Fault, Peer, Reason, Tally, diagnostics, th
 use crate::error::{Error, ErrorKind, Refusal, Result};
 use crate::failures::Detector;
 use crate::messages::Messages;
-use crate::transport::{Lane, Wire};
+use crate::transport::{Lane, Net, Wire};
+use descriptors::Descriptors;
 
 /// Time that a blocking call polls before it sleeps, where every rank has a core.
 const SPIN: Duration = Duration::from_micros(50);
@@ -56,6 +59,8 @@ pub(crate) struct Progress {
     wire: Arc<Wire>,
     messages: Arc<Messages>,
     detector: Detector,
+    /// Where connections take descriptors.
+    descriptors: Option<Descriptors>,
     /// Initial polling time of a blocking call before it sleeps.
     spin: Duration,
     /// Maximum sleep of a blocking call.
@@ -89,20 +94,23 @@ impl fmt::Debug for Progress {
 }
 
 impl Progress {
-    /// `crowded`: ranks of this machine have to share cores. `alone`: no other rank shares memory
-    /// with this rank.
+    /// `rank`: this rank, for messages. `crowded`: ranks of this machine have to share cores.
+    /// `alone`: no other rank shares memory with this rank.
     pub(crate) fn new(
         wire: Arc<Wire>,
         messages: Arc<Messages>,
         detector: Detector,
+        rank: usize,
         crowded: bool,
         alone: bool,
     ) -> Progress {
         let spin = if crowded { Duration::ZERO } else { SPIN };
+        let descriptors = wire.net().is_some_and(Net::uses_ip).then(|| Descriptors::new(rank));
         Progress {
             wire,
             messages,
             detector,
+            descriptors,
             spin,
             nap: if crowded && alone { NAP_CROWDED } else { NAP },
             poll_time: AtomicU32::new(micros(spin)),
@@ -162,12 +170,16 @@ impl Progress {
         send_kept(&self.wire, &self.messages)
     }
 
-    /// Checks that all ranks live and can be reached. Waiting calls use it; the check is cheap.
+    /// Checks that all ranks live and can be reached, and warns if this rank can't be reached.
+    /// Waiting calls use it; the check is cheap.
     ///
     /// # Errors
     /// `RankDied` or `RankUnreachable`, or the transport's reason. Operations that wait for a reply
     /// of that rank have failed then.
     pub(crate) fn look(&self) -> Result<()> {
+        if let Some(descriptors) = &self.descriptors {
+            descriptors.look();
+        }
         self.fail_requests_to_lost(self.detector.look(Duration::ZERO))?;
         match self.wire.lost() {
             None => Ok(()),
@@ -183,6 +195,13 @@ impl Progress {
     pub(crate) fn is_check_due(&self) -> bool {
         // Relaxed: a count.
         self.repeats.fetch_add(1, Ordering::Relaxed) % POLLS_BETWEEN_CHECKS == POLLS_BETWEEN_CHECKS - 1
+    }
+
+    /// Ends a wait that has called [`look`](Progress::look): an awaited event has come.
+    pub(crate) fn progressed(&self) {
+        if let Some(descriptors) = &self.descriptors {
+            descriptors.progressed();
+        }
     }
 
     /// A transport's error, or the death that caused it, perhaps of another rank than the error
@@ -274,6 +293,9 @@ impl Progress {
                 if naps == 1 {
                     self.adapt();
                 }
+                if naps > 0 {
+                    self.progressed();
+                }
                 return Ok(());
             }
             seen += self.send_kept();
@@ -302,6 +324,7 @@ impl Progress {
                     // short sleep therefore makes the polling before the next sleep longer.
                     let busy = start.elapsed() < SPIN_BUSY;
                     if came {
+                        self.progressed();
                         return Ok(());
                     }
                     naps += 1;

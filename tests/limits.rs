@@ -1,8 +1,14 @@
 //! Resources that the system refuses at one rank while a window is created. Every rank of the
 //! collective call gets an error, no window is created in part, and the job continues when the
-//! resource is available again.
+//! resource is available again. A rank without a free descriptor still reaches its node.
 //!
 //! Shows W2, E1.
+
+#[path = "limits/descriptors.rs"]
+mod descriptors;
+#[path = "flavors/memory.rs"]
+#[allow(dead_code)]
+mod memory;
 
 use std::process::ExitCode;
 
@@ -17,7 +23,30 @@ static TESTS: &[Test] = &[
     Test { name: "no_memory_left_together", ranks: &[2, 3], env: &[], fails: None, body: no_memory_left_together },
     Test { name: "no_locked_memory_left", ranks: &[2, 3], env: &[], fails: None, body: no_locked_memory_left },
     Test { name: "no_descriptors_left", ranks: &[2, 3], env: &[], fails: None, body: no_descriptors_left },
+    used_up("descriptors_used_up_after_init", descriptors::last_after_init),
+    used_up("descriptors_used_up_after_creation", descriptors::last_after_creation),
+    used_up("all_descriptors_used_up_after_init", descriptors::all_after_init),
 ];
+
+/// The tests over sockets, which run where the test program is started without shared memory.
+static OVER_SOCKETS: &[Test] = &[
+    over_sockets("descriptors_used_up_over_sockets", &[6], "no free descriptor", descriptors::over_sockets),
+    over_sockets("all_descriptors_used_up_over_sockets", &[3], "RLIMIT_NOFILE", descriptors::all_over_sockets),
+];
+
+const fn used_up(name: &'static str, body: fn(&Job) -> Outcome) -> Test {
+    Test { name, ranks: &[2, 5], env: &[], fails: None, body }
+}
+
+const fn over_sockets(
+    name: &'static str,
+    ranks: &'static [usize],
+    why: &'static str,
+    body: fn(&Job) -> Outcome,
+) -> Test {
+    let env = &[("TRANSOM_TRANSPORTS", "^shm,verbs"), ("TRANSOM_PROVIDER", "tcp;ofi_rxm")];
+    Test { name, ranks, env, fails: Some(why), body }
+}
 
 /// Drops the capability to lock any amount of memory, which ranks started by root have, and sets a
 /// limit that still permits locking, which the tests then lower. The capability is dropped at the
@@ -32,7 +61,9 @@ fn main() -> ExitCode {
     } else {
         setrlimit(Resource::Memlock, Rlimit { current: limit.maximum, ..limit }).expect("up to the hard limit");
     }
-    transom_harness::main(env!("CARGO_BIN_EXE_transom-test-run"), TESTS)
+    let over_sockets = std::env::var("TRANSOM_TRANSPORTS").is_ok_and(|list| list.starts_with("^shm"));
+    let tests = if over_sockets { [TESTS, OVER_SOCKETS].concat().leak() } else { TESTS };
+    transom_harness::main(env!("CARGO_BIN_EXE_transom-test-run"), tests)
 }
 
 /// A soft limit of this process, at most the hard one; dropping it restores the previous limit.

@@ -14,6 +14,7 @@ use crate::mapping::{self, Mapping};
 use crate::node::Address;
 use crate::process::Process;
 use crate::ring;
+use crate::spare::{Opened, Spare};
 use crate::xpmem::{Attached, Xpmem};
 
 /// A peer whose heap is open here.
@@ -21,7 +22,8 @@ use crate::xpmem::{Attached, Xpmem};
 pub(crate) struct Contact {
     pub(crate) address: Address,
     pub(crate) ring: ring::Shared,
-    file: File,
+    /// `None` where no descriptor was free: each mapping then opens the heap again.
+    file: Option<File>,
     process: OnceLock<Result<Process, String>>,
     user: OnceLock<Result<Attached, String>>,
 }
@@ -31,46 +33,28 @@ impl Contact {
     ///
     /// # Errors
     /// The reason why this process can't reach the peer's memory.
-    pub(crate) fn open(address: Address, me: &Address) -> Result<Contact, String> {
+    pub(crate) fn open(address: Address, me: &Address, spare: &Spare) -> Result<Contact, String> {
         address.may_share_with(me)?;
-        let path = format!("/proc/{}/fd/{}", address.pid, address.fd);
-        let cannot = |what: &str, error: io::Error| format!("{what} {path}: {error}");
-        // The process-id may have been reused. The descriptor of another process must not be
-        // opened.
-        let target = std::fs::read_link(&path).map_err(|error| cannot("reading", error))?;
-        if !target.to_string_lossy().starts_with(&format!("/memfd:{NAME}")) {
-            return Err(format!("{path} is no heap but {}", target.display()));
-        }
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .custom_flags(OFlags::NOCTTY.bits().cast_signed())
-            .open(&path)
-            .map_err(|error| cannot("opening", error))?;
-        let found = identity(&file).map_err(|error| cannot("reading the token of", error))?;
-        if found != (MAGIC, address.token) {
-            return Err(format!("{path} is another heap: its token is not the peer's"));
-        }
-        let size = file.metadata().map_err(|error| cannot("measuring", error))?.len();
-        if size != address.capacity {
-            let claimed = address.capacity;
-            return Err(format!("{path} has {size} bytes, the peer claims {claimed}"));
-        }
+        let file = open(&address, spare)?;
         let header = map(&file, 0, address.header_len)?;
         let ring = ring::Shared::in_header(&header, address.pid).ok_or("its header is too short for a ring")?;
-        Ok(Contact { address, ring, file, process: OnceLock::new(), user: OnceLock::new() })
+        Ok(Contact { address, ring, file: file.keep(), process: OnceLock::new(), user: OnceLock::new() })
     }
 
     /// The range `[offset, offset + len)` of the peer's heap as memory of this process.
     ///
     /// # Errors
-    /// The range is not inside the heap, or there is no address space for it.
-    pub(crate) fn map(&self, offset: u64, len: u64) -> Result<Memory, String> {
+    /// The range is not inside the heap, or there is no address space for it. Where the heap is
+    /// opened again, those of [`Contact::open`].
+    pub(crate) fn map(&self, offset: u64, len: u64, spare: &Spare) -> Result<Memory, String> {
         let capacity = self.address.capacity;
         if offset.checked_add(len).is_none_or(|end| end > capacity) {
             return Err(format!("{len} bytes at {offset} of a heap of {capacity} bytes"));
         }
-        map(&self.file, offset, len)
+        match &self.file {
+            Some(file) => map(file, offset, len),
+            None => map(&*open(&self.address, spare)?, offset, len),
+        }
     }
 
     /// Maps the peer's bytes `[at, at + len)` of any of its memory by XPMEM. `peer`: the peer's
@@ -99,6 +83,32 @@ impl Contact {
         let open = || Process::open(pid, header_at + 8, &token);
         self.process.get_or_init(open).as_ref().map_err(String::clone)
     }
+}
+
+/// Opens the heap at `address`, and proves that it is the peer's.
+fn open<'s>(address: &Address, spare: &'s Spare) -> Result<Opened<'s>, String> {
+    let path = format!("/proc/{}/fd/{}", address.pid, address.fd);
+    let cannot = |what: &str, error: io::Error| format!("{what} {path}: {error}");
+    // The process-id may have been reused. The descriptor of another process must not be
+    // opened.
+    let target = std::fs::read_link(&path).map_err(|error| cannot("reading", error))?;
+    if !target.to_string_lossy().starts_with(&format!("/memfd:{NAME}")) {
+        return Err(format!("{path} is no heap but {}", target.display()));
+    }
+    let flags = OFlags::NOCTTY.bits().cast_signed();
+    let file = spare
+        .open(|| File::options().read(true).write(true).custom_flags(flags).open(&path))
+        .map_err(|error| cannot("opening", error))?;
+    let found = identity(&file).map_err(|error| cannot("reading the token of", error))?;
+    if found != (MAGIC, address.token) {
+        return Err(format!("{path} is another heap: its token is not the peer's"));
+    }
+    let size = file.metadata().map_err(|error| cannot("measuring", error))?.len();
+    if size != address.capacity {
+        let claimed = address.capacity;
+        return Err(format!("{path} has {size} bytes, the peer claims {claimed}"));
+    }
+    Ok(file)
 }
 
 /// The first three words of a heap: magic and token.

@@ -215,6 +215,10 @@ impl Heap {
         self.token
     }
 
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.core.fd.as_fd()
+    }
+
     pub(crate) fn fd_number(&self) -> i32 {
         self.core.fd.as_raw_fd()
     }

@@ -10,6 +10,7 @@
 //! | [`heap`], `ranges`, `mapping` | the memfd, its free ranges, its mappings |
 //! | `huge` | whether the kernel gives huge pages |
 //! | `node`, `contact` | node identity; a peer's heap, opened and proven |
+//! | `spare` | a descriptor in reserve for opening heaps |
 //! | `ring`, `bell`, [`event`], `word` | messages, and words that can be waited for |
 //! | `xpmem` | user memory of peers, mapped by the XPMEM module, and guarded against their end |
 //! | `pipe` | the pipe that ends a sleep on a net's descriptors |
@@ -39,6 +40,7 @@ mod regions;
 #[allow(unsafe_code)]
 mod remote;
 mod ring;
+mod spare;
 pub mod topology;
 mod word;
 #[allow(unsafe_code)]

@@ -20,6 +20,7 @@ use crate::node::{self, Address};
 use crate::regions::{Key, Kind, Regions, owner_check};
 use crate::remote::{PIECES, Route, ShmRemote, byte};
 use crate::ring::{self, MESSAGE_MAX};
+use crate::spare::Spare;
 use crate::xpmem::Xpmem;
 
 /// The longest packed put, which is built on the stack.
@@ -34,6 +35,7 @@ pub struct ShmPort {
     address: Address,
     limits: Limits,
     contacts: PeerMap<(Peer, Contact)>,
+    spare: Spare,
     ring: ring::Shared,
     /// Held by the one thread that takes messages.
     inbox: Mutex<Box<[u8; MESSAGE_MAX]>>,
@@ -60,7 +62,7 @@ fn one_after_another(offset: u64, parts: &[Span]) -> impl Iterator<Item = (u64, 
 
 impl ShmPort {
     pub(crate) fn new(
-        heap: &Heap,
+        heap: &Arc<Heap>,
         me: Peer,
         regions: Arc<Regions>,
         xpmem: Result<&'static Xpmem, String>,
@@ -85,6 +87,7 @@ impl ShmPort {
                 answers_wait: Duration::ZERO,
             },
             contacts: PeerMap::new(),
+            spare: Spare::new(Arc::clone(heap)),
             ring,
             inbox: Mutex::new(Box::new([0; MESSAGE_MAX])),
             woken: AtomicBool::new(false),
@@ -218,7 +221,7 @@ impl Port for ShmPort {
     fn connect(&self, peer: Peer, address: &[u8]) -> Result<(), FabricError> {
         let open = || {
             let address = Address::from_bytes(address)?;
-            Ok((peer, Contact::open(address, &self.address)?))
+            Ok((peer, Contact::open(address, &self.address, &self.spare)?))
         };
         self.contacts
             .get_or_try_insert(peer, open)
@@ -237,7 +240,7 @@ impl Port for ShmPort {
             let own = self.regions.find(&parts);
             Route::Memory(own.ok_or_else(|| refused(Reason::NotRegistered.into()))?)
         } else if parts.kind == Kind::Mapped {
-            Route::Memory(contact.map(parts.at, parts.len).map_err(Cause::Setup).map_err(refused)?)
+            Route::Memory(contact.map(parts.at, parts.len, &self.spare).map_err(Cause::Setup).map_err(refused)?)
         } else if let Some(memory) = self.user_region(peer, key) {
             amo = Some(Coherence::WithCpu);
             Route::Memory(memory)

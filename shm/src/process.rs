@@ -2,17 +2,19 @@
 //! faster through `/proc/PID/mem` than by cross-memory attach, because an open file needs no lookup
 //! of the process and no check of permissions for each call. All longer copies, all copies of
 //! several pieces, and those that the file refuses use cross-memory attach. If both ways fail, the
-//! error of cross-memory attach is reported.
+//! error of cross-memory attach is reported. While no descriptor is free for the file, all copies
+//! use cross-memory attach.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use transom_fabric::{Reason, Span};
 
 use crate::cma::{self, Remote, slice_of, slice_of_mut};
+use crate::spare::is_lack;
 
 /// The longest copy through the file. Above a page, cross-memory attach is faster.
 const SHORT: usize = 4096;
@@ -27,8 +29,17 @@ const PROTECTED: u32 = u32::MAX - 1;
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     pid: i32,
-    /// `/proc/PID/mem`, if it can be opened.
-    memory: Option<Arc<File>>,
+    memory: Arc<MemoryFile>,
+}
+
+/// `/proc/PID/mem` of a process.
+#[derive(Debug)]
+struct MemoryFile {
+    /// `None` if it can't be opened. Without a value, no descriptor was free so far.
+    file: OnceLock<Option<File>>,
+    /// The address of `token` in the process.
+    address: u64,
+    token: [u8; 16],
 }
 
 impl Process {
@@ -46,19 +57,47 @@ impl Process {
         if seen != *token {
             return Err(format!("process_vm_readv of process {pid} reads another process's memory"));
         }
-        let proves = |file: &File| file.read_exact_at(&mut seen, address).is_ok() && seen == *token;
-        let file = File::options().read(true).write(true).open(format!("/proc/{pid}/mem")).ok();
-        Ok(Process { pid, memory: file.filter(proves).map(Arc::new) })
+        let memory = MemoryFile { file: OnceLock::new(), address, token: *token };
+        let process = Process { pid, memory: Arc::new(memory) };
+        process.open_memory();
+        Ok(process)
+    }
+
+    /// Opens the file, unless it was opened or refused before.
+    fn open_memory(&self) {
+        let MemoryFile { file: kept, address, token } = &*self.memory;
+        if kept.get().is_some() {
+            return;
+        }
+        let mut seen = [0; 16];
+        let mut proves = |file: &File| file.read_exact_at(&mut seen, *address).is_ok() && seen == *token;
+        let file = match File::options().read(true).write(true).open(format!("/proc/{}/mem", self.pid)) {
+            Ok(file) => Some(file).filter(&mut proves),
+            Err(error) if is_lack(&error) => return,
+            Err(_) => None,
+        };
+        // Another thread may have opened it meanwhile.
+        let _ = kept.set(file);
+    }
+
+    /// The file, if it was opened.
+    fn file(&self) -> Option<&File> {
+        self.memory.file.get()?.as_ref()
     }
 
     /// Its `len` bytes at `address`, which need not be mapped.
     pub(crate) fn range(&self, address: u64, len: u64) -> Range {
+        self.open_memory();
         Range { process: self.clone(), address, len, writes: AtomicU32::new(0) }
     }
 
-    /// Whether the process may write all `len` bytes at `address`.
-    fn may_write(&self, address: u64, len: u64) -> bool {
-        std::fs::read(format!("/proc/{}/maps", self.pid)).is_ok_and(|maps| is_writable(&maps, address, len))
+    /// Whether the process may write all `len` bytes at `address`. `None` if no descriptor is free
+    /// to read this.
+    fn may_write(&self, address: u64, len: u64) -> Option<bool> {
+        match std::fs::read(format!("/proc/{}/maps", self.pid)) {
+            Err(error) if is_lack(&error) => None,
+            maps => Some(maps.is_ok_and(|maps| is_writable(&maps, address, len))),
+        }
     }
 }
 
@@ -101,7 +140,7 @@ impl Range {
     /// As for [`cma::read_into`].
     pub(crate) unsafe fn read(&self, offset: u64, into: Span) -> io::Result<()> {
         let address = self.address(offset);
-        if let Some(file) = self.process.memory.as_deref()
+        if let Some(file) = self.process.file()
             && into.len() <= SHORT
             // SAFETY: writable and not accessed otherwise (caller).
             && file.read_at(unsafe { slice_of_mut(into) }, address).is_ok_and(|len| len == into.len())
@@ -121,7 +160,7 @@ impl Range {
     /// As for [`cma::read_into`].
     pub(crate) unsafe fn write(&self, offset: u64, from: Span) -> io::Result<()> {
         let address = self.address(offset);
-        if let Some(file) = self.process.memory.as_deref()
+        if let Some(file) = self.process.file()
             && from.len() <= SHORT
             && self.is_writable()
             // SAFETY: readable and not written (caller).
@@ -147,8 +186,14 @@ impl Range {
             }
             _ => {
                 let writable = self.process.may_write(self.address, self.len);
-                self.writes.store(if writable { WRITABLE } else { PROTECTED }, Ordering::Relaxed);
-                writable
+                let state = match writable {
+                    Some(true) => WRITABLE,
+                    Some(false) => PROTECTED,
+                    // As many writes later the next attempt follows.
+                    None => 0,
+                };
+                self.writes.store(state, Ordering::Relaxed);
+                writable == Some(true)
             }
         }
     }
@@ -219,7 +264,7 @@ mod tests {
             }
         }
         let file = File::options().read(true).write(true).open("/proc/self/mem");
-        assert_eq!(process.memory.is_some(), file.is_ok());
+        assert_eq!(process.file().is_some(), file.is_ok());
         let expected = if file.is_ok() { WRITABLE } else { 0 };
         assert_eq!(range.writes.load(Ordering::Relaxed), expected);
     }

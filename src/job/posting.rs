@@ -41,6 +41,8 @@ impl JobCore {
                 }
                 if is_quiet {
                     std::thread::yield_now();
+                } else {
+                    self.progress.progressed();
                 }
                 Ok(())
             }

@@ -120,7 +120,7 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
         .then(|| Connections::new(me, parts.source.clone(), silence, strict, remote_places(me, &parts.cards)));
     let detector = Detector::new(me, &processes, remote);
     let alone = parts.nodes.iter().filter(|&&node| node == parts.nodes[me]).count() == 1;
-    let progress = Progress::new(Arc::clone(&parts.wire), Arc::clone(&messages), detector, crowded, alone);
+    let progress = Progress::new(Arc::clone(&parts.wire), Arc::clone(&messages), detector, me, crowded, alone);
     parts.wire.set_addresses(addresses(me, &parts.nodes, &parts.cards));
     let visitor = visitor(me, &parts.nodes, &parts.cards);
     let checker = checked::checker(&parts.settings, me, &parts.nodes, &parts.block);

@@ -16,6 +16,7 @@ use transom::Job;
 pub type Outcome = Result<(), Box<dyn Error>>;
 
 /// A test: its body, the numbers of ranks, and the additional environment.
+#[derive(Clone, Copy)]
 pub struct Test {
     /// Its name.
     pub name: &'static str,
