@@ -59,7 +59,7 @@ pub(crate) struct Progress {
     wire: Arc<Wire>,
     messages: Arc<Messages>,
     detector: Detector,
-    /// Where connections take descriptors.
+    /// Warns of a lack of descriptors; `None` on nets whose connections take none.
     descriptors: Option<Descriptors>,
     /// Initial polling time of a blocking call before it sleeps.
     spin: Duration,
@@ -192,7 +192,7 @@ impl Progress {
 
     /// Counts a repeated post. Returns whether it is time to [`look`](Progress::look) although
     /// events of other ranks arrive.
-    pub(crate) fn is_check_due(&self) -> bool {
+    pub(crate) fn count_repeat(&self) -> bool {
         // Relaxed: a count.
         self.repeats.fetch_add(1, Ordering::Relaxed) % POLLS_BETWEEN_CHECKS == POLLS_BETWEEN_CHECKS - 1
     }

@@ -112,7 +112,7 @@ impl ShmPort {
 
     /// Reports once that sleeps on a net do not end by notices within the node.
     #[cold]
-    fn is_pipeless(&self, error: &io::Error) {
+    fn report_no_pipe(&self, error: &io::Error) {
         self.pipeless.call_once(|| {
             let what = "no pipe, so that notices within the node end no sleep on the net until one can be opened";
             diagnostics::warn("transom::shm", &format!("{}: {what}: {error}", self.me));
@@ -127,7 +127,7 @@ impl ShmPort {
         let pipe = match self.ring.own_pipe() {
             Ok(pipe) => pipe,
             Err(error) => {
-                self.is_pipeless(&error);
+                self.report_no_pipe(&error);
                 return sleep(None);
             }
         };

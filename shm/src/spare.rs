@@ -47,18 +47,22 @@ impl Spare {
         Spare { heap, reserve }
     }
 
-    /// Calls `open`, and calls it again with the reserve given up if no descriptor is free.
+    /// Calls `open`. If no descriptor is free, closes the reserve and calls `open` again. Threads
+    /// call one after another, so that none takes the descriptor that another has given up.
     ///
     /// # Errors
     /// Those of `open`.
     pub(crate) fn open(&self, open: impl Fn() -> io::Result<File>) -> io::Result<Opened<'_>> {
+        let mut reserve = self.reserve();
         match open() {
             Ok(file) => {
-                self.replenish();
+                // Another thread of the program may have taken the one in reserve.
+                if reserve.is_none() {
+                    *reserve = duplicate(&self.heap);
+                }
                 Ok(Opened::Own(file))
             }
             Err(error) if is_lack(&error) => {
-                let mut reserve = self.reserve();
                 *reserve = None;
                 match open() {
                     Ok(file) => Ok(Opened::Lent(Lent { file: Some(file), spare: self, reserve })),
@@ -69,14 +73,6 @@ impl Spare {
                 }
             }
             Err(error) => Err(error),
-        }
-    }
-
-    /// Takes a descriptor again after another thread of the program took the one in reserve.
-    fn replenish(&self) {
-        let mut reserve = self.reserve();
-        if reserve.is_none() {
-            *reserve = duplicate(&self.heap);
         }
     }
 
@@ -117,7 +113,8 @@ impl Drop for Lent<'_> {
     fn drop(&mut self) {
         let Some(file) = self.file.take() else { return };
         let mut fd = OwnedFd::from(file);
-        // EBUSY: another thread opens a file under this number (dup(2)), which is then closed.
+        // EBUSY (dup(2)): the program has closed this descriptor, and a thread is being given its
+        // number. That thread's file is then closed.
         let replaced = loop {
             match dup3(self.spare.heap.fd(), &mut fd, DupFlags::CLOEXEC) {
                 Err(Errno::BUSY | Errno::INTR) => {}

@@ -148,14 +148,27 @@ impl Connections {
         &self.from
     }
 
-    /// Begins further connections; returns those that fail at once.
+    /// Begins further connections; returns those that fail at once. While no descriptor is free
+    /// none begins.
     pub(super) fn extend(&mut self) -> Vec<(Place, Fate)> {
+        self.extend_by(begin)
+    }
+
+    fn extend_by(
+        &mut self,
+        begin: impl Fn(IpAddr, SocketAddr, Duration) -> rustix::io::Result<OwnedFd>,
+    ) -> Vec<(Place, Fate)> {
         let mut lost = Vec::new();
-        for Pending { place, connected_before } in self.pending.drain(..self.pending.len().min(AT_ONCE)) {
+        for _ in 0..AT_ONCE {
+            let Some(Pending { place, connected_before }) = self.pending.pop_front() else { break };
             match begin(self.from.address, place.at, self.silence) {
                 Ok(socket) => {
                     let (since, stage) = (Instant::now(), Stage::Connecting);
                     self.open.push(Connection { place, connected_before, socket, since, stage });
+                }
+                Err(Errno::MFILE | Errno::NFILE) => {
+                    self.pending.push_front(Pending { place, connected_before });
+                    break;
                 }
                 Err(error) if self.strict || connected_before => lost.push((place, refusal(connected_before, error))),
                 Err(_) => {}
@@ -341,6 +354,18 @@ mod tests {
     /// More silent connections than the kernel's backlog takes, or than descriptors last for, do
     /// not keep a rank out, before it connects and after.
     /// Shows E3.
+    /// A rank whose descriptors are used up gives up no rank, and connects later.
+    #[test]
+    fn connections_without_a_descriptor_begin_later() {
+        let listener = listener();
+        for lack in [Errno::MFILE, Errno::NFILE] {
+            let mut connections = connections(true, &[&listener]);
+            let lost = connections.extend_by(|_, _, _| Err(lack));
+            assert!(lost.is_empty() && connections.open.is_empty() && connections.pending.len() == 1);
+            assert!(connections.extend().is_empty() && connections.open.len() == 1);
+        }
+    }
+
     #[test]
     fn silent_strangers_keep_no_rank_out() {
         let listener = listener();

@@ -35,7 +35,7 @@ impl JobCore {
             Post::Broken(fault) => Err(self.progress.explained(*fault)),
             Post::Done | Post::Pending | Post::Again => {
                 let is_quiet = self.progress.poll()? == 0;
-                if self.progress.is_check_due() || is_quiet {
+                if self.progress.count_repeat() || is_quiet {
                     self.progress.look()?;
                     self.progress.call_hook();
                 }

@@ -196,10 +196,18 @@ impl Messages {
     }
 
     /// Fails a request that was not sent, and queues what the peer needs of its message: the
-    /// answers before the request, and a request without an effect that has its number.
+    /// answers before the request, and a request without an effect that has its number. The change
+    /// of a control word whose result no call awaits is queued itself: other ranks may wait for the
+    /// end of a lock.
     pub(crate) fn unsent(&self, to: Peer, token: u64, message: &[u8]) {
+        let request = Message::decode(message);
+        if matches!(request, Some(Message::Request { request: Request::Control { .. }, .. })) && !self.is_awaited(token)
+        {
+            self.defer(to, message.to_vec(), Some(token));
+            return;
+        }
         self.fail(token, &Fault::new(to, Reason::NotSent));
-        let request = match Message::decode(message) {
+        let request = match request {
             Some(Message::Answers { tokens, rest }) => {
                 let tokens: Vec<_> = tokens.iter().map(|&token| u64::from_ne_bytes(token)).collect();
                 self.defer(to, codec::encode_answers(&tokens, &[]), None);
@@ -215,8 +223,19 @@ impl Messages {
         }
     }
 
-    /// Fails all requests to a peer that died.
+    /// Whether a request awaits bytes of its reply.
+    fn is_awaited(&self, token: u64) -> bool {
+        locked(&self.requests).waiting.get(&token).is_some_and(|waiting| waiting.into.len() > 0)
+    }
+
+    /// Fails all requests to a peer that died, and drops the deferred messages to it.
     pub(crate) fn give_up(&self, fault: &Fault) {
+        let mut deferred = locked(&self.deferred);
+        let before = deferred.len();
+        deferred.retain(|message| message.to != fault.peer);
+        // Relaxed: as in `send_deferred`.
+        self.owed.fetch_sub(before - deferred.len(), Ordering::Relaxed);
+        drop(deferred);
         let mut requests = locked(&self.requests);
         let to_it = |(&token, waiting): (&u64, &Waiting)| (waiting.from == fault.peer).then_some(token);
         let tokens: Vec<_> = requests.waiting.iter().filter_map(to_it).collect();
@@ -412,7 +431,7 @@ impl Handler for Messages {
 mod tests {
     use std::borrow::Cow;
 
-    use transom_fabric::Tally;
+    use transom_fabric::{Amo, AmoKind, Tally, Width};
 
     use super::*;
 
@@ -436,6 +455,34 @@ mod tests {
         assert!(messages.signalled(7, 0, 1).is_none() && messages.signalled(8, 0, 1).is_some());
         messages.forget(8);
         assert_eq!(messages.signalling(), 0);
+    }
+
+    /// The end of a lock reaches the target although its message could not be sent at first. A
+    /// change whose result a call awaits fails instead. Nothing stays queued for a dead rank.
+    #[test]
+    fn the_end_of_a_lock_that_was_not_sent_is_queued() {
+        let (messages, tally, awaited) = (Messages::default(), Tally::new(), Tally::new());
+        let release = Request::Control { at: 0, amo: Amo::new(AmoKind::Sum, Width::W64, 1) };
+        let (token, message) = messages.request(Peer(1), 4, 0, &release, Landing::One(Sink::NONE), &tally);
+        messages.unsent(Peer(1), token, &message);
+        let mut word = [0; 8];
+        crate::buffers::scoped(
+            || (),
+            |scope| {
+                let into = Landing::One(scope.sink(&mut word));
+                let (token, message) = messages.request(Peer(1), 4, 0, &release, into, &awaited);
+                messages.unsent(Peer(1), token, &message);
+            },
+        );
+        assert!(awaited.idle() && awaited.has_failed() && !tally.idle());
+        let sent = std::cell::RefCell::new(Vec::new());
+        let full = |_: Peer, bytes: &[u8]| {
+            sent.borrow_mut().push(bytes.to_vec());
+            Post::Again
+        };
+        assert_eq!((messages.send_deferred(full), sent.into_inner()), (0, vec![message]));
+        messages.give_up(&Fault::new(Peer(1), Reason::Died));
+        assert!(tally.idle() && tally.has_failed() && !messages.owes_answers());
     }
 
     /// A request for a window that does not exist is refused, and its origin's tally has the

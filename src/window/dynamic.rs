@@ -211,8 +211,8 @@ impl Parts {
         if needed <= MAX_STRIPS && OVERHEAD + STRIP * needed + layout.len() <= most {
             return Ok(());
         }
-        // A piece of a staging area is checked as a whole. If the target's side is a run of bytes,
-        // so is the origin's, and the access is one piece.
+        // `Layout::Bytes` occurs at both sides or at neither. The access is then one piece of the
+        // area, which the target checks as a whole.
         if layout.is_contiguous() && layout.len() <= PIECE && self.area(target, layout.len())?.is_some() {
             return Ok(());
         }
