@@ -23,6 +23,10 @@ static TESTS: &[Test] = &[
     Test { name: "no_memory_left_together", ranks: &[2, 3], env: &[], fails: None, body: no_memory_left_together },
     Test { name: "no_locked_memory_left", ranks: &[2, 3], env: &[], fails: None, body: no_locked_memory_left },
     Test { name: "no_descriptors_left", ranks: &[2, 3], env: &[], fails: None, body: no_descriptors_left },
+];
+
+/// The tests within a node, which run where all ranks share memory.
+static WITHIN_A_NODE: &[Test] = &[
     used_up("descriptors_used_up_after_init", descriptors::last_after_init),
     used_up("descriptors_used_up_after_creation", descriptors::last_after_creation),
     used_up("all_descriptors_used_up_after_init", descriptors::all_after_init),
@@ -62,8 +66,12 @@ fn main() -> ExitCode {
         setrlimit(Resource::Memlock, Rlimit { current: limit.maximum, ..limit }).expect("up to the hard limit");
     }
     let over_sockets = std::env::var("TRANSOM_TRANSPORTS").is_ok_and(|list| list.starts_with("^shm"));
-    let tests = if over_sockets { [TESTS, OVER_SOCKETS].concat().leak() } else { TESTS };
-    transom_harness::main(env!("CARGO_BIN_EXE_transom-test-run"), tests)
+    let further = match std::env::var_os("TRANSOM_TEST_NODES") {
+        _ if over_sockets => OVER_SOCKETS,
+        Some(_) => &[],
+        None => WITHIN_A_NODE,
+    };
+    transom_harness::main(env!("CARGO_BIN_EXE_transom-test-run"), [TESTS, further].concat().leak())
 }
 
 /// A soft limit of this process, at most the hard one; dropping it restores the previous limit.
