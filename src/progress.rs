@@ -3,20 +3,22 @@
 //! [`Messages`].
 
 mod descriptors;
+mod thread;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use transom_fabric::{Cause, Failure, Fault, Peer, Reason, Tally, diagnostics, threads};
+use transom_fabric::{Cause, Failure, Fault, Peer, Reason, Tally, threads};
 
 use crate::error::{Error, ErrorKind, Refusal, Result};
 use crate::failures::Detector;
 use crate::messages::Messages;
 use crate::transport::{Lane, Net, Wire};
 use descriptors::Descriptors;
+use thread::Callers;
 
 /// Time that a blocking call polls before it sleeps, where every rank has a core.
 const SPIN: Duration = Duration::from_micros(50);
@@ -37,23 +39,6 @@ const POLLS_BETWEEN_CHECKS: u32 = 4096;
 /// Maximum time between the closing of a dying process's sockets, which its peers notice first, and
 /// its end.
 const DYING: Duration = Duration::from_millis(800);
-/// Initial time for which the progress thread leaves polling to callers. The time doubles while
-/// callers poll. After the last caller has left, an origin therefore waits at most as long as the
-/// callers have polled.
-const KEEP_AWAY: Duration = Duration::from_micros(32);
-/// Maximum time for which the progress thread leaves polling to callers. The end of a single longer
-/// call wakes the thread.
-const KEEP_AWAY_MAX: Duration = Duration::from_micros(256);
-/// A poll with as many events may have left others. The progress thread then polls again, at most
-/// [`ROUNDS`] times: while it kept away, events of all operations in flight may have come.
-const MANY: usize = 32;
-const ROUNDS: u32 = 64;
-/// Maximum sleep of the progress thread.
-const IDLE: Duration = Duration::from_millis(500);
-/// Initial sleep of the progress thread where replies wait for room at their origins, which no
-/// event reports. The sleep doubles while no room appears.
-const RETRY: Duration = Duration::from_micros(64);
-
 /// Polls, waits, and owns the progress threads.
 pub(crate) struct Progress {
     wire: Arc<Wire>,
@@ -384,7 +369,7 @@ impl Progress {
         }
         let (wire, messages) = (Arc::clone(&self.wire), Arc::clone(&self.messages));
         let (callers, stop) = (Arc::clone(&self.callers), Arc::clone(&self.stop));
-        let body = move || serve(&wire, lane, &messages, &callers, &stop);
+        let body = move || thread::serve(&wire, lane, &messages, &callers, &stop);
         let thread = threads::spawn("transom-progress", body)
             .map_err(|error| transom_fabric::FabricError::failed("starting the progress thread", error))?;
         *slot = Some(thread);
@@ -418,66 +403,6 @@ fn micros(time: Duration) -> u32 {
     u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
 }
 
-/// The threads inside blocking calls (*callers*), which poll by themselves. The progress thread
-/// waits here until all callers have left.
-#[derive(Default)]
-struct Callers {
-    inside: AtomicU32,
-    /// Grows with every call.
-    calls: AtomicU32,
-    /// Number of progress threads that wait for the last caller to leave.
-    waiting: AtomicU32,
-    /// Whether the net's progress thread sleeps until something arrives.
-    dozing: AtomicBool,
-    lock: Mutex<()>,
-    left: Condvar,
-}
-
-/// Counts a blocking call until it is dropped.
-struct CallerGuard<'c>(&'c Callers);
-
-impl Callers {
-    fn enter(&self) -> CallerGuard<'_> {
-        // Relaxed: shows the progress thread that callers poll, and decides only how long the
-        // thread leaves the polling to them.
-        self.calls.fetch_add(1, Ordering::Relaxed);
-        // Relaxed: a thread that misses the increment polls once more in parallel with the caller.
-        self.inside.fetch_add(1, Ordering::Relaxed);
-        CallerGuard(self)
-    }
-
-    /// Waits until no caller is inside, `wake` is called, or `limit` has passed.
-    fn wait_until_left(&self, stop: &AtomicBool, limit: Duration) {
-        let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        // SeqCst: pairs with the SeqCst in `CallerGuard::drop`: either the caller sees the waiting
-        // thread, or this thread sees that the caller has left.
-        self.waiting.fetch_add(1, Ordering::SeqCst);
-        // SeqCst: pairs with the SeqCst in `CallerGuard::drop`. Acquire: pairs with the Release in
-        // `stop`, whose wake takes the lock.
-        let present = |_: &mut ()| self.inside.load(Ordering::SeqCst) > 0 && !stop.load(Ordering::Acquire);
-        // Whether the wait timed out does not matter, because the caller checks again.
-        drop(self.left.wait_timeout_while(guard, limit, present));
-        // Relaxed: a superfluous wake has no effect.
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    #[cold]
-    fn wake(&self) {
-        // A waiting thread has either seen the change, or sleeps by the time that the lock is free.
-        drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));
-        self.left.notify_all();
-    }
-}
-
-impl Drop for CallerGuard<'_> {
-    fn drop(&mut self) {
-        // SeqCst both: pair with those in `wait_until_left`.
-        if self.0.inside.fetch_sub(1, Ordering::SeqCst) == 1 && self.0.waiting.load(Ordering::SeqCst) > 0 {
-            self.0.wake();
-        }
-    }
-}
-
 /// Sends the answers that wait for a message to the same rank, and returns the number of messages.
 #[inline]
 fn send_kept(wire: &Wire, messages: &Messages) -> usize {
@@ -486,89 +411,6 @@ fn send_kept(wire: &Wire, messages: &Messages) -> usize {
     }
     messages.end_riding();
     messages.send_deferred(|peer, bytes| wire.send(peer, bytes))
-}
-
-/// The progress thread: it sleeps until messages arrive, and does not poll while callers do.
-fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Callers, stop: &AtomicBool) {
-    // The usual slack of 50 us would be longer than the shortest sleep; where it is refused, that
-    // sleep takes twice as long.
-    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1000));
-    let (mut seen, mut retry) = (Seen::default(), RETRY);
-    // Acquire: pairs with the Release in `stop`.
-    while !stop.load(Ordering::Acquire) {
-        // SeqCst both: either a caller that leaves finds this thread asleep, or this thread finds
-        // the answers that the caller has left to it.
-        let doze = |asleep| {
-            if lane == Lane::Net {
-                callers.dozing.store(asleep, Ordering::SeqCst);
-            }
-        };
-        doze(true);
-        let owing = messages.owes_answers() || messages.keeps_answers();
-        wire.wait_on(lane, if owing { retry } else { IDLE });
-        doze(false);
-        keep_away(callers, messages, &mut seen, stop, || wire.posts(lane));
-        let mut sent = 0;
-        for _ in 0..ROUNDS {
-            let events = match wire.poll(lane, messages) {
-                Ok(events) => events,
-                Err(error) => {
-                    diagnostics::error("transom::progress", &format!("progress stopped: {error:#}"));
-                    return;
-                }
-            };
-            // A caller that began to wait meanwhile may sleep although its event was processed
-            // here. Relaxed: if it is missed, the caller's sleep is short.
-            if events > 0 && callers.inside.load(Ordering::Relaxed) > 0 {
-                wire.end_sleeps();
-            }
-            messages.end_riding();
-            sent += messages.send_deferred(|peer, bytes| wire.send(peer, bytes));
-            if events < MANY {
-                break;
-            }
-        }
-        // This thread's own answers are posts too.
-        seen.posts = wire.posts(lane);
-        retry = if sent == 0 && owing { (retry * 2).min(IDLE) } else { RETRY };
-    }
-}
-
-/// What the progress thread has seen of other threads: the number of calls, and `Port::posts`.
-#[derive(Default)]
-struct Seen {
-    calls: u32,
-    posts: u32,
-}
-
-/// Returns when callers neither poll nor post. While short calls follow each other, the thread
-/// sleeps between checks, because otherwise the end of each call would wake it; the end of a long
-/// call wakes it. Threads that post without polling keep it away for [`KEEP_AWAY_MAX`] at most.
-fn keep_away(callers: &Callers, messages: &Messages, seen: &mut Seen, stop: &AtomicBool, posts: impl Fn() -> u32) {
-    let (mut nap, mut posting) = (KEEP_AWAY, Duration::ZERO);
-    // Acquire: pairs with the Release in `stop`.
-    while !stop.load(Ordering::Acquire) {
-        // Relaxed both: they show which callers poll, and order no other access.
-        let (calls, inside) = (callers.calls.load(Ordering::Relaxed), callers.inside.load(Ordering::Relaxed));
-        let now = Seen { calls, posts: posts() };
-        let polls = calls != seen.calls || inside > 0;
-        // Answers that the last caller has left to this thread wait for a short sleep only.
-        let kept = messages.keeps_answers();
-        let posted = now.posts != seen.posts && !kept && posting < KEEP_AWAY_MAX;
-        if !polls && !posted {
-            *seen = now;
-            return;
-        }
-        if calls == seen.calls && inside > 0 && nap == KEEP_AWAY_MAX {
-            callers.wait_until_left(stop, IDLE);
-        } else {
-            let length = if kept { KEEP_AWAY } else { nap.min(KEEP_AWAY_MAX.saturating_sub(posting)) };
-            std::thread::sleep(length);
-            nap = if kept { nap } else { (nap * 2).min(KEEP_AWAY_MAX) };
-            posting = if polls { Duration::ZERO } else { posting + length };
-        }
-        *seen = now;
-    }
 }
 
 /// The error of an operation that a target refused to execute.

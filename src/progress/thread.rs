@@ -1,0 +1,189 @@
+//! The progress thread, which serves origins while the program's threads compute. It leaves polling
+//! to the calls of the program while calls follow each other, because each of its looks at them
+//! delays a call that polls on the same core.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use transom_fabric::diagnostics;
+
+use crate::messages::Messages;
+use crate::transport::{Lane, Wire};
+
+/// Initial time for which the thread leaves polling to callers. The time doubles while callers poll.
+/// After the last caller has left, an origin therefore waits at most as long as the callers have
+/// polled.
+const KEEP_AWAY: Duration = Duration::from_micros(32);
+/// Maximum time for which the thread leaves polling to callers. The end of a single longer call
+/// wakes the thread.
+const KEEP_AWAY_MAX: Duration = Duration::from_micros(256);
+/// The same where a call came in each [`DENSE`] on average. Such calls serve origins soon enough.
+const KEEP_AWAY_DENSE: Duration = Duration::from_micros(1024);
+const DENSE: Duration = Duration::from_micros(64);
+/// Enough calls for the longest sleep.
+const MANY_CALLS: u32 = 16;
+/// A poll with as many events may have left others. The thread then polls again, at most [`ROUNDS`]
+/// times: while it kept away, events of all operations in flight may have come.
+const MANY: usize = 32;
+const ROUNDS: u32 = 64;
+/// Maximum sleep of the thread.
+const IDLE: Duration = Duration::from_millis(500);
+/// Initial sleep of the thread where replies wait for room at their origins, which no event reports.
+/// The sleep doubles while no room appears.
+const RETRY: Duration = Duration::from_micros(64);
+
+/// The threads inside blocking calls (*callers*), which poll by themselves. The progress thread
+/// waits here until all callers have left.
+#[derive(Default)]
+pub(super) struct Callers {
+    pub(super) inside: AtomicU32,
+    /// Grows with every call.
+    pub(super) calls: AtomicU32,
+    /// Whether progress threads may wait for the last caller to leave.
+    waiting: AtomicBool,
+    /// Whether the net's progress thread sleeps until something arrives.
+    pub(super) dozing: AtomicBool,
+    lock: Mutex<()>,
+    left: Condvar,
+}
+
+/// Counts a blocking call until it is dropped.
+pub(super) struct CallerGuard<'c>(&'c Callers);
+
+impl Callers {
+    pub(super) fn enter(&self) -> CallerGuard<'_> {
+        // Relaxed: shows the progress thread that callers poll, and decides only how long the
+        // thread leaves the polling to them.
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        // Relaxed: a thread that misses the increment polls once more in parallel with the caller.
+        self.inside.fetch_add(1, Ordering::Relaxed);
+        CallerGuard(self)
+    }
+
+    /// Waits until the last caller leaves, `wake` is called, or `limit` has passed; not at all if no
+    /// caller is inside. Waits once: if new callers have entered by the time that the thread runs,
+    /// calls are short, and the end of each would wake the thread again.
+    fn wait_until_left(&self, stop: &AtomicBool, limit: Duration) {
+        let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        // SeqCst: pairs with the SeqCst in `CallerGuard::drop`: either the caller sees the waiting
+        // thread, or this thread sees that the caller has left.
+        self.waiting.store(true, Ordering::SeqCst);
+        // SeqCst: pairs with the SeqCst in `CallerGuard::drop`. Acquire: pairs with the Release in
+        // `stop`, whose wake takes the lock.
+        if self.inside.load(Ordering::SeqCst) > 0 && !stop.load(Ordering::Acquire) {
+            // Whether the wait timed out does not matter, because the caller checks again.
+            drop(self.left.wait_timeout(guard, limit));
+        }
+    }
+
+    #[cold]
+    pub(super) fn wake(&self) {
+        // A waiting thread has either seen the change, or sleeps by the time that the lock is free.
+        // One wake is enough for all that wait: a woken thread may need a while to get a core, and
+        // the calls that end meanwhile need not wake it again. Relaxed: the lock orders the store.
+        let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.waiting.store(false, Ordering::Relaxed);
+        drop(guard);
+        self.left.notify_all();
+    }
+}
+
+impl Drop for CallerGuard<'_> {
+    fn drop(&mut self) {
+        // SeqCst both: pair with those in `wait_until_left`.
+        if self.0.inside.fetch_sub(1, Ordering::SeqCst) == 1 && self.0.waiting.load(Ordering::SeqCst) {
+            self.0.wake();
+        }
+    }
+}
+
+/// The progress thread: it sleeps until messages arrive, and does not poll while callers do.
+pub(super) fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Callers, stop: &AtomicBool) {
+    // The usual slack of 50 us would be longer than the shortest sleep; where it is refused, that
+    // sleep takes twice as long.
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1000));
+    let (mut seen, mut retry) = (Seen::default(), RETRY);
+    // Acquire: pairs with the Release in `stop`.
+    while !stop.load(Ordering::Acquire) {
+        // SeqCst both: either a caller that leaves finds this thread asleep, or this thread finds
+        // the answers that the caller has left to it.
+        let doze = |asleep| {
+            if lane == Lane::Net {
+                callers.dozing.store(asleep, Ordering::SeqCst);
+            }
+        };
+        doze(true);
+        let owing = messages.owes_answers() || messages.keeps_answers();
+        wire.wait_on(lane, if owing { retry } else { IDLE });
+        doze(false);
+        keep_away(callers, messages, &mut seen, stop, || wire.posts(lane));
+        let mut sent = 0;
+        for _ in 0..ROUNDS {
+            let events = match wire.poll(lane, messages) {
+                Ok(events) => events,
+                Err(error) => {
+                    diagnostics::error("transom::progress", &format!("progress stopped: {error:#}"));
+                    return;
+                }
+            };
+            // A caller that began to wait meanwhile may sleep although its event was processed
+            // here. Relaxed: if it is missed, the caller's sleep is short.
+            if events > 0 && callers.inside.load(Ordering::Relaxed) > 0 {
+                wire.end_sleeps();
+            }
+            messages.end_riding();
+            sent += messages.send_deferred(|peer, bytes| wire.send(peer, bytes));
+            if events < MANY {
+                break;
+            }
+        }
+        // This thread's own answers are posts too.
+        seen.posts = wire.posts(lane);
+        retry = if sent == 0 && owing { (retry * 2).min(IDLE) } else { RETRY };
+    }
+}
+
+/// What the progress thread has seen of other threads: the number of calls, and `Port::posts`.
+#[derive(Default)]
+struct Seen {
+    calls: u32,
+    posts: u32,
+}
+
+/// Returns when callers neither poll nor post. While short calls follow each other, the thread
+/// sleeps between checks, because otherwise the end of each call would wake it; the end of a long
+/// call wakes it. Threads that post without polling keep it away for [`KEEP_AWAY_MAX`] at most.
+fn keep_away(callers: &Callers, messages: &Messages, seen: &mut Seen, stop: &AtomicBool, posts: impl Fn() -> u32) {
+    let (mut nap, mut slept, mut posting) = (KEEP_AWAY, IDLE, Duration::ZERO);
+    // Acquire: pairs with the Release in `stop`.
+    while !stop.load(Ordering::Acquire) {
+        // Relaxed both: they show which callers poll, and order no other access.
+        let (calls, inside) = (callers.calls.load(Ordering::Relaxed), callers.inside.load(Ordering::Relaxed));
+        let now = Seen { calls, posts: posts() };
+        let polls = calls != seen.calls || inside > 0;
+        // Answers that the last caller has left to this thread wait for a short sleep only. A
+        // caller that is inside sends them itself.
+        let kept = inside == 0 && messages.keeps_answers();
+        let posted = now.posts != seen.posts && !kept && posting < KEEP_AWAY_MAX;
+        if !polls && !posted {
+            *seen = now;
+            return;
+        }
+        if calls == seen.calls && inside > 0 && nap >= KEEP_AWAY_MAX {
+            callers.wait_until_left(stop, IDLE);
+            slept = IDLE;
+        } else {
+            let dense = DENSE * calls.wrapping_sub(seen.calls).min(MANY_CALLS) >= slept;
+            slept = match (kept, polls) {
+                (true, _) => KEEP_AWAY,
+                (false, true) => nap,
+                (false, false) => nap.min(KEEP_AWAY_MAX.saturating_sub(posting)),
+            };
+            std::thread::sleep(slept);
+            nap = if kept { nap } else { (nap * 2).min(if dense { KEEP_AWAY_DENSE } else { KEEP_AWAY_MAX }) };
+            posting = if polls { Duration::ZERO } else { posting + slept };
+        }
+        *seen = now;
+    }
+}
