@@ -49,6 +49,8 @@ impl fmt::Debug for Library {
 pub struct Info {
     raw: *mut sys::fi_info,
     library: Arc<Library>,
+    /// Order that the provider promises without atomics, in addition to the entry's order.
+    order_without_atomics: u64,
 }
 
 // SAFETY: the structure is owned and not tied to a thread.
@@ -158,7 +160,7 @@ impl Library {
 
     /// Duplicates each entry of a list and frees the list.
     fn entries(self: &Arc<Self>, list: *mut sys::fi_info) -> Vec<Info> {
-        let list = Info { raw: list, library: Arc::clone(self) };
+        let list = self.entry(list);
         let mut entries = Vec::new();
         let mut entry = list.raw;
         while !entry.is_null() {
@@ -168,11 +170,16 @@ impl Library {
                 let raw = (self.functions.dupinfo)(entry);
                 entry = (*entry).next;
                 if !raw.is_null() {
-                    entries.push(Info { raw, library: Arc::clone(self) });
+                    entries.push(self.entry(raw));
                 }
             }
         }
         entries
+    }
+
+    /// Takes the ownership of an entry that is not null.
+    fn entry(self: &Arc<Self>, raw: *mut sys::fi_info) -> Info {
+        Info { raw, library: Arc::clone(self), order_without_atomics: 0 }
     }
 }
 
@@ -240,6 +247,16 @@ impl Info {
     pub fn receive(&self) -> &sys::fi_rx_attr {
         // SAFETY: `fi_getinfo` fills every attribute pointer (man fi_getinfo).
         unsafe { &*self.main().rx_attr }
+    }
+
+    /// The order that is kept between operations on one peer, as bits (man fi_endpoint).
+    pub(crate) fn order(&self) -> u64 {
+        self.transmit().msg_order | self.order_without_atomics
+    }
+
+    /// Adds order that the provider promises to an endpoint without atomics.
+    pub(crate) fn add_order(&mut self, order: u64) {
+        self.order_without_atomics |= order;
     }
 
     /// The domain's name.

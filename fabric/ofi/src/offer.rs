@@ -73,7 +73,7 @@ impl Offer {
             list: transmit.iov_limit,
             transfer: info.endpoint().max_msg_size,
             receives: info.receive().size,
-            order: transmit.msg_order,
+            order: info.order(),
             mr_mode: domain.mr_mode,
             key_bytes: domain.mr_key_size,
             manual_progress: domain.data_progress == sys::FI_PROGRESS_MANUAL,

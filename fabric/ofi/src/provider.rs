@@ -9,7 +9,7 @@ use transom_fabric::{Cause, FabricError, devices};
 use crate::library::{Info, Library};
 use crate::nic::{Choice, Nic};
 use crate::offer::Offer;
-use crate::rules::{self, Rules};
+use crate::rules::{self, Hints, Rules};
 use crate::{environment, sys};
 
 /// The order in which providers are tried where the user names none.
@@ -69,8 +69,10 @@ fn query(library: &Arc<Library>, name: &str, source: Option<IpAddr>, progress: &
     for hints in rules.hints(name, source.as_deref(), progress) {
         match library.query(&hints) {
             // The name is compared because 1.17 answers `tcp` with `tcp;ofi_rxm`.
-            Ok(list) if list.first().is_some_and(|info| info.provider() == name) => {
+            Ok(mut list) if list.first().is_some_and(|info| info.provider() == name) => {
                 Offer::of(&list[0]).check(rules.mr_mode)?;
+                let order = order_without_atomics(library, &hints, rules);
+                list.iter_mut().for_each(|info| info.add_order(order));
                 return Ok(list);
             }
             Ok(_) => {}
@@ -78,6 +80,21 @@ fn query(library: &Arc<Library>, name: &str, source: Option<IpAddr>, progress: &
         }
     }
     Err(format!("{:#}", library.strerror(last)))
+}
+
+/// The part of [`Rules::order`] that a provider promises without atomics only; 0 if `hints` have no
+/// atomics or already have the order. `ofi_rxm` performs atomics by messages of its own and
+/// therefore refuses the order of operations that include atomics. It posts writes and messages on
+/// one connection whether atomics are requested or not, so the promise for writes and messages also
+/// holds beside atomics.
+fn order_without_atomics(library: &Arc<Library>, hints: &Hints<'_>, rules: &Rules) -> u64 {
+    if hints.caps & sys::FI_ATOMIC == 0 || hints.order == rules.order {
+        return 0;
+    }
+    let without = Hints { caps: hints.caps & !sys::FI_ATOMIC, order: rules.order, ..*hints };
+    let list = library.query(&without).unwrap_or_default();
+    let same = list.first().filter(|info| info.provider() == hints.provider);
+    same.map_or(0, |info| info.transmit().msg_order & rules.order)
 }
 
 /// The entry to open: that of the chosen device, or the first, which the library prefers.

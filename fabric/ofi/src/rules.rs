@@ -24,7 +24,7 @@ pub(crate) struct Rules {
     pub(crate) manual_is_manual: bool,
     /// The order to request (man fi_endpoint, message ordering). A message after earlier writes is
     /// requested only if this order is free: the provider sends all operations to a peer in one
-    /// stream.
+    /// stream. A provider that refuses the order beside atomics is asked again without atomics.
     pub(crate) order: u64,
     /// The variable by which a user requires calls at targets.
     pub(crate) calls_at_target: Option<&'static str>,

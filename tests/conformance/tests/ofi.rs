@@ -5,7 +5,8 @@
 //! Route: tcp.
 
 use over_ofi::Ofi;
-use transom_conformance::conformance;
+use transom_conformance::{Fixture as _, conformance};
+use transom_fabric::{AmoKind, Domain as _, Memory, Port as _, Region as _, Width};
 
 mod over_ofi;
 
@@ -22,4 +23,14 @@ mod net {
 mod without_descriptor {
     use super::*;
     conformance!([super::Ofi("tcp;ofi_rxm", false)]);
+}
+
+/// Regression: the port asked for atomics and order together, which `ofi_rxm` refuses, and then
+/// took the atomics without the order. Every message behind a put waited for the put.
+#[test]
+fn messages_follow_puts_beside_atomics() {
+    let domain = Ofi("tcp;ofi_rxm", true).open(1).remove(0);
+    let region = domain.register(&Memory::private(64)).expect("room");
+    assert!(region.amo(AmoKind::Sum, Width::W64).is_some(), "atomics");
+    assert!(domain.port().limits().ordered, "order");
 }
