@@ -3,7 +3,9 @@
 //!
 //! Route: sim.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use simulated::{peer, run, run_on, same};
@@ -82,6 +84,58 @@ fn a_failed_wait_for_an_exclusive_lock_keeps_nobody_out() {
         world.step("locks after the failed one");
         lock(Lock::Shared)?;
         win.lock_all(|epoch| epoch.put_value(1, 0, 1))?;
+        lock(Lock::Exclusive)?;
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// Two threads of a rank announce their first exclusive locks at the same time. The withdrawal of
+/// the second announcement fails, and so does that thread's lock. The other thread's unlock then
+/// withdraws the announcement that remains.
+#[test]
+fn a_lock_that_fails_beside_another_thread_keeps_nobody_out() {
+    thread_local! {
+        /// The number of this thread's posts, from the first one on that a test counts.
+        static POSTS: Cell<Option<u32>> = const { Cell::new(None) };
+    }
+    run(2, &SimOptions { amo: SimAmo::All(Coherence::DeviceOnly), ..calm() }, |world| {
+        let win = Window::<u64>::allocate(world, 4)?;
+        let lock = |kind| win.lock(kind, 0, |epoch| epoch.put_value(0, 0, 1));
+        lock(Lock::Shared)?;
+        world.barrier()?;
+        if world.rank() == 1 {
+            let turns = Arc::new(Barrier::new(2));
+            let (net, other) = (world.net(), Arc::clone(&turns));
+            world.on_post(move |_| match POSTS.replace(POSTS.get().map(|posts| posts + 1)) {
+                // The announcement waits until the other thread is announced and holds the lock.
+                Some(0) => {
+                    other.wait();
+                    other.wait();
+                }
+                Some(1) => net.trip(peer(1), 1),
+                _ => (),
+            });
+            let failed = std::thread::scope(|threads| {
+                let failing = threads.spawn(|| {
+                    POSTS.set(Some(0));
+                    let failed = lock(Lock::Exclusive).is_err();
+                    turns.wait();
+                    failed
+                });
+                turns.wait();
+                win.lock(Lock::Exclusive, 0, |_| {
+                    turns.wait();
+                    turns.wait();
+                    Ok(())
+                })?;
+                Ok::<_, transom::Error>(failing.join().expect("no thread panics"))
+            })?;
+            same("the lock fails", &failed, &true)?;
+        }
+        world.barrier()?;
+        world.step("locks after the failed one");
+        win.lock_all(|epoch| epoch.put_value(0, 0, 1))?;
         lock(Lock::Exclusive)?;
         world.barrier()?;
         Ok(win.free()?)
