@@ -59,6 +59,62 @@ fn puts_to_a_rank_do_not_wait_for_another_rank_that_is_stopped() {
     });
 }
 
+/// Rank 2 is stopped, and a thread of rank 1 waits for buffers of messages to it. A message of
+/// another thread to rank 0 finds a buffer.
+#[test]
+fn messages_to_a_rank_do_not_wait_for_another_rank_that_takes_none() {
+    thread_local! {
+        static STREAMS: Cell<bool> = const { Cell::new(false) };
+    }
+    static BLOCKED: AtomicBool = AtomicBool::new(false);
+    static SENDING: AtomicBool = AtomicBool::new(false);
+    static WAITED: AtomicBool = AtomicBool::new(false);
+    let mail = SimMail { slots: Some(4), ..SimMail::default() };
+    run(3, &SimOptions { mail, ..calm() }, |world| {
+        let win = Window::<u64>::allocate(world, 4)?;
+        win.lock_all(|epoch| {
+            let add = |rank| epoch.accumulate(rank, 0, &[1], ops::Sum);
+            (0..3).try_for_each(add)?;
+            epoch.flush_all()?;
+            world.barrier()?;
+            if world.rank() == 1 {
+                let net = world.net();
+                // Relaxed, as below: the flags order no other access.
+                world.while_waiting(move || {
+                    if STREAMS.get() {
+                        BLOCKED.store(true, Ordering::Relaxed);
+                    } else if SENDING.load(Ordering::Relaxed) {
+                        WAITED.store(true, Ordering::Relaxed);
+                        net.shut(peer(2), false);
+                    }
+                });
+                world.net().shut(peer(2), true);
+                std::thread::scope(|threads| {
+                    let stream = threads.spawn(|| {
+                        STREAMS.set(true);
+                        (0..8).try_for_each(|_| add(2))
+                    });
+                    world.step("messages to rank 2");
+                    while !BLOCKED.load(Ordering::Relaxed) {
+                        std::thread::yield_now();
+                    }
+                    world.step("a message to rank 0");
+                    SENDING.store(true, Ordering::Relaxed);
+                    add(0)?;
+                    SENDING.store(false, Ordering::Relaxed);
+                    epoch.flush(0)?;
+                    world.net().shut(peer(2), false);
+                    stream.join().expect("no thread panics")
+                })?;
+            }
+            Ok(())
+        })?;
+        same("the message waited for rank 2", &WAITED.load(Ordering::Relaxed), &false)?;
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
 /// After the failed wait no other rank finds a waiting writer or an announced one.
 #[test]
 fn a_failed_wait_for_an_exclusive_lock_keeps_nobody_out() {

@@ -9,6 +9,7 @@ use transom_fabric::{FabricError, Peer, diagnostics};
 
 use crate::endpoint::{Endpoint, Registration};
 use crate::offer::Offer;
+use crate::sending::Sending;
 use crate::slots::{Slot, Slots};
 use crate::sys;
 
@@ -45,7 +46,7 @@ pub(crate) struct Open {
     local: Option<[Registration; 3]>,
     pub(crate) endpoint: Endpoint,
     pub(crate) operations: Slots,
-    pub(crate) sends: Slots,
+    pub(crate) sends: Sending,
     pub(crate) receives: Slots,
     unposted: Unposted,
 }
@@ -78,12 +79,14 @@ impl Open {
     pub(crate) fn new(endpoint: Endpoint, offer: &Offer) -> Result<Arc<Open>, FabricError> {
         let operations = Slots::new(OPERATIONS, PACKED);
         let most = u32::try_from(offer.receives).unwrap_or(RECEIVES).clamp(1, RECEIVES);
-        let (sends, receives) = (Slots::new(SENDS, MESSAGE), Slots::new(most, MESSAGE));
+        let (sends, receives) = (Sending::new(SENDS, MESSAGE), Slots::new(most, MESSAGE));
         let local = match endpoint.registering().local {
             false => None,
-            true => {
-                Some([register(&endpoint, &operations)?, register(&endpoint, &sends)?, register(&endpoint, &receives)?])
-            }
+            true => Some([
+                register(&endpoint, &operations)?,
+                register(&endpoint, &sends.slots)?,
+                register(&endpoint, &receives)?,
+            ]),
         };
         let unposted = Unposted { count: AtomicUsize::new(0), slots: Mutex::default(), reported: Once::new() };
         let open = Arc::new(Open { local, endpoint, operations, sends, receives, unposted });

@@ -113,8 +113,8 @@ impl Progress {
                 local.end();
                 tally.finish();
             }
-        } else if let Some(slot) = self.open.sends.of_context(entry.op_context) {
-            self.open.sends.give_back(slot, false);
+        } else if let Some(slot) = self.open.sends.slots.of_context(entry.op_context) {
+            self.open.sends.give_back(slot);
         }
     }
 
@@ -157,8 +157,8 @@ impl Progress {
             Some(_) => return Ok(()),
             None => {}
         }
-        if let Some(slot) = self.open.sends.of_context(entry.op_context) {
-            if let Some(Purpose { peer, .. }) = self.open.sends.give_back(slot, false) {
+        if let Some(slot) = self.open.sends.slots.of_context(entry.op_context) {
+            if let Some(peer) = self.open.sends.give_back(slot) {
                 // Only the first fault is kept.
                 let _ = self.lost.set(Fault::new(peer, reason));
             }
