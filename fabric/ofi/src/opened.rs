@@ -4,6 +4,7 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::time::Duration;
 
 use transom_fabric::{FabricError, Peer, diagnostics};
 
@@ -24,6 +25,9 @@ const RECEIVES: u32 = 192;
 /// Longest message in bytes, with its header: the longest that `tcp;ofi_rxm` sends by its eager
 /// protocol.
 pub(crate) const MESSAGE: usize = 16384;
+
+/// Time between two attempts to post receives while none is posted: no message ends a sleep then.
+const RETRY: Duration = Duration::from_millis(1);
 
 /// Properties that are known before a provider is opened.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +62,14 @@ struct Unposted {
     /// Indices of slots.
     slots: Mutex<Vec<usize>>,
     reported: Once,
+}
+
+impl Unposted {
+    /// The length of a sleep of at most `limit`, where there are `all` receives.
+    fn sleep_of(&self, limit: Duration, all: usize) -> Duration {
+        // Relaxed: as in `post_unposted`.
+        if self.count.load(Ordering::Relaxed) < all { limit } else { limit.min(RETRY) }
+    }
 }
 
 impl Drop for Open {
@@ -133,6 +145,11 @@ impl Open {
         }
     }
 
+    /// The length of a sleep of at most `limit`, after which receives may have to be posted.
+    pub(crate) fn sleep_of(&self, limit: Duration) -> Duration {
+        self.unposted.sleep_of(limit, self.receives.all().len())
+    }
+
     #[cold]
     fn try_unposted(&self) {
         let mut slots = self.unposted.slots.lock().unwrap_or_else(PoisonError::into_inner);
@@ -181,4 +198,20 @@ fn register(endpoint: &Endpoint, slots: &Slots) -> Result<Registration, FabricEr
     // SAFETY: the pool and its registration are fields of one `Open`, whose drop closes the
     // registration first.
     unsafe { endpoint.register(at, len) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without a posted receive nothing arrives, so that nothing would end a long sleep.
+    #[test]
+    fn a_sleep_without_a_posted_receive_is_short() {
+        let sleep = |count| {
+            let unposted = Unposted { count: AtomicUsize::new(count), slots: Mutex::default(), reported: Once::new() };
+            [Duration::from_micros(3), Duration::from_millis(500)].map(|limit| unposted.sleep_of(limit, 192))
+        };
+        assert_eq!(sleep(191), [Duration::from_micros(3), Duration::from_millis(500)]);
+        assert_eq!(sleep(192), [Duration::from_micros(3), RETRY]);
+    }
 }

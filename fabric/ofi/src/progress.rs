@@ -74,6 +74,7 @@ impl Progress {
     /// Sleeps until a completion may have arrived, `wake` is called, `other` is readable, or
     /// `limit` has passed. Returns false if the limit has passed.
     pub(crate) fn wait(&self, limit: Duration, other: Option<BorrowedFd<'_>>) -> bool {
+        let limit = self.open.sleep_of(limit);
         match self.open.endpoint.wait_fd() {
             Some(queue) if self.open.endpoint.may_sleep() => self.sleep([Some(queue), other], limit),
             Some(_) => true,
