@@ -286,8 +286,8 @@ impl Messages {
         deferred.remove(at)
     }
 
-    /// Moves the deferred messages to some peers behind all others, in their order, so that the next
-    /// attempt begins with other peers.
+    /// Moves the deferred messages to some peers behind all others, in their order, so that the
+    /// next attempt begins with other peers.
     fn postpone(&self, peers: &[Peer]) {
         let mut deferred = locked(&self.deferred);
         let (theirs, others): (Vec<_>, Vec<_>) = deferred.drain(..).partition(|message| peers.contains(&message.to));

@@ -225,17 +225,17 @@ impl Parts {
         self.job.progress.complete(&tally)
     }
 
-    /// Reads the target's list of regions. The regions of the access stay attached meanwhile, so the
-    /// list has them. If other regions are attached or detached meanwhile, the list may be out of
-    /// date, and the next access reads it again.
+    /// Reads the target's list of regions. The regions of the access stay attached meanwhile, so
+    /// the list has them. If other regions are attached or detached meanwhile, the list may be out
+    /// of date, and the next access reads it again.
     fn learn(&self, target: &Target, words: Words<'_>, known: &mut Known) -> Result<()> {
         let attaches = Beside::of(self, target).is_some();
         if !attaches {
             // Operations sent as messages must complete before this CPU may store directly.
             self.job.progress.complete(&target.tally)?;
         }
-        // Before the list, so that a change of the list after its reading is a change of the version
-        // too. SeqCst: as in `resolve`.
+        // Before the list, so that a change of the list after its reading is a change of the
+        // version too. SeqCst: as in `resolve`.
         let version = words.word64(words::VERSION).load(Ordering::SeqCst);
         let regions = self.ask_regions(target)?;
         // Regions that are still attached with the same memory stay mapped.
