@@ -57,20 +57,35 @@ impl Process {
     }
 
     /// Whether its number now belongs to another process.
-    fn was_replaced(&self) -> bool {
-        self.began != 0 && began(self.pid).is_some_and(|now| now != self.began)
+    ///
+    /// # Errors
+    /// No descriptor is free, so the kernel can't be asked.
+    fn was_replaced(&self) -> std::io::Result<bool> {
+        Ok(self.began != 0 && start_time(self.pid)?.is_some_and(|now| now != self.began))
     }
 }
 
 /// The start time of a process; `None` if there is no process of that number, or the kernel does
 /// not provide the time.
 fn began(pid: i32) -> Option<u64> {
+    start_time(pid).unwrap_or_default()
+}
+
+/// [`began`].
+///
+/// # Errors
+/// No descriptor is free.
+fn start_time(pid: i32) -> std::io::Result<Option<u64>> {
     // The file of the first thread: emulators of other processors replace that of the process.
-    let stat = std::fs::read(format!("/proc/{pid}/task/{pid}/stat")).ok()?;
+    let stat = match std::fs::read(format!("/proc/{pid}/task/{pid}/stat")) {
+        Ok(stat) => stat,
+        Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::MFILE | Errno::NFILE)) => return Err(error),
+        Err(_) => return Ok(None),
+    };
     let stat = String::from_utf8_lossy(&stat);
     // The start time is field 22 (proc_pid_stat(5)). Fields from the third on follow the name,
     // which is in parentheses and may contain any bytes.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    Ok(stat.rsplit_once(')').and_then(|(_, fields)| fields.split_whitespace().nth(19)?.parse().ok()))
 }
 
 /// Whether the process with this number has ended, reaped or not.
@@ -206,8 +221,13 @@ impl Detector {
                 // The next check tries again.
                 Some(Err(Errno::MFILE | Errno::NFILE)) => return,
                 Some(Err(Errno::SRCH)) => state.dead.push((*rank, process.host.clone())),
-                Some(Ok(_)) if process.was_replaced() => state.dead.push((*rank, process.host.clone())),
-                Some(Ok(fd)) => state.living.push((*rank, fd)),
+                Some(Ok(fd)) => match process.was_replaced() {
+                    Ok(true) => state.dead.push((*rank, process.host.clone())),
+                    Ok(false) => state.living.push((*rank, fd)),
+                    // The pidfd is the last free descriptor. It is closed, and the next check tries
+                    // again.
+                    Err(_) => return,
+                },
                 // A kernel without pidfds: the rank is not watched.
                 None | Some(Err(_)) => {}
             }
@@ -251,7 +271,10 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsRawFd;
     use std::process::{Child, Command};
+
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     fn sleeper() -> (Child, Process) {
         let child = Command::new("sleep").arg("60").spawn().expect("sleep");
@@ -320,6 +343,37 @@ mod tests {
         child.wait().expect("ours");
         process.began -= 1;
         assert!(until_dead(&Detector::new(0, &[Process::own(), process], None)).contains("rank 1"));
+    }
+
+    /// A process number that is reused is found also where the pidfd takes the last free
+    /// descriptor, once another one is free. In a process of its own, because the limit of
+    /// descriptors holds for all threads.
+    /// Shows E3.
+    #[test]
+    fn a_reused_number_is_found_where_the_pidfd_takes_the_last_descriptor() {
+        const ALONE: &str = "TRANSOM_TEST_LAST_DESCRIPTOR";
+        const NAME: &str = "failures::tests::a_reused_number_is_found_where_the_pidfd_takes_the_last_descriptor";
+        if std::env::var_os(ALONE).is_none() {
+            let own = std::env::current_exe().expect("this program");
+            let output = Command::new(own).args(["--exact", NAME, "--test-threads=1"]).env(ALONE, "1").output();
+            let output = output.expect("it starts");
+            let printed = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
+            return;
+        }
+        let (mut child, mut process) = sleeper();
+        process.began += 1;
+        let detector = Detector::new(0, &[Process::own(), process], None);
+        let before = getrlimit(Resource::Nofile);
+        let free = std::fs::File::open("/dev/null").expect("a free descriptor");
+        let limit = u64::try_from(free.as_raw_fd()).expect("a number") + 1;
+        drop(free);
+        setrlimit(Resource::Nofile, Rlimit { current: Some(limit), ..before }).expect("a lower limit");
+        detector.look(Duration::ZERO).expect("unknown yet");
+        setrlimit(Resource::Nofile, before).expect("the limit of before");
+        let found = detector.look(Duration::from_millis(1)).map_err(|died| died.to_string());
+        child.kill().and_then(|()| child.wait()).expect("ours");
+        assert!(found.as_ref().is_err_and(|died| died.contains("rank 1")), "{found:?}");
     }
 
     /// Processes of other machines, or of an unknown machine, are not looked up on this machine:

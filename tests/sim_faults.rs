@@ -3,7 +3,9 @@
 //!
 //! Route: sim.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use simulated::{peer, run, run_on, same};
@@ -57,6 +59,62 @@ fn puts_to_a_rank_do_not_wait_for_another_rank_that_is_stopped() {
     });
 }
 
+/// Rank 2 is stopped, and a thread of rank 1 waits for buffers of messages to it. A message of
+/// another thread to rank 0 finds a buffer.
+#[test]
+fn messages_to_a_rank_do_not_wait_for_another_rank_that_takes_none() {
+    thread_local! {
+        static STREAMS: Cell<bool> = const { Cell::new(false) };
+    }
+    static BLOCKED: AtomicBool = AtomicBool::new(false);
+    static SENDING: AtomicBool = AtomicBool::new(false);
+    static WAITED: AtomicBool = AtomicBool::new(false);
+    let mail = SimMail { slots: Some(4), ..SimMail::default() };
+    run(3, &SimOptions { mail, ..calm() }, |world| {
+        let win = Window::<u64>::allocate(world, 4)?;
+        win.lock_all(|epoch| {
+            let add = |rank| epoch.accumulate(rank, 0, &[1], ops::Sum);
+            (0..3).try_for_each(add)?;
+            epoch.flush_all()?;
+            world.barrier()?;
+            if world.rank() == 1 {
+                let net = world.net();
+                // Relaxed, as below: the flags order no other access.
+                world.while_waiting(move || {
+                    if STREAMS.get() {
+                        BLOCKED.store(true, Ordering::Relaxed);
+                    } else if SENDING.load(Ordering::Relaxed) {
+                        WAITED.store(true, Ordering::Relaxed);
+                        net.shut(peer(2), false);
+                    }
+                });
+                world.net().shut(peer(2), true);
+                std::thread::scope(|threads| {
+                    let stream = threads.spawn(|| {
+                        STREAMS.set(true);
+                        (0..8).try_for_each(|_| add(2))
+                    });
+                    world.step("messages to rank 2");
+                    while !BLOCKED.load(Ordering::Relaxed) {
+                        std::thread::yield_now();
+                    }
+                    world.step("a message to rank 0");
+                    SENDING.store(true, Ordering::Relaxed);
+                    add(0)?;
+                    SENDING.store(false, Ordering::Relaxed);
+                    epoch.flush(0)?;
+                    world.net().shut(peer(2), false);
+                    stream.join().expect("no thread panics")
+                })?;
+            }
+            Ok(())
+        })?;
+        same("the message waited for rank 2", &WAITED.load(Ordering::Relaxed), &false)?;
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
 /// After the failed wait no other rank finds a waiting writer or an announced one.
 #[test]
 fn a_failed_wait_for_an_exclusive_lock_keeps_nobody_out() {
@@ -82,6 +140,58 @@ fn a_failed_wait_for_an_exclusive_lock_keeps_nobody_out() {
         world.step("locks after the failed one");
         lock(Lock::Shared)?;
         win.lock_all(|epoch| epoch.put_value(1, 0, 1))?;
+        lock(Lock::Exclusive)?;
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// Two threads of a rank announce their first exclusive locks at the same time. The withdrawal of
+/// the second announcement fails, and so does that thread's lock. The other thread's unlock then
+/// withdraws the announcement that remains.
+#[test]
+fn a_lock_that_fails_beside_another_thread_keeps_nobody_out() {
+    thread_local! {
+        /// The number of this thread's posts, from the first one on that a test counts.
+        static POSTS: Cell<Option<u32>> = const { Cell::new(None) };
+    }
+    run(2, &SimOptions { amo: SimAmo::All(Coherence::DeviceOnly), ..calm() }, |world| {
+        let win = Window::<u64>::allocate(world, 4)?;
+        let lock = |kind| win.lock(kind, 0, |epoch| epoch.put_value(0, 0, 1));
+        lock(Lock::Shared)?;
+        world.barrier()?;
+        if world.rank() == 1 {
+            let turns = Arc::new(Barrier::new(2));
+            let (net, other) = (world.net(), Arc::clone(&turns));
+            world.on_post(move |_| match POSTS.replace(POSTS.get().map(|posts| posts + 1)) {
+                // The announcement waits until the other thread is announced and holds the lock.
+                Some(0) => {
+                    other.wait();
+                    other.wait();
+                }
+                Some(1) => net.trip(peer(1), 1),
+                _ => (),
+            });
+            let failed = std::thread::scope(|threads| {
+                let failing = threads.spawn(|| {
+                    POSTS.set(Some(0));
+                    let failed = lock(Lock::Exclusive).is_err();
+                    turns.wait();
+                    failed
+                });
+                turns.wait();
+                win.lock(Lock::Exclusive, 0, |_| {
+                    turns.wait();
+                    turns.wait();
+                    Ok(())
+                })?;
+                Ok::<_, transom::Error>(failing.join().expect("no thread panics"))
+            })?;
+            same("the lock fails", &failed, &true)?;
+        }
+        world.barrier()?;
+        world.step("locks after the failed one");
+        win.lock_all(|epoch| epoch.put_value(0, 0, 1))?;
         lock(Lock::Exclusive)?;
         world.barrier()?;
         Ok(win.free()?)

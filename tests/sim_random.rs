@@ -46,6 +46,7 @@ fn net(seed: u64) -> SimOptions {
         passive_target: seed >> 32 & 1 == 0,
         mail: SimMail {
             most: (seed >> 36 & 3 == 0).then_some(3),
+            slots: None,
             ordered: seed >> 52 & 1 == 0,
             gathers: seed >> 53 & 1 == 0,
             amos_ordered: seed >> 54 & 1 == 0,

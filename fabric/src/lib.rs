@@ -39,6 +39,7 @@ mod reason;
 #[allow(unsafe_code)]
 mod row;
 pub mod secret;
+pub mod share;
 pub mod sim;
 mod tally;
 pub mod threads;

@@ -119,14 +119,13 @@ impl Attached {
         Memory::joined(parts).map(|memory| (memory, base))
     }
 
-    /// The regions from the `first` on, in the order of their addresses, at most `most`.
-    pub(crate) fn list(&self, first: usize, most: usize) -> Vec<Extent> {
-        self.read().iter().skip(first).take(most).map(|(&address, region)| region.extent(address)).collect()
-    }
-
-    /// The number of regions.
-    pub(crate) fn len(&self) -> usize {
-        self.read().len()
+    /// The regions that begin at `from` or later, in the order of their addresses, at most `most`;
+    /// and the number of all such regions.
+    pub(crate) fn list(&self, from: u64, most: usize) -> (Vec<Extent>, usize) {
+        let regions = self.read();
+        let there = regions.range(from..);
+        let list = there.clone().take(most).map(|(&address, region)| region.extent(address)).collect();
+        (list, there.count())
     }
 
     /// Removes all regions.
@@ -199,18 +198,21 @@ mod tests {
         );
         assert!(attached.find(at + 25, usize::MAX).is_none(), "past the last address");
         assert!(attached.find(at + 19, 1).is_none() && attached.find(at + 50, 1).is_none());
-        let list = attached.list(1, 9);
+        let (list, count) = attached.list(at + 21, 9);
         let extent = |from| Extent { address: at + from, len: 10, key: None };
-        assert_eq!(list, [extent(30), extent(40)]);
+        assert_eq!((&list[..], count), (&[extent(30), extent(40)][..], 2));
+        assert_eq!(attached.list(0, 1), (vec![extent(20)], 3));
         let covered = |address, len| covering(&list, address, len).map(|(region, inside)| (*region, inside));
         assert_eq!((covered(at + 30, 10), covered(at + 49, 1)), (Some((extent(30), 0)), Some((extent(40), 9))));
         assert_eq!((covered(at + 29, 1), covered(at + 45, 6), covering(&[], at, 0)), (None, None, None));
         let across = |from, len| spanning(&list, at + from, len);
         assert!(across(35, 10) && across(30, 20) && !across(29, 10) && !across(35, 16) && !spanning(&[], at, 1));
-        assert!(attached.detach(at + 30).is_some() && attached.detach(at + 31).is_none() && attached.len() == 2);
+        assert!(attached.detach(at + 30).is_some() && attached.detach(at + 31).is_none());
         assert!(joined(25, 6).is_none() && joined(25, 20).is_none(), "a region in between is gone");
+        // A list that was read in two pieces, between which regions change, has all others.
+        assert_eq!(attached.list(at + 21, 9).0, [extent(40)]);
         attached.clear();
-        assert_eq!(attached.len(), 0);
+        assert_eq!(attached.list(0, 9), (vec![], 0));
     }
 
     /// The resources of a region are released exactly when the region is detached.
@@ -223,12 +225,12 @@ mod tests {
         let attached = Attached::default();
         let keeps: Option<Box<dyn Any + Send + Sync>> = Some(Box::new(std::sync::Arc::clone(&kept)));
         attached.attach(memory.clone(), |_| Opened { key, _keeps: keeps }).expect("the first");
-        let extent = attached.list(0, 1)[0];
+        let extent = attached.list(0, 1).0[0];
         assert_eq!(Extent::from_words(extent.to_words()), Extent { address, len: 8, key });
         assert_eq!(std::sync::Arc::strong_count(&kept), 2);
         drop(attached.detach(address));
         assert_eq!(std::sync::Arc::strong_count(&kept), 1);
         attached.attach(memory, |_| Opened::default()).expect("free again");
-        assert_eq!(Extent::from_words(attached.list(0, 1)[0].to_words()), Extent { address, len: 8, key: None });
+        assert_eq!(Extent::from_words(attached.list(0, 1).0[0].to_words()), Extent { address, len: 8, key: None });
     }
 }

@@ -46,7 +46,7 @@ pub(crate) enum Request<'a> {
     Check { strips: Cow<'a, [Strip]> },
     /// Answers with the number of regions attached to the dynamic window, and with address and
     /// length of at most `most` of them, from region `first` on.
-    Regions { first: u64, most: u64 },
+    Regions { from: u64, most: u64 },
     /// Takes the window's lock if it is free, performs the operations, and releases the lock again
     /// if `release`. Answers with the outcome of the lock, then of each operation (`carried`).
     Carry { exclusive: bool, release: bool, parts: Vec<Request<'a>> },
@@ -109,7 +109,7 @@ impl Request<'_> {
             Request::SwapBytes { ty, at, data } => Request::SwapBytes { ty, at, data: own(data) },
             Request::Control { at, amo } => Request::Control { at, amo },
             Request::Check { strips } => Request::Check { strips: own(strips) },
-            Request::Regions { first, most } => Request::Regions { first, most },
+            Request::Regions { from, most } => Request::Regions { from, most },
             Request::Stage => Request::Stage,
             Request::Staged { op, ty, fetch, at, from, len } => Request::Staged { op, ty, fetch, at, from, len },
             Request::Copy { fetch, at, from, len } => Request::Copy { fetch, at, from, len },
@@ -279,7 +279,7 @@ pub(super) fn encode_request_behind(mut out: Vec<u8>, head: &[u64], request: &Re
             let how = how(CONTROL, kind_number(amo.kind), 0, amo.width == Width::W64);
             with_words(how, &[*at, amo.operand, amo.compare])
         }
-        Request::Regions { first, most } => with_words(how(REGIONS, 0, 0, false), &[*first, *most]),
+        Request::Regions { from, most } => with_words(how(REGIONS, 0, 0, false), &[*from, *most]),
         Request::Carry { exclusive, release, parts } => {
             with_parts(how(CARRY, u8::from(*exclusive), 0, *release), parts)
         }
@@ -345,7 +345,7 @@ fn decode_request<'a>(kind: u8, reader: &mut Reader<'a>) -> Option<Request<'a>> 
             let width = if flag == 1 { Width::W64 } else { Width::W32 };
             Request::Control { at, amo: Amo { kind: *AmoKind::ALL.get(usize::from(op))?, width, operand, compare } }
         }
-        REGIONS => Request::Regions { first: reader.word()?, most: reader.word()? },
+        REGIONS => Request::Regions { from: reader.word()?, most: reader.word()? },
         CARRY => Request::Carry { exclusive: op == 1, release: flag == 1, parts: decode_parts(reader)? },
         STAGE => Request::Stage,
         STAGED => Request::Staged {
@@ -458,7 +458,7 @@ mod tests {
             Request::SwapBytes { ty: BasicType::Complex64, at: u64::MAX, data: (&[3; 32]).into() },
             Request::Control { at: 8, amo: Amo::compare_swap(Width::W64, 7, u64::MAX) },
             Request::Control { at: 8, amo: Amo::new(AmoKind::Read, Width::W32, 0) },
-            Request::Regions { first: 1000, most: 7 },
+            Request::Regions { from: 1000, most: 7 },
             Request::Carry { exclusive: true, release: false, parts: Vec::new() },
             Request::Carry {
                 exclusive: false,

@@ -244,14 +244,13 @@ impl Exposed {
                 }
                 Ok(Vec::new())
             }
-            Request::Regions { first, most } => {
+            Request::Regions { from, most } => {
                 let Space::Attached(attached) = &self.space else {
                     return Err(Refusal::NoRegions);
                 };
-                let index = |word: u64| usize::try_from(word).unwrap_or(usize::MAX);
-                let regions = attached.list(index(*first), index(*most));
+                let (regions, count) = attached.list(*from, usize::try_from(*most).unwrap_or(usize::MAX));
                 let words = regions.iter().flat_map(|region| region.to_words());
-                Ok(std::iter::once(attached.len() as u64).chain(words).flat_map(u64::to_ne_bytes).collect())
+                Ok(std::iter::once(count as u64).chain(words).flat_map(u64::to_ne_bytes).collect())
             }
             Request::Carry { exclusive, release, parts } => Ok(self.carry(*exclusive, *release, parts)),
             // They need the area of the sender.
@@ -525,7 +524,7 @@ mod tests {
         window.execute(&Request::Scatter { strips: at(24), data: (&[7; 8]).into() }).expect("inside");
         assert_eq!(window.execute(&Request::Gather { strips: at(24) }), Ok(vec![7; 8]));
         let regions: Vec<u8> = [1, address, 32, 0, 0, 0, 0].into_iter().flat_map(u64::to_ne_bytes).collect();
-        assert_eq!(window.execute(&Request::Regions { first: 0, most: 9 }), Ok(regions));
+        assert_eq!(window.execute(&Request::Regions { from: 0, most: 9 }), Ok(regions));
         for beyond in [Request::Gather { strips: at(25) }, Request::Check { strips: [at(0), at(25)].concat().into() }] {
             assert!(window.execute(&beyond).is_err());
         }

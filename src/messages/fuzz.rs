@@ -183,7 +183,7 @@ fn single() -> impl Strategy<Value = Request<'static>> {
             data: vec![0; 32].into()
         }),
         control,
-        (word(), word()).prop_map(|(first, most)| Request::Regions { first, most }),
+        (word(), word()).prop_map(|(from, most)| Request::Regions { from, most }),
     ]
 }
 

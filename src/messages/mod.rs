@@ -262,6 +262,7 @@ impl Messages {
                     locked(&self.deferred).push_front(message);
                     // The cause may be the port's resources, which all peers share.
                     if full.len() == MOST_FULL {
+                        self.postpone(&full);
                         break;
                     }
                     continue;
@@ -283,6 +284,14 @@ impl Messages {
         let mut deferred = locked(&self.deferred);
         let at = deferred.iter().position(|message| !full.contains(&message.to))?;
         deferred.remove(at)
+    }
+
+    /// Moves the deferred messages to some peers behind all others, in their order, so that the
+    /// next attempt begins with other peers.
+    fn postpone(&self, peers: &[Peer]) {
+        let mut deferred = locked(&self.deferred);
+        let (theirs, others): (Vec<_>, Vec<_>) = deferred.drain(..).partition(|message| peers.contains(&message.to));
+        deferred.extend(others.into_iter().chain(theirs));
     }
 
     /// Whether deferred messages wait to be sent, or to be put back by a thread that could not send
@@ -547,5 +556,35 @@ mod tests {
             Post::Again
         });
         assert_eq!((sent, asked, messages.owed.load(Ordering::Relaxed)), (0, MOST_FULL, 20));
+    }
+
+    /// However many peers take no messages, those to another peer are sent, and all keep their
+    /// order.
+    #[test]
+    fn peers_that_take_no_messages_hold_up_no_other_peer() {
+        let messages = Messages::default();
+        for byte in 0..2 {
+            (0..20).for_each(|to| messages.defer(Peer(to), vec![byte], None));
+        }
+        let (mut sent, mut attempts) = (Vec::new(), 0);
+        while sent.len() < 2 && attempts < 20 {
+            attempts += 1;
+            messages.send_deferred(|to, bytes| match to {
+                Peer(19) => {
+                    sent.push(bytes[0]);
+                    Post::Done
+                }
+                _ => Post::Again,
+            });
+        }
+        assert_eq!(sent, [0, 1], "in {attempts} attempts");
+        let mut rest = vec![Vec::new(); 20];
+        while messages.owes_answers() {
+            messages.send_deferred(|to, bytes| {
+                rest[to.index()].push(bytes[0]);
+                Post::Done
+            });
+        }
+        assert!(rest[..19].iter().all(|bytes| *bytes == [0, 1]), "{rest:?}");
     }
 }

@@ -225,39 +225,39 @@ impl Parts {
         self.job.progress.complete(&tally)
     }
 
-    /// Reads the target's list of regions, and reads it again if it changed meanwhile.
+    /// Reads the target's list of regions. The regions of the access stay attached meanwhile, so
+    /// the list has them. If other regions are attached or detached meanwhile, the list may be out
+    /// of date, and the next access reads it again.
     fn learn(&self, target: &Target, words: Words<'_>, known: &mut Known) -> Result<()> {
         let attaches = Beside::of(self, target).is_some();
         if !attaches {
             // Operations sent as messages must complete before this CPU may store directly.
             self.job.progress.complete(&target.tally)?;
         }
-        loop {
-            // SeqCst: as in `resolve`.
-            let version = words.word64(words::VERSION).load(Ordering::SeqCst);
-            let regions = self.ask_regions(target)?;
-            if words.word64(words::VERSION).load(Ordering::SeqCst) == version {
-                // Regions that are still attached with the same memory stay mapped.
-                let same =
-                    |extent: &Extent| covering(&known.regions, extent.address, 0).is_some_and(|(old, _)| old == extent);
-                let kept: BTreeSet<u64> =
-                    regions.iter().filter(|extent| same(extent)).map(|extent| extent.address).collect();
-                known.version = Some(version);
-                known.direct = attaches || regions.iter().all(|extent| extent.key.is_some());
-                known.regions = regions;
-                known.mapped.retain(|address, _| kept.contains(address));
-                return Ok(());
-            }
-        }
+        // Before the list, so that a change of the list after its reading is a change of the
+        // version too. SeqCst: as in `resolve`.
+        let version = words.word64(words::VERSION).load(Ordering::SeqCst);
+        let regions = self.ask_regions(target)?;
+        // Regions that are still attached with the same memory stay mapped.
+        let same = |extent: &Extent| covering(&known.regions, extent.address, 0).is_some_and(|(old, _)| old == extent);
+        let kept: BTreeSet<u64> = regions.iter().filter(|extent| same(extent)).map(|extent| extent.address).collect();
+        known.version = Some(version);
+        known.direct = attaches || regions.iter().all(|extent| extent.key.is_some());
+        known.regions = regions;
+        known.mapped.retain(|address, _| kept.contains(address));
+        Ok(())
     }
 
+    /// Asks for the target's regions, by addresses, so that changes between two requests hide no
+    /// other region.
     fn ask_regions(&self, target: &Target) -> Result<Vec<Extent>> {
         let most = (self.message_max(target) - REPLY_OVERHEAD - 8) / (8 * Extent::WORDS);
         let mut regions: Vec<Extent> = Vec::new();
-        loop {
+        let mut next = Some(0);
+        while let Some(from) = next {
             let mut reply = vec![0u64; 1 + Extent::WORDS * most];
             let tally = Tally::within(&target.tally);
-            let request = Request::Regions { first: regions.len() as u64, most: most as u64 };
+            let request = Request::Regions { from, most: most as u64 };
             crate::buffers::scoped(
                 || self.job.finish(&tally),
                 |scope| {
@@ -266,14 +266,13 @@ impl Parts {
                 },
             )?;
             self.job.progress.complete(&tally)?;
-            let total = usize::try_from(reply[0]).unwrap_or(usize::MAX);
-            let here = most.min(total.saturating_sub(regions.len()));
+            let count = usize::try_from(reply[0]).unwrap_or(usize::MAX);
+            let here = most.min(count);
             let (extents, _) = reply[1..].as_chunks::<{ Extent::WORDS }>();
             regions.extend(extents.iter().take(here).map(|&words| Extent::from_words(words)));
-            if here == 0 || regions.len() >= total {
-                return Ok(regions);
-            }
+            next = regions.last().filter(|_| count > here).and_then(|last| last.address.checked_add(1));
         }
+        Ok(regions)
     }
 
     /// Detaches all regions, when the window is freed.

@@ -76,7 +76,8 @@ impl Core {
     #[cold]
     fn granted_beside(&self, target: &Target, hold: Hold) -> Result<()> {
         if hold == Hold::Exclusive {
-            self.announced()?;
+            // The first failure is reported; a failure of the release is dropped.
+            self.announced().inspect_err(|_| drop(lock::exclusive_end(&self.parts, target.rank(), false)))?;
         }
         self.granted(target, hold)
     }
@@ -144,10 +145,13 @@ impl Core {
     }
 
     /// Counts an exclusive lock without the bias, which was announced. A process has one
-    /// announcement: if another thread has made one, this one is withdrawn.
+    /// announcement: if another thread has made one, this one is withdrawn. After an error the lock
+    /// is not counted.
     fn announced(&self) -> Result<()> {
         let before = self.epochs.update(|word| Ok(word.with_exclusive()))?;
-        if before.exclusives() > 0 { lock::announced_end(&self.parts) } else { Ok(()) }
+        let withdrawn = if before.exclusives() > 0 { lock::announced_end(&self.parts) } else { Ok(()) };
+        // The first failure is reported; a further one is dropped.
+        withdrawn.inspect_err(|_| drop(self.unannounce()))
     }
 
     /// Takes back the announcement of an exclusive lock that was not granted.
@@ -169,7 +173,8 @@ impl Core {
             drop(match hold.used() {
                 Hold::Shared => lock::shared_end(&self.parts, target.rank()),
                 Hold::Exclusive => {
-                    lock::exclusive_end(&self.parts, target.rank(), false).and_then(|()| self.unannounce())
+                    let released = lock::exclusive_end(&self.parts, target.rank(), false);
+                    released.and(self.unannounce())
                 }
                 Hold::Biased => lock::biased_end(&self.parts, target.rank()),
                 Hold::Delayed => {

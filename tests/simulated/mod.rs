@@ -213,6 +213,7 @@ fn small_nets() -> impl Iterator<Item = SimOptions> {
         inline_max: if seed % 3 == 1 { 4 } else { 24 },
         mail: SimMail {
             most: (seed % 4 == 1 || seed % 4 == 2).then_some(3),
+            slots: None,
             ordered: seed % 3 != 1,
             gathers: (seed / 2).is_multiple_of(2),
             amos_ordered: !(seed / 2).is_multiple_of(3),

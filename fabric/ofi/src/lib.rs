@@ -63,6 +63,7 @@ mod progress;
 mod provider;
 mod remote;
 mod rules;
+mod sending;
 #[allow(unsafe_code)]
 mod signals;
 #[allow(unsafe_code)]

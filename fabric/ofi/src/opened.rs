@@ -4,11 +4,13 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::time::Duration;
 
 use transom_fabric::{FabricError, Peer, diagnostics};
 
 use crate::endpoint::{Endpoint, Registration};
 use crate::offer::Offer;
+use crate::sending::Sending;
 use crate::slots::{Slot, Slots};
 use crate::sys;
 
@@ -23,6 +25,9 @@ const RECEIVES: u32 = 192;
 /// Longest message in bytes, with its header: the longest that `tcp;ofi_rxm` sends by its eager
 /// protocol.
 pub(crate) const MESSAGE: usize = 16384;
+
+/// Time between two attempts to post receives while none is posted: no message ends a sleep then.
+const RETRY: Duration = Duration::from_millis(1);
 
 /// Properties that are known before a provider is opened.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +50,7 @@ pub(crate) struct Open {
     local: Option<[Registration; 3]>,
     pub(crate) endpoint: Endpoint,
     pub(crate) operations: Slots,
-    pub(crate) sends: Slots,
+    pub(crate) sends: Sending,
     pub(crate) receives: Slots,
     unposted: Unposted,
 }
@@ -57,6 +62,14 @@ struct Unposted {
     /// Indices of slots.
     slots: Mutex<Vec<usize>>,
     reported: Once,
+}
+
+impl Unposted {
+    /// The length of a sleep of at most `limit`, where there are `all` receives.
+    fn sleep_of(&self, limit: Duration, all: usize) -> Duration {
+        // Relaxed: as in `post_unposted`.
+        if self.count.load(Ordering::Relaxed) < all { limit } else { limit.min(RETRY) }
+    }
 }
 
 impl Drop for Open {
@@ -78,12 +91,14 @@ impl Open {
     pub(crate) fn new(endpoint: Endpoint, offer: &Offer) -> Result<Arc<Open>, FabricError> {
         let operations = Slots::new(OPERATIONS, PACKED);
         let most = u32::try_from(offer.receives).unwrap_or(RECEIVES).clamp(1, RECEIVES);
-        let (sends, receives) = (Slots::new(SENDS, MESSAGE), Slots::new(most, MESSAGE));
+        let (sends, receives) = (Sending::new(SENDS, MESSAGE), Slots::new(most, MESSAGE));
         let local = match endpoint.registering().local {
             false => None,
-            true => {
-                Some([register(&endpoint, &operations)?, register(&endpoint, &sends)?, register(&endpoint, &receives)?])
-            }
+            true => Some([
+                register(&endpoint, &operations)?,
+                register(&endpoint, &sends.slots)?,
+                register(&endpoint, &receives)?,
+            ]),
         };
         let unposted = Unposted { count: AtomicUsize::new(0), slots: Mutex::default(), reported: Once::new() };
         let open = Arc::new(Open { local, endpoint, operations, sends, receives, unposted });
@@ -128,6 +143,11 @@ impl Open {
         if self.unposted.count.load(Ordering::Relaxed) > 0 {
             self.try_unposted();
         }
+    }
+
+    /// The length of a sleep of at most `limit`, after which receives may have to be posted.
+    pub(crate) fn sleep_of(&self, limit: Duration) -> Duration {
+        self.unposted.sleep_of(limit, self.receives.all().len())
     }
 
     #[cold]
@@ -178,4 +198,20 @@ fn register(endpoint: &Endpoint, slots: &Slots) -> Result<Registration, FabricEr
     // SAFETY: the pool and its registration are fields of one `Open`, whose drop closes the
     // registration first.
     unsafe { endpoint.register(at, len) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without a posted receive nothing arrives, so that nothing would end a long sleep.
+    #[test]
+    fn a_sleep_without_a_posted_receive_is_short() {
+        let sleep = |count| {
+            let unposted = Unposted { count: AtomicUsize::new(count), slots: Mutex::default(), reported: Once::new() };
+            [Duration::from_micros(3), Duration::from_millis(500)].map(|limit| unposted.sleep_of(limit, 192))
+        };
+        assert_eq!(sleep(191), [Duration::from_micros(3), Duration::from_millis(500)]);
+        assert_eq!(sleep(192), [Duration::from_micros(3), RETRY]);
+    }
 }

@@ -239,6 +239,7 @@ impl Port for OfiPort {
         };
         let token = u64::from_le_bytes(*token);
         let way = |address| (peer, Way { address, token });
+        self.open.sends.meet(peer);
         self.peers.get_or_try_insert(peer, || self.open.endpoint.insert(name).map(way))?;
         Ok(())
     }
@@ -391,15 +392,14 @@ impl Port for OfiPort {
             let reason = Reason::TooLong { length: message.len(), limit: self.limits.message_max };
             return Post::Broken(Box::new(Fault::new(to, reason)));
         }
-        let purpose = Purpose { peer: to, tally: None, local: Local::Nothing };
-        let Some(slot) = self.open.sends.take(purpose) else { return Post::Again };
+        let Some(slot) = self.open.sends.take(to) else { return Post::Again };
         self.note_post();
         let head = [u64::from(self.me.0).to_le_bytes(), token.to_le_bytes()];
         let status = self.open.send(head, message, (slot, address));
         if status == 0 {
             return Post::Done;
         }
-        self.open.sends.give_back(slot, false);
+        self.open.sends.give_back(slot);
         self.refused(to, status)
     }
 

@@ -74,6 +74,7 @@ impl Progress {
     /// Sleeps until a completion may have arrived, `wake` is called, `other` is readable, or
     /// `limit` has passed. Returns false if the limit has passed.
     pub(crate) fn wait(&self, limit: Duration, other: Option<BorrowedFd<'_>>) -> bool {
+        let limit = self.open.sleep_of(limit);
         match self.open.endpoint.wait_fd() {
             Some(queue) if self.open.endpoint.may_sleep() => self.sleep([Some(queue), other], limit),
             Some(_) => true,
@@ -113,8 +114,8 @@ impl Progress {
                 local.end();
                 tally.finish();
             }
-        } else if let Some(slot) = self.open.sends.of_context(entry.op_context) {
-            self.open.sends.give_back(slot, false);
+        } else if let Some(slot) = self.open.sends.slots.of_context(entry.op_context) {
+            self.open.sends.give_back(slot);
         }
     }
 
@@ -157,8 +158,8 @@ impl Progress {
             Some(_) => return Ok(()),
             None => {}
         }
-        if let Some(slot) = self.open.sends.of_context(entry.op_context) {
-            if let Some(Purpose { peer, .. }) = self.open.sends.give_back(slot, false) {
+        if let Some(slot) = self.open.sends.slots.of_context(entry.op_context) {
+            if let Some(peer) = self.open.sends.give_back(slot) {
                 // Only the first fault is kept.
                 let _ = self.lost.set(Fault::new(peer, reason));
             }

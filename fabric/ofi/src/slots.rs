@@ -88,9 +88,7 @@ unsafe impl Send for Slots {}
 
 impl fmt::Debug for Slots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Relaxed: a count for messages.
-        let last = usize::from(self.last.load(Ordering::Relaxed) != NONE);
-        write!(f, "Slots({} of {} free)", self.free.len() + last, self.slots.len())
+        write!(f, "Slots({} of {} free)", self.count_free(), self.slots.len())
     }
 }
 
@@ -146,6 +144,12 @@ impl Slots {
     pub(crate) fn has_free(&self) -> bool {
         // Relaxed: other threads may take the slot before the caller does.
         self.last.load(Ordering::Relaxed) != NONE || !self.free.is_empty()
+    }
+
+    /// The number of free slots at the moment.
+    pub(crate) fn count_free(&self) -> usize {
+        // Relaxed: as in `has_free`.
+        self.free.len() + usize::from(self.last.load(Ordering::Relaxed) != NONE)
     }
 
     /// Frees a slot whose operation completed or was never posted, and returns its purpose. A

@@ -11,7 +11,7 @@ use crate::{FabricError, Peer};
 /// The faults of one rank.
 #[derive(Default)]
 pub(super) struct Faults {
-    /// Whether messages to the rank are answered `Again`.
+    /// Whether the rank takes no messages.
     pub(super) shut: bool,
     /// A thread, and the number of its next steps of progress that fail.
     trips: Option<(ThreadId, u32)>,
@@ -32,7 +32,7 @@ impl Faults {
 
 impl SimNet {
     /// A rank takes no messages from now on, as a stopped process, or takes messages again. Until
-    /// then messages to it answer `Again`.
+    /// then messages to it answer `Again`, or stay in flight on a net with `SimMail::slots`.
     ///
     /// # Panics
     /// If there is no such rank.

@@ -93,6 +93,9 @@ pub struct SimMail {
     /// Largest number of messages that wait for a rank; further senders get `Again`. `None`: no
     /// limit.
     pub most: Option<usize>,
+    /// The number of messages of a rank that may be in flight. Its peers share them
+    /// ([`crate::share`]), and messages to a rank that takes none stay in flight. `None`: no limit.
+    pub slots: Option<usize>,
     /// A message waits for the earlier puts of its sender to the receiver.
     pub ordered: bool,
     /// The port reports that several small puts cost less as one message.

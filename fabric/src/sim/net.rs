@@ -11,7 +11,7 @@ use super::domain::{SimDomain, SimRemote};
 use super::faults::Faults;
 use super::flight::{Flight, Rng, Work, cut};
 use super::{SimCounters, SimOptions};
-use crate::{FabricError, Fault, KeyRange, Keys, Memory, Peer, Post, Reason, RegionKey, TallyRef};
+use crate::{FabricError, Fault, KeyRange, Keys, Memory, Peer, Post, Reason, RegionKey, TallyRef, share};
 
 const MAGIC: u64 = u64::from_be_bytes(*b"tran-sim");
 
@@ -319,7 +319,11 @@ impl SimNet {
         }
         let waiting = state.ranks[to.index()].inbox.len();
         let full = self.options.mail.most.is_some_and(|most| waiting >= most);
-        if self.push_back(&mut state, me) || full || state.ranks[to.index()].faults.shut {
+        let refused = match self.options.mail.slots {
+            Some(slots) => !state.has_slot(me, to, slots),
+            None => state.ranks[to.index()].faults.shut,
+        };
+        if self.push_back(&mut state, me) || full || refused {
             state.ranks[me.index()].woken = true;
             return Post::Again;
         }
@@ -502,7 +506,17 @@ impl State {
         due(completing, options.reorder, |(left, _)| left).into_iter().map(|(_, tally)| tally.finish()).count()
     }
 
+    /// Whether another message of `from` to `to` may be in flight, of `slots` to all ranks.
+    fn has_slot(&self, from: Peer, to: Peer, slots: usize) -> bool {
+        let held = |rank: &Rank| rank.inbox.iter().filter(|letter| letter.from == from).count();
+        let all: usize = self.ranks.iter().map(held).sum();
+        share::allows(held(&self.ranks[to.index()]), slots.saturating_sub(all))
+    }
+
     fn deliver(&mut self, options: &SimOptions, me: Peer) -> Vec<InFlightMessage> {
+        if options.mail.slots.is_some() && self.ranks[me.index()].faults.shut {
+            return Vec::new();
+        }
         let mut inbox = std::mem::take(&mut self.ranks[me.index()].inbox);
         let held: Vec<_> =
             inbox.extract_if(.., |it| options.mail.ordered && self.puts_before(it.from, me, it.stamp)).collect();
