@@ -1,7 +1,9 @@
-//! Starts the library's threads. A thread blocks the program's signals, so that the threads of the
-//! program get them.
+//! Starts the library's threads, and tells threads apart. A thread of the library blocks the
+//! program's signals, so that the threads of the program get them.
 
+use std::cell::Cell;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{Builder, JoinHandle};
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
@@ -18,6 +20,25 @@ const OWN: [Signal; 8] = [
     Signal::SIGSYS,
     Signal::SIGPROF,
 ];
+
+/// A thread of this process, among those that have asked for their identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity(u64);
+
+/// The calling thread. Also works in destructors of thread-specific data (`pthread_key_create`),
+/// where `std::thread::current` panics, because the thread's data of `std` are destroyed already.
+pub fn identity() -> Identity {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    thread_local! {
+        // A value without a destructor lives as long as its thread.
+        static OWN: Cell<u64> = const { Cell::new(0) };
+    }
+    if OWN.get() == 0 {
+        // Relaxed: the numbers only differ from each other.
+        OWN.set(LAST.fetch_add(1, Ordering::Relaxed) + 1);
+    }
+    Identity(OWN.get())
+}
 
 /// Starts a thread to which the kernel delivers no signal of the program.
 ///
@@ -38,6 +59,14 @@ pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<Joi
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_keeps_its_identity_and_no_other_has_it() {
+        let mine = identity();
+        assert_eq!(identity(), mine);
+        let theirs = std::thread::spawn(identity).join().expect("no panic");
+        assert_ne!(theirs, mine);
+    }
 
     #[test]
     fn a_thread_of_the_library_gets_no_signal_of_the_program() {

@@ -6,10 +6,11 @@
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::{self, JoinHandle, ThreadId};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use transom_fabric::{Memory, threads};
+use transom_fabric::Memory;
+use transom_fabric::threads::{self, Identity};
 
 use super::report::quoted;
 
@@ -56,7 +57,7 @@ pub(crate) struct Wait<'c> {
 #[derive(Debug, Default)]
 pub(super) struct Shown {
     /// The thread that has made a call.
-    thread: Option<ThreadId>,
+    thread: Option<Identity>,
     /// Whether this rank's other threads, or processes outside of the job, may end its waits.
     is_helped: bool,
     /// The number of nested waiting calls of the thread.
@@ -66,7 +67,7 @@ pub(super) struct Shown {
 impl Shown {
     /// Begins a call. Returns whether the call is to be recorded: nested calls are not.
     pub(super) fn begin(&mut self) -> bool {
-        let this = thread::current().id();
+        let this = threads::identity();
         self.is_helped |= *self.thread.get_or_insert(this) != this;
         self.depth += 1;
         self.depth == 1 && !self.is_helped

@@ -10,7 +10,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::thread::{self, ThreadId};
+
+use transom_fabric::threads::{self, Identity};
 
 use crate::error::Result;
 
@@ -26,7 +27,7 @@ pub(crate) struct Delayed {
     is_noted: AtomicBool,
     noted: Mutex<Option<Weak<dyn TakesLock>>>,
     /// The thread that delayed a lock first.
-    thread: OnceLock<ThreadId>,
+    thread: OnceLock<Identity>,
     /// Whether another thread has locked since then. Never reset.
     is_shared: AtomicBool,
 }
@@ -38,7 +39,7 @@ impl Delayed {
 
     /// Whether all locks came from this thread so far.
     fn is_alone(&self) -> bool {
-        let me = thread::current().id();
+        let me = threads::identity();
         // Relaxed both: the next lock of either thread finds the flag.
         if *self.thread.get_or_init(|| me) != me {
             self.is_shared.store(true, Ordering::Relaxed);

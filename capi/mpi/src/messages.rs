@@ -259,14 +259,15 @@ extern "C" fn transom_edge_lends(address: *const c_void, count: i64, ty: Type, w
         size => vec![(address.addr(), size * count)],
     };
     let buffers = pieces.into_iter().filter(|piece| piece.1 > 0).take(PIECES).map(|(at, len)| (at, len, written != 0));
-    LENT.with_borrow_mut(|lent| lent.extend(buffers));
+    // A thread that ends keeps none.
+    let _ = LENT.try_with(|lent| lent.borrow_mut().extend(buffers));
 }
 
 /// The call uses its buffers until it returns.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 extern "C" fn transom_edge_uses() {
-    LENT.with_borrow(|lent| uses(lent));
+    let _ = LENT.try_with(|lent| uses(&lent.borrow()));
 }
 
 /// The call has returned. ThreadSanitizer is told again, because it remembers the last access to a
@@ -274,7 +275,12 @@ extern "C" fn transom_edge_uses() {
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 extern "C" fn transom_edge_used() {
-    uses(&LENT.take());
+    uses(&lent());
+}
+
+/// Takes the buffers of the call that this thread makes.
+fn lent() -> Vec<Buffer> {
+    LENT.try_with(RefCell::take).unwrap_or_default()
 }
 
 fn uses(buffers: &[Buffer]) {
@@ -287,16 +293,18 @@ fn uses(buffers: &[Buffer]) {
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 extern "C" fn transom_edge_begins() {
-    let lent = LENT.take();
+    let lent = lent();
     let Some(job) = job() else { return };
     // A call that failed has left the earlier ones.
-    if let Some(earlier) = BEGUN.replace(Borrowed::of(&job, lent)) {
+    let begun = Borrowed::of(&job, lent);
+    if let Ok(Some(earlier)) = BEGUN.try_with(|place| place.replace(begun)) {
         earlier.returns(&job);
     }
 }
 
 fn requested(handle: RequestHandle, what: What, persistent: bool) {
-    let (again, borrowed) = if persistent { (Some(LENT.take()), None) } else { (None, BEGUN.take()) };
+    let (again, borrowed) =
+        if persistent { (Some(lent()), None) } else { (None, BEGUN.try_with(RefCell::take).unwrap_or_default()) };
     let mut all = under_way();
     // The host uses a handle again, whose request was freed by MPI_Request_free.
     all.retain(|entry| entry.handle != handle);

@@ -68,6 +68,7 @@ static PROGRAMS: &[Program] = &[
     Program { nodes: true, alone: Alone::None, ..c("reach") },
     Program { alone: Alone::New, ..c("groups") },
     Program { nodes: true, alone: Alone::New, ..c("threads") },
+    Program { nodes: true, alone: Alone::New, ..c("thread_ends") },
     Program { alone: Alone::New, ..c("duplicates") },
     // MPICH refuses MPI_Win_sync outside of epochs.
     Program { nodes: true, alone: Alone::None, ..c("turns") },
@@ -197,7 +198,7 @@ fn threads_over_sockets(host: &'static Host) {
     // The shared windows of `duplicates` are served by the host here. Open MPI 5 crashes if threads
     // create its windows at the same time.
     let crashes = |program| host.name == "open_mpi_5" && program == "duplicates";
-    for program in ["turns", "crowd", "duplicates"].into_iter().filter(|&program| !crashes(program)) {
+    for program in ["turns", "crowd", "duplicates", "thread_ends"].into_iter().filter(|&program| !crashes(program)) {
         let run = Run::of(host, host.program(program, Language::C), 2).served().info();
         verified(&run.with("TRANSOM_TRANSPORTS", "^shm"), true);
     }
@@ -409,6 +410,8 @@ fn checked(host: &'static Host) {
         let reports = printed.matches("transom: conflicting accesses to window").count();
         assert_eq!(reports, usize::from(RACY.contains(&case)), "{case}\n{printed}");
     }
+    let ending = Run::of(host, host.program("thread_ends", Language::C), 2).served();
+    verified(&ending.with("TRANSOM_CHECK", "1"), false);
     let run = Run::of(host, program, 3).served().with("TRANSOM_CHECK", "1").with("TRANSOM_CHECK_WAIT", "1");
     let printed = printed(&run.given(vec!["deadlock".to_owned()], 60).output());
     for call in ["rank 0: MPI_Recv, deadlock", "rank 1: MPI_Barrier, barrier", "rank 2: fence of window 2, deadlock"] {
