@@ -51,11 +51,11 @@
 //!   receive;
 //! - what a rank did before a collective call happens before what the other ranks do after it, or
 //!   after the wait for its request if the call is nonblocking. A broadcast orders only what the
-//!   root did.
+//!   root did, and a neighborhood collective call only what the neighbors did.
 //!
-//! After some calls the checker can't know for which ranks a rank has waited: neighborhood
-//! collective calls, partitioned messages, messages on intercommunicators, and messages on
-//! communicators of `MPI_Comm_idup`. The rank then counts as ordered after all that any rank has
+//! After some calls the checker can't know for which ranks a rank has waited: persistent collective
+//! calls, partitioned messages, messages on intercommunicators, and messages and nonblocking calls
+//! on communicators of `MPI_Comm_idup`. The rank then counts as ordered after all that any rank has
 //! done. The checker may thus miss a conflict, but does not report a false one.
 //!
 //! In this program the flag orders the get behind the put, since the put is complete before the
