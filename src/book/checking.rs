@@ -30,9 +30,9 @@
 //!
 //! The first access must be complete, and its completion must happen before the second access. A
 //! flush or the end of the epoch completes an operation on another rank. Neither
-//! [`flush_local`](crate::Passive::flush_local) nor the wait for a put's request completes the put
-//! at the target. The following order the earlier accesses of one rank before the later accesses of
-//! another rank:
+//! [`flush_local`](crate::Passive::flush_local) nor the wait for a request completes an operation
+//! that changes the target, even if the operation's result has arrived. The following order the
+//! earlier accesses of one rank before the later accesses of another rank:
 //!
 //! - fences, [`Job::barrier`](crate::Job::barrier), and the creation and end of windows;
 //! - `post` and `start`, `complete` and `wait`;
