@@ -30,9 +30,9 @@
 //!
 //! The first access must be complete, and its completion must happen before the second access. A
 //! flush or the end of the epoch completes an operation on another rank. Neither
-//! [`flush_local`](crate::Passive::flush_local) nor the wait for a put's request completes the put
-//! at the target. The following order the earlier accesses of one rank before the later accesses of
-//! another rank:
+//! [`flush_local`](crate::Passive::flush_local) nor the wait for a request completes an operation
+//! that changes the target, even if the operation's result has arrived. The following order the
+//! earlier accesses of one rank before the later accesses of another rank:
 //!
 //! - fences, [`Job::barrier`](crate::Job::barrier), and the creation and end of windows;
 //! - `post` and `start`, `complete` and `wait`;
@@ -51,11 +51,11 @@
 //!   receive;
 //! - what a rank did before a collective call happens before what the other ranks do after it, or
 //!   after the wait for its request if the call is nonblocking. A broadcast orders only what the
-//!   root did.
+//!   root did, and a neighborhood collective call only what the neighbors did.
 //!
-//! After some calls the checker can't know for which ranks a rank has waited: neighborhood
-//! collective calls, partitioned messages, messages on intercommunicators, and messages on
-//! communicators of `MPI_Comm_idup`. The rank then counts as ordered after all that any rank has
+//! After some calls the checker can't know for which ranks a rank has waited: persistent collective
+//! calls, partitioned messages, messages on intercommunicators, and messages and nonblocking calls
+//! on communicators of `MPI_Comm_idup`. The rank then counts as ordered after all that any rank has
 //! done. The checker may thus miss a conflict, but does not report a false one.
 //!
 //! In this program the flag orders the get behind the put, since the put is complete before the

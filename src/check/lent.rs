@@ -136,6 +136,6 @@ pub(super) fn flights(it: &BufferUse, accesses: &OperationAccesses<'_>, fibers: 
         None => Touched::Named { address: at, len, written: !it.kind.only_reads() },
     });
     let buffers = begun(format!("{} of this rank, its buffer", it.kind), buffers.collect(), &[], true);
-    let own = begun(format!("{} of this rank", it.kind), own.collect(), &accesses.ranges, it.kind.fetches());
+    let own = begun(format!("{} of this rank", it.kind), own.collect(), &accesses.ranges, it.kind.ends_with_result());
     buffers.into_iter().chain(own)
 }

@@ -108,13 +108,11 @@ impl Kind {
         matches!(self, Kind::Combine { .. })
     }
 
-    /// Whether this rank has read the bytes when the call's result has arrived.
-    pub(crate) fn fetches(self) -> bool {
-        match self {
-            Kind::Get => true,
-            Kind::Combine { call, .. } => call != Call::Accumulate,
-            Kind::Put | Kind::Load | Kind::Store | Kind::Buffer { .. } => false,
-        }
+    /// Whether the operation is complete at the target when its result has arrived. If it also
+    /// changes the target, the arrival says nothing of the change (MPI-4.1 §12.3.5).
+    pub(crate) fn ends_with_result(self) -> bool {
+        let fetches = matches!(self, Kind::Get | Kind::Combine { call: Call::GetAccumulate | Call::FetchAndOp, .. });
+        fetches && self.only_reads()
     }
 
     /// The number of the form of an access, less than [`FORMS`]. Accesses of one form are made by
@@ -305,6 +303,16 @@ mod tests {
             assert_eq!(conflict((Kind::Get, 0), (write, 0), true), Some(Rule::Overlap));
         }
         assert_eq!(conflict((Kind::Put, 0), (Kind::Put, 0), true), Some(Rule::Overlap));
+    }
+
+    #[test]
+    fn a_result_completes_only_what_reads_the_target() {
+        let of = |call, op| Kind::Combine { call, op: Some(op), ty: BasicType::Int64 };
+        let swap = Kind::Combine { call: Call::CompareAndSwap, op: None, ty: BasicType::Int64 };
+        let ends = [Kind::Get, of(Call::FetchAndOp, Op::NoOp), of(Call::GetAccumulate, Op::NoOp)];
+        let go_on = [Kind::Put, swap, of(Call::FetchAndOp, Op::Sum), of(Call::GetAccumulate, Op::Replace)];
+        assert!(ends.into_iter().all(Kind::ends_with_result));
+        assert!(!go_on.into_iter().any(Kind::ends_with_result));
     }
 
     #[test]

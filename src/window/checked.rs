@@ -65,7 +65,7 @@ pub(super) struct Checked {
 struct Pending {
     record: Record,
     /// Whether the arrival of the operation's result shows that the operation is complete.
-    fetches: bool,
+    ends_with_result: bool,
     operation: u64,
     /// The access, and the number of the target's releases that this rank knew of when it began.
     access: Access,
@@ -110,9 +110,9 @@ impl Completed {
     fn has(self, pending: &Pending) -> bool {
         match self {
             Completed::All => true,
-            Completed::Fetching => pending.fetches,
+            Completed::Fetching => pending.ends_with_result,
             Completed::Operation(number) => pending.operation == number,
-            Completed::Result(number) => pending.operation == number && pending.fetches,
+            Completed::Result(number) => pending.operation == number && pending.ends_with_result,
         }
     }
 
@@ -412,8 +412,8 @@ impl Parts {
                     list.retain(|one| one.by_address.is_some() || locked.is(one.record));
                     list.reserve(list.len());
                 }
-                let fetches = kind.fetches();
-                list.push(Pending { record, fetches, operation, access: new, known, by_address });
+                let ends_with_result = kind.ends_with_result();
+                list.push(Pending { record, ends_with_result, operation, access: new, known, by_address });
             } else if rank != self.job.rank && shadow.has_log() {
                 checked.lock(shadow)?.log(LogEntry { access: new, known, done: clock.of(self.job.rank) });
             }

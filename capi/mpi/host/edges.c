@@ -36,9 +36,10 @@ void transom_edge_waits_for_any(MPI_Request request);
 void transom_edge_posts(MPI_Request request, int rank, int tag, uint64_t group, const int *ranks, int size, int persistent);
 void transom_edge_send_made(MPI_Request request, int rank, int tag, uint64_t group, int waits);
 void transom_edge_starts(MPI_Request request);
-/* A collective call that does not wait: it begins, and has a request. */
+/* A collective call that does not wait: it begins, and has a request. One of neighbors is over. */
 void transom_edge_enters(uint64_t group, uint64_t turn);
 void transom_edge_meets(MPI_Request request, uint64_t group, uint64_t turn, const int *from, int size);
+void transom_edge_met(uint64_t group, uint64_t turn, const int *from, int size);
 /* A call that may wait for other ranks begins, and ends. */
 void transom_edge_waits(const char *call);
 void transom_edge_goes_on(void);
@@ -160,6 +161,22 @@ static int is_missing(MPI_Comm comm, int neighbor) {
     HOST(Topo_test)(comm, &kind);
     if (kind == MPI_CART) HOST(Cart_shift)(comm, neighbor / 2, 1, &ends[0], &ends[1]);
     return ends[neighbor % 2] == MPI_PROC_NULL;
+}
+
+/* Stores the neighbors that send to this rank, of which there are `count` with the missing ones, by
+ * their numbers in the job. Returns how many these are. */
+static int senders(MPI_Comm comm, int *from, int count) {
+    const struct group *group = group_of(comm);
+    const int out = neighbors(comm, 0);
+    int kind = MPI_UNDEFINED, known = 0, to[out + 1], weights[count + out + 1];
+    HOST(Topo_test)(comm, &kind);
+    if (kind == MPI_GRAPH) HOST(Graph_neighbors)(comm, group->me, count, from);
+    if (kind == MPI_DIST_GRAPH) HOST(Dist_graph_neighbors)(comm, count, from, weights, out, to, weights + count);
+    for (int i = 0; kind == MPI_CART && i < count; i += 2) HOST(Cart_shift)(comm, i / 2, 1, &from[i], &from[i + 1]);
+    for (int i = 0; i < count; i++) {
+        if (from[i] != MPI_PROC_NULL) from[known++] = group->ranks[from[i]];
+    }
+    return known;
 }
 
 /* Buffers with a block for each rank: with counts `n` and displacements `d`, and, with _TYPE, a
@@ -326,7 +343,7 @@ int host_edges_receive(void *buffer, int count, MPI_Datatype type, int rank, int
     return code;
 }
 
-/* --- collective calls that do not wait -------------------------------------------------------- */
+/* --- collective calls that do not wait, or wait for neighbors --------------------------------- */
 
 /* Before the call: its turn. */
 static uint64_t enters(MPI_Comm comm, uint64_t *clock) {
@@ -344,6 +361,20 @@ static uint64_t enters(MPI_Comm comm, uint64_t *clock) {
 static void meets(MPI_Comm comm, uint64_t turn, int first, int count, MPI_Request request) {
     const struct group *group = group_of(comm);
     if (turn) transom_edge_meets(request, group->number, turn, group->ranks + first, count);
+    else transom_edge_waits_for_any(request);
+}
+
+/* After a call in which each rank waits for its neighbors. */
+static void met_neighbors(MPI_Comm comm, uint64_t turn) {
+    const int count = neighbors(comm, 1);
+    int from[count + 1];
+    if (turn) transom_edge_met(group_of(comm)->number, turn, from, senders(comm, from, count));
+    else transom_edge_learn_all();
+}
+static void meets_neighbors(MPI_Comm comm, uint64_t turn, MPI_Request request) {
+    const int count = neighbors(comm, 1);
+    int from[count + 1];
+    if (turn) transom_edge_meets(request, group_of(comm)->number, turn, from, senders(comm, from, count));
     else transom_edge_waits_for_any(request);
 }
 
@@ -419,7 +450,12 @@ static void meets(MPI_Comm comm, uint64_t turn, int first, int count, MPI_Reques
             for (int i = 0; i < (count); i++) transom_edge_starts((requests)[i]), )
 #define RELEASE(name, parameters, arguments) EDGE(name, parameters, arguments, )
 #define ANY(name, parameters, arguments) EDGE(name, parameters, arguments, transom_edge_learn_all())
-#define BESIDE(name, parameters, arguments, buffers) USES(name, parameters, arguments, buffers, transom_edge_learn_all())
+#define BESIDE(name, parameters, arguments, buffers)                                                                        \
+    EDGE_BY(name, parameters, arguments, IN_JOB(buffers); transom_edge_uses(); const uint64_t turn = enters(comm, clock),   \
+            met_neighbors(comm, turn))
+#define IBESIDE(name, parameters, arguments, buffers)                                                                       \
+    EDGE_BY(name, parameters, arguments, IN_JOB(buffers); transom_edge_begins(); const uint64_t turn = enters(comm, clock), \
+            meets_neighbors(comm, turn, *q))
 #define FLAG(name, parameters, arguments) EDGE(name, parameters, arguments, if (*flag) transom_edge_learn_all())
 #define ALL(name, parameters, arguments, buffers) USES(name, parameters, arguments, buffers, host_edges_all(comm, clock))
 #define DOWN(name, parameters, arguments, buffers) USES(name, parameters, arguments, buffers, from_root(comm, root, clock))

@@ -116,19 +116,23 @@
     ISCAN(Iexscan##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op op, MPI_Comm      \
         comm, MPI_Request *q), (a, b, n, t, op, comm, q), (lends(a, n, t, 0), lends(b, n, t,      \
         1)))                                                                                      \
-    RELEASE(Ineighbor_allgather##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m,       \
-        MPI_Datatype u, MPI_Comm comm, MPI_Request *q), (a, n, t, b, m, u, comm, q))              \
-    RELEASE(Ineighbor_allgatherv##suffix, (const void *a, N n, MPI_Datatype t, void *b,           \
-        const N *m, const D *e, MPI_Datatype u, MPI_Comm comm, MPI_Request *q), (a, n, t, b, m,   \
-        e, u, comm, q))                                                                           \
-    RELEASE(Ineighbor_alltoall##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m,        \
-        MPI_Datatype u, MPI_Comm comm, MPI_Request *q), (a, n, t, b, m, u, comm, q))              \
-    RELEASE(Ineighbor_alltoallv##suffix, (const void *a, const N *n, const D *d,                  \
-        MPI_Datatype t, void *b, const N *m, const D *e, MPI_Datatype u, MPI_Comm comm,           \
-        MPI_Request *q), (a, n, d, t, b, m, e, u, comm, q))                                       \
-    RELEASE(Ineighbor_alltoallw##suffix, (const void *a, const N *n, const MPI_Aint *d,           \
-        const MPI_Datatype *t, void *b, const N *m, const MPI_Aint *e, const MPI_Datatype *u,     \
-        MPI_Comm comm, MPI_Request *q), (a, n, d, t, b, m, e, u, comm, q))                        \
+    IBESIDE(Ineighbor_allgather##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m,       \
+        MPI_Datatype u, MPI_Comm comm, MPI_Request *q), (a, n, t, b, m, u, comm, q), (lends(a, n, \
+        t, 0), NEIGHBORS(b, m, i * m, u, 1)))                                                     \
+    IBESIDE(Ineighbor_allgatherv##suffix, (const void *a, N n, MPI_Datatype t, void *b, const N   \
+        *m, const D *e, MPI_Datatype u, MPI_Comm comm, MPI_Request *q), (a, n, t, b, m, e, u,     \
+        comm, q), (lends(a, n, t, 0), NEIGHBORS(b, m[i], e[i], u, 1)))                            \
+    IBESIDE(Ineighbor_alltoall##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m,        \
+        MPI_Datatype u, MPI_Comm comm, MPI_Request *q), (a, n, t, b, m, u, comm, q),              \
+        (NEIGHBORS(a, n, i * n, t, 0), NEIGHBORS(b, m, i * m, u, 1)))                             \
+    IBESIDE(Ineighbor_alltoallv##suffix, (const void *a, const N *n, const D *d, MPI_Datatype t,  \
+        void *b, const N *m, const D *e, MPI_Datatype u, MPI_Comm comm, MPI_Request *q), (a, n,   \
+        d, t, b, m, e, u, comm, q), (NEIGHBORS(a, n[i], d[i], t, 0), NEIGHBORS(b, m[i], e[i], u,  \
+        1)))                                                                                      \
+    IBESIDE(Ineighbor_alltoallw##suffix, (const void *a, const N *n, const MPI_Aint *d, const     \
+        MPI_Datatype *t, void *b, const N *m, const MPI_Aint *e, const MPI_Datatype *u, MPI_Comm  \
+        comm, MPI_Request *q), (a, n, d, t, b, m, e, u, comm, q), (NEIGHBOR_TYPES(a, n, d, t, 0), \
+        NEIGHBOR_TYPES(b, m, e, u, 1)))                                                           \
     SENT(Send##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm           \
         comm), (b, n, t, rank, tag, comm))                                                        \
     SENT(Bsend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm          \

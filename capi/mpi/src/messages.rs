@@ -415,6 +415,21 @@ unsafe extern "C" fn transom_edge_meets(handle: RequestHandle, group: u64, turn:
     requested(handle, What::Collective { group, turn, ranks }, false);
 }
 
+/// A collective call is over, after which this rank knows what `from` knew when they called.
+///
+/// # Safety
+/// There are `size` ranks.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn transom_edge_met(group: u64, turn: u64, from: *const c_int, size: c_int) {
+    if let Some(job) = job() {
+        // SAFETY: as the caller says.
+        let ranks = unsafe { ranks(from, size) };
+        // Fails only without the other ranks' memory, which a job with the checker has.
+        drop(job.checker_has_met(&ranks, group, turn));
+    }
+}
+
 /// This rank enters a collective call.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]

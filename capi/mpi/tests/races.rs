@@ -36,9 +36,10 @@ struct Suite {
     only_sanitized: bool,
 }
 
-const SUITES: [Suite; 3] = [
+const SUITES: [Suite; 4] = [
     Suite { name: "races", ranks: 2, options: &["-pthread"], least: 600, part: PART, only_sanitized: false },
     Suite { name: "races_kinds", ranks: 3, options: &["-pthread"], least: 80, part: 3, only_sanitized: false },
+    Suite { name: "races_orders", ranks: 3, options: &["-pthread"], least: 110, part: 5, only_sanitized: false },
     Suite { name: WITH_OPENMP, ranks: 2, options: &["-fopenmp"], least: 50, part: 3, only_sanitized: true },
 ];
 
