@@ -78,7 +78,11 @@ pub const VARIABLES: [Variable; 25] = [
         default: "the first available one of cxi, efa, opx, tcp;ofi_rxm, tcp, net, sockets, verbs;ofi_rxm",
         meaning: "the libfabric provider, by the name that fi_info prints",
     },
-    Variable { name: INFO, default: "n", meaning: "y or 1: rank 0 prints routes and the atomicity actor at start" },
+    Variable {
+        name: INFO,
+        default: "n",
+        meaning: "y or n: at start rank 0 prints the routes between ranks, and whether CPUs or the device perform atomics",
+    },
     Variable {
         name: WARNINGS,
         default: "y",
@@ -94,13 +98,14 @@ pub const VARIABLES: [Variable; 25] = [
     Variable {
         name: XPMEM,
         default: "y",
-        meaning: "y or n: map user memory of processes of the same node where the kernel has the XPMEM module, else reach it \
-                  by cross-memory attach",
+        meaning: "y or n: map user memory of processes of the same node where the kernel has the XPMEM module; without it the \
+                  kernel copies such memory",
     },
     Variable {
         name: CMA,
         default: "y",
-        meaning: "y or n: reach user memory of a process of the same node by cross-memory attach, else by messages",
+        meaning: "y or n: let the kernel copy user memory of a process of the same node (/proc/PID/mem, cross-memory \
+                  attach), else use messages",
     },
     Variable {
         name: POPULATE,

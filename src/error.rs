@@ -198,7 +198,7 @@ pub enum ErrorKind {
     },
     /// A rank has as many windows as a process can have, so that no rank has the new window.
     #[error(
-        "window {window:x}: the process of a rank has {limit} windows already, the limit; no rank has the new window"
+        "window {window:x}: the process of a rank has reached the limit of {limit} windows; no rank has the new window"
     )]
     TooManyWindows {
         /// The window's number in the job.

@@ -119,7 +119,7 @@ struct State {
     /// Ranks of this machine that are alive.
     living: Vec<(usize, OwnedFd)>,
     /// How many of [`Detector::ranks`] have a pidfd, have ended, or can't be watched. Each check
-    /// opens the others, as far as descriptors are free.
+    /// opens others while descriptors are free.
     opened: usize,
     remote: Option<Connections>,
     /// Ranks that have died, with their machines' names, in the order of detection: later ones may

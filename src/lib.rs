@@ -1,11 +1,9 @@
 //! MPI's one-sided communication as a library: put, get, accumulate and atomics on the memory of
 //! other processes, without an MPI.
 //!
-//! A job is a set of processes, called ranks. The ranks together create windows: memory of each
-//! rank that all ranks may access. Within a node, puts and gets are loads and stores, and
-//! accumulates are loads and stores under a lock word, or CPU atomics.
-//! Between nodes a put or get is one operation of libibverbs or libfabric; RDMA devices perform
-//! atomics on 64-bit integers, and other accumulates are messages to the target. The library has
+//! A *job* is a set of processes, called *ranks*. The ranks together create *windows*: memory of
+//! each rank that all ranks may access, while the owner computes. Within a node, puts and gets are
+//! loads and stores. Between nodes they are operations of libibverbs or libfabric. The library has
 //! all of MPI's one-sided chapter, with the exceptions that [`book::mpi`] lists.
 //!
 //! # A first program
@@ -45,25 +43,28 @@
 //!
 //! # The book
 //!
-//! [`book`] explains the terms. Each chapter has examples that are tests:
+//! [`book`] explains the terms, step by step. Its examples are tests:
 //!
 //! | to begin with | |
 //! |---|---|
 //! | [windows](book::windows) | the four flavors, displacements, subsets of ranks, hints |
-//! | [the two copies](book::copies) | public and private, unified and separate |
 //! | [epochs](book::epochs) | when operations are allowed, and when they are complete |
 //! | [synchronization](book::synchronization) | how to choose |
 //! | [operations](book::operations) | atomicity and order |
+//! | [copies](book::copies) | when a load of the target sees a put |
+//! | [traps](book::traps) | common mistakes |
 //!
-//! | to go on | |
+//! | for particular needs | |
 //! |---|---|
-//! | [costs](book::costs) | the number of remote operations of each call on each route |
 //! | [layouts](book::layouts), [requests](book::requests) | data that is not contiguous; waiting for one operation |
 //! | [notifications](book::notifications) | data and its signal in one operation |
 //! | [shared](book::shared) and [dynamic](book::dynamic) windows | loads and stores within the node; memory that is attached and detached |
+//!
+//! | to look up | |
+//! |---|---|
 //! | [errors](book::errors) | error classes, and the state after an error |
-//! | [traps](book::traps) | common mistakes |
 //! | [checking](book::checking) | reports of conflicting accesses |
+//! | [costs](book::costs) | the number of remote operations of each call on each route |
 //! | [from MPI](book::mpi) | every name of MPI's chapter, and its equivalent here |
 //!
 //! The types to begin with are [`Job`], [`Window`] and [`Access`]; [`RawWindow`] has MPI's calls

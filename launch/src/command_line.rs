@@ -12,6 +12,38 @@ use crate::remote::serve as serve_remote;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Parser, ValueEnum};
 
+/// The text after the options in `--help`.
+const AFTER_HELP: &str = "\
+Examples:
+  transom-run -n 4 ./app                   four ranks on this machine
+  transom-run -n 4 --host a:2,b:2 ./app    two ranks on machine a, two on machine b
+
+Several machines (--host): Each machine needs transom-run and the program at the paths that they
+have here, and a network route to one of this machine's addresses. Ranks start in the directory
+with the path of the current one. They get the variables TRANSOM_..., FI_... and those of --env,
+and an empty standard input. Ranks join with a secret that is on no command line. If a machine
+does not answer for 6 s, it counts as lost, and the job ends.
+
+The end of a job: When a rank fails, the others get SIGTERM (after --grace) and, a second later,
+SIGKILL. The same happens when transom-run gets SIGINT, SIGTERM or SIGHUP; a second SIGINT kills
+the ranks at once. When transom-run is killed, all processes of the ranks' process group die with
+it.
+
+Environment of the ranks: They find each other through PMI-1 (PMI_FD, PMI_RANK, PMI_SIZE; on other
+machines PMI_PORT, PMI_ID). They also get TRANSOM_LAUNCHER=transom-run and, if the standard error
+is a terminal, TRANSOM_STDERR_IS_TERMINAL=1.
+
+Exit status:
+  0             all ranks exited with 0
+  1             the standard output can't be written
+  2             wrong command line
+  124           the time of --timeout was over
+  126           PROGRAM can't be executed
+  127           PROGRAM is not found
+  128 + signal  a signal ended transom-run, or killed the first rank that failed
+  141           the reader of the standard output closed it
+  else          the status of the first rank that failed";
+
 /// Start N ranks of a program, on this machine or on several, and wait for their end.
 ///
 /// The ranks' output is forwarded in whole lines. Rank 0 reads the standard input, except with
@@ -21,18 +53,7 @@ use clap::{Parser, ValueEnum};
     name = "transom-run",
     version,
     override_usage = "transom-run -n N [OPTIONS] PROGRAM [ARGS]...",
-    after_help = "Ranks find each other through PMI-1 (PMI_FD, PMI_RANK, PMI_SIZE; on other machines PMI_PORT, PMI_ID). Their \
-environment has TRANSOM_LAUNCHER=transom-run and, if the standard error is a terminal, TRANSOM_STDERR_IS_TERMINAL=1.\n\
-With --host, ranks start in the directory with the path of the current one, with the variables TRANSOM_..., FI_... and those of \
---env, and with an empty standard input. Each machine needs transom-run and the program at the paths that they have here, and a \
-network route to one of this machine's addresses. Ranks join with a secret that is on no command line. If a machine does not \
-answer for 6 s, it counts as lost, and the job ends.\n\
-When a rank fails, the others get SIGTERM (after --grace) and, a second later, SIGKILL. The same happens when transom-run gets \
-SIGINT, SIGTERM or SIGHUP; a second SIGINT kills the ranks at once. When transom-run is killed, all processes of the ranks' \
-process group die with it.\n\n\
-Exit status: 0 if all ranks exit with 0, else that of the first rank that fails (128 + signal if a signal killed \
-it); 128 + signal if a signal ends transom-run; 124 after --timeout; 127 if PROGRAM is not found, 126 if it cannot \
-be executed; 141 if the standard output was closed by its reader, 1 if it can't be written; 2 for a wrong command line."
+    after_help = AFTER_HELP
 )]
 struct Options {
     /// Number of ranks, at least 1

@@ -16,7 +16,10 @@ use crate::kinds::Test;
 #[derive(Clone, Debug, Parser)]
 #[command(
     version,
-    after_help = "transom-perf compare runs a benchmark of plain MPI calls on each installed MPI, with transom's interposition library and \
+    after_help = "Examples:\n  \
+                  transom-perf put_latency -m 8:8 --vs-floor   puts of 8 bytes beside the bare operation\n  \
+                  transom-perf -n 4 gups                       random updates by four ranks at once\n\n\
+                  transom-perf compare runs a benchmark of plain MPI calls on each installed MPI, with transom's interposition library and \
                   without: transom-perf compare --help\n\n\
                   transom-perf model computes time and memory of a window's calls for up to millions of ranks: transom-perf model --help"
 )]
@@ -53,7 +56,7 @@ pub(crate) struct Options {
     /// Write the results to a file as JSON too.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Of passive: the 36 cases of {create, allocate, dynamic} x {lock/unlock, lock_all/flush} x
+    /// For passive: the 36 cases of {create, allocate, dynamic} x {lock/unlock, lock_all/flush} x
     /// {put of 8 bytes and of 64 KiB, get, accumulate, fetch-and-op, compare-and-swap}. Each case
     /// verifies that the data has arrived when the operation is complete.
     #[arg(long)]
@@ -65,7 +68,7 @@ pub(crate) struct Options {
     /// 99.9. Each operation is then completed and timed alone.
     #[arg(long)]
     pub(crate) percentiles: bool,
-    /// Of tests of all ranks: puts wrong data into rank 0's part, which --check must find.
+    /// In tests of all ranks: puts wrong data into rank 0's part, which --check must find.
     #[arg(long, hide = true)]
     pub(crate) spoil: bool,
 }

@@ -16,9 +16,9 @@
 //! transom: the checker found conflicting accesses; pairs of places: 1
 //! ```
 //!
-//! The function is the innermost one that does not belong to the library. File and line appear if
-//! the program has debug information. Ranks are those of the job. Reports go to the standard error,
-//! at most 100 of them, and none twice.
+//! The report names the two calls: the function is the innermost one that does not belong to the
+//! library, and file and line appear if the program has debug information. Reports go to the
+//! standard error, at most 100 of them, and none twice.
 //!
 //! | variable | effect |
 //! |---|---|
@@ -28,11 +28,13 @@
 //!
 //! # What orders two accesses
 //!
-//! The first access must be complete, and its completion must happen before the second access. A
-//! flush or the end of the epoch completes an operation on another rank. Neither
+//! To mend a reported program, order the two accesses. This takes two steps: the first access must
+//! be complete, and then a synchronization must tell the other rank.
+//!
+//! A flush or the end of the epoch completes an operation on another rank. Neither
 //! [`flush_local`](crate::Passive::flush_local) nor the wait for a request completes an operation
-//! that changes the target, even if the operation's result has arrived. The following order the
-//! earlier accesses of one rank before the later accesses of another rank:
+//! that changes the target, even if the operation's result has arrived. These synchronizations
+//! order the earlier accesses of one rank before the later accesses of another rank:
 //!
 //! - fences, [`Job::barrier`](crate::Job::barrier), and the creation and end of windows;
 //! - `post` and `start`, `complete` and `wait`;

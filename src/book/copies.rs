@@ -1,17 +1,47 @@
-//! The public and the private copy: other ranks' puts and this rank's loads need not work on the
-//! same memory.
+//! When does a load of the target see a put? After the put is complete *and* the two programs have
+//! synchronized. This chapter gives the pattern, the rule behind it, and a way to test it.
 //!
-//! MPI sees each part of a window as two copies (§12.4). Operations work on the *public* copy, also
-//! operations of the owner. The owner's loads and stores work on the *private* copy:
-//! [`load`](crate::Window::load), [`store`](crate::Window::store), and accesses by
+//! # The pattern that holds under both models
+//!
+//! One rank puts, another loads from its own part:
+//!
+//! 1. The origin completes the put: by a flush, or by the end of its epoch.
+//! 2. Both ranks synchronize: by a barrier, or by a flag that is set and read by atomics.
+//! 3. The target makes one of the calls of the [table](#calls-that-synchronize-the-copies) that
+//!    make puts private, for example [`sync`](crate::Window::sync), and loads.
+//!
+//! ```
+//! let world = transom::init()?;
+//! let (me, size) = (world.rank(), world.size());
+//! let win = transom::Window::<usize>::allocate(&world, 1)?;
+//! win.lock_all(|epoch| epoch.put_value((me + 1) % size, 0, me))?; // 1: complete at the end
+//! world.barrier()?; // 2: all ranks have put
+//! win.sync(); // 3
+//! let mut left = [0];
+//! win.load(0, &mut left)?;
+//! assert_eq!(left, [(me + size - 1) % size]);
+//! win.free()?;
+//! # Ok::<(), transom::Error>(())
+//! ```
+//!
+//! A fence is all three steps in one call.
+//!
+//! # Two copies, two models
+//!
+//! MPI explains the rule by two copies of each part of a window (§12.4). Operations work on the
+//! *public* copy, also operations of the owner. The owner's loads and stores work on the *private*
+//! copy: [`load`](crate::Window::load), [`store`](crate::Window::store), and accesses by
 //! [`RawWindow::base`](crate::RawWindow::base).
 //!
-//! In the **unified** model, the default here, both are the same memory. Each side eventually sees
-//! the writes of the other side, in any order. Synchronization determines when they are visible. In
-//! the **separate** model the copies are two blocks of memory, and only some calls make them equal.
-//! All machines on which the library runs have coherent memory and need no second copy. The
+//! - In the **unified** model, the default here, both copies are the same memory. Each side
+//!   eventually sees the writes of the other side, in any order. Synchronization determines when
+//!   they are visible. `sync` is a full memory barrier of this rank.
+//! - In the **separate** model the copies are two blocks of memory, and only some calls make them
+//!   equal.
+//!
+//! All machines on which the library runs have coherent memory and need no second copy. Here the
 //! separate model serves to find missing synchronization: under the hint `transom_model=separate` a
-//! program without a required call reads old data, on every machine and in every run.
+//! program that leaves out a required call reads old data, on every machine and in every run.
 //!
 //! ```
 //! use transom::{Info, Model, Window};
@@ -52,20 +82,7 @@
 //! | `sync` | yes | yes |
 //! | `start`, `complete`, flushes, [`Job::barrier`](crate::Job::barrier) | | |
 //!
-//! # The pattern that holds under both models
-//!
-//! One rank puts, another loads from its own part:
-//!
-//! 1. the origin completes the put: a flush, or the end of its epoch;
-//! 2. both ranks synchronize: a barrier, or a flag by an atomic;
-//! 3. the target makes one of the calls of the table's last column, for example
-//!    [`sync`](crate::Window::sync), and loads.
-//!
-//! In the unified model `sync` is a full memory barrier of this rank, which orders its loads and
-//! stores with synchronization by other means. [The front page](crate#a-first-program) has this
-//! pattern as a program; a fence is all three steps in one call.
-//!
-//! # In the separate model
+//! # Limits of the separate model
 //!
 //! A part takes three times its memory, and each call of the table compares the whole part: this
 //! model is for tests, not for speed. A store of the owner and a concurrent put are errors of the

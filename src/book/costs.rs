@@ -1,15 +1,22 @@
 //! The number of remote operations of each call on each route.
 //!
-//! This chapter has counts only. Tests on simulated nets of up to 512 ranks check the counts of
-//! remote operations (`tests/sim.rs`, `tests/sim_costs.rs`). Times depend on the machine:
-//! `transom-perf` measures them beside the times of the bare operations without the library.
+//! Read this chapter to choose between two ways of writing a program. It has counts, which tests on
+//! simulated nets of up to 512 ranks check (`tests/sim.rs`, `tests/sim_costs.rs`). Times depend on
+//! the machine: `transom-perf` measures them beside the times of the bare operations without the
+//! library.
+//!
+//! Three rules of thumb follow from the tables:
+//!
+//! - Call many operations before one flush: they are in flight together.
+//! - Use memory of the library (allocated windows, `alloc_mem`): within a node it is mapped.
+//! - Open `lock_all` once, not around each operation: over a net a lock takes a round trip.
 //!
 //! # Flush
 //!
 //! Each target has a count of operations in flight, and the window has their sum. A flush of one
 //! target waits until the target's count is zero; a flush of all targets waits until the sum is
-//! zero. A flush sends only the operations and locks that were kept to share a message, as over
-//! sockets (docs/protocols.md, "Small operations" and "Locks").
+//! zero. A flush itself sends nothing, except operations and locks that were kept to share a
+//! message, as over sockets (docs/protocols.md, "Small operations" and "Delayed locks").
 //!
 //! | route to the target | a flush |
 //! |---|---|
@@ -17,7 +24,7 @@
 //! | [`Shm`](crate::Route::Shm), created and attached memory that is not mapped | operations by system call are complete on return; where the kernel forbids that call, operations are messages, and the flush waits for their replies |
 //! | [`Net`](crate::Route::Net), by verbs or libfabric | waits for the operations in flight; each completion already means that the target has the data |
 //!
-//! So one flush after many operations takes as long as the last of the operations.
+//! One flush after many operations therefore takes as long as the last of the operations.
 //! [`route`](crate::Window::route) returns the route to a rank. A job of one rank has only the
 //! first row:
 //!
@@ -45,12 +52,14 @@
 //!
 //! # Operations
 //!
-//! Memory of the library is mapped, also memory of [`alloc_mem`](crate::Job::alloc_mem) in created
-//! windows and attached regions. Other memory of the program is mapped where the kernel has the
-//! XPMEM module, at the price of a page fault for each page at the first touch. `transom-info`
-//! shows whether the kernel has XPMEM; `TRANSOM_XPMEM=n` turns XPMEM off. Without XPMEM such memory
-//! is reached by system calls. A window over memory of the program copies no data, and the memory
-//! keeps its pages.
+//! Which memory is mapped within a node?
+//!
+//! - Memory of the library is mapped, also memory of [`alloc_mem`](crate::Job::alloc_mem) in
+//!   created windows and attached regions.
+//! - Other memory of the program is mapped where the kernel has the XPMEM module, at the price of a
+//!   page fault for each page at the first touch. `transom-info` shows whether the kernel has
+//!   XPMEM; `TRANSOM_XPMEM=n` turns XPMEM off.
+//! - Without XPMEM memory of the program is reached by system calls.
 //!
 //! | call | mapped memory | other created or attached memory of the node | net |
 //! |---|---|---|---|
@@ -61,10 +70,13 @@
 //! | one or many elements, where [`actor`](crate::Window::actor) is [`Nic`](crate::Actor::Nic), on integers of 64 bits, and of 32 if the device has those | as on the net, through the device's loopback | as on the net, through the device's loopback | one atomic of the device for each element; a loop of its compare-and-swap for operations that the device lacks |
 //!
 //! The target's CPU executes requests: in a call of the program, or in a progress thread of the
-//! library while the program computes. The thread sleeps until a request arrives, and exists only
-//! where requests may arrive: in a job that needs a net; within a node for dynamic windows; and for
-//! created windows with unmapped parts where the kernel forbids cross-memory attach, or where the
-//! hint `mpi_accumulate_granularity` selects the CPU's atomics.
+//! library while the program computes. The thread sleeps until a request arrives. It exists only
+//! where requests may arrive:
+//!
+//! - in a job that needs a net;
+//! - within a node, for dynamic windows;
+//! - within a node, for created windows with unmapped parts, where the kernel forbids cross-memory
+//!   attach or the hint `mpi_accumulate_granularity` selects the CPU's atomics.
 //!
 //! # Synchronization
 //!

@@ -1,9 +1,12 @@
 //! Dynamic windows: created without memory; each rank attaches memory at any time.
 //!
+//! Use a dynamic window where the memory is not known at creation, for example for the nodes of a
+//! list. If the sizes are known in advance, an allocated window is faster.
+//!
 //! [`RawWindow::create_dynamic`](crate::RawWindow::create_dynamic) is collective;
 //! [`attach`](crate::RawWindow::attach) and [`detach`](crate::RawWindow::detach) concern one rank
-//! alone. A displacement is an *address* at the target, which the target sends to the origins,
-//! usually through another window. The window itself has a null base and a size of 0.
+//! alone. A displacement is an *address* at the target. The target must send it to the origins,
+//! usually through another window.
 //!
 //! ```
 //! use transom::{Assert, Class, Info, RawWindow};
@@ -43,15 +46,15 @@
 //!   and the flush or the end of the epoch reports it. A refused access has no effect.
 //! - Detach a region only when no operation on it is in flight or can arrive; the program must
 //!   synchronize to ensure it. `free` detaches all regions.
-//! - [`shared_query`](crate::RawWindow::shared_query) is an error of the class `RmaFlavor`, and the
-//!   model is always unified.
+//! - The window itself has a null base and a size of 0, and its model is always unified.
+//!   [`shared_query`](crate::RawWindow::shared_query) is an error of the class `RmaFlavor`.
 //!
 //! # Cost
 //!
-//! Within the node an origin keeps a copy of the target's list of regions. Each access loads one
-//! word of the target, and fetches the list again only if the word has changed. Regions in memory
-//! of [`alloc_mem`](crate::Job::alloc_mem), and others where the kernel has XPMEM, are mapped at
-//! the first access and then accessed like an allocated window, after the check of the list; the
-//! rest are accessed by system calls. Across the net operations are messages that the target's CPU
-//! executes. Attaching sends nothing and leaves the memory unchanged. Where sizes are known in
-//! advance, an allocated window is faster.
+//! - **Attaching** sends nothing and leaves the memory unchanged.
+//! - **Within the node** an origin keeps a copy of the target's list of regions. Each access loads
+//!   one word of the target, and fetches the list again only if the word has changed. Regions in
+//!   memory of [`alloc_mem`](crate::Job::alloc_mem), and others where the kernel has XPMEM, are
+//!   mapped at the first access and then accessed like an allocated window. The rest are accessed
+//!   by system calls.
+//! - **Across the net** operations are messages that the target's CPU executes.

@@ -1,10 +1,9 @@
 //! Epochs: when operations are allowed, and when they are complete.
 //!
 //! The call of an operation only *starts* it. The operation may continue in the background, with
-//! the caller's buffer, until a synchronization call completes it. So every operation belongs to an
-//! *access epoch* of its origin. In *active target* synchronization the target takes part by an
-//! *exposure epoch*. In *passive target* synchronization the target makes no call and may compute;
-//! operations and locks complete nevertheless.
+//! the caller's buffer, until a synchronization call completes it. Every operation therefore
+//! belongs to an *access epoch* of its origin, which the program opens and ends. There are four
+//! kinds:
 //!
 //! | access epoch | opened and ended by | targets | the target calls |
 //! |---|---|---|---|
@@ -13,13 +12,16 @@
 //! | lock | [`lock`](crate::Window::lock) | one; others may be locked within it | nothing: passive |
 //! | lock all | [`lock_all`](crate::Window::lock_all) | all | nothing: passive |
 //!
-//! [`synchronization`](super::synchronization) says how to choose.
+//! In the first two kinds the target takes part (*active target*): it opens its memory by an
+//! *exposure epoch*. In the other two (*passive target*) the target makes no call and may compute;
+//! operations and locks complete nevertheless. [`synchronization`](super::synchronization) says how
+//! to choose.
 //!
-//! # Closures
+//! # An epoch is a closure
 //!
-//! A `Window<T>` has epochs as closures. The end of the closure ends the epoch, also if the closure
-//! fails or panics. An epoch borrows the buffers of its operations: the compiler refuses a buffer
-//! that would be dropped too early, and a read of a get's result before the get is complete.
+//! In a `Window<T>` the closure is the epoch. Its end ends the epoch, also if the closure fails or
+//! panics. An epoch borrows the buffers of its operations: the compiler refuses a buffer that would
+//! be dropped too early, and a read of a get's result before the get is complete.
 //!
 //! ```
 //! let world = transom::init()?;
@@ -37,8 +39,8 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! A [`scope`](crate::Access::scope) serves to read a value that the epoch itself needs: at the end
-//! of the scope its operations are complete, and their buffers may be used again.
+//! What if the epoch itself needs the value that it gets? A [`scope`](crate::Access::scope) within
+//! the epoch completes its operations at its end, and their buffers may be used again:
 //!
 //! ```
 //! # let world = transom::init()?;
@@ -56,10 +58,26 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
+//! # When is an operation complete?
+//!
+//! There are two degrees. *Complete at the origin*: the buffer may be used again. *Complete at the
+//! target*: the data is in the target's memory.
+//!
+//! | call | completes |
+//! |---|---|
+//! | the end of an access epoch, [`flush`](crate::Passive::flush) | this rank's operations at both sides |
+//! | fence | the operations of all ranks at both sides |
+//! | [`flush_local`](crate::Passive::flush_local), the wait for a [request](super::requests) | this rank's operations at the origin |
+//!
+//! No transport here reports completion at the origin before completion at the target, so both
+//! waits take equally long. A complete operation does not tell the target's program anything:
+//! [`copies`](super::copies) says when its loads see the data.
+//!
 //! # Explicit calls
 //!
-//! A [`RawWindow`](crate::RawWindow) has MPI's calls, each with its [assertions](crate::Assert).
-//! There the program promises that buffers live long enough.
+//! A [`RawWindow`](crate::RawWindow) has MPI's calls to open and to end an epoch, each with its
+//! [assertions](crate::Assert). There the program promises that buffers live long enough, so its
+//! operations are unsafe.
 //!
 //! ```
 //! use transom::{Assert, Class, Info, RawWindow};
@@ -127,11 +145,3 @@
 //! win.free()?;
 //! # Ok::<(), transom::Error>(())
 //! ```
-//!
-//! # Degrees of completion
-//!
-//! *Complete at the origin*: the buffer may be used again. *Complete at the target*: the data is in
-//! the target's public copy. The end of an access epoch and a flush complete their operations at
-//! both sides; a fence does so for the operations of all ranks. A local flush and a request promise
-//! completion at the origin only. No transport here reports completion at the origin before
-//! completion at the target, so both waits take equally long.

@@ -1,8 +1,9 @@
 //! Errors: one type, with MPI's error classes, a message and details as data.
 //!
-//! Every call that can fail gives a [`Result`](crate::Result) with an [`Error`](crate::Error). Its
-//! text names the cause; programs decide by [`class`](crate::Error::class), and
-//! [`kind`](crate::Error::kind) has the numbers.
+//! Every call that can fail gives a [`Result`](crate::Result) with an [`Error`](crate::Error). The
+//! text of the error is for users and names the cause. Programs decide by
+//! [`class`](crate::Error::class), which is MPI's, or by [`kind`](crate::Error::kind), which has
+//! the numbers of the text.
 //!
 //! ```
 //! use transom::{Class, ErrorKind, Window};
@@ -33,7 +34,7 @@
 //! `std::io::Error`. Every reason is data: an [`ArgumentError`](crate::ArgumentError) has the
 //! numbers of the argument, a [`Refusal`](crate::Refusal) the numbers that the target sent.
 //!
-//! # Time and scope of errors
+//! # Which call reports an error, and at which ranks
 //!
 //! - *Wrong arguments and wrong epochs* are errors of the call itself, at this rank; the call has
 //!   no effect on the window.
@@ -42,12 +43,14 @@
 //! - *Accesses that the target refuses*, because their address is not attached, are errors of the
 //!   call that completes the operation.
 //! - *A transport that fails, or a peer that is gone*, is an error of the class `Other` of the call
-//!   that encounters it. The end of an epoch releases its locks also after an error.
-//! - *The body of an epoch* that fails ends the epoch. The error of the body takes precedence over
-//!   an error of the end.
+//!   that encounters it.
+//! - *A closure that fails* ends its epoch, and releases its locks. If the end of the epoch fails
+//!   too, the error of the closure is returned.
 //!
 //! A failure is reported once, by the first call that covers its operation. There are no error
 //! handlers: an error is a value, and `?` passes it on.
+//!
+//! # The death of a rank
 //!
 //! The death of a rank is reported to every rank that waits: any waiting call, such as a fence, a
 //! flush, or a lock that the dead rank holds, ends with
@@ -68,9 +71,13 @@
 //!
 //! # Classes
 //!
-//! [`Class`](crate::Class) has MPI's classes of the one-sided chapter, which
-//! [`mpi`](super::mpi#error-classes) lists by MPI's names; the classes of other chapters that
-//! one-sided calls give: `Rank`, `Type`, `Count`, `Op`, `Arg`, `InfoValue` and `Other`; and
-//! `RmaNotification` of [notified operations](super::notifications). Two classes are never given:
-//! `Win`, since no value stands for a window that does not exist, and `RmaConflict`, since the
-//! [conflict checker](super::checking) prints its reports.
+//! [`Class`](crate::Class) has three groups of classes:
+//!
+//! - those of MPI's one-sided chapter, which [`mpi`](super::mpi#error-classes) lists by MPI's
+//!   names;
+//! - those of other chapters that one-sided calls give: `Rank`, `Type`, `Count`, `Op`, `Arg`,
+//!   `InfoValue` and `Other`;
+//! - `RmaNotification` of [notified operations](super::notifications).
+//!
+//! Two classes are never given: `Win`, since no value stands for a window that does not exist, and
+//! `RmaConflict`, since the [conflict checker](super::checking) prints its reports.

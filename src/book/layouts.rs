@@ -1,16 +1,17 @@
 //! Layouts: data that is not contiguous, at the origin, at the target, or at both.
 //!
-//! A [`Datatype`](crate::Datatype) lists basic types with their offsets in bytes from a base. A
-//! datatype is built from a [`BasicType`](crate::BasicType) or from other datatypes:
-//! [`contiguous`](crate::Datatype::contiguous), [`vector`](crate::Datatype::vector),
+//! One operation can move a column of a matrix, a block of it, or the fields of structs. A
+//! [`Datatype`](crate::Datatype) describes such data: it lists basic types with their offsets in
+//! bytes from a base. A datatype is built from a [`BasicType`](crate::BasicType) or from other
+//! datatypes: [`contiguous`](crate::Datatype::contiguous), [`vector`](crate::Datatype::vector),
 //! [`indexed`](crate::Datatype::indexed), [`structure`](crate::Datatype::structure),
 //! [`subarray`](crate::Datatype::subarray) and their relatives. There is no commit and no free: a
 //! datatype is ready when it is made, and cheap to clone.
 //!
-//! An operation takes two counts and datatypes: of the items at the origin, and of those at the
-//! target ([`At`](crate::At)). The *signatures* of both sides must be equal: the same basic types
-//! in the same order. The offsets may differ. In this example a contiguous buffer becomes a
-//! column, which is then read in reverse order:
+//! An operation takes a count and a datatype for each side: for the origin, and for the target
+//! ([`At`](crate::At)). The *signatures* of both sides must be equal: the same basic types in the
+//! same order. The offsets may differ. In this example a contiguous buffer becomes a column of a
+//! matrix, which is then read in reverse order:
 //!
 //! ```
 //! use transom::{At, BasicType, Datatype, Window};
@@ -37,9 +38,10 @@
 //!
 //! # Extent
 //!
-//! Item `i` begins `i` *extents* after the base. The extent is the distance from the lowest to the
-//! highest byte, gaps included, and [`resized`](crate::Datatype::resized) changes it. For example,
-//! adjacent columns are items of a resized column:
+//! Where does the second item begin? One *extent* after the first one. The extent is the distance
+//! from the lowest to the highest byte of the datatype, gaps included, and
+//! [`resized`](crate::Datatype::resized) changes it. Two adjacent columns, for example, are two
+//! items of a column whose extent is one element:
 //!
 //! ```
 //! use transom::{BasicType, Datatype};
@@ -55,10 +57,12 @@
 //!
 //! # Rules
 //!
+//! A call that breaks one of these rules fails with the class in parentheses:
+//!
 //! - Items that are written, at the target of a put or an accumulate or in a result, must not
-//!   overlap: class `Type`.
-//! - The bytes that the items cover are checked against the target's part: class `RmaRange`.
-//! - In a typed window the items must lie within the origin's slice: class `Count`.
+//!   overlap (`Type`).
+//! - The items must lie within the target's part (`RmaRange`), and in a typed window within the
+//!   origin's slice (`Count`).
 //! - The accumulate family requires one basic type throughout. With layouts it exists only in
 //!   [`RawWindow`](crate::RawWindow::accumulate), which takes [`Items`](crate::Items) and `At`.
 //!

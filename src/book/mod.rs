@@ -1,18 +1,15 @@
 //! The book: one-sided communication with this library, chapter by chapter.
 //!
-//! In one-sided communication one process reads or writes the memory of another process, which
-//! makes no call for it. This suits programs whose accesses are known at one side only (tables,
+//! # What one-sided communication is
+//!
+//! Two processes usually exchange data by a send and a matching receive. In one-sided communication
+//! one process alone makes the call: it names the place in the memory of the other process that it
+//! reads or writes. This suits programs in which only one side knows what is accessed (tables,
 //! counters, work queues, graphs), and programs whose transfers should overlap with computation.
 //!
-//! A *job* is a set of processes, called *ranks*. Together they create a *window*: each rank opens
-//! a *part* of its memory to the others. An operation (put, get, accumulate) is called by the
-//! *origin* and works on the part of the *target*; both may be the same rank. A *displacement*
-//! gives the place in the target's part.
+//! # A first program
 //!
-//! The call of an operation only starts it. Operations are allowed within *epochs*, and are
-//! *complete* at the end of their epoch or at a *flush*. *Synchronization* decides when the
-//! target's own program may read the data. In this program each rank puts its number into the part
-//! of the next rank:
+//! Each process puts its number into the memory of the next one:
 //!
 //! ```
 //! let world = transom::init()?; // this process joins its job
@@ -26,27 +23,54 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! Started alone it is a job of one rank; `transom-run -n 4 PROGRAM` starts four.
+//! To try it, put the lines into `fn main() -> transom::Result<()>` of a new package, with `Ok(())`
+//! at the end:
 //!
-//! In reading order:
+//! ```text
+//! cargo new ring && cd ring
+//! cargo add transom --path DIRECTORY      # the directory of this library
+//! cargo build
+//! transom-run -n 4 target/debug/ring      # four processes; alone it is a job of one
+//! ```
 //!
-//! 1. [`windows`]: the four flavors, displacements, subsets of ranks, hints.
-//! 2. [`copies`]: the public and the private copy, the unified and the separate model.
-//! 3. [`epochs`]: when operations are allowed, and when they are complete.
-//! 4. [`synchronization`]: fence, post/start/complete/wait, locks, flush; how to choose.
-//! 5. [`costs`]: the number of remote operations of each call on each route.
-//! 6. [`operations`]: put, get and the accumulate family; atomicity and order.
-//! 7. [`layouts`]: data that is not contiguous.
-//! 8. [`requests`]: waiting for one operation.
-//! 9. [`notifications`]: data and its signal in one operation.
-//! 10. [`shared`]: loads and stores in the parts of other ranks.
-//! 11. [`dynamic`]: memory that is attached and detached.
-//! 12. [`errors`]: error classes, and the state after an error.
-//! 13. [`traps`]: common mistakes.
-//! 14. [`checking`]: reports of conflicting accesses.
-//! 15. [`mpi`]: every name of MPI's one-sided chapter, and its equivalent here.
+//! # The terms
 //!
-//! In a hurry: [`synchronization`] and [`traps`]. Coming from MPI: [`mpi`].
+//! - A *job* is a set of processes, called *ranks*, with the numbers 0 to `size - 1`.
+//! - A *window* is created by all ranks of a job together. Each rank opens a *part* of its memory
+//!   to the others.
+//! - An *operation* (put, get, accumulate) is called by the *origin* and works on the part of the
+//!   *target*. Both may be the same rank. A *displacement* gives the place in the target's part.
+//! - An *epoch* is the time in which a rank may call operations. The call of an operation only
+//!   starts it. The operation is *complete* at the end of its epoch or after a *flush*.
+//! - *Synchronization* opens and ends epochs, and decides when the target's own program may read
+//!   the data. In the program above, the fence does both.
+//!
+//! # The chapters
+//!
+//! To begin with, in this order:
+//!
+//! 1. [`windows`]: making windows; the four flavors, displacements, subsets of ranks, hints.
+//! 2. [`epochs`]: when operations are allowed, and when they are complete.
+//! 3. [`synchronization`]: fence, post/start/complete/wait, locks, flush; how to choose.
+//! 4. [`operations`]: put, get and the accumulate family; atomicity and order.
+//! 5. [`copies`]: when a load of the target sees a put.
+//! 6. [`traps`]: common mistakes, and the correct programs.
+//!
+//! For particular needs:
+//!
+//! - [`layouts`]: data that is not contiguous.
+//! - [`requests`]: waiting for one operation.
+//! - [`notifications`]: data and its signal in one operation.
+//! - [`shared`]: loads and stores in the parts of other ranks.
+//! - [`dynamic`]: memory that is attached and detached.
+//!
+//! To look up:
+//!
+//! - [`errors`]: error classes, and the state after an error.
+//! - [`checking`]: reports of conflicting accesses.
+//! - [`costs`]: the number of remote operations of each call on each route.
+//! - [`mpi`]: every name of MPI's one-sided chapter, and its equivalent here. If you know MPI,
+//!   begin with it.
 //!
 //! Every example is a test: it runs as a job of one rank, which is its own target, and is correct
 //! for any number of ranks. The text says where one rank can't show the point. Sections (§) are

@@ -1,16 +1,40 @@
 //! Notified operations: data and its signal in one operation.
 //!
 //! After a put and a flush the data is at the target, but the target's program does not know it. A
-//! fence, a post/start/complete/wait epoch, or an atomic on a flag signals the arrival, at the cost
-//! of another operation or epoch. A *notified* operation performs the put, get or accumulate and
-//! then adds one to a *counter* of the target. The counter changes after the operation is complete
-//! at the target, so a target that reads the new count also sees the data. The calls are those of
-//! the MPI Forum's draft of RMA notification, which no released MPI has.
+//! *notified* operation tells it: it performs the put, get or accumulate and then adds one to a
+//! *counter* of the target. The counter changes after the operation is complete at the target, so a
+//! target that reads the new count also sees the data.
+//!
+//! The calls are those of the MPI Forum's draft of RMA notification, which no released MPI has.
+//! This is the shortest program: each rank sends a number to the next one, which waits for it.
+//!
+//! ```
+//! use transom::{Notice, Window};
+//!
+//! let world = transom::init()?;
+//! let (me, size) = (world.rank(), world.size());
+//! let win = Window::<usize>::allocate(&world, 1)?;
+//! win.set_num_notify(1)?; // one counter at each rank
+//! let number = [me];
+//! win.lock_all(|epoch| {
+//!     epoch.put_notify((me + 1) % size, 0, &number, Notice(0))?;
+//!     win.notices().wait(0, 1)?; // until counter 0 has at least the value 1
+//!     let mut left = [0];
+//!     win.load(0, &mut left)?;
+//!     assert_eq!(left, [(me + size - 1) % size]);
+//!     Ok(())
+//! })?;
+//! win.free()?;
+//! # Ok::<(), transom::Error>(())
+//! ```
+//!
+//! # The calls
 //!
 //! [`set_num_notify`](crate::Window::set_num_notify) gives each rank its counters, at most 4096 for
-//! a window, and zeroes them. The call is collective. Notified operations exist only in passive
-//! epochs, of `lock` and `lock_all`: [`put_notify`](crate::Passive::put_notify),
-//! [`get_notify`](crate::Passive::get_notify),
+//! a window, and zeroes them. The call is collective.
+//!
+//! Notified operations exist only in passive epochs, those of `lock` and `lock_all`:
+//! [`put_notify`](crate::Passive::put_notify), [`get_notify`](crate::Passive::get_notify),
 //! [`accumulate_notify`](crate::Passive::accumulate_notify),
 //! [`get_accumulate_notify`](crate::Passive::get_accumulate_notify), and with requests
 //! [`rput_notify`](crate::Passive::rput_notify), [`rget_notify`](crate::Passive::rget_notify),
@@ -19,7 +43,26 @@
 //! that its data has been read and may be overwritten by the target. A notified operation of no
 //! elements only changes the counter.
 //!
-//! The target waits through [`notices`](crate::Window::notices), within or outside of an epoch:
+//! The target waits through [`notices`](crate::Window::notices), within or outside of an epoch. A
+//! counter only grows, until [`reset`](crate::Notices::reset) reads and zeroes it in one step:
+//!
+//! - [`wait`](crate::Notices::wait) waits until a counter has at least a value, and does not change
+//!   it;
+//! - [`wait_any`](crate::Notices::wait_any) waits for one of several counters;
+//! - [`try_wait`](crate::Notices::try_wait) only tests;
+//! - [`request`](crate::Notices::request) returns a request that can be waited for together with
+//!   others.
+//!
+//! All these waits make progress, sleep like other blocking calls, and return an error when a rank
+//! dies. In the separate memory model the target calls [`sync`](crate::Window::sync) after the
+//! wait, as after every other signal.
+//!
+//! # An exchange of halos
+//!
+//! In each step a rank puts its ends into its neighbours' parts, and waits for theirs. The counters
+//! only grow, so it waits for a larger value in each step. A notice tells the target that data has
+//! arrived; it does not tell the origin that the target has read the previous data. The program
+//! therefore alternates between two pairs of halos:
 //!
 //! ```
 //! use transom::{Notice, Window};
@@ -55,12 +98,9 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! A counter only grows, until [`reset`](crate::Notices::reset) reads and zeroes it in one step.
-//! [`wait`](crate::Notices::wait) does not change the value, so the example waits for a larger
-//! value in each round. [`wait_any`](crate::Notices::wait_any) waits for one of several counters,
-//! [`try_wait`](crate::Notices::try_wait) only tests, and [`request`](crate::Notices::request)
-//! returns a request that can be waited for together with others. All these waits make progress,
-//! sleep like other blocking calls, and return an error when a rank dies.
+//! `examples/queue.rs` is a larger program: a queue of several producers.
+//!
+//! # Notices or another signal
 //!
 //! | signal to a target | suitable for |
 //! |---|---|
@@ -69,12 +109,8 @@
 //! | post/start/complete/wait | both sides know their partners, and the target must first allow the access |
 //! | a flush and an atomic | the signal is a value, such as a flag with a state |
 //!
-//! The program `examples/stencil.rs` exchanges halos in three ways: by fences, by
-//! post/start/complete/wait, and with notices; `examples/queue.rs` is a queue of several producers.
-//! A notice tells the target that data has arrived. The origin learns from the next fence or post,
-//! but not from a notice, that the target has read the previous data. With notices a program
-//! therefore alternates between two pairs of halos. The run `transom-run -n 2 stencil 64 20000 WAY`
-//! took these times, including the computation:
+//! The program `examples/stencil.rs` exchanges halos in three of these ways. The run
+//! `transom-run -n 2 stencil 64 20000 WAY` took these times, including the computation:
 //!
 //! | way | shared memory, time / time with notices | TCP, with 1000 steps |
 //! |---|---|---|
@@ -85,6 +121,8 @@
 //! `docs/measured.md` describes the measurement. A fence costs more with more ranks, because all
 //! ranks wait for all others; the cost of the other two ways depends only on the number of
 //! neighbours.
+//!
+//! # Costs
 //!
 //! Over a net a flush and an atomic take one round trip more than a notified put of one message:
 //! the flush waits for the target's answer before the atomic is sent.
@@ -97,8 +135,7 @@
 //! | a device that performs the atomics | a write, then an atomic |
 //! | nets that do not keep this order | the call waits for the data, then sends the notice |
 //!
-//! In the separate memory model the target calls [`sync`](crate::Window::sync) after the wait, as
-//! after every other signal.
+//! # Other interfaces
 //!
 //! In C the calls are `transom_put_notify`, `transom_window_set_num_notify`,
 //! `transom_window_notify_wait` and others. MPI programs under `libtransom_mpi.so` call

@@ -11,9 +11,14 @@
 //! | [`start_fetch_and_op`](crate::Access::start_fetch_and_op), [`start_compare_and_swap`](crate::Access::start_compare_and_swap) | `fetch_and_op` and `compare_and_swap` without waiting for the value | |
 //!
 //! Calls that return a value wait for it; the other operations may be incomplete when their calls
-//! return. An operation on [`PROC_NULL`](crate::PROC_NULL) succeeds without an effect. `RawWindow`
-//! has the same operations on bytes, with [`Op`](crate::Op) and [`BasicType`](crate::BasicType) as
-//! values.
+//! return. Which to use?
+//!
+//! - If one rank at a time accesses a location, put and get are enough.
+//! - If several ranks may change a location at the same time, use the accumulate family (all rows
+//!   but the first two): its changes are atomic.
+//!
+//! An operation on [`PROC_NULL`](crate::PROC_NULL) succeeds without an effect. `RawWindow` has the
+//! same operations on bytes, with [`Op`](crate::Op) and [`BasicType`](crate::BasicType) as values.
 //!
 //! ```
 //! use transom::{Window, ops};
@@ -40,20 +45,22 @@
 //!
 //! # Operations and types
 //!
-//! The operations are the types of [`ops`](crate::ops): a pair that MPI does not define (§6.9.2),
-//! such as the sum of two logical values, does not compile. [`Op::allows`](crate::Op::allows) is
-//! the same table at run time, and an undefined pair is an error of the class `Op`. Elements are
-//! integers of 8 to 64 bits, `f32`, `f64`, [`Complex`](crate::Complex),
+//! The operations of accumulates are the types of [`ops`](crate::ops), such as `ops::Sum`. Their
+//! elements are integers of 8 to 64 bits, `f32`, `f64`, [`Complex`](crate::Complex),
 //! [`Logical`](crate::reduce::Logical), [`RawByte`](crate::reduce::RawByte), and the pairs of
-//! `MaxLoc` and `MinLoc`. An element must be aligned at the target. [`reduce`](crate::reduce)
-//! defines cases that MPI leaves open: overflow, NaN, the sign of zero.
+//! `MaxLoc` and `MinLoc`. An element must be aligned at the target.
+//!
+//! MPI does not define every operation on every type (§6.9.2). An undefined pair, such as the sum
+//! of two logical values, does not compile. In a `RawWindow` it is an error of the class `Op`;
+//! [`Op::allows`](crate::Op::allows) tells before. [`reduce`](crate::reduce) defines cases that MPI
+//! leaves open: overflow, NaN, the sign of zero.
 //!
 //! # Atomicity
 //!
-//! The accumulate family is atomic for each element among all its functions and all origins, the
-//! target itself included, if all accesses to a location use one type. A whole call is not atomic:
+//! The accumulate family is atomic for each element, among all its functions and all origins (the
+//! target itself included), if all accesses to a location use one type. A whole call is not atomic:
 //! two accumulates of many elements may interleave. Puts and gets are not atomic, not even of one
-//! element.
+//! element. What happens if two ranks access one location at the same time?
 //!
 //! | on the same location, without synchronization between them | result |
 //! |---|---|
@@ -95,9 +102,14 @@
 //!
 //! # Long or single
 //!
-//! By default an accumulate on mapped memory holds a lock word for each 4 KiB that it changes, and
-//! long accumulates run as vector code. Under the hint `mpi_accumulate_granularity` of 1 to 8, CPU
-//! atomics combine aligned elements of 4 or 8 bytes one by one: faster where many ranks change
-//! single counters, slower for long vectors. [`actor`](crate::Window::actor) says whether the CPU,
-//! the device, or both perform atomics on integers of 64 bits, and of 32 bits if the device has
-//! such atomics. The CPU performs the atomics on all other types.
+//! Accumulates have two implementations on mapped memory:
+//!
+//! - By default an accumulate holds a lock word for each 4 KiB that it changes, and long
+//!   accumulates run as vector code.
+//! - Under the hint `mpi_accumulate_granularity` of 1 to 8, CPU atomics combine aligned elements of
+//!   4 or 8 bytes one by one. This is faster where many ranks change single counters, and slower
+//!   for long vectors.
+//!
+//! Between nodes a network device may perform the atomics on integers of 64 bits, and of 32 bits if
+//! it has such atomics. [`actor`](crate::Window::actor) says whether the CPU, the device, or both
+//! perform them. CPUs perform the atomics on all other types.

@@ -1,9 +1,14 @@
 //! Requests: waiting for one operation of an epoch.
 //!
-//! The operations whose names begin with `r` return a request, and exist only in passive epochs,
-//! those of `lock` and `lock_all` (§12.3.5). A request is complete when its buffer may be used
-//! again; for a get, when the buffer has the data. A complete request of a put does *not* mean that
-//! the target has the data: that requires a flush or the end of the epoch.
+//! A flush waits for all operations on a target. To wait for one of them, use an operation whose
+//! name begins with `r`: it returns a request. These operations exist only in passive epochs, those
+//! of `lock` and `lock_all` (§12.3.5).
+//!
+//! A request is complete when its buffer may be used again; for a get, when the buffer has the
+//! data. A complete request of a put does *not* mean that the target has the data: that requires a
+//! flush or the end of the epoch.
+//!
+//! # Requests that own their buffers
 //!
 //! In a `Window<T>`, [`rget`](crate::Passive::rget), [`rput_owned`](crate::Passive::rput_owned) and
 //! [`rget_accumulate`](crate::Passive::rget_accumulate) take a buffer and give it back through a
@@ -28,6 +33,8 @@
 //! win.free()?;
 //! # Ok::<(), transom::Error>(())
 //! ```
+//!
+//! # Requests that borrow their buffers
 //!
 //! [`rput`](crate::Passive::rput), [`raccumulate`](crate::Passive::raccumulate) and
 //! [`rget_into`](crate::Passive::rget_into) borrow their buffer for the epoch and return a
@@ -59,6 +66,8 @@
 //! win.free()?;
 //! # Ok::<(), transom::Error>(())
 //! ```
+//!
+//! # The life of a request
 //!
 //! A request that was waited for, or that a test found complete, is inactive and costs nothing. A
 //! `Request` may be dropped: the end of the epoch still completes its operation. Dropping a

@@ -38,10 +38,12 @@
 //!
 //! # Post, start, complete, wait
 //!
-//! The target's `post` names the origins that may access it; `wait` returns when they have
-//! completed. An origin's `start` names its targets; the end of its closure is MPI's complete.
+//! Only the ranks that exchange data take part. The target calls `post` with the origins that may
+//! access it, and then `wait`, which returns when they have completed. An origin calls `start` with
+//! its targets; the end of the closure is MPI's complete.
+//!
 //! Neither `post` nor `start` waits. The first operation on a target waits for that target's post;
-//! the end waits for the posts of targets without operations.
+//! the end of the closure waits for the posts of targets without operations.
 //!
 //! ```
 //! let world = transom::init()?;
@@ -60,11 +62,9 @@
 //!
 //! # Lock
 //!
-//! Several origins may hold a shared lock; an exclusive lock admits one origin alone. Locks bind
-//! only origins that lock. Readers and writers take turns, so that no rank starves. A rank may lock
-//! several targets at once; to avoid deadlock, all ranks lock them in the same order, as with any
-//! lock. Over a net a lock may be acquired as late as the first operation or the end of the epoch,
-//! so it is not a mutex for files or messages. (One rank alone can't show the exclusion.)
+//! Several origins may hold a shared lock of a target; an exclusive lock admits one origin alone.
+//! In this example each rank moves an amount between two accounts at rank 0, and no rank that locks
+//! sees one change without the other. (One rank alone can't show the exclusion.)
 //!
 //! ```
 //! use transom::{Lock, Window};
@@ -76,7 +76,7 @@
 //!     epoch.scope(|part| part.get(0, 0, &mut accounts))?;
 //!     epoch.put_value(0, 0, accounts[0] - 5)?;
 //!     epoch.put_value(0, 1, accounts[1] + 5)
-//! })?; // no rank that locks sees one change without the other
+//! })?;
 //! let mut accounts = [1; 2];
 //! win.lock(Lock::Shared, 0, |epoch| epoch.get(0, 0, &mut accounts))?;
 //! assert_eq!(accounts[0] + accounts[1], 0);
@@ -86,6 +86,15 @@
 //! win.free()?;
 //! # Ok::<(), transom::Error>(())
 //! ```
+//!
+//! Four rules:
+//!
+//! - Locks bind only origins that lock; they do not stop loads and stores of the target.
+//! - Readers and writers take turns, so that no rank starves.
+//! - A rank may lock several targets at once. To avoid deadlock, all ranks lock them in the same
+//!   order.
+//! - Over a net a lock may be acquired as late as the first operation or the end of the epoch, so
+//!   it is not a mutex for files or messages.
 //!
 //! # Lock all, and flush
 //!
@@ -113,7 +122,7 @@
 //!
 //! # Assertions
 //!
-//! An [`Assert`](crate::Assert) lets a call omit work (§12.5.5). In a `Window<T>`,
+//! An assertion is the program's promise that lets a call omit work (§12.5.5). In a `Window<T>`,
 //! [`lock_with`](crate::Window::lock_with) and [`lock_all_with`](crate::Window::lock_all_with) take
 //! assertions; in a `RawWindow`, every synchronization call does.
 //!

@@ -1,10 +1,13 @@
 //! Traps: common mistakes, and the correct programs.
 //!
+//! Most of these mistakes do not show on one machine, or in most runs. Two settings make them show:
+//! the hint `transom_model=separate`, under which a load without synchronization reads old data,
+//! and `TRANSOM_CHECK=1`, which [reports conflicting accesses](super::checking).
+//!
 //! # A get and a put are not an atomic update
 //!
-//! If two ranks each get a counter, add to it and put it back, counts are lost, on every route and
-//! in every model, also with flushes in between. With one rank the mistake does not show. One call
-//! of the accumulate family is correct for any number of ranks:
+//! If two ranks each get a counter, add to it and put it back, counts are lost. Flushes in between
+//! do not help. One call of the accumulate family is correct for any number of ranks:
 //!
 //! ```
 //! # let world = transom::init()?;
@@ -19,10 +22,10 @@
 //!
 //! # A barrier is no flush, and no memory synchronization
 //!
-//! After [`Job::barrier`](crate::Job::barrier) all ranks have reached the barrier. Operations in
-//! flight stay in flight, and the copies are not synchronized. First complete, then synchronize the
-//! processes, then call [`sync`](crate::Window::sync):
-//! [the pattern](super::copies#the-pattern-that-holds-under-both-models). In the unified model a
+//! After [`Job::barrier`](crate::Job::barrier) all ranks have reached the barrier, and nothing
+//! else: operations in flight stay in flight, and loads may not see what has arrived. First
+//! complete the operations, then synchronize the processes, then call [`sync`](crate::Window::sync)
+//! ([the pattern](super::copies#the-pattern-that-holds-under-both-models)). In the unified model a
 //! program without the `sync` mostly works; the separate model shows the mistake:
 //!
 //! ```
@@ -48,10 +51,10 @@
 //!
 //! # The unified model does not make puts visible at once
 //!
-//! With one copy, data that was put arrives eventually without a further call. Synchronization
-//! decides *which* loads see the data. x86 keeps stores in order and so hides many mistakes; other
-//! processors and nets do not. Run tests under `transom_model=separate`: there a load in the same
-//! phase as the put is too early, on every machine.
+//! In the unified model data that was put arrives eventually without a further call, but only
+//! synchronization decides *which* loads see it. x86 keeps stores in order and so hides many
+//! mistakes; other processors and nets do not. In the separate model a load in the same phase as
+//! the put is too early on every machine:
 //!
 //! ```
 //! # let world = transom::init()?;

@@ -1,14 +1,8 @@
 //! Windows: memory of each rank that the other ranks access.
 //!
 //! Making a window is collective: all ranks of a [`Job`](crate::Job) make the same call, in the
-//! same order among their windows. Each rank chooses the length of its own part; 0 is legal.
-//!
-//! [`Window<T>`](crate::Window) has elements of one type, epochs as closures, and no unsafe call:
-//! begin with it. `T` is any type for which every byte pattern is a value
-//! ([`RmaElem`](crate::RmaElem)); accumulates work on MPI's types ([`Element`](crate::Element)).
-//! [`RawWindow`](crate::RawWindow) has MPI's calls one by one: bytes, types at run time, explicit
-//! epochs, buffers by address. [Dynamic windows](super::dynamic), accumulates with
-//! [layouts](super::layouts) and most assertions exist only there.
+//! same order among their windows. Each rank chooses the length of its own part; 0 is legal. In
+//! this example each rank opens ten elements, and puts three into the part of the next rank:
 //!
 //! ```
 //! use transom::{Flavor, Window};
@@ -25,7 +19,20 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
+//! # Typed or raw
+//!
+//! There are two types of windows:
+//!
+//! - [`Window<T>`](crate::Window) has elements of one type, epochs as closures, and no unsafe call.
+//!   Begin with it. `T` is any type for which every byte pattern is a value
+//!   ([`RmaElem`](crate::RmaElem)); accumulates work on MPI's types ([`Element`](crate::Element)).
+//! - [`RawWindow`](crate::RawWindow) has MPI's calls one by one: bytes, types at run time, explicit
+//!   epochs, buffers by address. [Dynamic windows](super::dynamic), accumulates with
+//!   [layouts](super::layouts) and most assertions exist only there.
+//!
 //! # Flavors
+//!
+//! The flavor says which memory a window opens:
 //!
 //! | flavor | made by | memory | when to use it |
 //! |---|---|---|---|
@@ -34,20 +41,19 @@
 //! | [`Shared`](crate::Flavor::Shared) | [`Window::allocate_shared`](crate::Window::allocate_shared) | of the library, zeroed, one segment | ranks of one node load and store each other's parts: [`shared`](super::shared) |
 //! | [`Dynamic`](crate::Flavor::Dynamic) | [`RawWindow::create_dynamic`](crate::RawWindow::create_dynamic) | attached later, piece by piece | memory that is allocated and freed, lists and trees: [`dynamic`](super::dynamic) |
 //!
-//! Within a node, the other ranks map allocated and shared parts, so that a put is a store. The
-//! other ranks also map created and attached memory of [`Job::alloc_mem`](crate::Job::alloc_mem),
-//! and other memory where the kernel has the XPMEM module. Without XPMEM such memory is reached by
-//! a system call, or by messages where the kernel forbids that call. The library does not change
-//! the mapping of user memory. [`costs`](super::costs) has the table.
+//! Why is an allocated window the fastest? Within a node the other ranks map the memory of the
+//! library, so that a put is a store. They can't map a buffer of the caller, unless the kernel has
+//! the XPMEM module. Without XPMEM such a buffer is reached by a system call, or by messages where
+//! the kernel forbids that call. [`costs`](super::costs) has the table.
 //!
-//! # Memory ahead of its windows
+//! # Memory for several windows
 //!
 //! [`Job::alloc_mem`](crate::Job::alloc_mem) gives memory of the library without a window
-//! (`MPI_ALLOC_MEM`). A window that is created over such memory, or over a part of it, is mapped
-//! like an allocated one. Several windows may use the same memory, which lives on with the windows
-//! after the [`Allocation`](crate::Allocation) is dropped. Each rank decides for its own part:
-//! other ranks of the node map every part in such memory, and reach other parts as described above.
-//! [`is_mapped`](crate::Window::is_mapped) returns whether all parts are mapped.
+//! (`MPI_ALLOC_MEM`). A window that is created over such memory, or over a piece of it, is as fast
+//! as an allocated one. Several windows may use the same memory. It lives as long as the
+//! [`Allocation`](crate::Allocation) or one of the windows. Each rank decides for its own part
+//! whether it is in such memory; [`is_mapped`](crate::Window::is_mapped) returns whether all parts
+//! of the node are mapped.
 //!
 //! ```
 //! use transom::{Info, Window};
@@ -67,12 +73,12 @@
 //! displacement unit, which may differ from rank to rank. Each operation is checked against the
 //! size of the target's part, at the origin, before anything is written.
 //!
-//! # The end
+//! # Freeing a window
 //!
 //! [`free`](crate::Window::free) is collective and waits until no rank accesses the window any
-//! more. [`reclaim`](crate::Window::reclaim) also returns the buffer of a created window. A window
-//! that is dropped without either call prints a warning and keeps its memory: peers may still write
-//! there, and a drop can't wait for them.
+//! more. [`reclaim`](crate::Window::reclaim) also returns the buffer of a created window. Call one
+//! of the two: a window that is only dropped prints a warning and keeps its memory, because peers
+//! may still write there and a drop can't wait for them.
 //!
 //! ```
 //! let world = transom::init()?;
@@ -82,14 +88,16 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! # Some of the ranks
+//! # Windows of some ranks
 //!
-//! [`Job::subset`](crate::Job::subset) makes a job of some ranks, numbered in the order of the
-//! list. Exactly these ranks make the call, with the same list. If ranks make several calls with
-//! one list, all ranks make them in the same order. The call sends nothing. Threads that may call
-//! at the same time pass different tags to [`Job::subset_tagged`](crate::Job::subset_tagged).
-//! Windows and barriers of a subset concern only its ranks. Targets are ranks of the subset;
-//! [`group`](crate::Window::group) gives the corresponding ranks of the whole job.
+//! [`Job::subset`](crate::Job::subset) makes a job of some ranks. Windows and barriers of this job
+//! concern only its ranks. They are numbered anew, in the order of the list, and targets are these
+//! numbers; [`group`](crate::Window::group) gives the corresponding ranks of the whole job.
+//!
+//! Exactly the ranks of the list make the call, with the same list. If ranks make several calls
+//! with one list, all ranks make them in the same order. Threads that may call at the same time
+//! pass different tags to [`Job::subset_tagged`](crate::Job::subset_tagged). The call sends
+//! nothing.
 //!
 //! ```
 //! let world = transom::init()?;
@@ -108,12 +116,16 @@
 //!
 //! # Hints
 //!
-//! [`Info`](crate::Info) has MPI's hints and the library's own. `allocate_with`, `create_with`,
-//! `allocate_shared` and the calls of `RawWindow` take an `Info`, [`info`](crate::Window::info)
-//! gives all hints with the values in force, and [`set_info`](crate::Window::set_info) changes the
-//! first five of the table. Unknown keys are ignored. Creation fails at every rank for a bad value
-//! of a known key, and for values that differ between ranks where all must give the same (marked
-//! *). [`Info::forgiving`](crate::Info::forgiving) is for programs that break the promises of their
+//! A hint is a promise or a wish that may make a window faster. An [`Info`](crate::Info) has pairs
+//! of a key and a value: MPI's hints and the library's own.
+//!
+//! - `allocate_with`, `create_with`, `allocate_shared` and the calls of `RawWindow` take an `Info`.
+//! - [`info`](crate::Window::info) gives all hints with the values in force.
+//! - [`set_info`](crate::Window::set_info) changes the first five of the table.
+//!
+//! Unknown keys are ignored. Creation fails at every rank for a bad value of a known key, and for
+//! values that differ between ranks where all must give the same (marked *).
+//! [`Info::forgiving`](crate::Info::forgiving) is for programs that break the promises of their
 //! hints, as MPI programs may.
 //!
 //! | key | values, the default first | effect |

@@ -71,7 +71,7 @@ pub enum ArgumentError {
     #[error("the displacement unit is 0; it is at least 1 byte")]
     NoUnit,
     /// A null base for memory that has bytes.
-    #[error("a null base with a size of {size} bytes")]
+    #[error("the base is null, but the size is {size} bytes")]
     NullBase {
         /// The size.
         size: usize,
@@ -85,7 +85,7 @@ pub enum ArgumentError {
         size: usize,
     },
     /// More elements than a size in bytes can express.
-    #[error("{count} elements of {size} bytes are too many")]
+    #[error("{count} elements of {size} bytes have more bytes than an address space")]
     TooManyElements {
         /// The number of elements.
         count: usize,
@@ -93,7 +93,7 @@ pub enum ArgumentError {
         size: usize,
     },
     /// More counters than a rank of a window can have.
-    #[error("{number} counters; a rank of a window has at most {most}")]
+    #[error("{number} counters are requested; a rank has at most {most} in a window")]
     TooManyCounters {
         /// The requested number.
         number: usize,
@@ -164,7 +164,7 @@ pub enum ArgumentError {
         length: usize,
     },
     /// An access to a region that was detached during the call.
-    #[error("{length} bytes at address {address:#x} were detached at rank {rank} meanwhile")]
+    #[error("{length} bytes at address {address:#x} were detached at rank {rank} while the operation was in flight")]
     Detached {
         /// The target.
         rank: usize,
@@ -287,10 +287,10 @@ pub enum ArgumentError {
     #[error("{} does not fit in 64 bits", .0.name())]
     NotNumber(BasicType),
     /// An operation that does not combine.
-    #[error("{0} is not a reduction")]
+    #[error("{0} combines nothing; Job::reduce needs an operation such as Sum")]
     CombinesNothing(Op),
     /// The data of two ranks differ in length.
-    #[error("{here} elements here, {there} at rank {rank}")]
+    #[error("this rank has {here} elements, rank {rank} has {there}; the numbers must be equal")]
     LengthsDiffer {
         /// The caller's elements.
         here: u64,

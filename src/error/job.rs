@@ -9,7 +9,7 @@ use crate::error::{AtomicsError, NetName, SharedSettings};
 #[non_exhaustive]
 pub enum JobError {
     /// More ranks than 32 bits can number.
-    #[error("{ranks} ranks are more than this version takes")]
+    #[error("the job has {ranks} ranks, more than this version supports")]
     TooManyRanks {
         /// The number of ranks.
         ranks: usize,
@@ -39,7 +39,7 @@ pub enum JobError {
         own: SharedSettings,
     },
     /// A rank could not make its counters of notified operations.
-    #[error("window {window:x}: a rank could not make its counters, so that no rank has new ones")]
+    #[error("window {window:x}: a rank could not make its counters, so no rank has new counters")]
     NoCounters {
         /// The window's number in the job.
         window: u64,
@@ -107,7 +107,7 @@ pub enum JobError {
     #[error("subset: its ranks could not agree on a number")]
     NoAgreement,
     /// A rank could not create its part of a window, so that no rank has the window.
-    #[error("window {window:x}: rank {rank} could not create its part, so that no rank has the window")]
+    #[error("window {window:x}: rank {rank} could not create its part, so no rank has the window")]
     PartFailed {
         /// The window's number in the job.
         window: u64,

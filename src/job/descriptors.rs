@@ -1,5 +1,5 @@
 //! File descriptors for a net over sockets, which takes one for each contacted peer. The soft limit
-//! is raised as far as the peers need. If the hard limit is too low to start, an error reports it
+//! is raised to what the peers need. If the hard limit is too low to start, an error reports it
 //! before a call fails for lack of descriptors.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -12,8 +12,8 @@ const OPENING: u64 = 32;
 /// The most ranks of other machines that one rank watches (`failures::connections`).
 const WATCHED: u64 = 256;
 
-/// Raises the soft limit as far as connections to all other ranks need it and the hard limit
-/// allows.
+/// Raises the soft limit to the number of descriptors for connections to all other ranks, or to the
+/// hard limit if that is lower.
 ///
 /// # Errors
 /// The hard limit is too low to open the net and to connect to the ranks of the barriers.

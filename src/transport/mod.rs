@@ -300,7 +300,7 @@ impl Wire {
         }
     }
 
-    /// As [`allocate`](Self::allocate), in huge pages as far as the kernel gives them.
+    /// As [`allocate`](Self::allocate), in huge pages where the kernel gives them.
     pub(crate) fn allocate_huge(&self, len: usize) -> Result<Memory, FabricError> {
         let Some(heap) = &self.heap else { return Ok(Memory::private(len)) };
         let memory = heap.reserve(len)?;
@@ -369,8 +369,8 @@ impl Wire {
         self.shm.as_ref().filter(|_| !memory.is_empty()).map(|shm| shm.register(memory)).transpose()
     }
 
-    /// Registers all memory of this process for access by address by ranks of the node, as far as
-    /// the kernel allows it.
+    /// Registers all memory of this process, so that ranks of the node access it by its addresses
+    /// where the kernel allows it.
     pub(crate) fn register_addresses(&self) -> Option<ShmRegion> {
         self.shm.as_ref().map(|shm| shm.register_addresses())
     }
@@ -439,7 +439,7 @@ impl Wire {
         }
     }
 
-    /// The first peer for which operations wait in vain, as far as the net knows.
+    /// The first peer of which the net knows that operations wait for it in vain.
     pub(crate) fn lost(&self) -> Option<Fault> {
         self.net.as_ref().and_then(|net| each_net!(net, domain => domain.port().lost()))
     }

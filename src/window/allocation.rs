@@ -40,8 +40,9 @@ pub struct Allocation {
 
 impl Job {
     /// Allocates memory of this process that other ranks of the node can map (`MPI_ALLOC_MEM`,
-    /// MPI-4.1 §9.2). Local. The memory begins on a page; at a multiple of more with the hint
-    /// `mpi_minimum_memory_alignment`, a power of two; in huge pages with `transom_huge_pages`.
+    /// MPI-4.1 §9.2). Local. The memory begins at the start of a page, or at a multiple of the hint
+    /// `mpi_minimum_memory_alignment`, a power of two, if that is larger. With the hint
+    /// `transom_huge_pages` it is in huge pages.
     ///
     /// # Errors
     /// `Size` where the memory can't be allocated, `InfoValue` for a hint with an invalid value.
@@ -66,23 +67,23 @@ impl Allocation {
         self.memory.len()
     }
 
-    /// Whether it has no bytes.
+    /// Whether the length is 0.
     pub fn is_empty(&self) -> bool {
         self.memory.is_empty()
     }
 
-    /// Loads bytes, from byte `at` on.
+    /// Loads `into.len()` bytes, from byte `at` on.
     ///
     /// # Panics
-    /// Outside of it.
+    /// If the bytes are not all inside the memory.
     pub fn load(&self, at: usize, into: &mut [u8]) {
         self.memory.read(at, into);
     }
 
-    /// Stores bytes, from byte `at` on.
+    /// Stores the bytes of `from`, from byte `at` on.
     ///
     /// # Panics
-    /// Outside of it.
+    /// If the bytes are not all inside the memory.
     pub fn store(&self, at: usize, from: &[u8]) {
         self.memory.write(at, from);
     }

@@ -40,7 +40,7 @@ pub(crate) struct LockDelay {
     pending: AtomicBool,
     /// The target whose lock was delayed last.
     target: AtomicU32,
-    /// Whether the last epoch had an operation, as far as this process has noticed. If so, the
+    /// Whether this process has noticed an operation of the last epoch. If so, the
     /// program's locks guard the window's data. Relaxed everywhere, because the value is an
     /// estimate.
     guards: AtomicBool,

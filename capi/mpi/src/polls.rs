@@ -17,8 +17,8 @@ static POLLER: OnceLock<Box<dyn Fn() -> bool + Send + Sync>> = OnceLock::new();
 const EVERY: u32 = 8;
 const EAGER: u32 = 64;
 
-/// Whether waiting calls of the program test the host and poll transom in turns, because the host
-/// can't poll other libraries itself. It is equal at all ranks, so that all of them use one
+/// Whether waiting calls of the program alternately test the host and poll transom, because the
+/// host can't poll other libraries itself. It is equal at all ranks, so that all of them use one
 /// function for a collective call.
 static TURNS: AtomicBool = AtomicBool::new(false);
 
@@ -55,7 +55,7 @@ pub(crate) fn begin(job: &Job) -> bool {
     by_host
 }
 
-/// Whether waiting calls test the host and poll transom in turns, while transom serves a window.
+/// Whether waiting calls alternately test the host and poll transom: while transom serves a window.
 #[inline]
 pub(crate) fn waits_in_turns() -> bool {
     TURNS.load(Ordering::Relaxed)

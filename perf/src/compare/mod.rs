@@ -1,6 +1,6 @@
 //! `transom-perf compare`: a plain MPI program on each installed MPI, with transom's interposition
-//! library and without, in turns within one run. Owns the command line and the order of the runs;
-//! calls no window, and is no rank of a job.
+//! library and without, alternately within one run. Owns the command line and the order of the
+//! runs; calls no window, and is no rank of a job.
 
 mod answers;
 mod bars;
@@ -25,7 +25,7 @@ use launch::Bench;
 use plan::Line;
 
 /// Runs a benchmark of plain MPI calls on each installed MPI, with transom's interposition library
-/// (LD_PRELOAD) and without, in turns, and prints one table with ratios, then 36 cases of a target
+/// (LD_PRELOAD) and without, alternately. Prints one table with ratios, then 36 cases of a target
 /// that computes. With -n it measures many ranks at once.
 ///
 /// A missing interposition library is built first if cargo and the sources are installed; otherwise

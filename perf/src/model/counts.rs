@@ -39,7 +39,7 @@ pub(crate) enum Call {
     LockExclusive,
     /// A later exclusive lock, and its unlock.
     LockFurther,
-    /// `post` to so many origins, and `complete` to so many targets.
+    /// `post` to this number of origins, and `complete` to as many targets.
     Post(u64),
     /// `start`, `wait` and flush.
     Local,

@@ -22,7 +22,7 @@ pub(crate) enum Schedule {
 /// The processor of a rank that stands for its network device, which performs atomics.
 const DEVICE: u32 = 1;
 
-/// Writes the schedule of a call for so many ranks.
+/// Writes the schedule of a call for `ranks` ranks.
 pub(crate) fn write(out: &mut impl Write, schedule: Schedule, ranks: u64) -> std::io::Result<()> {
     writeln!(out, "num_ranks {ranks}")?;
     for rank in 0..ranks {

@@ -202,7 +202,7 @@ unsafe extern "C" fn run(head: *mut c_void) {
         depends.release();
         node.ended.release();
         parent.children.release();
-        // The one in which its parent made it; those of its own have ended.
+        // The group in which the parent made the task. The task's own groups have ended.
         if let Some(group) = node.groups().first() {
             group.release();
         }
