@@ -285,7 +285,7 @@ mod tests {
         let mut shown = Shown::default();
         assert!(shown.begin() && !shown.begin(), "one within the other");
         assert!(!shown.end() && shown.end());
-        thread::scope(|scope| {
+        std::thread::scope(|scope| {
             scope.spawn(|| assert!(!shown.begin()));
         });
         assert!(shown.is_helped() && shown.end() && !shown.begin());

@@ -11,9 +11,9 @@ use transom_fabric::diagnostics;
 use crate::messages::Messages;
 use crate::transport::{Lane, Wire};
 
-/// Initial time for which the thread leaves polling to callers. The time doubles while callers poll.
-/// After the last caller has left, an origin therefore waits at most as long as the callers have
-/// polled.
+/// Initial time for which the thread leaves polling to callers. The time doubles while callers
+/// poll. After the last caller has left, an origin therefore waits at most as long as the callers
+/// have polled.
 const KEEP_AWAY: Duration = Duration::from_micros(32);
 /// Maximum time for which the thread leaves polling to callers. The end of a single longer call
 /// wakes the thread.
@@ -29,8 +29,8 @@ const MANY: usize = 32;
 const ROUNDS: u32 = 64;
 /// Maximum sleep of the thread.
 const IDLE: Duration = Duration::from_millis(500);
-/// Initial sleep of the thread where replies wait for room at their origins, which no event reports.
-/// The sleep doubles while no room appears.
+/// Initial sleep of the thread where replies wait for room at their origins, which no event
+/// reports. The sleep doubles while no room appears.
 const RETRY: Duration = Duration::from_micros(64);
 
 /// The threads inside blocking calls (*callers*), which poll by themselves. The progress thread
@@ -61,9 +61,9 @@ impl Callers {
         CallerGuard(self)
     }
 
-    /// Waits until the last caller leaves, `wake` is called, or `limit` has passed; not at all if no
-    /// caller is inside. Waits once: if new callers have entered by the time that the thread runs,
-    /// calls are short, and the end of each would wake the thread again.
+    /// Waits until the last caller leaves, `wake` is called, or `limit` has passed. It does not
+    /// wait if no caller is inside. It waits once: if new callers have entered by the time that the
+    /// thread runs, calls are short, and the end of each would wake the thread again.
     fn wait_until_left(&self, stop: &AtomicBool, limit: Duration) {
         let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         // SeqCst: pairs with the SeqCst in `CallerGuard::drop`: either the caller sees the waiting

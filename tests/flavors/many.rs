@@ -9,7 +9,7 @@ use super::shared::one_node;
 
 /// Rounds of windows that live briefly. A round that leaves something behind adds at least as many
 /// mappings or descriptors; the system and other threads may add a few in passing.
-const ROUNDS: u64 = 20;
+const ROUNDS: usize = 20;
 
 /// 1,000 windows live at once, each with an operation. Others are created and freed meanwhile, and
 /// leave no mapping and no descriptor behind.
@@ -25,7 +25,7 @@ pub(crate) fn thousand(world: &Job) -> Outcome {
         })?;
     }
     let mut before = [0; 2];
-    for round in 0..2 + ROUNDS {
+    for round in 0..2 + ROUNDS as u64 {
         step(format!("round {round}"));
         // Providers have filled their pools after two rounds.
         if round == 2 {
@@ -44,7 +44,7 @@ pub(crate) fn thousand(world: &Job) -> Outcome {
         }
     }
     let now = owned()?;
-    let kept = |of: usize| now[of] >= before[of] + ROUNDS as usize;
+    let kept = |of: usize| now[of] >= before[of] + ROUNDS;
     ensure(!kept(0) && !kept(1), &format!("mappings and descriptors were {before:?} and are {now:?}"))?;
     for (index, win) in all.iter().enumerate() {
         let mut found = [99; 2];
