@@ -17,8 +17,8 @@
 //! ```
 //!
 //! The report names the two calls: the function is the innermost one that does not belong to the
-//! library, and file and line appear if the program has debug information. Reports go to the
-//! standard error, at most 100 of them, and none twice.
+//! library, and file and line appear if the program has debug information. Ranks are those of the
+//! job. Reports go to the standard error, at most 100 of them, and none twice.
 //!
 //! | variable | effect |
 //! |---|---|
@@ -52,8 +52,10 @@
 //!   synchronous send (`MPI_Ssend`); after any other send, the sender is not ordered after the
 //!   receive;
 //! - what a rank did before a collective call happens before what the other ranks do after it, or
-//!   after the wait for its request if the call is nonblocking. A broadcast orders only what the
-//!   root did, and a neighborhood collective call only what the neighbors did.
+//!   after the wait for its request if the call is nonblocking. Some calls order less: a broadcast
+//!   or a scatter only what the root did before, a reduction to a root or a gather only what the
+//!   root does after, a scan only lower ranks before higher ones, and a neighborhood collective
+//!   call only what the neighbors did.
 //!
 //! After some calls the checker can't know for which ranks a rank has waited: persistent collective
 //! calls, partitioned messages, messages on intercommunicators, and messages and nonblocking calls

@@ -1,4 +1,4 @@
-//! When does a load of the target see a put? After the put is complete *and* the two programs have
+//! When does a load of the target see a put? After the put is complete *and* the two ranks have
 //! synchronized. This chapter gives the pattern, the rule behind it, and a way to test it.
 //!
 //! # The pattern that holds under both models
@@ -35,7 +35,8 @@
 //!
 //! - In the **unified** model, the default here, both copies are the same memory. Each side
 //!   eventually sees the writes of the other side, in any order. Synchronization determines when
-//!   they are visible. `sync` is a full memory barrier of this rank.
+//!   they are visible. `sync` is a full memory barrier of this rank, which orders its loads and
+//!   stores with synchronization by other means.
 //! - In the **separate** model the copies are two blocks of memory, and only some calls make them
 //!   equal.
 //!

@@ -61,6 +61,8 @@
 //!   XPMEM; `TRANSOM_XPMEM=n` turns XPMEM off.
 //! - Without XPMEM memory of the program is reached by system calls.
 //!
+//! A window over memory of the program copies no data, and the memory keeps its pages.
+//!
 //! | call | mapped memory | other created or attached memory of the node | net |
 //! |---|---|---|---|
 //! | put, get | a copy | a system call; messages where the kernel forbids it | one remote write or read, more where the provider limits the length; over sockets several of at most 1 KiB share a message |

@@ -43,9 +43,9 @@
 //! - *Accesses that the target refuses*, because their address is not attached, are errors of the
 //!   call that completes the operation.
 //! - *A transport that fails, or a peer that is gone*, is an error of the class `Other` of the call
-//!   that encounters it.
-//! - *A closure that fails* ends its epoch, and releases its locks. If the end of the epoch fails
-//!   too, the error of the closure is returned.
+//!   that encounters it. The end of an epoch releases its locks also after an error.
+//! - *A closure that fails* ends its epoch. If the end of the epoch fails too, the error of the
+//!   closure is returned.
 //!
 //! A failure is reported once, by the first call that covers its operation. There are no error
 //! handlers: an error is a value, and `?` passes it on.

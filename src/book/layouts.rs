@@ -63,7 +63,7 @@
 //!   overlap (`Type`).
 //! - The items must lie within the target's part (`RmaRange`), and in a typed window within the
 //!   origin's slice (`Count`).
-//! - The accumulate family requires one basic type throughout. With layouts it exists only in
-//!   [`RawWindow`](crate::RawWindow::accumulate), which takes [`Items`](crate::Items) and `At`.
+//! - The accumulate family requires one basic type throughout (`Type`). With layouts it exists only
+//!   in [`RawWindow`](crate::RawWindow::accumulate), which takes [`Items`](crate::Items) and `At`.
 //!
 //! [`costs`](super::costs) has the number of remote operations of a layout.

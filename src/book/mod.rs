@@ -24,7 +24,7 @@
 //! ```
 //!
 //! To try it, put the lines into `fn main() -> transom::Result<()>` of a new package, with `Ok(())`
-//! at the end:
+//! at the end (`cargo install --path DIRECTORY/launch` installs `transom-run`):
 //!
 //! ```text
 //! cargo new ring && cd ring

@@ -132,7 +132,7 @@
 //! | mapped memory | the copy, one atomic, and a wake-up if the target sleeps |
 //! | sockets, up to 16 KiB | one message with the data and its notice |
 //! | sockets, longer data | the writes, then the message of the notice |
-//! | a device that performs the atomics | a write, then an atomic |
+//! | a device that performs the atomics after earlier writes | a write, then an atomic |
 //! | nets that do not keep this order | the call waits for the data, then sends the notice |
 //!
 //! # Other interfaces

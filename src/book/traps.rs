@@ -1,8 +1,8 @@
 //! Traps: common mistakes, and the correct programs.
 //!
-//! Most of these mistakes do not show on one machine, or in most runs. Two settings make them show:
-//! the hint `transom_model=separate`, under which a load without synchronization reads old data,
-//! and `TRANSOM_CHECK=1`, which [reports conflicting accesses](super::checking).
+//! Most of these mistakes do not show in most runs on one machine. Two settings make many of them
+//! show: the hint `transom_model=separate`, under which a load without synchronization reads old
+//! data, and `TRANSOM_CHECK=1`, which [reports conflicting accesses](super::checking).
 //!
 //! # A get and a put are not an atomic update
 //!

@@ -50,10 +50,10 @@
 //!
 //! [`Job::alloc_mem`](crate::Job::alloc_mem) gives memory of the library without a window
 //! (`MPI_ALLOC_MEM`). A window that is created over such memory, or over a piece of it, is as fast
-//! as an allocated one. Several windows may use the same memory. It lives as long as the
+//! as an allocated one. Several windows may use the same memory, which lives as long as the
 //! [`Allocation`](crate::Allocation) or one of the windows. Each rank decides for its own part
-//! whether it is in such memory; [`is_mapped`](crate::Window::is_mapped) returns whether all parts
-//! of the node are mapped.
+//! whether to use such memory. [`is_mapped`](crate::Window::is_mapped) returns whether all parts
+//! are in memory of the library, so that the ranks of each node map them without XPMEM.
 //!
 //! ```
 //! use transom::{Info, Window};
@@ -78,7 +78,7 @@
 //! [`free`](crate::Window::free) is collective and waits until no rank accesses the window any
 //! more. [`reclaim`](crate::Window::reclaim) also returns the buffer of a created window. Call one
 //! of the two: a window that is only dropped prints a warning and keeps its memory, because peers
-//! may still write there and a drop can't wait for them.
+//! may still write there. The drop waits for this rank's operations in flight, and not for peers.
 //!
 //! ```
 //! let world = transom::init()?;
