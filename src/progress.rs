@@ -39,6 +39,7 @@ const POLLS_BETWEEN_CHECKS: u32 = 4096;
 /// Maximum time between the closing of a dying process's sockets, which its peers notice first, and
 /// its end.
 const DYING: Duration = Duration::from_millis(800);
+
 /// Polls, waits, and owns the progress threads.
 pub(crate) struct Progress {
     wire: Arc<Wire>,
@@ -243,7 +244,8 @@ impl Progress {
             self.wire.wake(Lane::Net);
             self.wire.wake(Lane::Shm);
         } else if self.messages.keeps_answers() && self.callers.dozing.load(Ordering::SeqCst) {
-            // SeqCst both: pair with those in `serve`. A thread that is awake sends the answers.
+            // SeqCst both: pair with those in `serve`. A thread that does not doze finds the
+            // answers when its sleep ends.
             self.wire.wake(Lane::Net);
         }
     }

@@ -34,7 +34,8 @@ pub struct Limits {
     /// [`Port::progress`].
     pub passive_target: bool,
     /// A message arrives only when its target has the data of all puts that this process had posted
-    /// to that target before. Gets and atomics keep no order.
+    /// to that target before. Once one of them has failed, messages to the target are refused. Gets
+    /// and atomics keep no order.
     pub ordered: bool,
     /// The target's CPU performs puts when it receives messages, so that several small puts cost
     /// less as one message.

@@ -12,8 +12,8 @@ use crate::messages::Messages;
 use crate::transport::{Lane, Wire};
 
 /// Initial time for which the thread leaves polling to callers. The time doubles while callers
-/// poll. After the last caller has left, an origin therefore waits at most as long as the callers
-/// have polled.
+/// poll. After the last caller has left, an origin therefore waits about as long as the callers
+/// have polled, at most.
 const KEEP_AWAY: Duration = Duration::from_micros(32);
 /// Maximum time for which the thread leaves polling to callers. The end of a single longer call
 /// wakes the thread.
@@ -118,7 +118,7 @@ pub(super) fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Call
         wire.wait_on(lane, if owing { retry } else { IDLE });
         doze(false);
         keep_away(callers, messages, &mut seen, stop, || wire.posts(lane));
-        let mut sent = 0;
+        let (mut sent, mut came) = (0, 0);
         for _ in 0..ROUNDS {
             let events = match wire.poll(lane, messages) {
                 Ok(events) => events,
@@ -132,6 +132,7 @@ pub(super) fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Call
             if events > 0 && callers.inside.load(Ordering::Relaxed) > 0 {
                 wire.end_sleeps();
             }
+            came += events;
             messages.end_riding();
             sent += messages.send_deferred(|peer, bytes| wire.send(peer, bytes));
             if events < MANY {
@@ -140,7 +141,8 @@ pub(super) fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Call
         }
         // This thread's own answers are posts too.
         seen.posts = wire.posts(lane);
-        retry = if sent == 0 && owing { (retry * 2).min(IDLE) } else { RETRY };
+        // New answers may stand behind those to ranks that take none.
+        retry = if sent + came == 0 && owing { (retry * 2).min(IDLE) } else { RETRY };
     }
 }
 
@@ -162,9 +164,9 @@ fn keep_away(callers: &Callers, messages: &Messages, seen: &mut Seen, stop: &Ato
         let (calls, inside) = (callers.calls.load(Ordering::Relaxed), callers.inside.load(Ordering::Relaxed));
         let now = Seen { calls, posts: posts() };
         let polls = calls != seen.calls || inside > 0;
-        // Answers that the last caller has left to this thread wait for a short sleep only. A
-        // caller that is inside sends them itself.
-        let kept = inside == 0 && messages.keeps_answers();
+        // The next sleep is short if the last caller has left answers to this thread. A caller that
+        // is inside sends them itself.
+        let kept = inside == 0 && (messages.keeps_answers() || messages.owes_answers());
         let posted = now.posts != seen.posts && !kept && posting < KEEP_AWAY_MAX;
         if !polls && !posted {
             *seen = now;
@@ -175,13 +177,14 @@ fn keep_away(callers: &Callers, messages: &Messages, seen: &mut Seen, stop: &Ato
             slept = IDLE;
         } else {
             let dense = DENSE * calls.wrapping_sub(seen.calls).min(MANY_CALLS) >= slept;
+            let most = if dense { KEEP_AWAY_DENSE } else { KEEP_AWAY_MAX };
             slept = match (kept, polls) {
                 (true, _) => KEEP_AWAY,
-                (false, true) => nap,
+                (false, true) => nap.min(most),
                 (false, false) => nap.min(KEEP_AWAY_MAX.saturating_sub(posting)),
             };
             std::thread::sleep(slept);
-            nap = if kept { nap } else { (nap * 2).min(if dense { KEEP_AWAY_DENSE } else { KEEP_AWAY_MAX }) };
+            nap = if kept { nap } else { (nap * 2).min(most) };
             posting = if polls { Duration::ZERO } else { posting + slept };
         }
         *seen = now;

@@ -281,8 +281,9 @@ fn exclusive(words: &impl Words, target: usize) -> Result<bool> {
 /// no other such lock of the window, so the announcement ends.
 #[inline]
 pub(crate) fn exclusive_end(words: &impl Words, target: usize, last: bool) -> Result<()> {
-    biased_end(words, target)?;
-    if last { announced_end(words) } else { Ok(()) }
+    let released = biased_end(words, target);
+    // The announcement ends also after a failed release, because every `lock_all` waits for it.
+    released.and(if last { announced_end(words) } else { Ok(()) })
 }
 
 /// Unlocks a target that was locked exclusively by the bias. The target may have lost the bias

@@ -98,7 +98,7 @@ pub(super) enum End {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Completed {
     All,
-    /// Those whose results have arrived.
+    /// Those that the arrival of their results completes.
     Fetching,
     /// Those of one operation.
     Operation(u64),

@@ -296,7 +296,7 @@ impl Core {
         if check {
             self.parts.job.delayed.take_first()?;
             self.parts.waits("lock_all", None, || lock::all(&self.parts))?;
-            self.parts.locks_taken()?;
+            self.parts.locks_taken().inspect_err(|_| drop(lock::all_end(&self.parts)))?;
         }
         // Another thread may have opened an epoch meanwhile.
         self.epochs

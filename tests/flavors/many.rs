@@ -11,8 +11,8 @@ use super::shared::one_node;
 /// mappings or descriptors; the system and other threads may add a few in passing.
 const ROUNDS: usize = 20;
 
-/// 1,000 windows live at once, each with an operation. Others are created and freed meanwhile, and
-/// leave no mapping and no descriptor behind.
+/// 1,000 windows live at once, each with an operation. Others are created and freed meanwhile; a
+/// round of them leaves no mapping and no descriptor behind.
 /// Shows W2, W7.
 pub(crate) fn thousand(world: &Job) -> Outcome {
     let next = (world.rank() + 1) % world.size();

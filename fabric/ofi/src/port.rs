@@ -392,6 +392,12 @@ impl Port for OfiPort {
             let reason = Reason::TooLong { length: message.len(), limit: self.limits.message_max };
             return Post::Broken(Box::new(Fault::new(to, reason)));
         }
+        // A new connection would carry the message without the puts that failed on the old one.
+        if self.limits.ordered
+            && let Some(fault) = self.open.sends.broken(to)
+        {
+            return Post::Broken(Box::new(fault.clone()));
+        }
         let Some(slot) = self.open.sends.take(to) else { return Post::Again };
         self.note_post();
         let head = [u64::from(self.me.0).to_le_bytes(), token.to_le_bytes()];

@@ -72,7 +72,7 @@ impl Progress {
     }
 
     /// Sleeps until a completion may have arrived, `wake` is called, `other` is readable, or
-    /// `limit` has passed. Returns false if the limit has passed.
+    /// `limit` has passed. Returns false if none of them has happened when the sleep ends.
     pub(crate) fn wait(&self, limit: Duration, other: Option<BorrowedFd<'_>>) -> bool {
         let limit = self.open.sleep_of(limit);
         match self.open.endpoint.wait_fd() {
@@ -151,7 +151,9 @@ impl Progress {
         {
             Some(Purpose { peer, tally: Some(tally), local }) => {
                 local.end();
-                tally.fail(&Fault::new(peer, reason));
+                let fault = Fault::new(peer, reason);
+                self.open.sends.breaks(peer, &fault);
+                tally.fail(&fault);
                 return Ok(());
             }
             // Every operation has a tally.

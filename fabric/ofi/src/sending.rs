@@ -1,34 +1,44 @@
 //! The buffers of outgoing messages, which all peers share. A peer that takes no messages holds a
 //! part of them only, so that messages to other peers go on.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use transom_fabric::{Peer, PeerMap, share};
+use transom_fabric::{Fault, Peer, PeerMap, share};
 
 use crate::slots::{Local, Purpose, Slot, Slots};
 
-/// The pool, and the number of slots that each peer holds.
+/// The pool, and what is kept for each peer.
 #[derive(Debug)]
 pub(crate) struct Sending {
     pub(crate) slots: Slots,
-    held: PeerMap<(Peer, AtomicUsize)>,
+    peers: PeerMap<(Peer, Messages)>,
+}
+
+/// The messages to a peer.
+#[derive(Debug, Default)]
+struct Messages {
+    /// Number of slots that they hold.
+    held: AtomicUsize,
+    /// The first failure of an operation on the peer.
+    broken: OnceLock<Fault>,
 }
 
 impl Sending {
     /// A pool of `count` slots with buffers of `len` bytes each, a multiple of 8.
     pub(crate) fn new(count: u32, len: usize) -> Sending {
-        Sending { slots: Slots::new(count, len), held: PeerMap::new() }
+        Sending { slots: Slots::new(count, len), peers: PeerMap::new() }
     }
 
     /// Lets messages to a peer take slots.
     pub(crate) fn meet(&self, peer: Peer) {
-        let met = self.held.get_or_try_insert(peer, || Ok((peer, AtomicUsize::new(0))));
+        let met = self.peers.get_or_try_insert(peer, || Ok((peer, Messages::default())));
         met.map_or_else(|never: std::convert::Infallible| match never {}, drop);
     }
 
     /// A slot for a message; `None` where the peer holds its share of the slots, or was not met.
     pub(crate) fn take(&self, peer: Peer) -> Option<&Slot> {
-        let (_, held) = self.held.get(peer)?;
+        let (_, Messages { held, .. }) = self.peers.get(peer)?;
         // Relaxed, as in `give_back`: a count. Threads that take slots at the same time may exceed
         // the share by one each.
         if !share::allows(held.load(Ordering::Relaxed), self.slots.count_free()) {
@@ -42,15 +52,30 @@ impl Sending {
     /// Frees the slot of a message, and returns the message's peer.
     pub(crate) fn give_back(&self, slot: &Slot) -> Option<Peer> {
         let Purpose { peer, .. } = self.slots.give_back(slot, false)?;
-        if let Some((_, held)) = self.held.get(peer) {
+        if let Some((_, Messages { held, .. })) = self.peers.get(peer) {
             held.fetch_sub(1, Ordering::Relaxed);
         }
         Some(peer)
+    }
+
+    /// Records that an operation on a peer has failed.
+    pub(crate) fn breaks(&self, peer: Peer, fault: &Fault) {
+        if let Some((_, messages)) = self.peers.get(peer) {
+            // Only the first fault is kept.
+            let _ = messages.broken.set(fault.clone());
+        }
+    }
+
+    /// The first failure of an operation on a peer.
+    pub(crate) fn broken(&self, peer: Peer) -> Option<&Fault> {
+        self.peers.get(peer)?.1.broken.get()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use transom_fabric::Reason;
+
     use super::*;
 
     /// Peers of which no message completes leave slots to another one.
@@ -66,6 +91,17 @@ mod tests {
             let slot = sending.take(Peer(9)).expect("left by the others");
             assert_eq!(sending.give_back(slot), Some(Peer(9)));
         }
+    }
+
+    #[test]
+    fn a_failed_operation_breaks_the_messages_to_its_peer_alone() {
+        let sending = Sending::new(8, 64);
+        (0..2).for_each(|peer| sending.meet(Peer(peer)));
+        sending.breaks(Peer(1), &Fault::new(Peer(1), Reason::Died));
+        sending.breaks(Peer(1), &Fault::new(Peer(1), Reason::Unreachable));
+        assert!(sending.broken(Peer(0)).is_none());
+        let first = sending.broken(Peer(1)).expect("broken");
+        assert_eq!(first.to_string(), Fault::new(Peer(1), Reason::Died).to_string());
     }
 
     #[test]

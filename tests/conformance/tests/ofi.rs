@@ -28,7 +28,7 @@ mod without_descriptor {
 /// Regression: the port asked for atomics and order together, which `ofi_rxm` refuses, and then
 /// took the atomics without the order. Every message behind a put waited for the put.
 #[test]
-fn messages_follow_puts_beside_atomics() {
+fn order_is_promised_beside_atomics() {
     let domain = Ofi("tcp;ofi_rxm", true).open(1).remove(0);
     let region = domain.register(&Memory::private(64)).expect("room");
     assert!(region.amo(AmoKind::Sum, Width::W64).is_some(), "atomics");
