@@ -8,6 +8,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Barrier, Mutex};
+use std::time::Duration;
 
 use simulated::{Outcome, Rank, cost, messages, run, same};
 use transom::{Assert, Info, Lock, RawWindow, Window};
@@ -371,12 +372,7 @@ fn state_is_bounded() {
         let meet = Barrier::new(ranks);
         run(ranks, &with(SimAmo::All(Coherence::DeviceOnly)), move |world| {
             let (me, size, touched) = (world.rank(), world.size(), world.size().min(12));
-            let live = || {
-                meet.wait();
-                let live = LIVE.load(Ordering::Relaxed);
-                meet.wait();
-                live
-            };
+            let live = || live_bytes(&meet);
             let touch = |win: &Window<u64>, targets: usize| {
                 win.lock_all_with(Assert::NOCHECK, |epoch| {
                     (0..targets).try_for_each(|step| epoch.put_value((me + step) % size, 0, 1))
@@ -434,6 +430,17 @@ fn state_is_bounded() {
             Ok(windows.into_iter().try_for_each(Window::free)?)
         });
     }
+}
+
+/// The bytes that all ranks hold, measured by all ranks at one time.
+fn live_bytes(meet: &Barrier) -> i64 {
+    meet.wait();
+    // Meanwhile the progress threads empty the net's queues.
+    std::thread::sleep(Duration::from_millis(20));
+    meet.wait();
+    let live = LIVE.load(Ordering::Relaxed);
+    meet.wait();
+    live
 }
 
 /// Upper bound of a window's bytes per contacted target.
