@@ -84,7 +84,7 @@ mod tests {
         let sending = Sending::new(128, 64);
         assert!(sending.take(Peer(9)).is_none(), "not met yet");
         (0..10).for_each(|peer| sending.meet(Peer(peer)));
-        for peer in (0..9).map(Peer) {
+        for peer in (0..7).map(Peer) {
             while sending.take(peer).is_some() {}
         }
         for _ in 0..1000 {
