@@ -38,11 +38,13 @@
 //!
 //! # Fairness
 //!
-//! No process starves. A target's word counts waiting writers, and readers that come later wait
-//! until one of these writers has held the lock. A reader that finds the target held by a writer
-//! stays counted, so it gets the lock before the next writer (phases alternate, as in the
-//! phase-fair locks of Brandenburg and Anderson, 2010). A `lock_all` that has waited for
-//! [`POLLS_BEFORE_PRIORITY`] polls claims priority; new writers then wait until it holds the lock.
+//! Readers and writers do not starve each other. A target's word counts waiting writers, and
+//! readers that come later wait until one of these writers has held the lock. A reader that finds
+//! the target held by a writer stays counted, so it gets the lock before the next writer (phases
+//! alternate, as in the phase-fair locks of Brandenburg and Anderson, 2010). A `lock_all` that has
+//! waited for [`POLLS_BEFORE_PRIORITY`] polls claims priority; new writers then wait until it holds
+//! the lock. Writers among themselves have no order: one that unlocks and locks again at once may
+//! overtake writers that sleep.
 //!
 //! A process that already holds a lock of the window (`nested`) does not wait for processes that
 //! only wait. Otherwise two processes that each lock two targets could deadlock through a waiting
