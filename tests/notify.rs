@@ -99,6 +99,8 @@ fn every_operation(world: &Job) -> Outcome {
             part.put_items_notify(&data, 1, &every_other, At::new(next, 16, 1, &every_other), Notice(1))
         })?;
         epoch.rput_notify(next, 8, &data, Notice(2))?.wait()?;
+        // Gets and accumulates are not ordered behind puts.
+        epoch.flush(next)?;
         epoch.scope(|part| part.get_notify(next, 0, &mut got, Notice(3)))?;
         let again = epoch.rget_notify(next, 0, vec![0; 8], Notice(4))?.wait()?;
         assert_eq!((again.as_slice(), &got[..]), (data.as_slice(), data.as_slice()));
@@ -527,15 +529,19 @@ fn byte_level(world: &Job) -> Outcome {
     // SAFETY: the buffers outlive their operations, and nothing else accesses them meanwhile.
     unsafe {
         win.rput_notify(from, at, Notice(0))?.wait()?;
+        win.flush(next)?;
         win.raccumulate_notify(from, at, Op::Sum, Notice(0))?.wait()?;
         win.rget_accumulate_notify(from, before, at, Op::Sum, Notice(0))?.wait()?;
+        win.flush(next)?;
         win.rget_notify(into, at, Notice(1))?.wait()?;
         assert_eq!((old, got), ([6; 4], [9; 4]));
         win.put_notify(data.as_ptr().cast(), 32, next, 4, Notice(0))?;
         win.rput_bytes_notify(data.as_ptr().cast(), 32, next, 0, Notice(0))?.wait()?;
         win.put_items_notify(from, at, Notice(0))?;
+        win.flush(next)?;
         win.accumulate_notify(from, at, Op::Prod, Notice(0))?;
         win.get_accumulate_notify(from, before, at, Op::Replace, Notice(0))?;
+        win.flush(next)?;
         win.get_items_notify(into, at, Notice(1))?;
     }
     win.notices().wait(0, 8)?;

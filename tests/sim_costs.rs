@@ -432,11 +432,22 @@ fn state_is_bounded() {
     }
 }
 
-/// The bytes that all ranks hold, measured by all ranks at one time.
+/// The bytes that all ranks hold, measured by all ranks at one time, when they no longer change:
+/// the progress threads first empty the net's queues.
 fn live_bytes(meet: &Barrier) -> i64 {
-    meet.wait();
-    // Meanwhile the progress threads empty the net's queues.
-    std::thread::sleep(Duration::from_millis(20));
+    const STEADY: u32 = 8;
+    if meet.wait().is_leader() {
+        let (mut last, mut steady) = (LIVE.load(Ordering::Relaxed), 0);
+        for _ in 0..400 {
+            std::thread::sleep(Duration::from_millis(3));
+            let now = LIVE.load(Ordering::Relaxed);
+            steady = if now == last { steady + 1 } else { 0 };
+            last = now;
+            if steady == STEADY {
+                break;
+            }
+        }
+    }
     meet.wait();
     let live = LIVE.load(Ordering::Relaxed);
     meet.wait();

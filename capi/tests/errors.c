@@ -91,7 +91,7 @@ static void wrong_windows(void) {
     transom_window *none = NULL;
     transom_info *info = NULL;
     void *base = NULL;
-    FAILS(TRANSOM_ERR_BASE, "null base", transom_window_create(world, NULL, 8, 8, NULL, &none));
+    FAILS(TRANSOM_ERR_BASE, "base is null", transom_window_create(world, NULL, 8, 8, NULL, &none));
     FAILS(TRANSOM_ERR_DISP, "", transom_window_allocate(world, 8, 0, NULL, &base, &none));
     FAILS(TRANSOM_ERR_SIZE, "", transom_window_allocate(world, (uint64_t)1 << 62, 1, NULL, &base, &none));
     OK(transom_info_create(&info));

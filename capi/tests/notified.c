@@ -44,6 +44,8 @@ static void every_form(void) {
     OK(transom_put_notify(window, data, 4, TRANSOM_INT64_T, next, 0, 4, TRANSOM_INT64_T, 2));
     OK(transom_put_notify(window, data, 1, every_other, next, 4, 2, TRANSOM_INT64_T, 3));
     OK(transom_type_free(&every_other));
+    /* A get is not ordered behind puts. */
+    OK(transom_window_flush(window, next));
     OK(transom_get_notify(window, got, 4, TRANSOM_INT64_T, next, 2, 4, TRANSOM_INT64_T, 4));
     CHECK(got[0] == 3 && got[1] == 4 && got[2] == 1 && got[3] == 3);
     OK(transom_accumulate_notify(window, ones, 4, TRANSOM_INT64_T, next, 0, 4, TRANSOM_INT64_T, TRANSOM_SUM, 5));
@@ -55,6 +57,7 @@ static void every_form(void) {
     CHECK(old[0] == 3 && old[3] == 6);
     OK(transom_rput_notify(window, data, 4, TRANSOM_INT64_T, next, 8, 4, TRANSOM_INT64_T, 7, &request));
     OK(transom_request_wait(&request));
+    OK(transom_window_flush(window, next));
     OK(transom_rget_notify(window, got, 4, TRANSOM_INT64_T, next, 8, 4, TRANSOM_INT64_T, 8, &request));
     OK(transom_request_wait(&request));
     CHECK(memcmp(got, data, sizeof got) == 0);

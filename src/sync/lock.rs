@@ -43,17 +43,30 @@
 //! the target held by a writer stays counted, so it gets the lock before the next writer (phases
 //! alternate, as in the phase-fair locks of Brandenburg and Anderson, 2010). A `lock_all` that has
 //! waited for [`POLLS_BEFORE_PRIORITY`] polls claims priority; new writers then wait until it holds
-//! the lock. Writers among themselves have no order: one that unlocks and locks again at once may
-//! overtake writers that sleep.
+//! the lock. Writers among themselves have no order, but none is overtaken for ever: a process that
+//! has overtaken waiting writers for [`OVERTAKES`] lets one of them go first.
+//!
+//! # Waiting for processes that only wait
 //!
 //! A process that already holds a lock of the window (`nested`) does not wait for processes that
 //! only wait. Otherwise two processes that each lock two targets could deadlock through a waiting
 //! process. Each poll calls `nested` again, because another thread of the process may take a lock
 //! meanwhile.
+//!
+//! A lock of another window, or a message, can close the same circle, and the words do not show it.
+//! A process is therefore patient for a limited number of polls ([`Words::is_patient`]):
+//! - A reader then no longer waits behind writers that only wait.
+//! - A writer that only waits, for its announcement or for its target, withdraws its announcement
+//!   while a `lock_all` has priority. Its patience doubles each time, so it gets the lock in the end.
 
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use crate::error::Result;
+
+mod bias;
+
+pub(crate) use bias::Bias;
 
 /// A word of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +99,26 @@ pub(crate) trait Words {
 
     /// Lets other processes run before the next poll; `turn` counts the polls of one wait.
     fn pause(&self, turn: u32) -> Result<()>;
+
+    /// Whether a process goes on to wait, after `turn` polls, for processes that may only wait. It
+    /// has given way in this call `times` before.
+    fn is_patient(&self, turn: u32, times: u32) -> bool {
+        turn < PATIENCE.saturating_mul(1 << times.min(20))
+    }
+
+    /// The time since some moment.
+    fn now(&self) -> Duration;
 }
+
+/// Number of polls, some tenths of a second, for which a process waits for processes that may only
+/// wait.
+const PATIENCE: u32 = 500;
+
+/// The time for which a process may overtake waiting writers again and again. It is long in
+/// proportion to the sleeps of a waiting writer, during which the lock may be free.
+const OVERTAKES: Duration = Duration::from_millis(4);
+/// Number of polls for which a process then lets a waiting writer go first, longer than its sleep.
+const DEFERS: u32 = 88;
 
 /// Number of polls of the master word before a `lock_all` claims priority.
 const POLLS_BEFORE_PRIORITY: u32 = 80;
@@ -109,132 +141,6 @@ const WRITINGS: u64 = BIASED - WRITING;
 const ALL: u64 = 1;
 const ALLS: u64 = WRITING - 1;
 
-// The word of groups: the number of revocations (wrapping), and the mark of each group.
-const GROUPS: usize = 48;
-const TAKEN: u64 = 1 << GROUPS;
-const MARKS: u64 = TAKEN - 1;
-
-/// The mark of a target's group. A group has one target where a window has at most [`GROUPS`].
-const fn mark(target: usize) -> u64 {
-    1 << (target % GROUPS)
-}
-
-/// A process's guesses about the bias in one window. Threads may overwrite each other's values: a
-/// wrong value costs further steps, and never breaks a lock.
-#[derive(Debug)]
-pub(crate) struct Bias {
-    /// Whether the last exclusive lock found its target with the bias.
-    expected: AtomicBool,
-    /// The number of revocations that this process has seen.
-    taken: AtomicU16,
-    /// The number of exclusive locks without the bias until this process next decides whether to
-    /// grant it.
-    left: AtomicU32,
-    /// The number of such locks between two decisions. It grows after each revocation, and shrinks
-    /// while the bias that this process granted lasts. The cost of revocations is therefore a small
-    /// share of the cost of the exclusive locks between them.
-    interval: AtomicU32,
-    /// Whether this process granted the bias at its last decision.
-    gave: AtomicBool,
-    /// The shortest interval. It grows with the number of targets in a group, all of which a
-    /// revocation visits.
-    least: u32,
-}
-
-impl Bias {
-    /// The number of doublings from the shortest interval to the longest.
-    const DOUBLINGS: u32 = 8;
-
-    /// No target of a window of `ranks` ranks has the bias.
-    pub(crate) fn new(ranks: usize) -> Bias {
-        let least = 4 * u32::try_from(ranks.div_ceil(GROUPS)).unwrap_or(u32::MAX >> (Bias::DOUBLINGS + 2));
-        Bias {
-            expected: AtomicBool::new(false),
-            taken: AtomicU16::new(0),
-            left: AtomicU32::new(least),
-            interval: AtomicU32::new(least),
-            gave: AtomicBool::new(false),
-            least,
-        }
-    }
-
-    /// Whether the next exclusive lock is likely to need the target's word alone.
-    pub(crate) fn is_expected(&self) -> bool {
-        self.expected.load(Ordering::Relaxed)
-    }
-
-    /// Records that a target was found without the bias.
-    pub(crate) fn is_lost(&self) {
-        self.expected.store(false, Ordering::Relaxed);
-    }
-
-    /// Locks a target exclusively by its word alone, if it has the bias. Returns false without a
-    /// lock if it has none.
-    #[inline]
-    pub(crate) fn exclusive(&self, words: &impl Words, target: usize) -> Result<bool> {
-        // Relaxed, as for all fields: the values are guesses.
-        if !self.expected.load(Ordering::Relaxed) {
-            return Ok(false);
-        }
-        let found = words.swap(Place::Target(target), BIAS, BIAS | WRITER)?;
-        if found == BIAS { Ok(true) } else { self.exclusive_slow(words, target, found) }
-    }
-
-    /// Slow path of [`Bias::exclusive`]: other processes hold the lock or wait for it, or the
-    /// target has no bias. `found`: the target's word.
-    #[cold]
-    fn exclusive_slow(&self, words: &impl Words, target: usize, found: u64) -> Result<bool> {
-        let had = found & BIAS != 0 && exclusive_slow(words, target, BIAS)?.is_some();
-        self.expected.store(had, Ordering::Relaxed);
-        Ok(had)
-    }
-
-    /// Locks a target exclusively, for a process that has announced itself. After an interval of
-    /// such locks, decides whether to grant the bias.
-    #[inline]
-    pub(crate) fn announced_exclusive(&self, words: &impl Words, target: usize) -> Result<()> {
-        if exclusive(words, target)? {
-            self.expected.store(true, Ordering::Relaxed);
-            return Ok(());
-        }
-        let left = self.left.load(Ordering::Relaxed);
-        if left > 1 {
-            self.left.store(left - 1, Ordering::Relaxed);
-            return Ok(());
-        }
-        self.decide(words, target).inspect_err(|_| drop(words.release(Place::Target(target), WRITER.wrapping_neg())))
-    }
-
-    /// Grants the bias to a target that this process holds, unless the bias was revoked since the
-    /// last decision.
-    #[cold]
-    fn decide(&self, words: &impl Words, target: usize) -> Result<()> {
-        let taken = taken(words.read(Place::Groups)?);
-        let since = taken.wrapping_sub(self.taken.swap(taken, Ordering::Relaxed));
-        let before = self.interval.load(Ordering::Relaxed);
-        let mut given = false;
-        let interval = if since > 0 {
-            // One doubling for each revocation, which may be another target's.
-            let doublings = u32::from(since).min(Bias::DOUBLINGS);
-            before.saturating_mul(1 << doublings).min(self.least << Bias::DOUBLINGS)
-        } else {
-            given = give(words, target)?;
-            if self.gave.load(Ordering::Relaxed) { (before / 2).max(self.least) } else { before }
-        };
-        self.gave.store(given, Ordering::Relaxed);
-        self.expected.store(given, Ordering::Relaxed);
-        self.interval.store(interval, Ordering::Relaxed);
-        self.left.store(interval, Ordering::Relaxed);
-        Ok(())
-    }
-}
-
-/// The number of revocations, from the word of groups.
-#[allow(clippy::cast_possible_truncation)]
-fn taken(groups: u64) -> u16 {
-    (groups >> GROUPS) as u16
-}
-
 /// Locks a target shared. `nested`: whether this process holds a lock of the window.
 #[inline]
 pub(crate) fn shared(words: &impl Words, target: usize, nested: impl Fn() -> bool) -> Result<()> {
@@ -247,17 +153,19 @@ pub(crate) fn shared(words: &impl Words, target: usize, nested: impl Fn() -> boo
 #[cold]
 fn shared_slow(words: &impl Words, target: usize, nested: impl Fn() -> bool, mut found: u64) -> Result<()> {
     let place = Place::Target(target);
+    let mut patient = true;
     loop {
         if found & WRITER != 0 {
             // This reader stays counted, so no other writer gets the lock before it.
             let waited = wait_until(words, place, |word| word & WRITER == 0);
             return or_withdrawn(words, place, READER, waited);
         }
-        if found & WAITING_WRITERS == 0 || nested() {
+        if found & WAITING_WRITERS == 0 || !patient || nested() {
             return Ok(());
         }
         or_withdrawn(words, place, READER, words.add(place, READER.wrapping_neg()))?;
-        wait_until(words, place, |word| word & WRITER != 0 || word & WAITING_WRITERS == 0 || nested())?;
+        let may_enter = |word| word & WRITER != 0 || word & WAITING_WRITERS == 0 || nested();
+        patient = wait_patiently(words, place, may_enter)?;
         found = words.add(place, READER)?;
     }
 }
@@ -266,17 +174,6 @@ fn shared_slow(words: &impl Words, target: usize, nested: impl Fn() -> bool, mut
 #[inline]
 pub(crate) fn shared_end(words: &impl Words, target: usize) -> Result<()> {
     words.release(Place::Target(target), READER.wrapping_neg())
-}
-
-/// Locks a target exclusively, for a process that has announced itself. Returns whether the target
-/// has the bias.
-#[inline]
-fn exclusive(words: &impl Words, target: usize) -> Result<bool> {
-    match words.swap(Place::Target(target), 0, WRITER)? {
-        0 => Ok(false),
-        BIAS if words.swap(Place::Target(target), BIAS, BIAS | WRITER)? == BIAS => Ok(true),
-        _ => Ok(exclusive_slow(words, target, 0)?.is_some_and(|word| word & BIAS != 0)),
-    }
 }
 
 /// Unlocks a target that was locked exclusively after an announcement. `last`: this process holds
@@ -335,56 +232,9 @@ fn all_slow(words: &impl Words) -> Result<()> {
 fn all_by_priority(words: &impl Words, word: u64) -> Result<()> {
     if word & BIASED != 0 {
         wait_until(words, Place::Master, |word| word & WRITINGS == 0)?;
-        take(words)?;
+        bias::take(words)?;
     }
     change(words, Place::Master, |word| (word & WRITINGS == 0).then_some((word & !(PRIORITY | BIASED)) + ALL))
-}
-
-/// Grants the bias to a target that this process holds after an announcement. Returns false, and
-/// grants nothing, while a `lock_all` has priority.
-fn give(words: &impl Words, target: usize) -> Result<bool> {
-    let mut word = words.read(Place::Master)?;
-    while word & PRIORITY == 0 {
-        let found = words.swap(Place::Master, word, word | BIASED)?;
-        if found == word {
-            change(words, Place::Groups, |groups| Some(groups | mark(target)))?;
-            words.add(Place::Target(target), BIAS)?;
-            return Ok(true);
-        }
-        word = found;
-    }
-    Ok(false)
-}
-
-/// Revokes the bias of all targets, for the process that has priority, and waits for the writers
-/// that hold a target by the bias.
-fn take(words: &impl Words) -> Result<()> {
-    let groups = words.read(Place::Groups)?;
-    let mut written = Vec::new();
-    take_marked(words, groups, &mut written).inspect_err(|_| {
-        // The next revocation must find these writers. The first failure is reported; a further one
-        // is dropped.
-        written.iter().for_each(|&place| drop(words.add(place, BIAS)));
-    })
-}
-
-/// Revokes the bias of the targets of the marked `groups`. `written` gets the targets that lost the
-/// bias while a writer held them.
-fn take_marked(words: &impl Words, groups: u64, written: &mut Vec<Place>) -> Result<()> {
-    for target in (0..words.ranks()).filter(|&target| groups & mark(target) != 0) {
-        let place = Place::Target(target);
-        let mut found = words.swap(place, BIAS, 0)?;
-        if found != BIAS && found & BIAS != 0 {
-            found = words.add(place, BIAS.wrapping_neg())?;
-        }
-        if found & BIAS != 0 && found & WRITER != 0 {
-            written.push(place);
-        }
-    }
-    for &place in &*written {
-        wait_until(words, place, |word| word & WRITER == 0)?;
-    }
-    words.add(Place::Groups, TAKEN.wrapping_sub(groups & MARKS)).map(drop)
 }
 
 /// Unlocks all targets.
@@ -409,43 +259,74 @@ pub(crate) fn announced_end(words: &impl Words) -> Result<()> {
 /// this writer was counted.
 #[cold]
 fn announce_slow(words: &impl Words, nested: impl Fn() -> bool, mut found: u64) -> Result<()> {
-    loop {
-        if found & PRIORITY == 0 || nested() {
-            return match found & ALLS {
-                0 => Ok(()),
-                _ => {
-                    let waited = wait_until(words, Place::Master, |word| word & ALLS == 0);
-                    or_withdrawn(words, Place::Master, WRITING, waited)
-                }
-            };
+    let or_withdrawn = |outcome| or_withdrawn(words, Place::Master, WRITING, outcome);
+    let mut defers = true;
+    for times in 0.. {
+        let waits = found & PRIORITY == 0 || !defers || nested();
+        if waits && found & ALLS == 0 {
+            return Ok(());
         }
-        or_withdrawn(words, Place::Master, WRITING, words.add(Place::Master, WRITING.wrapping_neg()))?;
-        wait_until(words, Place::Master, |word| word & PRIORITY == 0 || nested())?;
+        let announced = |word, turn| match word {
+            _ if word & ALLS == 0 => Some(true),
+            _ => (word & PRIORITY != 0 && !words.is_patient(turn, times)).then_some(false),
+        };
+        if waits && or_withdrawn(poll(words, Place::Master, announced))? {
+            return Ok(());
+        }
+        or_withdrawn(words.add(Place::Master, WRITING.wrapping_neg()).map(|_| true))?;
+        // The `lock_all` with priority may hold a lock of another window that keeps others waiting.
+        defers = wait_patiently(words, Place::Master, |word| word & PRIORITY == 0 || !waits && nested())?;
         found = words.add(Place::Master, WRITING)?;
     }
+    Ok(())
 }
 
-/// Slow path of an exclusive lock: other processes hold the target or wait for it. Returns the word
-/// before this writer got the lock. `None`, without a lock, if the target lacks the bits `needs`.
-#[cold]
-fn exclusive_slow(words: &impl Words, target: usize, needs: u64) -> Result<Option<u64>> {
-    let place = Place::Target(target);
-    let word = words.add(place, WAITING_WRITER)?.wrapping_add(WAITING_WRITER);
-    or_withdrawn(words, place, WAITING_WRITER, exclusive_waiting(words, place, needs, word))
+/// Waits, after this process has withdrawn its announcement, until no `lock_all` has priority, but
+/// not for ever: that one may wait for a lock of this process.
+pub(crate) fn stand_aside(words: &impl Words) -> Result<()> {
+    wait_patiently(words, Place::Master, |word| word & PRIORITY == 0).map(drop)
 }
 
-/// [`exclusive_slow`] of a writer that is counted as waiting. `word`: the target's word.
-fn exclusive_waiting(words: &impl Words, place: Place, needs: u64, mut word: u64) -> Result<Option<u64>> {
+/// How a wait for an exclusive lock has ended.
+enum Waited {
+    /// With the lock. The target's word before.
+    Taken(u64),
+    /// Without it: the target has no bias.
+    NoBias,
+    /// Without it, after a long wait: a `lock_all` has priority.
+    GaveWay,
+}
+
+/// Whether a writer that waits for a target could take it before others that wait.
+const fn is_overtaking(word: u64) -> bool {
+    word & (WRITER | READERS) == 0 && word & WAITING_WRITERS > WAITING_WRITER
+}
+
+/// [`Bias::exclusive_waits`] of a writer that is counted as waiting. `word`: the target's word;
+/// `defers`: whether another waiting writer goes first.
+fn exclusive_waiting(
+    words: &impl Words,
+    place: Place,
+    needs: u64,
+    mut word: u64,
+    mut defers: bool,
+    tired: impl Fn(u32) -> bool,
+) -> Result<Waited> {
     let mut turn = 0;
     loop {
         if word & needs != needs {
             words.add(place, WAITING_WRITER.wrapping_neg())?;
-            return Ok(None);
+            return Ok(Waited::NoBias);
         }
-        if word & (WRITER | READERS) == 0 {
+        if tired(turn) && words.read(Place::Master)? & PRIORITY != 0 {
+            words.add(place, WAITING_WRITER.wrapping_neg())?;
+            return Ok(Waited::GaveWay);
+        }
+        defers = defers && is_overtaking(word) && turn < DEFERS;
+        if word & (WRITER | READERS) == 0 && !defers {
             let found = words.swap(place, word, word - WAITING_WRITER + WRITER)?;
             if found == word {
-                return Ok(Some(word));
+                return Ok(Waited::Taken(word));
             }
             word = found;
         } else {
@@ -520,12 +401,24 @@ fn or_withdrawn<T>(words: &impl Words, place: Place, added: u64, outcome: Result
 }
 
 fn wait_until(words: &impl Words, place: Place, done: impl Fn(u64) -> bool) -> Result<()> {
+    poll(words, place, |word, _| done(word).then_some(()))
+}
+
+/// Polls a word until `done`. Returns false if the process lost its patience before.
+fn wait_patiently(words: &impl Words, place: Place, done: impl Fn(u64) -> bool) -> Result<bool> {
+    poll(words, place, |word, turn| if done(word) { Some(true) } else { (!words.is_patient(turn, 0)).then_some(false) })
+}
+
+/// Polls a word until `end` tells the outcome for the word and the number of polls before.
+fn poll<T>(words: &impl Words, place: Place, end: impl Fn(u64, u32) -> Option<T>) -> Result<T> {
     let mut turn = 0;
-    while !done(words.read(place)?) {
+    loop {
+        if let Some(outcome) = end(words.read(place)?, turn) {
+            return Ok(outcome);
+        }
         words.pause(turn)?;
         turn += 1;
     }
-    Ok(())
 }
 
 #[cfg(test)]

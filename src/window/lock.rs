@@ -58,8 +58,10 @@ impl Core {
             Lock::Exclusive if self.epochs.bias.exclusive(here, target.rank())? => (Hold::Biased, EpochWord::SINGLE),
             Lock::Exclusive => {
                 lock::announce(here, || self.is_nested())?;
-                let locked = self.epochs.bias.announced_exclusive(here, target.rank());
-                locked.inspect_err(|_| drop(lock::announced_end(here)))?;
+                let locked = self.epochs.bias.announced_exclusive(here, target.rank(), 0, || true);
+                if !locked.inspect_err(|_| drop(lock::announced_end(here)))? {
+                    self.exclusive_again(here, target.rank())?;
+                }
                 (Hold::Exclusive, EpochWord::ANNOUNCED)
             }
         };
@@ -69,6 +71,21 @@ impl Core {
             self.granted_beside(target, hold)?;
         }
         self.parts.own.refresh();
+        Ok(())
+    }
+
+    /// Takes an exclusive lock for a process that is announced and has given way to a `lock_all`.
+    #[cold]
+    fn exclusive_again(&self, here: &Here<'_>, rank: usize) -> Result<()> {
+        for times in 1.. {
+            lock::announced_end(here)?;
+            lock::stand_aside(here)?;
+            lock::announce(here, || self.is_nested())?;
+            let locked = self.epochs.bias.announced_exclusive(here, rank, times, || true);
+            if locked.inspect_err(|_| drop(lock::announced_end(here)))? {
+                break;
+            }
+        }
         Ok(())
     }
 
@@ -117,12 +134,24 @@ impl Core {
             }
             Lock::Exclusive if self.epochs.bias.exclusive(&self.parts, rank)? => Hold::Biased,
             Lock::Exclusive => {
-                self.announce()?;
-                let locked = self.epochs.bias.announced_exclusive(&self.parts, rank);
-                locked.inspect_err(|_| drop(self.unannounce()))?;
+                self.take_announced(rank)?;
                 Hold::Exclusive
             }
         })
+    }
+
+    fn take_announced(&self, rank: usize) -> Result<()> {
+        for times in 0.. {
+            self.announce()?;
+            let alone = || self.epochs.word().exclusives() == 1;
+            let locked = self.epochs.bias.announced_exclusive(&self.parts, rank, times, alone);
+            if locked.inspect_err(|_| drop(self.unannounce()))? {
+                break;
+            }
+            self.unannounce()?;
+            lock::stand_aside(&self.parts)?;
+        }
+        Ok(())
     }
 
     /// Whether this process holds a lock of the window.

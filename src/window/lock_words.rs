@@ -160,6 +160,10 @@ impl Words for Parts {
         }
         Ok(())
     }
+
+    fn now(&self) -> Duration {
+        rustix::time::clock_gettime(rustix::time::ClockId::Monotonic).try_into().unwrap_or_default()
+    }
 }
 
 /// The lock words of a window. This CPU changes the word `lock` of one target; other words are
@@ -211,6 +215,10 @@ impl Words for Here<'_> {
 
     fn pause(&self, turn: u32) -> Result<()> {
         self.parts.pause(turn)
+    }
+
+    fn now(&self) -> Duration {
+        self.parts.now()
     }
 }
 

@@ -136,6 +136,65 @@ pub(crate) fn opposite_orders(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
+/// Ranks 1 and 2 hold a shared lock of rank 0, each in its window, until ranks 3 and 4 wait there for
+/// exclusive locks; then each asks for the other window's. Only processes that wait themselves are
+/// in the way.
+fn circle(world: &Job, shared: fn(&Window<u64>, &mut dyn FnMut() -> Outcome) -> Outcome) -> Outcome {
+    let windows = [Window::<u64>::allocate(world, 1)?, Window::<u64>::allocate(world, 1)?];
+    for turn in 0..3 {
+        step(format!("turn {turn}"));
+        match world.rank() {
+            rank @ (1 | 2) => shared(&windows[rank - 1], &mut || {
+                world.barrier()?;
+                // The writers begin to wait.
+                std::thread::sleep(Duration::from_millis(20));
+                shared(&windows[2 - rank], &mut || Ok(()))
+            })?,
+            rank => {
+                world.barrier()?;
+                if rank > 2 {
+                    windows[rank - 3].lock(Lock::Exclusive, 0, |epoch| epoch.fetch_add(0, 0, 1u64))?;
+                }
+            }
+        }
+        world.barrier()?;
+    }
+    if world.rank() == 0 {
+        for win in &windows {
+            let mut found = [0];
+            win.load(0, &mut found)?;
+            same("turns of a writer", &found, &[3])?;
+        }
+    }
+    Ok(windows.into_iter().try_for_each(Window::free)?)
+}
+
+/// Shows S2.
+pub(crate) fn readers_in_a_circle(world: &Job) -> Outcome {
+    circle(world, |win, within| {
+        let mut outcome = Ok(());
+        win.lock(Lock::Shared, 0, |epoch| {
+            // A lock without an operation may be delayed.
+            epoch.fetch_value(0, 0)?;
+            outcome = within();
+            Ok(())
+        })?;
+        outcome
+    })
+}
+
+/// Shows S2.
+pub(crate) fn holders_in_a_circle(world: &Job) -> Outcome {
+    circle(world, |win, within| {
+        let mut outcome = Ok(());
+        win.lock_all(|_| {
+            outcome = within();
+            Ok(())
+        })?;
+        outcome
+    })
+}
+
 /// MPI-4.1 §12.5.3: `lock_all` is shared: within it no rank sees partial writes of an exclusive
 /// holder, at any target.
 /// Shows S2.

@@ -1,6 +1,8 @@
 //! No starvation (MPI-4.1 §12.5.3, requirement S2): a stream of lockers continues until the rank
 //! that it might starve has had its turns. Only the watchdog limits the time.
 
+use std::time::Duration;
+
 use transom::{Job, Lock, Window};
 use transom_harness::{Outcome, ensure, step};
 
@@ -51,6 +53,20 @@ fn read(win: &Window<u64>) -> transom::Result<u64> {
 
 fn alone(win: &Window<u64>) -> transom::Result<u64> {
     win.lock(Lock::Exclusive, 1, |epoch| epoch.fetch_value(1, 0))
+}
+
+/// A writer that holds the lock nearly all the time.
+fn long(win: &Window<u64>) -> transom::Result<u64> {
+    win.lock(Lock::Exclusive, 1, |epoch| {
+        std::thread::sleep(Duration::from_millis(5));
+        epoch.fetch_value(1, 0)
+    })
+}
+
+/// A writer gets the lock beside one that unlocks it and at once locks it again.
+/// Shows S2, S6.
+pub(crate) fn writers_among_themselves(world: &Job) -> Outcome {
+    against(world, write, long)
 }
 
 /// A writer gets the lock while readers request it without pause.

@@ -53,7 +53,14 @@ impl Local {
 /// The first exclusive lock of a process.
 fn first(words: &Local, target: usize, nested: impl Fn() -> bool) -> Result<()> {
     announce(words, nested)?;
-    exclusive(words, target).map(drop)
+    exclusive(words, target)
+}
+
+/// An exclusive lock of a process that is announced and grants no bias.
+fn exclusive(words: &impl Words, target: usize) -> Result<()> {
+    let locked = Bias::new(RANKS).announced_exclusive(words, target, 0, || false)?;
+    assert!(locked, "only a process that is alone gives way");
+    Ok(())
 }
 
 /// Takes an exclusive lock as a window does, for a process without other locks. Returns whether the
@@ -62,8 +69,14 @@ fn by_bias(words: &impl Words, bias: &Bias, target: usize) -> Result<bool> {
     if bias.exclusive(words, target)? {
         return Ok(true);
     }
-    announce(words, || false)?;
-    bias.announced_exclusive(words, target)?;
+    for times in 0.. {
+        announce(words, || false)?;
+        if bias.announced_exclusive(words, target, times, || true)? {
+            break;
+        }
+        announced_end(words)?;
+        stand_aside(words)?;
+    }
     Ok(false)
 }
 
@@ -92,6 +105,12 @@ impl Words for Local {
         std::thread::yield_now();
         Ok(())
     }
+    fn is_patient(&self, _turn: u32, _times: u32) -> bool {
+        true
+    }
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// The cost of an uncontended lock.
@@ -103,7 +122,7 @@ fn uncontended_locks_take_one_or_two_steps() {
     assert_eq!(words.counted(|| done(shared(&words, 3, || false))), 1);
     assert_eq!(words.counted(|| done(shared_end(&words, 3))), 1);
     assert_eq!(words.counted(|| done(first(&words, 3, || false))), 2);
-    assert_eq!(words.counted(|| done(exclusive(&words, 4).map(drop))), 1);
+    assert_eq!(words.counted(|| done(exclusive(&words, 4))), 1);
     assert_eq!(words.counted(|| done(exclusive_end(&words, 3, false))), 1);
     assert_eq!(words.counted(|| done(exclusive_end(&words, 4, true))), 2);
     assert_eq!(words.counted(|| done(all(&words))), 1);
@@ -324,4 +343,70 @@ fn a_lock_of_another_thread_ends_the_wait_behind_waiting_writers() {
         all_end(&words).expect("held");
     });
     assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
+}
+
+/// Words beside which another writer waits, asleep for [`SLEEPS`] polls of this process at a time.
+struct Beside<'l> {
+    words: &'l Local,
+    /// The polls until that writer looks, and its locks.
+    left: AtomicU32,
+    locks: AtomicU32,
+    micros: AtomicU64,
+}
+
+const SLEEPS: u32 = 40;
+
+impl Words for Beside<'_> {
+    fn ranks(&self) -> usize {
+        RANKS
+    }
+    fn add(&self, place: Place, delta: u64) -> Result<u64> {
+        self.words.add(place, delta)
+    }
+    fn release(&self, place: Place, delta: u64) -> Result<()> {
+        self.words.release(place, delta)
+    }
+    fn swap(&self, place: Place, expected: u64, new: u64) -> Result<u64> {
+        self.words.swap(place, expected, new)
+    }
+    fn read(&self, place: Place) -> Result<u64> {
+        self.words.read(place)
+    }
+    fn pause(&self, _turn: u32) -> Result<()> {
+        // Relaxed here and below: one thread.
+        if self.left.fetch_sub(1, Ordering::Relaxed) > 1 {
+            return Ok(());
+        }
+        self.left.store(SLEEPS, Ordering::Relaxed);
+        let free = self.words.read(Place::Target(0))? & (WRITER | READERS) == 0;
+        // It locks, unlocks, and waits again.
+        self.locks.fetch_add(u32::from(free), Ordering::Relaxed);
+        Ok(())
+    }
+    fn now(&self) -> Duration {
+        Duration::from_micros(self.micros.load(Ordering::Relaxed))
+    }
+}
+
+/// A process that unlocks and locks again at once does not overtake a sleeping writer for ever,
+/// however long it holds the lock.
+/// Shows S2.
+#[test]
+fn a_writer_that_sleeps_is_not_overtaken_for_ever() {
+    for held in [1, 100, 10_000] {
+        let local = Local::default();
+        local.add(Place::Target(0), WAITING_WRITER).expect("local words do not fail");
+        let (left, locks, micros) = (AtomicU32::new(SLEEPS), AtomicU32::new(0), AtomicU64::new(1));
+        let words = Beside { words: &local, left, locks, micros };
+        let bias = Bias::new(RANKS);
+        let rounds = 20_000 / held + 40;
+        for _ in 0..rounds {
+            let biased = by_bias(&words, &bias, 0).expect("local words do not fail");
+            words.micros.fetch_add(held, Ordering::Relaxed);
+            by_bias_end(&words, 0, biased).expect("held");
+        }
+        let (locks, time) = (words.locks.load(Ordering::Relaxed), rounds * held);
+        let least = time / (2 * OVERTAKES.as_micros() as u64).max(2 * held + 1);
+        assert!(u64::from(locks) + 1 >= least, "{locks} locks beside {rounds} locks of {held} us");
+    }
 }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Condvar, MutexGuard};
 
+use super::super::bias::{mark, taken};
 use super::*;
 use crate::error::ErrorKind;
 
@@ -26,6 +27,9 @@ struct State {
     /// The changes of words so far.
     changes: u64,
     status: Vec<Status>,
+    /// The number of changes at which all waited for each other, so that all lost their patience, and
+    /// how often all have polled since.
+    tired: Option<(u64, u32)>,
     current: usize,
     /// At each step how many could be chosen, and which was.
     choices: Vec<(usize, usize)>,
@@ -65,7 +69,13 @@ impl State {
             Status::Paused(seen) => seen != self.changes,
             Status::Done => false,
         };
-        let able: Vec<_> = (0..count).map(|step| (self.current + step) % count).filter(may).collect();
+        let order = || (0..count).map(|step| (self.current + step) % count);
+        let mut able: Vec<_> = order().filter(may).collect();
+        let rounds = self.tired.filter(|(changes, _)| *changes == self.changes).map_or(0, |(_, rounds)| rounds);
+        if able.is_empty() && rounds < POLLS_BEFORE_PRIORITY + 10 {
+            self.tired = Some((self.changes, rounds + 1));
+            able = order().filter(|&one| self.status[one] != Status::Done).collect();
+        }
         if able.is_empty() {
             if self.status.iter().any(|status| *status != Status::Done) {
                 self.fail(format!("all wait for each other, words {:x?}", self.words));
@@ -115,8 +125,12 @@ impl Process<'_> {
     }
 
     fn change(&self, place: Place, to: impl FnOnce(u64) -> u64) -> Result<u64> {
+        self.change_at(key(place), to)
+    }
+
+    fn change_at(&self, key: usize, to: impl FnOnce(u64) -> u64) -> Result<u64> {
         self.step(|state| {
-            let word = state.words.entry(key(place)).or_default();
+            let word = state.words.entry(key).or_default();
             let old = *word;
             *word = to(old);
             state.changes += u64::from(*word != old);
@@ -153,8 +167,7 @@ impl Process<'_> {
     fn write(&self, target: usize, inner: Option<usize>) -> Result<()> {
         let biased = self.bias.exclusive(self, target)?;
         if !biased {
-            announce(self, || self.is_nested())?;
-            self.bias.announced_exclusive(self, target)?;
+            self.write_announced(target)?;
         }
         self.held.fetch_add(1, Ordering::Relaxed);
         self.look(target..target + 1, true)?;
@@ -166,6 +179,18 @@ impl Process<'_> {
         }
         self.held.fetch_sub(1, Ordering::Relaxed);
         by_bias_end(self, target, biased)
+    }
+
+    fn write_announced(&self, target: usize) -> Result<()> {
+        for times in 0.. {
+            announce(self, || self.is_nested())?;
+            if self.bias.announced_exclusive(self, target, times, || !self.is_nested())? {
+                break;
+            }
+            announced_end(self)?;
+            stand_aside(self)?;
+        }
+        Ok(())
     }
 
     fn read_one(&self, target: usize) -> Result<()> {
@@ -236,6 +261,72 @@ impl Words for Process<'_> {
         state.status[self.me] = Status::Ready;
         Ok(())
     }
+    fn is_patient(&self, _turn: u32, _times: u32) -> bool {
+        let state = self.schedule.state.lock().expect("no panic");
+        state.tired.is_none_or(|(changes, _)| changes != state.changes)
+    }
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// A second window of the same processes.
+struct Second<'p>(&'p Process<'p>);
+
+impl Second<'_> {
+    fn change(&self, place: Place, to: impl FnOnce(u64) -> u64) -> Result<u64> {
+        self.0.change_at(key(place) ^ 0x100, to)
+    }
+}
+
+impl Words for Second<'_> {
+    fn ranks(&self) -> usize {
+        2
+    }
+    fn add(&self, place: Place, delta: u64) -> Result<u64> {
+        self.change(place, |word| word.wrapping_add(delta))
+    }
+    fn release(&self, place: Place, delta: u64) -> Result<()> {
+        self.add(place, delta).map(drop)
+    }
+    fn swap(&self, place: Place, expected: u64, new: u64) -> Result<u64> {
+        self.change(place, |word| if word == expected { new } else { word })
+    }
+    fn read(&self, place: Place) -> Result<u64> {
+        self.change(place, |word| word)
+    }
+    fn pause(&self, turn: u32) -> Result<()> {
+        self.0.pause(turn)
+    }
+    fn is_patient(&self, turn: u32, times: u32) -> bool {
+        self.0.is_patient(turn, times)
+    }
+    fn now(&self) -> Duration {
+        self.0.now()
+    }
+}
+
+/// An exclusive lock and its end, and `inner` meanwhile, by a process that holds no other lock of
+/// the window.
+fn written(words: &impl Words, target: usize, inner: impl FnOnce() -> Result<()>) -> Result<()> {
+    let bias = Bias::new(2);
+    let biased = by_bias(words, &bias, target)?;
+    inner()?;
+    by_bias_end(words, target, biased)
+}
+
+/// A shared lock of one target, and `inner` meanwhile.
+fn shared_and(words: &impl Words, target: usize, inner: impl FnOnce() -> Result<()>) -> Result<()> {
+    shared(words, target, || false)?;
+    inner()?;
+    shared_end(words, target)
+}
+
+/// A lock of all targets, and `inner` meanwhile.
+fn all_and(words: &impl Words, inner: impl FnOnce() -> Result<()>) -> Result<()> {
+    all(words)?;
+    inner()?;
+    all_end(words)
 }
 
 type Program = fn(&Process<'_>) -> Result<()>;
@@ -251,6 +342,7 @@ fn run(programs: &[Program], biased: bool, choices: Vec<(usize, usize)>, delays:
         words,
         changes: 0,
         status: vec![Status::Ready; programs.len()],
+        tired: None,
         current: 0,
         choices,
         steps: 0,
@@ -297,6 +389,21 @@ fn at_rest(state: &State) {
 /// All schedules of the programs with at most `delays` delays. In some of them a lock is by the
 /// bias, and in some the bias is taken.
 fn explore(programs: &[Program], biased: bool, delays: usize) {
+    let (by_bias, losses, _) = explore_all(programs, biased, delays);
+    assert!(by_bias > 0 && losses > 0, "{by_bias} locks by the bias, {losses} losses");
+}
+
+/// The schedules of programs over two windows. In some of them all wait for each other, until they
+/// lose their patience.
+fn explore_circle(programs: &[Program], delays: usize) {
+    let (_, _, circles) = explore_all(programs, false, delays);
+    assert!(circles > 0, "no schedule in which all wait for each other");
+}
+
+/// Runs all schedules. Returns the number of locks by the bias, and the numbers of schedules in which
+/// the bias was taken and in which all waited for each other.
+fn explore_all(programs: &[Program], biased: bool, delays: usize) -> (u32, u32, u32) {
+    let mut circles = 0;
     let (mut choices, mut by_bias, mut losses, mut schedules) = (Vec::new(), 0, 0, 0);
     loop {
         let state = run(programs, biased, choices, delays);
@@ -305,13 +412,14 @@ fn explore(programs: &[Program], biased: bool, delays: usize) {
         assert!(state.wrong.is_none(), "{:?} after {schedules} schedules, with {made:?}", state.wrong);
         at_rest(&state);
         by_bias += state.by_bias;
+        circles += u32::from(state.tired.is_some());
         losses += u32::from(state.words.get(&key(Place::Groups)).is_some_and(|&groups| taken(groups) > 0));
         choices = state.choices;
         while choices.pop_if(|(options, taken)| *taken + 1 == *options).is_some() {}
         let Some((_, taken)) = choices.last_mut() else { break };
         *taken += 1;
     }
-    assert!(by_bias > 0 && losses > 0, "{by_bias} locks by the bias, {losses} losses in {schedules} schedules");
+    (by_bias, losses, circles)
 }
 
 /// Shows S2.
@@ -362,5 +470,63 @@ fn locks_of_requests_and_locks_by_words_exclude_each_other() {
         &[|it| it.carried(0, false), |it| it.carried(0, true), |it| it.read_all().and_then(|()| it.write(0, None))],
         true,
         3,
+    );
+}
+
+/// Shared locks of one target in two windows, each with a writer that waits: nobody waits for ever
+/// for processes that only wait.
+/// Shows S2.
+#[test]
+fn readers_of_two_windows_do_not_wait_for_each_other_through_writers() {
+    explore_circle(
+        &[
+            |it| shared_and(it, 0, || shared_and(&Second(it), 0, || Ok(()))),
+            |it| shared_and(&Second(it), 0, || shared_and(it, 0, || Ok(()))),
+            |it| written(it, 0, || Ok(())),
+            |it| written(&Second(it), 0, || Ok(())),
+        ],
+        1,
+    );
+}
+
+/// Shows S2.
+#[test]
+fn holders_of_all_in_two_windows_do_not_wait_for_each_other_through_writers() {
+    explore_circle(
+        &[
+            |it| all_and(it, || all_and(&Second(it), || Ok(()))),
+            |it| all_and(&Second(it), || all_and(it, || Ok(()))),
+            |it| written(it, 0, || Ok(())),
+            |it| written(&Second(it), 0, || Ok(())),
+        ],
+        1,
+    );
+}
+
+/// A writer that waits behind a reader is announced, which keeps out those that want all.
+/// Shows S2.
+#[test]
+fn an_announced_writer_that_only_waits_gives_way() {
+    explore_circle(
+        &[
+            |it| shared_and(it, 0, || written(&Second(it), 0, || Ok(()))),
+            |it| written(it, 0, || Ok(())),
+            |it| all_and(&Second(it), || all_and(it, || Ok(()))),
+        ],
+        1,
+    );
+}
+
+/// One that wants all has priority over a new writer, for whose lock of another window others wait.
+/// Shows S2.
+#[test]
+fn priority_does_not_keep_out_a_writer_for_ever() {
+    explore_circle(
+        &[
+            |it| written(it, 1, || written(&Second(it), 1, || Ok(()))),
+            |it| shared_and(&Second(it), 1, || written(it, 0, || Ok(()))),
+            |it| all_and(it, || Ok(())),
+        ],
+        1,
     );
 }
