@@ -57,7 +57,7 @@
 //! A process is therefore patient for a limited number of polls ([`Words::is_patient`]):
 //! - A reader then no longer waits behind writers that only wait.
 //! - A writer that only waits, for its announcement or for its target, withdraws its announcement
-//!   while a `lock_all` has priority. Its patience doubles each time, so it gets the lock in the end.
+//!   while a `lock_all` has priority. Its patience doubles each time, so it gets the lock at last.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

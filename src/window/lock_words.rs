@@ -2,8 +2,9 @@
 //! One actor changes a word for all origins: CPUs of its node, the net, or the target's CPU on
 //! request by messages.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use transom_fabric::{Amo, AmoKind, Tally, TallyRef, Width};
 
@@ -162,7 +163,8 @@ impl Words for Parts {
     }
 
     fn now(&self) -> Duration {
-        rustix::time::clock_gettime(rustix::time::ClockId::Monotonic).try_into().unwrap_or_default()
+        static BEGUN: OnceLock<Instant> = OnceLock::new();
+        BEGUN.get_or_init(Instant::now).elapsed()
     }
 }
 

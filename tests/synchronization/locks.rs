@@ -136,9 +136,9 @@ pub(crate) fn opposite_orders(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// Ranks 1 and 2 hold a shared lock of rank 0, each in its window, until ranks 3 and 4 wait there for
-/// exclusive locks; then each asks for the other window's. Only processes that wait themselves are
-/// in the way.
+/// Ranks 1 and 2 hold a shared lock of rank 0, each in its window, until ranks 3 and 4 wait there
+/// for exclusive locks. Then each asks for the other window's. Only processes that wait themselves
+/// are in the way.
 fn circle(world: &Job, shared: fn(&Window<u64>, &mut dyn FnMut() -> Outcome) -> Outcome) -> Outcome {
     let windows = [Window::<u64>::allocate(world, 1)?, Window::<u64>::allocate(world, 1)?];
     for turn in 0..3 {

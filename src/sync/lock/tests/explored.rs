@@ -27,8 +27,8 @@ struct State {
     /// The changes of words so far.
     changes: u64,
     status: Vec<Status>,
-    /// The number of changes at which all waited for each other, so that all lost their patience, and
-    /// how often all have polled since.
+    /// The number of changes at which all waited for each other, so that all lost their patience;
+    /// and how often all have polled since.
     tired: Option<(u64, u32)>,
     current: usize,
     /// At each step how many could be chosen, and which was.
@@ -400,8 +400,8 @@ fn explore_circle(programs: &[Program], delays: usize) {
     assert!(circles > 0, "no schedule in which all wait for each other");
 }
 
-/// Runs all schedules. Returns the number of locks by the bias, and the numbers of schedules in which
-/// the bias was taken and in which all waited for each other.
+/// Runs all schedules. Returns the number of locks by the bias, and the numbers of schedules in
+/// which the bias was taken and in which all waited for each other.
 fn explore_all(programs: &[Program], biased: bool, delays: usize) -> (u32, u32, u32) {
     let mut circles = 0;
     let (mut choices, mut by_bias, mut losses, mut schedules) = (Vec::new(), 0, 0, 0);
