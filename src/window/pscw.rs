@@ -158,9 +158,8 @@ impl Core {
                 return Ok(());
             }
         }
-        self.parts
-            .job
-            .send(self.parts.team.rank(rank), &Messages::notice(self.parts.id, number(self.parts.team.me), notice))
+        let message = Messages::notice(self.parts.id, number(self.parts.team.me), notice);
+        self.parts.job.notify(self.parts.team.rank(rank), message)
     }
 
     /// The control words of a rank of this node. Only CPUs of the node change the words of notices,
