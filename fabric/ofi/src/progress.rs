@@ -90,7 +90,7 @@ impl Progress {
     fn completed(&self, entry: &sys::fi_cq_msg_entry, handler: &impl Handler) {
         if let Some(slot) = self.open.receives.of_context(entry.op_context) {
             self.arrived(slot, entry.len, handler);
-            self.open.post_receive(slot);
+            self.post_receive(slot);
         } else if let Some(slot) = self.open.operations.of_context(entry.op_context) {
             if let Some(Purpose { tally: Some(tally), local, .. }) = self.open.operations.give_back(slot, true) {
                 local.end();
@@ -98,6 +98,13 @@ impl Progress {
             }
         } else if let Some(slot) = self.open.sends.slots.of_context(entry.op_context) {
             self.open.sends.give_back(slot);
+        }
+    }
+
+    fn post_receive(&self, slot: &Slot) {
+        if !self.open.post_receive(slot) {
+            // A thread that began to sleep before relies on a message.
+            self.wake();
         }
     }
 
@@ -151,7 +158,7 @@ impl Progress {
         }
         match self.open.receives.of_context(entry.op_context) {
             Some(slot) => {
-                self.open.post_receive(slot);
+                self.post_receive(slot);
                 Ok(())
             }
             None => Err(FabricError::failed("an operation that was not posted", reason)),
