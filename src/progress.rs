@@ -3,6 +3,7 @@
 //! [`Messages`].
 
 mod descriptors;
+mod later;
 mod thread;
 
 use std::fmt;
@@ -18,6 +19,7 @@ use crate::failures::Detector;
 use crate::messages::Messages;
 use crate::transport::{Lane, Net, Wire};
 use descriptors::Descriptors;
+use later::Later;
 use thread::Callers;
 
 /// Time that a blocking call polls before it sleeps, where every rank has a core.
@@ -60,6 +62,7 @@ pub(crate) struct Progress {
     callers: Arc<Callers>,
     stop: Arc<AtomicBool>,
     threads: Mutex<Threads>,
+    later: Later,
     /// The program's hook, called while a call waits.
     hook: OnceLock<Hook>,
 }
@@ -105,6 +108,7 @@ impl Progress {
             callers: Arc::default(),
             stop: Arc::default(),
             threads: Mutex::default(),
+            later: Later::default(),
             hook: OnceLock::new(),
         }
     }
@@ -378,6 +382,16 @@ impl Progress {
         Ok(())
     }
 
+    /// Has a thread send the deferred messages, whatever this rank does meanwhile: a progress
+    /// thread, or one for this purpose. Returns false if the kernel refuses the thread.
+    pub(crate) fn send_later(&self) -> bool {
+        if self.is_served() {
+            self.leave();
+            return true;
+        }
+        self.later.begin(&self.wire, &self.messages, &self.stop)
+    }
+
     /// Whether a progress thread exists.
     pub(crate) fn is_served(&self) -> bool {
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
@@ -389,6 +403,7 @@ impl Progress {
         // Release: pairs with the Acquire in `serve`.
         self.stop.store(true, Ordering::Release);
         self.callers.wake();
+        self.later.end();
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         for (lane, thread) in [(Lane::Net, threads.net.take()), (Lane::Shm, threads.shm.take())] {
             if let Some(thread) = thread {

@@ -4,6 +4,7 @@
 //! Route: sim.
 
 use std::sync::Barrier;
+use std::time::Duration;
 
 use simulated::{Rank, run, same};
 use transom::Window;
@@ -135,6 +136,54 @@ fn a_thread_wakes_the_one_whose_reply_it_takes() {
             })?;
             let late = world.late_wakes() - before;
             same(&format!("{late} late wakes are few"), &(late <= ROUNDS / 50), &true)?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// One thread exposes the own part to the own rank, and another one accesses it; one of the two is
+/// late in turn. The notices of the post and of the completion end the other thread's sleep.
+/// Regression: it slept to the limit.
+/// Shows S1.
+#[test]
+fn notices_to_the_own_rank_end_the_sleep_of_another_thread() {
+    const ROUNDS: u64 = 300;
+    // Longer than a thread polls, shorter than it sleeps.
+    const LATE: Duration = Duration::from_micros(300);
+    let options = SimOptions { delay: 0, again_one_in: 0, ..SimOptions::default() };
+    // With more ranks than cores, waiting calls sleep at once.
+    let ranks = 1 + std::thread::available_parallelism().map_or(1, usize::from);
+    run(ranks, &options, move |world: &Rank| {
+        let win = Window::<u64>::allocate(world, 1)?;
+        world.barrier()?;
+        if world.rank() == 0 {
+            world.step("threads synchronize");
+            let (before, round) = (world.late_wakes(), Barrier::new(2));
+            let turn = |is_late: bool| {
+                round.wait();
+                if is_late {
+                    std::thread::sleep(LATE);
+                }
+            };
+            std::thread::scope(|threads| {
+                let exposes = threads.spawn(|| {
+                    (0..ROUNDS).try_for_each(|number| {
+                        turn(number % 2 == 0);
+                        win.post(&[0])?;
+                        win.wait()
+                    })
+                });
+                let accesses = threads.spawn(|| {
+                    (0..ROUNDS).try_for_each(|number| {
+                        turn(number % 2 == 1);
+                        win.start(&[0], |_| Ok(()))
+                    })
+                });
+                [exposes, accesses].into_iter().try_for_each(|thread| thread.join().expect("no thread panics"))
+            })?;
+            let late = world.late_wakes() - before;
+            same(&format!("{late} late wakes are few"), &(late <= ROUNDS / 10), &true)?;
         }
         world.barrier()?;
         Ok(win.free()?)

@@ -9,6 +9,8 @@ use transom_harness::{Outcome, Test};
 
 #[path = "synchronization/collective.rs"]
 mod collective;
+#[path = "synchronization/floods.rs"]
+mod floods;
 #[path = "synchronization/groups.rs"]
 mod groups;
 #[path = "synchronization/locks.rs"]
@@ -31,6 +33,8 @@ static TESTS: &[Test] = &[
     test("an_exchange_in_opposite_orders", &[2], groups::opposite_orders),
     test("access_and_exposure_overlap", &[1, 2, 5], groups::overlap),
     test("groups_without_a_check", &[1, 2, 5], groups::unchecked),
+    test("a_flood_of_posts_to_a_rank_in_a_barrier", &[16], floods::in_a_barrier),
+    test("a_flood_of_posts_to_a_computing_rank", &[16], floods::of_a_computing_rank),
     test("exclusive_locks_exclude", &[1, 2, 5, 16], locks::exclusive_locks_exclude),
     test("shared_locks_run_together", &[2, 5], locks::shared_locks_run_together),
     test("many_targets_are_locked_at_once", &[1, 2, 5], locks::many_targets),

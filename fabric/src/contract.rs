@@ -216,14 +216,12 @@ pub trait Port: Send + Sync + Debug + 'static {
     fn wait(&self, limit: Duration);
 
     /// [`Port::wait`] that also ends when `other` is readable; false where `limit` passed instead.
-    /// A port that sleeps on no descriptor ignores `other`.
-    fn wait_beside(&self, limit: Duration, other: Option<BorrowedFd<'_>>) -> bool {
-        let _ = other;
-        self.wait(limit);
-        true
-    }
+    /// A port that sleeps on no descriptor ignores `other`. It sleeps only if `stay` returns true.
+    /// `stay` is called after the sleep was announced: a change by another thread that calls
+    /// [`Port::wake`] afterwards is seen by `stay`, or ends the sleep.
+    fn wait_beside(&self, limit: Duration, other: Option<BorrowedFd<'_>>, stay: impl FnOnce() -> bool) -> bool;
 
-    /// Ends a [`Port::wait`] of another thread, or the next one.
+    /// Ends the [`Port::wait`] of all threads; if no thread waits, the next one.
     fn wake(&self);
 
     /// A number that changes while threads of this process post operations. A progress thread that

@@ -43,6 +43,7 @@ pub mod share;
 pub mod sim;
 mod tally;
 pub mod threads;
+mod wake;
 
 pub use amo::{Amo, AmoKind, Coherence, Width};
 pub use contract::{Domain, Handler, Limits, Port, Region, RegionKey};
@@ -55,6 +56,7 @@ pub use places::{Places, Posting};
 pub use reason::Reason;
 pub use row::{Row, Word};
 pub use tally::{Post, Tally, TallyRef};
+pub use wake::{Slept, Wake};
 
 /// A process of the job, by its rank in the job, 0-based.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

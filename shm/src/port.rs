@@ -374,6 +374,11 @@ impl Port for ShmPort {
         self.wait_while(limit, || true);
     }
 
+    fn wait_beside(&self, limit: Duration, _other: Option<BorrowedFd<'_>>, stay: impl FnOnce() -> bool) -> bool {
+        self.wait_while(limit, stay);
+        true
+    }
+
     fn wake(&self) {
         // SeqCst: pairs with the load in `wait_while`.
         self.woken.store(true, Ordering::SeqCst);

@@ -7,6 +7,7 @@ use transom_fabric::{Post, Tally, diagnostics};
 
 use super::{JobCore, peer};
 use crate::error::{ErrorKind, Result};
+use crate::transport::Lane;
 
 /// The time that transports have to report operations to a rank that died.
 const LINGER: Duration = Duration::from_secs(10);
@@ -71,6 +72,28 @@ impl JobCore {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// Sends a notice of `post` to a rank that was contacted before. If a rank of the node has no
+    /// room for it, a thread sends it later: `post` waits for no other rank (MPI-4.1 §12.5.2), and
+    /// the rank may sleep in a barrier or compute until this rank has gone on. Later messages may
+    /// overtake the notice, since notices are counted, and a window has none left when it is freed.
+    pub(crate) fn notify(&self, rank: usize, bytes: Vec<u8>) -> Result<()> {
+        let to = peer(rank);
+        if self.lane(rank) != Some(Lane::Shm) {
+            return self.send(rank, &bytes);
+        }
+        match self.wire.send(to, &bytes) {
+            Post::Again => {}
+            answer => return self.taken(answer).map(drop),
+        }
+        self.messages.defer(to, bytes, None);
+        if !self.progress.send_later() {
+            while self.messages.owes(to) {
+                self.again(Post::Again)?;
+            }
+        }
+        Ok(())
     }
 
     /// Sends a message to a rank that was contacted before.

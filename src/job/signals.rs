@@ -60,6 +60,8 @@ impl<'j, F: Fn(usize) -> Result<Option<Words<'j>>>> Signals for BarrierWords<'j,
             wait_polling(job, word, value)?;
         } else {
             while !event::wait(word, value, job.spin, job.progress.nap_of(NAP), || ()) {
+                // A full ring keeps the ranks waiting that send to this rank.
+                job.progress.poll_and_leave()?;
                 job.progress.look()?;
                 job.progress.call_hook();
             }

@@ -269,8 +269,8 @@ impl Messages {
                 }
                 Post::Broken(fault) => match message.token {
                     Some(token) => self.fail(token, &fault),
-                    // The origin has ended, so the reply has no receiver.
-                    None => diagnostics::warn(TARGET, &format!("a reply is lost: {fault:#}")),
+                    // The peer has ended, so the message has no receiver.
+                    None => diagnostics::warn(TARGET, &format!("a reply or notice is lost: {fault:#}")),
                 },
             }
             // Relaxed: a count; the queue's lock orders its contents.
@@ -332,7 +332,7 @@ impl Messages {
     }
 
     /// Queues a message for a thread that makes progress; `token`: of a request.
-    fn defer(&self, to: Peer, bytes: Vec<u8>, token: Option<u64>) {
+    pub(crate) fn defer(&self, to: Peer, bytes: Vec<u8>, token: Option<u64>) {
         let mut deferred = locked(&self.deferred);
         // Relaxed: as in `send_deferred`. Before the queue has it, so that the count is never too
         // small.

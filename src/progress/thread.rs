@@ -31,7 +31,10 @@ const ROUNDS: u32 = 64;
 const IDLE: Duration = Duration::from_millis(500);
 /// Initial sleep of the thread where replies wait for room at their origins, which no event
 /// reports. The sleep doubles while no room appears.
-const RETRY: Duration = Duration::from_micros(64);
+pub(super) const RETRY: Duration = Duration::from_micros(64);
+/// Maximum of the same sleep. A target that computes for long and then polls gets the reply after
+/// this time at the latest.
+const RETRY_MAX: Duration = Duration::from_millis(16);
 
 /// The threads inside blocking calls (*callers*), which poll by themselves. The progress thread
 /// waits here until all callers have left.
@@ -142,8 +145,13 @@ pub(super) fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Call
         // This thread's own answers are posts too.
         seen.posts = wire.posts(lane);
         // New answers may stand behind those to ranks that take none.
-        retry = if sent + came == 0 && owing { (retry * 2).min(IDLE) } else { RETRY };
+        retry = if sent + came == 0 && owing { longer(retry) } else { RETRY };
     }
+}
+
+/// The sleep after a sleep of `retry` in which no room appeared.
+pub(super) fn longer(retry: Duration) -> Duration {
+    (retry * 2).min(RETRY_MAX)
 }
 
 /// What the progress thread has seen of other threads: the number of calls, and `Port::posts`.
@@ -188,5 +196,18 @@ fn keep_away(callers: &Callers, messages: &Messages, seen: &mut Seen, stop: &Ato
             posting = if polls { Duration::ZERO } else { posting + slept };
         }
         *seen = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An origin whose replies have found no room for long gets them soon after it has made room.
+    #[test]
+    fn replies_are_tried_again_soon_after_any_time_without_room() {
+        let naps: Vec<_> = std::iter::successors(Some(RETRY), |&nap| Some(longer(nap))).take(20).collect();
+        assert!(naps.is_sorted() && naps[1] == 2 * RETRY);
+        assert_eq!(naps.last(), Some(&Duration::from_millis(16)));
     }
 }

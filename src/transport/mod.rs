@@ -8,7 +8,6 @@ mod pieces;
 mod remote;
 
 use std::net::IpAddr;
-use std::os::fd::BorrowedFd;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -463,7 +462,8 @@ impl Wire {
     /// Sleeps until something may have happened on any lane: on the net's descriptors where there
     /// is one, since only the net brings completions, and on the pipe that ranks of the node fill.
     /// `stay` is called once more after the sleep is announced, for words that change with a
-    /// [`Wire::knock`]. True if the net reports that `limit` passed.
+    /// [`Wire::knock`], or with [`Wire::end_sleeps`] by another thread. True if the net reports
+    /// that `limit` passed.
     pub(crate) fn wait(&self, limit: Duration, stay: impl FnOnce() -> bool) -> bool {
         let Some(net) = &self.net else {
             if let Some(shm) = &self.shm {
@@ -471,14 +471,13 @@ impl Wire {
             }
             return false;
         };
-        let mut passed = false;
-        let mut sleep = |node: Option<BorrowedFd<'_>>| {
-            passed = !each_net!(net, domain => domain.port().wait_beside(limit, node));
+        let Some(shm) = &self.shm else {
+            return !each_net!(net, domain => domain.port().wait_beside(limit, None, stay));
         };
-        match &self.shm {
-            Some(shm) => shm.port().wait_elsewhere(stay, sleep),
-            None => sleep(None),
-        }
+        let mut passed = false;
+        shm.port().wait_elsewhere(stay, |node| {
+            passed = !each_net!(net, domain => domain.port().wait_beside(limit, node, || true));
+        });
         passed
     }
 
@@ -494,9 +493,7 @@ impl Wire {
         self.shm.as_ref()?.port().bell(peer)
     }
 
-    /// Ends the sleeps of all threads in [`Wire::wait`], which then check what they wait for. In
-    /// jobs without shared memory (simulated nets) only one sleep is certain to end, because the
-    /// first thread consumes a net's `wake`.
+    /// Ends the sleeps of all threads in [`Wire::wait`], which then check what they wait for.
     pub(crate) fn end_sleeps(&self) {
         match (&self.shm, &self.net) {
             (Some(shm), _) => shm.port().end_sleeps(),

@@ -114,7 +114,8 @@ impl Core {
         };
         self.granted(target, hold)?;
         if check {
-            self.parts.lock_taken(rank, kind)?;
+            // The first failure is reported; a failure of the release is dropped.
+            self.parts.lock_taken(rank, kind).inspect_err(|_| drop(self.unlock_checked(rank)))?;
         }
         self.parts.own.refresh();
         Ok(())

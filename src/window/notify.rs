@@ -33,7 +33,6 @@ use crate::job::{PROC_NULL, peer};
 use crate::messages::{Landing, OVERHEAD, Request, STRIP};
 use crate::reduce::BasicType;
 use crate::sync::counters;
-use crate::transport::Lane;
 
 /// The bit by which the number of a window differs from that of its counters. Windows of all ranks
 /// count from 1, those of subsets have hashes of 63 bits.
@@ -353,14 +352,13 @@ impl Parts {
         self.knock(rank);
     }
 
-    /// Wakes a rank of this node that waits for a counter.
-    fn knock(&self, rank: usize) {
+    /// Wakes a rank of this node that waits for a counter or a notice.
+    pub(super) fn knock(&self, rank: usize) {
         if rank != self.team.me {
             self.job.wire.knock(peer(self.team.rank(rank)));
         } else if !self.job.is_serial() {
             // Another thread of this rank may sleep.
-            self.job.wire.wake(Lane::Shm);
-            self.job.wire.wake(Lane::Net);
+            self.job.wire.end_sleeps();
         }
     }
 }

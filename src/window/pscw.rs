@@ -12,7 +12,7 @@ use super::epoch_state::misused;
 use super::target::{Hold, Target};
 use crate::epoch::{Access, Call, Exposure};
 use crate::error::{ArgumentError, Class, Error, Result};
-use crate::job::{PROC_NULL, peer};
+use crate::job::PROC_NULL;
 use crate::messages::{Messages, Notice};
 use crate::sync::notices;
 use crate::sync::words::Words;
@@ -143,6 +143,7 @@ impl Core {
     fn notify(&self, rank: usize, notice: Notice) -> Result<()> {
         if rank == self.parts.team.me {
             self.parts.own.exposed.notice(number(rank), notice);
+            self.parts.knock(rank);
             return Ok(());
         }
         if let Some(words) = self.words_near(rank) {
@@ -154,13 +155,12 @@ impl Core {
                 }
             };
             if taken {
-                self.parts.job.wire.knock(peer(self.parts.team.rank(rank)));
+                self.parts.knock(rank);
                 return Ok(());
             }
         }
-        self.parts
-            .job
-            .send(self.parts.team.rank(rank), &Messages::notice(self.parts.id, number(self.parts.team.me), notice))
+        let message = Messages::notice(self.parts.id, number(self.parts.team.me), notice);
+        self.parts.job.notify(self.parts.team.rank(rank), message)
     }
 
     /// The control words of a rank of this node. Only CPUs of the node change the words of notices,

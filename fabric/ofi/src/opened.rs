@@ -65,6 +65,15 @@ struct Unposted {
 }
 
 impl Unposted {
+    /// Keeps a receive that was refused, of `all`. Returns whether none is posted any more.
+    fn keep(&self, index: usize, all: usize) -> bool {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.push(index);
+        // Relaxed: as in `try_unposted`.
+        self.count.store(slots.len(), Ordering::Relaxed);
+        slots.len() == all
+    }
+
     /// The length of a sleep of at most `limit`, where there are `all` receives.
     fn sleep_of(&self, limit: Duration, all: usize) -> Duration {
         // Relaxed: as in `post_unposted`.
@@ -105,7 +114,8 @@ impl Open {
         for slot in open.receives.all() {
             match open.try_receive(slot) {
                 Ok(()) => {}
-                Err(sys::FI_EAGAIN) => open.keep_unposted(slot),
+                // No thread sleeps yet.
+                Err(sys::FI_EAGAIN) => drop(open.keep_unposted(slot)),
                 Err(code) => return Err(open.refused_receive(code)),
             }
         }
@@ -123,16 +133,19 @@ impl Open {
     }
 
     /// Posts a receive into a slot's buffer. If the provider refuses it,
-    /// [`Open::post_unposted`] posts it later.
-    pub(crate) fn post_receive(&self, slot: &Slot) {
-        let Err(code) = self.try_receive(slot) else { return };
-        self.keep_unposted(slot);
+    /// [`Open::post_unposted`] posts it later. Returns false if no receive is posted any more, so
+    /// that threads that sleep must post one: no message will end their sleeps.
+    #[must_use]
+    pub(crate) fn post_receive(&self, slot: &Slot) -> bool {
+        let Err(code) = self.try_receive(slot) else { return true };
+        let is_last = self.keep_unposted(slot);
         if code != sys::FI_EAGAIN {
             self.unposted.reported.call_once(|| {
                 let error = self.refused_receive(code);
                 diagnostics::warn("transom::net", &format!("{error:#}; it is tried again, and not reported again"));
             });
         }
+        !is_last
     }
 
     /// Posts the receives that the provider has refused, after a read of the completion queue, on
@@ -163,11 +176,8 @@ impl Open {
     }
 
     #[cold]
-    fn keep_unposted(&self, slot: &Slot) {
-        let mut slots = self.unposted.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        slots.push(self.receives.index(slot));
-        // Relaxed: as in `try_unposted`.
-        self.unposted.count.store(slots.len(), Ordering::Relaxed);
+    fn keep_unposted(&self, slot: &Slot) -> bool {
+        self.unposted.keep(self.receives.index(slot), self.receives.all().len())
     }
 
     /// Posts a receive, or returns the provider's code.
@@ -203,6 +213,15 @@ fn register(endpoint: &Endpoint, slots: &Slots) -> Result<Registration, FabricEr
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whoever keeps the last receive learns that none is posted.
+    #[test]
+    fn the_last_receive_is_noticed_each_time() {
+        let unposted = Unposted { count: AtomicUsize::new(0), slots: Mutex::default(), reported: Once::new() };
+        assert_eq!([0, 1, 2].map(|index| unposted.keep(index, 3)), [false, false, true]);
+        unposted.slots.lock().expect("not poisoned").pop();
+        assert!(unposted.keep(2, 3));
+    }
 
     /// Without a posted receive nothing arrives, so that nothing would end a long sleep.
     #[test]

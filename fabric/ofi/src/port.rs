@@ -418,11 +418,11 @@ impl Port for OfiPort {
     }
 
     fn wait(&self, limit: Duration) {
-        self.progress.wait(limit, None);
+        self.progress.wait(limit, None, || true);
     }
 
-    fn wait_beside(&self, limit: Duration, other: Option<BorrowedFd<'_>>) -> bool {
-        self.progress.wait(limit, other)
+    fn wait_beside(&self, limit: Duration, other: Option<BorrowedFd<'_>>, stay: impl FnOnce() -> bool) -> bool {
+        self.progress.wait(limit, other, stay)
     }
 
     fn wake(&self) {

@@ -1,12 +1,11 @@
 //! Handles completions: ends operations, delivers messages, posts receives again. Sleeps until a
 //! completion arrives.
 
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
-use transom_fabric::{FabricError, Fault, Handler, Peer, secret};
+use transom_fabric::{FabricError, Fault, Handler, Peer, Wake, secret};
 
 use crate::opened::{MESSAGE, Open};
 use crate::slots::{Purpose, Slot};
@@ -26,7 +25,7 @@ pub(crate) struct Progress {
     /// the launcher; other processes can't.
     token: u64,
     strangers: Strangers,
-    wake: OwnedFd,
+    wake: Wake,
     /// The first peer to which a message could not be delivered.
     lost: OnceLock<Fault>,
 }
@@ -34,8 +33,7 @@ pub(crate) struct Progress {
 impl Progress {
     /// The progress of rank `me`.
     pub(crate) fn new(open: Arc<Open>, me: Peer) -> Result<Progress, FabricError> {
-        let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map_err(|error| FabricError::failed("eventfd", error))?;
+        let wake = Wake::new()?;
         let (token, strangers) = (secret::word()?, Strangers::new(me));
         Ok(Progress { open, token, strangers, wake, lost: OnceLock::new() })
     }
@@ -72,43 +70,27 @@ impl Progress {
     }
 
     /// Sleeps until a completion may have arrived, `wake` is called, `other` is readable, or
-    /// `limit` has passed. Returns false if none of them has happened when the sleep ends.
-    pub(crate) fn wait(&self, limit: Duration, other: Option<BorrowedFd<'_>>) -> bool {
-        let limit = self.open.sleep_of(limit);
-        match self.open.endpoint.wait_fd() {
-            Some(queue) if self.open.endpoint.may_sleep() => self.sleep([Some(queue), other], limit),
-            Some(_) => true,
-            None => self.sleep([None, other], limit.min(NAP)),
-        }
+    /// `limit` has passed, as [`Port::wait_beside`](transom_fabric::Port::wait_beside) does.
+    /// Returns false if none of the first three has happened when the sleep ends.
+    pub(crate) fn wait(&self, limit: Duration, other: Option<BorrowedFd<'_>>, stay: impl FnOnce() -> bool) -> bool {
+        let (queue, limit) = match self.open.endpoint.wait_fd() {
+            Some(queue) if self.open.endpoint.may_sleep() => (Some(queue), limit),
+            Some(_) => return true,
+            None => (None, limit.min(NAP)),
+        };
+        let limit = || stay().then(|| self.open.sleep_of(limit));
+        !self.wake.sleep([queue, other, None], limit).passed
     }
 
-    /// Ends a sleep, or the next one.
+    /// Ends the sleeps of all threads, or the next one.
     pub(crate) fn wake(&self) {
-        // The write fails only where 2^64 - 2 wakes are pending, and then the descriptor is
-        // readable.
-        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
-    }
-
-    /// Sleeps on descriptors in addition to the wake descriptor; false if the limit passed.
-    fn sleep(&self, others: [Option<BorrowedFd<'_>>; 2], limit: Duration) -> bool {
-        let limit = Timespec::try_from(limit).ok();
-        let wake = self.wake.as_fd();
-        // The wake descriptor takes the place of an absent descriptor.
-        let [first, second] = others.map(|other| other.unwrap_or(wake));
-        let mut fds = [wake, first, second].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-        // An interrupted poll returns early, which the contract allows.
-        let Ok(ready) = rustix::event::poll(&mut fds, limit.as_ref()) else { return true };
-        if !fds[0].revents().is_empty() {
-            // The read fails if another thread has consumed the wake.
-            let _ = rustix::io::read(&self.wake, &mut [0; 8]);
-        }
-        ready > 0
+        self.wake.end_sleeps();
     }
 
     fn completed(&self, entry: &sys::fi_cq_msg_entry, handler: &impl Handler) {
         if let Some(slot) = self.open.receives.of_context(entry.op_context) {
             self.arrived(slot, entry.len, handler);
-            self.open.post_receive(slot);
+            self.post_receive(slot);
         } else if let Some(slot) = self.open.operations.of_context(entry.op_context) {
             if let Some(Purpose { tally: Some(tally), local, .. }) = self.open.operations.give_back(slot, true) {
                 local.end();
@@ -116,6 +98,13 @@ impl Progress {
             }
         } else if let Some(slot) = self.open.sends.slots.of_context(entry.op_context) {
             self.open.sends.give_back(slot);
+        }
+    }
+
+    fn post_receive(&self, slot: &Slot) {
+        if !self.open.post_receive(slot) {
+            // A thread that began to sleep before relies on a message.
+            self.wake();
         }
     }
 
@@ -169,7 +158,7 @@ impl Progress {
         }
         match self.open.receives.of_context(entry.op_context) {
             Some(slot) => {
-                self.open.post_receive(slot);
+                self.post_receive(slot);
                 Ok(())
             }
             None => Err(FabricError::failed("an operation that was not posted", reason)),

@@ -244,13 +244,14 @@ impl Port for SimPort {
     }
 
     fn wait(&self, limit: Duration) {
-        self.net.wait(self.me, limit);
+        self.net.wait(self.me, limit, || true);
     }
 
     /// The net does not watch the descriptor, so the wait beside one is short, and its end is not
     /// reported.
-    fn wait_beside(&self, limit: Duration, other: Option<BorrowedFd<'_>>) -> bool {
-        self.net.wait(self.me, if other.is_some() { limit.min(BESIDE) } else { limit }) || other.is_some()
+    fn wait_beside(&self, limit: Duration, other: Option<BorrowedFd<'_>>, stay: impl FnOnce() -> bool) -> bool {
+        let limit = if other.is_some() { limit.min(BESIDE) } else { limit };
+        self.net.wait(self.me, limit, stay) || other.is_some()
     }
 
     fn wake(&self) {

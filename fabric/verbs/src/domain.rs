@@ -4,8 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use rustix::event::EventfdFlags;
-use transom_fabric::{AmoKind, Coherence, Domain, FabricError, Memory, Peer, Region, RegionKey, Width, secret};
+use transom_fabric::{AmoKind, Coherence, Domain, FabricError, Memory, Peer, Region, RegionKey, Wake, Width, secret};
 
 use crate::choice;
 use crate::connections::{CONNECTION, Connections, Maker};
@@ -117,14 +116,12 @@ impl VerbsDomain {
             quality: Quality::of(options.silence),
             patience: options.patience,
         };
-        let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map_err(|error| FabricError::failed("eventfd", error))?;
         let open = Open {
             connections: Connections::new(make, Datagrams::new(&device, &queue, secret::word()?)?),
             receives,
             queue,
             messages: Pool::new(&device, messages, MESSAGE)?,
-            resources: Resources::new(Pools::new(&device)?, room, wake),
+            resources: Resources::new(Pools::new(&device)?, room, Wake::new()?),
             everything: options.page_faults.then(|| device.register_everything()).flatten(),
             registrations: Arc::new(Registrations::new(options.registered_max)),
             device,

@@ -439,11 +439,11 @@ impl Port for VerbsPort {
     }
 
     fn wait(&self, limit: Duration) {
-        self.open.sleep(limit, None);
+        self.open.sleep(limit, None, || true);
     }
 
-    fn wait_beside(&self, limit: Duration, other: Option<BorrowedFd<'_>>) -> bool {
-        self.open.sleep(limit, other)
+    fn wait_beside(&self, limit: Duration, other: Option<BorrowedFd<'_>>, stay: impl FnOnce() -> bool) -> bool {
+        self.open.sleep(limit, other, stay)
     }
 
     fn lose(&self, peer: Peer, reason: Reason) {
@@ -453,6 +453,6 @@ impl Port for VerbsPort {
     }
 
     fn wake(&self) {
-        self.open.resources.end_sleep();
+        self.open.resources.wake.end_sleeps();
     }
 }

@@ -1,10 +1,9 @@
 //! Processes completions, messages, hellos and the device's events, and sleeps until one arrives.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::{MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec};
 use transom_fabric::{Cause, FabricError, Handler, Peer};
 
 use crate::library::LIBRARY;
@@ -122,32 +121,24 @@ impl Open {
     }
 
     /// Sleeps until a completion or event arrives, `wake` is called, `other` is readable, or
-    /// `limit` has passed. Returns false if the limit has passed.
-    pub(crate) fn sleep(&self, limit: Duration, other: Option<BorrowedFd<'_>>) -> bool {
+    /// `limit` has passed, as [`Port::wait_beside`](transom_fabric::Port::wait_beside) does.
+    /// Returns false if the limit has passed.
+    pub(crate) fn sleep(&self, limit: Duration, other: Option<BorrowedFd<'_>>, stay: impl FnOnce() -> bool) -> bool {
         self.release_held();
         if self.trouble.get().is_some() || !self.may_sleep() {
             return true;
         }
         let limit = if self.connections.is_opening() { limit.min(OPENING_NAP) } else { limit };
-        let (events, wake) = (self.device.events(), self.resources.wake.as_fd());
-        // The wake descriptor takes the place of an absent descriptor.
-        let mut fds = [self.queue.as_fd(), wake, events, other.unwrap_or(wake)]
-            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-        let limit = Timespec::try_from(limit).ok();
-        // An interrupted poll returns early, which the contract allows.
-        let Ok(ready) = rustix::event::poll(&mut fds, limit.as_ref()) else { return true };
-        let [queue, wake, events, _] = fds.map(|fd| !fd.revents().is_empty());
+        let others = [Some(self.queue.as_fd()), Some(self.device.events()), other];
+        let slept = self.resources.wake.sleep(others, || stay().then_some(limit));
+        let [queue, events, _] = slept.readable;
         if queue {
             self.queue.take_event();
-        }
-        if wake {
-            // The read fails if another thread has consumed the wake.
-            let _ = rustix::io::read(&self.resources.wake, &mut [0; 8]);
         }
         if events {
             self.take_events();
         }
-        ready > 0
+        !slept.passed
     }
 
     /// Arms the queue for an event at the next completion; `false` if a completion is available, or

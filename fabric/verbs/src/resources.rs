@@ -1,12 +1,11 @@
 //! Resources shared by all connections: buffers, and room in the completion queue; and the handling
 //! of requests that are over.
 
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crossbeam_queue::{ArrayQueue, SegQueue};
-use transom_fabric::{Fault, Peer, Span, TallyRef};
+use transom_fabric::{Fault, Peer, Span, TallyRef, Wake};
 
 use crate::device::Registration;
 use crate::pool::{Block, Pools};
@@ -48,7 +47,7 @@ pub(crate) struct Resources {
     /// Peers whose links have broken, until `progress` takes them.
     broken: SegQueue<Peer>,
     /// Ends the sleeps of threads that wait for completions.
-    pub(crate) wake: OwnedFd,
+    pub(crate) wake: Wake,
     lost: OnceLock<Fault>,
 }
 
@@ -56,7 +55,7 @@ pub(crate) struct Resources {
 const MOST_WITH_HELD: usize = 1024;
 
 impl Resources {
-    pub(crate) fn new(pools: Pools, room: u32, wake: OwnedFd) -> Resources {
+    pub(crate) fn new(pools: Pools, room: u32, wake: Wake) -> Resources {
         Resources {
             pools,
             room: AtomicI64::new(i64::from(room)),
@@ -98,20 +97,13 @@ impl Resources {
     /// Lists a peer whose link has broken. No event may follow, so this ends a sleep.
     pub(crate) fn list_broken(&self, peer: Peer) {
         self.broken.push(peer);
-        self.end_sleep();
+        self.wake.end_sleeps();
     }
 
     /// The peers whose links have broken since the last call.
     #[inline]
     pub(crate) fn broken(&self) -> impl Iterator<Item = Peer> {
         std::iter::from_fn(|| if self.broken.is_empty() { None } else { self.broken.pop() })
-    }
-
-    /// Ends the sleep of a thread, or the next one.
-    pub(crate) fn end_sleep(&self) {
-        // The write fails only where 2^64 - 2 wakes are pending, and then the descriptor is
-        // readable.
-        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
     /// Records an unreachable peer; only the first fault is kept.

@@ -8,6 +8,8 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use transom_conformance::{Fixture, Window, conformance, run};
 use transom_fabric::{AmoKind, Coherence, Domain, Memory, Peer, Port, Post, Region, Tally, Width};
@@ -215,6 +217,38 @@ fn a_refused_receive_is_posted_again() {
         stand_in::refuse_receives(0, 0);
         assert_eq!(arrive(1000), 1000, "later");
     }
+}
+
+/// A thread sleeps while another one takes messages and can't post their receives again. The
+/// refusal of the last posted receive ends the sleep: no message would. Regression: the thread
+/// slept to its limit.
+#[test]
+fn the_refusal_of_the_last_receive_ends_sleeps() {
+    const LONG: Duration = Duration::from_secs(20);
+    let domains = stand_in::describe_queues(|| CXI.open(2));
+    let (origin, target) = (domains[0].port(), domains[1].port());
+    let (begun, is_over) = (Instant::now(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let sleeper = scope.spawn(|| {
+            target.wait(LONG);
+            is_over.store(true, Ordering::Relaxed);
+            begun.elapsed()
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!is_over.load(Ordering::Relaxed), "the thread sleeps");
+        // Those of this thread only.
+        stand_in::refuse_receives(stand_in::ENOMEM as isize, usize::MAX);
+        let count = Count::default();
+        while !is_over.load(Ordering::Relaxed) {
+            // Until no receive is left, and then in vain.
+            let _ = origin.send(Peer(1), &[1]);
+            origin.progress(&NoMessages).expect("the queue works");
+            target.progress(&count).expect("the queue works");
+        }
+        stand_in::refuse_receives(0, 0);
+        let slept = sleeper.join().expect("no panic");
+        assert!(slept < LONG / 2 && count.0.get() > 0, "{} messages, a sleep of {slept:?}", count.0.get());
+    });
 }
 
 /// Counts messages.

@@ -49,6 +49,21 @@ thread_local! {
     static WATCHED: Cell<bool> = const { Cell::new(false) };
     /// The error of this thread's next calls of `fi_recv`, and the number of these calls.
     static REFUSED: Cell<(isize, usize)> = const { Cell::new((0, 0)) };
+    /// Whether the queues that this thread opens have descriptors.
+    static DESCRIBED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Completion queues that `open` opens have a descriptor that never becomes readable, for tests in
+/// which another thread takes each completion before a thread that sleeps on the descriptor.
+pub(crate) fn describe_queues<T>(open: impl FnOnce() -> T) -> T {
+    DESCRIBED.set(true);
+    let opened = open();
+    DESCRIBED.set(false);
+    opened
+}
+
+fn describes_queues() -> bool {
+    DESCRIBED.get()
 }
 
 /// The next `count` calls of `fi_recv` by this thread fail with `error`.

@@ -2,6 +2,8 @@
 //! functions.
 
 use std::ffi::{CStr, c_int, c_void};
+use std::io::{PipeReader, PipeWriter};
+use std::os::fd::AsRawFd as _;
 use std::ptr::{NonNull, null_mut};
 
 use transom_fabric::Memory;
@@ -40,6 +42,8 @@ struct Queue {
     fid: sys::fid_cq,
     /// The endpoint to which the queue is bound.
     of: Option<Pid>,
+    /// The descriptor, and what keeps it from becoming readable.
+    wait: Option<(PipeReader, PipeWriter)>,
 }
 
 #[repr(C)]
@@ -57,7 +61,7 @@ const fn no_ops(close: unsafe extern "C" fn(*mut sys::fid) -> c_int) -> sys::fi_
 static FABRIC: sys::fi_ops = no_ops(close::<sys::fid_fabric>);
 static DOMAIN: sys::fi_ops = no_ops(close::<Domain>);
 static VECTOR: sys::fi_ops = no_ops(close::<Vector>);
-static QUEUE: sys::fi_ops = no_ops(close::<Queue>);
+static QUEUE: sys::fi_ops = sys::fi_ops { control: Some(queue_wait), ..no_ops(close::<Queue>) };
 static ENDPOINT: sys::fi_ops =
     sys::fi_ops { bind: Some(bind_endpoint), control: Some(enable_endpoint), ..no_ops(close_endpoint) };
 static REGION: sys::fi_ops =
@@ -68,7 +72,7 @@ static FABRIC_OPS: sys::fi_ops_fabric = sys::fi_ops_fabric {
     passive_ep: None,
     eq_open: None,
     wait_open: None,
-    trywait: None,
+    trywait: Some(try_wait),
 };
 static DOMAIN_OPS: sys::fi_ops_domain = sys::fi_ops_domain {
     size: 0,
@@ -161,7 +165,7 @@ unsafe extern "C" fn open_vector(
     unsafe { give(vector, place) }
 }
 
-/// Older versions have no descriptors.
+/// Older versions have no descriptors; see [`super::describe_queues`].
 ///
 /// # Safety
 /// Called as libfabric documents it.
@@ -171,9 +175,32 @@ unsafe extern "C" fn open_queue(
     place: *mut *mut sys::fid_cq,
     _context: *mut c_void,
 ) -> c_int {
-    let queue = Queue { fid: sys::fid_cq { fid: fid(&QUEUE), ops: table(&CQ_OPS) }, of: None };
-    // SAFETY: the caller's attributes and place.
-    unsafe { if (*attr).wait_obj == sys::FI_WAIT_NONE { give(queue, place) } else { -ENOSYS } }
+    // SAFETY: the caller's attributes.
+    let wait = match unsafe { (*attr).wait_obj } {
+        sys::FI_WAIT_NONE => None,
+        _ if super::describes_queues() => std::io::pipe().ok(),
+        _ => return -ENOSYS,
+    };
+    let queue = Queue { fid: sys::fid_cq { fid: fid(&QUEUE), ops: table(&CQ_OPS) }, of: None, wait };
+    // SAFETY: the caller's place.
+    unsafe { give(queue, place) }
+}
+
+/// # Safety
+/// Called as libfabric documents it.
+unsafe extern "C" fn queue_wait(queue: *mut sys::fid, command: c_int, place: *mut c_void) -> c_int {
+    // SAFETY: an open queue.
+    let wait = unsafe { &(*queue.cast::<Queue>()).wait };
+    let (sys::FI_GETWAIT, Some((reader, _))) = (command, wait) else { return -ENOSYS };
+    // SAFETY: the caller's place for a descriptor.
+    unsafe { place.cast::<c_int>().write(reader.as_raw_fd()) };
+    0
+}
+
+/// # Safety
+/// Called as libfabric documents it.
+unsafe extern "C" fn try_wait(_fabric: *mut sys::fid_fabric, _objects: *mut *mut sys::fid, _count: c_int) -> c_int {
+    0
 }
 
 /// # Safety

@@ -1,0 +1,174 @@
+//! A sleep on descriptors that other threads of the process end. Each sleeping thread polls the
+//! descriptor of the wake separately, so that the descriptor must stay readable until all threads
+//! that slept at the wake have left. Must not know the other descriptors.
+
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
+
+use crate::FabricError;
+
+/// The most descriptors on which a thread sleeps beside the wake.
+const MOST: usize = 3;
+
+/// Ends the sleeps of this process's threads.
+#[derive(Debug)]
+pub struct Wake {
+    event: OwnedFd,
+    sleepers: Mutex<Sleepers>,
+}
+
+#[derive(Debug, Default)]
+struct Sleepers {
+    /// The number of threads that sleep, or are about to.
+    inside: u32,
+    /// Whether one of them has found the wake.
+    woken: bool,
+}
+
+/// The end of a sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slept {
+    /// The time has passed, and nothing else has happened.
+    pub passed: bool,
+    /// The descriptors that are readable.
+    pub readable: [bool; MOST],
+}
+
+impl Slept {
+    /// The sleep ended early, for a reason that the caller finds by another poll.
+    const EARLY: Slept = Slept { passed: false, readable: [false; MOST] };
+}
+
+impl Wake {
+    /// # Errors
+    /// This process has too many open files.
+    pub fn new() -> Result<Wake, FabricError> {
+        let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|error| FabricError::failed("eventfd", error))?;
+        Ok(Wake { event, sleepers: Mutex::default() })
+    }
+
+    /// Ends the sleeps of all threads; if no thread sleeps, the next sleep.
+    pub fn end_sleeps(&self) {
+        // The write fails only where 2^64 - 2 wakes are pending, and then the descriptor is
+        // readable.
+        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+    }
+
+    /// Sleeps until one of the descriptors is readable, [`Wake::end_sleeps`] is called, or the time
+    /// that `limit` returns has passed; `None`: no sleep. `limit` is called after the sleep was
+    /// announced: a change by another thread that calls [`Wake::end_sleeps`] afterwards is seen by
+    /// `limit`, or ends the sleep.
+    pub fn sleep(&self, others: [Option<BorrowedFd<'_>>; MOST], limit: impl FnOnce() -> Option<Duration>) -> Slept {
+        let mut sleepers = self.sleepers();
+        if sleepers.woken {
+            // The woken threads have not left yet.
+            return Slept::EARLY;
+        }
+        sleepers.inside += 1;
+        drop(sleepers);
+        let slept = limit().map(|limit| self.poll(others, limit));
+        let mut sleepers = self.sleepers();
+        sleepers.inside -= 1;
+        sleepers.woken |= matches!(slept, Some((true, _)));
+        if sleepers.inside == 0 && std::mem::take(&mut sleepers.woken) {
+            // The read can't fail: only the last thread reads a descriptor that was readable.
+            let _ = rustix::io::read(&self.event, &mut [0; 8]);
+        }
+        slept.map_or(Slept::EARLY, |(_, slept)| slept)
+    }
+
+    /// Returns whether there was a wake, and the end of the sleep.
+    fn poll(&self, others: [Option<BorrowedFd<'_>>; MOST], limit: Duration) -> (bool, Slept) {
+        let wake = self.event.as_fd();
+        // The wake takes the place of an absent descriptor.
+        let [first, second, third] = others.map(|other| other.unwrap_or(wake));
+        let mut fds = [first, second, third, wake].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        // A time that the kernel can't express is as good as no limit.
+        let limit = Timespec::try_from(limit).ok();
+        // An interrupted poll is an early end.
+        let Ok(ready) = rustix::event::poll(&mut fds, limit.as_ref()) else { return (false, Slept::EARLY) };
+        let [first, second, third, woken] = fds.map(|fd| !fd.revents().is_empty());
+        let mut readable = [first, second, third];
+        for (readable, other) in readable.iter_mut().zip(others) {
+            *readable &= other.is_some();
+        }
+        (woken, Slept { passed: ready == 0, readable })
+    }
+
+    fn sleepers(&self) -> MutexGuard<'_, Sleepers> {
+        self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::thread;
+    use std::time::Instant;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    /// Regression: of several threads that slept, the first one consumed the wake. Threads that are
+    /// about to sleep when another thread wakes see the change, or are woken too.
+    #[test]
+    fn a_wake_ends_the_sleeps_of_all_threads() {
+        const ROUNDS: u32 = 300;
+        const THREADS: u32 = 3;
+        let (wake, round, done, passed) =
+            (Wake::new().expect("a descriptor"), AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
+        thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    for seen in 0..ROUNDS {
+                        while round.load(Ordering::SeqCst) == seen {
+                            let limit = || (round.load(Ordering::SeqCst) == seen).then_some(LONG);
+                            passed.fetch_add(u32::from(wake.sleep([None; MOST], limit).passed), Ordering::SeqCst);
+                        }
+                        done.fetch_add(1, Ordering::SeqCst);
+                    }
+                });
+            }
+            let start = Instant::now();
+            for next in 1..=ROUNDS {
+                if next % 2 == 0 {
+                    // Most threads sleep by now.
+                    thread::sleep(Duration::from_micros(200));
+                }
+                round.store(next, Ordering::SeqCst);
+                wake.end_sleeps();
+                while done.load(Ordering::SeqCst) < THREADS * next && start.elapsed() < 3 * LONG {
+                    thread::yield_now();
+                }
+            }
+            assert!(start.elapsed() < LONG, "a sleep lasted to its limit");
+        });
+        assert_eq!(passed.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn a_wake_before_a_sleep_ends_it_and_no_further_one() {
+        let wake = Wake::new().expect("a descriptor");
+        wake.end_sleeps();
+        wake.end_sleeps();
+        assert_eq!(wake.sleep([None; MOST], || Some(LONG)), Slept::EARLY);
+        let short = Duration::from_millis(1);
+        assert_eq!(wake.sleep([None; MOST], || Some(short)), Slept { passed: true, ..Slept::EARLY });
+        assert_eq!(wake.sleep([None; MOST], || None), Slept::EARLY);
+    }
+
+    #[test]
+    fn readable_descriptors_are_named() {
+        let (wake, other) = (Wake::new().expect("a descriptor"), Wake::new().expect("a descriptor"));
+        other.end_sleeps();
+        let others = [None, Some(other.event.as_fd()), None];
+        assert_eq!(wake.sleep(others, || Some(LONG)).readable, [false, true, false]);
+        wake.end_sleeps();
+        assert_eq!(wake.sleep(others, || Some(LONG)).readable, [false, true, false], "nor absent ones");
+    }
+}
