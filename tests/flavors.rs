@@ -46,6 +46,7 @@ static TESTS: &[Test] = &[
     test("pages_of_large_windows_are_touched_at_use", &[1, 2], pages::of_large_windows_at_use),
     test("parts_are_in_huge_pages_on_request", &[2], pages::huge_on_request),
     test("first_contact_touches_few_pages", &[2, 3], pages::few_at_first_contact),
+    test("windows_share_the_mappings_of_peers", &[2, 4], pages::few_mappings),
     test("free_maps_no_part", &[2], pages::none_at_free),
     test("shared_windows_over_the_ranks_of_a_node", &[1, 3], shared::of_a_node),
     test("failed_creations_of_shared_windows_leave_nothing", &[1, 2], shared::failed_creations),

@@ -30,6 +30,8 @@ static WITHIN_A_NODE: &[Test] = &[
     used_up("descriptors_used_up_after_init", descriptors::last_after_init),
     used_up("descriptors_used_up_after_creation", descriptors::last_after_creation),
     used_up("all_descriptors_used_up_after_init", descriptors::all_after_init),
+    used_up("locked_memory_maps_no_pages_of_others", locked_memory_maps_no_pages),
+    used_up("limited_address_space_holds_windows", limited_address_space),
 ];
 
 /// The tests over sockets, which run where the test program is started without shared memory.
@@ -235,4 +237,48 @@ fn no_descriptors_left(world: &Job) -> Outcome {
     };
     let have = create(world, limit, 8192, "descriptors")?;
     ensure(have == world.size() as u64, &format!("{have} of {} ranks have a window", world.size()))
+}
+
+/// The bytes that this process's page table has of shared memory.
+fn shared_pages() -> u64 {
+    field("/proc/self/status", "RssShmem:")
+}
+
+/// A put of one word into the large window of each other rank.
+fn touch_others(world: &Job, win: &Window<u64>) -> transom::Result<()> {
+    let others = (0..world.size()).filter(|&rank| rank != world.rank());
+    win.lock_all(|epoch| others.into_iter().try_for_each(|rank| epoch.put_value(rank, 1 << 20, 7)))
+}
+
+/// In a process that has locked its future memory (mlockall(2)) a mapping gets all of its pages at
+/// once. The pieces of other ranks' heaps get none.
+fn locked_memory_maps_no_pages(world: &Job) -> Outcome {
+    let win = Window::<u64>::allocate(world, (64 << 20) / 8)?;
+    world.barrier()?;
+    let before = shared_pages();
+    if getrlimit(Resource::Memlock).current.is_none() {
+        rustix::mm::mlockall(rustix::mm::MlockAllFlags::FUTURE)?;
+    }
+    let touched = touch_others(world, &win);
+    let grown = shared_pages().saturating_sub(before);
+    rustix::mm::munlockall()?;
+    touched?;
+    ensure(grown < 8 << 20, &format!("{grown} bytes of shared memory were mapped for a few words"))?;
+    Ok(win.free()?)
+}
+
+/// Under a limit of address space, windows take no more of it than their parts have.
+fn limited_address_space(world: &Job) -> Outcome {
+    let win = Window::<u64>::allocate(world, (64 << 20) / 8)?;
+    world.barrier()?;
+    let parts = (64 << 20) * (world.size() as u64 - 1);
+    let limited = Limited::to(Resource::As, mapped()? + parts + (8 << 20))?;
+    let touched = touch_others(world, &win);
+    drop(limited);
+    touched?;
+    world.barrier()?;
+    let mut found = [0];
+    win.load(1 << 20, &mut found)?;
+    same("the word that the others put", &found, &[7])?;
+    Ok(win.free()?)
 }

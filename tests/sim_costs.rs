@@ -11,7 +11,7 @@ use std::sync::{Barrier, Mutex};
 use std::time::Duration;
 
 use simulated::{Outcome, Rank, cost, messages, run, same};
-use transom::{Assert, Info, Lock, RawWindow, Window};
+use transom::{Assert, Info, Lock, Notice, RawWindow, Window};
 use transom_fabric::Coherence;
 use transom_fabric::sim::{SimAmo, SimCounters, SimMail, SimOptions};
 
@@ -358,6 +358,36 @@ fn operations_by_address_cost_a_request() {
         let written = if world.rank() == 1 { 25 } else { 0 };
         same("words written", &memory.iter().position(|&word| word == 0), &Some(written))?;
         same("and no others", &memory.iter().filter(|&&word| word != 0).count(), &written)
+    });
+}
+
+/// Regression: a window and its counters had the same first slot in the directory, so the first
+/// contact read as many slots as there were windows with counters.
+/// Shows S1.
+#[test]
+fn first_contact_reads_few_slots_of_the_directory() {
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    run(2, &with(SimAmo::None), |world| {
+        let (mut windows, mut reads) = (Vec::with_capacity(400), Vec::with_capacity(400));
+        for number in 0..400 {
+            world.step(format!("window {number}"));
+            let win = Window::<u64>::allocate(world, 1)?;
+            win.set_num_notify(1)?;
+            let data = [number];
+            if world.rank() == 0 {
+                let contact = || {
+                    win.lock_all_with(Assert::NOCHECK, |epoch| {
+                        epoch.scope(|part| part.put_notify(1, 0, &data, Notice(0)))
+                    })
+                };
+                reads.push(cost(world, contact)?.gets);
+            }
+            world.barrier()?;
+            windows.push(win);
+        }
+        let (first, most) = (reads.first().copied().unwrap_or(0), reads.iter().copied().max().unwrap_or(0));
+        same(&format!("{most} reads at most, {first} of the first window"), &(most <= first + 8), &true)?;
+        Ok(windows.into_iter().try_for_each(Window::free)?)
     });
 }
 

@@ -2,16 +2,19 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _};
+use std::ops::Range;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::sync::OnceLock;
 
 use rustix::fs::OFlags;
-use transom_fabric::{Memory, Peer};
+use rustix::io::Errno;
+use transom_fabric::{Cause, FabricError, Memory, Peer};
 
 use crate::heap::{MAGIC, NAME, Token};
-use crate::mapping::{self, Mapping};
+use crate::mapping;
 use crate::node::Address;
+use crate::pieces::{self, Pieces};
 use crate::process::Process;
 use crate::ring;
 use crate::spare::{Opened, Spare};
@@ -24,6 +27,7 @@ pub(crate) struct Contact {
     pub(crate) ring: ring::Shared,
     /// `None` where no descriptor was free: each mapping then opens the heap again.
     file: Option<File>,
+    pieces: Pieces,
     process: OnceLock<Result<Process, String>>,
     user: OnceLock<Result<Attached, String>>,
 }
@@ -36,24 +40,32 @@ impl Contact {
     pub(crate) fn open(address: Address, me: &Address, spare: &Spare) -> Result<Contact, String> {
         address.may_share_with(me)?;
         let file = open(&address, spare)?;
-        let header = map(&file, 0, address.header_len)?;
-        let ring = ring::Shared::in_header(&header, address.pid).ok_or("its header is too short for a ring")?;
-        Ok(Contact { address, ring, file: file.keep(), process: OnceLock::new(), user: OnceLock::new() })
+        let header = 0..address.header_len;
+        let mapped =
+            pieces::apart(file.as_fd(), &header).map_err(|errno| format!("{:#}", unmapped(&header, &file, errno)))?;
+        let ring = ring::Shared::in_header(&mapped, address.pid).ok_or("its header is too short for a ring")?;
+        let pieces = Pieces::new(header.end..address.capacity);
+        Ok(Contact { address, ring, file: file.keep(), pieces, process: OnceLock::new(), user: OnceLock::new() })
     }
 
-    /// The range `[offset, offset + len)` of the peer's heap as memory of this process.
+    /// The range `[offset, offset + len)` of the peer's heap as memory of this process. `apart`: in
+    /// a mapping of its own, which advice to the kernel may concern.
     ///
     /// # Errors
-    /// The range is not inside the heap, or there is no address space for it. Where the heap is
-    /// opened again, those of [`Contact::open`].
-    pub(crate) fn map(&self, offset: u64, len: u64, spare: &Spare) -> Result<Memory, String> {
+    /// The range is not inside the heap, or there is no address space or mapping for it. Where the
+    /// heap is opened again, those of [`Contact::open`].
+    pub(crate) fn map(&self, offset: u64, len: u64, apart: bool, spare: &Spare) -> Result<Memory, Cause> {
         let capacity = self.address.capacity;
-        if offset.checked_add(len).is_none_or(|end| end > capacity) {
-            return Err(format!("{len} bytes at {offset} of a heap of {capacity} bytes"));
-        }
+        let end = offset.checked_add(len).filter(|&end| end <= capacity);
+        let outside = || Cause::Setup(format!("{len} bytes at {offset} of a heap of {capacity} bytes"));
+        let range = offset..end.ok_or_else(outside)?;
+        let map = |file: &File| {
+            let memory = if apart { pieces::apart(file.as_fd(), &range) } else { self.pieces.map(file, &range) };
+            memory.map_err(|errno| unmapped(&range, file, errno).into())
+        };
         match &self.file {
-            Some(file) => map(file, offset, len),
-            None => map(&*open(&self.address, spare)?, offset, len),
+            Some(file) => map(file),
+            None => map(&*open(&self.address, spare).map_err(Cause::Setup)?),
         }
     }
 
@@ -119,21 +131,9 @@ fn identity(file: &File) -> io::Result<(u64, Token)> {
     Ok((magic, [a, b]))
 }
 
-/// Does not touch pages: a page that its owner has not touched would be allocated on the NUMA node
-/// of this process, and most peers of a job are contacted for a few words.
-fn map(file: &File, offset: u64, len: u64) -> Result<Memory, String> {
-    if len == 0 {
-        return Ok(mapping::empty());
-    }
-    let page = rustix::param::page_size() as u64;
-    let lead = offset % page;
-    let failed = |reason: &dyn std::fmt::Display| {
-        let fd = file.as_raw_fd();
-        format!("mapping {len} bytes at {offset} of the peer's heap (descriptor {fd}): {reason}")
-    };
-    let size = |bytes: u64| usize::try_from(bytes).map_err(|error| failed(&error));
-    let whole = size((lead + len).next_multiple_of(page))?;
-    let mapping = Mapping::new(file.as_fd(), offset - lead, whole).map_err(|errno| failed(&errno))?;
-    let memory = mapping.into_memory(whole, ());
-    memory.slice(size(lead)?, size(len)?).ok_or_else(|| failed(&"the range is outside its pages"))
+/// The failure to map a range of the peer's heap.
+fn unmapped(range: &Range<u64>, file: &File, errno: Errno) -> FabricError {
+    let (len, fd) = (range.end - range.start, file.as_raw_fd());
+    let what = format!("mapping {len} bytes at {} of the peer's heap (descriptor {fd})", range.start);
+    FabricError::failed(what, mapping::refusal(errno))
 }

@@ -158,7 +158,8 @@ impl Heap {
         // range was free.
         let rounded = len.next_multiple_of(rustix::param::page_size());
         let offset = block.offset();
-        let mapping = Mapping::new(core.fd.as_fd(), offset, rounded).map_err(|errno| refused(part("mmap", errno)))?;
+        let mapping = Mapping::new(core.fd.as_fd(), offset, rounded)
+            .map_err(|errno| refused(FabricError::failed("mmap", mapping::refusal(errno)).into()))?;
         if populate && let Err(errno) = mapping.populate() {
             drop(mapping);
             return Err(refused(part("the system has no memory for it", errno)));

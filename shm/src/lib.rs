@@ -10,6 +10,7 @@
 //! | [`heap`], `ranges`, `mapping` | the memfd, its free ranges, its mappings |
 //! | `huge` | whether the kernel gives huge pages |
 //! | `node`, `contact` | node identity; a peer's heap, opened and proven |
+//! | `pieces` | the mapped pieces of a peer's heap, which all windows share |
 //! | `spare` | a descriptor in reserve for opening heaps |
 //! | `ring`, `bell`, [`event`], `word` | messages, and words that can be waited for |
 //! | `xpmem` | user memory of peers, mapped by the XPMEM module, and guarded against their end |
@@ -30,6 +31,7 @@ mod huge;
 #[allow(unsafe_code)]
 mod mapping;
 mod node;
+mod pieces;
 mod pipe;
 #[allow(unsafe_code)]
 mod port;

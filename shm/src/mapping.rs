@@ -7,8 +7,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap};
-use transom_fabric::{FabricError, Memory};
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mprotect};
+use transom_fabric::{Cause, FabricError, Memory};
 
 /// A shared, readable and writable mapping, unmapped when it is dropped.
 pub(crate) struct Mapping {
@@ -41,7 +41,22 @@ impl Mapping {
     /// # Errors
     /// The error of `mmap`: ENOMEM if address space or mappings are exhausted.
     pub(crate) fn new(fd: BorrowedFd<'_>, offset: u64, len: usize) -> Result<Mapping, Errno> {
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        Mapping::with(fd, offset, len, ProtFlags::READ | ProtFlags::WRITE)
+    }
+
+    /// [`Mapping::new`] of a range of which few pages exist. If the program has locked its future
+    /// memory (mlockall(2)), the kernel would otherwise allocate all pages of the range.
+    ///
+    /// # Errors
+    /// As for [`Mapping::new`].
+    pub(crate) fn sparse(fd: BorrowedFd<'_>, offset: u64, len: usize) -> Result<Mapping, Errno> {
+        let mapping = Mapping::with(fd, offset, len, ProtFlags::empty())?;
+        // SAFETY: the range is this mapping's own, and no reference to its bytes exists.
+        unsafe { mprotect(mapping.base.as_ptr().cast(), len, MprotectFlags::READ | MprotectFlags::WRITE) }?;
+        Ok(mapping)
+    }
+
+    fn with(fd: BorrowedFd<'_>, offset: u64, len: usize, protection: ProtFlags) -> Result<Mapping, Errno> {
         let flags = MapFlags::SHARED | MapFlags::NORESERVE;
         // SAFETY: without an address the kernel chooses a free range, so that no existing mapping
         // is replaced.
@@ -76,6 +91,38 @@ impl Mapping {
         // is dropped. The memfd is sealed against shrinking, so its pages remain. The address is
         // used only through Memory.
         unsafe { Memory::new(base, len, Some(Arc::new(keep))) }
+    }
+
+    /// `len` bytes from `at` on, which keep the mapping.
+    pub(crate) fn part(self: &Arc<Mapping>, at: usize, len: usize) -> Memory {
+        assert!(len <= self.len && at <= self.len - len, "{len} bytes at {at} of {} mapped bytes", self.len);
+        // SAFETY: the part begins inside the mapping.
+        let base = unsafe { self.base.add(at) };
+        let used = Used { mapping: Arc::clone(self), at, len };
+        // SAFETY: as for `into_memory`: the owner keeps the mapping.
+        unsafe { Memory::new(base, len, Some(Arc::new(used))) }
+    }
+}
+
+/// A part of a mapping that is in use.
+struct Used {
+    mapping: Arc<Mapping>,
+    at: usize,
+    len: usize,
+}
+
+impl Drop for Used {
+    /// Removes the pages from the page tables, as if the part was unmapped. The pages and their
+    /// contents remain; if another part uses them, its next access finds them again.
+    fn drop(&mut self) {
+        let page = rustix::param::page_size();
+        let lead = (self.mapping.base.as_ptr().addr() + self.at) % page;
+        let (at, len) = (self.at - lead, (lead + self.len).next_multiple_of(page));
+        // By libc's function, as in the drop of a mapping: libfabric must forget its registrations
+        // of the range. The owner of the pages may replace them, without a call of this process.
+        // SAFETY: the whole pages of a part of this mapping, which begins on a page. The mapping is
+        // shared, so no content changes.
+        unsafe { libc::madvise(self.mapping.base.as_ptr().add(at).cast(), len, libc::MADV_DONTNEED) };
     }
 }
 
@@ -121,8 +168,9 @@ pub fn touch(memory: &Memory) -> Result<(), FabricError> {
     done.map_err(|errno| FabricError::failed(format!("touching {} bytes of shared memory", memory.len()), errno))
 }
 
-/// Advises the kernel to use huge pages for the pages of `memory`, which is part of a heap's block
-/// or mapped from a peer's block. Existing pages may remain small.
+/// Advises the kernel to use huge pages for the pages of `memory`, which is part of a heap's block,
+/// or mapped from a peer's block by [`import_apart`](crate::ShmPort::import_apart). Existing pages
+/// may remain small.
 ///
 /// # Errors
 /// The kernel has no huge pages, or no room for one more mapping.
@@ -137,6 +185,21 @@ pub fn advise_huge(memory: &Memory) -> Result<(), FabricError> {
     // advice changes neither content nor access.
     let advised = unsafe { madvise(first.cast(), len, Advice::LinuxHugepage) };
     advised.map_err(|errno| FabricError::failed(format!("asking for huge pages for {len} bytes"), errno))
+}
+
+/// The kernel's answer to `mmap`, with the limit of mappings if it is reached.
+pub(crate) fn refusal(errno: Errno) -> Cause {
+    let number = |text: String| text.trim().parse::<u64>().ok();
+    let limit = || std::fs::read_to_string("/proc/sys/vm/max_map_count").ok().and_then(number);
+    let maps = || std::fs::read_to_string("/proc/self/maps").map_or(0, |maps| maps.lines().count() as u64);
+    match (errno == Errno::NOMEM).then(limit).flatten() {
+        // Other threads map and unmap meanwhile.
+        Some(limit) if maps() + 16 >= limit => {
+            let resource = "mappings of a process (vm.max_map_count)";
+            Cause::Limited { resource, limit: Some(limit), cause: Box::new(errno.into()) }
+        }
+        _ => errno.into(),
+    }
 }
 
 /// Memory of no bytes.

@@ -201,6 +201,37 @@ impl ShmPort {
         self.user_memory(peer, parts.at, parts.len)
     }
 
+    /// [`Port::import`] of a region, in a mapping of its own if it is in a heap: advice to the
+    /// kernel, such as [`advise_huge`](crate::advise_huge), then concerns no other region.
+    ///
+    /// # Errors
+    /// As for [`Port::import`].
+    pub fn import_apart(&self, peer: Peer, key: &RegionKey) -> Result<ShmRemote, FabricError> {
+        self.open(peer, key, true)
+    }
+
+    fn open(&self, peer: Peer, key: &RegionKey, apart: bool) -> Result<ShmRemote, FabricError> {
+        let refused = |cause: Cause| FabricError::failed(format!("importing a region of {peer}"), cause);
+        let contact = self.contact(peer)?;
+        let parts = Key::unpack(key)
+            .filter(|parts| parts.owner == owner_check(contact.address.token))
+            .ok_or_else(|| refused(Reason::ForeignKey.into()))?;
+        let mut amo = parts.amo();
+        let route = if peer == self.me {
+            let own = self.regions.find(&parts);
+            Route::Memory(own.ok_or_else(|| refused(Reason::NotRegistered.into()))?)
+        } else if parts.kind == Kind::Mapped {
+            Route::Memory(contact.map(parts.at, parts.len, apart, &self.spare).map_err(refused)?)
+        } else if let Some(memory) = self.user_region(peer, key) {
+            amo = Some(Coherence::WithCpu);
+            Route::Memory(memory)
+        } else {
+            let process = contact.process().map_err(Cause::Setup).map_err(refused)?;
+            Route::Attached(process.range(parts.at, parts.len))
+        };
+        Ok(ShmRemote { peer, amo, route })
+    }
+
     fn contact(&self, peer: Peer) -> Result<&Contact, Fault> {
         let contact = self.contacts.get(peer).map(|(_, contact)| contact);
         contact.ok_or_else(|| Fault::new(peer, Reason::NotConnected))
@@ -230,25 +261,7 @@ impl Port for ShmPort {
     }
 
     fn import(&self, peer: Peer, key: &RegionKey) -> Result<ShmRemote, FabricError> {
-        let refused = |cause: Cause| FabricError::failed(format!("importing a region of {peer}"), cause);
-        let contact = self.contact(peer)?;
-        let parts = Key::unpack(key)
-            .filter(|parts| parts.owner == owner_check(contact.address.token))
-            .ok_or_else(|| refused(Reason::ForeignKey.into()))?;
-        let mut amo = parts.amo();
-        let route = if peer == self.me {
-            let own = self.regions.find(&parts);
-            Route::Memory(own.ok_or_else(|| refused(Reason::NotRegistered.into()))?)
-        } else if parts.kind == Kind::Mapped {
-            Route::Memory(contact.map(parts.at, parts.len, &self.spare).map_err(Cause::Setup).map_err(refused)?)
-        } else if let Some(memory) = self.user_region(peer, key) {
-            amo = Some(Coherence::WithCpu);
-            Route::Memory(memory)
-        } else {
-            let process = contact.process().map_err(Cause::Setup).map_err(refused)?;
-            Route::Attached(process.range(parts.at, parts.len))
-        };
-        Ok(ShmRemote { peer, amo, route })
+        self.open(peer, key, false)
     }
 
     #[inline]

@@ -381,7 +381,13 @@ impl Wire {
 
     /// Opens a region of a connected peer of this node.
     pub(crate) fn import_shm(&self, peer: Peer, key: &RegionKey) -> Result<NodeMemory, FabricError> {
-        NodeMemory::import(self.shm.as_ref().ok_or_else(|| absent(Lane::Shm))?, peer, key)
+        NodeMemory::import(self.shm.as_ref().ok_or_else(|| absent(Lane::Shm))?, peer, key, false)
+    }
+
+    /// [`import_shm`](Self::import_shm) in a mapping of its own, for which the kernel may be
+    /// advised.
+    pub(crate) fn import_apart(&self, peer: Peer, key: &RegionKey) -> Result<NodeMemory, FabricError> {
+        NodeMemory::import(self.shm.as_ref().ok_or_else(|| absent(Lane::Shm))?, peer, key, true)
     }
 
     /// User memory of a connected peer of this node, from one of its addresses on, if this CPU can

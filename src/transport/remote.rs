@@ -35,8 +35,15 @@ impl NodeMemory {
         }
     }
 
-    pub(super) fn import(domain: &ShmDomain, peer: Peer, key: &RegionKey) -> Result<NodeMemory, FabricError> {
-        let remote = domain.port().import(peer, key)?;
+    /// `apart`: in a mapping of its own, which advice to the kernel may concern.
+    pub(super) fn import(
+        domain: &ShmDomain,
+        peer: Peer,
+        key: &RegionKey,
+        apart: bool,
+    ) -> Result<NodeMemory, FabricError> {
+        let port = domain.port();
+        let remote = if apart { port.import_apart(peer, key) } else { port.import(peer, key) }?;
         Ok(match domain.port().direct(&remote) {
             Some(memory) => NodeMemory::Mapped(memory.clone()),
             None => NodeMemory::Copied(Box::new(remote)),
@@ -53,7 +60,8 @@ pub(crate) fn touch(memory: &Memory) -> Result<(), FabricError> {
     transom_shm::touch(memory)
 }
 
-/// Advises the kernel to use huge pages for some of a heap's memory.
+/// Advises the kernel to use huge pages for some of a heap's memory: of this rank's, or imported
+/// apart.
 ///
 /// # Errors
 /// The kernel has no huge pages.

@@ -84,7 +84,9 @@ impl Announced {
                     true => Some(Memory::private(0)),
                     false => {
                         job.link(first)?;
-                        job.wire.import_shm(peer(first), &part.shm)?.mapped()
+                        let advised = self.hints.huge_pages.is_some();
+                        let import = if advised { Wire::import_apart } else { Wire::import_shm };
+                        import(&job.wire, peer(first), &part.shm)?.mapped()
                     }
                 };
                 let refused = || Error::argument(Class::RmaShared, "allocate_shared", ArgumentError::SegmentUnmapped);

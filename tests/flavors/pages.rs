@@ -49,6 +49,48 @@ pub(crate) fn few_at_first_contact(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
+/// Regression: each window had a mapping for each target, so that 510 windows with 128 targets used
+/// up a process's mappings. Here windows of all ranks grow and shrink beside each other.
+/// Shows W7.
+pub(crate) fn few_mappings(world: &Job) -> Outcome {
+    const WINDOWS: usize = 200;
+    let (me, size) = (world.rank(), world.size());
+    let mut windows: Vec<Option<Window<u64>>> = Vec::new();
+    let words = |number: usize| if number % 50 == 7 { 1 << 20 } else { 1 + size + number * 20 };
+    let check = |win: &Window<u64>, number: usize| -> Outcome {
+        let (next, mut first, mut last) = ((me + 1) % size, [0], vec![0; size]);
+        win.lock_all(|epoch| epoch.get(next, 0, &mut first))?;
+        same("the next rank's word", &first, &[(next + number) as u64])?;
+        win.load(words(number) - size, &mut last)?;
+        same("the words of all ranks", &last, &vec![number as u64; size])
+    };
+    for number in 0..2 * WINDOWS {
+        step(format!("window {number}"));
+        let win = Window::<u64>::allocate(world, words(number))?;
+        win.store(0, &[(me + number) as u64])?;
+        win.fence(|epoch| (0..size).try_for_each(|rank| epoch.put_value(rank, words(number) - 1 - me, number as u64)))?;
+        win.fence(|_| Ok(()))?;
+        windows.push(Some(win));
+        // The first windows end in another order than that of their creation, and later windows lie
+        // at their places.
+        let ended = number * 37 % WINDOWS;
+        if number >= WINDOWS
+            && let Some(win) = windows[ended].take()
+        {
+            check(&win, ended)?;
+            win.free()?;
+        }
+    }
+    let (maps, most) = (mappings_of_peers()?, 6 * (size - 1));
+    ensure(maps <= most, &format!("{maps} mappings of peers' memory are more than {most}"))?;
+    for (number, win) in windows.into_iter().enumerate() {
+        let Some(win) = win else { continue };
+        check(&win, number)?;
+        win.free()?;
+    }
+    Ok(())
+}
+
 /// Regression: creation touched all pages of windows of up to 64 MiB, which took most of the time
 /// of an application that creates large windows and uses little of them.
 /// Shows W1.
@@ -149,24 +191,43 @@ fn present(address: usize, pages: usize) -> Result<Vec<usize>, Box<dyn std::erro
     Ok((0..pages).filter(|&at| u64::from_ne_bytes(entries[at]) & PRESENT != 0).collect())
 }
 
-/// The bytes of peers' heaps that this process's page table has.
-fn resident_of_peers() -> Result<usize, Box<dyn std::error::Error>> {
+/// The lines of a file of procfs on mappings, each with whether it belongs to a mapping of another
+/// rank's heap.
+fn of_peers(lines: &str) -> Result<Vec<(&str, bool)>, Box<dyn std::error::Error>> {
     let opened = fs::read_dir("/proc/self/fd")?.flatten().map(|entry| entry.path());
     let heaps = opened.filter(|path| fs::read_link(path).is_ok_and(|to| to.to_string_lossy().contains("transom-heap")));
     // This process opened its own heap first.
     let own = heaps.min_by_key(|path| path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok()));
     let own = fs::metadata(own.ok_or("no heap is open")?)?.ino().to_string();
-    let (mut bytes, mut counts) = (0, false);
-    for line in fs::read_to_string("/proc/self/smaps")?.lines() {
+    let mut counts = false;
+    let each = lines.lines().map(|line| {
         let mut fields = line.split_whitespace();
         let first = fields.next().unwrap_or_default();
         if first.contains('-') && !first.ends_with(':') {
             counts = line.contains("transom-heap") && fields.nth(3) != Some(&*own);
-        } else if first == "Rss:" && counts {
-            bytes += 1024 * fields.next().unwrap_or_default().parse::<usize>()?;
+        }
+        (line, counts)
+    });
+    Ok(each.collect())
+}
+
+/// The bytes of peers' heaps that this process's page table has.
+fn resident_of_peers() -> Result<usize, Box<dyn std::error::Error>> {
+    let mut bytes = 0;
+    for (line, counts) in of_peers(&fs::read_to_string("/proc/self/smaps")?)? {
+        if let (true, Some(size)) = (counts, line.strip_prefix("Rss:")) {
+            bytes += 1024 * size.split_whitespace().next().unwrap_or_default().parse::<usize>()?;
         }
     }
     Ok(bytes)
+}
+
+/// The number of mappings of other ranks' heaps.
+fn mappings_of_peers() -> Result<usize, Box<dyn std::error::Error>> {
+    if !fs::read_to_string("/proc/self/maps")?.contains("transom-heap") {
+        return Ok(0);
+    }
+    Ok(of_peers(&fs::read_to_string("/proc/self/maps")?)?.iter().filter(|(_, counts)| *counts).count())
 }
 
 /// A field of `/proc/self/status` in kB, converted to bytes.
