@@ -35,7 +35,7 @@ pub enum Class {
     Disp,
     /// `MPI_ERR_RANK`: no such rank.
     Rank,
-    /// `MPI_ERR_TYPE`: a type, or its alignment at the target.
+    /// `MPI_ERR_TYPE`: a type that does not fit the operation or the other side.
     Type,
     /// `MPI_ERR_COUNT`: an invalid count.
     Count,
@@ -140,25 +140,6 @@ pub enum ErrorKind {
         rank: usize,
         /// The number of ranks.
         size: usize,
-    },
-    /// An atomic at an address that is not a multiple of its width. No memory was accessed.
-    #[error(
-        "{call}: displacement {displacement} (unit {unit}) at rank {rank} is not aligned to the {width} bytes of the \
-         atomic's type; the window there has {limit} bytes"
-    )]
-    Misaligned {
-        /// The call.
-        call: &'static str,
-        /// The target.
-        rank: usize,
-        /// The displacement, in the target's units.
-        displacement: u64,
-        /// The target's displacement unit in bytes.
-        unit: u32,
-        /// The width of the atomic in bytes.
-        width: usize,
-        /// The size of the target's window in bytes.
-        limit: u64,
     },
     /// A call in an epoch in which MPI does not allow it. The call had no effect.
     #[error("{call}: {reason}")]
@@ -354,7 +335,6 @@ impl Error {
             ErrorKind::Notification { .. } => Class::RmaNotification,
             ErrorKind::Rank { .. } => Class::Rank,
             ErrorKind::Memory { .. } => Class::Size,
-            ErrorKind::Misaligned { .. } => Class::Type,
             ErrorKind::Epoch { .. } => Class::RmaSync,
             ErrorKind::Argument { class, .. } => *class,
             ErrorKind::Setting { .. } | ErrorKind::Differs { .. } => Class::InfoValue,

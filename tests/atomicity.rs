@@ -18,6 +18,8 @@ use transom_harness::{Outcome, Test, step};
 mod family;
 #[path = "atomicity/hammer.rs"]
 mod hammer;
+#[path = "atomicity/misaligned.rs"]
+mod misaligned;
 #[path = "atomicity/order.rs"]
 mod order;
 #[path = "atomicity/pairs.rs"]
@@ -38,6 +40,7 @@ static TESTS: &[Test] = &[
     test("extremes_of_all_pairs", &[2, 7], extremes),
     test("hammered_elements_are_exact", &[2, 4], hammered),
     test("single_elements_are_exact_beside_long_accumulates", &[1, 2, 16], beside_long),
+    test("misaligned_elements_are_exact", &[1, 2, 4], misaligned_elements),
     test("one_origins_order_is_kept", &[1, 2, 4], order),
     test("without_order_sums_are_exact", &[1, 2, 5], without_order),
 ];
@@ -173,6 +176,23 @@ fn beside_long(world: &Job) -> Outcome {
         hammer::rows::<i64>(stage(world), blows, i64::wrapping_add)?;
         hammer::rows::<i32>(stage(world), blows, i32::wrapping_add)?;
         hammer::rows::<f64>(stage(world), blows, |a, b| a + b)?;
+    }
+    Ok(())
+}
+
+/// Integers that atomics change where they are aligned, and floats, which always take the lock.
+/// Shows M3, O1, O2.
+fn misaligned_elements(world: &Job) -> Outcome {
+    let routes = (0..world.size()).map(|rank| world.route(rank)).collect::<Result<Vec<_>, _>>()?;
+    for (flavor, info) in &windows(world, size_of::<i64>()) {
+        let turns = match flavor {
+            _ if routes.contains(&Route::Net) => 30,
+            Flavor::Allocate | Flavor::Shared => 2000,
+            _ => 200,
+        };
+        misaligned::sums::<i64>(stage(world), (*flavor, info), turns, i64::wrapping_add)?;
+        misaligned::sums::<i32>(stage(world), (*flavor, info), turns, i32::wrapping_add)?;
+        misaligned::sums::<f64>(stage(world), (*flavor, info), turns, |a, b| a + b)?;
     }
     Ok(())
 }

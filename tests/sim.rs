@@ -285,7 +285,6 @@ fn accesses_outside_the_part_post_no_request() {
                 same(&format!("{text:?} has {word:?}"), &text.contains(&word), &true)?;
             }
         }
-        same("misaligned", &add(other, 4).map_err(|error| error.class()), &Err(Class::Type))?;
         same("no rank", &add(2, 0).map_err(|error| error.class()), &Err(Class::Rank))?;
         same("no rank to flush", &win.flush(9).map_err(|error| error.class()), &Err(Class::Rank))?;
         same("posted", &world.counters(), &before)?;

@@ -13,6 +13,8 @@ use transom::{Complex, Flavor, Info};
 
 #[path = "atomicity/family.rs"]
 mod family;
+#[path = "atomicity/misaligned.rs"]
+mod misaligned;
 #[path = "atomicity/order.rs"]
 mod order;
 #[path = "atomicity/pairs.rs"]
@@ -69,6 +71,17 @@ fn all_pairs_of_extremes_are_exact() {
         pairs_of::<i32, _>(stage, &setup(flavor, info), Meaning::Min, Min, i32::min)?;
         let larger = |old: DoubleInt, new: DoubleInt| if new.value() > old.value() { new } else { old };
         pairs_of::<DoubleInt, _>(stage, &setup(flavor, info), Meaning::Max, MaxLoc, larger)
+    });
+}
+
+/// Misaligned elements, which no net's atomics change, beside aligned ones, which they do.
+/// Shows M3, O1, O2.
+#[test]
+fn misaligned_elements_are_exact() {
+    everywhere(3, ALL, |stage, flavor, info| {
+        misaligned::sums::<i64>(stage, (flavor, info), 21, i64::wrapping_add)?;
+        misaligned::sums::<i32>(stage, (flavor, info), 21, i32::wrapping_add)?;
+        misaligned::sums::<f64>(stage, (flavor, info), 21, |a, b| a + b)
     });
 }
 

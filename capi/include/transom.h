@@ -67,8 +67,7 @@
 // A rank that does not exist.
 #define TRANSOM_ERR_RANK 5
 
-// A datatype that is NULL or does not fit the operation, or an element that is misaligned at the
-// target.
+// A datatype that is NULL or does not fit the operation.
 #define TRANSOM_ERR_TYPE 6
 
 // An invalid count.

@@ -20,8 +20,7 @@ pub const TRANSOM_ERR_SIZE: c_int = 3;
 pub const TRANSOM_ERR_DISP: c_int = 4;
 /// A rank that does not exist.
 pub const TRANSOM_ERR_RANK: c_int = 5;
-/// A datatype that is NULL or does not fit the operation, or an element that is misaligned at the
-/// target.
+/// A datatype that is NULL or does not fit the operation.
 pub const TRANSOM_ERR_TYPE: c_int = 6;
 /// An invalid count.
 pub const TRANSOM_ERR_COUNT: c_int = 7;

@@ -35,14 +35,16 @@ is a terminal, TRANSOM_STDERR_IS_TERMINAL=1.
 
 Exit status:
   0             all ranks exited with 0
-  1             the standard output can't be written
+  1             the job can't be started, or the standard output can't be written; or a rank exited
+                with 0 without leaving the job, or while another rank waited for it in a barrier
   2             wrong command line
   124           the time of --timeout was over
-  126           PROGRAM can't be executed
-  127           PROGRAM is not found
+  126           PROGRAM, or the command of --launch-agent, can't be executed
+  127           PROGRAM, or the command of --launch-agent, is not found
   128 + signal  a signal ended transom-run, or killed the first rank that failed
   141           the reader of the standard output closed it
-  else          the status of the first rank that failed";
+  else          the status of the first rank that failed, or with which it aborted the job; or that
+                of the command of --launch-agent, if it ended before the ranks of its machine";
 
 /// Start N ranks of a program, on this machine or on several, and wait for their end.
 ///
@@ -204,4 +206,48 @@ fn pair(text: OsString) -> Result<(OsString, OsString), String> {
 fn seconds(text: &str) -> Result<Duration, String> {
     let limit = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     limit.filter(|limit| !limit.is_zero()).ok_or_else(|| "a positive number of seconds is needed".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+    use crate::outcome::{Failure, Outcome};
+
+    /// The text of the help for an exit status.
+    fn meaning(status: u8) -> String {
+        let (_, statuses) = AFTER_HELP.split_once("Exit status:\n").expect("the last paragraph");
+        let mut found = String::new();
+        let mut wanted = false;
+        for line in statuses.lines() {
+            let (key, text) = line.split_at(16);
+            if !key.trim().is_empty() {
+                wanted = key.trim() == status.to_string();
+            }
+            if wanted {
+                found.extend([text, " "]);
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn the_help_says_the_meaning_of_each_status() {
+        let failed = |failure| Outcome::RankFailed { rank: 0, pid: 1, failure }.status();
+        let lacks = |kind: io::ErrorKind| LaunchError::Agent { agent: "ssh".into(), source: kind.into() }.status();
+        for (status, words) in [
+            (Outcome::Success.status(), "all ranks"),
+            (LaunchError::NoCpus.status(), "can't be started"),
+            (Outcome::OutputFailed(String::new()).status(), "standard output"),
+            (failed(Failure::NotFinalized), "without leaving the job"),
+            (failed(Failure::LeftBarrier { waiting: 1 }), "waited for it in a barrier"),
+            (Outcome::TimedOut.status(), "--timeout"),
+            (lacks(io::ErrorKind::NotFound), "--launch-agent, is not found"),
+            (lacks(io::ErrorKind::PermissionDenied), "--launch-agent, can't be executed"),
+            (Outcome::OutputClosed.status(), "closed it"),
+        ] {
+            assert!(meaning(status).contains(words), "{status}: {:?} lacks {words:?}", meaning(status));
+        }
+    }
 }

@@ -41,9 +41,10 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The corresponding exit status: 0; the status of the failed rank; 128 and the number of the
-    /// signal that ended it or the launcher; 124 for a timeout; 141 (SIGPIPE) for a closed output,
-    /// 1 for an output that fails.
+    /// The corresponding exit status: 0; the status of the failed rank, or 1 if it exited with 0;
+    /// the status of a lost machine's agent; 128 and the number of the signal that ended the rank
+    /// or the launcher; 124 for a timeout; 141 (SIGPIPE) for a closed output, 1 for an output that
+    /// fails.
     #[must_use]
     pub fn status(&self) -> u8 {
         let after_signal = |signal: i32| u8::try_from(128 + signal).unwrap_or(255);

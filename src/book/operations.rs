@@ -48,7 +48,8 @@
 //! The operations of accumulates are the types of [`ops`](crate::ops), such as `ops::Sum`. Their
 //! elements are integers of 8 to 64 bits, `f32`, `f64`, [`Complex`](crate::Complex),
 //! [`Logical`](crate::reduce::Logical), [`RawByte`](crate::reduce::RawByte), and the pairs of
-//! `MaxLoc` and `MinLoc`. An element must be aligned at the target.
+//! `MaxLoc` and `MinLoc`. An element may have any alignment at the target, as in a packed
+//! structure; integers of 4 and 8 bytes are faster if they are aligned.
 //!
 //! MPI does not define every operation on every type (§6.9.2). An undefined pair, such as the sum
 //! of two logical values, does not compile. In a `RawWindow` it is an error of the class `Op`;
@@ -112,4 +113,4 @@
 //!
 //! Between nodes a network device may perform the atomics on integers of 64 bits, and of 32 bits if
 //! it has such atomics. [`actor`](crate::Window::actor) says whether the CPU, the device, or both
-//! perform them. CPUs perform the atomics on all other types.
+//! perform them. CPUs perform the atomics on all other types and on misaligned elements.

@@ -34,12 +34,6 @@ pub enum Refusal {
         /// The length of the access.
         length: u64,
     },
-    /// An element at an address that is not aligned for it.
-    #[error("an element of {} at an address that is not a multiple of {}", ty.name(), ty.align())]
-    Misaligned {
-        /// The type.
-        ty: BasicType,
-    },
     /// An operation that is not defined on the type.
     #[error("{} is not defined on {}", op.name(), ty.name())]
     Undefined {
@@ -96,7 +90,7 @@ impl Refusal {
             Refusal::NoWindow => [1, 0, 0, 0],
             Refusal::Outside { at, length, limit } => [2, at.cast_unsigned(), length, limit],
             Refusal::NotAttached { address, length } => [3, address, length, 0],
-            Refusal::Misaligned { ty } => [4, of(ty), 0, 0],
+            Refusal::NoArea => [4, 0, 0, 0],
             Refusal::Undefined { op, ty } => [5, op.number().into(), of(ty), 0],
             Refusal::Lengths { data, target } => [6, data, target, 0],
             Refusal::NotWhole { length, ty } => [7, length, of(ty), 0],
@@ -104,7 +98,6 @@ impl Refusal {
             Refusal::NoWord => [9, 0, 0, 0],
             Refusal::NoRegions => [10, 0, 0, 0],
             Refusal::NoCounter { index } => [11, index, 0, 0],
-            Refusal::NoArea => [12, 0, 0, 0],
         }
     }
 
@@ -116,7 +109,7 @@ impl Refusal {
             1 => Some(Refusal::NoWindow),
             2 => Some(Refusal::Outside { at: a.cast_signed(), length: b, limit: c }),
             3 => Some(Refusal::NotAttached { address: a, length: b }),
-            4 => ty(a).map(|ty| Refusal::Misaligned { ty }),
+            4 => Some(Refusal::NoArea),
             5 => op(a).zip(ty(b)).map(|(op, ty)| Refusal::Undefined { op, ty }),
             6 => Some(Refusal::Lengths { data: a, target: b }),
             7 => ty(b).map(|ty| Refusal::NotWhole { length: a, ty }),
@@ -124,7 +117,6 @@ impl Refusal {
             9 => Some(Refusal::NoWord),
             10 => Some(Refusal::NoRegions),
             11 => Some(Refusal::NoCounter { index: a }),
-            12 => Some(Refusal::NoArea),
             _ => None,
         };
         known.unwrap_or(Refusal::Unknown { code })
@@ -143,7 +135,6 @@ mod tests {
             Refusal::NoWindow,
             Refusal::Outside { at: -1, length: 8, limit: 16 },
             Refusal::NotAttached { address: u64::MAX, length: 3 },
-            Refusal::Misaligned { ty },
             Refusal::Undefined { op: Op::Max, ty: BasicType::Complex32 },
             Refusal::Lengths { data: 4, target: 8 },
             Refusal::NotWhole { length: 7, ty },

@@ -5,7 +5,8 @@
 //!
 //! Integers that are words of the CPU have both sides of the stripes' gates: while the gate is open
 //! one element is changed by one atomic, and vector code runs when no operation passes. Other types
-//! always take the lock.
+//! always take the lock, and so do elements at misaligned addresses, under both disciplines: the
+//! CPU's atomics need aligned words. MPI defines nothing where elements overlap in part.
 
 use std::sync::atomic::Ordering;
 
@@ -56,8 +57,15 @@ impl<'a> Place<'a> {
         self.per_element && matches!(ty.size(), 4 | 8) && ty.align() == ty.size()
     }
 
-    /// Combines one element of at most 8 bytes and returns its previous value. Values are in the
-    /// low bytes.
+    /// Whether an element at byte `at` is at a multiple of its alignment. All processes that map
+    /// the memory agree, because mappings begin at pages.
+    #[inline]
+    fn is_aligned(&self, at: usize, ty: BasicType) -> bool {
+        (self.memory.as_ptr().addr() + at).is_multiple_of(ty.align())
+    }
+
+    /// Combines one aligned element of at most 8 bytes and returns its previous value. Values are
+    /// in the low bytes.
     // Always inlined, like its callers. Paths that call functions are separate, so that they take
     // no registers here.
     #[inline(always)]
@@ -68,6 +76,15 @@ impl<'a> Place<'a> {
         match stripe::try_lock(self.words, self.base + at) {
             Some(held) => self.one_locked(&held, at, op, ty, operand),
             None => (*self).one_contended(at, op, ty, operand),
+        }
+    }
+
+    /// [`Place::one`] at any alignment.
+    #[inline]
+    pub(crate) fn one_anywhere(&self, at: usize, op: Op, ty: BasicType, operand: u64) -> u64 {
+        match self.is_aligned(at, ty) {
+            true => self.one(at, op, ty, operand),
+            false => self.one_locked(&self.lock(at), at, op, ty, operand),
         }
     }
 
@@ -96,7 +113,8 @@ impl<'a> Place<'a> {
         old
     }
 
-    /// Stores `new` if the value is `expected`, comparing bits; returns the previous value.
+    /// Stores `new` if the value of an aligned element is `expected`, comparing bits; returns the
+    /// previous value.
     #[inline]
     pub(crate) fn swap(&self, at: usize, ty: BasicType, expected: u64, new: u64) -> u64 {
         if self.by_atomics(ty) {
@@ -105,6 +123,15 @@ impl<'a> Place<'a> {
         match stripe::try_lock(self.words, self.base + at) {
             Some(held) => self.swap_locked(&held, at, ty, expected, new),
             None => (*self).swap_contended(at, ty, expected, new),
+        }
+    }
+
+    /// [`Place::swap`] at any alignment.
+    #[inline]
+    pub(crate) fn swap_anywhere(&self, at: usize, ty: BasicType, expected: u64, new: u64) -> u64 {
+        match self.is_aligned(at, ty) {
+            true => self.swap(at, ty, expected, new),
+            false => self.swap_locked(&self.lock(at), at, ty, expected, new),
         }
     }
 
@@ -182,18 +209,21 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Combines whole elements with `operand`, block by block; passes the previous values to `old`.
+    /// Combines whole elements with `operand`, block by block, at any alignment; passes the
+    /// previous values to `old`.
     pub(crate) fn many(&self, at: usize, op: Op, ty: BasicType, operand: Operand<'_>, old: Option<Old<'_>>) {
-        if self.by_atomics(ty) || self.passes(at, ty, operand.len()) {
+        let aligned = self.is_aligned(at, ty);
+        if aligned && (self.by_atomics(ty) || self.passes(at, ty, operand.len())) {
             return self.one_by_one(at, op, ty, operand, old);
         }
+        let many = Many { op, ty, visited: aligned && is_word(ty) };
         if let (Operand::Bytes(bytes), None) = (operand, &old) {
-            return self.in_place(at, op, ty, bytes);
+            return self.in_place(at, many, bytes);
         }
         if operand.len() <= SMALL {
-            self.blocks(at, op, ty, operand, old, &mut Scratch([0; SMALL]).0);
+            self.blocks(at, many, operand, old, &mut Scratch([0; SMALL]).0);
         } else {
-            self.blocks(at, op, ty, operand, old, &mut Scratch([0; LARGE]).0);
+            self.blocks(at, many, operand, old, &mut Scratch([0; LARGE]).0);
         }
     }
 
@@ -207,11 +237,11 @@ impl<'a> Place<'a> {
     /// Locks the block of byte `at` for `len` bytes of elements, so that no operation on the same
     /// elements runs elsewhere.
     #[inline]
-    fn lock_many(&self, at: usize, ty: BasicType, len: usize) -> stripe::Held<'a> {
+    fn lock_many(&self, at: usize, many: Many, len: usize) -> stripe::Held<'a> {
         let mut held = self.lock(at);
-        if is_word(ty) {
+        if many.visited {
             stripe::exclude_visits(&mut held, self.words, self.base + at, *self.visitor);
-            if len > FEW * ty.size() {
+            if len > FEW * many.ty.size() {
                 stripe::end_row(&held, self.words, self.base + at);
             }
         }
@@ -233,18 +263,18 @@ impl<'a> Place<'a> {
     }
 
     /// Combines in the memory itself, without previous values.
-    fn in_place(&self, at: usize, op: Op, ty: BasicType, operand: &[u8]) {
+    fn in_place(&self, at: usize, many: Many, operand: &[u8]) {
         let mut done = 0;
         while done < operand.len() {
-            let part = self.block(at + done, operand.len() - done, ty.size());
-            let _held = self.lock_many(at + done, ty, operand.len());
-            self.block_in_place(at + done, op, ty, &operand[done..done + part]);
+            let part = self.block(at + done, operand.len() - done, many.ty.size());
+            let _held = self.lock_many(at + done, many, operand.len());
+            self.block_in_place(at + done, many, &operand[done..done + part]);
             done += part;
         }
     }
 
     #[inline]
-    fn block_in_place(&self, at: usize, op: Op, ty: BasicType, operand: &[u8]) {
+    fn block_in_place(&self, at: usize, Many { op, ty, .. }: Many, operand: &[u8]) {
         match op {
             Op::NoOp => {}
             Op::Replace => self.memory.write(at, operand),
@@ -253,27 +283,19 @@ impl<'a> Place<'a> {
     }
 
     /// Combines by way of `scratch`, after the previous values were passed on.
-    fn blocks(
-        &self,
-        at: usize,
-        op: Op,
-        ty: BasicType,
-        operand: Operand<'_>,
-        mut old: Option<Old<'_>>,
-        scratch: &mut [u8],
-    ) {
+    fn blocks(&self, at: usize, many: Many, operand: Operand<'_>, mut old: Option<Old<'_>>, scratch: &mut [u8]) {
         let (mut done, len) = (0, operand.len());
         while done < len {
             let from = at + done;
-            let part = self.block(from, len - done, ty.size());
+            let part = self.block(from, len - done, many.ty.size());
             let scratch = &mut scratch[..part];
-            let _held = self.lock_many(from, ty, len);
+            let _held = self.lock_many(from, many, len);
             if let Some(old) = &mut old {
                 self.memory.read(from, scratch);
                 old(done, scratch);
             }
             if let Operand::Bytes(bytes) = operand {
-                self.block_in_place(from, op, ty, &bytes[done..done + part]);
+                self.block_in_place(from, many, &bytes[done..done + part]);
             }
             done += part;
         }
@@ -293,6 +315,15 @@ impl<'a> Place<'a> {
             }
         }
     }
+}
+
+/// What an operation under locks does to elements, and whether operations on single elements of
+/// them may bypass the lock.
+#[derive(Clone, Copy)]
+struct Many {
+    op: Op,
+    ty: BasicType,
+    visited: bool,
 }
 
 /// Elements of memory that others may access too, from byte `at` on, and their operands.

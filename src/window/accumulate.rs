@@ -1,8 +1,9 @@
 //! The accumulate family on a window (MPI-4.1 §12.3.4). One actor performs all accumulates on a
 //! type in a window: the device, by the net's atomics; or CPUs of the target's node. This CPU
 //! performs an accumulate if it maps the memory or the kernel copies it (`near`); otherwise a
-//! message has the target's CPU perform it. On every route the operands are copied, or used, before
-//! the call returns.
+//! message has the target's CPU perform it. CPUs perform all accumulates on misaligned elements,
+//! for which neither CPUs nor devices have atomics. On every route the operands are copied, or
+//! used, before the call returns.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -21,7 +22,7 @@ use super::transfer::{Count, Incoming, Outgoing, may_gather};
 use crate::buffers::{Sink, Source};
 use crate::check::{Call, Kind};
 use crate::datatype::{Datatype, Walk};
-use crate::error::{ArgumentError, Class, Error, ErrorKind, JobError, Result, Side};
+use crate::error::{ArgumentError, Class, Error, JobError, Result, Side};
 use crate::memory::accumulate::{Operand, Place, bytes_of, truncate, value};
 use crate::memory::layout::{Layout, walk_sides};
 use crate::messages::{Combined, Landing, Request, Small};
@@ -70,7 +71,13 @@ impl<'a> Accumulate<'a> {
 }
 
 impl Target {
-    /// The memory on which this CPU performs accumulates of `ty`, if it does.
+    /// [`Target::place`] for an element at byte `at`, at any alignment.
+    pub(super) fn place_at<'t>(&'t self, parts: &'t Parts, at: u64, ty: BasicType) -> Option<Place<'t>> {
+        // The device changes no element of one byte.
+        self.place(parts, if self.aligned(at, ty) { ty } else { BasicType::Byte })
+    }
+
+    /// The memory on which this CPU performs accumulates of `ty` on aligned elements, if it does.
     #[inline(always)]
     pub(super) fn place<'t>(&'t self, parts: &'t Parts, ty: BasicType) -> Option<Place<'t>> {
         let Reach::Mapped(memory, link) = &self.reach else { return None };
@@ -87,8 +94,8 @@ impl Target {
 
     /// Whether byte `at` is aligned for an element of `ty`.
     #[inline]
-    fn aligned(&self, at: u64, ty: BasicType) -> bool {
-        (at + u64::from(self.skew)) & (ty.align() as u64 - 1) == 0
+    pub(super) fn aligned(&self, at: u64, ty: BasicType) -> bool {
+        at.wrapping_add(u64::from(self.skew)) & (ty.align() as u64 - 1) == 0
     }
 }
 
@@ -105,23 +112,8 @@ impl Parts {
         }
     }
 
-    /// The target and offset of one element, checked against size and alignment.
-    pub(super) fn locate_element(
-        &self,
-        call: &'static str,
-        rank: usize,
-        displacement: u64,
-        ty: BasicType,
-    ) -> Result<Option<(&Target, u64)>> {
-        let Some((target, at)) = self.locate(call, rank, displacement, ty.size())? else { return Ok(None) };
-        if !target.aligned(at, ty) {
-            return Err(misaligned(call, target, displacement, ty));
-        }
-        Ok(Some((target, at)))
-    }
-
     /// The memory on which this CPU performs accumulates, and the offset in it, for `len` bytes of
-    /// elements of `ty`. For the hot path, as [`Parts::located`].
+    /// aligned elements of `ty`. For the hot path, as [`Parts::located`].
     #[inline(always)]
     fn placed(&self, rank: usize, displacement: u64, ty: BasicType, len: usize) -> Option<(Place<'_>, usize)> {
         let (target, at) = self.located(rank, displacement, len)?;
@@ -149,10 +141,10 @@ impl Parts {
 
     #[inline(never)]
     fn fetch_op_far(&self, rank: usize, displacement: u64, op: Op, ty: BasicType, operand: u64) -> Result<u64> {
-        let Some((target, at)) = self.locate_element("fetch_and_op", rank, displacement, ty)? else { return Ok(0) };
+        let Some((target, at)) = self.locate("fetch_and_op", rank, displacement, ty.size())? else { return Ok(0) };
         let kind = Kind::Combine { call: Call::FetchAndOp, op: Some(op), ty };
-        if let Some(place) = target.place(self, ty) {
-            return self.note_around(target, at, (kind, ty), || place.one(index(at), op, ty, operand));
+        if let Some(place) = target.place_at(self, at, ty) {
+            return self.note_around(target, at, (kind, ty), || place.one_anywhere(index(at), op, ty, operand));
         }
         self.note_one(target, at, kind, End::InCall)?;
         let operand = operand.to_ne_bytes();
@@ -173,9 +165,9 @@ impl Parts {
         old: &mut [u8],
     ) -> Result<()> {
         let rank = permit.rank();
-        let Some((target, at)) = self.locate_element("fetch_and_op", rank, displacement, ty)? else { return Ok(()) };
+        let Some((target, at)) = self.locate("fetch_and_op", rank, displacement, ty.size())? else { return Ok(()) };
         let kind = Kind::Combine { call: Call::FetchAndOp, op: Some(op), ty };
-        if let Some(place) = target.place(self, ty) {
+        if let Some(place) = target.place_at(self, at, ty) {
             let operand = if op == Op::NoOp { Operand::Nothing(ty.size()) } else { Operand::Bytes(operand) };
             return self.note_around(target, at, (kind, ty), || {
                 place.many(index(at), op, ty, operand, Some(&mut |_, bytes: &[u8]| old.copy_from_slice(bytes)));
@@ -201,7 +193,7 @@ impl Parts {
             || self.job.finish(&tally),
             |scope| {
                 let into = scope.sink(old);
-                if let Some(net) = ByNet::of(self, target, ty)
+                if let Some(net) = ByNet::at(self, target, at, ty)
                     && let Some(posted) = net.fetch(at, op, operand, &into, &tally)
                 {
                     return posted;
@@ -247,10 +239,10 @@ impl Parts {
         ty: BasicType,
         (expected, new): (u64, u64),
     ) -> Result<u64> {
-        let Some((target, at)) = self.locate_element("compare_and_swap", rank, displacement, ty)? else { return Ok(0) };
+        let Some((target, at)) = self.locate("compare_and_swap", rank, displacement, ty.size())? else { return Ok(0) };
         let kind = Kind::Combine { call: Call::CompareAndSwap, op: None, ty };
-        if let Some(place) = target.place(self, ty) {
-            return self.note_around(target, at, (kind, ty), || place.swap(index(at), ty, expected, new));
+        if let Some(place) = target.place_at(self, at, ty) {
+            return self.note_around(target, at, (kind, ty), || place.swap_anywhere(index(at), ty, expected, new));
         }
         self.note_one(target, at, kind, End::InCall)?;
         let mut old = [0; REGISTER];
@@ -277,11 +269,12 @@ impl Parts {
     ) -> Result<()> {
         if target.reach.is_dynamic() {
             let (call, size) = ("compare_and_swap", ty.size());
-            match self.check_regions(call, target, at.cast_signed(), &Layout::Bytes(size), ty)? {
+            match self.resolve(call, target, at.cast_signed(), &Layout::Bytes(size))? {
                 Resolved::Unmapped => {}
                 Resolved::Mapped => {
                     let there = self.within(call, target, at, size)?;
-                    let old = self.place_within(target, &there)?.swap(there.at, ty, expected, new).to_ne_bytes();
+                    let old = self.place_within(target, &there)?.swap_anywhere(there.at, ty, expected, new);
+                    let old = old.to_ne_bytes();
                     into.fill_from(bytes_of(&old, size));
                     return Ok(());
                 }
@@ -291,7 +284,7 @@ impl Parts {
                 }
             }
         }
-        if let Some(net) = ByNet::of(self, target, ty) {
+        if let Some(net) = ByNet::at(self, target, at, ty) {
             return net.swap(at, (expected, new), &into, tally);
         }
         if let Some(near) = Beside::of(self, target) {
@@ -377,9 +370,6 @@ impl Parts {
         check(accumulate)?;
         let call = accumulate.call;
         let Some((target, at)) = self.locate_layout(call, rank, displacement, &accumulate.to)? else { return Ok(()) };
-        if !target.reach.is_dynamic() && !aligned(at + i64::from(target.skew), accumulate) {
-            return Err(misaligned(call, target, displacement, accumulate.ty));
-        }
         self.note(target, at, &accumulate.to, accumulate.kind(), &mut count)?;
         match target.place(self, accumulate.ty) {
             Some(place) => local(&place, at, accumulate),
@@ -392,7 +382,7 @@ impl Parts {
     #[inline(never)]
     pub(super) fn accumulate_far(&self, target: &Target, at: i64, it: &Accumulate<'_>, tally: &TallyRef) -> Result<()> {
         if target.reach.is_dynamic() {
-            match self.check_regions(it.call, target, at, &it.to, it.ty)? {
+            match self.resolve(it.call, target, at, &it.to)? {
                 Resolved::Unmapped => {}
                 Resolved::Mapped => return self.accumulate_within(target, at, it),
                 Resolved::Across => {
@@ -401,13 +391,49 @@ impl Parts {
                 }
             }
         }
-        if let Some(net) = ByNet::of(self, target, it.ty) {
-            return net.accumulate(at, it, tally);
+        match ByNet::of(self, target, it.ty) {
+            Some(net) if all_aligned(target, at, it) => net.accumulate(at, it, tally),
+            Some(net) => self.accumulate_by_pieces(&net, target, at, it, tally),
+            None => self.accumulate_by_cpu(target, at, it, tally),
         }
-        if let Some(near) = Beside::of(self, target) {
-            return near.accumulate(at, it);
+    }
+
+    /// Accumulates in a window whose aligned elements of the type the device changes: pieces of
+    /// those by the device, and pieces of misaligned elements by CPUs.
+    #[cold]
+    fn accumulate_by_pieces(
+        &self,
+        net: &ByNet<'_>,
+        target: &Target,
+        at: i64,
+        it: &Accumulate<'_>,
+        tally: &TallyRef,
+    ) -> Result<()> {
+        it.pieces().try_for_each(|([theirs, from, into], len)| {
+            let piece = Accumulate {
+                from: it.from.as_ref().map(|side| Outgoing::contiguous(side.part(from, len))),
+                into: it.into.as_ref().map(|side| Incoming::contiguous(side.part(into, len))),
+                to: Layout::Bytes(len),
+                ..*it
+            };
+            let there = at + theirs;
+            if target.aligned(there.cast_unsigned(), it.ty) {
+                return net.accumulate(there, &piece, tally);
+            }
+            match target.place_at(self, there.cast_unsigned(), it.ty) {
+                Some(place) => local(&place, there, &piece),
+                None => self.accumulate_by_cpu(target, there, &piece, tally)?,
+            }
+            Ok(())
+        })
+    }
+
+    /// Accumulates by a CPU: this one, if the kernel copies the memory, else the target's.
+    fn accumulate_by_cpu(&self, target: &Target, at: i64, it: &Accumulate<'_>, tally: &TallyRef) -> Result<()> {
+        match Beside::of(self, target) {
+            Some(near) => near.accumulate(at, it),
+            None => self.combine(target, at, it, tally),
         }
-        self.combine(target, at, it, tally)
     }
 
     /// Accumulates by messages that the target's CPU executes.
@@ -453,25 +479,6 @@ impl Parts {
         Ok(Place { memory: &there.memory, words, visitor, per_element, base: there.base })
     }
 
-    /// How an access by address is reached. Fails if the access is not within attached memory, or
-    /// an element is misaligned.
-    pub(super) fn check_regions(
-        &self,
-        call: &'static str,
-        target: &Target,
-        at: i64,
-        layout: &Layout<'_>,
-        ty: BasicType,
-    ) -> Result<Resolved> {
-        for (offset, _) in layout.pieces() {
-            let address = at.wrapping_add(offset).cast_unsigned();
-            if !address.is_multiple_of(ty.align() as u64) {
-                return Err(misaligned(call, target, address, ty));
-            }
-        }
-        self.resolve(call, target, at, layout)
-    }
-
     fn accumulate_within(&self, target: &Target, at: i64, it: &Accumulate<'_>) -> Result<()> {
         let done = it.pieces().try_for_each(|([theirs, from, into], len)| {
             let address = at.wrapping_add(theirs).cast_unsigned();
@@ -486,11 +493,12 @@ impl Parts {
 }
 
 /// Whether every element at the target is at a multiple of its alignment.
-fn aligned(at: i64, it: &Accumulate<'_>) -> bool {
+fn all_aligned(target: &Target, at: i64, it: &Accumulate<'_>) -> bool {
     let align = i64::try_from(it.ty.align()).unwrap_or(1);
     let mut aligned = true;
     it.to.for_strips(|strip| {
-        aligned &= (at + strip.offset) % align == 0 && (strip.count == 1 || strip.stride % align == 0);
+        aligned &= target.aligned((at + strip.offset).cast_unsigned(), it.ty)
+            && (strip.count == 1 || strip.stride % align == 0);
     });
     aligned
 }
@@ -551,10 +559,4 @@ fn check(it: &Accumulate<'_>) -> Result<()> {
         no_overlap(call, Side::Result, &into.layout)?;
     }
     no_overlap(call, Side::Target, &it.to)
-}
-
-#[cold]
-fn misaligned(call: &'static str, target: &Target, displacement: u64, ty: BasicType) -> Error {
-    let (rank, unit, limit) = (target.rank(), target.unit, target.size);
-    ErrorKind::Misaligned { call, rank, displacement, unit, width: ty.align(), limit }.into()
 }

@@ -47,7 +47,15 @@ pub(super) struct ByNet<'t> {
 }
 
 impl<'t> ByNet<'t> {
-    /// The target's part through the net, if the net performs accumulates on `ty`.
+    /// The target's part through the net, if the net performs accumulates on the element of `ty` at
+    /// byte `at`.
+    #[inline]
+    pub(super) fn at(parts: &'t Parts, target: &'t Target, at: u64, ty: BasicType) -> Option<ByNet<'t>> {
+        ByNet::of(parts, target, ty).filter(|_| target.aligned(at, ty))
+    }
+
+    /// The target's part through the net, if the net performs accumulates on aligned elements of
+    /// `ty`.
     #[inline]
     pub(super) fn of(parts: &'t Parts, target: &'t Target, ty: BasicType) -> Option<ByNet<'t>> {
         let width = width_by_net(parts, ty)?;

@@ -28,7 +28,7 @@ impl Parts {
         old: &mut [u8],
     ) -> Result<()> {
         let rank = permit.rank();
-        let located = self.locate_element("compare_and_swap", rank, displacement, ty)?;
+        let located = self.locate("compare_and_swap", rank, displacement, ty.size())?;
         let Some((target, at)) = located else { return Ok(()) };
         let kind = Kind::Combine { call: Call::CompareAndSwap, op: None, ty };
         if let Some(place) = target.place(self, ty) {
@@ -42,7 +42,7 @@ impl Parts {
     fn swap_bytes_far(&self, target: &Target, at: u64, ty: BasicType, both: [&[u8]; 2], old: &mut [u8]) -> Result<()> {
         let (call, size) = ("compare_and_swap", ty.size());
         if target.reach.is_dynamic()
-            && let Resolved::Mapped = self.check_regions(call, target, at.cast_signed(), &Layout::Bytes(size), ty)?
+            && let Resolved::Mapped = self.resolve(call, target, at.cast_signed(), &Layout::Bytes(size))?
         {
             let there = self.within(call, target, at, size)?;
             self.place_within(target, &there)?.swap_bytes(there.at, both, old);

@@ -28,16 +28,16 @@ impl Parts {
         into: Sink,
     ) -> Result<()> {
         let rank = permit.rank();
-        let Some((target, at)) = self.locate_element("fetch_and_op", rank, displacement, ty)? else { return Ok(()) };
+        let Some((target, at)) = self.locate("fetch_and_op", rank, displacement, ty.size())? else { return Ok(()) };
         let kind = Kind::Combine { call: Call::FetchAndOp, op: Some(op), ty };
         self.note_one(target, at, kind, End::Later)?;
         let reads = [(op != Op::NoOp).then_some(operand.as_ptr().addr()), None];
         let writes = into.address();
-        if let (Some(place), true) = (target.place(self, ty), ty.size() <= REGISTER) {
-            let old = place.one(index(at), op, ty, value(operand)).to_ne_bytes();
+        if let (Some(place), true) = (target.place_at(self, at, ty), ty.size() <= REGISTER) {
+            let old = place.one_anywhere(index(at), op, ty, value(operand)).to_ne_bytes();
             into.fill_from(bytes_of(&old, ty.size()));
             self.fetched(target, at, ty)?;
-        } else if let Some(net) = ByNet::of(self, target, ty)
+        } else if let Some(net) = ByNet::at(self, target, at, ty)
             && let Some(posted) = net.fetch(at, op, operand, &into, &target.tally)
         {
             posted?;
@@ -69,7 +69,7 @@ impl Parts {
                     into: Some(Incoming::contiguous(into)),
                     to: Layout::Bytes(ty.size()),
                 };
-                match target.place(self, ty) {
+                match target.place_at(self, at, ty) {
                     Some(place) => local(&place, at.cast_signed(), &accumulate),
                     None => self.accumulate_far(target, at.cast_signed(), &accumulate, &target.tally)?,
                 }
@@ -91,15 +91,15 @@ impl Parts {
         into: Sink,
     ) -> Result<()> {
         let rank = permit.rank();
-        let Some((target, at)) = self.locate_element("compare_and_swap", rank, displacement, ty)? else {
+        let Some((target, at)) = self.locate("compare_and_swap", rank, displacement, ty.size())? else {
             return Ok(());
         };
         let kind = Kind::Combine { call: Call::CompareAndSwap, op: None, ty };
         self.note_one(target, at, kind, End::Later)?;
         let writes = into.address();
-        match target.place(self, ty) {
+        match target.place_at(self, at, ty) {
             Some(place) => {
-                let old = place.swap(index(at), ty, expected, new).to_ne_bytes();
+                let old = place.swap_anywhere(index(at), ty, expected, new).to_ne_bytes();
                 into.fill_from(bytes_of(&old, ty.size()));
             }
             None => self.swap_far(target, at, ty, (expected, new), into, &target.tally)?,

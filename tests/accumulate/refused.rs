@@ -1,5 +1,5 @@
-//! Accumulates that are refused: pairs of type and operation that MPI does not define, types that
-//! do not match, misaligned elements. Each refusal has its error class, and the window stays
+//! Accumulates that are refused: pairs of type and operation that MPI does not define, and types
+//! that do not match. Each refusal has its error class, and the window stays
 //! unchanged.
 
 use crate::on_every_window;
@@ -95,54 +95,4 @@ pub(crate) fn unfitting_types(world: &Job) -> Outcome {
         }
         Ok(())
     })
-}
-
-/// An element's address, not its offset in the window, is a multiple of its type's alignment.
-/// Shows O7, E1.
-pub(crate) fn misaligned(world: &Job) -> Outcome {
-    on_every_window(world, BYTES, |world, part, what| {
-        let data = [1u8; 64];
-        let aligned = BasicType::ALL.into_iter().filter(|ty| ty.align() > 1);
-        for (ty, target) in aligned.flat_map(|ty| targets(world).into_iter().map(move |it| (ty, it))) {
-            step(format!("{what} {ty} rank {target}"));
-            let basic = Datatype::basic(ty);
-            let (two, half) = (Shape::new(2, &basic), ty.align() / 2);
-            let ragged = Datatype::hvector(2, 1, isize::try_from(ty.size() + half)?, &basic)?;
-            unchanged(part, target, ty.name(), || {
-                let mut old = [9u8; 64];
-                for at in [16 + half, 17] {
-                    let refused = [
-                        class(part.accumulate((&data, two), (target, at, two), Op::Replace)),
-                        class(part.get_accumulate((&data, two), (&mut old, two), (target, at, two), Op::Replace)),
-                        class(part.fetch(&data[..ty.size()], ty, target, at, Op::Replace)),
-                    ];
-                    same(&format!("{ty} at {at}"), &refused, &[Some(Class::Type); 3])?;
-                    if Op::allows_compare_and_swap(ty) {
-                        let one = &data[..ty.size()];
-                        same("swap", &class(part.swap(one, one, ty, target, at)), &Some(Class::Type))?;
-                    }
-                }
-                let second = part.accumulate((&data, two), (target, 16, Shape::new(1, &ragged)), Op::Replace);
-                same(&format!("the second {ty}"), &class(second), &Some(Class::Type))?;
-                // The origin's buffer may have any alignment.
-                part.accumulate((&data, Shape { zero: 1, ..two }), (target, 16, two), Op::NoOp)?;
-                same("the result", &old, &[9; 64])
-            })?;
-        }
-        Ok(())
-    })?;
-    skewed(world)
-}
-
-/// A created window may begin anywhere: the element's address counts.
-fn skewed(world: &Job) -> Outcome {
-    let part = Part::skewed(world, 64, 4)?;
-    let (target, one) = (world.size() - 1, 1u64.to_ne_bytes());
-    let add = |at| part.fetch(&one, BasicType::Uint64, target, at, Op::Sum);
-    same("at an address that is no multiple of 8", &class(add(8)), &Some(Class::Type))?;
-    add(12)?;
-    world.barrier()?;
-    same("the sum", &part.read(target, 12, 8)?, &(world.size() as u64).to_ne_bytes().to_vec())?;
-    world.barrier()?;
-    Ok(part.free()?)
 }

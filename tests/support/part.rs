@@ -292,6 +292,22 @@ impl Part {
         Ok(old)
     }
 
+    /// [`Part::fetch`] by the call that does not wait, for types of at most 8 bytes.
+    pub(crate) fn start_fetch(
+        &self,
+        operand: &[u8],
+        ty: BasicType,
+        rank: usize,
+        offset: usize,
+        op: Op,
+    ) -> Result<Vec<u8>> {
+        let (mut old, at) = (vec![0xee; ty.size()], self.at(rank, offset));
+        // SAFETY: the flush completes it while both buffers live.
+        unsafe { self.win.start_fetch_and_op(operand.as_ptr(), old.as_mut_ptr(), ty, rank, at, op)? };
+        self.win.flush(rank)?;
+        Ok(old)
+    }
+
     /// `compare_and_swap` of one element; returns its previous value.
     pub(crate) fn swap(
         &self,

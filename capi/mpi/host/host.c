@@ -171,13 +171,23 @@ void host_constants(struct constants *out) {
 #define ANY 0
 #endif
 
+#if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 50000000
+/* MPICH up to version 4 treats Fortran's characters as C's, and computes logical operations on all
+ * of Fortran's integers. */
+#define CHARACTER 'i', WHOLE
+#define INTEGER (RANKED | BITS | SWAP | TRUTH)
+#else
+#define CHARACTER BYTES, SWAP | MORE
+#define INTEGER (RANKED | BITS | SWAP)
+#endif
+
 static int add(struct predefined *out, int count, int most, MPI_Datatype type, int kind, unsigned ops) {
     if (type == MPI_DATATYPE_NULL || type == (MPI_Datatype)0 || count >= most) return count;
     out[count] = (struct predefined){type, kind, ops | ANY};
     return count + 1;
 }
 
-#define ADD(type, kind, ops) count = add(out, count, most, type, kind, ops)
+#define ADD(type, ...) count = add(out, count, most, type, __VA_ARGS__)
 
 static int add_c(struct predefined *out, int count, int most) {
     const MPI_Datatype integers[] = {MPI_CHAR, MPI_SIGNED_CHAR, MPI_SHORT, MPI_INT, MPI_LONG, MPI_LONG_LONG, MPI_INT8_T,
@@ -198,10 +208,9 @@ static int add_c(struct predefined *out, int count, int most) {
 }
 
 static int add_fortran(struct predefined *out, int count, int most) {
-    const unsigned integer = RANKED | BITS | SWAP;
-    ADD(MPI_CHARACTER, BYTES, SWAP | MORE), ADD(MPI_LOGICAL, 'b', TRUTH | SWAP);
-    ADD(MPI_INTEGER, 'i', integer), ADD(MPI_INTEGER4, 'i', integer), ADD(MPI_INTEGER1, 'i', integer | MORE);
-    ADD(MPI_INTEGER2, 'i', integer | MORE), ADD(MPI_INTEGER8, 'i', integer | MORE);
+    ADD(MPI_CHARACTER, CHARACTER), ADD(MPI_LOGICAL, 'b', TRUTH | SWAP);
+    ADD(MPI_INTEGER, 'i', INTEGER), ADD(MPI_INTEGER4, 'i', INTEGER), ADD(MPI_INTEGER1, 'i', INTEGER | MORE);
+    ADD(MPI_INTEGER2, 'i', INTEGER | MORE), ADD(MPI_INTEGER8, 'i', INTEGER | MORE);
     ADD(MPI_REAL, 'f', RANKED), ADD(MPI_DOUBLE_PRECISION, 'f', RANKED), ADD(MPI_REAL4, 'f', RANKED);
     ADD(MPI_REAL8, 'f', RANKED);
     ADD(MPI_COMPLEX, 'c', SUMS), ADD(MPI_DOUBLE_COMPLEX, 'c', SUMS), ADD(MPI_COMPLEX8, 'c', SUMS);
@@ -209,7 +218,7 @@ static int add_fortran(struct predefined *out, int count, int most) {
     ADD(MPI_2REAL, 'R', PLACES), ADD(MPI_2DOUBLE_PRECISION, 'R', PLACES), ADD(MPI_2INTEGER, '2', PLACES);
     /* Types that some headers lack. */
 #ifdef MPI_INTEGER16
-    ADD(MPI_INTEGER16, 'i', integer);
+    ADD(MPI_INTEGER16, 'i', INTEGER);
 #endif
 #ifdef MPI_REAL16
     ADD(MPI_REAL16, 'q', RANKED);

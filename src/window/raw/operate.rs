@@ -78,7 +78,7 @@ impl RawWindow {
     ///
     /// # Errors
     /// As for [`RawWindow::put_items`]; `Op` if the operation is not defined on the type; `Type` if
-    /// a datatype has more than one predefined type, or an element is misaligned.
+    /// a datatype has more than one predefined type.
     ///
     /// # Safety
     /// As for [`RawWindow::put_items`].

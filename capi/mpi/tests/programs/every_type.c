@@ -121,15 +121,16 @@ static bool differ(const unsigned char *a, const unsigned char *b, size_t bytes)
 }
 
 #if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 50000000
-/* Whether MPI-4.1 defines an operation on a type (6.9.2, 6.9.4), with the extensions that all hosts
- * have. */
+/* Whether MPI-4.1 defines an operation on a type (6.9.2, 6.9.4), with the extensions that these
+ * versions of MPICH compute. */
 static bool is_defined(const struct kind *kind, int op) {
     bool whole = strchr("iuI", kind->kind), real = strchr("flqh", kind->kind);
     if (!strcmp(kind->name, "MPI_WCHAR")) whole = false;
+    if (!strcmp(kind->name, "MPI_CHARACTER")) whole = true;
     switch (op) {
     case 0: case 1: return whole || real;
     case 2: case 3: return whole || real || kind->kind == 'c';
-    case 4: case 6: case 8: return (whole && kind->kind != 'I') || kind->kind == 'b';
+    case 4: case 6: case 8: return whole || kind->kind == 'b';
     case 5: case 7: case 9: return whole || kind->kind == 'y';
     case 10: case 11: return kind->kind == 'p' || kind->kind == 'r';
     default: return true;
