@@ -90,7 +90,6 @@ impl Refusal {
             Refusal::NoWindow => [1, 0, 0, 0],
             Refusal::Outside { at, length, limit } => [2, at.cast_unsigned(), length, limit],
             Refusal::NotAttached { address, length } => [3, address, length, 0],
-            Refusal::NoArea => [4, 0, 0, 0],
             Refusal::Undefined { op, ty } => [5, op.number().into(), of(ty), 0],
             Refusal::Lengths { data, target } => [6, data, target, 0],
             Refusal::NotWhole { length, ty } => [7, length, of(ty), 0],
@@ -98,6 +97,7 @@ impl Refusal {
             Refusal::NoWord => [9, 0, 0, 0],
             Refusal::NoRegions => [10, 0, 0, 0],
             Refusal::NoCounter { index } => [11, index, 0, 0],
+            Refusal::NoArea => [12, 0, 0, 0],
         }
     }
 
@@ -109,7 +109,6 @@ impl Refusal {
             1 => Some(Refusal::NoWindow),
             2 => Some(Refusal::Outside { at: a.cast_signed(), length: b, limit: c }),
             3 => Some(Refusal::NotAttached { address: a, length: b }),
-            4 => Some(Refusal::NoArea),
             5 => op(a).zip(ty(b)).map(|(op, ty)| Refusal::Undefined { op, ty }),
             6 => Some(Refusal::Lengths { data: a, target: b }),
             7 => ty(b).map(|ty| Refusal::NotWhole { length: a, ty }),
@@ -117,6 +116,7 @@ impl Refusal {
             9 => Some(Refusal::NoWord),
             10 => Some(Refusal::NoRegions),
             11 => Some(Refusal::NoCounter { index: a }),
+            12 => Some(Refusal::NoArea),
             _ => None,
         };
         known.unwrap_or(Refusal::Unknown { code })
@@ -147,6 +147,6 @@ mod tests {
             assert_eq!(Refusal::of_words(refusal.to_words()), refusal);
         }
         assert_eq!(Refusal::of_words([5, 1 << 40, 0, 0]), Refusal::Unknown { code: 5 }, "no such operation");
-        assert_eq!(Refusal::of_words([4, 255, 0, 0]), Refusal::Unknown { code: 4 }, "no such type");
+        assert_eq!(Refusal::of_words([7, 8, 255, 0]), Refusal::Unknown { code: 7 }, "no such type");
     }
 }

@@ -150,11 +150,11 @@ impl Bias {
             self.overtakes.store(0, Ordering::Relaxed);
             return false;
         }
-        let now = u64::try_from(words.now().as_micros()).unwrap_or(u64::MAX).max(1);
-        let since = self.overtakes.load(Ordering::Relaxed);
-        let defers = since != 0 && now.saturating_sub(since) > OVERTAKES.as_micros() as u64;
+        let (now, since) = (words.now(), self.overtakes.load(Ordering::Relaxed));
+        let defers = since != 0 && now > Duration::from_micros(since) + OVERTAKES;
         if since == 0 || defers {
-            self.overtakes.store(if defers { 0 } else { now }, Ordering::Relaxed);
+            let begun = if defers { 0 } else { u64::try_from(now.as_micros()).unwrap_or(u64::MAX).max(1) };
+            self.overtakes.store(begun, Ordering::Relaxed);
         }
         defers
     }

@@ -406,7 +406,7 @@ fn a_writer_that_sleeps_is_not_overtaken_for_ever() {
             by_bias_end(&words, 0, biased).expect("held");
         }
         let (locks, time) = (words.locks.load(Ordering::Relaxed), rounds * held);
-        let least = time / (2 * OVERTAKES.as_micros() as u64).max(2 * held + 1);
+        let least = time / (2 * u64::try_from(OVERTAKES.as_micros()).expect("short")).max(2 * held + 1);
         assert!(u64::from(locks) + 1 >= least, "{locks} locks beside {rounds} locks of {held} us");
     }
 }
