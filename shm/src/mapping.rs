@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mprotect};
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mprotect, munlock};
 use transom_fabric::{Cause, FabricError, Memory};
 
 /// A shared, readable and writable mapping, unmapped when it is dropped.
@@ -44,15 +44,20 @@ impl Mapping {
         Mapping::with(fd, offset, len, ProtFlags::READ | ProtFlags::WRITE)
     }
 
-    /// [`Mapping::new`] of a range of which few pages exist. If the program has locked its future
-    /// memory (mlockall(2)), the kernel would otherwise allocate all pages of the range.
+    /// [`Mapping::new`] of a range of which few pages exist, and in which the kernel allocates none
+    /// by itself: not where the program has locked its future memory (mlockall(2)), and not for a
+    /// core dump.
     ///
     /// # Errors
     /// As for [`Mapping::new`].
     pub(crate) fn sparse(fd: BorrowedFd<'_>, offset: u64, len: usize) -> Result<Mapping, Errno> {
         let mapping = Mapping::with(fd, offset, len, ProtFlags::empty())?;
+        let base = mapping.base.as_ptr().cast();
+        // Advice: a kernel that refuses it still has the mapping.
+        // SAFETY: the range is this mapping's own; neither call changes its contents.
+        let _ = unsafe { (munlock(base, len), madvise(base, len, Advice::LinuxDontDump)) };
         // SAFETY: the range is this mapping's own, and no reference to its bytes exists.
-        unsafe { mprotect(mapping.base.as_ptr().cast(), len, MprotectFlags::READ | MprotectFlags::WRITE) }?;
+        unsafe { mprotect(base, len, MprotectFlags::READ | MprotectFlags::WRITE) }?;
         Ok(mapping)
     }
 

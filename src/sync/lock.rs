@@ -44,7 +44,7 @@
 //! alternate, as in the phase-fair locks of Brandenburg and Anderson, 2010). A `lock_all` that has
 //! waited for [`POLLS_BEFORE_PRIORITY`] polls claims priority; new writers then wait until it holds
 //! the lock. Writers among themselves have no order, but none is overtaken for ever: a process that
-//! has overtaken waiting writers for [`OVERTAKES`] lets one of them go first.
+//! has come after waiting writers again and again for [`OVERTAKES`] lets one of them go first.
 //!
 //! # Waiting for processes that only wait
 //!
@@ -54,12 +54,17 @@
 //! meanwhile.
 //!
 //! A lock of another window, or a message, can close the same circle, and the words do not show it.
-//! A process is therefore patient for a limited number of polls ([`Words::is_patient`]):
+//! A process that waits for processes that may only wait is therefore patient for a limited number
+//! of polls ([`Patience`]):
 //! - A reader then no longer waits behind writers that only wait.
 //! - A writer that only waits, for its announcement or for its target, withdraws its announcement
-//!   while a `lock_all` has priority. Its patience doubles each time, so it gets the lock at last.
+//!   while a `lock_all` has priority, and stands aside.
+//! - A writer that stands aside or comes later than the `lock_all` then announces itself.
+//!
+//! The patience doubles each time that the process loses it. It is thus longer at last than others
+//! hold their locks, and nobody starves. A wait that succeeds makes the patience short again.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::error::Result;
@@ -100,25 +105,54 @@ pub(crate) trait Words {
     /// Lets other processes run before the next poll; `turn` counts the polls of one wait.
     fn pause(&self, turn: u32) -> Result<()>;
 
-    /// Whether a process goes on to wait, after `turn` polls, for processes that may only wait. It
-    /// has given way in this call `times` before.
-    fn is_patient(&self, turn: u32, times: u32) -> bool {
-        turn < PATIENCE.saturating_mul(1 << times.min(20))
-    }
+    /// The patience of this process with others that may only wait.
+    fn patience(&self) -> &Patience;
 
     /// The time since some moment.
     fn now(&self) -> Duration;
 }
 
-/// Number of polls, some tenths of a second, for which a process waits for processes that may only
-/// wait.
-const PATIENCE: u32 = 500;
+/// The number of polls for which a process waits for processes that may only wait.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    /// The polls of the first wait.
+    least: u32,
+    /// How often the process has lost its patience since such a wait succeeded. Relaxed: an
+    /// estimate, which threads may overwrite.
+    lost: AtomicU32,
+}
 
-/// The time for which a process may overtake waiting writers again and again. It is long in
-/// proportion to the sleeps of a waiting writer, during which the lock may be free.
+impl Default for Patience {
+    /// Some tenths of a second.
+    fn default() -> Patience {
+        Patience::new(500)
+    }
+}
+
+impl Patience {
+    const fn new(least: u32) -> Patience {
+        Patience { least, lost: AtomicU32::new(0) }
+    }
+
+    /// Whether a process goes on to wait after `turn` polls. Who has given way (`aside`) is more
+    /// patient than who has not, so that several processes that give way do so at the same time.
+    fn lasts(&self, turn: u32, aside: bool) -> bool {
+        let doublings = self.lost.load(Ordering::Relaxed) + if aside { 2 } else { 0 };
+        turn < self.least.saturating_mul(1 << doublings.min(20))
+    }
+
+    /// Records the end of a wait: whether the process has lost its patience.
+    fn ends(&self, lost: bool) {
+        let times = if lost { self.lost.load(Ordering::Relaxed).saturating_add(1).min(20) } else { 0 };
+        self.lost.store(times, Ordering::Relaxed);
+    }
+}
+
+/// The time for which a process may come after waiting writers and take the lock before them. It is
+/// long in proportion to the sleeps of a waiting writer, during which the lock may be free.
 const OVERTAKES: Duration = Duration::from_millis(4);
-/// Number of polls for which a process then lets a waiting writer go first, longer than its sleep.
-const DEFERS: u32 = 88;
+/// The time for which a process then leaves a free lock to them: longer than such a sleep.
+const DEFERS: Duration = Duration::from_millis(2);
 
 /// Number of polls of the master word before a `lock_all` claims priority.
 const POLLS_BEFORE_PRIORITY: u32 = 80;
@@ -165,7 +199,7 @@ fn shared_slow(words: &impl Words, target: usize, nested: impl Fn() -> bool, mut
         }
         or_withdrawn(words, place, READER, words.add(place, READER.wrapping_neg()))?;
         let may_enter = |word| word & WRITER != 0 || word & WAITING_WRITERS == 0 || nested();
-        patient = wait_patiently(words, place, may_enter)?;
+        patient = wait_patiently(words, place, false, may_enter)?;
         found = words.add(place, READER)?;
     }
 }
@@ -261,30 +295,32 @@ pub(crate) fn announced_end(words: &impl Words) -> Result<()> {
 fn announce_slow(words: &impl Words, nested: impl Fn() -> bool, mut found: u64) -> Result<()> {
     let or_withdrawn = |outcome| or_withdrawn(words, Place::Master, WRITING, outcome);
     let mut defers = true;
-    for times in 0.. {
+    loop {
         let waits = found & PRIORITY == 0 || !defers || nested();
         if waits && found & ALLS == 0 {
             return Ok(());
         }
         let announced = |word, turn| match word {
             _ if word & ALLS == 0 => Some(true),
-            _ => (word & PRIORITY != 0 && !words.is_patient(turn, times)).then_some(false),
+            _ => (word & PRIORITY != 0 && !words.patience().lasts(turn, false)).then_some(false),
         };
-        if waits && or_withdrawn(poll(words, Place::Master, announced))? {
-            return Ok(());
+        if waits {
+            if or_withdrawn(poll(words, Place::Master, announced))? {
+                return Ok(());
+            }
+            words.patience().ends(true);
         }
         or_withdrawn(words.add(Place::Master, WRITING.wrapping_neg()).map(|_| true))?;
         // The `lock_all` with priority may hold a lock of another window that keeps others waiting.
-        defers = wait_patiently(words, Place::Master, |word| word & PRIORITY == 0 || !waits && nested())?;
+        defers = wait_patiently(words, Place::Master, waits, |word| word & PRIORITY == 0 || !waits && nested())?;
         found = words.add(Place::Master, WRITING)?;
     }
-    Ok(())
 }
 
 /// Waits, after this process has withdrawn its announcement, until no `lock_all` has priority, but
 /// not for ever: that one may wait for a lock of this process.
 pub(crate) fn stand_aside(words: &impl Words) -> Result<()> {
-    wait_patiently(words, Place::Master, |word| word & PRIORITY == 0).map(drop)
+    wait_patiently(words, Place::Master, true, |word| word & PRIORITY == 0).map(drop)
 }
 
 /// How a wait for an exclusive lock has ended.
@@ -297,33 +333,40 @@ enum Waited {
     GaveWay,
 }
 
-/// Whether a writer that waits for a target could take it before others that wait.
-const fn is_overtaking(word: u64) -> bool {
-    word & (WRITER | READERS) == 0 && word & WAITING_WRITERS > WAITING_WRITER
+/// Whether other writers wait beside one that is counted as waiting.
+const fn others_wait(word: u64) -> bool {
+    word & WAITING_WRITERS > WAITING_WRITER
 }
 
 /// [`Bias::exclusive_waits`] of a writer that is counted as waiting. `word`: the target's word;
-/// `defers`: whether another waiting writer goes first.
+/// `defers`: whether another waiting writer goes first; `gives_way`: whether this process may give
+/// way to a `lock_all`.
 fn exclusive_waiting(
     words: &impl Words,
     place: Place,
     needs: u64,
     mut word: u64,
     mut defers: bool,
-    tired: impl Fn(u32) -> bool,
+    gives_way: impl Fn() -> bool,
 ) -> Result<Waited> {
     let mut turn = 0;
+    let mut free_since = None;
     loop {
         if word & needs != needs {
             words.add(place, WAITING_WRITER.wrapping_neg())?;
             return Ok(Waited::NoBias);
         }
-        if tired(turn) && words.read(Place::Master)? & PRIORITY != 0 {
+        if !words.patience().lasts(turn, false) && gives_way() && words.read(Place::Master)? & PRIORITY != 0 {
+            words.patience().ends(true);
             words.add(place, WAITING_WRITER.wrapping_neg())?;
             return Ok(Waited::GaveWay);
         }
-        defers = defers && is_overtaking(word) && turn < DEFERS;
-        if word & (WRITER | READERS) == 0 && !defers {
+        let is_free = word & (WRITER | READERS) == 0;
+        if defers {
+            free_since = is_free.then(|| free_since.unwrap_or_else(|| words.now()));
+            defers = others_wait(word) && free_since.is_none_or(|since| words.now() < since + DEFERS);
+        }
+        if is_free && !defers {
             let found = words.swap(place, word, word - WAITING_WRITER + WRITER)?;
             if found == word {
                 return Ok(Waited::Taken(word));
@@ -405,8 +448,12 @@ fn wait_until(words: &impl Words, place: Place, done: impl Fn(u64) -> bool) -> R
 }
 
 /// Polls a word until `done`. Returns false if the process lost its patience before.
-fn wait_patiently(words: &impl Words, place: Place, done: impl Fn(u64) -> bool) -> Result<bool> {
-    poll(words, place, |word, turn| if done(word) { Some(true) } else { (!words.is_patient(turn, 0)).then_some(false) })
+fn wait_patiently(words: &impl Words, place: Place, aside: bool, done: impl Fn(u64) -> bool) -> Result<bool> {
+    let patience = words.patience();
+    let end = |word, turn| if done(word) { Some(true) } else { (!patience.lasts(turn, aside)).then_some(false) };
+    let patient = poll(words, place, end)?;
+    patience.ends(!patient);
+    Ok(patient)
 }
 
 /// Polls a word until `end` tells the outcome for the word and the number of polls before.

@@ -34,6 +34,7 @@ use crate::job::{Job, JobCore, Team};
 use crate::memory::attached::Attached;
 use crate::messages::{Atomicity, Exposed, Space};
 use crate::routes::Actor;
+use crate::sync::lock::Patience;
 use crate::transport::{self, Lane, NetRegion};
 
 /// The properties of a window to be created.
@@ -240,6 +241,7 @@ impl Parts {
             targets: Targets::new(),
             hints: ActiveHints::new(hints),
             delay: LockDelay::default(),
+            patience: Patience::default(),
             counters: OnceLock::new(),
             fast_ranks: team.size,
             checked: None,

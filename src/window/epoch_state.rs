@@ -20,6 +20,9 @@ pub(crate) struct EpochState {
     pub(super) fences: AtomicU32,
     /// This process's guesses about the bias of targets.
     pub(super) bias: Bias,
+    /// The number of threads that wait for an exclusive lock under an announcement that the epoch
+    /// word counts.
+    pub(super) waiting: AtomicU32,
     /// Whether `lock_all` is recorded in the master's word.
     pub(super) holds_all: AtomicBool,
     /// Whether `PROC_NULL` is locked. The lock counts in the epoch word.
@@ -39,6 +42,7 @@ impl EpochState {
             serial,
             fences: AtomicU32::new(0),
             bias: Bias::new(ranks),
+            waiting: AtomicU32::new(0),
             holds_all: AtomicBool::new(false),
             holds_null: AtomicBool::new(false),
             started: Mutex::default(),

@@ -58,7 +58,7 @@ impl Core {
             Lock::Exclusive if self.epochs.bias.exclusive(here, target.rank())? => (Hold::Biased, EpochWord::SINGLE),
             Lock::Exclusive => {
                 lock::announce(here, || self.is_nested())?;
-                let locked = self.epochs.bias.announced_exclusive(here, target.rank(), 0, || true);
+                let locked = self.epochs.bias.announced_exclusive(here, target.rank(), || true);
                 if !locked.inspect_err(|_| drop(lock::announced_end(here)))? {
                     self.exclusive_again(here, target.rank())?;
                 }
@@ -77,16 +77,15 @@ impl Core {
     /// Takes an exclusive lock for a process that is announced and has given way to a `lock_all`.
     #[cold]
     fn exclusive_again(&self, here: &Here<'_>, rank: usize) -> Result<()> {
-        for times in 1.. {
+        loop {
             lock::announced_end(here)?;
             lock::stand_aside(here)?;
             lock::announce(here, || self.is_nested())?;
-            let locked = self.epochs.bias.announced_exclusive(here, rank, times, || true);
+            let locked = self.epochs.bias.announced_exclusive(here, rank, || true);
             if locked.inspect_err(|_| drop(lock::announced_end(here)))? {
-                break;
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     /// Records a granted lock after another thread has opened an epoch.
@@ -142,17 +141,20 @@ impl Core {
     }
 
     fn take_announced(&self, rank: usize) -> Result<()> {
-        for times in 0.. {
+        // Relaxed: a count, by which a thread decides whether to give way.
+        let waiting = &self.epochs.waiting;
+        loop {
             self.announce()?;
-            let alone = || self.epochs.word().exclusives() == 1;
-            let locked = self.epochs.bias.announced_exclusive(&self.parts, rank, times, alone);
+            waiting.fetch_add(1, Ordering::Relaxed);
+            let only_waits = || self.epochs.word().exclusives() <= waiting.load(Ordering::Relaxed).into();
+            let locked = self.epochs.bias.announced_exclusive(&self.parts, rank, only_waits);
+            waiting.fetch_sub(1, Ordering::Relaxed);
             if locked.inspect_err(|_| drop(self.unannounce()))? {
-                break;
+                return Ok(());
             }
             self.unannounce()?;
             lock::stand_aside(&self.parts)?;
         }
-        Ok(())
     }
 
     /// Whether this process holds a lock of the window.

@@ -14,7 +14,7 @@ use crate::buffers::{self, Sink};
 use crate::error::{ArgumentError, Class, Error, Result};
 use crate::messages::{Landing, Request};
 use crate::routes::Actor;
-use crate::sync::lock::{Place, Words};
+use crate::sync::lock::{Patience, Place, Words};
 use crate::sync::words;
 
 /// Polls of a word before the waiter yields, and before it sleeps.
@@ -162,6 +162,10 @@ impl Words for Parts {
         Ok(())
     }
 
+    fn patience(&self) -> &Patience {
+        &self.patience
+    }
+
     fn now(&self) -> Duration {
         static BEGUN: OnceLock<Instant> = OnceLock::new();
         BEGUN.get_or_init(Instant::now).elapsed()
@@ -217,6 +221,10 @@ impl Words for Here<'_> {
 
     fn pause(&self, turn: u32) -> Result<()> {
         self.parts.pause(turn)
+    }
+
+    fn patience(&self) -> &Patience {
+        &self.parts.patience
     }
 
     fn now(&self) -> Duration {

@@ -22,6 +22,7 @@ use crate::flavor::Flavor;
 use crate::job::{self, JobCore, Route, Team, peer};
 use crate::memory::layout::Layout;
 use crate::routes::Actor;
+use crate::sync::lock::Patience;
 use crate::transport::{Lane, NetMemory};
 
 /// The parts of a window, as this rank reaches them.
@@ -43,6 +44,8 @@ pub(crate) struct Parts {
     pub(crate) hints: ActiveHints,
     /// The operations that wait for a delayed lock.
     pub(super) delay: LockDelay,
+    /// The patience of this process's locks.
+    pub(super) patience: Patience,
     /// The counters of notified operations.
     pub(super) counters: notify::Place,
     /// The hot paths serve ranks below this number: all ranks, or none in a checked window.

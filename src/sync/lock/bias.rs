@@ -32,7 +32,7 @@ pub(crate) struct Bias {
     interval: AtomicU32,
     /// Whether this process granted the bias at its last decision.
     gave: AtomicBool,
-    /// Since when this process has overtaken waiting writers, in microseconds; 0: it has not.
+    /// Since when this process has come after waiting writers, in microseconds; 0: it has not.
     overtakes: AtomicU64,
     /// The shortest interval. It grows with the number of targets in a group, all of which a
     /// revocation visits.
@@ -83,8 +83,7 @@ impl Bias {
     /// target has no bias. `found`: the target's word.
     #[cold]
     fn exclusive_slow(&self, words: &impl Words, target: usize, found: u64) -> Result<bool> {
-        let had =
-            found & BIAS != 0 && matches!(self.exclusive_waits(words, target, BIAS, |_| false)?, Waited::Taken(_));
+        let had = found & BIAS != 0 && matches!(self.exclusive_waits(words, target, BIAS, || false)?, Waited::Taken(_));
         self.expected.store(had, Ordering::Relaxed);
         Ok(had)
     }
@@ -94,20 +93,18 @@ impl Bias {
     ///
     /// Returns false without the lock if the process has waited long and a `lock_all` has priority.
     /// The caller then withdraws the announcement, [stands aside](stand_aside), and announces
-    /// itself again. `alone`: whether that ends this process's announcement; `times`: how often it
-    /// has happened in this call.
+    /// itself again. `only_waits`: whether this process holds no lock by its announcement.
     #[inline]
     pub(crate) fn announced_exclusive(
         &self,
         words: &impl Words,
         target: usize,
-        times: u32,
-        alone: impl Fn() -> bool,
+        only_waits: impl Fn() -> bool,
     ) -> Result<bool> {
         let found = match words.swap(Place::Target(target), 0, WRITER)? {
             0 => 0,
             BIAS if words.swap(Place::Target(target), BIAS, BIAS | WRITER)? == BIAS => BIAS,
-            _ => match self.exclusive_waits(words, target, 0, |turn| !words.is_patient(turn, times) && alone())? {
+            _ => match self.exclusive_waits(words, target, 0, only_waits)? {
                 Waited::Taken(found) => found,
                 Waited::GaveWay | Waited::NoBias => return Ok(false),
             },
@@ -127,26 +124,26 @@ impl Bias {
     }
 
     /// Slow path of an exclusive lock: other processes hold the target or wait for it. Waits while
-    /// the target has the bits `needs`. `tired`: whether this process has waited so long that it
-    /// gives way to a `lock_all` that has priority.
+    /// the target has the bits `needs`. `gives_way`: whether this process may give way to a
+    /// `lock_all` that has priority.
     #[cold]
     fn exclusive_waits(
         &self,
         words: &impl Words,
         target: usize,
         needs: u64,
-        tired: impl Fn(u32) -> bool,
+        gives_way: impl Fn() -> bool,
     ) -> Result<Waited> {
         let place = Place::Target(target);
         let word = words.add(place, WAITING_WRITER)?.wrapping_add(WAITING_WRITER);
         let defers = self.defers(words, word);
-        or_withdrawn(words, place, WAITING_WRITER, exclusive_waiting(words, place, needs, word, defers, tired))
+        or_withdrawn(words, place, WAITING_WRITER, exclusive_waiting(words, place, needs, word, defers, gives_way))
     }
 
     /// Whether this process, which waits as a writer, lets another one go first. `word`: the
     /// target's word on arrival.
     fn defers(&self, words: &impl Words, word: u64) -> bool {
-        if !is_overtaking(word) {
+        if !others_wait(word) {
             self.overtakes.store(0, Ordering::Relaxed);
             return false;
         }

@@ -51,15 +51,15 @@ impl Local {
 }
 
 /// The first exclusive lock of a process.
-fn first(words: &Local, target: usize, nested: impl Fn() -> bool) -> Result<()> {
+fn first(words: &impl Words, target: usize, nested: impl Fn() -> bool) -> Result<()> {
     announce(words, nested)?;
     exclusive(words, target)
 }
 
 /// An exclusive lock of a process that is announced and grants no bias.
 fn exclusive(words: &impl Words, target: usize) -> Result<()> {
-    let locked = Bias::new(RANKS).announced_exclusive(words, target, 0, || false)?;
-    assert!(locked, "only a process that is alone gives way");
+    let locked = Bias::new(RANKS).announced_exclusive(words, target, || false)?;
+    assert!(locked, "only a process that only waits gives way");
     Ok(())
 }
 
@@ -69,15 +69,14 @@ fn by_bias(words: &impl Words, bias: &Bias, target: usize) -> Result<bool> {
     if bias.exclusive(words, target)? {
         return Ok(true);
     }
-    for times in 0.. {
+    loop {
         announce(words, || false)?;
-        if bias.announced_exclusive(words, target, times, || true)? {
-            break;
+        if bias.announced_exclusive(words, target, || true)? {
+            return Ok(false);
         }
         announced_end(words)?;
         stand_aside(words)?;
     }
-    Ok(false)
 }
 
 /// The end of [`by_bias`].
@@ -105,8 +104,9 @@ impl Words for Local {
         std::thread::yield_now();
         Ok(())
     }
-    fn is_patient(&self, _turn: u32, _times: u32) -> bool {
-        true
+    fn patience(&self) -> &Patience {
+        static ENDLESS: Patience = Patience::new(u32::MAX);
+        &ENDLESS
     }
     fn now(&self) -> Duration {
         Duration::ZERO
@@ -374,6 +374,7 @@ impl Words for Beside<'_> {
     }
     fn pause(&self, _turn: u32) -> Result<()> {
         // Relaxed here and below: one thread.
+        self.micros.fetch_add(20, Ordering::Relaxed);
         if self.left.fetch_sub(1, Ordering::Relaxed) > 1 {
             return Ok(());
         }
@@ -382,6 +383,9 @@ impl Words for Beside<'_> {
         // It locks, unlocks, and waits again.
         self.locks.fetch_add(u32::from(free), Ordering::Relaxed);
         Ok(())
+    }
+    fn patience(&self) -> &Patience {
+        self.words.patience()
     }
     fn now(&self) -> Duration {
         Duration::from_micros(self.micros.load(Ordering::Relaxed))
@@ -409,4 +413,112 @@ fn a_writer_that_sleeps_is_not_overtaken_for_ever() {
         let least = time / (2 * u64::try_from(OVERTAKES.as_micros()).expect("short")).max(2 * held + 1);
         assert!(u64::from(locks) + 1 >= least, "{locks} locks beside {rounds} locks of {held} us");
     }
+}
+
+/// The words as a process of long holds sees them: the sleep between two polls, and a patience that
+/// is shorter than a hold.
+struct Slow<'l> {
+    words: &'l Local,
+    patience: Patience,
+}
+
+impl Slow<'_> {
+    const POLL: Duration = Duration::from_micros(200);
+    const HOLD: Duration = Duration::from_millis(20);
+
+    fn new(words: &Local) -> Slow<'_> {
+        Slow { words, patience: Patience::new(10) }
+    }
+}
+
+impl Words for Slow<'_> {
+    fn ranks(&self) -> usize {
+        RANKS
+    }
+    fn add(&self, place: Place, delta: u64) -> Result<u64> {
+        self.words.add(place, delta)
+    }
+    fn release(&self, place: Place, delta: u64) -> Result<()> {
+        self.words.release(place, delta)
+    }
+    fn swap(&self, place: Place, expected: u64, new: u64) -> Result<u64> {
+        self.words.swap(place, expected, new)
+    }
+    fn read(&self, place: Place) -> Result<u64> {
+        self.words.read(place)
+    }
+    fn pause(&self, _turn: u32) -> Result<()> {
+        std::thread::sleep(Slow::POLL);
+        Ok(())
+    }
+    fn patience(&self) -> &Patience {
+        &self.patience
+    }
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// Two processes hold locks in turns for longer than patience lasts, so that one of them holds its
+/// lock at nearly every moment. `one` waits for both.
+fn beside_long_holds(holds: fn(&Slow<'_>, usize) -> Result<()>, one: fn(&Slow<'_>) -> Result<()>) {
+    const MOST: u32 = 500;
+    let words = Local::default();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let holder = |me: usize| {
+            let words = Slow::new(&words);
+            // One begins in the middle of the other's hold.
+            std::thread::sleep(Slow::HOLD / 2 * u32::try_from(me).expect("small"));
+            let rounds = (0..MOST).take_while(|_| {
+                holds(&words, me).expect("local words do not fail");
+                // SeqCst: the test's own flag.
+                !done.load(Ordering::SeqCst)
+            });
+            rounds.count()
+        };
+        let holders = [0, 1].map(|me| scope.spawn(move || holder(me)));
+        let words = Slow::new(&words);
+        std::thread::sleep(Slow::HOLD);
+        for _ in 0..3 {
+            one(&words).expect("local words do not fail");
+        }
+        done.store(true, Ordering::SeqCst);
+        for holder in holders {
+            let rounds = holder.join().expect("no panic");
+            assert!(rounds < MOST as usize, "the others had to end first");
+        }
+    });
+    assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
+}
+
+/// Patience that ends does not let two writers keep out a `lock_all` for ever.
+/// Shows S2.
+#[test]
+fn lock_all_is_granted_beside_writers_that_hold_for_long() {
+    beside_long_holds(
+        |words, target| {
+            first(words, target, || false)?;
+            std::thread::sleep(Slow::HOLD);
+            exclusive_end(words, target, true)
+        },
+        |words| all(words).and_then(|()| all_end(words)),
+    );
+}
+
+/// Nor two readers a writer.
+/// Shows S2.
+#[test]
+fn a_writer_is_granted_beside_readers_that_hold_for_long() {
+    beside_long_holds(
+        |words, _| {
+            shared(words, 0, || false)?;
+            std::thread::sleep(Slow::HOLD);
+            shared_end(words, 0)
+        },
+        |words| {
+            first(words, 0, || false)?;
+            exclusive_end(words, 0, true)
+        },
+    );
 }

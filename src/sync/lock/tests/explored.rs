@@ -12,6 +12,9 @@ use crate::error::ErrorKind;
 
 /// Steps after which a schedule counts as one that never ends.
 const ENDLESS: usize = 3000;
+/// The patience of processes while some of them can go on, and when all wait for each other.
+static ENDLESS_PATIENCE: Patience = Patience::new(u32::MAX);
+static NONE: Patience = Patience::new(0);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Status {
@@ -182,15 +185,14 @@ impl Process<'_> {
     }
 
     fn write_announced(&self, target: usize) -> Result<()> {
-        for times in 0.. {
+        loop {
             announce(self, || self.is_nested())?;
-            if self.bias.announced_exclusive(self, target, times, || !self.is_nested())? {
-                break;
+            if self.bias.announced_exclusive(self, target, || !self.is_nested())? {
+                return Ok(());
             }
             announced_end(self)?;
             stand_aside(self)?;
         }
-        Ok(())
     }
 
     fn read_one(&self, target: usize) -> Result<()> {
@@ -261,9 +263,9 @@ impl Words for Process<'_> {
         state.status[self.me] = Status::Ready;
         Ok(())
     }
-    fn is_patient(&self, _turn: u32, _times: u32) -> bool {
+    fn patience(&self) -> &Patience {
         let state = self.schedule.state.lock().expect("no panic");
-        state.tired.is_none_or(|(changes, _)| changes != state.changes)
+        if state.tired.is_some_and(|(changes, _)| changes == state.changes) { &NONE } else { &ENDLESS_PATIENCE }
     }
     fn now(&self) -> Duration {
         Duration::ZERO
@@ -298,8 +300,8 @@ impl Words for Second<'_> {
     fn pause(&self, turn: u32) -> Result<()> {
         self.0.pause(turn)
     }
-    fn is_patient(&self, turn: u32, times: u32) -> bool {
-        self.0.is_patient(turn, times)
+    fn patience(&self) -> &Patience {
+        self.0.patience()
     }
     fn now(&self) -> Duration {
         self.0.now()

@@ -39,8 +39,8 @@ impl Words for Failing<'_> {
     fn pause(&self, turn: u32) -> Result<()> {
         self.step(|| self.words.pause(turn))
     }
-    fn is_patient(&self, turn: u32, times: u32) -> bool {
-        self.words.is_patient(turn, times)
+    fn patience(&self) -> &Patience {
+        self.words.patience()
     }
     fn now(&self) -> Duration {
         self.words.now()
