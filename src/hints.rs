@@ -173,12 +173,15 @@ impl Hints {
         if self.huge_pages.is_some() && bytes >= HUGE_PAGE { self.alignment.max(HUGE_PAGE) } else { self.alignment }
     }
 
-    /// Updates the hints that may change after creation (`MPI_WIN_SET_INFO`). The others stay.
+    /// Updates the hints that may change after creation (`MPI_WIN_SET_INFO`). The others stay. In
+    /// MPI programs two of them change without an effect, because MPICH reports them as set.
     pub(crate) fn update(&mut self, info: &Info) -> Result<()> {
         let mut new = self.clone();
         for (key, value) in info.iter() {
             match key {
                 "no_locks" => new.no_locks = switch(key, value)?,
+                "alloc_shared_noncontig" if self.forgiving => new.noncontig = switch(key, value)?,
+                "mpi_accumulate_granularity" if self.forgiving => new.granularity = number(key, value)?,
                 "same_size" => new.same_size = switch(key, value)?,
                 "same_disp_unit" => new.same_disp_unit = switch(key, value)?,
                 "accumulate_ordering" => new.ordering = ordering(key, value)?,
@@ -326,6 +329,11 @@ mod tests {
             .update(&Info::new().with("transom_model", "unified").with("mpi_accumulate_granularity", "0"))
             .expect("ignored");
         assert_eq!(hints, before);
+        let set = Info::new().with("alloc_shared_noncontig", "true").with("mpi_accumulate_granularity", "4");
+        hints.forgiving = true;
+        hints.update(&set).expect("stored");
+        assert!(set.iter().all(|(key, value)| hints.in_force().get(key) == Some(value)), "{hints:?}");
+        let mut hints = before.clone();
         let bad = Info::new().with("no_locks", "true").with("accumulate_ordering", "rar,none");
         let error = hints.update(&bad).expect_err("none stands alone");
         assert_eq!(error.class(), Class::InfoValue);

@@ -51,6 +51,11 @@ impl Extent {
         Extent { address, len, key: (key != RegionKey::default()).then_some(key) }
     }
 
+    /// The address behind the last byte.
+    pub(crate) fn end(&self) -> u64 {
+        self.address.saturating_add(self.len)
+    }
+
     /// The offset of the bytes in the region, if the region contains all of them.
     pub(crate) fn inside(&self, address: u64, len: usize) -> Option<usize> {
         let inside = address.checked_sub(self.address)?;
@@ -119,13 +124,15 @@ impl Attached {
         Memory::joined(parts).map(|memory| (memory, base))
     }
 
-    /// The regions that begin at `from` or later, in the order of their addresses, at most `most`;
-    /// and the number of all such regions.
-    pub(crate) fn list(&self, from: u64, most: usize) -> (Vec<Extent>, usize) {
+    /// The regions that end behind `from`, in the order of their addresses, at most `most`; and
+    /// whether there are more of them.
+    pub(crate) fn list(&self, from: u64, most: usize) -> (Vec<Extent>, bool) {
         let regions = self.read();
-        let there = regions.range(from..);
-        let list = there.clone().take(most).map(|(&address, region)| region.extent(address)).collect();
-        (list, there.count())
+        let before = regions.range(..=from).next_back();
+        let around = before.filter(|&(&address, region)| region.extent(address).inside(from, 1).is_some());
+        let mut there = regions.range(around.map_or(from, |(&address, _)| address)..);
+        let list = there.by_ref().take(most).map(|(&address, region)| region.extent(address)).collect();
+        (list, there.next().is_some())
     }
 
     /// Removes all regions.
@@ -198,10 +205,12 @@ mod tests {
         );
         assert!(attached.find(at + 25, usize::MAX).is_none(), "past the last address");
         assert!(attached.find(at + 19, 1).is_none() && attached.find(at + 50, 1).is_none());
-        let (list, count) = attached.list(at + 21, 9);
+        let (list, more) = attached.list(at + 30, 9);
         let extent = |from| Extent { address: at + from, len: 10, key: None };
-        assert_eq!((&list[..], count), (&[extent(30), extent(40)][..], 2));
-        assert_eq!(attached.list(0, 1), (vec![extent(20)], 3));
+        assert_eq!((&list[..], more), (&[extent(30), extent(40)][..], false));
+        assert_eq!(attached.list(0, 1), (vec![extent(20)], true));
+        assert_eq!(attached.list(at + 39, 1), (vec![extent(30)], true), "the region around the address");
+        assert_eq!(attached.list(at + 50, 1), (vec![], false));
         let covered = |address, len| covering(&list, address, len).map(|(region, inside)| (*region, inside));
         assert_eq!((covered(at + 30, 10), covered(at + 49, 1)), (Some((extent(30), 0)), Some((extent(40), 9))));
         assert_eq!((covered(at + 29, 1), covered(at + 45, 6), covering(&[], at, 0)), (None, None, None));
@@ -210,9 +219,9 @@ mod tests {
         assert!(attached.detach(at + 30).is_some() && attached.detach(at + 31).is_none());
         assert!(joined(25, 6).is_none() && joined(25, 20).is_none(), "a region in between is gone");
         // A list that was read in two pieces, between which regions change, has all others.
-        assert_eq!(attached.list(at + 21, 9).0, [extent(40)]);
+        assert_eq!(attached.list(at + 30, 9).0, [extent(40)]);
         attached.clear();
-        assert_eq!(attached.list(0, 9), (vec![], 0));
+        assert_eq!(attached.list(0, 9), (vec![], false));
     }
 
     /// The resources of a region are released exactly when the region is detached.

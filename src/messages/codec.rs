@@ -44,8 +44,9 @@ pub(crate) enum Request<'a> {
     Control { at: u64, amo: Amo },
     /// No operation; refused where a block of the strips does not exist.
     Check { strips: Cow<'a, [Strip]> },
-    /// Answers with the number of regions attached to the dynamic window that begin at address
-    /// `from` or later, and with at most `most` of them, in the order of their addresses.
+    /// Answers with the regions attached to the dynamic window that end behind address `from`, in
+    /// the order of their addresses, at most `most`; and before them with their number, plus 1 if
+    /// there are more.
     Regions { from: u64, most: u64 },
     /// Takes the window's lock if it is free, performs the operations, and releases the lock again
     /// if `release`. Answers with the outcome of the lock, then of each operation (`carried`).

@@ -246,9 +246,10 @@ impl Exposed {
                 let Space::Attached(attached) = &self.space else {
                     return Err(Refusal::NoRegions);
                 };
-                let (regions, count) = attached.list(*from, usize::try_from(*most).unwrap_or(usize::MAX));
+                let (regions, more) = attached.list(*from, usize::try_from(*most).unwrap_or(usize::MAX));
                 let words = regions.iter().flat_map(|region| region.to_words());
-                Ok(std::iter::once(count as u64).chain(words).flat_map(u64::to_ne_bytes).collect())
+                let count = (regions.len() + usize::from(more)) as u64;
+                Ok(std::iter::once(count).chain(words).flat_map(u64::to_ne_bytes).collect())
             }
             Request::Carry { exclusive, release, parts } => Ok(self.carry(*exclusive, *release, parts)),
             // They need the area of the sender.

@@ -96,12 +96,16 @@ fn of_groups(groups: &Path, line: &str) -> Option<u64> {
     chain.filter_map(|group| left(group, limit, usage)).min()
 }
 
-/// The memory left to a control group. Inactive cached files count as free.
+/// The memory left to a control group. Memory that the kernel takes back when the group needs it
+/// counts as free: cached files, and caches of the kernel.
 fn left(group: &Path, limit: &str, usage: &str) -> Option<u64> {
     let number = |name| read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
     let stat = read_to_string(group.join("memory.stat")).unwrap_or_default();
-    let cached = stat.lines().find_map(|line| line.strip_prefix("inactive_file ")?.trim().parse::<u64>().ok());
-    Some(number(limit)?.saturating_sub(number(usage)?.saturating_sub(cached.unwrap_or(0))))
+    let field = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
+    // Version 1 has separate sums over the group and its children.
+    let cached = |name: &str| field(&format!("total_{name}")).or_else(|| field(name)).unwrap_or(0);
+    let free: u64 = ["inactive_file", "active_file", "slab_reclaimable"].map(cached).iter().sum();
+    Some(number(limit)?.saturating_sub(number(usage)?.saturating_sub(free)))
 }
 
 #[cfg(test)]
@@ -155,7 +159,7 @@ mod tests {
             ("groups/job/step/memory.current", "1000\n"),
             ("groups/job/memory.max", "4194304\n"),
             ("groups/job/memory.current", "2621440\n"),
-            ("groups/job/memory.stat", "anon 7\ninactive_file 524288\n"),
+            ("groups/job/memory.stat", "anon 7\ninactive_file 262144\nactive_file 131072\nslab_reclaimable 131072\n"),
         ];
         assert_eq!(Files::new("groups", &files).available(), Some(2 << 20));
     }
@@ -166,7 +170,8 @@ mod tests {
             MEMINFO,
             ("proc/self/cgroup", "5:cpu:/x\n4:memory:/job\n"),
             ("groups/memory/job/memory.limit_in_bytes", "3145728\n"),
-            ("groups/memory/job/memory.usage_in_bytes", "1048576\n"),
+            ("groups/memory/job/memory.usage_in_bytes", "1572864\n"),
+            ("groups/memory/job/memory.stat", "active_file 7\ntotal_active_file 524288\n"),
         ];
         assert_eq!(Files::new("old", &files).available(), Some(2 << 20));
     }

@@ -1,6 +1,7 @@
 //! Dynamic windows (MPI-4.1 §12.2.4): memory is attached at its owner, and accessed by address. An
 //! origin of the same node keeps a list of the regions that a target has attached and maps those
-//! that it can. The origin loads one word of the target to check that the list is still valid.
+//! that it can. The list may lack regions, about which the origin asks when it accesses them. The
+//! origin loads one word of the target to check that no region of the list was detached.
 //! Between nodes the target checks each message, and an access that takes several messages begins
 //! with a request that checks all of it. An access outside of attached regions is therefore an
 //! error, and no part of it is performed.
@@ -25,10 +26,14 @@ use crate::messages::{Landing, MAX_STRIPS, OVERHEAD, PIECE, REPLY_OVERHEAD, Requ
 use crate::sync::words::{self, Words};
 use crate::transport;
 
-/// A target's list of attached regions, as an origin has read it.
+/// The requests by which an origin reads a target's list anew, so that a target with many regions
+/// costs no more than its accessed regions.
+const ANEW: usize = 4;
+
+/// A target's attached regions, as far as an origin has read their list.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    /// The target's version of this list; `None` before the first request for it.
+    /// The number of detached regions of the target when the list was read anew; `None` before.
     version: Option<u64>,
     regions: Vec<Extent>,
     /// The regions that were accessed, by address; `None` where a region can't be mapped.
@@ -69,7 +74,6 @@ impl Core {
             let reason = ArgumentError::AttachedTwice { address, length: len, other, other_length };
             Error::argument(Class::RmaAttach, "attach", reason)
         })?;
-        self.parts.regions_changed();
         Ok(())
     }
 
@@ -89,7 +93,7 @@ impl Core {
             }
             return Err(Error::argument(Class::RmaAttach, "detach", ArgumentError::NoRegion { address }));
         };
-        self.parts.regions_changed();
+        self.parts.region_detached();
         drop(opened);
         Ok(())
     }
@@ -113,7 +117,7 @@ impl Parts {
         Opened { key, _keeps: key.map(|_| Box::new(region) as Box<_>) }
     }
 
-    fn regions_changed(&self) {
+    fn region_detached(&self) {
         // Only this rank's CPU changes the word; CPUs of the node read it. SeqCst by `amo`: after
         // the change of the list, before all that follows.
         Words::at(&self.own.words, 0).amo(words::VERSION, Amo::new(AmoKind::Sum, Width::W64, 1));
@@ -143,31 +147,47 @@ impl Parts {
             return self.ask_covered(target, at, layout).map(|()| Resolved::Unmapped);
         };
         let mut known = self.known_regions(target)?;
-        // SeqCst: pairs with the amo in `regions_changed`. The user's own synchronization orders
+        // SeqCst: pairs with the amo in `region_detached`. The user's own synchronization orders
         // the two.
         let version = words.word64(words::VERSION).load(Ordering::SeqCst);
         if known.version != Some(version) {
             self.learn(target, words, &mut known)?;
         }
-        let Known { regions, mapped, direct, .. } = &mut *known;
         let (mut all, mut across) = (true, false);
         for (address, len) in addresses(at, layout) {
-            match covering(&regions[..], address, len) {
-                Some((region, _)) => {
-                    all &= mapped.entry(region.address).or_insert_with(|| self.map(target, region)).is_some();
+            let is_mapped = match self.reach(target, &mut known, address, len) {
+                None => {
+                    self.learn_more(target, &mut known, address, len)?;
+                    self.reach(target, &mut known, address, len).ok_or_else(|| outside(address, len))?
                 }
-                None if spanning(regions, address, len) => across = true,
-                None => return Err(outside(address, len)),
+                Some(reached) => reached,
+            };
+            match is_mapped {
+                Some(is_mapped) => all &= is_mapped,
+                None => across = true,
             }
         }
         let near = Beside::of(self, target).is_some();
-        *direct &= all || near;
-        Ok(match (*direct, across) {
+        known.direct &= all || near;
+        Ok(match (known.direct, across) {
             (true, false) if all => Resolved::Mapped,
             // Cross-memory attach works by addresses, so adjacent regions need no messages.
             (true, true) if !near => Resolved::Across,
             _ => Resolved::Unmapped,
         })
+    }
+
+    /// Whether the region of an access is mapped, now or before; `None` within: the access lies in
+    /// several adjacent regions. `None`: the list has no such regions.
+    #[allow(clippy::option_option)]
+    fn reach(&self, target: &Target, known: &mut Known, address: u64, len: usize) -> Option<Option<bool>> {
+        let Known { regions, mapped, .. } = known;
+        match covering(regions, address, len) {
+            Some((region, _)) => {
+                Some(Some(mapped.entry(region.address).or_insert_with(|| self.map(target, region)).is_some()))
+            }
+            None => spanning(regions, address, len).then_some(None),
+        }
     }
 
     fn known_regions(&self, target: &Target) -> Result<MutexGuard<'_, Known>> {
@@ -225,19 +245,18 @@ impl Parts {
         self.job.progress.complete(&tally)
     }
 
-    /// Reads the target's list of regions. The regions of the access stay attached meanwhile, so
-    /// the list has them. If other regions are attached or detached meanwhile, the list may be out
-    /// of date, and the next access reads it again.
+    /// Reads the beginning of the target's list of regions anew. If regions are detached meanwhile,
+    /// the list may be out of date, and the next access reads it again.
     fn learn(&self, target: &Target, words: Words<'_>, known: &mut Known) -> Result<()> {
         let attaches = Beside::of(self, target).is_some();
         if !attaches {
             // Operations sent as messages must complete before this CPU may store directly.
             self.job.progress.complete(&target.tally)?;
         }
-        // Before the list, so that a change of the list after its reading is a change of the
-        // version too. SeqCst: as in `resolve`.
+        // Before the list, so that a region that is detached after its reading changes the number
+        // too. SeqCst: as in `resolve`.
         let version = words.word64(words::VERSION).load(Ordering::SeqCst);
-        let regions = self.ask_regions(target)?;
+        let regions = self.ask_regions(target, 0, u64::MAX, ANEW)?;
         // Regions that are still attached with the same memory stay mapped.
         let same = |extent: &Extent| covering(&known.regions, extent.address, 0).is_some_and(|(old, _)| old == extent);
         let kept: BTreeSet<u64> = regions.iter().filter(|extent| same(extent)).map(|extent| extent.address).collect();
@@ -248,13 +267,34 @@ impl Parts {
         Ok(())
     }
 
-    /// Asks for the target's regions, by addresses, so that changes between two requests hide no
-    /// other region.
-    fn ask_regions(&self, target: &Target) -> Result<Vec<Extent>> {
+    /// Reads the regions of an access, which stay attached meanwhile, into the list.
+    #[cold]
+    fn learn_more(&self, target: &Target, known: &mut Known, address: u64, len: usize) -> Result<()> {
+        let attaches = Beside::of(self, target).is_some();
+        let end = address.saturating_add(len as u64);
+        for extent in self.ask_regions(target, address, end, usize::MAX)? {
+            // Stores to mapped regions before are complete.
+            known.direct &= attaches || extent.key.is_some();
+            match known.regions.binary_search_by_key(&extent.address, |known| known.address) {
+                Ok(at) if known.regions[at] == extent => {}
+                Ok(at) => {
+                    known.regions[at] = extent;
+                    known.mapped.remove(&extent.address);
+                }
+                Err(at) => known.regions.insert(at, extent),
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for the target's regions behind `from`, by addresses, so that changes between two
+    /// requests hide no other region: until they reach `end`, by `requests` at most.
+    fn ask_regions(&self, target: &Target, from: u64, end: u64, requests: usize) -> Result<Vec<Extent>> {
         let most = (self.message_max(target) - REPLY_OVERHEAD - 8) / (8 * Extent::WORDS);
         let mut regions: Vec<Extent> = Vec::new();
-        let mut next = Some(0);
-        while let Some(from) = next {
+        let mut next = Some(from);
+        for _ in 0..requests {
+            let Some(from) = next else { break };
             let mut reply = vec![0u64; 1 + Extent::WORDS * most];
             let tally = Tally::within(&target.tally);
             let request = Request::Regions { from, most: most as u64 };
@@ -270,7 +310,7 @@ impl Parts {
             let here = most.min(count);
             let (extents, _) = reply[1..].as_chunks::<{ Extent::WORDS }>();
             regions.extend(extents.iter().take(here).map(|&words| Extent::from_words(words)));
-            next = regions.last().filter(|_| count > here).and_then(|last| last.address.checked_add(1));
+            next = regions.last().filter(|last| count > here && last.end() < end).map(Extent::end);
         }
         Ok(regions)
     }

@@ -205,6 +205,50 @@ pub(crate) fn thousands(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
+/// Each region is accessed as soon as it is attached, and earlier ones again. Then regions are
+/// detached, and others attached at their addresses.
+/// Shows W1.
+pub(crate) fn one_by_one(world: &Job) -> Outcome {
+    const COUNT: usize = 150;
+    let (me, size) = (world.rank(), world.size());
+    let block = Block::words(COUNT * STRIDE / 8);
+    let win = RawWindow::create_dynamic(world, &Info::new())?;
+    let next = (me + 1) % size;
+    let base = addresses(world, block)?[next];
+    let at = |region: usize| base + (region * STRIDE) as u64;
+    let add = |region: usize| memory::fetch(&win, next, at(region), Op::Sum, 1);
+    win.lock_all(Assert::NONE)?;
+    for region in Rng(7).order(COUNT) {
+        step(format!("region {region}"));
+        block.attach(&win, region * STRIDE, REGION)?;
+        world.barrier()?;
+        same("a new region", &add(region)?, &0)?;
+        world.barrier()?;
+    }
+    for region in 0..COUNT {
+        same("an earlier region", &add(region)?, &1)?;
+    }
+    world.barrier()?;
+    for region in (0..COUNT).step_by(3) {
+        step(format!("again region {region}"));
+        block.detach(&win, region * STRIDE)?;
+        // Longer by the gap, and beside the next region.
+        block.attach(&win, region * STRIDE, STRIDE)?;
+        world.barrier()?;
+        same("longer", &memory::fetch(&win, next, at(region) + REGION as u64, Op::Sum, 1)?, &0)?;
+        same("the same bytes", &add(region)?, &2)?;
+        if region > 0 {
+            same("before", &add(region - 1)?, &2)?;
+            let beyond = at(region) - 8;
+            refused(memory::fetch(&win, next, beyond, Op::Sum, 1).err().as_ref(), next, beyond, 8)?;
+        }
+        world.barrier()?;
+    }
+    win.unlock_all()?;
+    (0..COUNT).try_for_each(|region| block.detach(&win, region * STRIDE))?;
+    Ok(win.free()?)
+}
+
 /// Whether this is the error of an access to memory that is not attached: it names rank, address
 /// and length.
 fn refused(error: Option<&transom::Error>, rank: usize, address: u64, len: usize) -> Outcome {
