@@ -94,7 +94,9 @@ fn register(job: &Job, comm: Comm, raw: RawWindow) -> Outcome<Win> {
     let proxy = match proxies::create() {
         Ok(proxy) => proxy,
         Err(failure) => {
-            raw.free()?;
+            // The free of a window waits for all ranks, and the others have just made theirs. This
+            // rank reports its failure instead; its part remains.
+            drop(raw);
             return Err(failure);
         }
     };
