@@ -59,6 +59,10 @@ impl Contact {
         let end = offset.checked_add(len).filter(|&end| end <= capacity);
         let outside = || Cause::Setup(format!("{len} bytes at {offset} of a heap of {capacity} bytes"));
         let range = offset..end.ok_or_else(outside)?;
+        // A mapped piece needs no descriptor.
+        if !apart && let Some(memory) = self.pieces.mapped(&range) {
+            return Ok(memory);
+        }
         let map = |file: &File| {
             let memory = if apart { pieces::apart(file.as_fd(), &range) } else { self.pieces.map(file, &range) };
             memory.map_err(|errno| unmapped(&range, file, errno).into())

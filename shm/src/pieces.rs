@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
@@ -25,8 +25,11 @@ pub(crate) struct Pieces {
     /// Where the blocks of the heap begin and end. The header is in no piece: a fault on a page of
     /// a block would also map the header's pages beside it, which exist from the start.
     blocks: Range<u64>,
-    mapped: Mutex<Vec<(Range<u64>, Weak<Mapping>)>>,
+    mapped: Mutex<Vec<Piece>>,
 }
+
+/// The place of a piece in the heap, and its mapping.
+type Piece = (Range<u64>, Weak<Mapping>);
 
 impl Pieces {
     /// No piece of a heap with such blocks.
@@ -55,13 +58,18 @@ impl Pieces {
         apart(file.as_fd(), range)
     }
 
+    /// The bytes `range` of the heap, if they are in a mapped piece.
+    pub(crate) fn mapped(&self, range: &Range<u64>) -> Option<Memory> {
+        let pieces = self.pieces();
+        let (start, mapping) = around(&pieces, range)?;
+        drop(pieces);
+        part(&mapping, start, range).ok()
+    }
+
     /// A part of a piece, which is mapped if it is not yet.
     fn shared(&self, file: BorrowedFd<'_>, range: &Range<u64>) -> Result<Memory, Errno> {
-        let mut pieces = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
-        let around = |piece: &Range<u64>| piece.start <= range.start && range.end <= piece.end;
-        let found =
-            pieces.iter().filter(|(piece, _)| around(piece)).find_map(|(at, piece)| Some((at.start, piece.upgrade()?)));
-        let (start, mapping) = match found {
+        let mut pieces = self.pieces();
+        let (start, mapping) = match around(&pieces, range) {
             Some(found) => found,
             None => {
                 let piece = piece_around(range, &self.blocks);
@@ -72,8 +80,23 @@ impl Pieces {
             }
         };
         drop(pieces);
-        Ok(mapping.part(bytes(range.start - start)?, bytes(range.end - range.start)?))
+        part(&mapping, start, range)
     }
+
+    fn pieces(&self) -> MutexGuard<'_, Vec<Piece>> {
+        self.mapped.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The mapped piece around a range, and the place in the heap where it begins.
+fn around(pieces: &[Piece], range: &Range<u64>) -> Option<(u64, Arc<Mapping>)> {
+    let around = |piece: &Range<u64>| piece.start <= range.start && range.end <= piece.end;
+    pieces.iter().filter(|(piece, _)| around(piece)).find_map(|(at, piece)| Some((at.start, piece.upgrade()?)))
+}
+
+/// A range in a piece that begins at `start`.
+fn part(mapping: &Arc<Mapping>, start: u64, range: &Range<u64>) -> Result<Memory, Errno> {
+    Ok(mapping.part(bytes(range.start - start)?, bytes(range.end - range.start)?))
 }
 
 /// The range in a mapping of its own, which advice to the kernel may concern.
