@@ -345,6 +345,27 @@ fn a_lock_of_another_thread_ends_the_wait_behind_waiting_writers() {
     assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
 }
 
+/// The changes of a struct's `words`, which are [`Local`].
+macro_rules! of_local {
+    () => {
+        fn ranks(&self) -> usize {
+            RANKS
+        }
+        fn add(&self, place: Place, delta: u64) -> Result<u64> {
+            self.words.add(place, delta)
+        }
+        fn release(&self, place: Place, delta: u64) -> Result<()> {
+            self.words.release(place, delta)
+        }
+        fn swap(&self, place: Place, expected: u64, new: u64) -> Result<u64> {
+            self.words.swap(place, expected, new)
+        }
+        fn read(&self, place: Place) -> Result<u64> {
+            self.words.read(place)
+        }
+    };
+}
+
 /// Words beside which another writer waits, asleep for [`SLEEPS`] polls of this process at a time.
 struct Beside<'l> {
     words: &'l Local,
@@ -357,21 +378,7 @@ struct Beside<'l> {
 const SLEEPS: u32 = 40;
 
 impl Words for Beside<'_> {
-    fn ranks(&self) -> usize {
-        RANKS
-    }
-    fn add(&self, place: Place, delta: u64) -> Result<u64> {
-        self.words.add(place, delta)
-    }
-    fn release(&self, place: Place, delta: u64) -> Result<()> {
-        self.words.release(place, delta)
-    }
-    fn swap(&self, place: Place, expected: u64, new: u64) -> Result<u64> {
-        self.words.swap(place, expected, new)
-    }
-    fn read(&self, place: Place) -> Result<u64> {
-        self.words.read(place)
-    }
+    of_local!();
     fn pause(&self, _turn: u32) -> Result<()> {
         // Relaxed here and below: one thread.
         self.micros.fetch_add(20, Ordering::Relaxed);
@@ -432,21 +439,7 @@ impl Slow<'_> {
 }
 
 impl Words for Slow<'_> {
-    fn ranks(&self) -> usize {
-        RANKS
-    }
-    fn add(&self, place: Place, delta: u64) -> Result<u64> {
-        self.words.add(place, delta)
-    }
-    fn release(&self, place: Place, delta: u64) -> Result<()> {
-        self.words.release(place, delta)
-    }
-    fn swap(&self, place: Place, expected: u64, new: u64) -> Result<u64> {
-        self.words.swap(place, expected, new)
-    }
-    fn read(&self, place: Place) -> Result<u64> {
-        self.words.read(place)
-    }
+    of_local!();
     fn pause(&self, _turn: u32) -> Result<()> {
         std::thread::sleep(Slow::POLL);
         Ok(())

@@ -238,22 +238,29 @@ impl Process<'_> {
     }
 }
 
+/// The steps at words of two targets, by the method `change`.
+macro_rules! by_change {
+    () => {
+        fn ranks(&self) -> usize {
+            2
+        }
+        fn add(&self, place: Place, delta: u64) -> Result<u64> {
+            self.change(place, |word| word.wrapping_add(delta))
+        }
+        fn release(&self, place: Place, delta: u64) -> Result<()> {
+            self.add(place, delta).map(drop)
+        }
+        fn swap(&self, place: Place, expected: u64, new: u64) -> Result<u64> {
+            self.change(place, |word| if word == expected { new } else { word })
+        }
+        fn read(&self, place: Place) -> Result<u64> {
+            self.change(place, |word| word)
+        }
+    };
+}
+
 impl Words for Process<'_> {
-    fn ranks(&self) -> usize {
-        2
-    }
-    fn add(&self, place: Place, delta: u64) -> Result<u64> {
-        self.change(place, |word| word.wrapping_add(delta))
-    }
-    fn release(&self, place: Place, delta: u64) -> Result<()> {
-        self.add(place, delta).map(drop)
-    }
-    fn swap(&self, place: Place, expected: u64, new: u64) -> Result<u64> {
-        self.change(place, |word| if word == expected { new } else { word })
-    }
-    fn read(&self, place: Place) -> Result<u64> {
-        self.change(place, |word| word)
-    }
+    by_change!();
     fn pause(&self, _turn: u32) -> Result<()> {
         let mut state = self.mine()?;
         state.status[self.me] = Status::Paused(self.seen.load(Ordering::Relaxed));
@@ -282,21 +289,7 @@ impl Second<'_> {
 }
 
 impl Words for Second<'_> {
-    fn ranks(&self) -> usize {
-        2
-    }
-    fn add(&self, place: Place, delta: u64) -> Result<u64> {
-        self.change(place, |word| word.wrapping_add(delta))
-    }
-    fn release(&self, place: Place, delta: u64) -> Result<()> {
-        self.add(place, delta).map(drop)
-    }
-    fn swap(&self, place: Place, expected: u64, new: u64) -> Result<u64> {
-        self.change(place, |word| if word == expected { new } else { word })
-    }
-    fn read(&self, place: Place) -> Result<u64> {
-        self.change(place, |word| word)
-    }
+    by_change!();
     fn pause(&self, turn: u32) -> Result<()> {
         self.0.pause(turn)
     }
