@@ -452,25 +452,26 @@ impl Words for Slow<'_> {
     }
 }
 
-/// Two processes hold locks in turns for longer than patience lasts, so that one of them holds its
-/// lock at nearly every moment. `one` waits for both.
+/// Several processes hold locks in turns for longer than patience lasts, so that one of them holds
+/// its lock at nearly every moment. `one` waits for all.
 fn beside_long_holds(holds: fn(&Slow<'_>, usize) -> Result<()>, one: fn(&Slow<'_>) -> Result<()>) {
-    const MOST: u32 = 500;
+    const HOLDERS: u32 = 4;
+    const MOST: u32 = 200;
     let words = Local::default();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let holder = |me: usize| {
+        let holder = |me: u32| {
             let words = Slow::new(&words);
-            // One begins in the middle of the other's hold.
-            std::thread::sleep(Slow::HOLD / 2 * u32::try_from(me).expect("small"));
+            // Each begins within the holds of the others.
+            std::thread::sleep(Slow::HOLD / HOLDERS * me);
             let rounds = (0..MOST).take_while(|_| {
-                holds(&words, me).expect("local words do not fail");
+                holds(&words, me as usize).expect("local words do not fail");
                 // SeqCst: the test's own flag.
                 !done.load(Ordering::SeqCst)
             });
             rounds.count()
         };
-        let holders = [0, 1].map(|me| scope.spawn(move || holder(me)));
+        let holders: Vec<_> = (0..HOLDERS).map(|me| scope.spawn(move || holder(me))).collect();
         let words = Slow::new(&words);
         std::thread::sleep(Slow::HOLD);
         for _ in 0..3 {
@@ -485,7 +486,7 @@ fn beside_long_holds(holds: fn(&Slow<'_>, usize) -> Result<()>, one: fn(&Slow<'_
     assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
 }
 
-/// Patience that ends does not let two writers keep out a `lock_all` for ever.
+/// Patience that ends does not let writers keep out a `lock_all` for ever.
 /// Shows S2.
 #[test]
 fn lock_all_is_granted_beside_writers_that_hold_for_long() {
@@ -499,7 +500,7 @@ fn lock_all_is_granted_beside_writers_that_hold_for_long() {
     );
 }
 
-/// Nor two readers a writer.
+/// Nor readers a writer.
 /// Shows S2.
 #[test]
 fn a_writer_is_granted_beside_readers_that_hold_for_long() {
