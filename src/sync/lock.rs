@@ -150,7 +150,7 @@ impl Patience {
 
 /// The time for which a process may come after waiting writers and take the lock before them. It is
 /// long in proportion to the sleeps of a waiting writer, during which the lock may be free.
-const OVERTAKES: Duration = Duration::from_millis(4);
+const OVERTAKES: Duration = Duration::from_millis(20);
 /// The time for which a process then leaves a free lock to them: longer than such a sleep.
 const DEFERS: Duration = Duration::from_millis(2);
 

@@ -34,6 +34,8 @@ pub(crate) struct Bias {
     gave: AtomicBool,
     /// Since when this process has come after waiting writers, in microseconds; 0: it has not.
     overtakes: AtomicU64,
+    /// How often it has done so since then.
+    arrivals: AtomicU32,
     /// The shortest interval. It grows with the number of targets in a group, all of which a
     /// revocation visits.
     least: u32,
@@ -53,6 +55,7 @@ impl Bias {
             interval: AtomicU32::new(least),
             gave: AtomicBool::new(false),
             overtakes: AtomicU64::new(0),
+            arrivals: AtomicU32::new(0),
             least,
         }
     }
@@ -144,11 +147,21 @@ impl Bias {
     /// target's word on arrival.
     fn defers(&self, words: &impl Words, word: u64) -> bool {
         if !others_wait(word) {
+            self.arrivals.store(0, Ordering::Relaxed);
             self.overtakes.store(0, Ordering::Relaxed);
+            return false;
+        }
+        // Short locks do not look at the clock each time.
+        let arrivals = self.arrivals.load(Ordering::Relaxed).wrapping_add(1);
+        self.arrivals.store(arrivals, Ordering::Relaxed);
+        if !arrivals.is_power_of_two() && !arrivals.is_multiple_of(64) {
             return false;
         }
         let (now, since) = (words.now(), self.overtakes.load(Ordering::Relaxed));
         let defers = since != 0 && now > Duration::from_micros(since) + OVERTAKES;
+        if defers {
+            self.arrivals.store(0, Ordering::Relaxed);
+        }
         if since == 0 || defers {
             let begun = if defers { 0 } else { u64::try_from(now.as_micros()).unwrap_or(u64::MAX).max(1) };
             self.overtakes.store(begun, Ordering::Relaxed);

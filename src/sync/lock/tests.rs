@@ -410,13 +410,14 @@ fn a_writer_that_sleeps_is_not_overtaken_for_ever() {
         let (left, locks, micros) = (AtomicU32::new(SLEEPS), AtomicU32::new(0), AtomicU64::new(1));
         let words = Beside { words: &local, left, locks, micros };
         let bias = Bias::new(RANKS);
-        let rounds = 20_000 / held + 40;
+        let rounds = 200_000 / held + 40;
         for _ in 0..rounds {
             let biased = by_bias(&words, &bias, 0).expect("local words do not fail");
             words.micros.fetch_add(held, Ordering::Relaxed);
             by_bias_end(&words, 0, biased).expect("held");
         }
         let (locks, time) = (words.locks.load(Ordering::Relaxed), rounds * held);
+        // The clock is read at every 64th arrival at least.
         let least = time / (2 * u64::try_from(OVERTAKES.as_micros()).expect("short")).max(2 * held + 1);
         assert!(u64::from(locks) + 1 >= least, "{locks} locks beside {rounds} locks of {held} us");
     }
