@@ -1,5 +1,5 @@
 //! The control words of a window at one rank: the lock of the rank's part; the master word and the
-//! word of groups of the window's locks; the version of the attached regions; notices of posts and
+//! word of groups of the window's locks; the number of detached regions; notices of posts and
 //! completions; the locks and gates of accumulates; the slots of fences. Layout only. Zeroed words
 //! are the state of a new window.
 
@@ -60,7 +60,7 @@ pub(crate) const LOCK: usize = 0;
 pub(crate) const MASTER: usize = LINE;
 /// Behind the master word: the groups whose targets have the bias (`sync::lock`).
 pub(crate) const GROUPS: usize = MASTER + 8;
-/// Incremented by every attach and detach of a dynamic window.
+/// The number of regions that this rank has detached from a dynamic window.
 pub(crate) const VERSION: usize = 2 * LINE;
 /// The number of origins that have completed and were not waited for yet (`sync::notices`).
 pub(crate) const COMPLETED: usize = 3 * LINE;
