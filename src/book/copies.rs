@@ -29,7 +29,7 @@
 //! # Two copies, two models
 //!
 //! MPI explains the rule by two copies of each part of a window (§12.4). Operations work on the
-//! *public* copy, also operations of the owner. The owner's loads and stores work on the *private*
+//! *public* copy, even operations of the owner. The owner's loads and stores work on the *private*
 //! copy: [`load`](crate::Window::load), [`store`](crate::Window::store), and accesses by
 //! [`RawWindow::base`](crate::RawWindow::base).
 //!
@@ -40,9 +40,9 @@
 //! - In the **separate** model the copies are two blocks of memory, and only some calls make them
 //!   equal.
 //!
-//! All machines on which the library runs have coherent memory and need no second copy. Here the
-//! separate model serves to find missing synchronization: under the hint `transom_model=separate` a
-//! program that leaves out a required call reads old data, on every machine and in every run.
+//! All machines on which the library runs have coherent memory and need no second copy. The library
+//! has the separate model to find missing synchronization: under the hint `transom_model=separate`
+//! a program that leaves out a required call reads old data, on every machine and in every run.
 //!
 //! ```
 //! use transom::{Info, Model, Window};
@@ -86,7 +86,8 @@
 //! # Limits of the separate model
 //!
 //! A part takes three times its memory, and each call of the table compares the whole part: this
-//! model is for tests, not for speed. A store of the owner and a concurrent put are errors of the
-//! program even on different bytes (§12.7, rule 3); this library keeps the change of each byte.
-//! Shared and dynamic windows are always unified, since loads and stores of others reach their
-//! memory directly. [`model`](crate::Window::model) returns the model of a window.
+//! model is for tests, not for speed. A program in which the owner stores into its part while
+//! another rank puts there is wrong even if the bytes differ (§12.7, rule 3); this library
+//! nevertheless keeps both changes. Shared and dynamic windows are always unified, since loads and
+//! stores of others reach their memory directly. [`model`](crate::Window::model) returns the model
+//! of a window.

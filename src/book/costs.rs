@@ -1,21 +1,21 @@
 //! The number of remote operations of each call on each route.
 //!
-//! Read this chapter to choose between two ways of writing a program. It has counts, which tests on
-//! simulated nets of up to 512 ranks check (`tests/sim.rs`, `tests/sim_costs.rs`). Times depend on
-//! the machine: `transom-perf` measures them beside the times of the bare operations without the
+//! Read this chapter to choose between two ways of writing a program. It gives counts, which tests
+//! check on simulated nets of up to 512 ranks (`tests/sim.rs`, `tests/sim_costs.rs`). Times depend
+//! on the machine: `transom-perf` compares them with the times of the bare operations without the
 //! library.
 //!
 //! Three rules of thumb follow from the tables:
 //!
-//! - Call many operations before one flush: they are in flight together.
-//! - Use memory of the library (allocated windows, `alloc_mem`): within a node it is mapped.
+//! - Start many operations before one flush: they are in flight together.
+//! - Use memory of the library (allocated windows, `alloc_mem`): the ranks of a node map it.
 //! - Open `lock_all` once, not around each operation: over a net a lock takes a round trip.
 //!
 //! # Flush
 //!
 //! Each target has a count of operations in flight, and the window has their sum. A flush of one
 //! target waits until the target's count is zero; a flush of all targets waits until the sum is
-//! zero. A flush itself sends nothing, except operations and locks that were kept to share a
+//! zero. A flush itself sends nothing, except operations and locks that were held back to share a
 //! message, as over sockets (docs/protocols.md, "Small operations" and "Delayed locks").
 //!
 //! | route to the target | a flush |
@@ -54,12 +54,12 @@
 //!
 //! Which memory is mapped within a node?
 //!
-//! - Memory of the library is mapped, also memory of [`alloc_mem`](crate::Job::alloc_mem) in
+//! - Memory of the library is mapped, including memory of [`alloc_mem`](crate::Job::alloc_mem) in
 //!   created windows and attached regions.
 //! - Other memory of the program is mapped where the kernel has the XPMEM module, at the price of a
 //!   page fault for each page at the first touch. `transom-info` shows whether the kernel has
 //!   XPMEM; `TRANSOM_XPMEM=n` turns XPMEM off.
-//! - Without XPMEM memory of the program is reached by system calls.
+//! - Without XPMEM other ranks reach memory of the program by system calls.
 //!
 //! A window over memory of the program copies no data, and the memory keeps its pages.
 //!
@@ -90,18 +90,18 @@
 //!
 //! | call | cost at one rank |
 //! |---|---|
-//! | creating a window, fence, `free`, [`Job::barrier`](crate::Job::barrier) | ceil(log2 p) signals; creating a contiguous shared window: three times as many |
+//! | creating a window, fence, `free`, [`Job::barrier`](crate::Job::barrier) | ceil(log2 p) signals; creating a contiguous shared window: three times as many; as many once more if parts are large, or if ranks of a node map only some of them |
 //! | `lock`, shared | 1 word at the target |
 //! | `lock`, exclusive | 1 word at the target; also 1 word at rank 0 of the window, unless the rank holds another exclusive lock, or the target has the bias of exclusive locks (docs/protocols.md) |
 //! | `lock_all` | 1 word at rank 0 of the window; more where targets have the bias |
-//! | `unlock`, `unlock_all` | the flush, then as many words as for the lock; the call does not wait for these words |
+//! | `unlock`, `unlock_all` | the flush, then as many words as for the lock; the call does not wait for the results of these atomics |
 //! | locks with `NOCHECK`, and their ends | the flush |
 //! | `post` | to each origin: an atomic within a node (a message if all 8 slots of the origin are taken), a message between nodes |
 //! | `complete` | an atomic within a node, a message between nodes, to each target, after the flush; before the flush where the net delivers messages after earlier puts |
 //! | `start`, `wait`, `test`, `sync` | nothing is sent |
 //! | first contact with a rank of a window | a read of a directory there, and on the node a mapping |
 //!
-//! These are counts without contention; a rank that finds a lock held tries again, with growing
+//! These counts hold without contention; a rank that finds a lock held tries again, with growing
 //! pauses. Where a word is a request and its reply, `lock` may send nothing: the lock, small
 //! operations and `unlock` then take one request and one reply together. Barriers of a subset of
 //! ranks, and therefore the creation of its windows, use messages within a node too; fences of

@@ -2,7 +2,7 @@
 //!
 //! The call of an operation only *starts* it. The operation may continue in the background, with
 //! the caller's buffer, until a synchronization call completes it. Every operation therefore
-//! belongs to an *access epoch* of its origin, which the program opens and ends. There are four
+//! belongs to an *access epoch* of its origin. The program opens and ends epochs. There are four
 //! kinds:
 //!
 //! | access epoch | opened and ended by | targets | the target calls |
@@ -19,9 +19,9 @@
 //!
 //! # An epoch is a closure
 //!
-//! In a `Window<T>` the closure is the epoch. Its end ends the epoch, also if the closure fails or
-//! panics. An epoch borrows the buffers of its operations: the compiler refuses a buffer that would
-//! be dropped too early, and a read of a get's result before the get is complete.
+//! In a `Window<T>` the closure is the epoch. The end of the closure ends the epoch, even if the
+//! closure fails or panics. An epoch borrows the buffers of its operations: the compiler refuses a
+//! buffer that would be dropped too early, and a read of a get's result before the get is complete.
 //!
 //! ```
 //! let world = transom::init()?;
@@ -39,8 +39,9 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! What if the epoch itself needs the value that it gets? A [`scope`](crate::Access::scope) within
-//! the epoch completes its operations at its end, and their buffers may be used again:
+//! What if the epoch itself needs the value that it gets? Use a [`scope`](crate::Access::scope)
+//! within the epoch: the end of the scope completes its operations, and their buffers may be used
+//! again:
 //!
 //! ```
 //! # let world = transom::init()?;
@@ -76,8 +77,8 @@
 //! # Explicit calls
 //!
 //! A [`RawWindow`](crate::RawWindow) has MPI's calls to open and to end an epoch, each with its
-//! [assertions](crate::Assert). There the program promises that buffers live long enough, so its
-//! operations are unsafe.
+//! [assertions](crate::Assert). Its operations are unsafe, because the program promises that their
+//! buffers live long enough.
 //!
 //! ```
 //! use transom::{Assert, Class, Info, RawWindow};
@@ -107,24 +108,25 @@
 //!   windows are independent.
 //! - An access and an exposure epoch may overlap. A rank may not lock its own part while the part
 //!   is exposed.
-//! - A call in the wrong epoch is an error of the class [`RmaSync`](crate::Class::RmaSync) that
-//!   names the rule, and changes nothing.
+//! - A call in the wrong epoch changes nothing and is an error of the class
+//!   [`RmaSync`](crate::Class::RmaSync), which names the rule.
 //!
 //! # Threads
 //!
 //! Threads of a rank may share a window, and one epoch of it: [`Access`](crate::Access) and the
-//! epochs are `Sync`. Operations, flushes and [`Access::scope`](crate::Access::scope) come from any
-//! thread at any time. A thread's flush completes the operations that this thread has posted
-//! before, and perhaps others. Accumulates of one thread keep their order; accumulates of two
-//! threads have no order unless the program makes one.
+//! epochs are `Sync`. Any thread may call operations, flushes and
+//! [`Access::scope`](crate::Access::scope) at any time. A thread's flush completes the operations
+//! that this thread has posted before, and perhaps others. Accumulates of one thread keep their
+//! order; accumulates of two threads have no order unless the program makes one.
 //!
 //! Calls that open or end epochs may come from several threads at the same time too, and a waiting
 //! call does not block the others: locks of different targets, an access epoch beside an exposure
-//! epoch. Epochs that exclude each other stay exclusive: the later call is an error. Collective
-//! calls of one job or window come from one thread at a time (MPI-4.1 §11.6.2). If two threads of a
-//! rank call a barrier or create a window over the same job at the same time, the later call is an
-//! error of the class [`Arg`](crate::Class::Arg). Threads that need collective calls of their own
-//! make subsets by [`Job::subset_tagged`](crate::Job::subset_tagged).
+//! epoch. Epochs that exclude each other within a thread also exclude each other between threads:
+//! the later call is an error. Collective calls of one job or window come from one thread at a time
+//! (MPI-4.1 §11.6.2). If two threads of a rank call a barrier or create a window over the same job
+//! at the same time, the later call is an error of the class [`Arg`](crate::Class::Arg). Threads
+//! that need collective calls of their own make subsets by
+//! [`Job::subset_tagged`](crate::Job::subset_tagged).
 //!
 //! ```
 //! let world = transom::init()?;

@@ -3,8 +3,8 @@
 //! # What one-sided communication is
 //!
 //! Two processes usually exchange data by a send and a matching receive. In one-sided communication
-//! one process alone makes the call: it names the place in the memory of the other process that it
-//! reads or writes. This suits programs in which only one side knows what is accessed (tables,
+//! only one process makes a call. The call names the place in the memory of the other process that
+//! it reads or writes. This suits programs in which only one side knows what is accessed (tables,
 //! counters, work queues, graphs), and programs whose transfers should overlap with computation.
 //!
 //! # A first program
@@ -30,7 +30,7 @@
 //! cargo new ring && cd ring
 //! cargo add transom --path DIRECTORY      # the directory of this library
 //! cargo build
-//! transom-run -n 4 target/debug/ring      # four processes; alone it is a job of one
+//! transom-run -n 4 target/debug/ring      # four processes; without a launcher, a job of one
 //! ```
 //!
 //! # The terms
@@ -39,9 +39,9 @@
 //! - A *window* is created by all ranks of a job together. Each rank opens a *part* of its memory
 //!   to the others.
 //! - An *operation* (put, get, accumulate) is called by the *origin* and works on the part of the
-//!   *target*. Both may be the same rank. A *displacement* gives the place in the target's part.
-//! - An *epoch* is the time in which a rank may call operations. The call of an operation only
-//!   starts it. The operation is *complete* at the end of its epoch or after a *flush*.
+//!   *target*. Both may be the same rank. A *displacement* is the place in the target's part.
+//! - An *epoch* is the time in which a rank may call operations. A call only starts its operation.
+//!   The operation is *complete* at the end of its epoch or after a *flush*.
 //! - *Synchronization* opens and ends epochs, and decides when the target's own program may read
 //!   the data. In the program above, the fence does both.
 //!
@@ -64,7 +64,7 @@
 //! - [`shared`]: loads and stores in the parts of other ranks.
 //! - [`dynamic`]: memory that is attached and detached.
 //!
-//! To look up:
+//! For reference:
 //!
 //! - [`errors`]: error classes, and the state after an error.
 //! - [`checking`]: reports of conflicting accesses.
@@ -73,7 +73,7 @@
 //!   begin with it.
 //!
 //! Every example is a test: it runs as a job of one rank, which is its own target, and is correct
-//! for any number of ranks. The text says where one rank can't show the point. Sections (§) are
+//! for any number of ranks. The text says where one rank can't show the effect. Sections (§) are
 //! those of MPI-4.1.
 
 pub mod checking;

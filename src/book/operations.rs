@@ -17,7 +17,7 @@
 //! - If several ranks may change a location at the same time, use the accumulate family (all rows
 //!   but the first two): its changes are atomic.
 //!
-//! An operation on [`PROC_NULL`](crate::PROC_NULL) succeeds without an effect. `RawWindow` has the
+//! An operation on [`PROC_NULL`](crate::PROC_NULL) succeeds and has no effect. `RawWindow` has the
 //! same operations on bytes, with [`Op`](crate::Op) and [`BasicType`](crate::BasicType) as values.
 //!
 //! ```
@@ -53,15 +53,15 @@
 //!
 //! MPI does not define every operation on every type (§6.9.2). An undefined pair, such as the sum
 //! of two logical values, does not compile. In a `RawWindow` it is an error of the class `Op`;
-//! [`Op::allows`](crate::Op::allows) tells before. [`reduce`](crate::reduce) defines cases that MPI
-//! leaves open: overflow, NaN, the sign of zero.
+//! [`Op::allows`](crate::Op::allows) tells in advance whether a pair is defined.
+//! [`reduce`](crate::reduce) defines cases that MPI leaves open: overflow, NaN, the sign of zero.
 //!
 //! # Atomicity
 //!
-//! The accumulate family is atomic for each element, among all its functions and all origins (the
-//! target itself included), if all accesses to a location use one type. A whole call is not atomic:
-//! two accumulates of many elements may interleave. Puts and gets are not atomic, not even of one
-//! element. What happens if two ranks access one location at the same time?
+//! The functions of the accumulate family are atomic for each element with respect to each other,
+//! from all origins (the target itself included), if all accesses to a location use one type. A
+//! whole call is not atomic: two accumulates of many elements may interleave. Puts and gets are not
+//! atomic, not even of one element. What happens if two ranks access one location at the same time?
 //!
 //! | on the same location, without synchronization between them | result |
 //! |---|---|
@@ -77,10 +77,10 @@
 //!
 //! # Order
 //!
-//! Puts and gets have no order, not even from one origin to one location: a flush between them
-//! makes an order. Accumulates of one origin on one location keep the order of their calls, unless
-//! the hint `accumulate_ordering` is `none`. A put is never ordered with an accumulate: put the
-//! data, flush, set the flag.
+//! Puts and gets have no order, not even from one origin to one location; a flush between them
+//! orders them. Accumulates of one origin on one location keep the order of their calls, unless the
+//! hint `accumulate_ordering` is `none`. A put is never ordered with an accumulate: put the data,
+//! flush, set the flag.
 //!
 //! ```
 //! use transom::{Info, Window, ops};

@@ -9,12 +9,12 @@
 //!
 //! If unsure: open `lock_all` once around the main loop, flush where an operation must be complete,
 //! and use the [accumulate family](super::operations#atomicity) for locations that several ranks
-//! change. This choice costs least on every route.
+//! change. This choice is the cheapest on every route.
 //!
 //! # Fence
 //!
-//! A fence ends a phase of all ranks and begins the next: operations that any rank started before
-//! the fence are complete at origin and target, and loads see their effects.
+//! A fence ends a phase of all ranks and begins the next. Operations that any rank started before
+//! the fence are then complete at origin and target, and loads see their effects.
 //! [`FenceEpoch::fence`](crate::FenceEpoch::fence) separates phases within one closure.
 //!
 //! ```
@@ -38,9 +38,10 @@
 //!
 //! # Post, start, complete, wait
 //!
-//! Only the ranks that exchange data take part. The target calls `post` with the origins that may
-//! access it, and then `wait`, which returns when they have completed. An origin calls `start` with
-//! its targets; the end of the closure is MPI's complete.
+//! Only the ranks that exchange data take part. The target calls `post` with the list of the
+//! origins that may access it, and then `wait`, which returns when these origins have completed
+//! their operations. An origin calls `start` with the list of its targets; the end of the closure
+//! is MPI's complete.
 //!
 //! Neither `post` nor `start` waits. The first operation on a target waits for that target's post;
 //! the end of the closure waits for the posts of targets without operations.
@@ -62,9 +63,9 @@
 //!
 //! # Lock
 //!
-//! Several origins may hold a shared lock of a target; an exclusive lock admits one origin alone.
-//! In this example each rank moves an amount between two accounts at rank 0, and no rank that locks
-//! sees one change without the other. (One rank alone can't show the exclusion.)
+//! Several origins may hold a shared lock of a target at once; only one origin may hold an
+//! exclusive lock. In this example each rank moves an amount between two accounts at rank 0, and no
+//! rank that locks sees one change without the other. (One rank alone can't show the exclusion.)
 //!
 //! ```
 //! use transom::{Lock, Window};
@@ -98,7 +99,7 @@
 //!
 //! # Lock all, and flush
 //!
-//! `lock_all` opens an epoch to all ranks by shared locks. Despite its name it is not collective,
+//! `lock_all` opens an epoch to all ranks with shared locks. Despite its name it is not collective,
 //! and it excludes only exclusive locks. Within it a [`flush`](crate::Passive::flush) completes the
 //! operations on one target and leaves the others in flight.
 //!
@@ -122,7 +123,7 @@
 //!
 //! # Assertions
 //!
-//! An assertion is the program's promise that lets a call omit work (§12.5.5). In a `Window<T>`,
+//! An assertion is a promise of the program that lets a call omit work (§12.5.5). In a `Window<T>`,
 //! [`lock_with`](crate::Window::lock_with) and [`lock_all_with`](crate::Window::lock_all_with) take
 //! assertions; in a `RawWindow`, every synchronization call does.
 //!

@@ -1,7 +1,7 @@
-//! Windows: memory of each rank that the other ranks access.
+//! Windows: memory of each rank that the other ranks may access.
 //!
-//! Making a window is collective: all ranks of a [`Job`](crate::Job) make the same call, in the
-//! same order among their windows. Each rank chooses the length of its own part; 0 is legal. In
+//! Making a window is collective: all ranks of a [`Job`](crate::Job) make the same call, and make
+//! their windows in the same order. Each rank chooses the length of its own part; 0 is legal. In
 //! this example each rank opens ten elements, and puts three into the part of the next rank:
 //!
 //! ```
@@ -26,8 +26,8 @@
 //! - [`Window<T>`](crate::Window) has elements of one type, epochs as closures, and no unsafe call.
 //!   Begin with it. `T` is any type for which every byte pattern is a value
 //!   ([`RmaElem`](crate::RmaElem)); accumulates work on MPI's types ([`Element`](crate::Element)).
-//! - [`RawWindow`](crate::RawWindow) has MPI's calls one by one: bytes, types at run time, explicit
-//!   epochs, buffers by address. [Dynamic windows](super::dynamic), accumulates with
+//! - [`RawWindow`](crate::RawWindow) has MPI's calls one by one: windows of bytes, types at run
+//!   time, explicit epochs, buffers by address. [Dynamic windows](super::dynamic), accumulates with
 //!   [layouts](super::layouts) and most assertions exist only there.
 //!
 //! # Flavors
@@ -43,7 +43,7 @@
 //!
 //! Why is an allocated window the fastest? Within a node the other ranks map the memory of the
 //! library, so that a put is a store. They can't map a buffer of the caller, unless the kernel has
-//! the XPMEM module. Without XPMEM such a buffer is reached by a system call, or by messages where
+//! the XPMEM module. Without XPMEM they reach such a buffer by a system call, or by messages where
 //! the kernel forbids that call. [`costs`](super::costs) has the table.
 //!
 //! # Memory for several windows
@@ -78,7 +78,7 @@
 //! [`free`](crate::Window::free) is collective and waits until no rank accesses the window any
 //! more. [`reclaim`](crate::Window::reclaim) also returns the buffer of a created window. Call one
 //! of the two: a window that is only dropped prints a warning and keeps its memory, because peers
-//! may still write there. The drop waits for this rank's operations in flight, and not for peers.
+//! may still write there. The drop waits for this rank's operations in flight, but not for peers.
 //!
 //! ```
 //! let world = transom::init()?;
@@ -91,13 +91,14 @@
 //! # Windows of some ranks
 //!
 //! [`Job::subset`](crate::Job::subset) makes a job of some ranks. Windows and barriers of this job
-//! concern only its ranks. They are numbered anew, in the order of the list, and targets are these
-//! numbers; [`group`](crate::Window::group) gives the corresponding ranks of the whole job.
+//! concern only its ranks. The ranks are numbered anew, in the order of the list, and targets are
+//! these new numbers; [`group`](crate::Window::group) returns the corresponding ranks of the whole
+//! job.
 //!
-//! Exactly the ranks of the list make the call, with the same list. If ranks make several calls
-//! with one list, all ranks make them in the same order. Threads that may call at the same time
-//! pass different tags to [`Job::subset_tagged`](crate::Job::subset_tagged). The call sends
-//! nothing.
+//! Exactly the ranks in the list make the call, all with the same list. If ranks make several calls
+//! with one list, all of them make these calls in the same order. Threads that may call at the same
+//! time pass different tags to [`Job::subset_tagged`](crate::Job::subset_tagged). The call does not
+//! communicate.
 //!
 //! ```
 //! let world = transom::init()?;
@@ -116,17 +117,17 @@
 //!
 //! # Hints
 //!
-//! A hint is a promise or a wish that may make a window faster. An [`Info`](crate::Info) has pairs
-//! of a key and a value: MPI's hints and the library's own.
+//! A hint is a promise or a wish of the program that may make a window faster. An
+//! [`Info`](crate::Info) has pairs of a key and a value: MPI's hints and the library's own.
 //!
 //! - `allocate_with`, `create_with`, `allocate_shared` and the calls of `RawWindow` take an `Info`.
-//! - [`info`](crate::Window::info) gives all hints with the values in force.
+//! - [`info`](crate::Window::info) returns all hints with the values in force.
 //! - [`set_info`](crate::Window::set_info) changes the first five of the table.
 //!
 //! Unknown keys are ignored. Creation fails at every rank for a bad value of a known key, and for
 //! values that differ between ranks where all must give the same (marked *).
-//! [`Info::forgiving`](crate::Info::forgiving) is for programs that break the promises of their
-//! hints, as MPI programs may.
+//! [`Info::forgiving`](crate::Info::forgiving) is for programs that may break the promises of their
+//! hints, as some MPI programs do.
 //!
 //! | key | values, the default first | effect |
 //! |---|---|---|
@@ -136,7 +137,7 @@
 //! | `same_size` | `false`, `true` | reported by `info` |
 //! | `same_disp_unit` | `false`, `true` | reported by `info` |
 //! | `alloc_shared_noncontig` * | `false`, `true` | `true`: parts of a shared window lie apart |
-//! | `mpi_accumulate_granularity` * | `0`, a number of bytes | 1 to 8: [single elements](super::operations#long-or-single) go by the CPU's atomics |
+//! | `mpi_accumulate_granularity` * | `0`, a number of bytes | 1 to 8: CPU atomics combine [single elements](super::operations#long-or-single) |
 //! | `mpi_minimum_alignment` | `1`, a power of two up to 2^30 | alignment of the library's memory, at least a page; in a contiguous shared window, of the first part. `mpi_minimum_memory_alignment` is a synonym |
 //! | `mpi_assert_max_num_notify` | a number of counters | reported by `info` where it was given |
 //! | `mpi_assert_same_num_notifications` | `false`, `true` | reported by `info` where it was given |
