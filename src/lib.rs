@@ -2,7 +2,7 @@
 //! other processes, without an MPI.
 //!
 //! A *job* is a set of processes, called *ranks*. The ranks together create *windows*: memory of
-//! each rank that all ranks may access, while the owner computes. Within a node, puts and gets are
+//! each rank that all ranks may access while its owner computes. Within a node, puts and gets are
 //! loads and stores. Between nodes they are operations of libibverbs or libfabric. The library has
 //! all of MPI's one-sided chapter, with the exceptions that [`book::mpi`] lists.
 //!
@@ -43,7 +43,7 @@
 //!
 //! # The book
 //!
-//! [`book`] explains the terms, step by step. Its examples are tests:
+//! [`book`] explains the terms step by step. Its examples are tests:
 //!
 //! | to begin with | |
 //! |---|---|
@@ -60,7 +60,7 @@
 //! | [notifications](book::notifications) | data and its signal in one operation |
 //! | [shared](book::shared) and [dynamic](book::dynamic) windows | loads and stores within the node; memory that is attached and detached |
 //!
-//! | to look up | |
+//! | for reference | |
 //! |---|---|
 //! | [errors](book::errors) | error classes, and the state after an error |
 //! | [checking](book::checking) | reports of conflicting accesses |

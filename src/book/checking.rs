@@ -16,9 +16,10 @@
 //! transom: the checker found conflicting accesses; pairs of places: 1
 //! ```
 //!
-//! The report names the two calls: the function is the innermost one that does not belong to the
-//! library, and file and line appear if the program has debug information. Ranks are those of the
-//! job. Reports go to the standard error, at most 100 of them, and none twice.
+//! The report names the two calls by function, file and line. The function is the innermost one
+//! that does not belong to the library; file and line appear if the program has debug information.
+//! Ranks are those of the job. Reports go to the standard error, at most 100 of them, and none
+//! twice.
 //!
 //! | variable | effect |
 //! |---|---|
@@ -28,7 +29,7 @@
 //!
 //! # What orders two accesses
 //!
-//! To mend a reported program, order the two accesses. This takes two steps: the first access must
+//! To fix a reported program, order the two accesses. This takes two steps: the first access must
 //! be complete, and then a synchronization must tell the other rank.
 //!
 //! A flush or the end of the epoch completes an operation on another rank. Neither
@@ -40,8 +41,8 @@
 //! - `post` and `start`, `complete` and `wait`;
 //! - locks: the next holder comes after the previous one, if one of the two locks was exclusive;
 //! - notices of notified operations;
-//! - atomics: an operation that fetches a value comes after the operations that changed the value
-//!   before.
+//! - atomics: an operation that fetches a value comes after the operations that had changed the
+//!   value.
 //!
 //! In MPI programs under `libtransom_mpi`, messages and collective calls of the MPI order accesses
 //! too:
@@ -52,17 +53,17 @@
 //!   synchronous send (`MPI_Ssend`); after any other send, the sender is not ordered after the
 //!   receive;
 //! - what a rank did before a collective call happens before what the other ranks do after it, or
-//!   after the wait for its request if the call is nonblocking. Some calls order less: a broadcast
-//!   or a scatter only what the root did before, a reduction to a root or a gather only what the
-//!   root does after, a scan only lower ranks before higher ones, and a neighborhood collective
-//!   call only what the neighbors did.
+//!   after the wait for its request if the call is nonblocking. Some calls order less: after a
+//!   broadcast or a scatter only what the root did before is ordered, after a reduction to a root
+//!   or a gather only what the root does next, after a scan only lower ranks before higher ones,
+//!   and after a neighborhood collective call only what the neighbors did.
 //!
 //! After some calls the checker can't know for which ranks a rank has waited: persistent collective
 //! calls, partitioned messages, messages on intercommunicators, and messages and nonblocking calls
 //! on communicators of `MPI_Comm_idup`. The rank then counts as ordered after all that any rank has
 //! done. The checker may thus miss a conflict, but does not report a false one.
 //!
-//! In this program the flag orders the get behind the put, since the put is complete before the
+//! In this program the flag orders the get after the put, because the put is complete before the
 //! flag is set:
 //!
 //! ```
@@ -91,8 +92,8 @@
 //!
 //! # What conflicts
 //!
-//! Gets and loads do not conflict with each other. A put conflicts with every access to its bytes,
-//! also of the same rank. Two accumulates of one predefined type do not conflict if
+//! Gets and loads do not conflict with each other. A put conflicts with every other access to its
+//! bytes, even one of the same rank. Two accumulates of one predefined type do not conflict if
 //!
 //! - their operations are equal, or one is `NO_OP`, or one is a compare-and-swap; or
 //! - they come from one rank, whose accumulates are ordered.
@@ -130,23 +131,23 @@
 //! ```
 //!
 //! An operation appears as a thread with the name of the operation, its rank, and its place in the
-//! program. A report about window memory appears at the rank that has the memory, when that rank
-//! reads the operation's record. A program may poll a word of 4 or 8 bytes by atomic loads; plain
-//! loads that poll are reported. `UCX_MEM_EVENTS=no` keeps UCX, which some MPIs use, from patching
-//! functions that ThreadSanitizer wraps.
+//! program. A report about window memory is printed by the rank that owns the memory, when this
+//! rank reads the operation's record. A program may poll a word of 4 or 8 bytes by atomic loads;
+//! plain loads that poll are reported. `UCX_MEM_EVENTS=no` keeps UCX, which some MPIs use, from
+//! patching functions that ThreadSanitizer wraps.
 //!
-//! ThreadSanitizer does not see how the OpenMP library of gcc synchronizes threads, and so reports
-//! correct programs. In MPI programs a `libtransom_mpi` that was built with `--features openmp`
-//! tells ThreadSanitizer of parallel regions, barriers, tasks with their dependences, critical and
-//! ordered regions, and locks. Use that build for such programs only, because it defines functions
-//! with the names of gcc's OpenMP library. Two tasks or two sections that one thread runs count as
-//! ordered. The library therefore tries to leave such tasks and sections to other threads. Programs
-//! of clang need the OpenMP tool of LLVM (Archer).
+//! ThreadSanitizer does not see how the OpenMP library of gcc synchronizes threads, and therefore
+//! reports correct programs. In MPI programs a `libtransom_mpi` that was built with `--features
+//! openmp` tells ThreadSanitizer of parallel regions, barriers, tasks with their dependences,
+//! critical and ordered regions, and locks. Use that build for such programs only, because it
+//! defines functions with the names of gcc's OpenMP library. Two tasks or two sections that one
+//! thread runs count as ordered. The library therefore tries to leave such tasks and sections to
+//! other threads. Programs of clang need the OpenMP tool of LLVM (Archer).
 //!
 //! # Deadlocks
 //!
-//! A fence that one rank does not call, groups of `post` and `start` that do not match, and locks
-//! taken in opposite orders make ranks wait for ever. If every rank has waited in one call for
+//! Ranks wait for ever after a fence that one rank does not call, groups of `post` and `start` that
+//! do not match, or locks taken in opposite orders. If every rank has waited in one call for
 //! `TRANSOM_CHECK_WAIT` seconds (10; 0 turns this off), the calls are reported:
 //!
 //! ```text
@@ -155,7 +156,7 @@
 //!   rank 1: lock, exclusive, of window 1, waits for rank 0, main at program.c:12
 //! ```
 //!
-//! The job continues, since only the user can decide whether to end it. In MPI programs the calls
+//! The job continues, because only the user can decide whether to end it. In MPI programs the calls
 //! include the collective calls of the MPI and its blocking sends and receives, but not `MPI_Wait`,
 //! `MPI_Waitall` and the like. Nothing is reported while a rank computes, while all ranks are in
 //! the same collective call, or where others may end the wait: further threads of a rank that make
@@ -169,21 +170,21 @@
 //! - Synchronization outside of the library, such as sockets and files. Accesses that such
 //!   synchronization orders may be reported.
 //! - Conflicts of an operation that began before another window got the same memory. Accumulates of
-//!   two windows on the same memory count as those of one, although MPI leaves their result
-//!   undefined (MPI-4.1 §12.2.1).
+//!   two windows on the same memory count as accumulates of one window, although MPI leaves their
+//!   result undefined (MPI-4.1 §12.2.1).
 //! - The loads and stores of two processes in a shared window: each has a ThreadSanitizer of its
 //!   own.
 //! - Conflicts of two threads of one rank, without ThreadSanitizer: a rank has one clock. A rank
-//!   that synchronizes with one thread of another rank therefore counts as ordered after what all
-//!   threads of that rank have completed.
+//!   that synchronizes with one thread of another rank therefore counts as ordered after all that
+//!   any thread of that rank has completed.
 //! - Jobs over several nodes or without shared memory: the variable has no effect there, and rank 0
 //!   prints a warning.
 //!
 //! # Memory and limits
 //!
-//! Of each rank's part of a window the checker remembers the accesses to 262144 blocks of 16 bytes:
-//! up to four accesses to a block, in 64 bytes. Of other accesses it remembers 65536, each in 72
-//! bytes. A later access at the same place replaces an earlier one. If the checker must discard
-//! accesses that may still conflict, it reports their number at the end of the window.
-//! `TRANSOM_CHECK_RECORDS` sets the limit of other accesses; the limit of blocks is four times as
+//! For each rank's part of a window the checker remembers the accesses to 262144 blocks of 16
+//! bytes: up to four accesses to each block, in 64 bytes. It also remembers 65536 other accesses,
+//! each in 72 bytes. A later access at the same place replaces an earlier one. If the checker must
+//! discard accesses that may still conflict, it reports their number at the end of the window.
+//! `TRANSOM_CHECK_RECORDS` sets the limit for other accesses; the limit for blocks is four times as
 //! large. With `TRANSOM_CHECK` a process has at most 1024 windows.

@@ -4,8 +4,8 @@
 //! list. If the sizes are known in advance, an allocated window is faster.
 //!
 //! [`RawWindow::create_dynamic`](crate::RawWindow::create_dynamic) is collective;
-//! [`attach`](crate::RawWindow::attach) and [`detach`](crate::RawWindow::detach) concern one rank
-//! alone. A displacement is an *address* at the target. The target must send it to the origins,
+//! [`attach`](crate::RawWindow::attach) and [`detach`](crate::RawWindow::detach) are local calls. A
+//! displacement is an *address* at the target. The target must send this address to the origins,
 //! usually through another window.
 //!
 //! ```
@@ -39,13 +39,14 @@
 //!
 //! - Attached regions of one rank do not overlap, and have at least one byte; otherwise the error
 //!   is `RmaAttach`.
-//! - An access may span adjacent regions. Where these are mapped, such an access is a message to
-//!   the target, and the call waits for it.
-//! - An access to memory that is not attached is an error of the class `RmaRange`. The call itself
-//!   reports it for ranks of the same node, as in the example. Across the net the target checks,
-//!   and the flush or the end of the epoch reports it. A refused access has no effect.
-//! - Detach a region only when no operation on it is in flight or can arrive; the program must
-//!   synchronize to ensure it. `free` detaches all regions.
+//! - An access may span adjacent regions. If these regions are mapped, such an access is a message
+//!   to the target, and the call waits for its completion.
+//! - An access to memory that is not attached is an error of the class `RmaRange`. Between ranks of
+//!   a node the call itself reports the error, as in the example. Over a net the target checks the
+//!   access, and the flush or the end of the epoch reports the error. A refused access has no
+//!   effect.
+//! - Detach a region only when no operation on it is in flight or can arrive. The program must
+//!   synchronize to ensure this. `free` detaches all regions.
 //! - The window itself has a null base and a size of 0, and its model is always unified.
 //!   [`shared_query`](crate::RawWindow::shared_query) is an error of the class `RmaFlavor`.
 //!
@@ -53,8 +54,9 @@
 //!
 //! - **Attaching** sends nothing and leaves the memory unchanged.
 //! - **Within the node** an origin keeps a copy of the target's list of regions. Each access loads
-//!   one word of the target, and fetches the list again only if the word has changed. Regions in
-//!   memory of [`alloc_mem`](crate::Job::alloc_mem), and others where the kernel has XPMEM, are
-//!   mapped at the first access and then accessed like an allocated window. The rest are accessed
-//!   by system calls.
-//! - **Across the net** operations are messages that the target's CPU executes.
+//!   one word of the target. The origin fetches the list again only if the word has changed, and
+//!   asks the target about regions that the list lacks. Regions in memory of
+//!   [`alloc_mem`](crate::Job::alloc_mem), and others where the kernel has XPMEM, are mapped at the
+//!   first access and then accessed like an allocated window. The rest are accessed by system
+//!   calls.
+//! - **Over a net** operations are messages that the target's CPU executes.

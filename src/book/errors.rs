@@ -1,9 +1,9 @@
 //! Errors: one type, with MPI's error classes, a message and details as data.
 //!
-//! Every call that can fail gives a [`Result`](crate::Result) with an [`Error`](crate::Error). The
-//! text of the error is for users and names the cause. Programs decide by
-//! [`class`](crate::Error::class), which is MPI's, or by [`kind`](crate::Error::kind), which has
-//! the numbers of the text.
+//! Every call that can fail returns a [`Result`](crate::Result) with an [`Error`](crate::Error).
+//! The text of the error is for users and names the cause. Programs decide by its
+//! [`class`](crate::Error::class), which is MPI's error class, or by its
+//! [`kind`](crate::Error::kind), which has the numbers of the text as data.
 //!
 //! ```
 //! use transom::{Class, ErrorKind, Window};
@@ -43,7 +43,7 @@
 //! - *Accesses that the target refuses*, because their address is not attached, are errors of the
 //!   call that completes the operation.
 //! - *A transport that fails, or a peer that is gone*, is an error of the class `Other` of the call
-//!   that encounters it. The end of an epoch releases its locks also after an error.
+//!   that encounters it. The end of an epoch releases its locks even after an error.
 //! - *A closure that fails* ends its epoch. If the end of the epoch fails too, the error of the
 //!   closure is returned.
 //!
@@ -55,12 +55,13 @@
 //! The death of a rank is reported to every rank that waits: any waiting call, such as a fence, a
 //! flush, or a lock that the dead rank holds, ends with
 //! [`ErrorKind::RankDied`](crate::ErrorKind::RankDied), which names the rank and its machine. If a
-//! machine gives no answer for 6 seconds (`TRANSOM_SILENCE`), its ranks are reported as
+//! machine does not answer for 6 seconds (`TRANSOM_SILENCE`), its ranks are reported as
 //! [`ErrorKind::RankUnreachable`](crate::ErrorKind::RankUnreachable), with the address and the
-//! interface that were used. If a rank ends before all have started, [`init`](crate::init) fails at
-//! the others, and names the rank under `transom-run`. A rank that does not wait gets no report,
-//! and loads and stores to the dead rank's memory within the node continue to work. Most launchers
-//! end the job first; `transom-run --grace SECONDS` leaves the others time to report the error.
+//! interface that were used. If a rank ends before all ranks have started, [`init`](crate::init)
+//! fails at the others; under `transom-run` the error names the rank. A rank that does not wait
+//! gets no report, and loads and stores to the dead rank's memory within the node continue to work.
+//! Most launchers end the job before such an error is printed; `transom-run --grace SECONDS` gives
+//! the other ranks time to report it.
 //!
 //! # Warnings
 //!
@@ -75,9 +76,9 @@
 //!
 //! - those of MPI's one-sided chapter, which [`mpi`](super::mpi#error-classes) lists by MPI's
 //!   names;
-//! - those of other chapters that one-sided calls give: `Rank`, `Type`, `Count`, `Op`, `Arg`,
+//! - those of other chapters that one-sided calls return: `Rank`, `Type`, `Count`, `Op`, `Arg`,
 //!   `InfoValue` and `Other`;
 //! - `RmaNotification` of [notified operations](super::notifications).
 //!
-//! Two classes are never given: `Win`, since no value stands for a window that does not exist, and
-//! `RmaConflict`, since the [conflict checker](super::checking) prints its reports.
+//! Two classes are never returned: `Win`, since no value stands for a window that does not exist,
+//! and `RmaConflict`, since the [conflict checker](super::checking) prints its reports.

@@ -2,11 +2,12 @@
 //!
 //! One operation can move a column of a matrix, a block of it, or the fields of structs. A
 //! [`Datatype`](crate::Datatype) describes such data: it lists basic types with their offsets in
-//! bytes from a base. A datatype is built from a [`BasicType`](crate::BasicType) or from other
-//! datatypes: [`contiguous`](crate::Datatype::contiguous), [`vector`](crate::Datatype::vector),
-//! [`indexed`](crate::Datatype::indexed), [`structure`](crate::Datatype::structure),
-//! [`subarray`](crate::Datatype::subarray) and their relatives. There is no commit and no free: a
-//! datatype is ready when it is made, and cheap to clone.
+//! bytes from a base. These calls build a datatype from a [`BasicType`](crate::BasicType) or from
+//! other datatypes: [`contiguous`](crate::Datatype::contiguous),
+//! [`vector`](crate::Datatype::vector), [`indexed`](crate::Datatype::indexed),
+//! [`structure`](crate::Datatype::structure), [`subarray`](crate::Datatype::subarray) and their
+//! relatives. There is no commit and no free: a datatype is ready when it is made, and it is cheap
+//! to clone.
 //!
 //! An operation takes a count and a datatype for each side: for the origin, and for the target
 //! ([`At`](crate::At)). The *signatures* of both sides must be equal: the same basic types in the
@@ -66,4 +67,4 @@
 //! - The accumulate family requires one basic type throughout (`Type`). With layouts it exists only
 //!   in [`RawWindow`](crate::RawWindow::accumulate), which takes [`Items`](crate::Items) and `At`.
 //!
-//! [`costs`](super::costs) has the number of remote operations of a layout.
+//! [`costs`](super::costs) says how many remote operations a layout takes.

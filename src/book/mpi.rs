@@ -3,9 +3,9 @@
 //! Most functions have a method of the same name, without `MPI_Win_`, on
 //! [`RawWindow`](crate::RawWindow): explicit calls, assertions, types at run time, addresses.
 //! [`Window`](crate::Window) has epochs as closures; its operations are methods of the closure's
-//! argument, [`Access`](crate::Access) and in passive epochs [`Passive`](crate::Passive). To port a
-//! program: handles become values, error codes become [`Result`](crate::Result), a count with a
-//! datatype becomes a slice or [`Items`](crate::Items), and nothing is freed but windows.
+//! argument, [`Access`](crate::Access) and in passive epochs [`Passive`](crate::Passive). When you
+//! port a program, handles become values, error codes become [`Result`](crate::Result), and a count
+//! with a datatype becomes a slice or [`Items`](crate::Items). Only windows are freed explicitly.
 //!
 //! ```
 //! // MPI_Win_allocate(10 * 8, 8, info, comm, &base, &win); MPI_Win_lock_all(MPI_MODE_NOCHECK, win);
@@ -33,9 +33,9 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! An unchanged MPI program uses these windows through `LD_PRELOAD` of `libtransom_mpi.so`, without
-//! recompilation. README.md shows how; docs/mpi-programs.md describes the division of work between
-//! this library and the program's MPI.
+//! An unchanged MPI program can use these windows without recompilation, if `LD_PRELOAD` names
+//! `libtransom_mpi.so`. README.md shows how; docs/mpi-programs.md describes the division of work
+//! between this library and the program's MPI.
 //!
 //! A test (`tests/names.rs`) compares these tables with the list of names in the chapter; rustdoc
 //! checks their links.
@@ -137,13 +137,13 @@
 //!
 //! # Names of other chapters
 //!
-//! Names that the text and the examples of the one-sided chapter use.
+//! These names appear in the text and the examples of the one-sided chapter.
 //!
 //! | MPI | here |
 //! |---|---|
 //! | `MPI_ADDRESS_KIND` | `usize` in typed windows, `u64` in raw ones: displacements and addresses |
 //! | `MPI_Aint` | `usize` in typed windows, `u64` in raw ones: displacements and addresses |
-//! | `MPI_Alloc_mem` | [`Job::alloc_mem`](crate::Job::alloc_mem); [`Window::create_over`](crate::Window::create_over) makes windows of it, and [`Window::allocate`](crate::Window::allocate) brings its own memory |
+//! | `MPI_Alloc_mem` | [`Job::alloc_mem`](crate::Job::alloc_mem); [`Window::create_over`](crate::Window::create_over) makes windows of it, and [`Window::allocate`](crate::Window::allocate) allocates its own memory |
 //! | `MPI_Barrier` | [`Job::barrier`](crate::Job::barrier); it [synchronizes no memory](super::traps) |
 //! | `MPI_Bcast` | [`Job::broadcast`](crate::Job::broadcast), a simple form for small programs |
 //! | `MPI_BOTTOM` | a null pointer, which [`RawWindow::base`](crate::RawWindow::base) gives for a dynamic window; displacements there are addresses |

@@ -1,12 +1,12 @@
 //! Notified operations: data and its signal in one operation.
 //!
-//! After a put and a flush the data is at the target, but the target's program does not know it. A
-//! *notified* operation tells it: it performs the put, get or accumulate and then adds one to a
-//! *counter* of the target. The counter changes after the operation is complete at the target, so a
-//! target that reads the new count also sees the data.
+//! After a put and a flush the data is at the target, but the target's program does not know that
+//! it has arrived. A *notified* operation also signals the target: it performs the put, get or
+//! accumulate, and then adds one to a *counter* of the target. The counter changes after the
+//! operation is complete at the target, so a target that reads the new count also sees the data.
 //!
-//! The calls are those of the MPI Forum's draft of RMA notification, which no released MPI has.
-//! This is the shortest program: each rank sends a number to the next one, which waits for it.
+//! The calls are those of the MPI Forum's draft of RMA notification, which no released MPI has. In
+//! the shortest program each rank sends a number to the next one, which waits for it:
 //!
 //! ```
 //! use transom::{Notice, Window};
@@ -36,7 +36,7 @@
 //! Notified operations exist only in passive epochs, those of `lock` and `lock_all`:
 //! [`put_notify`](crate::Passive::put_notify), [`get_notify`](crate::Passive::get_notify),
 //! [`accumulate_notify`](crate::Passive::accumulate_notify),
-//! [`get_accumulate_notify`](crate::Passive::get_accumulate_notify), and with requests
+//! [`get_accumulate_notify`](crate::Passive::get_accumulate_notify), and, with requests,
 //! [`rput_notify`](crate::Passive::rput_notify), [`rget_notify`](crate::Passive::rget_notify),
 //! [`raccumulate_notify`](crate::Passive::raccumulate_notify) and
 //! [`rget_accumulate_notify`](crate::Passive::rget_accumulate_notify). The notice of a get means
@@ -60,9 +60,9 @@
 //! # An exchange of halos
 //!
 //! In each step a rank puts its ends into its neighbours' parts, and waits for theirs. The counters
-//! only grow, so it waits for a larger value in each step. A notice tells the target that data has
-//! arrived; it does not tell the origin that the target has read the previous data. The program
-//! therefore alternates between two pairs of halos:
+//! only grow, so the rank waits for a larger value in each step. A notice tells the target that
+//! data has arrived; it does not tell the origin that the target has read the previous data. The
+//! program therefore alternates between two pairs of halos:
 //!
 //! ```
 //! use transom::{Notice, Window};
@@ -124,8 +124,8 @@
 //!
 //! # Costs
 //!
-//! Over a net a flush and an atomic take one round trip more than a notified put of one message:
-//! the flush waits for the target's answer before the atomic is sent.
+//! Over a net a flush and an atomic take one round trip more than a notified put of one message,
+//! because the flush waits for the target's answer before the atomic is sent.
 //!
 //! | route | cost of a notified put |
 //! |---|---|

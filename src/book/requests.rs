@@ -4,15 +4,15 @@
 //! name begins with `r`: it returns a request. These operations exist only in passive epochs, those
 //! of `lock` and `lock_all` (§12.3.5).
 //!
-//! A request is complete when its buffer may be used again; for a get, when the buffer has the
-//! data. A complete request of a put does *not* mean that the target has the data: that requires a
-//! flush or the end of the epoch.
+//! A request is complete when its buffer may be used again; the buffer of a get then has the data.
+//! A complete request of a put does *not* mean that the target has the data: that requires a flush
+//! or the end of the epoch.
 //!
 //! # Requests that own their buffers
 //!
 //! In a `Window<T>`, [`rget`](crate::Passive::rget), [`rput_owned`](crate::Passive::rput_owned) and
 //! [`rget_accumulate`](crate::Passive::rget_accumulate) take a buffer and give it back through a
-//! [`BufferRequest`](crate::BufferRequest). So a program can fetch one block while it processes
+//! [`BufferRequest`](crate::BufferRequest). A program can thus fetch one block while it processes
 //! another, and two buffers suffice for any number of blocks:
 //!
 //! ```
@@ -38,8 +38,8 @@
 //!
 //! [`rput`](crate::Passive::rput), [`raccumulate`](crate::Passive::raccumulate) and
 //! [`rget_into`](crate::Passive::rget_into) borrow their buffer for the epoch and return a
-//! [`Request`](crate::Request), and so do all request-based calls of `RawWindow`. Several requests
-//! of one kind can be waited for together: for [all](crate::Request::wait_all), for
+//! [`Request`](crate::Request), and so do all request-based calls of `RawWindow`. A program can
+//! wait for several requests of one kind together: for [all](crate::Request::wait_all), for
 //! [any](crate::Request::wait_any), for [some](crate::Request::wait_some).
 //!
 //! ```

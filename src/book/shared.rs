@@ -1,8 +1,8 @@
 //! Shared windows: loads and stores in the parts of other ranks of the node.
 //!
-//! Ranks of one node can load and store each other's parts like memory of their own.
+//! Ranks of one node can load and store each other's parts like their own memory.
 //! [`Window::allocate_shared`](crate::Window::allocate_shared) makes one segment for all ranks of a
-//! job, which must be of one node. [`Job::node_ranks`](crate::Job::node_ranks) with
+//! job, which must all be on one node. [`Job::node_ranks`](crate::Job::node_ranks) with
 //! [`Job::subset`](crate::Job::subset) makes such a job:
 //!
 //! ```
@@ -29,9 +29,9 @@
 //! # Pointers
 //!
 //! [`load_from`](crate::Window::load_from) and [`store_to`](crate::Window::store_to) are safe
-//! calls. [`shared_query`](crate::RawWindow::shared_query) gives pointers: base, size and
-//! displacement unit of a rank's part. For [`PROC_NULL`](crate::PROC_NULL) they are those of the
-//! lowest rank whose part is not empty, which is the beginning of the segment.
+//! calls. [`shared_query`](crate::RawWindow::shared_query) gives access by pointers: it returns the
+//! base, size and displacement unit of a rank's part. For [`PROC_NULL`](crate::PROC_NULL) it
+//! returns those of the lowest rank whose part is not empty, which is the beginning of the segment.
 //!
 //! ```
 //! use transom::{Info, PROC_NULL, RawWindow};
@@ -49,7 +49,7 @@
 //!
 //! The calls also work on other windows in the unified model: between ranks of a node on allocated
 //! windows and on parts within memory of [`Job::alloc_mem`](crate::Job::alloc_mem), and on a rank's
-//! own part of every window but a dynamic one. For a part that loads and stores can't reach, the
+//! own part of every window that is not dynamic. For a part that loads and stores can't reach, the
 //! error is `RmaShared`.
 //!
 //! # Visibility of stores

@@ -1,7 +1,7 @@
 //! Traps: common mistakes, and the correct programs.
 //!
-//! Most of these mistakes do not show in most runs on one machine. Two settings make many of them
-//! show: the hint `transom_model=separate`, under which a load without synchronization reads old
+//! In most runs on one machine these mistakes have no visible effect. Two settings reveal many of
+//! them: the hint `transom_model=separate`, under which a load without synchronization reads old
 //! data, and `TRANSOM_CHECK=1`, which [reports conflicting accesses](super::checking).
 //!
 //! # A get and a put are not an atomic update
@@ -20,12 +20,12 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! # A barrier is no flush, and no memory synchronization
+//! # A barrier is neither a flush nor a memory synchronization
 //!
-//! After [`Job::barrier`](crate::Job::barrier) all ranks have reached the barrier, and nothing
-//! else: operations in flight stay in flight, and loads may not see what has arrived. First
-//! complete the operations, then synchronize the processes, then call [`sync`](crate::Window::sync)
-//! ([the pattern](super::copies#the-pattern-that-holds-under-both-models)). In the unified model a
+//! [`Job::barrier`](crate::Job::barrier) ensures only that all ranks have reached the barrier.
+//! Operations in flight stay in flight, and loads may not see data that has arrived. First complete
+//! the operations, then synchronize the processes, then call [`sync`](crate::Window::sync) ([the
+//! pattern](super::copies#the-pattern-that-holds-under-both-models)). In the unified model a
 //! program without the `sync` mostly works; the separate model shows the mistake:
 //!
 //! ```
@@ -51,10 +51,10 @@
 //!
 //! # The unified model does not make puts visible at once
 //!
-//! In the unified model data that was put arrives eventually without a further call, but only
-//! synchronization decides *which* loads see it. x86 keeps stores in order and so hides many
-//! mistakes; other processors and nets do not. In the separate model a load in the same phase as
-//! the put is too early on every machine:
+//! In the unified model data that was put eventually becomes visible without a further call, but
+//! only synchronization determines *which* loads see it. x86 keeps stores in order and so hides
+//! many mistakes; other processors and nets do not. In the separate model a load in the same phase
+//! as the put is too early on every machine:
 //!
 //! ```
 //! # let world = transom::init()?;
@@ -74,10 +74,10 @@
 //!
 //! # Concurrent puts to one location have no defined result
 //!
-//! After two concurrent puts to one location, or a put and an accumulate, the location may have
-//! neither of the two values. Two puts of the *same* origin have no order either. Where several
-//! ranks write one location, all must use the accumulate family, with one type; accumulates of one
-//! origin keep the order of their calls.
+//! After two concurrent puts to one location, or a concurrent put and accumulate, the location may
+//! have neither of the two values. Two puts of the *same* origin have no order either. Where
+//! several ranks write one location, all must use the accumulate family, with one type; accumulates
+//! of one origin keep the order of their calls.
 //!
 //! ```
 //! # let world = transom::init()?;
@@ -93,7 +93,7 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! # A flush is no signal to the target
+//! # A flush does not signal the target
 //!
 //! After a flush the target's memory has the data, but the target's program gets no signal. Set a
 //! flag by an atomic after the flush, or use a [notified put](super::notifications). The target
@@ -125,19 +125,19 @@
 //! - **Local completion is not arrival.** After a completed request or a local flush the buffer may
 //!   be used again; the target may not have the data yet.
 //! - **Only single elements are atomic.** An accumulate of 100 elements is 100 atomic elements.
-//!   Where they must change together, writers lock exclusively and readers shared.
-//! - **A lock binds only ranks that lock.** A lock excludes neither loads and stores of the owner,
+//!   Where elements must change together, writers take an exclusive lock and readers a shared one.
+//! - **A lock binds only ranks that lock.** A lock excludes neither the owner's loads and stores
 //!   nor epochs under `NOCHECK`. A rank that loads its own part while others change the part under
-//!   locks must lock it too.
-//! - **A lock orders nothing.** A lock excludes other ranks while it is held, but does not decide
-//!   which rank gets it first.
-//! - **Nested exclusive locks can wait for each other for ever.** All ranks must lock in one order,
-//!   for example by rank.
+//!   locks must lock the part too.
+//! - **A lock orders nothing.** A lock excludes other ranks while it is held, but does not
+//!   determine which rank gets it first.
+//! - **Nested exclusive locks can deadlock.** All ranks must lock the targets in one order, for
+//!   example by rank.
 //! - **Two windows over the same memory are independent.** A fence of one completes nothing of the
 //!   other, and atomicity and order hold only within one window.
 //! - **Displacements count the target's unit**, which in a `RawWindow` may differ from the
 //!   origin's.
 //! - **A collective call that one rank leaves out hangs the others**: fences, barriers, making and
-//!   freeing windows. A `?` before such a call skips it on errors. If the `?` skips the `free` of a
-//!   window, the rank does not wait for the others, and the launcher ends the job with the error;
-//!   otherwise the launcher's `--timeout` ends the job.
+//!   freeing windows. A `?` before such a call skips it after an error. If the `?` skips the `free`
+//!   of a window, the rank does not wait for the others, and the launcher ends the job with the
+//!   error. In other cases only the launcher's `--timeout` ends the job.
