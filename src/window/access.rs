@@ -1,6 +1,6 @@
-//! Operations within epochs of a typed window. An [`Access`] is the right to operate within an
-//! epoch or a part of one. Operations borrow their buffers for the lifetime of the access. The end
-//! of the access waits for all operations in flight, also when the stack unwinds. The borrow
+//! Operations within epochs of a typed window. An [`Access`] is the right to call operations within
+//! an epoch or a part of one. Operations borrow their buffers for the lifetime of the access. The
+//! end of the access waits for all operations in flight, also when the stack unwinds. The borrow
 //! checker, not a destructor, keeps a buffer alive.
 
 use std::marker::PhantomData;
@@ -73,7 +73,7 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
         self.core.parts.put_copied(permit, displacement as u64, bytemuck::bytes_of(&value))
     }
 
-    /// Gets `result.len()` elements (MPI-4.1 §12.3.2). `result` has them when the operation is
+    /// Gets `result.len()` elements (MPI-4.1 §12.3.2). They are in `result` when the operation is
     /// complete.
     ///
     /// # Errors
@@ -159,8 +159,8 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
 /// The accumulate family (MPI-4.1 §12.3.4), for windows of MPI's predefined types.
 impl<'scope, T: Element> Access<'scope, '_, T> {
     /// Combines the target's elements with `source` by `op`, one of [`ops`] (`MPI_ACCUMULATE`,
-    /// MPI-4.1 §12.3.4). Atomic for each element with respect to the whole family on the same type;
-    /// a pair of operation and type that MPI does not define does not compile.
+    /// MPI-4.1 §12.3.4). The operation is atomic for each element with respect to the whole family
+    /// on the same type. A pair of operation and type that MPI does not define does not compile.
     ///
     /// ```no_run
     /// # fn try_it(win: &transom::Window<f64>) -> transom::Result<()> {
@@ -170,7 +170,7 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Access::put`]; `Type` if the location is not aligned for the type.
+    /// As for [`Access::put`].
     #[inline]
     pub fn accumulate<R: Reduction<T>>(
         &self,
@@ -184,8 +184,8 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
         self.core.parts.accumulate_elements(permit, displacement as u64, R::OP, T::TYPE, source)
     }
 
-    /// [`Access::accumulate`] that also gets the previous values (`MPI_GET_ACCUMULATE`, MPI-4.1
-    /// §12.3.4); both buffers have the same length.
+    /// Like [`Access::accumulate`], and also gets the previous values (`MPI_GET_ACCUMULATE`,
+    /// MPI-4.1 §12.3.4). Both buffers have the same length.
     ///
     /// # Errors
     /// As for [`Access::accumulate`]; `Type` if the lengths differ.
@@ -204,7 +204,7 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
         self.core.parts.accumulate(permit, displacement as u64, &accumulate, Count::Target)
     }
 
-    /// Gets elements, each atomically (`MPI_GET_ACCUMULATE` with `MPI_NO_OP`).
+    /// Gets elements, each of them atomically (`MPI_GET_ACCUMULATE` with `MPI_NO_OP`).
     ///
     /// # Errors
     /// As for [`Access::accumulate`].
@@ -237,8 +237,8 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
         Ok(bytemuck::pod_read_unaligned(old))
     }
 
-    /// [`Access::fetch_and_op`] without waiting: `result` has the previous value when the operation
-    /// is complete.
+    /// Like [`Access::fetch_and_op`], but does not wait: the previous value is in `result` when the
+    /// operation is complete.
     ///
     /// # Errors
     /// As for [`Access::accumulate`].
@@ -280,7 +280,7 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
         self.fetch_and_op(target, displacement, operand, ops::Replace)
     }
 
-    /// Reads one element atomically; waits for the value.
+    /// Reads one element atomically, and waits for the value.
     ///
     /// # Errors
     /// As for [`Access::accumulate`].
@@ -294,7 +294,7 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
 }
 
 impl<'scope, T: Swappable> Access<'scope, '_, T> {
-    /// Stores `new` if the value equals `expected`, bit for bit; waits for the previous value and
+    /// Stores `new` if the value equals `expected`, bit for bit. Waits for the previous value and
     /// returns it (`MPI_COMPARE_AND_SWAP`, MPI-4.1 §12.3.4).
     ///
     /// # Errors
@@ -308,8 +308,8 @@ impl<'scope, T: Swappable> Access<'scope, '_, T> {
             .map(value_of)
     }
 
-    /// [`Access::compare_and_swap`] without waiting: `result` has the previous value when the
-    /// operation is complete.
+    /// Like [`Access::compare_and_swap`], but does not wait: the previous value is in `result` when
+    /// the operation is complete.
     ///
     /// # Errors
     /// As for [`Access::accumulate`].
@@ -328,7 +328,7 @@ impl<'scope, T: Swappable> Access<'scope, '_, T> {
     }
 }
 
-/// The calls that only passive epochs have: epochs of `lock` and `lock_all` (MPI-4.1 §12.5.3).
+/// The calls that exist only in passive epochs, those of `lock` and `lock_all` (MPI-4.1 §12.5.3).
 #[derive(Debug)]
 pub struct Passive<'scope, 'env: 'scope, T>(pub(super) Access<'scope, 'env, T>);
 
@@ -341,7 +341,8 @@ impl<'scope, 'env, T> std::ops::Deref for Passive<'scope, 'env, T> {
 }
 
 impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
-    /// Runs `body` as a part of the epoch, as [`Access::scope`], with the calls of passive epochs.
+    /// Runs `body` as a part of the epoch, like [`Access::scope`], with the calls of passive
+    /// epochs.
     ///
     /// # Errors
     /// Those of `body` and of completing its operations.
@@ -383,7 +384,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         self.0.core.parts.flush("flush_local", permit)
     }
 
-    /// [`Passive::flush_local`] for all targets (`MPI_WIN_FLUSH_LOCAL_ALL`).
+    /// Like [`Passive::flush_local`], for all targets (`MPI_WIN_FLUSH_LOCAL_ALL`).
     ///
     /// # Errors
     /// As for [`Passive::flush`].
@@ -392,14 +393,14 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         self.0.core.flush_epoch_locally()
     }
 
-    /// As [`Window::sync`](crate::Window::sync) (`MPI_WIN_SYNC`).
+    /// Same as [`Window::sync`](crate::Window::sync) (`MPI_WIN_SYNC`).
     #[inline]
     pub fn sync(&self) {
         self.0.core.parts.sync();
     }
 
-    /// [`Access::put`] with a request (`MPI_RPUT`, MPI-4.1 §12.3.5), to wait for this operation
-    /// alone.
+    /// Like [`Access::put`], and returns a request by which to wait for this operation alone
+    /// (`MPI_RPUT`, MPI-4.1 §12.3.5).
     ///
     /// # Errors
     /// As for [`Access::put`].
@@ -412,9 +413,9 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         Ok(Request::of(self.0.core, tally))
     }
 
-    /// [`Access::get`] with a request (`MPI_RGET`), which is complete when the buffer has the data.
-    /// The buffer is borrowed until the epoch or scope ends; a request of [`Passive::rget`] returns
-    /// its buffer earlier.
+    /// Like [`Access::get`], and returns a request, which is complete when the data is in the
+    /// buffer (`MPI_RGET`). The buffer is borrowed until the epoch or scope ends; a request of
+    /// [`Passive::rget`] returns its buffer earlier.
     ///
     /// # Errors
     /// As for [`Access::put`].
@@ -465,7 +466,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
 }
 
 impl<'scope, T: Element> Passive<'scope, '_, T> {
-    /// [`Access::accumulate`] with a request (`MPI_RACCUMULATE`).
+    /// Like [`Access::accumulate`], and returns a request (`MPI_RACCUMULATE`).
     ///
     /// # Errors
     /// As for [`Access::accumulate`].
@@ -484,8 +485,8 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         Ok(Request::of(self.0.core, tally))
     }
 
-    /// [`Access::get_accumulate`] into a buffer that the request returns with the previous values
-    /// (`MPI_RGET_ACCUMULATE`).
+    /// Like [`Access::get_accumulate`], into a buffer that the request returns with the previous
+    /// values (`MPI_RGET_ACCUMULATE`).
     ///
     /// # Errors
     /// As for [`Access::get_accumulate`].

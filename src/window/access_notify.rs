@@ -17,11 +17,11 @@ use crate::reduce::ops::Reduction;
 
 /// Notified operations (draft of RMA notification).
 impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
-    /// [`Access::put`](crate::Access::put), which then adds one to a counter of the target. A
-    /// target that reads the new count also sees the data (`MPI_Put_notify`). A put of no
-    /// elements moves no data, and is counted.
+    /// Performs [`Access::put`](crate::Access::put), and then adds one to a counter of the target.
+    /// A target that reads the new count also sees the data (`MPI_Put_notify`). A put of no
+    /// elements moves no data, but is counted.
     ///
-    /// If the net does not deliver a notice after earlier data, the call waits until the data is
+    /// On nets that do not deliver a notice after earlier data, the call waits until the data is
     /// transferred, unless the data is stored to mapped memory or sent in one message.
     ///
     /// # Errors
@@ -34,8 +34,9 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         self.0.core.parts.put_notify(permit, displacement as u64, source, notice.0, Count::Target)
     }
 
-    /// [`Access::get`](crate::Access::get), which then adds one to a counter of the target. The new
-    /// count means that the data has been read (`MPI_Get_notify`). The call waits for the data.
+    /// Performs [`Access::get`](crate::Access::get), and then adds one to a counter of the target.
+    /// The new count means that the data has been read (`MPI_Get_notify`). The call waits for the
+    /// data.
     ///
     /// # Errors
     /// As for [`Passive::put_notify`].
@@ -54,8 +55,8 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         })
     }
 
-    /// [`Access::put_items`](crate::Access::put_items), which then adds one to a counter of the
-    /// target.
+    /// Performs [`Access::put_items`](crate::Access::put_items), and then adds one to a counter of
+    /// the target.
     ///
     /// # Errors
     /// As for [`Access::put_items`](crate::Access::put_items) and [`Passive::put_notify`].
@@ -77,8 +78,8 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         })
     }
 
-    /// [`Passive::put_notify`] with a request (`MPI_Rput_notify`), which is complete when the
-    /// buffer may be used again.
+    /// Like [`Passive::put_notify`], and returns a request, which is complete when the buffer may
+    /// be used again (`MPI_Rput_notify`).
     ///
     /// # Errors
     /// As for [`Passive::put_notify`].
@@ -97,7 +98,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         Ok(Request::of(self.0.core, tally))
     }
 
-    /// [`Passive::get_notify`] into a buffer that the request returns with the data
+    /// Like [`Passive::get_notify`], into a buffer that the request returns with the data
     /// (`MPI_Rget_notify`).
     ///
     /// # Errors
@@ -122,8 +123,8 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
 
 /// Notified accumulates (draft of RMA notification), for windows of MPI's predefined types.
 impl<'scope, T: Element> Passive<'scope, '_, T> {
-    /// [`Access::accumulate`](crate::Access::accumulate), which then adds one to a counter of the
-    /// target (`MPI_Accumulate_notify`). `NO_OP` counts too.
+    /// Performs [`Access::accumulate`](crate::Access::accumulate), and then adds one to a counter
+    /// of the target (`MPI_Accumulate_notify`). An accumulate with `NO_OP` is counted too.
     ///
     /// # Errors
     /// As for [`Access::accumulate`](crate::Access::accumulate) and [`Passive::put_notify`].
@@ -140,8 +141,8 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         self.counted(target, displacement, &accumulate, notice, Count::Target)
     }
 
-    /// [`Access::get_accumulate`](crate::Access::get_accumulate), which then adds one to a counter
-    /// of the target (`MPI_Get_accumulate_notify`).
+    /// Performs [`Access::get_accumulate`](crate::Access::get_accumulate), and then adds one to a
+    /// counter of the target (`MPI_Get_accumulate_notify`).
     ///
     /// # Errors
     /// As for [`Access::get_accumulate`](crate::Access::get_accumulate) and
@@ -161,7 +162,7 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         self.counted(target, displacement, &accumulate, notice, Count::Target)
     }
 
-    /// [`Passive::accumulate_notify`] with a request (`MPI_Raccumulate_notify`).
+    /// Like [`Passive::accumulate_notify`], and returns a request (`MPI_Raccumulate_notify`).
     ///
     /// # Errors
     /// As for [`Passive::accumulate_notify`].
@@ -180,8 +181,8 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         Ok(Request::of(self.0.core, tally))
     }
 
-    /// [`Passive::get_accumulate_notify`] into a buffer that the request returns with the previous
-    /// values (`MPI_Rget_accumulate_notify`).
+    /// Like [`Passive::get_accumulate_notify`], into a buffer that the request returns with the
+    /// previous values (`MPI_Rget_accumulate_notify`).
     ///
     /// # Errors
     /// As for [`Passive::get_accumulate_notify`].

@@ -10,12 +10,12 @@ use crate::hints::{Hints, Info};
 use crate::job::Job;
 
 /// Memory that other ranks of the node can map (`MPI_ALLOC_MEM`, MPI-4.1 §9.2), zeroed at first.
-/// Windows that are created over it, or over a part of it, are as fast for ranks of the node as
+/// For ranks of the node, windows that are created over it, or over a part of it, are as fast as
 /// allocated ones: [`Window::create_over`](crate::Window::create_over), or
 /// [`RawWindow::create`](crate::RawWindow::create) by address.
 ///
-/// The memory is freed by the drop (`MPI_FREE_MEM`), or with the last window over it where a window
-/// lives longer.
+/// The drop frees the memory (`MPI_FREE_MEM`), unless windows over it still exist: then the last
+/// window frees it.
 ///
 /// ```
 /// # fn main() -> transom::Result<()> {
@@ -42,7 +42,7 @@ impl Job {
     /// Allocates memory of this process that other ranks of the node can map (`MPI_ALLOC_MEM`,
     /// MPI-4.1 §9.2). Local. The memory begins at the start of a page, or at a multiple of the hint
     /// `mpi_minimum_memory_alignment`, a power of two, if that is larger. With the hint
-    /// `transom_huge_pages` it is in huge pages.
+    /// `transom_huge_pages` it consists of huge pages.
     ///
     /// # Errors
     /// `Size` where the memory can't be allocated, `InfoValue` for a hint with an invalid value.

@@ -27,8 +27,8 @@ impl Job {
     ///
     /// # Errors
     /// `Rank` at all ranks for a root that does not exist. `Count` at a rank whose `data` is not as
-    /// long as the root's: that rank's `data` is unchanged, and the other ranks have the root's.
-    /// The errors of creating a window.
+    /// long as the root's: the `data` of this rank is unchanged, and the other ranks get the
+    /// root's. The errors of creating a window.
     pub fn broadcast<T: RmaElem>(&self, root: usize, data: &mut [T]) -> Result<()> {
         check_rank(self.team(), "broadcast", root)?;
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(data);
@@ -66,8 +66,8 @@ impl Job {
     ///
     /// # Errors
     /// `Op` at all ranks for REPLACE and NO_OP, which are not reductions. `Count` at a rank whose
-    /// `data` is not as long as rank 0's: that rank's `data` is unchanged, and the result of the
-    /// other ranks lacks it. The errors of creating a window.
+    /// `data` is not as long as rank 0's: the `data` of this rank is unchanged, and is not part of
+    /// the other ranks' result. The errors of creating a window.
     pub fn reduce<T: Element, R: Reduction<T> + Copy>(&self, data: &mut [T], op: R) -> Result<()> {
         if matches!(R::OP, Op::Replace | Op::NoOp) {
             return Err(Error::argument(Class::Op, "reduce", ArgumentError::CombinesNothing(R::OP)));

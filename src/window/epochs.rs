@@ -1,5 +1,5 @@
 //! The epochs of a typed window as closures, and the calls that each kind adds to the operations.
-//! The end of a closure ends its epoch, also when it unwinds or fails.
+//! The end of a closure ends its epoch, even if the closure unwinds or fails.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -39,7 +39,8 @@ impl<T: RmaElem> Window<T> {
         self.lock_all_with(Assert::NONE, body)
     }
 
-    /// [`Window::lock_all`] with an assertion: NOCHECK, which takes no lock.
+    /// [`Window::lock_all`] with an assertion. With NOCHECK, the only one allowed, it takes no
+    /// lock.
     ///
     /// # Errors
     /// As for [`Window::lock_all`]; `Assert` for another assertion.
@@ -55,7 +56,7 @@ impl<T: RmaElem> Window<T> {
         ends.now(done)
     }
 
-    /// An access epoch to `target` (`MPI_WIN_LOCK`, MPI-4.1 §12.5.3), passive. Other targets may be
+    /// A passive access epoch to `target` (`MPI_WIN_LOCK`, MPI-4.1 §12.5.3). Other targets may be
     /// locked within it. All operations on the target are complete at both sides on return. Over a
     /// net the lock may be acquired as late as the first operation or the end of the epoch. An
     /// exclusive lock excludes other locks of the target's part, a shared lock excludes exclusive
@@ -72,7 +73,7 @@ impl<T: RmaElem> Window<T> {
         self.lock_with(kind, target, Assert::NONE, body)
     }
 
-    /// [`Window::lock`] with an assertion: NOCHECK, which takes no lock.
+    /// [`Window::lock`] with an assertion. With NOCHECK, the only one allowed, it takes no lock.
     ///
     /// # Errors
     /// As for [`Window::lock`]; `Assert` for another assertion.
@@ -167,8 +168,8 @@ impl<'scope, 'env, T> Access<'scope, 'env, T> {
 }
 
 impl<T> FenceEpoch<'_, '_, T> {
-    /// Ends one phase and begins the next: all operations of all ranks are complete, at origin and
-    /// target. Collective.
+    /// Ends one phase and begins the next. On return all operations of all ranks are complete, at
+    /// origin and target. Collective.
     ///
     /// # Errors
     /// `Other` for an operation or a barrier that could not be completed.

@@ -26,9 +26,8 @@ pub(crate) struct Awaited {
     pub(super) value: u64,
 }
 
-/// The counters of this rank, which notified operations of all ranks increment:
-/// [`Window::notices`]. A rank that reads a counter's value also sees the data of the counted
-/// operations.
+/// The counters of this rank, which notified operations of all ranks increment. [`Window::notices`]
+/// returns them. A rank that reads a counter's value also sees the data of the counted operations.
 ///
 /// ```
 /// use transom::{Notice, Window};
@@ -57,7 +56,7 @@ impl<'w> Notices<'w> {
         Notices { core }
     }
 
-    /// The counter's value (`MPI_Win_get_notify_value`); makes progress, does not wait.
+    /// The counter's value (`MPI_Win_get_notify_value`). Makes progress and does not wait.
     ///
     /// # Errors
     /// `RmaNotification` for a counter that this rank does not have. `Other` for a rank that died.
@@ -99,7 +98,7 @@ impl<'w> Notices<'w> {
         self.core.parts.await_notices(&Awaited { index, value })
     }
 
-    /// Whether the counter has reached `value`; makes progress, does not wait.
+    /// Whether the counter has reached `value`. Makes progress and does not wait.
     ///
     /// # Errors
     /// As for [`Notices::value`].

@@ -1,7 +1,7 @@
-//! Requests (MPI-4.1 §12.3.5): the handle of one operation, to test and wait for apart from the
-//! epoch. Completion concerns the buffer: the data of a get is in it, the buffer of a put may be
-//! used again. On mapped memory the operation is complete when its call returns, and its request
-//! holds only that state.
+//! Requests (MPI-4.1 §12.3.5): a request is the handle of one operation, by which a program tests
+//! or waits for this operation alone. Completion concerns the buffer: it has the data of a get, and
+//! the buffer of a put may be used again. On mapped memory the operation is complete when its call
+//! returns, and its request holds only that state.
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -20,8 +20,8 @@ use crate::job::JobCore;
 /// The handle of one operation (MPI-4.1 §12.3.5), whose buffers the epoch or the caller keeps. A
 /// request may be dropped: the end of the epoch still completes the operation.
 ///
-/// A request that was waited for, or that a test found complete, is inactive: another wait costs
-/// nothing, and the functions on several requests ignore it.
+/// A request that was waited for, or that a test found complete, is inactive. Another wait costs
+/// nothing, and the functions on several requests ignore the request.
 #[must_use = "an operation is complete when its request was waited for, or its epoch ended"]
 pub struct Request {
     /// Dropped by [`Request::discard`]: a request without resources needs one check.
@@ -97,7 +97,7 @@ impl Request {
         Request { state: ManuallyDrop::new(state) }
     }
 
-    /// Whether its completion has not been reported yet.
+    /// Whether its completion is still to be reported.
     pub fn is_active(&self) -> bool {
         !matches!(*self.state, State::Inactive)
     }
@@ -180,8 +180,8 @@ impl Request {
         requests[first].request_mut().wait().map(|()| Some(first))
     }
 
-    /// Waits for at least one active request and returns the indices of all complete ones; an empty
-    /// vector if no request is active (`MPI_WAITSOME`).
+    /// Waits for at least one active request, and returns the indices of all complete ones; returns
+    /// an empty vector if no request is active (`MPI_WAITSOME`).
     ///
     /// # Errors
     /// As for [`Request::wait_all`], of the requests that completed.
@@ -293,9 +293,9 @@ fn await_some<R: AnyRequest>(requests: &[R]) -> Result<Option<usize>> {
     Ok(over())
 }
 
-/// One operation of a typed window on a buffer that it owns until it is complete:
-/// [`BufferRequest::wait`] returns the buffer. Dropping the request waits; forgetting it leaks the
-/// buffer.
+/// The handle of one operation of a typed window, which owns the operation's buffer until the
+/// operation is complete: [`BufferRequest::wait`] returns the buffer. Dropping the request waits
+/// for the operation; `mem::forget` leaks the buffer.
 #[must_use = "the buffer comes back from wait"]
 pub struct BufferRequest<T: RmaElem> {
     request: Request,
@@ -335,7 +335,7 @@ impl<T: RmaElem> BufferRequest<T> {
         self.request.test()
     }
 
-    /// Waits until the operation is complete and returns the buffer; for a get, with the data.
+    /// Waits until the operation is complete, and returns the buffer; after a get it has the data.
     ///
     /// # Errors
     /// The operation failed; the buffer is lost.

@@ -107,8 +107,8 @@ impl<T: RmaElem> Window<T> {
         self.reclaim().map(drop)
     }
 
-    /// [`Window::free`] that returns the buffer of [`Window::create`]; empty for an allocated
-    /// window. Collective.
+    /// Like [`Window::free`], and returns the buffer of [`Window::create`]; for an allocated window
+    /// an empty one. Collective.
     ///
     /// # Errors
     /// As for [`Window::free`]. After an error the library keeps the buffer, because peers may
@@ -131,7 +131,7 @@ impl<T: RmaElem> Window<T> {
     }
 
     /// Loads `into.len()` elements of this rank's part, from element `first` on. The load is a
-    /// local access to the private copy (MPI-4.1 §12.7), and may see all, some or none of the data
+    /// local access to the private copy (MPI-4.1 §12.7). It may see all, some or none of the data
     /// of concurrent puts.
     ///
     /// # Errors
@@ -153,7 +153,7 @@ impl<T: RmaElem> Window<T> {
         Ok(())
     }
 
-    /// Orders this rank's loads and stores with those of others, and with operations; in the
+    /// Orders this rank's loads and stores with those of other ranks, and with operations. In the
     /// separate model `sync` also makes both copies equal (`MPI_WIN_SYNC`, MPI-4.1 §12.5.4). `sync`
     /// completes no operation.
     pub fn sync(&self) {
@@ -169,7 +169,7 @@ impl<T: RmaElem> Window<T> {
     }
 
     /// The address and size of the part of `rank`, if this process can load and store it
-    /// (`MPI_WIN_SHARED_QUERY`, MPI-4.1 §12.2.3), as
+    /// (`MPI_WIN_SHARED_QUERY`, MPI-4.1 §12.2.3). Like
     /// [`RawWindow::shared_query`](crate::RawWindow::shared_query).
     ///
     /// # Errors
@@ -223,7 +223,8 @@ impl<T: RmaElem> Window<T> {
         self.core.parts.hints.info()
     }
 
-    /// Changes hints (`MPI_WIN_SET_INFO`), as [`RawWindow::set_info`](crate::RawWindow::set_info).
+    /// Changes hints (`MPI_WIN_SET_INFO`), like
+    /// [`RawWindow::set_info`](crate::RawWindow::set_info).
     ///
     /// # Errors
     /// `InfoValue` for an illegal value; then no hint changes.
@@ -236,7 +237,7 @@ impl<T: RmaElem> Window<T> {
         self.core.parts.own.model()
     }
 
-    /// Whether the ranks of each node map all parts of their node, as
+    /// Whether the ranks of each node map all parts of their node without XPMEM. See
     /// [`RawWindow::is_mapped`](crate::RawWindow::is_mapped).
     pub fn is_mapped(&self) -> bool {
         self.core.is_mapped()

@@ -1,6 +1,6 @@
-//! The byte-level window: explicit epochs, displacement units per rank, buffers by address, types
-//! at run time. The typed window and the C interface use the same core. This window checks at run
-//! time the properties that the typed window has by its types.
+//! The byte-level window: explicit epochs, a displacement unit for each rank, buffers by address,
+//! types at run time. The typed window and the C interface use the same core. This window checks at
+//! run time the properties that the typed window has by its types.
 
 mod assert;
 mod forgiving;
@@ -30,7 +30,7 @@ use forgiving::{agreeing, usable};
 pub use assert::Assert;
 pub use items::{At, Items};
 
-/// A window of bytes. Sizes and displacement units may differ at every rank (MPI-4.1 §12.2.1).
+/// A window of bytes. Sizes and displacement units may differ between ranks (MPI-4.1 §12.2.1).
 #[derive(Debug)]
 pub struct RawWindow {
     core: Arc<Core>,
@@ -77,10 +77,10 @@ impl RawWindow {
         Ok(RawWindow { core, given: None })
     }
 
-    /// Makes `size` bytes at `base` this rank's part (`MPI_WIN_CREATE`, MPI-4.1 §12.2.1).
-    /// Collective. If the bytes lie within one [`Allocation`](crate::Allocation), or within one
-    /// part of the library's memory, ranks of the node map them, and the window keeps that memory.
-    /// Ranks of the node access other memory by XPMEM or by system calls
+    /// Creates a window whose part at this rank is the `size` bytes at `base` (`MPI_WIN_CREATE`,
+    /// MPI-4.1 §12.2.1). Collective. If the bytes lie within one [`Allocation`](crate::Allocation),
+    /// or within one part of the library's memory, ranks of the node map them, and the window keeps
+    /// that memory. Ranks of the node access other memory by XPMEM or by system calls
     /// ([costs](crate::book::costs#operations)).
     ///
     /// # Errors
@@ -194,7 +194,8 @@ impl RawWindow {
 
     /// Changes hints (`MPI_WIN_SET_INFO`): `no_locks`, `accumulate_ordering`, `accumulate_ops`,
     /// `same_size` and `same_disp_unit`. Other hints are fixed at creation and are ignored here.
-    /// Collective in MPI: all ranks give the same values; this call sends no message.
+    /// All ranks give the same values, because the call is collective in MPI; here it sends no
+    /// message.
     ///
     /// # Errors
     /// `InfoValue` for an illegal value; then no hint changes.
@@ -205,9 +206,9 @@ impl RawWindow {
         self.core.parts.hints.set(&usable(&self.core.parts.job, &self.core.parts.team, self.core.parts.flavor, info))
     }
 
-    /// The part of `rank` at the address where this process loads and stores it. For `PROC_NULL`,
-    /// the part of the lowest rank whose part is not empty (`MPI_WIN_SHARED_QUERY`, MPI-4.1
-    /// §12.2.3).
+    /// The part of `rank`, at the address at which this process can load and store it. For
+    /// `PROC_NULL`, the part of the lowest rank whose part is not empty (`MPI_WIN_SHARED_QUERY`,
+    /// MPI-4.1 §12.2.3).
     ///
     /// # Errors
     /// `RmaShared` if this process can't load and store the part; `RmaFlavor` for a dynamic window;
@@ -242,9 +243,9 @@ impl RawWindow {
         self.core.parts.route(rank)
     }
 
-    /// Whether the ranks of each node map all parts of their node without XPMEM: true for windows
-    /// with memory of the library, and for created windows if all parts are within memory of
-    /// [`Job::alloc_mem`]. Ranks of the node access other parts by XPMEM, by system calls, or,
+    /// Whether the ranks of each node map all parts of their node without XPMEM. This is true for
+    /// windows with memory of the library, and for created windows if all parts are within memory
+    /// of [`Job::alloc_mem`]. Ranks of the node access other parts by XPMEM, by system calls, or,
     /// where the kernel forbids those calls, by messages.
     pub fn is_mapped(&self) -> bool {
         self.core.is_mapped()

@@ -11,7 +11,7 @@ use crate::reduce::Op;
 
 /// The counters of notified operations.
 impl RawWindow {
-    /// Gives this rank `number` counters, at most 4096, and zeroes all counters of the window, as
+    /// Gives this rank `number` counters, at most 4096, and zeroes all counters of the window, like
     /// [`Window::set_num_notify`](crate::Window::set_num_notify). Collective.
     ///
     /// # Errors
@@ -20,7 +20,7 @@ impl RawWindow {
         self.core.set_num_notify(number)
     }
 
-    /// How many counters `rank` has (`MPI_Win_get_num_notify`).
+    /// The number of counters of `rank` (`MPI_Win_get_num_notify`).
     ///
     /// # Errors
     /// `Rank` for a rank that does not exist.
@@ -37,7 +37,8 @@ impl RawWindow {
 /// Notified operations, in passive epochs only. Each performs an operation, and adds one to a
 /// counter of the target after the operation is complete at the target.
 impl RawWindow {
-    /// [`RawWindow::put`], which then adds one to a counter of the target (`MPI_Put_notify`).
+    /// Performs [`RawWindow::put`], and then adds one to a counter of the target
+    /// (`MPI_Put_notify`).
     ///
     /// # Errors
     /// As for [`RawWindow::put`]; `RmaSync` outside a passive epoch; `RmaNotification` for a
@@ -60,8 +61,9 @@ impl RawWindow {
         self.core.parts.put_notify(permit, displacement, from, notice.0, Count::Target)
     }
 
-    /// [`RawWindow::put_items`], which then adds one to a counter of the target (`MPI_Put_notify`).
-    /// If the net does not deliver the notice after the data, the call waits for the transfer.
+    /// Performs [`RawWindow::put_items`], and then adds one to a counter of the target
+    /// (`MPI_Put_notify`). On nets that do not deliver a notice after earlier data, the call waits
+    /// for the transfer.
     ///
     /// # Errors
     /// As for [`RawWindow::put_items`] and [`RawWindow::put_notify`].
@@ -73,8 +75,9 @@ impl RawWindow {
         unsafe { self.put_counted(origin, target, notice, Count::Target) }
     }
 
-    /// [`RawWindow::get_items`], which then adds one to a counter of the target (`MPI_Get_notify`).
-    /// The new count means that the data has been read. The call waits for the data.
+    /// Performs [`RawWindow::get_items`], and then adds one to a counter of the target
+    /// (`MPI_Get_notify`). The new count means that the data has been read. The call waits for the
+    /// data.
     ///
     /// # Errors
     /// As for [`RawWindow::get_items`] and [`RawWindow::put_notify`].
@@ -86,7 +89,7 @@ impl RawWindow {
         unsafe { self.get_counted(origin, target, notice, Count::Target) }
     }
 
-    /// [`RawWindow::accumulate`], which then adds one to a counter of the target
+    /// Performs [`RawWindow::accumulate`], and then adds one to a counter of the target
     /// (`MPI_Accumulate_notify`). The call waits for the operation.
     ///
     /// # Errors
@@ -99,7 +102,7 @@ impl RawWindow {
         unsafe { self.combine_counted((origin, None), target, op, notice, Count::Target) }
     }
 
-    /// [`RawWindow::get_accumulate`], which then adds one to a counter of the target
+    /// Performs [`RawWindow::get_accumulate`], and then adds one to a counter of the target
     /// (`MPI_Get_accumulate_notify`). The call waits for the operation.
     ///
     /// # Errors
@@ -120,10 +123,10 @@ impl RawWindow {
     }
 }
 
-/// Notified operations with requests. A request is complete when its buffers may be used again; a
-/// request of a get form, when the data has arrived.
+/// Notified operations with requests. A request is complete when its buffers may be used again; if
+/// the operation gets data, when the data has arrived.
 impl RawWindow {
-    /// [`RawWindow::put_notify`] with a request (`MPI_Rput_notify`).
+    /// Like [`RawWindow::put_notify`], and returns a request (`MPI_Rput_notify`).
     ///
     /// # Errors
     /// As for [`RawWindow::put_notify`].
@@ -144,7 +147,7 @@ impl RawWindow {
         self.requested(|count| self.core.parts.put_notify(permit, displacement, from, notice.0, count))
     }
 
-    /// [`RawWindow::put_items_notify`] with a request (`MPI_Rput_notify`).
+    /// Like [`RawWindow::put_items_notify`], and returns a request (`MPI_Rput_notify`).
     ///
     /// # Errors
     /// As for [`RawWindow::put_items_notify`].
@@ -156,7 +159,7 @@ impl RawWindow {
         self.requested(|count| unsafe { self.put_counted(origin, target, notice, count) })
     }
 
-    /// [`RawWindow::get_items_notify`] with a request (`MPI_Rget_notify`).
+    /// Like [`RawWindow::get_items_notify`], and returns a request (`MPI_Rget_notify`).
     ///
     /// # Errors
     /// As for [`RawWindow::get_items_notify`].
@@ -168,7 +171,7 @@ impl RawWindow {
         self.requested(|count| unsafe { self.get_counted(origin, target, notice, count) })
     }
 
-    /// [`RawWindow::accumulate_notify`] with a request (`MPI_Raccumulate_notify`).
+    /// Like [`RawWindow::accumulate_notify`], and returns a request (`MPI_Raccumulate_notify`).
     ///
     /// # Errors
     /// As for [`RawWindow::accumulate_notify`].
@@ -186,7 +189,8 @@ impl RawWindow {
         self.requested(|count| unsafe { self.combine_counted((origin, None), target, op, notice, count) })
     }
 
-    /// [`RawWindow::get_accumulate_notify`] with a request (`MPI_Rget_accumulate_notify`).
+    /// Like [`RawWindow::get_accumulate_notify`], and returns a request
+    /// (`MPI_Rget_accumulate_notify`).
     ///
     /// # Errors
     /// As for [`RawWindow::get_accumulate_notify`].

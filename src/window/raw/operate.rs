@@ -43,8 +43,8 @@ impl RawWindow {
         self.core.parts.get(permit, displacement, unsafe { Sink::promised(origin, len) }, Count::Target)
     }
 
-    /// Puts the items `origin` to the items `target`, whose signature is equal (`MPI_PUT`, MPI-4.1
-    /// §12.3.1).
+    /// Puts the items of `origin` into the items of `target`. Both sides have the same signature
+    /// (`MPI_PUT`, MPI-4.1 §12.3.1).
     ///
     /// # Errors
     /// As for [`RawWindow::put`]; `Type` if the signatures differ, or items of the target overlap.
@@ -58,8 +58,8 @@ impl RawWindow {
         self.core.parts.put_layout(permit, target.displacement, &from, &target.layout(), Count::Target)
     }
 
-    /// Gets the items `target` into the items `origin`, whose signature is equal (`MPI_GET`,
-    /// MPI-4.1 §12.3.2). Items of the target may overlap.
+    /// Gets the items of `target` into the items of `origin`. Both sides have the same signature
+    /// (`MPI_GET`, MPI-4.1 §12.3.2). Items of the target may overlap.
     ///
     /// # Errors
     /// As for [`RawWindow::put`]; `Type` if the signatures differ.
@@ -88,8 +88,8 @@ impl RawWindow {
         unsafe { self.combine(permit, "accumulate", Some(origin), None, target, op, Count::Target) }
     }
 
-    /// [`RawWindow::accumulate`] that also gets the previous values (`MPI_GET_ACCUMULATE`, MPI-4.1
-    /// §12.3.4). `origin` is ignored for `MPI_NO_OP`.
+    /// Like [`RawWindow::accumulate`], and also gets the previous values (`MPI_GET_ACCUMULATE`,
+    /// MPI-4.1 §12.3.4). `origin` is ignored for `MPI_NO_OP`.
     ///
     /// # Errors
     /// As for [`RawWindow::accumulate`].
@@ -103,8 +103,8 @@ impl RawWindow {
         unsafe { self.combine(permit, "get_accumulate", Some(origin), Some(result), target, op, Count::Target) }
     }
 
-    /// [`RawWindow::accumulate`] of `count` elements of `ty`, contiguous at origin and target,
-    /// without derived datatypes.
+    /// Like [`RawWindow::accumulate`], for `count` elements of `ty` that are contiguous at origin
+    /// and target, without derived datatypes.
     ///
     /// # Errors
     /// As for [`RawWindow::accumulate`].
@@ -128,7 +128,8 @@ impl RawWindow {
         self.core.parts.accumulate_elements(permit, displacement, op, ty, from)
     }
 
-    /// [`RawWindow::get_accumulate`] of `count` elements of `ty`, contiguous at origin and target.
+    /// Like [`RawWindow::get_accumulate`], for `count` elements of `ty` that are contiguous at
+    /// origin and target.
     ///
     /// # Errors
     /// As for [`RawWindow::accumulate`].
@@ -189,9 +190,9 @@ impl RawWindow {
         Ok(())
     }
 
-    /// [`RawWindow::fetch_and_op`] for an element of at most 8 bytes as a number: operand and
-    /// result hold its bytes as an unsigned integer of the element's size. For `PROC_NULL` the
-    /// result is 0.
+    /// Like [`RawWindow::fetch_and_op`], for an element of at most 8 bytes, given as a number:
+    /// operand and result hold the element's bytes as an unsigned integer of its size. For
+    /// `PROC_NULL` the result is 0.
     ///
     /// # Errors
     /// As for [`RawWindow::fetch_and_op`]; `Type` for a type of more than 8 bytes.
@@ -218,8 +219,8 @@ impl RawWindow {
     /// (`MPI_COMPARE_AND_SWAP`, MPI-4.1 §12.3.4). Each slice holds one element's bytes.
     ///
     /// # Errors
-    /// As for [`RawWindow::fetch_and_op`]; `Type` for a type that MPI does not allow here: other
-    /// than integers, logical and byte.
+    /// As for [`RawWindow::fetch_and_op`]; `Type` for a type that MPI does not allow here: it
+    /// allows integers, logical and byte.
     pub fn compare_and_swap(
         &self,
         new: &[u8],
@@ -235,7 +236,7 @@ impl RawWindow {
         self.compare_and_swap_any(new, expected, result, ty, target, displacement)
     }
 
-    /// [`RawWindow::compare_and_swap`] on every type, comparing bytes, as some MPIs allow it.
+    /// Like [`RawWindow::compare_and_swap`], but on every type, as some MPIs allow; compares bytes.
     #[doc(hidden)]
     pub fn compare_and_swap_any(
         &self,
@@ -262,8 +263,8 @@ impl RawWindow {
         Ok(())
     }
 
-    /// [`RawWindow::fetch_and_op`] without waiting: `result` has the previous value when the
-    /// operation is complete. `operand` is ignored for `MPI_NO_OP`.
+    /// Like [`RawWindow::fetch_and_op`], but does not wait: the previous value is in `result` when
+    /// the operation is complete. `operand` is ignored for `MPI_NO_OP`.
     ///
     /// # Errors
     /// As for [`RawWindow::fetch_and_op`].
@@ -295,7 +296,7 @@ impl RawWindow {
         self.core.parts.start_fetch(permit, displacement, op, ty, operand, into)
     }
 
-    /// [`RawWindow::compare_and_swap_any`] without waiting, for types of at most 8 bytes.
+    /// Like [`RawWindow::compare_and_swap_any`], but does not wait; for types of at most 8 bytes.
     ///
     /// # Errors
     /// As for [`RawWindow::compare_and_swap`]; `Type` for longer types.
@@ -357,9 +358,9 @@ impl RawWindow {
 }
 
 /// Request-based operations (MPI-4.1 §12.3.5), in passive epochs only. A request is complete when
-/// its buffers may be used again; a request of a get form, when the data has arrived.
+/// its buffers may be used again; if the operation gets data, when the data has arrived.
 impl RawWindow {
-    /// [`RawWindow::put_items`] with a request (`MPI_RPUT`).
+    /// Like [`RawWindow::put_items`], and returns a request (`MPI_RPUT`).
     ///
     /// # Errors
     /// As for [`RawWindow::put_items`]; `RmaSync` outside a passive epoch.
@@ -373,7 +374,7 @@ impl RawWindow {
         self.requested(|count| self.core.parts.put_layout(permit, target.displacement, &from, &target.layout(), count))
     }
 
-    /// [`RawWindow::get_items`] with a request (`MPI_RGET`).
+    /// Like [`RawWindow::get_items`], and returns a request (`MPI_RGET`).
     ///
     /// # Errors
     /// As for [`RawWindow::get_items`]; `RmaSync` outside a passive epoch.
@@ -387,7 +388,7 @@ impl RawWindow {
         self.requested(|count| self.core.parts.get_layout(permit, target.displacement, &into, &target.layout(), count))
     }
 
-    /// [`RawWindow::put`] with a request (`MPI_RPUT`).
+    /// Like [`RawWindow::put`], and returns a request (`MPI_RPUT`).
     ///
     /// # Errors
     /// As for [`RawWindow::put`]; `RmaSync` outside a passive epoch.
@@ -401,7 +402,7 @@ impl RawWindow {
         self.requested(|count| self.core.parts.put(permit, at, unsafe { Source::promised(origin, len) }, count))
     }
 
-    /// [`RawWindow::get`] with a request (`MPI_RGET`).
+    /// Like [`RawWindow::get`], and returns a request (`MPI_RGET`).
     ///
     /// # Errors
     /// As for [`RawWindow::get`]; `RmaSync` outside a passive epoch.
@@ -415,7 +416,7 @@ impl RawWindow {
         self.requested(|count| self.core.parts.get(permit, at, unsafe { Sink::promised(origin, len) }, count))
     }
 
-    /// [`RawWindow::accumulate`] with a request (`MPI_RACCUMULATE`).
+    /// Like [`RawWindow::accumulate`], and returns a request (`MPI_RACCUMULATE`).
     ///
     /// # Errors
     /// As for [`RawWindow::accumulate`]; `RmaSync` outside a passive epoch.
@@ -428,7 +429,7 @@ impl RawWindow {
         self.requested(|count| unsafe { self.combine(permit, "raccumulate", Some(origin), None, target, op, count) })
     }
 
-    /// [`RawWindow::get_accumulate`] with a request (`MPI_RGET_ACCUMULATE`).
+    /// Like [`RawWindow::get_accumulate`], and returns a request (`MPI_RGET_ACCUMULATE`).
     ///
     /// # Errors
     /// As for [`RawWindow::get_accumulate`]; `RmaSync` outside a passive epoch.

@@ -89,7 +89,7 @@ impl RawWindow {
     ///
     /// # Errors
     /// `RmaSync` if the target is not locked; the error of an operation that could not be
-    /// completed. The lock is released even then.
+    /// completed. Even then the lock is released.
     pub fn unlock(&self, target: usize) -> Result<()> {
         self.core.unlock(target)
     }
@@ -155,8 +155,8 @@ impl RawWindow {
         self.core.flush_epoch_locally()
     }
 
-    /// Orders this rank's own accesses with those of other processes (`MPI_WIN_SYNC`, MPI-4.1
-    /// §12.5.4). In the separate model it also updates both copies.
+    /// Orders this rank's loads and stores with the accesses of other processes (`MPI_WIN_SYNC`,
+    /// MPI-4.1 §12.5.4). In the separate model it also makes both copies equal.
     pub fn sync(&self) {
         self.core.parts.sync();
     }
