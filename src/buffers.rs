@@ -2,7 +2,7 @@
 //!
 //! A port reads and writes a buffer after the call that posted the operation has returned. The late
 //! access is sound because a [`Source`] or [`Sink`] is made in one of two ways: by a [`Scope`],
-//! whose end waits for every operation in flight, also when it unwinds; or by an unsafe function
+//! whose end waits for every operation in flight, even when it unwinds; or by an unsafe function,
 //! whose caller promises that the buffer remains valid. Knows no windows.
 
 use std::marker::PhantomData;
@@ -43,7 +43,7 @@ impl<F: Fn()> Drop for Completes<F> {
     }
 }
 
-/// Runs `body`, then `complete`, also when `body` unwinds. `complete` must return only when no
+/// Runs `body`, then `complete`, even when `body` unwinds. `complete` must return only when no
 /// operation that was posted with this scope's buffers is in flight.
 #[inline]
 pub(crate) fn scoped<'env, R>(

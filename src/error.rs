@@ -50,8 +50,8 @@ pub enum Class {
     /// `MPI_ERR_RMA_CONFLICT`: conflicting accesses. Never returned: the conflict checker
     /// ([`book::checking`](crate::book::checking)) prints its reports.
     RmaConflict,
-    /// `MPI_ERR_RMA_ATTACH`: memory that can't be attached to a dynamic window, or that is not
-    /// attached.
+    /// `MPI_ERR_RMA_ATTACH`: memory that can't be attached to a dynamic window, or a region to
+    /// detach that is not attached.
     RmaAttach,
     /// `MPI_ERR_RMA_SHARED`: memory that can't be shared, or that this process can't load and
     /// store.
@@ -169,7 +169,8 @@ pub enum ErrorKind {
         /// The legal values.
         reason: SettingError,
     },
-    /// A hint on which all ranks of a window must agree differs among them. No rank has the window.
+    /// A hint that must be equal at all ranks of a window differs between them. No rank has the
+    /// window.
     #[error("window {window:x}: {hint} differs among the ranks, which must give equal values; no rank has the window")]
     Differs {
         /// The key.
@@ -177,7 +178,7 @@ pub enum ErrorKind {
         /// The window's number in the job.
         window: u64,
     },
-    /// A rank has as many windows as a process can have, so that no rank has the new window.
+    /// A rank has as many windows as a process can have, so no rank has the new window.
     #[error(
         "window {window:x}: the process of a rank has reached the limit of {limit} windows; no rank has the new window"
     )]
@@ -210,7 +211,7 @@ pub enum ErrorKind {
     Net {
         /// A rank.
         first: usize,
-        /// The first rank that the other one does not share memory with.
+        /// The first rank with which the other one does not share memory.
         second: usize,
         /// The transport's error.
         source: TransportError,
@@ -293,11 +294,11 @@ fn listed(ranks: &[usize]) -> String {
     ranks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// An error of this library. One word wide, so that the calls that return it stay cheap.
+/// An error of this library. It is one word wide, so that the calls that return it stay cheap.
 ///
-/// Displays its own message; with `{:#}` also the messages of its sources, separated by colons. The
-/// debug form has all messages and the MPI class, because Rust prints the debug form of an error
-/// that `main` returns; [`Error::kind`] has the data.
+/// It displays its own message; with `{:#}` also the messages of its sources, separated by colons.
+/// The debug form has all messages and the MPI class, because Rust prints the debug form of an
+/// error that `main` returns. [`Error::kind`] returns the data.
 pub struct Error(Box<ErrorKind>);
 
 impl std::error::Error for Error {

@@ -1,7 +1,7 @@
-//! Failure detector (requirement E3): ranks of this machine by pidfd, ranks of other machines by
-//! one idle TCP connection each ([`connections`], [`listener`]), on every route and for every cause
-//! of death. Only a waiting call checks. All ranks leave the job together, so a process that ends
-//! earlier has died.
+//! Failure detector (requirement E3): it watches ranks of this machine by pidfd, and ranks of other
+//! machines by one idle TCP connection each ([`connections`], [`listener`]), on every route and for
+//! every cause of death. Only a waiting call checks. All ranks leave the job together, so a process
+//! that ends earlier has died.
 
 pub(crate) mod connections;
 pub(crate) mod listener;

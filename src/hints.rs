@@ -1,5 +1,5 @@
 //! Hints of windows (MPI-4.1 §12.2.7, `MPI_Info`): promises and preferences of a program, as text
-//! from users and as decisions for the window. Unknown keys are ignored, as MPI demands; a known
+//! from users and as decisions for the window. Unknown keys are ignored, as MPI requires; a known
 //! key with an illegal value is an error.
 
 use crate::environment::Atomics;
@@ -46,10 +46,10 @@ impl Info {
         self
     }
 
-    /// For windows of programs that may break their promises, as MPI programs do: no window relies
-    /// on a hint. An illegal value is ignored, and locks work in spite of `no_locks`. If a hint
-    /// differs among the ranks of a [`RawWindow`](crate::RawWindow), the value that is correct for
-    /// all ranks is in force, and a warning reports it.
+    /// For windows of programs that may break their promises, as some MPI programs do: no window
+    /// then relies on a hint. An illegal value is ignored, and locks work in spite of `no_locks`.
+    /// If a hint differs among the ranks of a [`RawWindow`](crate::RawWindow), the value that is
+    /// correct for all ranks is in force, and a warning reports it.
     #[must_use]
     pub fn forgiving(mut self) -> Info {
         self.forgiving = true;

@@ -11,7 +11,7 @@ pub use crate::routes::Amos;
 pub use crate::routes::NetAtomics;
 use crate::routes::{self, Actor};
 
-/// The transports found to work on a machine, for [`outlook`].
+/// The transports that work on a machine, for [`outlook`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Whether processes can map each other's memory.

@@ -1,4 +1,4 @@
-//! The address at which other machines reach the ranks of this one. The choice depends on the
+//! The address at which other machines reach the ranks of this machine. The choice depends on the
 //! existing interfaces, on the user's list, and on the number of other machines that an interface
 //! reaches. The choice is pure: it opens no socket and sends nothing.
 

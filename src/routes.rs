@@ -17,7 +17,7 @@ pub enum Actor {
     /// device reaches through its loopback.
     Nic,
     /// The CPU within a node and the device between nodes, on the same words: for devices whose
-    /// atomics are atomic with those of the CPU (`IBV_ATOMIC_GLOB` in verbs' terms).
+    /// atomics are atomic with those of the CPU (in verbs' terms, `IBV_ATOMIC_GLOB`).
     Both,
 }
 
@@ -73,8 +73,8 @@ impl Amos {
     }
 
     /// The atomics of a libfabric provider, of which `all` says whether it offers all. Providers
-    /// over sockets perform them by software, and so do the layers that add messages to other
-    /// providers, and the libraries of EFA and Omni-Path, whose devices have none.
+    /// over sockets perform them in software. So do the layers that add messages to other
+    /// providers, and the libraries of EFA and Omni-Path, whose devices have no atomics.
     pub fn of_provider(provider: &str, all: bool) -> Amos {
         const SOFTWARE: [&str; 12] =
             ["ofi_rxm", "ofi_rxd", "tcp", "udp", "net", "sockets", "shm", "efa", "opx", "psm2", "psm3", "lnx"];

@@ -1,5 +1,5 @@
-//! A bootstrap that wraps another one and counts the requests, and reports the machines and limits
-//! that a test sets: for tests of the cost of starting a job. Interprets no values.
+//! A bootstrap for tests of the cost of starting a job. It wraps another one, counts the requests,
+//! and reports the machines and limits that a test sets. Interprets no values.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,6 +1,6 @@
 //! Chooses the [`Bootstrap`] for the launcher that started this process, by the environment. A
 //! launcher that is detected but can't be reached is an error: a job of many ranks must never
-//! become many jobs of one.
+//! become many jobs of one rank.
 
 use super::pmi1::{Pmi1, SECRET};
 use super::pmix::Pmix;
@@ -29,9 +29,9 @@ pub fn detect() -> Result<Box<dyn Bootstrap>, BootstrapError> {
     }
 }
 
-/// Whether a launcher is detected, also one that gave no connection to the other ranks: [`detect`]
-/// then makes this process a rank, or fails. For programs that start their own ranks where no
-/// launcher did.
+/// Whether a launcher is detected, even one that gave no connection to the other ranks. [`detect`]
+/// then makes this process a rank, or fails. For programs that start their own ranks if no launcher
+/// did.
 pub fn is_launched() -> bool {
     let read = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
     !matches!(choose(&read), Ok(Choice::Solo))

@@ -2,8 +2,8 @@
 //! gathered in groups: the first rank of [`FAN`] ranks gets the values of the others and puts them
 //! as one block; the first ranks of [`FAN`] groups gather blocks in this way, until at most `FAN`
 //! blocks are left. A rank that needs all values gets these blocks. Blocks are compressed, because
-//! the values of ranks resemble each other, and cut into pieces of the length that the launcher
-//! takes. Independent of the launcher's protocol.
+//! the values of ranks resemble each other. They are cut into pieces of the length that the
+//! launcher accepts. Independent of the launcher's protocol.
 
 use super::fields::{pack, unpack_all};
 use super::{Bootstrap, BootstrapError, check_key};

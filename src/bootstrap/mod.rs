@@ -1,7 +1,6 @@
 //! The start of a rank: its number in the job, and the exchange of a few bytes with the other ranks
-//! before a transport exists. Has the [`Bootstrap`] trait, its implementations, and the choice
-//! among them. It knows the environments of launchers; independent of windows, transports and
-//! memory.
+//! before a transport exists. Contains the [`Bootstrap`] trait, its implementations, and the choice
+//! among them. Knows the environments of launchers; independent of windows, transports and memory.
 
 pub mod counted;
 mod detect;
@@ -27,8 +26,8 @@ use std::fmt::Debug;
 /// A rank's connection to the starter of the job: its place in the job, a key-value store that all
 /// ranks share, a barrier, and the two ways to leave.
 ///
-/// A key is written once in a job's life and by one rank, which is the common rule of PMI-1 and
-/// PMIx. A value that was put before a barrier can be got by every rank after it.
+/// A key is written only once in a job's life, by one rank; this rule is common to PMI-1 and PMIx.
+/// Every rank can get a value after the barrier that follows the put.
 pub trait Bootstrap: Send + Debug {
     /// This rank, from 0 to `size() - 1`.
     fn rank(&self) -> usize;
@@ -40,7 +39,7 @@ pub trait Bootstrap: Send + Debug {
     fn value_limit(&self) -> usize;
 
     /// The ranks of this rank's machine as claimed by the launcher, itself included, ascending. A
-    /// caller that relies on the claim must prove it. All ranks of a machine get the same answer,
+    /// caller that relies on the claim must verify it. All ranks of a machine get the same answer,
     /// or only themselves.
     ///
     /// # Errors
@@ -70,8 +69,8 @@ pub trait Bootstrap: Send + Debug {
     /// A value that was not put through this trait, a launcher that is gone.
     fn get(&mut self, from: usize, key: &str) -> Result<Option<Vec<u8>>, BootstrapError>;
 
-    /// Leaves the job in good order; every later call but `rank` and `size` is an error. A launcher
-    /// treats a rank that exits without this call as failed.
+    /// Leaves the job in good order. Every later call except `rank` and `size` is an error. A
+    /// launcher treats a rank that exits without this call as failed.
     ///
     /// # Errors
     /// A launcher that is gone.
@@ -84,8 +83,8 @@ pub trait Bootstrap: Send + Debug {
     /// A launcher that is gone.
     fn abort(&mut self, code: i32, why: &str) -> Result<(), BootstrapError>;
 
-    /// Gives every rank the values of all ranks, by rank. Collective. Takes O(log p) puts, barriers
-    /// and gets at each rank, and one request more for each further piece of
+    /// Returns the values of all ranks, by rank, to every rank. Collective. Takes O(log p) puts,
+    /// barriers and gets at each rank, and one more request for each further piece of
     /// [`value_limit`](Self::value_limit) bytes of the compressed values. Values have up to
     /// [`MAX_GATHERED`] bytes and may differ in length. `name` (1 to 40 characters of a key) is
     /// used once in the life of a job: the keys made from it cannot be written again.

@@ -1,4 +1,4 @@
-//! A lock for values that a thread uses for some nanoseconds. The release is a plain store: an
+//! A lock for values that a thread uses for a few nanoseconds. The release is a plain store: an
 //! atomic exchange would cost as much as the work of most holders. A waiting thread spins, then
 //! yields.
 

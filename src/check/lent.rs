@@ -1,8 +1,8 @@
-//! The buffers of operations in flight. Until an operation is complete at its origin, the library
-//! may read the buffer of a put, which the program then must not write, and may write the buffer of
-//! a get, which the program then must not access (MPI-4.1 §12.3). This module compares the buffers
-//! of operations with each other. Loads and stores of the program are left to ThreadSanitizer, if
-//! the program has it.
+//! The buffers of operations in flight. Until an operation is complete at its origin, the program
+//! must not write the buffer of a put, which the library may still read, and must not access the
+//! buffer of a get, which the library may still write (MPI-4.1 §12.3). This module compares the
+//! buffers of operations with each other. ThreadSanitizer checks the loads and stores of the
+//! program, if the program was compiled with it.
 
 use std::convert::Infallible;
 

@@ -1,8 +1,8 @@
 //! The conflict checker (`TRANSOM_CHECK`): finds accesses to the same bytes that no synchronization
 //! orders. Each rank has a vector clock, which every synchronization of the library passes on. Each
 //! part of a window has a shadow with its last accesses, in memory that the ranks of the node
-//! share. An access looks there for earlier ones that overlap it, that this rank does not know to
-//! be complete, and with which it conflicts. Knows no windows and no jobs.
+//! share. Each access is compared with the earlier accesses there that overlap it and that this
+//! rank does not know to be complete. Knows no windows and no jobs.
 
 mod area;
 mod clock;

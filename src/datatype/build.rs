@@ -1,6 +1,6 @@
-//! The constructors of datatypes (MPI-4.1 §5.1.2, §5.1.3, §5.1.7): arithmetic, all checked, on
-//! bounds, sizes and layouts. Each is made of two steps, repeating a datatype at equal distances
-//! and joining datatypes at displacements.
+//! The constructors of datatypes (MPI-4.1 §5.1.2, §5.1.3, §5.1.7): checked arithmetic on bounds,
+//! sizes and layouts. Each constructor combines two steps: it repeats a datatype at equal
+//! distances, and joins datatypes at displacements.
 
 use super::layout::{Builder, Layout};
 use super::signature::Signature;
@@ -41,7 +41,7 @@ impl Datatype {
     }
 
     /// `count` items of `old`, each one extent after the previous one (`MPI_Type_contiguous`). Like
-    /// all constructors it fails with class `Count` if sizes or offsets are out of range.
+    /// all constructors it fails with the class `Count` if sizes or offsets are out of range.
     pub fn contiguous(count: usize, old: &Datatype) -> Result<Datatype> {
         Ok(repeat("contiguous", &old.0, count, old.extent())?.finish())
     }
@@ -105,7 +105,7 @@ impl Datatype {
 
     /// A part of an array: for each dimension, `sizes` has the elements of the array, `subsizes`
     /// those of the part, and `starts` the first element of the part (`MPI_Type_create_subarray`).
-    /// The extent is that of the whole array. Errors have the class Arg.
+    /// The extent is that of the whole array. Errors have the class `Arg`.
     pub fn subarray(
         sizes: &[usize],
         subsizes: &[usize],
@@ -153,9 +153,9 @@ impl Datatype {
 }
 
 impl Datatype {
-    /// The first `elements` elements of as many items as they need, as one item: the part of a
-    /// receiving side that data fill which end within an item (MPI-4.1 §12.3.1, §12.3.2). Fails
-    /// with class Type if the elements have several basic types.
+    /// The first `elements` elements, of as many items as these need, as one item: the part of a
+    /// receiving side that is filled when the data ends within an item (MPI-4.1 §12.3.1, §12.3.2).
+    /// Fails with the class `Type` if the elements have several basic types.
     pub fn leading(&self, elements: usize) -> Result<Datatype> {
         let call = "leading";
         let Some(basic) = self.uniform() else {

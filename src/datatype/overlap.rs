@@ -1,6 +1,6 @@
-//! Whether bytes of a layout's items overlap. Exact. Arithmetic suffices where each repetition
-//! keeps clear of the others, or where all strips have one step; otherwise a sweep over the strips
-//! in the order of their addresses decides. Knows no datatypes.
+//! Whether bytes of a layout's items overlap. The result is exact. Arithmetic suffices where no
+//! repetition reaches into another one, or where all strips have one step; otherwise a sweep over
+//! the strips in the order of their addresses decides. Knows no datatypes.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

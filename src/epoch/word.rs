@@ -1,7 +1,7 @@
 //! A window's epochs and locks at one process as one word: both epochs, the number of locked
-//! targets, and the number of exclusive locks. Every change is one atomic exchange of the word, so
-//! that threads that synchronize at the same time need no lock, and a waiting thread holds nothing.
-//! Pure: the window owns the atomic.
+//! targets, and the number of exclusive locks. Every change is one atomic exchange of the word.
+//! Threads that synchronize at the same time therefore need no lock, and a waiting thread holds
+//! none. Pure: the window owns the atomic.
 
 use super::{Access, Exposure, State, from_number, number};
 

@@ -28,9 +28,9 @@ impl std::fmt::Display for Side {
 
 /// Why an argument is invalid: the reason in [`ErrorKind::Argument`](crate::ErrorKind::Argument).
 ///
-/// One enum has all rules, because one call may break rules of several topics: a put those of its
-/// target, its buffers and its layouts. Programs that branch on the topic match the MPI class,
-/// which `ErrorKind::Argument` has beside the reason.
+/// One enum has all rules, because one call may break rules of several topics: a put may break
+/// those of its target, its buffers and its layouts. Programs that branch on the topic match the
+/// MPI class, which `ErrorKind::Argument` has in addition to the reason.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArgumentError {
@@ -100,7 +100,7 @@ pub enum ArgumentError {
         /// The most counters.
         most: usize,
     },
-    /// A wait for one of no counters.
+    /// A wait for one of several counters, with an empty list.
     #[error("the list of counters to wait for is empty")]
     NoCounters,
     /// The parts of a shared window are together larger than an address space.

@@ -14,7 +14,7 @@ pub enum JobError {
         /// The number of ranks.
         ranks: usize,
     },
-    /// Ranks have other versions of the library.
+    /// Ranks have different versions of the library.
     #[error("the ranks differ in their version: rank {rank} has {theirs}; rank {own_rank} has {own}")]
     VersionsDiffer {
         /// A rank that differs.
@@ -26,7 +26,7 @@ pub enum JobError {
         /// The version of this rank.
         own: &'static str,
     },
-    /// Ranks have other settings on which all must agree.
+    /// Ranks differ in settings that must be equal at all ranks.
     #[error("the ranks differ in their settings: rank {rank} has {theirs}; rank {own_rank} has {own}")]
     SettingsDiffer {
         /// A rank that differs.
@@ -38,7 +38,7 @@ pub enum JobError {
         /// The settings of this rank.
         own: SharedSettings,
     },
-    /// A rank could not make its counters of notified operations.
+    /// A rank could not create its counters of notified operations.
     #[error("window {window:x}: a rank could not make its counters, so no rank has new counters")]
     NoCounters {
         /// The window's number in the job.

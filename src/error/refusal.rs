@@ -1,4 +1,4 @@
-//! Why a target refuses a request. A refusal travels as four words: a code and its numbers.
+//! Why a target refuses a request. A refusal is sent as four words: a code and its numbers.
 
 use crate::reduce::{BasicType, Op};
 
@@ -58,7 +58,7 @@ pub enum Refusal {
         /// The type.
         ty: BasicType,
     },
-    /// More bytes than a message moves.
+    /// More bytes than a message can move.
     #[error("more than {limit} bytes in one message")]
     TooLong {
         /// The most bytes.
@@ -73,7 +73,7 @@ pub enum Refusal {
         /// The counter's index.
         index: u64,
     },
-    /// The regions of a window that has none.
+    /// A request for the regions of a window that has none.
     #[error("only a dynamic window has regions")]
     NoRegions,
     /// The target has no staging area for the origin's operands.

@@ -10,7 +10,7 @@ use crate::error::Refusal;
 
 /// Why a transport failed: the content of [`ErrorKind::Transport`](crate::ErrorKind::Transport),
 /// which displays the message and has the sources of this type, and the source of
-/// [`ErrorKind::Peer`](crate::ErrorKind::Peer). Displays its own message; the chain of sources ends
+/// [`ErrorKind::Peer`](crate::ErrorKind::Peer). Displays its own message. The chain of sources ends
 /// with the `io::Error` of the system.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -49,9 +49,9 @@ pub enum TransportError {
     },
     /// `TRANSOM_TRANSPORTS` excludes all nets.
     NetsExcluded,
-    /// Memory that the machine, or the control group of the process, does not have.
+    /// More memory than the machine, or the control group of the process, has left.
     OutOfMemory {
-        /// The bytes that can still be had.
+        /// The bytes that are still available.
         available: u64,
     },
     /// The size with the alignment is more than an address space.

@@ -1,7 +1,7 @@
 //! Failure detector for ranks of other machines: one idle TCP connection for each, to the rank's
-//! [`listener`](super::listener). The rank's kernel answers keep-alive probes however busy the
-//! process is, and resets the connection when the process ends. A machine that is down or
-//! unreachable answers no probe.
+//! [`listener`](super::listener). The rank's kernel answers keep-alive probes even if the process
+//! is busy, and resets the connection when the process ends. A machine that is down or unreachable
+//! answers no probe.
 //!
 //! The end of a connection means a death only after the listener has answered on it. If it ends
 //! before, the rank connects again, because a listener that strangers flood closes connections that

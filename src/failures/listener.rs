@@ -1,8 +1,9 @@
 //! The listening end of the failure detector between machines. Its connections stay open until the
 //! process ends, when its kernel closes them. A thread accepts connections and sleeps otherwise, so
-//! that they cost no CPU. A rank sends the listener's token and gets an answer. Connections of
-//! strangers are closed after [`IDENTIFICATION_LIMIT`], and earlier if there are many, so that
-//! ranks can always connect. Independent of the conclusions that ranks draw from a connection.
+//! that the connections cost no CPU time. A rank sends the listener's token and gets an answer.
+//! Connections of strangers are closed after [`IDENTIFICATION_LIMIT`], and earlier if there are
+//! many of them, so that ranks can always connect. Independent of the conclusions that ranks draw
+//! from a connection.
 
 use std::collections::VecDeque;
 use std::io::PipeWriter;

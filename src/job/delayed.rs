@@ -1,7 +1,6 @@
 //! The delayed lock of this process: `lock` has returned, and the target has not granted the lock
-//! yet. A thread that is to wait for another lock takes the delayed lock first, so that a process
-//! takes locks in the program's order. Otherwise processes that all lock in one order could
-//! deadlock.
+//! yet. Before a thread waits for another lock, it takes the delayed lock, so that a process takes
+//! locks in the program's order. Otherwise processes that all lock in one order could deadlock.
 //!
 //! A process delays locks only if one thread makes all of its lock calls. Otherwise a thread that
 //! completes all operations of a window would have to take the lock that another thread has

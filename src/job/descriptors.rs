@@ -1,4 +1,4 @@
-//! File descriptors for a net over sockets, which takes one for each contacted peer. The soft limit
+//! File descriptors for a net over sockets, which needs one for each contacted peer. The soft limit
 //! is raised to what the peers need. If the hard limit is too low to start, an error reports it
 //! before a call fails for lack of descriptors.
 

@@ -125,7 +125,7 @@ struct Flags {
 }
 
 /// Joins the job in which a launcher has started this process. A process without a launcher is a
-/// job of one rank. May be called once in a process.
+/// job of one rank. A process can call this only once.
 ///
 /// # Errors
 /// A launcher that can't be reached, ranks that can't reach each other, or a `TRANSOM_` variable
@@ -174,10 +174,10 @@ impl Job {
         Job { _leave: Arc::new(LeaveOnDrop(Arc::clone(&core))), core, team }
     }
 
-    /// Joins a job whose ranks exchange data through `bootstrap`, for example through another
-    /// library that connects them such as an MPI, in place of a launcher that [`init`] knows. The
-    /// environment variables have the same effect as for `init`. A program must not call both.
-    /// Collective over the ranks of `bootstrap`.
+    /// Joins a job whose ranks exchange data through `bootstrap`, in place of a launcher that
+    /// [`init`] knows: for example through an MPI or another library that connects the ranks. The
+    /// environment variables have the same effect as for `init`. A program must not call both
+    /// functions. Collective over the ranks of `bootstrap`.
     ///
     /// # Errors
     /// As for [`init`].
@@ -196,9 +196,10 @@ impl Job {
     }
 
     /// Sets a hook that waiting calls of this library run in the waiting thread: first after about
-    /// 50 us, then about once in a millisecond. The hook serves programs with another library that
-    /// makes progress only within its own calls, and so not while a call of this library waits.
-    /// `hook` must not wait, and must not call this library. Only the first hook of a job is used.
+    /// 50 us, then about once in a millisecond. The hook is for programs with another library that
+    /// makes progress only within its own calls, and therefore not while a call of this library
+    /// waits. `hook` must not wait, and must not call this library. Only the first hook of a job is
+    /// used.
     pub fn while_waiting(&self, hook: impl Fn() + Send + Sync + 'static) {
         self.core.progress.while_waiting(Box::new(hook));
     }
@@ -214,9 +215,9 @@ impl Job {
 
     /// Returns a function that makes progress for this job once, without waiting. A program that
     /// waits in another library may call the function repeatedly, so that requests of other ranks
-    /// need not wake the progress thread. The function returns whether a message arrived; if so,
-    /// further messages may follow. The function runs no hook, and has no effect after the end of
-    /// the job.
+    /// do not have to wake the progress thread. The function returns whether a message arrived; if
+    /// so, further messages may follow. The function runs no hook, and has no effect after the end
+    /// of the job.
     pub fn poller(&self) -> impl Fn() -> bool + Send + Sync + use<> {
         let core = Arc::downgrade(&self.core);
         move || {
@@ -309,7 +310,7 @@ impl Job {
         self.core.actor(&self.team)
     }
 
-    /// The provider's name of the open net.
+    /// The name of the open net's provider.
     pub fn net(&self) -> Option<String> {
         self.core.wire.net().map(crate::transport::Net::name)
     }
@@ -319,8 +320,8 @@ impl Job {
         self.core.progress.is_served()
     }
 
-    /// The number of sleeps of waiting calls beside a net that lasted to their limit although the
-    /// awaited event had happened. For tests.
+    /// The number of sleeps of waiting calls that also wait for a net and that lasted to their
+    /// limit although the awaited event had happened. For tests.
     #[doc(hidden)]
     pub fn late_wakes(&self) -> u64 {
         self.core.progress.late_wakes()
@@ -367,14 +368,14 @@ impl Job {
     }
 
     /// Merges the clocks that all ranks have released so far, for calls of another library that may
-    /// have synchronized this rank with any other. The checker may then miss conflicts; it reports
-    /// none wrongly.
+    /// have synchronized this rank with any other one. The checker may then miss conflicts, but
+    /// reports no false ones.
     #[doc(hidden)]
     pub fn checker_learns_all(&self) -> Result<()> {
         self.core.learn_all()
     }
 
-    /// Leaves the job. Collective, as is the drop of the last clone. Free all windows before this
+    /// Leaves the job. Collective, like the drop of the last clone. Free all windows before this
     /// call. If a window was dropped without `free`, for example because of a `?`, the drop of the
     /// job does not wait: this rank ends with a failure, and the launcher ends the job. For a
     /// subset this call only drops the handle.

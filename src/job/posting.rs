@@ -1,5 +1,5 @@
 //! Repetition of posts that a transport answers with `Again`, and the wait for operations whose
-//! buffers the program wants back.
+//! buffers return to the program.
 
 use std::time::{Duration, Instant};
 

@@ -47,9 +47,9 @@ pub(crate) enum Name {
 impl Job {
     /// A job of some ranks of this job, for windows and barriers among them
     /// (`MPI_COMM_CREATE_GROUP`). Its ranks are numbered in the order of `ranks`, which are ranks
-    /// of the whole job. Exactly these ranks call it, with the same list; no communication takes
-    /// place. All of them make calls with the same list in the same order. Threads that may call at
-    /// the same time use [`Job::subset_tagged`].
+    /// of the whole job. Exactly these ranks make the call, with the same list; the call does not
+    /// communicate. All of them make calls with the same list in the same order. Threads that may
+    /// call at the same time use [`Job::subset_tagged`].
     ///
     /// # Errors
     /// `Rank` for a rank that does not exist or is listed twice, or if this rank is not in the
@@ -58,10 +58,10 @@ impl Job {
         self.subset_tagged(ranks, 0)
     }
 
-    /// [`Job::subset`] with a tag, as `MPI_COMM_CREATE_GROUP` has one (MPI-4.1 §7.4.2). All members
-    /// make calls with the same list and tag in the same order; calls with different tags may come
-    /// in any order. Threads that may call at the same time use different tags, or different lists.
-    /// `subset` has tag 0.
+    /// [`Job::subset`] with a tag, like that of `MPI_COMM_CREATE_GROUP` (MPI-4.1 §7.4.2). All
+    /// members make calls with the same list and tag in the same order; calls with different tags
+    /// may come in any order. Threads that may call at the same time use different tags, or
+    /// different lists. `subset` has tag 0.
     ///
     /// ```no_run
     /// # fn try_it(world: &transom::Job) -> transom::Result<()> {
@@ -86,10 +86,10 @@ impl Job {
         self.named(ranks, || Ok(Name::Tagged(tag, self.core.team_names.next(ranks, tag))))
     }
 
-    /// [`Job::subset`] for a program in which another library has connected exactly these ranks, as
-    /// an MPI by a communicator. The library distinguishes calls with the same list: `agree` gets a
-    /// number of this process, and returns the number of the list's first rank (a broadcast). Calls
-    /// need no order beyond that of `agree`.
+    /// [`Job::subset`] for a program in which another library has connected exactly these ranks,
+    /// for example an MPI by a communicator. The library distinguishes calls with the same list:
+    /// `agree` gets a number of this process, and returns the number that the list's first rank
+    /// passed to it (a broadcast). Calls need no order other than that of `agree`.
     ///
     /// # Errors
     /// As for [`Job::subset`]; `Other` if `agree` returns `None`.

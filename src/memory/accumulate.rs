@@ -1,7 +1,7 @@
-//! The accumulate family on memory that this process reaches by load and store. Atomic for each
-//! element among all callers on the same memory: by the stripes' locks, under which large
-//! operations run vector code, or, where the window was created with element granularity, by the
-//! CPU's atomics. A type has one of the two disciplines in a window, never both.
+//! The accumulate family on memory that this process reaches by load and store. Each element is
+//! changed atomically with respect to all callers on the same memory: under the stripes' locks,
+//! under which large operations run vector code; or by CPU atomics, if the window was created with
+//! element granularity. In a window a type has one of the two disciplines, never both.
 //!
 //! Integers that are words of the CPU have both sides of the stripes' gates: while the gate is open
 //! one element is changed by one atomic, and vector code runs when no operation passes. Other types

@@ -1,5 +1,5 @@
 //! Encoding of messages. Words have the machine's byte order, because all ranks of a job run the
-//! same program. Bytes that can't be decoded give `None`; every field of a message is checked.
+//! same program. Every field of a message is checked; bytes that can't be decoded give `None`.
 
 use std::borrow::Cow;
 

@@ -1,6 +1,6 @@
 //! Operations that are sent as messages: signals of barriers, notices of post/start/complete/wait,
-//! and requests that no hardware path serves. The target executes requests by the code of local
-//! ranks (`exposed`). A handler never posts: it queues its answer, and the thread that makes
+//! and requests that no hardware path serves. The target executes requests with the code that local
+//! ranks use (`exposed`). A handler never posts: it queues its answer, and the thread that makes
 //! progress sends it.
 
 mod carried;

@@ -1,6 +1,6 @@
-//! Answers to notified puts that ride on this rank's next notified put to the same rank (*the put
-//! in return*). Two ranks that notify each other in turn then exchange one message each way instead
-//! of two. A waiting answer does not delay a call that waits for a notice.
+//! Answers to notified puts that are sent with this rank's next notified put to the same rank (*the
+//! put in return*). Two ranks that notify each other in turn then exchange one message each way
+//! instead of two. A waiting answer does not delay a call that waits for a notice.
 //!
 //! An answer waits only if earlier puts in return came soon (`Limits::answers_wait`). A call that
 //! makes progress and continues to wait sends the waiting answers, and so does the progress thread.

@@ -1,6 +1,6 @@
-//! The warning of a rank that waits over sockets and has no free descriptor. A connection takes a
-//! descriptor at both ends. Without one the provider accepts no connection and reports nothing, so
-//! both ends may wait for ever.
+//! The warning that a rank prints if it waits over sockets and has no free descriptor. A connection
+//! takes a descriptor at both ends. Without one the provider accepts no connection and reports
+//! nothing, so both ends may wait for ever.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};

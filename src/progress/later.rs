@@ -1,6 +1,6 @@
-//! The thread that sends the messages for which a rank of the node had no room, where no progress
-//! thread exists. The thread exists only while there are such messages: it has to try again and
-//! again, because no event reports the room.
+//! If there is no progress thread, this thread sends the messages for which a rank of the node had
+//! no room. It exists only while there are such messages. It has to try repeatedly, because no
+//! event reports that there is room.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,6 +1,6 @@
-//! The progress thread, which serves origins while the program's threads compute. It leaves polling
-//! to the calls of the program while calls follow each other, because each of its looks at them
-//! delays a call that polls on the same core.
+//! The progress thread, which serves origins while the program's threads compute. While the
+//! program's calls follow each other, the thread leaves polling to these calls, because each look
+//! at the ports by the thread delays a call that polls on the same core.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};

@@ -1,8 +1,8 @@
 //! Types that C and Fortran have and Rust lacks: `long double`, IEEE numbers of 16 and 128 bits,
 //! Fortran's LOGICAL and pairs. Owns their sizes and classes. A library outside of this crate
 //! supplies the functions that combine two elements, once for a process ([`serve`]):
-//! `libtransom_mpi` has them from the C compiler of the program's MPI. Without the functions no
-//! call can name such a type, and messages that name one are refused.
+//! `libtransom_mpi` contains them, compiled by the C compiler of the program's MPI. Without the
+//! functions no call can name such a type, and messages that name one are refused.
 
 use std::sync::OnceLock;
 
@@ -70,8 +70,8 @@ table! {
     TwoDouble = "MPI_2DOUBLE_PRECISION", 16, Pair;
 }
 
-/// Combines one element of the type by an operation that computes: the value in the target, which
-/// becomes the new one, and the operand. Both slices are one element long, and may have any
+/// Combines one element of the type by an operation that computes, from the value in the target,
+/// which becomes the new value, and the operand. Both slices are one element long, and may have any
 /// alignment.
 pub type Combine = fn(Foreign, Op, &mut [u8], &[u8]);
 

@@ -11,7 +11,7 @@
 //! This module defines the cases that MPI leaves open:
 //! - Sums and products of integers wrap.
 //! - MAX and MIN of floats do not depend on the order of the operands: NaN wins against every
-//!   number, and -0 is smaller than +0. Of two NaN the target keeps its own.
+//!   number, and -0 is smaller than +0. Of two NaN values the target keeps its own.
 //! - MAXLOC treats NaN as the largest value, and MINLOC as the smallest. Two NaN are equal, and so
 //!   are zeros of either sign. Both move whole elements; of two with equal value and index the
 //!   target keeps its own.

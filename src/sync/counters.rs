@@ -1,7 +1,7 @@
 //! The counters of notified operations at one rank. Layout and changes only: a header with the
 //! number of counters in use, then a cache line for each counter. A counter has two words, because
-//! a CPU's atomics and a device's are not atomic with each other: CPUs of the node add to the
-//! first, the net to the second. Both words only grow. Knows neither epochs nor sleepers.
+//! a CPU's atomics and a device's may not be atomic with each other: CPUs of the node add to the
+//! first word, the net adds to the second. Both words only grow. Knows neither epochs nor sleepers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

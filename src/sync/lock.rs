@@ -43,8 +43,9 @@
 //! the target held by a writer stays counted, so it gets the lock before the next writer (phases
 //! alternate, as in the phase-fair locks of Brandenburg and Anderson, 2010). A `lock_all` that has
 //! waited for [`POLLS_BEFORE_PRIORITY`] polls claims priority; new writers then wait until it holds
-//! the lock. Writers among themselves have no order, but none is overtaken for ever: a process that
-//! has come after waiting writers again and again for [`OVERTAKES`] lets one of them go first.
+//! the lock. Writers have no order among themselves, but none is overtaken for ever: a process that
+//! has repeatedly taken the lock before waiting writers for [`OVERTAKES`] lets one of them go
+//! first.
 //!
 //! # Waiting for processes that only wait
 //!
@@ -53,16 +54,17 @@
 //! process. Each poll calls `nested` again, because another thread of the process may take a lock
 //! meanwhile.
 //!
-//! A lock of another window, or a message, can close the same circle, and the words do not show it.
-//! A process that waits for processes that may only wait is therefore patient for a limited number
-//! of polls ([`Patience`]):
-//! - A reader then no longer waits behind writers that only wait.
+//! A lock of another window, or a message, can cause the same deadlock, and the words do not show
+//! it. A process that waits for processes that may only wait themselves therefore does so for a
+//! limited number of polls, its *patience* ([`Patience`]). When its patience has ended:
+//! - A reader no longer waits behind writers that only wait.
 //! - A writer that only waits, for its announcement or for its target, withdraws its announcement
 //!   while a `lock_all` has priority, and stands aside.
 //! - A writer that stands aside or comes later than the `lock_all` then announces itself.
 //!
-//! The patience doubles each time that the process loses it. It is thus longer at last than others
-//! hold their locks, and nobody starves. A wait that succeeds makes the patience short again.
+//! The patience doubles each time that it ends. It therefore becomes longer than the time for which
+//! others hold their locks, and no process starves. A wait that succeeds makes the patience short
+//! again.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -115,10 +117,10 @@ pub(crate) trait Words {
 /// The number of polls for which a process waits for processes that may only wait.
 #[derive(Debug)]
 pub(crate) struct Patience {
-    /// The polls of the first wait.
+    /// The number of polls of the first wait.
     least: u32,
-    /// How often the process has lost its patience since such a wait succeeded. Relaxed: an
-    /// estimate, which threads may overwrite.
+    /// How often the patience has ended since such a wait succeeded. Relaxed: an estimate, which
+    /// threads may overwrite.
     lost: AtomicU32,
 }
 
@@ -134,8 +136,9 @@ impl Patience {
         Patience { least, lost: AtomicU32::new(0) }
     }
 
-    /// Whether a process goes on to wait after `turn` polls. Who has given way (`aside`) is more
-    /// patient than who has not, so that several processes that give way do so at the same time.
+    /// Whether a process continues to wait after `turn` polls. A process that has given way
+    /// (`aside`) waits longer than one that has not, so that several processes that give way do so
+    /// at the same time.
     fn lasts(&self, turn: u32, aside: bool) -> bool {
         let doublings = self.lost.load(Ordering::Relaxed) + if aside { 2 } else { 0 };
         turn < self.least.saturating_mul(1 << doublings.min(20))

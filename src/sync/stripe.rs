@@ -8,7 +8,7 @@
 //! Where ranks contend for a lock, short operations (one element that is a word of the CPU) bypass
 //! the lock through the gate of the stripe (`transom_fabric::gate`). The gate opens after [`FIRST`]
 //! short operations have found the lock held, without a longer operation in between. A longer
-//! operation closes the gate, which costs about a microsecond. Each closing doubles the number of
+//! operation closes the gate; closing costs about a microsecond. Each closing doubles the number of
 //! short operations that open the gate again, up to a limit. This bounds the cost for programs that
 //! mix short and longer operations; a program that stops mixing them gets an open gate again. The
 //! word of a free lock shows whether the gate may be open, so an uncontended operation needs no

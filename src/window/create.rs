@@ -1,9 +1,9 @@
 //! Creation and end of a window (MPI-4.1 §12.2.1, §12.2.5). At creation each rank publishes its
 //! part and a barrier makes all parts known. At the end a barrier precedes the removal, so that no
-//! rank accesses a removed part. Each barrier costs O(log p) signals per rank. A contiguous shared
-//! window takes two more barriers, since its segment needs all sizes first. Two kinds of windows
-//! take one more barrier: windows with large parts, because the ranks of a machine together may
-//! request more memory than it has; and windows of which ranks of a node map some parts and not
+//! rank accesses a removed part. Each barrier costs O(log p) signals at each rank. A contiguous
+//! shared window takes two more barriers, since its segment needs all sizes first. Two kinds of
+//! windows take one more barrier: windows with large parts, because the ranks of a machine together
+//! may request more memory than it has; and windows of which ranks of a node map some parts and not
 //! others.
 
 use std::sync::atomic::AtomicBool;

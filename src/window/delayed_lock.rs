@@ -1,10 +1,11 @@
-//! Delayed locks (MPI-4.1 §12.5.3 lets a lock wait for the first operation). Where the target's CPU
-//! changes the words of the lock, `lock` sends nothing. Small operations are delayed, with their
-//! data, as long as they fit into one message. The unlock then sends the lock request with these
-//! operations: the target takes the lock if it is free, performs the operations, releases the lock
-//! and answers once. A flush, an operation whose call returns its result, and an operation that
-//! does not fit send the lock request with the operations delayed until then, without the release.
-//! A target whose lock is held performs nothing, and the origin takes the lock as in `lock`.
+//! Delayed locks (MPI-4.1 §12.5.3 allows a lock to wait for the first operation). If the target's
+//! CPU changes the words of the lock, `lock` sends nothing. Small operations are delayed, with
+//! their data, as long as they fit into one message. The unlock then sends the lock request with
+//! these operations: the target takes the lock if it is free, performs the operations, releases the
+//! lock and answers once. A flush, an operation whose call returns its result, and an operation
+//! that does not fit send the lock request with the operations delayed until then, without the
+//! release. A target whose lock is held performs nothing, and the origin takes the lock as in
+//! `lock`.
 //!
 //! Programs also use locks to guard data outside of the window, such as other windows or files.
 //! Such epochs have no operations. A lock is therefore delayed only if the epoch before it had one.

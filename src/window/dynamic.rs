@@ -1,7 +1,7 @@
 //! Dynamic windows (MPI-4.1 §12.2.4): memory is attached at its owner, and accessed by address. An
-//! origin of the same node keeps a list of the regions that a target has attached and maps those
-//! that it can. The list may lack regions, about which the origin asks when it accesses them. The
-//! origin loads one word of the target to check that no region of the list was detached.
+//! origin of the same node keeps a list of the regions that a target has attached, and maps those
+//! that it can map. If an access needs a region that the list lacks, the origin asks the target for
+//! it. The origin loads one word of the target to check that no region of the list was detached.
 //! Between nodes the target checks each message, and an access that takes several messages begins
 //! with a request that checks all of it. An access outside of attached regions is therefore an
 //! error, and no part of it is performed.

@@ -1,8 +1,8 @@
 //! Windows: memory of each rank that the others access (MPI-4.1 §12.2).
 //!
-//! [`Window`] is the typed, safe form with epochs as closures; [`RawWindow`] the byte-level form
+//! [`Window`] is the typed, safe form with epochs as closures; [`RawWindow`] is the byte-level form
 //! with explicit calls. Both are thin: operations are methods of [`parts::Parts`], synchronization
-//! calls those of [`core::Core`].
+//! calls are methods of [`core::Core`].
 
 mod access;
 mod access_notify;

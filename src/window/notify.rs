@@ -4,8 +4,9 @@
 //!
 //! The counters of a window are the memory of a second window without a handle, so that peers reach
 //! them by every route by which they reach a part. The first `set_num_notify` creates this window.
-//! A counter is incremented by this CPU if it is mapped, by an atomic of the net if the device is
-//! the actor, and otherwise by a message, which also has the data if there is room.
+//! A mapped counter is incremented by this CPU. Any other counter is incremented by an atomic of
+//! the net if the device is the actor, else by a message, which also carries the data if there is
+//! room.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! Puts and gets as messages that the target's CPU executes: small scattered blocks, and operations
-//! that can't be posted, packed into as few messages as possible.
+//! Puts and gets as messages that the target's CPU executes. Small scattered blocks, and operations
+//! that can't be posted, are packed into as few messages as possible.
 
 use transom_fabric::TallyRef;
 

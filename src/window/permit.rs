@@ -1,5 +1,5 @@
-//! The permission to operate on a target: a value that only the checks of the open epoch make, and
-//! that every operation takes, so that no call can forget its check.
+//! The permission to operate on a target. Only the checks of the open epoch create this value, and
+//! every operation takes it, so that no call can omit the check.
 
 use super::access;
 use super::core::Core;

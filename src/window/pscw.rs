@@ -2,8 +2,8 @@
 //! origin waits for the notice only at its first operation on the target, or at `complete`.
 //! `complete` notifies each target after the operations on it are complete, or at once if the net
 //! delivers the notice after the puts; `wait` counts these notices. A notice is one atomic on a
-//! word of the receiving rank within a node, and one message otherwise. The state per window is the
-//! groups themselves and nothing per rank.
+//! word of the receiving rank within a node, and one message otherwise. The state of a window is
+//! the groups themselves, and nothing for each rank.
 
 use std::sync::atomic::Ordering;
 

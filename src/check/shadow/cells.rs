@@ -1,7 +1,7 @@
 //! Cells: records of accesses that lie within one aligned block of 16 bytes. A cell is one cache
 //! line: the number of its block, and four records of 12 bytes each. A block has one possible cell,
-//! which several blocks may share. The cell belongs to one of them at a time, until the cell's
-//! records are of no further use. The lowest bit of a cell's first word is its lock.
+//! which several blocks may share. The cell belongs to one of them at a time, as long as the cell's
+//! records are needed. The lowest bit of a cell's first word is its lock.
 //!
 //! A process that ends while it holds the lock of a cell never releases it. The first access that
 //! waits in vain marks the cell as *stuck*, and counts the records that are lost. Later accesses

@@ -1,4 +1,4 @@
-//! Promises of programs to synchronization calls, which let the calls do less (MPI-4.1 §12.5.5).
+//! Promises of programs that let synchronization calls do less work (MPI-4.1 §12.5.5).
 
 use std::ops::BitOr;
 
