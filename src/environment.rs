@@ -68,8 +68,8 @@ pub const VARIABLES: [Variable; 25] = [
     },
     Variable {
         name: INTERFACES,
-        default: "FI_TCP_IFACE if set; else loopback for ranks of one machine, and the interface whose subnet most machines share \
-                  for several",
+        default: "FI_TCP_IFACE if set; else loopback for ranks of one machine, and for several machines the interface whose subnet \
+                  most of them share",
         meaning: "the interfaces at which ranks of other machines reach this machine by libfabric over sockets: a list of interfaces \
                   (eth0), addresses or subnets (10.1.0.0/16), in order of preference; ^ before the list excludes its members",
     },
@@ -87,13 +87,13 @@ pub const VARIABLES: [Variable; 25] = [
         name: WARNINGS,
         default: "y",
         meaning: "y or n: print warnings, such as a slower route than expected or a window dropped without free, to the \
-                  program's logger, else to the standard error",
+                  program's logger if there is one, else to the standard error",
     },
     Variable {
         name: ATOMICS,
         default: "auto",
-        meaning: "the actor of atomics on integers and of locks of windows: cpu (CPUs of the target's node), nic (the network device, \
-                  also between ranks of a node), or auto (the table in docs/protocols.md)",
+        meaning: "the actor that performs atomics on integers and on the locks of windows: cpu (CPUs of the target's node), nic (the \
+                  network device, even between ranks of a node), or auto (the table in docs/protocols.md)",
     },
     Variable {
         name: XPMEM,
@@ -104,8 +104,8 @@ pub const VARIABLES: [Variable; 25] = [
     Variable {
         name: CMA,
         default: "y",
-        meaning: "y or n: let the kernel copy user memory of a process of the same node (/proc/PID/mem, cross-memory \
-                  attach), else use messages",
+        meaning: "y or n: let the kernel copy user memory of processes of the same node (/proc/PID/mem, cross-memory \
+                  attach); without it messages are used",
     },
     Variable {
         name: POPULATE,
@@ -152,14 +152,14 @@ pub const VARIABLES: [Variable; 25] = [
     Variable {
         name: CHECK,
         default: "n",
-        meaning: "y, n or fail: report conflicting accesses to windows with their places in the program; with fail, end the job \
-                  with an error too. For jobs on one node",
+        meaning: "y, n or fail: report conflicting accesses to windows with their places in the program; fail also ends the job \
+                  with an error, except for MPI programs. For jobs on one node",
     },
     Variable {
         name: CHECK_RECORDS,
         default: "64k",
         meaning: "the most accesses to each rank's part of a window that TRANSOM_CHECK remembers (a number, or with k or m), \
-                  72 bytes each; and the accesses to four times as many blocks of 16 bytes, 64 bytes each",
+                  72 bytes each. It also remembers accesses to four times as many blocks of 16 bytes, 64 bytes for each block",
     },
     Variable {
         name: CHECK_REPORT,
@@ -186,7 +186,7 @@ pub const VARIABLES: [Variable; 25] = [
         name: EARLY_READS,
         default: "y where OpenCoarrays is loaded, else n",
         meaning: "y or n: in MPI programs MPI_Get within a passive-target epoch is complete when it returns; for programs \
-                  that read the buffer of MPI_Get before the call that completes it",
+                  that read the buffer before the call that completes MPI_Get",
     },
 ];
 

@@ -1,5 +1,5 @@
-//! Binds ranks to CPUs. A child inherits the affinity of the starting thread, which is set for the
-//! time of the start, so that no code runs between fork and exec.
+//! Binds ranks to CPUs. A child inherits the affinity of the thread that starts it. This thread's
+//! affinity is set during the start, so that no code runs between fork and exec.
 
 use std::io;
 

@@ -66,19 +66,19 @@ struct Options {
     #[arg(long)]
     tag_output: bool,
 
-    /// Start the ranks on these machines, through --launch-agent, filling one machine after the
-    /// other: a:2,b:2, or a,b with one rank each
+    /// Start the ranks on these machines, by the command of --launch-agent, filling one machine
+    /// after the other: a:2,b:2, or a,b with one rank each
     #[arg(long, alias = "hosts", value_name = "HOST[:RANKS],...", value_parser = OsStringValueParser::new().try_map(hosts))]
     host: Option<Hosts>,
 
-    /// The command that starts a program on a machine, as words separated by blanks. {host} stands
-    /// for the machine's name; without {host} the name is added as the last word. The command
-    /// starts transom-run there, at the path that it has here
+    /// The command that starts a program on another machine, as words separated by blanks. {host}
+    /// stands for the machine's name; without {host} the name is added as the last word. The
+    /// command starts transom-run on that machine, at the path that it has here
     #[arg(long, alias = "agent", value_name = "COMMAND", default_value = "ssh", value_parser = OsStringValueParser::new().try_map(agent))]
     launch_agent: OsString,
 
-    /// Bind ranks to the CPUs of the launcher. core: rank i to CPU i modulo their number; none: not
-    /// at all. By default rank i is bound to CPU i if there is a CPU for every rank
+    /// Bind ranks to the CPUs that the launcher may use. core: rank i to CPU i modulo their number;
+    /// none: no binding. By default rank i is bound to CPU i if there is a CPU for every rank
     #[arg(long, value_enum)]
     bind: Option<Binding>,
 
@@ -90,7 +90,7 @@ struct Options {
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_hyphen_values = true)]
     timeout: Option<Duration>,
 
-    /// After a rank has failed, give the others this time to report the failure and to end by
+    /// After a rank has failed, give the others this much time to report the failure and to end by
     /// themselves
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_hyphen_values = true)]
     grace: Option<Duration>,

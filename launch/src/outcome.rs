@@ -12,8 +12,8 @@ use crate::signals;
 pub enum Outcome {
     /// All ranks exited with status 0.
     Success,
-    /// A rank failed: the first in the order of detection, or between machines a rank whose death
-    /// by a signal was reported later. The other ranks were ended.
+    /// A rank failed: the first rank whose failure was detected, or, on several machines, a rank
+    /// whose death by a signal was reported later. The other ranks were ended.
     RankFailed {
         /// The rank.
         rank: usize,
@@ -96,7 +96,7 @@ pub enum Failure {
         /// A waiting rank.
         waiting: usize,
     },
-    /// The rank sent a line without end to its PMI socket.
+    /// The rank sent an endless line to its PMI socket.
     NotPmi,
 }
 

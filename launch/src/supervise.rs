@@ -43,8 +43,9 @@ impl Job {
     /// lost.
     ///
     /// During the run, SIGINT, SIGTERM and SIGHUP to this process end the job instead of the
-    /// process (they have no effect afterwards), and orphaned descendants become children of this
-    /// process. Descendants that leave the ranks' process group or session are out of its control.
+    /// process; afterwards these signals have no effect. Orphaned descendants become children of
+    /// this process. It has no control over descendants that leave the ranks' process group or
+    /// session.
     ///
     /// # Errors
     /// The job could not be started; later failures are in the [`Outcome`].

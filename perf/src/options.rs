@@ -8,16 +8,17 @@ use crate::kinds::Test;
 
 /// Measure one-sided windows between two ranks or among many, in tables like those of OSU.
 ///
-/// Without a launcher transom-perf starts -n ranks itself, bound to cores where there are enough.
-/// In tests whose description begins with "All ranks" all ranks work at once; the other tests
-/// measure between ranks 0 and 1. The route is chosen as for every program. TRANSOM_TRANSPORTS=^shm
-/// measures the net between ranks of one machine: verbs where there is a device, else libfabric.
-/// TRANSOM_NET_DEVICES and TRANSOM_PROVIDER select the device and the provider.
+/// Without a launcher transom-perf starts -n ranks itself, and binds them to cores if there are
+/// enough. In tests whose description begins with "All ranks" all ranks work at once; the other
+/// tests measure between ranks 0 and 1. The route is chosen as for every program.
+/// TRANSOM_TRANSPORTS=^shm measures the net between ranks of one machine: verbs where there is a
+/// device, else libfabric. TRANSOM_NET_DEVICES and TRANSOM_PROVIDER select the device and the
+/// provider.
 #[derive(Clone, Debug, Parser)]
 #[command(
     version,
     after_help = "Examples:\n  \
-                  transom-perf put_latency -m 8:8 --vs-floor   puts of 8 bytes beside the bare operation\n  \
+                  transom-perf put_latency -m 8:8 --vs-floor   puts of 8 bytes compared with the bare operation\n  \
                   transom-perf -n 4 gups                       random updates by four ranks at once\n\n\
                   transom-perf compare runs a benchmark of plain MPI calls on each installed MPI, with transom's interposition library and \
                   without: transom-perf compare --help\n\n\
@@ -49,11 +50,11 @@ pub(crate) struct Options {
     /// Verify the data of every size.
     #[arg(short = 'c', long)]
     pub(crate) check: bool,
-    /// Measure in the same run the bare operations without the library, and print the ratio. Over
-    /// libibverbs, print also the results of perftest's programs where they are installed.
+    /// Also measure the bare operations without the library in the same run, and print the ratio.
+    /// Over libibverbs, also print the results of perftest's programs if they are installed.
     #[arg(long)]
     pub(crate) vs_floor: bool,
-    /// Write the results to a file as JSON too.
+    /// Also write the results to a file as JSON.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
     /// For passive: the 36 cases of {create, allocate, dynamic} x {lock/unlock, lock_all/flush} x
@@ -61,10 +62,10 @@ pub(crate) struct Options {
     /// verifies that the data has arrived when the operation is complete.
     #[arg(long)]
     pub(crate) grid: bool,
-    /// Ranks to start without a launcher. In tests between two ranks the further ranks wait.
+    /// Ranks to start if there is no launcher. In tests between two ranks the other ranks wait.
     #[arg(short = 'n', value_name = "RANKS", default_value_t = 2)]
     pub(crate) ranks: usize,
-    /// In tests of all ranks, print also percentiles of the time of one operation: 50, 90, 99 and
+    /// In tests of all ranks, also print percentiles of the time of one operation: 50, 90, 99 and
     /// 99.9. Each operation is then completed and timed alone.
     #[arg(long)]
     pub(crate) percentiles: bool,

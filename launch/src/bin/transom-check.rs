@@ -11,8 +11,8 @@ use serde_json::Value;
 
 /// Show the reports of the conflict checker (TRANSOM_CHECK_REPORT) with the lines of the source.
 ///
-/// Each pair of places is shown once, with the number of its reports. The file may have the reports
-/// of several jobs.
+/// Each pair of places in the program is shown once, with the number of its reports. The file may
+/// have the reports of several jobs.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {

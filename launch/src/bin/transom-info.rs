@@ -13,7 +13,7 @@ use transom_shm::{Heap, HeapOptions, ShmDomain, topology};
 use transom_verbs::{PortInfo, VerbsDomain, VerbsOptions};
 
 /// Show the transports of this machine, the capabilities of libfabric's providers, and the route
-/// that windows would use under the current TRANSOM_ variables.
+/// that the data of windows would take under the current TRANSOM_ variables.
 ///
 /// A missing transport is not an error: the exit status is 0, and the output says how to install
 /// the transport.
@@ -23,7 +23,7 @@ struct Arguments {
     /// List the TRANSOM_ variables with their defaults, values and meanings.
     #[arg(long)]
     env: bool,
-    /// Load this library in place of libfabric's usual one. Windows of jobs always use the usual
+    /// Examine this library in place of libfabric's usual one. Windows of jobs always use the usual
     /// one.
     #[arg(long, value_name = "SONAME", default_value = SONAME)]
     library: String,

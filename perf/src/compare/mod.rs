@@ -25,8 +25,8 @@ use launch::Bench;
 use plan::Line;
 
 /// Runs a benchmark of plain MPI calls on each installed MPI, with transom's interposition library
-/// (LD_PRELOAD) and without, alternately. Prints one table with ratios, then 36 cases of a target
-/// that computes. With -n it measures many ranks at once.
+/// (LD_PRELOAD) and without, alternately. Prints one table with ratios, then 36 cases in which the
+/// target computes. With -n it measures many ranks at once.
 ///
 /// A missing interposition library is built first if cargo and the sources are installed; otherwise
 /// the MPI is measured without the library.
@@ -37,13 +37,13 @@ use plan::Line;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "transom-perf compare", bin_name = "transom-perf compare", version)]
 pub(crate) struct Options {
-    /// An MPI by its compiler and its launcher; may be given several times. By default those that
-    /// are found by the names mpicc.mpich, mpicc.openmpi and so on, else mpicc.
+    /// An MPI by its compiler and its launcher; may be given several times. By default those found
+    /// under the names mpicc.mpich, mpicc.openmpi and so on, else mpicc.
     #[arg(long = "mpi", value_name = "NAME=MPICC,MPIEXEC", value_parser = hosts::named)]
     mpis: Vec<Host>,
     /// The interposition library of an MPI; may be given several times. By default
-    /// libtransom_mpi.so in mpi/NAME/release, lib/transom/NAME or mpi/NAME/debug, beside the folder
-    /// of this program, else it is built in mpi/NAME.
+    /// libtransom_mpi.so in mpi/NAME/release, lib/transom/NAME or mpi/NAME/debug, relative to the
+    /// parent of this program's folder; if it is not there, it is built in mpi/NAME.
     #[arg(long = "library", value_name = "NAME=PATH", value_parser = hosts::library)]
     libraries: Vec<(String, PathBuf)>,
     /// Measure cells in which N ranks work at once, in place of the table and the cases of two

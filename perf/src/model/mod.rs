@@ -33,7 +33,7 @@ use measured::Measured;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "transom-perf model", bin_name = "transom-perf model", version)]
 struct Options {
-    /// Fewest and most ranks; the table has them and the powers of two between them.
+    /// Fewest and most ranks; the table has these numbers and the powers of two between them.
     #[arg(long, value_name = "FROM..TO", value_parser = ranks, default_value = "2..1000000")]
     ranks: (u64, u64),
     /// L, o and g in us, and G in ns for each byte. By default these are measured between two ranks
@@ -49,7 +49,7 @@ struct Options {
     /// Neighbours of a rank in post-start-complete-wait.
     #[arg(long, value_name = "RANKS", default_value_t = 1)]
     neighbours: u64,
-    /// Draw times over the number of ranks, beside the published curves of foMPI, to a file.
+    /// Draw the times over the number of ranks, with the published curves of foMPI, to a file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Write the table to a file as JSON.
