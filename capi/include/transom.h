@@ -97,7 +97,7 @@
 // The call requires a window of another flavor.
 #define TRANSOM_ERR_RMA_FLAVOR 15
 
-// An access outside of the target's part, or outside of its attached regions.
+// An access outside of the target's part, or outside of the target's attached regions.
 #define TRANSOM_ERR_RMA_RANGE 16
 
 // A call in the wrong epoch.
@@ -109,7 +109,7 @@
 // A failure of the job, of a transport, or of a peer.
 #define TRANSOM_ERR_OTHER 19
 
-// A defect of the library, which caught an internal panic. The call may have taken effect in part.
+// A defect of the library, which caught an internal panic. The call may have had a partial effect.
 #define TRANSOM_ERR_INTERN 20
 
 // A counter of notified operations that the target does not have.
@@ -260,7 +260,7 @@ const char *transom_version(void);
 // `job` points to writable memory.
 int transom_init(transom_job **job);
 
-// Leaves the job; collective. Free the windows before. The handle becomes NULL, also if the call
+// Leaves the job; collective. Free the windows before. The handle becomes NULL, even if the call
 // fails. For the handle of a subset the call is local and frees only the handle.
 //
 // # Safety
@@ -569,15 +569,15 @@ int transom_window_detach(const transom_window *window, const void *base);
 // `window` points to a live handle, which no other thread uses, or to NULL.
 int transom_window_free(transom_window **window);
 
-// This rank's part: its address, its size in bytes, and its displacement unit. For a dynamic
-// window NULL, 0 and 1.
+// This rank's part: its address, its size in bytes, and its displacement unit. A dynamic window
+// has NULL, 0 and 1.
 //
 // # Safety
 // `window` is a live handle; `base`, `size` and `disp_unit` point to writable memory.
 int transom_window_part(const transom_window *window, void **base, uint64_t *size, uint32_t *disp_unit);
 
-// The part of a rank at the address where this process loads and stores it. For TRANSOM_PROC_NULL,
-// the part of the lowest rank whose part is not empty.
+// The part of a rank, at the address at which this process can load and store it. For
+// TRANSOM_PROC_NULL, the part of the lowest rank whose part is not empty.
 //
 // # Safety
 // `window` is a live handle; `base`, `size` and `disp_unit` point to writable memory.
@@ -676,8 +676,8 @@ int transom_accumulate(const transom_window *window,
                        const transom_datatype *target_type,
                        int op);
 
-// transom_accumulate that also stores the previous values in result. With TRANSOM_NO_OP origin is
-// not read.
+// Performs transom_accumulate, and also stores the previous values in result. With TRANSOM_NO_OP
+// origin is not read.
 //
 // # Safety
 // The requirements of transom_put for origin, and those of transom_get for result. The bytes of
@@ -785,35 +785,35 @@ int transom_rget_accumulate(const transom_window *window,
                             int op,
                             transom_request **request);
 
-// Waits until the operation is complete; the handle becomes NULL, also if the operation failed.
+// Waits until the operation is complete; the handle becomes NULL, even if the operation failed.
 // For NULL the call returns immediately.
 //
 // # Safety
 // `request` points to a live handle or to NULL.
 int transom_request_wait(transom_request **request);
 
-// Sets *done to 1 if the operation is complete, and then the handle to NULL; else *done to 0.
+// If the operation is complete, sets *done to 1 and the handle to NULL; otherwise sets *done to 0.
 // Makes progress and does not wait. For NULL *done is 1.
 //
 // # Safety
 // `request` points to a live handle or to NULL; `done` points to writable memory.
 int transom_request_test(transom_request **request, int *done);
 
-// Waits for all requests; all handles become NULL, also if some operations failed. The result is
+// Waits for all requests; all handles become NULL, even if some operations failed. The result is
 // the first failure in the order of the array.
 //
 // # Safety
 // `requests` has `count` handles, live ones or NULL.
 int transom_request_wait_all(uint64_t count, transom_request **requests);
 
-// Waits for one of the requests, whose handle becomes NULL. *index is set to its index, also if
-// its operation failed, or to TRANSOM_UNDEFINED if all handles are NULL.
+// Waits for one of the requests, whose handle becomes NULL. *index is set to its index, even if
+// its operation failed. If all handles are NULL, *index is set to TRANSOM_UNDEFINED.
 //
 // # Safety
 // `requests` has `count` handles, live ones or NULL; `index` points to writable memory.
 int transom_request_wait_any(uint64_t count, transom_request **requests, int64_t *index);
 
-// Waits for at least one of the requests. *done is set to the number of complete ones, also of
+// Waits for at least one of the requests. *done is set to the number of complete ones, including
 // those whose operation failed. Their indices are written to indices, and their handles become
 // NULL. *done is 0 if all handles are NULL.
 //
@@ -1076,7 +1076,7 @@ int transom_window_test(const transom_window *window, int *done);
 int transom_window_lock(const transom_window *window, int kind, int target, int assertions);
 
 // Completes all operations on a target, at origin and target, and ends its epoch. The lock is
-// released also if an operation failed.
+// released even if an operation failed.
 //
 // # Safety
 // `window` is a live handle.

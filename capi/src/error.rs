@@ -40,7 +40,7 @@ pub const TRANSOM_ERR_RMA_ATTACH: c_int = 13;
 pub const TRANSOM_ERR_RMA_SHARED: c_int = 14;
 /// The call requires a window of another flavor.
 pub const TRANSOM_ERR_RMA_FLAVOR: c_int = 15;
-/// An access outside of the target's part, or outside of its attached regions.
+/// An access outside of the target's part, or outside of the target's attached regions.
 pub const TRANSOM_ERR_RMA_RANGE: c_int = 16;
 /// A call in the wrong epoch.
 pub const TRANSOM_ERR_RMA_SYNC: c_int = 17;
@@ -48,7 +48,7 @@ pub const TRANSOM_ERR_RMA_SYNC: c_int = 17;
 pub const TRANSOM_ERR_INFO_VALUE: c_int = 18;
 /// A failure of the job, of a transport, or of a peer.
 pub const TRANSOM_ERR_OTHER: c_int = 19;
-/// A defect of the library, which caught an internal panic. The call may have taken effect in part.
+/// A defect of the library, which caught an internal panic. The call may have had a partial effect.
 pub const TRANSOM_ERR_INTERN: c_int = 20;
 /// A counter of notified operations that the target does not have.
 pub const TRANSOM_ERR_RMA_NOTIFICATION: c_int = 21;

@@ -58,7 +58,7 @@ pub unsafe extern "C" fn transom_init(job: *mut *mut JobHandle) -> c_int {
     })
 }
 
-/// Leaves the job; collective. Free the windows before. The handle becomes NULL, also if the call
+/// Leaves the job; collective. Free the windows before. The handle becomes NULL, even if the call
 /// fails. For the handle of a subset the call is local and frees only the handle.
 ///
 /// # Safety

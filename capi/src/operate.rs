@@ -226,8 +226,8 @@ pub unsafe extern "C" fn transom_accumulate(
     })
 }
 
-/// transom_accumulate that also stores the previous values in result. With TRANSOM_NO_OP origin is
-/// not read.
+/// Performs transom_accumulate, and also stores the previous values in result. With TRANSOM_NO_OP
+/// origin is not read.
 ///
 /// # Safety
 /// The requirements of transom_put for origin, and those of transom_get for result. The bytes of

@@ -80,7 +80,7 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// Waits until the operation is complete; the handle becomes NULL, also if the operation failed.
+/// Waits until the operation is complete; the handle becomes NULL, even if the operation failed.
 /// For NULL the call returns immediately.
 ///
 /// # Safety
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn transom_request_wait(request: *mut *mut RequestHandle) 
     })
 }
 
-/// Sets *done to 1 if the operation is complete, and then the handle to NULL; else *done to 0.
+/// If the operation is complete, sets *done to 1 and the handle to NULL; otherwise sets *done to 0.
 /// Makes progress and does not wait. For NULL *done is 1.
 ///
 /// # Safety
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn transom_request_test(request: *mut *mut RequestHandle, 
     })
 }
 
-/// Waits for all requests; all handles become NULL, also if some operations failed. The result is
+/// Waits for all requests; all handles become NULL, even if some operations failed. The result is
 /// the first failure in the order of the array.
 ///
 /// # Safety
@@ -127,8 +127,8 @@ pub unsafe extern "C" fn transom_request_wait_all(count: u64, requests: *mut *mu
     })
 }
 
-/// Waits for one of the requests, whose handle becomes NULL. *index is set to its index, also if
-/// its operation failed, or to TRANSOM_UNDEFINED if all handles are NULL.
+/// Waits for one of the requests, whose handle becomes NULL. *index is set to its index, even if
+/// its operation failed. If all handles are NULL, *index is set to TRANSOM_UNDEFINED.
 ///
 /// # Safety
 /// `requests` has `count` handles, live ones or NULL; `index` points to writable memory.
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn transom_request_wait_any(
     })
 }
 
-/// Waits for at least one of the requests. *done is set to the number of complete ones, also of
+/// Waits for at least one of the requests. *done is set to the number of complete ones, including
 /// those whose operation failed. Their indices are written to indices, and their handles become
 /// NULL. *done is 0 if all handles are NULL.
 ///

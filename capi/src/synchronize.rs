@@ -121,7 +121,7 @@ pub unsafe extern "C" fn transom_window_lock(
 }
 
 /// Completes all operations on a target, at origin and target, and ends its epoch. The lock is
-/// released also if an operation failed.
+/// released even if an operation failed.
 ///
 /// # Safety
 /// `window` is a live handle.

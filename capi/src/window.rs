@@ -173,8 +173,8 @@ pub unsafe extern "C" fn transom_window_free(window: *mut *mut WindowHandle) -> 
     })
 }
 
-/// This rank's part: its address, its size in bytes, and its displacement unit. For a dynamic
-/// window NULL, 0 and 1.
+/// This rank's part: its address, its size in bytes, and its displacement unit. A dynamic window
+/// has NULL, 0 and 1.
 ///
 /// # Safety
 /// `window` is a live handle; `base`, `size` and `disp_unit` point to writable memory.
@@ -197,8 +197,8 @@ pub unsafe extern "C" fn transom_window_part(
     })
 }
 
-/// The part of a rank at the address where this process loads and stores it. For TRANSOM_PROC_NULL,
-/// the part of the lowest rank whose part is not empty.
+/// The part of a rank, at the address at which this process can load and store it. For
+/// TRANSOM_PROC_NULL, the part of the lowest rank whose part is not empty.
 ///
 /// # Safety
 /// `window` is a live handle; `base`, `size` and `disp_unit` point to writable memory.
