@@ -1,5 +1,5 @@
-//! The constructors of datatypes. Counts and block lengths are in items of the old type; where
-//! displacements or strides are in bytes, the comment says it.
+//! The constructors of datatypes. Counts and block lengths are in items of the old type. If
+//! displacements or strides are in bytes, the comment says so.
 
 use std::ffi::c_int;
 

@@ -1,5 +1,6 @@
-//! Notified operations, with and without requests, in passive epochs only: the operation as its
-//! plain form does it, then one added to one counter of the target. `counters` reads the counters.
+//! Notified operations, with and without requests, in passive epochs only. Each performs the
+//! operation like its plain form, and then adds one to a counter of the target. `counters` reads
+//! the counters.
 
 use std::ffi::{c_int, c_void};
 

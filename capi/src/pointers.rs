@@ -1,6 +1,6 @@
 //! Pointers from C programs: NULL is an error that names the argument; the caller promises that
-//! other pointers are valid. Results are written at the end of a call; their addresses are checked
-//! at its beginning, so that no call fails after it has taken effect.
+//! other pointers are valid. The addresses of results are checked at the beginning of a call, and
+//! the results are written at its end, so that no call fails after it has taken effect.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr::NonNull;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use crate::{Amo, AmoKind, Coherence, FabricError, Fault, Memory, Peer, Post, Reason, Span, TallyRef, Width};
 
-/// The words by which peers reach a region. Only the backend that wrote them interprets them. Plain
-/// words, so that a key can be kept in shared memory and be read by RDMA. All zero means "no
-/// region".
+/// The words by which peers reach a region. Only the backend that wrote the words interprets them.
+/// They are plain words, so that a key can be kept in shared memory and read by RDMA. All zero
+/// means "no region".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RegionKey(pub [u64; 4]);
 
@@ -34,8 +34,8 @@ pub struct Limits {
     /// [`Port::progress`].
     pub passive_target: bool,
     /// A message arrives only when its target has the data of all puts that this process had posted
-    /// to that target before. Once one of them has failed, messages to the target are refused. Gets
-    /// and atomics keep no order.
+    /// to that target before. Once one of these puts has failed, messages to the target are
+    /// refused. Gets and atomics keep no order.
     pub ordered: bool,
     /// The target's CPU performs puts when it receives messages, so that several small puts cost
     /// less as one message.
@@ -44,7 +44,8 @@ pub struct Limits {
     /// posted to that target before.
     pub amos_ordered: bool,
     /// The longest time for which an answer to a message may wait for a message in the other
-    /// direction that carries it: about the time to send the answer. Zero: answers do not wait.
+    /// direction that can carry the answer: about the time that it takes to send the answer. Zero:
+    /// answers do not wait.
     pub answers_wait: Duration,
 }
 
@@ -65,7 +66,7 @@ pub trait Domain: Send + Sync + Debug + 'static {
     fn register(&self, memory: &Memory) -> Result<Self::Region, FabricError>;
 }
 
-/// Memory that peers may access. Drop ends the access; the caller has made sure that no access is
+/// Memory that peers may access. The drop ends the access; the caller has ensured that no access is
 /// in flight.
 pub trait Region: Send + Sync + Debug + 'static {
     /// The key, which peers hand to [`Port::import`].
@@ -86,11 +87,12 @@ pub trait Handler {
 
 /// The access to the peers. All methods may be called from several threads at the same time.
 ///
-/// Nothing is ordered: neither two operations to one target nor a message after a put, unless the
-/// caller waited for the [`Tally`](crate::Tally) of the first, or the first are puts and the port's
-/// limits say [`Limits::ordered`] for a message after them, [`Limits::amos_ordered`] for an atomic.
-/// A count that falls means that the target has the data, which is visible to every process that
-/// reads it afterwards, and that the origin's buffer may be used again.
+/// Nothing is ordered: neither two operations to one target nor a message after a put. There are
+/// two exceptions: the caller has waited for the [`Tally`](crate::Tally) of the first operation, or
+/// the first operations are puts and the port's limits have [`Limits::ordered`] for a message after
+/// them, or [`Limits::amos_ordered`] for an atomic. A count that falls means that the target has
+/// the data, which is visible to every process that reads it afterwards, and that the origin's
+/// buffer may be used again.
 ///
 /// Offsets and lengths are bytes within the remote region, checked by the caller against the
 /// window's size; backends check them against the region again where the check is free.

@@ -1,6 +1,6 @@
 //! Warnings and failures that no caller gets as a value, for example from `drop` or from the
-//! progress thread. The one place where the libraries write to the standard error. Must not know
-//! the subjects of the messages.
+//! progress thread. Only this module writes to the standard error. It must not know the subjects of
+//! the messages.
 //!
 //! Where the program has installed a logger of the crate `log` (feature `log`), messages are
 //! records of that logger, and the library writes nothing itself.
@@ -19,8 +19,8 @@ pub fn show_warnings(on: bool) {
     WARNINGS.store(on, Ordering::Relaxed);
 }
 
-/// Reports that the library continues, but not as the user would expect. `target` is the module, as
-/// `transom::job`.
+/// Reports that the library continues, but not as the user would expect. `target` is the module,
+/// such as `transom::job`.
 #[cold]
 pub fn warn(target: &'static str, text: &dyn fmt::Display) {
     if WARNINGS.load(Ordering::Relaxed) && !logged(false, target, text) {

@@ -5,11 +5,12 @@
 //! word that only its thread writes, reads the gate, and ends by clearing the visit. An operation
 //! that must be alone takes the lock, closes the gate and waits for all visits. A visit costs two
 //! plain stores and no fence, because the closing side calls [`rendezvous`]: the kernel then runs a
-//! full barrier on every CPU that may be between writing its visit and reading the gate. Short
-//! operations that find the gate closed take the lock. Only a holder of the lock changes the gate.
+//! full barrier on every CPU whose thread may be between writing its visit and reading the gate.
+//! Short operations that find the gate closed take the lock. Only a holder of the lock changes the
+//! gate.
 //!
 //! Knows neither the lock nor the operations. The lock remains valid if its holder dies: the next
-//! holder closes a gate that was left closing.
+//! holder finishes closing the gate.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, Ordering, fence};
@@ -49,8 +50,8 @@ impl<'w> Gate<'w> {
         self.0.load(Ordering::Relaxed) == OPEN
     }
 
-    /// Passes the open gate; `None` if it is not open. `visit` is the word of the calling thread,
-    /// whose process has [`enrol`]led; `name` is not [`NO_VISIT`].
+    /// Passes the gate if it is open; `None` if it is not. `visit` is the word of the calling
+    /// thread, whose process has [`enrol`]led; `name` is not [`NO_VISIT`].
     #[inline(always)]
     pub fn pass(self, visit: &'w AtomicU32, name: u32) -> Option<Visit<'w>> {
         visit.store(name, Ordering::Relaxed);

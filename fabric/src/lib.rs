@@ -3,15 +3,15 @@
 //!
 //! A backend implements three traits: [`Domain`] (an opened device or provider of this process),
 //! [`Region`] (memory that peers may access) and [`Port`] (the access to the peers: puts, gets,
-//! atomics, messages, progress). Epochs, displacement units, window kinds and errors of MPI live
-//! above; sockets, queues and mappings below.
+//! atomics, messages, progress). Epochs, displacement units, window kinds and errors of MPI belong
+//! to the layer above; sockets, queues and mappings belong to the backends.
 //!
-//! - **A post**: answers [`Post::Done`], [`Post::Pending`], [`Post::Again`] or [`Post::Broken`]; it
+//! - **A post** answers [`Post::Done`], [`Post::Pending`], [`Post::Again`] or [`Post::Broken`], and
 //!   never blocks.
-//! - **Completion**: [`Tally`]: the count of outstanding operations, which the backend lowers when
-//!   the *target* has the data.
-//! - **A capability that is absent**: `None`, for example [`Region::amo`] or [`Port::direct`].
-//! - **Memory that others may write**: [`Memory`], never `&[u8]`.
+//! - **Completion** is counted by a [`Tally`], the number of outstanding operations, which the
+//!   backend lowers when the *target* has the data.
+//! - **A capability that is absent** is `None`, for example in [`Region::amo`] or [`Port::direct`].
+//! - **Memory that others may write** is a [`Memory`], never a `&[u8]`.
 //!
 //! [`sim`] implements the contract inside one process and behaves as badly as the contract allows.
 //! Every protocol is tested there first.

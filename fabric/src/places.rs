@@ -1,5 +1,5 @@
 //! The places of a window that have atomics in flight, for nets that keep no order: an operation
-//! waits for an earlier one on the same place. One bit stands for many places. Any number of
+//! waits for an earlier one on the same place. Each bit represents many places. Any number of
 //! threads may post at the same time. Knows no window and no port.
 
 #[cfg(loom)]

@@ -1,10 +1,10 @@
-//! The rule by which peers share the buffers of a pool. A peer that takes no messages keeps the
-//! buffers of the messages to it; the rule leaves buffers to the other peers.
+//! The rule by which peers share the buffers of a pool. A peer that takes no messages holds the
+//! buffers of the messages to it; the rule keeps buffers available for the other peers.
 
 /// Whether a peer that holds `held` buffers of a pool may take another one while `free` are free: a
 /// peer holds at most as many as it leaves free, after the dynamic thresholds of Choudhury and
-/// Hahne (1998). Of 128 buffers one peer gets 64, and 7 peers that give nothing back leave one to
-/// the others. A tighter rule defers messages to peers that are only slow.
+/// Hahne (1998). Of 128 buffers one peer gets at most 64, and 7 peers that return no buffers leave
+/// one to the others. A tighter rule defers messages to peers that are only slow.
 pub fn allows(held: usize, free: usize) -> bool {
     held < free
 }

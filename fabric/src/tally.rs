@@ -1,7 +1,8 @@
 //! Completion by counting: the number of outstanding operations, and the answers of a post.
 //!
-//! A [`Tally`] belongs to one target of one window. The parent counts the whole window, so that a
-//! flush of all targets reads one number, a flush of one target another, and neither walks a list.
+//! A [`Tally`] belongs to one target of one window. Its parent counts the operations of the whole
+//! window. A flush of all targets thus reads one number, a flush of one target another one, and
+//! neither walks a list.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,6 +1,6 @@
-//! A sleep on descriptors that other threads of the process end. Each sleeping thread polls the
-//! descriptor of the wake separately, so that the descriptor must stay readable until all threads
-//! that slept at the wake have left. Must not know the other descriptors.
+//! A sleep on descriptors that other threads of the process can end. Each sleeping thread polls the
+//! wake's descriptor separately, so the descriptor must stay readable until all threads that slept
+//! when the wake came have left. Must not know the other descriptors.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};

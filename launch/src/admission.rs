@@ -1,6 +1,6 @@
 //! Admission to a job over the network: listeners at the addresses by which this machine reaches
 //! the others, and connections that have not sent the job's secret yet. Strangers get no service
-//! and no answer. The oldest silent connection is closed where room or descriptors are scarce.
+//! and no answer. If room or descriptors become scarce, the oldest silent connection is closed.
 //! Independent of ranks and machines.
 
 use std::io::{self, Read};

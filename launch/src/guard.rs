@@ -1,5 +1,5 @@
-//! The guard: a forked process that leads the ranks' process group and kills the group when the
-//! launcher ends for any reason, also by SIGKILL. Independent of ranks.
+//! The guard: a forked process that leads the ranks' process group, and kills the group when the
+//! launcher ends for any reason, even by SIGKILL. Independent of ranks.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

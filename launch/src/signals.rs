@@ -1,5 +1,5 @@
-//! Signals to the launcher as bytes, for a poll loop. It owns the registration; independent of the
-//! signals' meaning to a job.
+//! Signals to the launcher as bytes, for a poll loop. Owns the registration; independent of what
+//! the signals mean for a job.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

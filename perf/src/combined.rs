@@ -1,6 +1,5 @@
-//! Operations that are more than a copy of bytes: accumulate of vectors, and puts with a stride. If
-//! the target's memory is mapped, the floor is the loop that a program would write over this
-//! memory.
+//! Operations that do more than copy bytes: accumulates of vectors, and puts with a stride. If the
+//! target's memory is mapped, the floor is the loop that a program would write over this memory.
 
 use std::cell::Cell;
 

@@ -1,4 +1,4 @@
-//! Notified puts: a ping-pong between ranks 0 and 1, beside one of stores and flags.
+//! Notified puts: a ping-pong between ranks 0 and 1, compared with one of stores and flags.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! The standard output; its errors say that they are of the standard output.
+//! The standard output; its error messages name it.
 
 use std::io::{Error, StdoutLock, Write};
 use std::process::ExitCode;

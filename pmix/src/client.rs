@@ -18,7 +18,8 @@ pub struct Client {
 
 impl Client {
     /// Opens libpmix and joins the job that the environment names. The caller has checked that it
-    /// names one (`PMIX_NAMESPACE`, `PMIX_RANK`): otherwise later versions start a job of one.
+    /// names one (`PMIX_NAMESPACE`, `PMIX_RANK`); otherwise later versions of libpmix start a job
+    /// of one process.
     ///
     /// # Errors
     /// `Unavailable` without the library; `Failed` where the server cannot be reached.

@@ -1,5 +1,5 @@
-//! The bell of a peer's ring, for processes that often change a word for which the peer waits: one
-//! load shows whether a thread must be woken.
+//! The bell of a peer's ring, for processes that often change a word on which the peer waits. One
+//! load of the bell shows whether a thread must be woken.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -7,7 +7,7 @@ use transom_fabric::Row;
 
 use crate::ring::{AWAKE, Shared};
 
-/// Whether a [`ShmPort::knock`](crate::ShmPort::knock) has a thread to wake.
+/// The word that shows whether a [`ShmPort::knock`](crate::ShmPort::knock) must wake a thread.
 #[derive(Debug)]
 pub struct Bell(Row<AtomicU32, 4, 1>);
 

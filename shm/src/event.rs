@@ -1,7 +1,7 @@
-//! A word in shared memory that one process increments and others wait for. Barriers and counters
-//! consist of such words.
+//! A word in shared memory that one process increments and on which others wait. Barriers and
+//! counters consist of such words.
 //!
-//! The low 31 bits are a counter that only grows (and wraps); the top bit means that a thread
+//! The low 31 bits are a counter that only grows (and wraps); the top bit is set while a thread
 //! sleeps. An increment is one locked instruction, and a system call only if a thread sleeps. Must
 //! not know the meaning of the counts.
 
@@ -41,7 +41,7 @@ impl SpinBudget {
         }
     }
 
-    /// How long a waiter spins.
+    /// The time for which a waiter polls.
     pub const fn spin(&self) -> Duration {
         self.spin
     }

@@ -1,9 +1,9 @@
-//! A rank's heap: a sparse memfd without a name, from which the rank gives out blocks that its
+//! A rank's heap: a sparse memfd without a name, from which the rank allocates blocks that its
 //! peers can map.
 //!
-//! The first page has the token that proves the heap to peers; the message ring is in the pages
-//! after it, and then the blocks. Dropping a block returns its memory to the kernel. Must not know
-//! peers or the use of blocks.
+//! The first page has the token by which peers verify the heap. The message ring follows in the
+//! next pages, and then the blocks. Dropping a block returns its memory to the kernel. Must not
+//! know peers or the use of blocks.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;

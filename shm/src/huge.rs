@@ -7,8 +7,8 @@ use std::path::Path;
 /// Documentation/admin-guide/mm/transhuge.rst).
 const GIVEN: [&str; 4] = ["always", "within_size", "advise", "force"];
 
-/// Whether the kernel provides huge pages for memory with the advice of
-/// [`advise_huge`](crate::advise_huge).
+/// Whether the kernel provides huge pages for memory to which [`advise_huge`](crate::advise_huge)
+/// was applied.
 ///
 /// # Errors
 /// The setting that excludes them.

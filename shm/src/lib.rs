@@ -1,19 +1,20 @@
 //! Node-local shared memory as a transport: a backend of the contract in `transom-fabric`.
 //!
-//! Every rank has one [`Heap`], a sparse memfd without a name. Peers open it through `/proc`, prove
-//! its identity by a random token, and map the ranges that they use. User memory is mapped by XPMEM
-//! if the kernel has the module, and accessed by cross-memory attach otherwise. Messages go through
-//! a ring in the heap's header. Must not know windows, epochs, or the exchange of addresses.
+//! Every rank has one [`Heap`], a sparse memfd without a name. Peers open it through `/proc`,
+//! verify its identity by a random token, and map the ranges that they use. User memory is mapped
+//! by XPMEM if the kernel has the module; otherwise cross-memory attach accesses it. Messages go
+//! through a ring in the heap's header. Must not know windows, epochs, or the exchange of
+//! addresses.
 //!
 //! | module | owns |
 //! |---|---|
 //! | [`heap`], `ranges`, `mapping` | the memfd, its free ranges, its mappings |
 //! | `huge` | whether the kernel gives huge pages |
-//! | `node`, `contact` | node identity; a peer's heap, opened and proven |
+//! | `node`, `contact` | node identity; a peer's heap, opened and verified |
 //! | `pieces` | the mapped pieces of a peer's heap, which all windows share |
 //! | `spare` | a descriptor in reserve for opening heaps |
 //! | `ring`, `bell`, [`event`], `word` | messages, and words that can be waited for |
-//! | `xpmem` | user memory of peers, mapped by the XPMEM module, and guarded against their end |
+//! | `xpmem` | user memory of peers, mapped by the XPMEM module, with a guard against their death |
 //! | `pipe` | the pipe that ends a sleep on a net's descriptors |
 //! | `cma`, `process` | cross-memory attach; another process's memory by it or by `/proc/PID/mem` |
 //! | `regions` | registered regions and their keys |

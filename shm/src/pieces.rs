@@ -1,5 +1,6 @@
-//! The mapped pieces of a peer's heap, which all windows share: the number of mappings of a process
-//! grows with the number of its peers, and not with that of its windows. Must not know blocks.
+//! The mapped pieces of a peer's heap. All windows share them, so the number of mappings of a
+//! process grows with the number of its peers, not with the number of its windows. Must not know
+//! blocks.
 //!
 //! A piece is address space, of which only touched pages take memory. Pieces double in length
 //! towards the end of a heap, so a heap has few of them. They take up to twice the address space of

@@ -1,6 +1,6 @@
 //! The pipe on which a rank sleeps together with a net's descriptors. A peer of the node ends the
 //! sleep by a write into the pipe. Each process has one descriptor of the pipe, open for both
-//! directions, so that a write has a reader also after the owner's end. Must not know rings or
+//! directions, so that a write has a reader even after the owner has ended. Must not know rings or
 //! sleeping threads.
 
 use std::fs::File;

@@ -1,9 +1,9 @@
 //! Memory of another process of the node that is not mapped here. The kernel copies up to one page
-//! faster through `/proc/PID/mem` than by cross-memory attach, because an open file needs no lookup
-//! of the process and no check of permissions for each call. All longer copies, all copies of
-//! several pieces, and those that the file refuses use cross-memory attach. If both ways fail, the
-//! error of cross-memory attach is reported. While no descriptor is free for the file, all copies
-//! use cross-memory attach.
+//! faster through `/proc/PID/mem` than by cross-memory attach, because with an open file the kernel
+//! neither looks up the process nor checks permissions at each call. All longer copies, all copies
+//! of several pieces, and those that the file refuses use cross-memory attach. If both ways fail,
+//! the error of cross-memory attach is reported. While no descriptor is free for the file, all
+//! copies use cross-memory attach.
 
 use std::fs::File;
 use std::io;

@@ -1,15 +1,15 @@
 //! The message ring of a heap: bounded, many producers in any process of the node, one consumer at
 //! a time.
 //!
-//! D. Vyukov's bounded queue with one consumer: a producer claims a position by moving the tail,
-//! writes the cell, and publishes it by the cell's state. States count up from zero, so that fresh
-//! memory is an empty ring: in lap `l` a cell is free at `2l` and full at `2l + 1`. All references
-//! are offsets, because processes map the ring at different addresses. Must not know the contents
-//! of messages.
+//! It is D. Vyukov's bounded queue with one consumer: a producer claims a position by moving the
+//! tail, writes the cell, and publishes it by the cell's state. States count up from zero, so that
+//! fresh memory is an empty ring: in lap `l` a cell is free at `2l` and full at `2l + 1`. All
+//! references are offsets, because processes map the ring at different addresses. Must not know the
+//! contents of messages.
 //!
 //! A known limit: a producer that is killed between claiming and publishing stalls the ring,
 //! because the consumer can't know that no message will follow. The launcher ends a job after a
-//! rank was killed, and so ends the stall.
+//! rank was killed, and this ends the stall.
 
 use std::io;
 use std::sync::Arc;

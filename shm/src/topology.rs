@@ -2,9 +2,9 @@
 //! reports them. Makes no decision.
 
 /// The processors that this process may run on (`sched_getaffinity(2)`), in ascending order.
-/// Processors past the 1024 of the kernel's fixed-size interface are missing. A bound rank sees
-/// only its own processors: take the union over the node's ranks before comparing with their
-/// number.
+/// Processors beyond the 1024 of the kernel's fixed-size interface are missing. A bound rank sees
+/// only its own processors, so take the union over the node's ranks before you compare their number
+/// with that of the ranks.
 pub fn allowed_cpus() -> Vec<usize> {
     use rustix::thread::{CpuSet, sched_getaffinity};
     match sched_getaffinity(None) {

@@ -5,8 +5,8 @@
 //! The module follows the owner's page tables: after the owner has unmapped memory, mapped it anew,
 //! or copied it on write after `fork`, the next access uses the owner's current pages. A child made
 //! by `fork` does not inherit attached memory. Attached memory can't be registered with a device. A
-//! process that closes any descriptor of `/dev/xpmem` loses all that it has attached through every
-//! descriptor.
+//! process that closes any descriptor of `/dev/xpmem` loses all memory that it has attached,
+//! through whichever descriptor.
 
 mod guard;
 mod sys;

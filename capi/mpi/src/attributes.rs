@@ -1,5 +1,5 @@
 //! Attributes of a window (MPI-4.1 §12.2.3, §12.2.6, §12.2.7): its predefined attributes, the parts
-//! that load and store reach, and its hints. The proxy keeps the users' attributes.
+//! that load and store reach, and its hints. The proxy holds the users' attributes.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 

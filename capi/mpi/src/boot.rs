@@ -1,5 +1,5 @@
-//! The bootstrap of the job over the host, on a communicator of the library's own. Values that were
-//! put travel to all ranks in the next barrier, which is an allgather.
+//! The bootstrap of the job over the host, on the library's own communicator. Values that were put
+//! travel to all ranks in the next barrier, which is an allgather.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};

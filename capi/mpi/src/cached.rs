@@ -3,8 +3,8 @@
 //! deleted first, as with `MPI_COMM_SELF` in `MPI_Finalize` (MPI-4.1 §11.2.4), so that a delete
 //! function finds the attributes that were set before its own. Open MPI itself uses this order.
 //!
-//! The host keeps the attributes. This module knows the keys of each window, also of windows that
-//! the host serves.
+//! The host holds the attributes. This module knows the keys of each window, including those of
+//! windows that the host serves.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};

@@ -1,5 +1,5 @@
 //! The host's functions that order the ranks, as the conflict checker (`TRANSOM_CHECK`) sees them:
-//! `host/edges.c` wraps most, `requests` those that also wait for transom.
+//! `host/edges.c` wraps most of them; `requests` wraps those that also wait for transom.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};

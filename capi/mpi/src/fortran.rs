@@ -1,6 +1,7 @@
-//! Attributes for Fortran programs (`MPI_WIN_GET_ATTR`, MPI-4.1 §12.2.6), which get the values of
-//! predefined attributes and not their addresses, and set values of their own
-//! (`MPI_WIN_SET_ATTR`). These are the only functions whose form in Fortran differs from that in C.
+//! Attributes for Fortran programs (`MPI_WIN_GET_ATTR`, MPI-4.1 §12.2.6). These programs get the
+//! values of predefined attributes instead of their addresses, and set values of their own
+//! attributes (`MPI_WIN_SET_ATTR`). These are the only functions whose form in Fortran differs from
+//! that in C.
 
 use std::ffi::{c_int, c_void};
 

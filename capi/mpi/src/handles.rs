@@ -7,7 +7,7 @@
 //!
 //! - The key of a place is written after its value, so that a reader who sees the key sees the
 //!   value.
-//! - From the first place of a live handle's search to its own place, no place is empty. It was so
+//! - From the first place of a live handle's search to its own place, no place is empty. This holds
 //!   at the insertion, and a removed handle leaves a dead place. A dead place becomes empty again
 //!   only if the next one is empty, so that no live handle's search passes it. Without this reuse,
 //!   handles that come and go would use up all places.

@@ -1,6 +1,6 @@
-//! Memory that programs allocate through MPI (`MPI_Alloc_mem`, MPI-4.1 §9.2). Transom allocates it
-//! while the job is up, so that ranks of the node map windows over it. The host allocates memory
-//! where transom can't, and frees memory that transom did not allocate.
+//! Memory that programs allocate through MPI (`MPI_Alloc_mem`, MPI-4.1 §9.2). While the job runs,
+//! transom allocates this memory, so that ranks of the node can map windows over it. The host
+//! allocates memory if transom can't, and frees memory that transom did not allocate.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};

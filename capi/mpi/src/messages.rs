@@ -1,5 +1,5 @@
-//! What the conflict checker (`TRANSOM_CHECK`) knows of the host's messages and requests: which
-//! receives and collective calls are under way, and their buffers. `host/edges.c` reports each call
+//! The conflict checker's (`TRANSOM_CHECK`) record of the host's messages and requests: the
+//! receives and collective calls in progress, and their buffers. `host/edges.c` reports each call
 //! that begins one, and `requests` each that completes one.
 
 use std::cell::RefCell;

@@ -1,5 +1,5 @@
 //! Operations (MPI-4.1 §12.3). Operations that are contiguous at origin and target, as nearly all
-//! are, take the shortest way; all others go by the decoded datatypes. Operations on windows that
+//! are, take the shortest path; all others use the decoded datatypes. Operations on windows that
 //! transom does not serve go to the host. The entry points with counts are in `forms`.
 
 use std::ffi::{c_int, c_void};

@@ -2,8 +2,8 @@
 //! so that programs can mix them with others of the host. An operation that is complete when its
 //! call returns, as all are on shared memory, gets a complete request of the host. Other operations
 //! get generalized requests (MPI-4.1 §13.2), which are polled whenever the program waits or tests;
-//! so those functions are here too. While there are such requests, waiting is repeated testing;
-//! otherwise it is the host's own waiting.
+//! therefore this module also has the functions that wait and test. While there are such requests,
+//! a wait tests repeatedly; otherwise it is the host's own wait.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -5,8 +5,8 @@
 //! means that the target has the data (`FI_DELIVERY_COMPLETE`), and a get is a read. An atomic is a
 //! fetching atomic with delivery complete, if the provider performs it. Data progress is manual if
 //! the provider supports that. If `Limits::passive_target` is false, targets have to make calls:
-//! whoever opens the port runs a thread that calls `progress` and sleeps in `wait`.
-//! Independent of windows and of shared memory.
+//! the user of the port runs a thread that calls `progress` and sleeps in `wait`. Independent of
+//! windows and of shared memory.
 //!
 //! The table in `rules` holds the differences between providers. A provider's attributes are plain
 //! data (`offer`), which determine the registration of memory and its keys.

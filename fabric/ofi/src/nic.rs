@@ -1,5 +1,5 @@
-//! The choice of a provider's device where each device is a domain: by the job's grants, the user's
-//! list, and nearness. Independent of libfabric except for the names.
+//! The choice of a provider's device if each device is a domain: by the devices that are granted to
+//! the job, the user's list, and nearness. Independent of libfabric except for the names.
 
 use std::path::Path;
 

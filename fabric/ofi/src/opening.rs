@@ -38,7 +38,7 @@ pub struct OfiOptions {
     /// The devices to choose from where the provider has several (`cxi0,cxi1`); `^` before the list
     /// excludes them. `None`: those near the CPUs of this process; ranks are distributed over them.
     pub devices: Option<String>,
-    /// The source of the knowledge whether idle targets are served.
+    /// The way to determine whether idle targets are served.
     pub passive: PassiveProbe,
     /// The address of the interface at which peers reach this process, where the provider's
     /// addresses are those of interfaces; by default the loopback address, which peers of this
@@ -48,8 +48,8 @@ pub struct OfiOptions {
     pub library: String,
     /// This process's rank, which is part of each message.
     pub rank: Peer,
-    /// Whether a wait sleeps on a descriptor, if the provider has one. Otherwise a wait sleeps for
-    /// a fixed time.
+    /// Whether a wait sleeps on a descriptor if the provider has one. Otherwise a wait sleeps for a
+    /// fixed time.
     pub descriptor: bool,
 }
 

@@ -1,6 +1,6 @@
 //! Tests whether a provider serves a target that makes no call, with two endpoints of this process,
-//! one of which is never polled. The progress that a provider states is no evidence: `net` states
-//! automatic progress and needs calls.
+//! one of which is never polled. The probe does not rely on the progress that a provider states:
+//! `net` states automatic progress, but needs calls.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

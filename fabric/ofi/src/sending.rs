@@ -1,5 +1,5 @@
-//! The buffers of outgoing messages, which all peers share. A peer that takes no messages holds a
-//! part of them only, so that messages to other peers go on.
+//! The buffers of outgoing messages, which all peers share. A peer that takes no messages can hold
+//! only a part of them, so messages to other peers can still be sent.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};

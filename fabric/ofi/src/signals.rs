@@ -1,6 +1,6 @@
 //! Keeps the program's signal handlers while a library is opened. Some libraries that libfabric
-//! links to (PSM of old InfiniBand cards) install handlers when they are loaded. At a SIGSEGV these
-//! write a file into the working directory and exit with status 1.
+//! links to (PSM of old InfiniBand cards) install handlers when they are loaded. On a SIGSEGV these
+//! handlers write a file into the working directory and exit with status 1.
 
 use std::mem::MaybeUninit;
 

@@ -1,6 +1,6 @@
 //! The adversarial backend: ranks are threads of one process, and the network between them behaves
-//! as badly as the contract allows. It owns the options, the counters and the ways to break ranks;
-//! it must not know any protocol above it.
+//! as badly as the contract allows. This module owns the options, the counters and the ways to
+//! break ranks; it must not know any protocol of the layers above.
 //!
 //! A posted operation is invisible at the target until a later [`crate::Port::progress`] applies
 //! it, piece by piece and in any order relative to all other operations. A zero-copy put reads its

@@ -1,6 +1,6 @@
 //! The connected peers, and the connections that are being opened. Either end opens a connection at
-//! first contact. Opening takes calls of `progress` at both processes; an open connection needs the
-//! peer's device only.
+//! first contact. Opening requires calls of `progress` at both processes; an open connection
+//! requires only the peer's device.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

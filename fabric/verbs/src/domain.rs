@@ -35,12 +35,12 @@ pub struct VerbsOptions {
     /// This process's rank, which is part of each message and connection request; below 2^30.
     pub rank: Peer,
     /// A connected peer that leaves packets unanswered for this time counts as gone. It is longer
-    /// than a link takes that fails and comes back; a failure detector reports deaths earlier
+    /// than the time in which a failed link comes back; a failure detector reports deaths earlier
     /// ([`Port::lose`](transom_fabric::Port::lose)). Devices may take up to four times as long. At
     /// most 4.8 h.
     pub silence: Duration,
-    /// How long a peer may take to answer a connection request, which needs the peer's process and
-    /// not only its device.
+    /// The time in which a peer must answer a connection request. The answer requires the peer's
+    /// process, not only its device.
     pub patience: Duration,
     /// The administrator's settings of the port and of its paths.
     pub paths: PathOptions,

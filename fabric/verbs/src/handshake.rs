@@ -3,9 +3,9 @@
 //!
 //! Each half repeats a hello with its own number until it knows that the other half is connected to
 //! it. A hello also states the number that the sender has received, and whether the sender is
-//! ready. A hello from a half that is not ready is answered. A half thus connects when it receives
-//! the first hello, and is ready when it receives the first hello that names its own number. Both
-//! halves may begin, or only one of them.
+//! ready. Hellos from a half that is not ready are answered. A half therefore connects when it
+//! receives the first hello, and is ready when it receives the first hello that names its own
+//! number. Both halves may begin, or only one of them.
 
 use std::time::{Duration, Instant};
 

@@ -7,15 +7,15 @@
 //!
 //! **Connections** are made at first contact. Each process publishes the address of one datagram
 //! queue pair. Over these, two processes exchange hellos until both ends of a separate queue pair
-//! are connected (`handshake`). Until then a post answers `Again`. Connecting takes both processes,
-//! so the opener of a port runs a thread that calls `progress` and sleeps in `wait`. Puts, gets and
-//! atomics on an open connection take the target's device only.
+//! are connected (`handshake`). Until then a post answers `Again`. Connecting requires calls of
+//! both processes, so the user of a port runs a thread that calls `progress` and sleeps in `wait`.
+//! Puts, gets and atomics on an open connection require only the target's device.
 //!
 //! **Completion.** Of consecutive small requests, every 32nd and the last one before a flush are
 //! signaled (`link`). The completion of a write means that the target's device has acknowledged the
-//! data. The order of PCI Express makes it visible to the target's CPU, and to any device that
-//! reads afterwards: memory is registered without relaxed ordering, so neither a later message nor
-//! a later read overtakes the data. Reads and atomics complete with their data.
+//! data. The ordering rules of PCI Express make the data visible to the target's CPU, and to any
+//! device that reads afterwards: memory is registered without relaxed ordering, so neither a later
+//! message nor a later read overtakes the data. Reads and atomics complete with their data.
 //!
 //! **Local bytes.** Up to 48 bytes travel inside the request. Up to 128 KiB are copied through
 //! registered buffers. Longer ones are registered, and stay registered for later transfers until

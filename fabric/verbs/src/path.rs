@@ -24,8 +24,8 @@ pub struct PathOptions {
     /// The partition, by its key; the bit of full membership does not count. `None`: the first of
     /// the port's table.
     pub partition: Option<u16>,
-    /// The most bytes of a packet: 256, 512, 1024, 2048 or 4096. `None`: as the port has it. A
-    /// connection takes the smaller value of its two ends.
+    /// The most bytes of a packet: 256, 512, 1024, 2048 or 4096. `None`: the port's value. A
+    /// connection uses the smaller value of its two ends.
     pub mtu: Option<u16>,
 }
 

@@ -1,5 +1,5 @@
 //! Registered buffers, a fixed number of each size, which the device may read and write. A post
-//! registers no memory, and back-pressure is natural.
+//! therefore registers no memory, and an empty pool is back-pressure.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
-//! A stand-in for libibverbs and a device: it keeps what is posted to connections, and completes,
-//! refuses and reports what a test says. Its objects are never freed. Each function that takes
-//! pointers requires those that libibverbs requires, as `Functions` declares it.
+//! A stand-in for libibverbs and a device: it records the requests that are posted to connections,
+//! and completes, refuses and reports them as a test requests. Its objects are never freed. Each
+//! function that takes pointers has the requirements of libibverbs' function, as `Functions`
+//! declares it.
 
 use std::collections::VecDeque;
 use std::ffi::{CStr, c_char, c_int, c_void};

@@ -1,5 +1,5 @@
-//! The life of a job as reported by other machines: a launcher's report there has the effect of an
-//! event of a local process.
+//! The life of a job as reported by other machines: a report from a launcher there has the same
+//! effect as an event of a local process.
 
 use std::ops::Range;
 use std::process::ExitStatus;

@@ -1,11 +1,11 @@
 //! The floor between nodes: bare libfabric calls on an endpoint of the same provider, with a polled
 //! completion queue.
 //!
-//! The target is attentive, like a plain program that waits for its peer: during traffic a separate
-//! thread polls the completion queue, so that the times contain no wake-up. The thread uses the
-//! core of the target's main thread, which sleeps in the library's barrier. Without traffic the
-//! thread sleeps on the queue's descriptor. Its polling would take a core from the library, so all
-//! rounds of the library come before the floor's first operation, which wakes the thread.
+//! The target polls, like a plain program that waits for its peer: during traffic a separate thread
+//! polls the completion queue, so that the times contain no wake-up. The thread uses the core of
+//! the target's main thread, which sleeps in the library's barrier. Without traffic the thread
+//! sleeps on the queue's descriptor. Its polling would take a core from the library, so all rounds
+//! of the library come before the floor's first operation, which wakes the thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

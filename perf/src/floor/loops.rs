@@ -1,5 +1,5 @@
-//! The loops that a program would write over mapped memory of the other process, which is the
-//! memory of the library's window.
+//! The loops that a program would write over mapped memory of the other process, here the memory of
+//! the library's window.
 
 use std::hint::black_box;
 

@@ -1,5 +1,5 @@
 //! The grid: 36 cases of one-sided operations while the target computes and makes no call, compared
-//! with an attentive target. Each case also checks that the data was there when the origin's
+//! with a target that makes calls. Each case also checks that the data was there when the origin's
 //! operation was complete.
 //!
 //! The method: when flush or unlock has returned, the origin stores a flag into memory that both

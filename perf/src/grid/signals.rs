@@ -1,5 +1,5 @@
 //! Signals between origin and target without the library: words in memory that both have mapped,
-//! whatever route the window takes. A word has one writer, and only grows within a run.
+//! whichever route the window uses. A word has one writer, and only grows within a run.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

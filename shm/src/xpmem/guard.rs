@@ -1,8 +1,8 @@
-//! Handles faults on attached memory. When a process ends, the module removes its pages from the
-//! processes that have attached them, and the next access there is a SIGBUS. The handler maps
-//! zeroed pages in their place, so that the access completes. The next call that waits reports the
-//! death. A fault while the owner is alive means that the owner has unmapped memory of a window.
-//! The process then ends with a message that names this reason.
+//! Handles faults on attached memory. When a process ends, the module removes the process's pages
+//! from the processes that have attached them, and the next access there raises SIGBUS. The handler
+//! maps zeroed pages in their place, so that the access completes. The next call that waits reports
+//! the death. A fault while the owner is alive means that the owner has unmapped memory of a
+//! window. The process then ends with a message that names this reason.
 //!
 //! While the pages are replaced, the range is not mapped. An access of another thread then raises
 //! SIGSEGV, whose handler waits and repeats the access. The program's handlers serve all other
