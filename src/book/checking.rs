@@ -53,10 +53,10 @@
 //!   synchronous send (`MPI_Ssend`); after any other send, the sender is not ordered after the
 //!   receive;
 //! - what a rank did before a collective call happens before what the other ranks do after it, or
-//!   after the wait for its request if the call is nonblocking. Some calls order less: after a
-//!   broadcast or a scatter only what the root did before is ordered, after a reduction to a root
-//!   or a gather only what the root does next, after a scan only lower ranks before higher ones,
-//!   and after a neighborhood collective call only what the neighbors did.
+//!   after the wait for its request if the call is nonblocking. Some calls order less. A broadcast
+//!   or a scatter orders only what the root did before; a reduction to a root or a gather only what
+//!   the root does after; a scan only lower ranks before higher ones; a neighborhood collective
+//!   call only what the neighbors did.
 //!
 //! After some calls the checker can't know for which ranks a rank has waited: persistent collective
 //! calls, partitioned messages, messages on intercommunicators, and messages and nonblocking calls
@@ -158,9 +158,10 @@
 //!
 //! The job continues, because only the user can decide whether to end it. In MPI programs the calls
 //! include the collective calls of the MPI and its blocking sends and receives, but not `MPI_Wait`,
-//! `MPI_Waitall` and the like. Nothing is reported while a rank computes, while all ranks are in
-//! the same collective call, or where others may end the wait: further threads of a rank that make
-//! calls, and processes outside of the job that the program has started or connected to.
+//! `MPI_Waitall` and the like. Nothing is reported while a rank computes, or while all ranks are in
+//! the same collective call. Nothing is reported either if others may end the wait: further threads
+//! of a rank that make calls, and processes outside of the job that the program has started or
+//! connected to.
 //!
 //! # What is not seen
 //!

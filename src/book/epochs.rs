@@ -119,13 +119,13 @@
 //! that this thread has posted before, and perhaps others. Accumulates of one thread keep their
 //! order; accumulates of two threads have no order unless the program makes one.
 //!
-//! Calls that open or end epochs may come from several threads at the same time too, and a waiting
-//! call does not block the others: locks of different targets, an access epoch beside an exposure
-//! epoch. Epochs that exclude each other within a thread also exclude each other between threads:
-//! the later call is an error. Collective calls of one job or window come from one thread at a time
-//! (MPI-4.1 §11.6.2). If two threads of a rank call a barrier or create a window over the same job
-//! at the same time, the later call is an error of the class [`Arg`](crate::Class::Arg). Threads
-//! that need collective calls of their own make subsets by
+//! Calls that open or end epochs may also come from several threads at the same time: for example
+//! locks of different targets, or an access epoch and an exposure epoch. A waiting call does not
+//! block the others. Epochs that exclude each other within a thread also exclude each other between
+//! threads: the later call is an error. Collective calls of one job or window come from one thread
+//! at a time (MPI-4.1 §11.6.2). If two threads of a rank call a barrier or create a window over the
+//! same job at the same time, the later call is an error of the class [`Arg`](crate::Class::Arg).
+//! Threads that need collective calls of their own make subsets by
 //! [`Job::subset_tagged`](crate::Job::subset_tagged).
 //!
 //! ```

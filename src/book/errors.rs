@@ -52,8 +52,8 @@
 //!
 //! # The death of a rank
 //!
-//! The death of a rank is reported to every rank that waits: any waiting call, such as a fence, a
-//! flush, or a lock that the dead rank holds, ends with
+//! The death of a rank is reported to every rank that waits. Any waiting call, such as a fence, a
+//! flush, or a lock that the dead rank holds, returns
 //! [`ErrorKind::RankDied`](crate::ErrorKind::RankDied), which names the rank and its machine. If a
 //! machine does not answer for 6 seconds (`TRANSOM_SILENCE`), its ranks are reported as
 //! [`ErrorKind::RankUnreachable`](crate::ErrorKind::RankUnreachable), with the address and the
