@@ -94,9 +94,10 @@ impl Site {
     }
 }
 
-/// The interface by which other ranks reach rank `me`: loopback if all are on its machine and the
-/// user named none (`has_list`); otherwise the interface whose subnet contains most of the other
-/// machines, the best of equal ones, or loopback if the rank has no interface.
+/// The interface by which other ranks reach rank `me`. It is loopback if all ranks are on one
+/// machine and the user named no interface (`has_list`). Otherwise it is the interface whose subnet
+/// contains most of the other machines, the best of equal ones, or loopback if the rank has no
+/// interface.
 pub(crate) fn choose(me: usize, sites: &[Site], has_list: bool) -> Interface {
     let own = &sites[me];
     let others: Vec<&Site> =

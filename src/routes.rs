@@ -72,8 +72,8 @@ impl Amos {
         [Amos::None, Amos::Software, Amos::Words, Amos::Native].into_iter().find(|amos| *amos as u8 == number)
     }
 
-    /// The atomics of a libfabric provider, of which `all` says whether it offers all. Providers
-    /// over sockets perform them in software. So do the layers that add messages to other
+    /// The atomics of a libfabric provider. `all`: whether the provider offers all atomics.
+    /// Providers over sockets perform them in software. So do the layers that add messages to other
     /// providers, and the libraries of EFA and Omni-Path, whose devices have no atomics.
     pub fn of_provider(provider: &str, all: bool) -> Amos {
         const SOFTWARE: [&str; 12] =

@@ -36,8 +36,8 @@ pub struct HeapOptions {
     /// Default 1 TiB, cut to the process's limit on file sizes (`RLIMIT_FSIZE`).
     pub capacity: u64,
     /// Blocks up to this many bytes are populated when they are allocated, larger blocks page by
-    /// page at the first touch. Default 1 MiB: programs create large windows of which they touch
-    /// little.
+    /// page at the first touch. Default 1 MiB: programs create large windows and touch only a part
+    /// of them.
     pub populate_max: usize,
 }
 

@@ -44,9 +44,9 @@ impl Mapping {
         Mapping::with(fd, offset, len, ProtFlags::READ | ProtFlags::WRITE)
     }
 
-    /// [`Mapping::new`] of a range of which few pages exist, and in which the kernel allocates none
-    /// by itself: not where the program has locked its future memory (mlockall(2)), and not for a
-    /// core dump.
+    /// [`Mapping::new`] of a range in which few pages exist. The kernel allocates no page there by
+    /// itself, neither if the program has locked its future memory (mlockall(2)) nor for a core
+    /// dump.
     ///
     /// # Errors
     /// As for [`Mapping::new`].

@@ -2,10 +2,10 @@
 //! process grows with the number of its peers, not with the number of its windows. Must not know
 //! blocks.
 //!
-//! A piece is address space, of which only touched pages take memory. Pieces double in length
-//! towards the end of a heap, so a heap has few of them. They take up to twice the address space of
-//! the heap's used part, and six times if blocks lie across all borders. A piece is unmapped with
-//! the last range in it.
+//! A piece is address space; only touched pages take memory. Pieces double in length towards the
+//! end of a heap, so a heap has few of them. They take up to twice the address space of the heap's
+//! used part, and six times if blocks lie across all borders. A piece is unmapped with the last
+//! range in it.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -38,9 +38,9 @@ impl Pieces {
         Pieces { blocks, mapped: Mutex::default() }
     }
 
-    /// The bytes `range` of the heap, of which `file` is the memfd. They are inside the heap. No
-    /// page is touched: the kernel would allocate a page that the owner has not touched on the NUMA
-    /// node of this process, and most peers of a job are contacted for a few words.
+    /// The bytes `range` of the heap, which must be inside it. `file` is the heap's memfd. No page
+    /// is touched: the kernel would allocate a page that the owner has not touched on the NUMA node
+    /// of this process, and most peers of a job are contacted for a few words.
     ///
     /// # Errors
     /// The error of `mmap`: ENOMEM if address space or mappings are exhausted.

@@ -84,7 +84,7 @@ impl Later {
     }
 }
 
-/// Where the owner of a pipe has it.
+/// The place of a pipe in its owner's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     /// The descriptor's number.

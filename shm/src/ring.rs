@@ -144,7 +144,7 @@ pub(crate) fn sleep(ring: &impl Cells, limit: Option<Duration>, stay: impl FnOnc
     }
 }
 
-/// Announces a sleep on descriptors, of which the owner's pipe is one. The caller then calls
+/// Announces a sleep on descriptors, which include the owner's pipe. The caller then calls
 /// [`still`], and sleeps if it returns true. For the owner only.
 pub(crate) fn announce_elsewhere(ring: &impl Cells) {
     // Release: pairs with the Acquire in `knock`, so that the pipe's place is there.

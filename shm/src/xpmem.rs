@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use transom_fabric::Memory;
 
-/// The size and alignment of pieces: address space, of which only touched pages are mapped.
+/// The size and alignment of pieces. A piece is address space; only touched pages are mapped.
 const PIECE: u64 = 1 << 30;
 
 /// The addresses of pieces begin here, below all other mappings of a process unless its address

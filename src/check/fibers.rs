@@ -40,7 +40,7 @@ struct State {
     /// The fiber of other ranks' operations, and a mark of those that this rank has learned of.
     others: Fiber,
     learned: Mark,
-    /// Complete operations of other ranks that this rank has not learned of.
+    /// Complete operations of other ranks about which this rank does not know yet.
     waiting: Vec<LoggedAccess>,
     /// Memory that stands for the parts of windows on which this rank's threads operate, by window,
     /// member and number of the chunk. Each operation also accesses this memory, because only the
@@ -199,13 +199,13 @@ impl Fibers {
         }
     }
 
-    /// Adds complete operations of other ranks, of which this rank may not have learned yet.
+    /// Adds complete operations of other ranks about which this rank may not know yet.
     pub(super) fn add_logged(&self, accesses: impl IntoIterator<Item = LoggedAccess>) {
         self.state().waiting.extend(accesses);
     }
 
-    /// The calling thread has learned what `clock` says. `place` is where, and `name` names an
-    /// operation. The clock came with that many releases of this rank, which other ranks knew.
+    /// The calling thread has merged `clock`, at `place`; `name` names an operation. The clock came
+    /// with the number of this rank's releases that other ranks knew.
     pub(super) fn learn(
         &self,
         (clock, back): (&Clock, u64),

@@ -44,9 +44,9 @@ pub(crate) enum Request<'a> {
     Control { at: u64, amo: Amo },
     /// No operation; refused where a block of the strips does not exist.
     Check { strips: Cow<'a, [Strip]> },
-    /// Answers with the regions attached to the dynamic window that end behind address `from`, in
-    /// the order of their addresses, at most `most`; and before them with their number, plus 1 if
-    /// there are more.
+    /// Answers with the regions attached to the dynamic window that end after address `from`, in
+    /// the order of their addresses, at most `most`. Their number precedes them, plus 1 if there
+    /// are more.
     Regions { from: u64, most: u64 },
     /// Takes the window's lock if it is free, performs the operations, and releases the lock again
     /// if `release`. Answers with the outcome of the lock, then of each operation (`carried`).
@@ -247,7 +247,7 @@ pub(super) fn answers_with_room(tokens: &[u64], room: usize) -> Vec<u8> {
     with_words(out, tokens)
 }
 
-/// A request after the words `head`, of which a part of another request has none.
+/// A request after the words `head`; a request that is a part of another one has no such words.
 pub(super) fn encode_request(head: &[u64], request: &Request<'_>) -> Vec<u8> {
     encode_request_behind(Vec::with_capacity(request.most_bytes()), head, request)
 }
@@ -379,7 +379,8 @@ fn with_bytes(mut out: Vec<u8>, bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Appends strips after the four bytes, the last of which is their number, at most [`MAX_STRIPS`].
+/// Appends strips to the four bytes, the last of which is the number of strips, at most
+/// [`MAX_STRIPS`].
 fn with_strips(mut out: Vec<u8>, strips: &[Strip]) -> Vec<u8> {
     let count = out.len() - 1;
     out[count] = u8::try_from(strips.len()).expect("at most MAX_STRIPS");

@@ -374,9 +374,9 @@ impl Messages {
         }
     }
 
-    /// Passes each kept operation of the window that has remained alone, or is contiguous with all
-    /// others of its kind and target, to `post`, with the target's rank in the window and the
-    /// offset. If `post` answers `Again`, the operation becomes a request.
+    /// Passes kept operations of the window to `post`, with the target's rank in the window and the
+    /// offset: those that have remained alone, and those that are contiguous with all others of
+    /// their kind and target. If `post` answers `Again`, the operation becomes a request.
     pub(crate) fn post_runs(&self, window: u64, post: impl Fn(usize, u64, Run<'_>, &TallyRef) -> Post) {
         // Relaxed: as in `gather`.
         if !self.gathering.holds.load(Ordering::Relaxed) {

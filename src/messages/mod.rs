@@ -195,10 +195,10 @@ impl Messages {
         }
     }
 
-    /// Fails a request that was not sent, and queues what the peer needs of its message: the
-    /// answers before the request, and a request without an effect that has its number. The change
-    /// of a control word whose result no call awaits is queued itself: other ranks may wait for the
-    /// end of a lock.
+    /// Fails a request that was not sent, and queues those parts of its message that the peer
+    /// needs: the answers before the request, and a request with its number and without an effect.
+    /// If the request changes a control word and no call awaits the result, the request itself is
+    /// queued: other ranks may wait for the end of a lock.
     pub(crate) fn unsent(&self, to: Peer, token: u64, message: &[u8]) {
         let request = Message::decode(message);
         if matches!(request, Some(Message::Request { request: Request::Control { .. }, .. })) && !self.is_awaited(token)

@@ -444,7 +444,7 @@ impl Wire {
         }
     }
 
-    /// The first peer of which the net knows that operations wait for it in vain.
+    /// The first peer that the net knows to be lost: operations wait for it in vain.
     pub(crate) fn lost(&self) -> Option<Fault> {
         self.net.as_ref().and_then(|net| each_net!(net, domain => domain.port().lost()))
     }

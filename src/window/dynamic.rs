@@ -26,8 +26,8 @@ use crate::messages::{Landing, MAX_STRIPS, OVERHEAD, PIECE, REPLY_OVERHEAD, Requ
 use crate::sync::words::{self, Words};
 use crate::transport;
 
-/// The requests by which an origin reads a target's list anew, so that a target with many regions
-/// costs no more than its accessed regions.
+/// The number of requests with which an origin reads a target's list again. It is limited, so that
+/// a target with many regions costs no more than its accessed regions.
 const ANEW: usize = 4;
 
 /// A target's attached regions, as far as an origin has read their list.
@@ -267,7 +267,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Reads the regions of an access, which stay attached meanwhile, into the list.
+    /// Reads the regions of an access into the list. They stay attached during the call.
     #[cold]
     fn learn_more(&self, target: &Target, known: &mut Known, address: u64, len: usize) -> Result<()> {
         let attaches = Beside::of(self, target).is_some();

@@ -19,7 +19,7 @@ use crate::sync::counters;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Notice(pub usize);
 
-/// A value that one of the own counters is to reach.
+/// A value that one of this rank's counters must reach.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Awaited {
     pub(super) index: usize,

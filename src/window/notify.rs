@@ -45,7 +45,7 @@ const INDEX: usize = 8;
 /// The counters of a window.
 #[derive(Debug)]
 pub(crate) struct Counters {
-    /// The window of which they are the memory.
+    /// The internal window whose memory they are.
     pub(super) parts: Parts,
     /// For each of this rank's counters: its sum at the last reset.
     pub(super) zeros: Box<[AtomicU64]>,

@@ -129,7 +129,7 @@ impl<'t> Posted<'t> {
         )
     }
 
-    /// Gets one run of the target into many blocks of the origin, by way of the port's buffers.
+    /// Gets one run of the target into many blocks of the origin, through the port's buffers.
     pub(super) fn get_scattered(self, at: u64, into: &Incoming<'_>, tally: &TallyRef) -> Result<()> {
         let group = Group { bytes: self.memory.limits().packed_max, parts: PLACES };
         group.each(

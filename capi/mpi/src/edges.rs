@@ -142,10 +142,10 @@ extern "C" fn transom_edge_learn_all() {
     }
 }
 
-/// Suppressions for ThreadSanitizer, in programs that have it (`sanitizer/tsan_interface.h`): what
-/// this library and an MPI copy by the C library is told as the operations that it is for, the
-/// MPI's locks order nothing that the program may rely on, and what its libraries do among
-/// themselves is not the program's affair.
+/// Suppressions for ThreadSanitizer, in programs that have it (`sanitizer/tsan_interface.h`).
+/// Copies that this library and an MPI make through the C library are reported as the operations
+/// that they serve. The MPI's locks order nothing on which the program may rely, and accesses among
+/// the MPI's libraries do not concern the program.
 // SAFETY: the function may be defined once in a process.
 #[unsafe(no_mangle)]
 extern "C" fn __tsan_default_suppressions() -> *const c_char {

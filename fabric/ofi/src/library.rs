@@ -91,7 +91,7 @@ impl Library {
         }
     }
 
-    /// A library of other functions, by which tests replace a provider that the machine lacks.
+    /// A library with other functions. Tests use it to replace a provider that the machine lacks.
     ///
     /// # Safety
     /// The functions behave as libfabric documents.

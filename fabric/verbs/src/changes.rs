@@ -104,7 +104,7 @@ impl Changes {
         unsafe { ioctl(&self.0, Updater::<WATCH, Watched>::new(&mut watched)) }
     }
 
-    /// Ends the watch of whole pages, of which the kernel may then merge mappings again.
+    /// Ends the watch of whole pages. The kernel may then merge their mappings again.
     pub(crate) fn unwatch(&self, pages: &Range<usize>) {
         let mut unwatched = Unwatched { start: pages.start as u64, len: pages.len() as u64 };
         // SAFETY: the opcode is that of UFFDIO_UNREGISTER, whose argument has this form.

@@ -27,10 +27,10 @@ const COMPLETIONS: u32 = 4096;
 /// Options of a device to open.
 #[derive(Clone, Debug)]
 pub struct VerbsOptions {
-    /// The ports to choose from: a list of `device[:port]`, of which the first that works is taken;
-    /// `^` before the list excludes them. `None`: the first active port, preferably one near the
-    /// NUMA node to which this process is bound. Ranks are distributed over equally good ports of
-    /// one InfiniBand subnet.
+    /// The ports to choose from: a list of `device[:port]`, from which the first that works is
+    /// taken; `^` before the list excludes its members. `None`: the first active port, preferably
+    /// one near the NUMA node to which this process is bound. Ranks are distributed over equally
+    /// good ports of one InfiniBand subnet.
     pub devices: Option<String>,
     /// This process's rank, which is part of each message and connection request; below 2^30.
     pub rank: Peer,

@@ -36,8 +36,8 @@ pub(crate) struct Bias {
     overtakes: AtomicU64,
     /// How often it has done so since then.
     arrivals: AtomicU32,
-    /// The shortest interval. It grows with the number of targets in a group, all of which a
-    /// revocation visits.
+    /// The shortest interval. It grows with the number of targets in a group, because a revocation
+    /// visits all of them.
     least: u32,
 }
 
