@@ -36,6 +36,8 @@
 //! # The terms
 //!
 //! - A *job* is a set of processes, called *ranks*, with the numbers 0 to `size - 1`.
+//! - Ranks of one *node* share memory. Other ranks reach each other over a *net*: verbs or
+//!   libfabric.
 //! - A *window* is created by all ranks of a job together. Each rank opens a *part* of its memory
 //!   to the others.
 //! - An *operation* (put, get, accumulate) is called by the *origin* and works on the part of the
