@@ -7,8 +7,8 @@
 //! A producer takes a ticket by one atomic and puts its item into the ticket's slot. The put's
 //! notice increments the slot's counter, so that the consumer waits for exactly the next item. The
 //! consumer frees a slot by a notice without data. Each producer has a fixed number of items in
-//! flight, in total at most as many as there are slots, and the consumer takes tickets in order, so
-//! that the slot of a new ticket is free.
+//! flight; all producers together have at most as many as there are slots. The consumer takes
+//! tickets in order, so the slot of a new ticket is free.
 
 use std::error::Error;
 use std::io::Write;
