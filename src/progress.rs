@@ -241,6 +241,17 @@ impl Progress {
         taken
     }
 
+    /// [`poll`](Progress::poll) for a call that may return after it. Answers that this poll leaves
+    /// are sent by a progress thread, which is woken once for them.
+    pub(crate) fn poll_between(&self) -> Result<usize> {
+        let owed = self.messages.owes_answers();
+        let taken = self.poll();
+        if !owed {
+            self.leave();
+        }
+        taken
+    }
+
     /// Wakes the progress threads if a call could not send all answers: a progress thread sends
     /// them later.
     fn leave(&self) {

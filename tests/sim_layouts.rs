@@ -3,7 +3,13 @@
 //!
 //! Route: sim.
 
-use simulated::{Outcome, Rank, cost, run, same};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::SeqCst;
+use std::thread;
+use std::time::Duration;
+
+use simulated::{Outcome, Rank, cost, peer, run, same};
 use transom::ops::Sum;
 use transom::{Assert, At, BasicType, Datatype, Info, Window};
 use transom_fabric::Coherence;
@@ -74,6 +80,53 @@ fn strided_blocks_travel_in_full_messages() {
         only_messages("get", &get, few)?;
         same("what came back", &back, &every_other_of(&values))
     });
+}
+
+/// A target whose replies nobody takes gets few requests for data: it has to keep the replies, and
+/// many ranks may ask it for more than its memory holds.
+#[test]
+fn a_target_keeps_few_replies() {
+    const MANY: usize = 40_000;
+    let stage = Arc::new(AtomicU32::new(0));
+    run(2, &SimOptions { again_one_in: 0, ..options(SimAmo::None) }, move |world| {
+        let reaches = |wanted| while_not(|| stage.load(SeqCst) >= wanted);
+        let win = Window::<i64>::allocate(world, 2 * MANY)?;
+        if world.rank() == 0 {
+            let every_other = Datatype::vector(MANY, 1, 2, &Datatype::basic(BasicType::Int64))?;
+            win.lock_all_with(Assert::NOCHECK, |epoch| {
+                // First contact.
+                epoch.put_value(1, 0, 0i64)?;
+                epoch.flush(1)?;
+                stage.store(1, SeqCst);
+                assert!(reaches(2), "the target refuses nothing");
+                let mut back = vec![1; 2 * MANY];
+                epoch.scope(|part| part.get_items(&mut back, 1, &every_other, At::new(1, 0, 1, &every_other)))?;
+                epoch.flush(1)?;
+                assert!(back.chunks_exact(2).all(|two| two == [0, 1]), "all blocks came");
+                Ok(())
+            })?;
+        } else {
+            assert!(reaches(1), "no contact");
+            let (net, origin) = (world.net(), peer(0));
+            let before = net.counters(origin).messages;
+            net.shut(origin, true);
+            stage.store(2, SeqCst);
+            let sent = || net.counters(origin).messages - before;
+            let begun = while_not(|| sent() >= 60);
+            thread::sleep(Duration::from_millis(100));
+            let sent = sent();
+            net.shut(origin, false);
+            same("the origin asks", &begun, &true)?;
+            same(&format!("{sent} requests, at most 80"), &(sent <= 80), &true)?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// Sleeps until `done` or, at most, for a minute; returns whether it is done.
+fn while_not(done: impl Fn() -> bool) -> bool {
+    (0..60_000).any(|_| done() || (thread::sleep(Duration::from_millis(1)), false).1)
 }
 
 /// Data from many places of the origin for one run of the target: packed in a buffer of the port,

@@ -35,7 +35,7 @@ impl JobCore {
         match answer {
             Post::Broken(fault) => Err(self.progress.explained(*fault)),
             Post::Done | Post::Pending | Post::Again => {
-                let is_quiet = self.progress.poll()? == 0;
+                let is_quiet = self.progress.poll_between()? == 0;
                 if self.progress.count_repeat() || is_quiet {
                     self.progress.look()?;
                     self.progress.call_hook();

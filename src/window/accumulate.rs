@@ -456,6 +456,9 @@ impl Parts {
             let landing = batch.landing();
             let (strips, data) = ((&batch.strips).into(), (&batch.data).into());
             let request = Request::Combine { op: it.op, ty: it.ty, fetch: it.into.is_some(), strips, data };
+            if it.into.is_some() {
+                self.bound_replies(target)?;
+            }
             self.ask(target, request, landing, tally)?;
         }
         Ok(())

@@ -148,7 +148,7 @@ impl Words for Parts {
     }
 
     fn pause(&self, turn: u32) -> Result<()> {
-        self.job.progress.poll()?;
+        self.job.progress.poll_between()?;
         match turn {
             ..SPINS if !self.job.spin.spin().is_zero() => std::hint::spin_loop(),
             ..YIELDED => std::thread::yield_now(),

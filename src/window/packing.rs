@@ -1,11 +1,11 @@
 //! Puts and gets as messages that the target's CPU executes. Small scattered blocks, and operations
 //! that can't be posted, are packed into as few messages as possible.
 
-use transom_fabric::TallyRef;
+use transom_fabric::{Post, TallyRef};
 
 use super::parts::Parts;
 use super::target::Target;
-use super::transfer::{Incoming, Outgoing};
+use super::transfer::{Incoming, MOST_AHEAD, Outgoing};
 use crate::buffers::Sink;
 use crate::datatype::{Strip, Walk};
 use crate::error::Result;
@@ -47,7 +47,19 @@ impl Parts {
         while batch.fill(&mut pieces, at, None, Some(into)) {
             let landing = batch.landing();
             let request = Request::Gather { strips: (&batch.strips).into() };
+            self.bound_replies(target)?;
             self.ask(target, request, landing, tally)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until few operations are in flight to a target. Called before a request whose reply
+    /// carries data: a target keeps the replies that its net does not take at once, and many ranks
+    /// may ask it for more than its memory holds.
+    pub(super) fn bound_replies(&self, target: &Target) -> Result<()> {
+        // Operations that wait for a delayed lock are not in flight.
+        while !target.awaits_use() && target.tally.outstanding() > MOST_AHEAD {
+            self.job.taken(Post::Again)?;
         }
         Ok(())
     }

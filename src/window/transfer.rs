@@ -25,9 +25,9 @@ const GATHERED: usize = 1024;
 /// notifies the target. The notice follows posted puts without waiting, but has to wait for the
 /// message.
 const AHEAD_OF_NOTICES: u64 = 6;
-/// Maximum number of operations in flight to a target when a message of several operations is
-/// begun.
-const MOST_AHEAD: u64 = 64;
+/// Maximum number of operations in flight to a target when a message of several operations, or one
+/// whose reply carries data, is begun.
+pub(super) const MOST_AHEAD: u64 = 64;
 
 /// The tally that counts an operation: the target's, or a tally of the operation's own, made when
 /// the operation does not complete at once.

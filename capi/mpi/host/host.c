@@ -128,11 +128,13 @@ void host_constants(struct constants *out) {
     out->null_request = MPI_REQUEST_NULL, out->ignored = MPI_STATUS_IGNORE, out->null_win = MPI_WIN_NULL;
     out->null_group = MPI_GROUP_NULL;
     out->fatal = MPI_ERRORS_ARE_FATAL, out->returns = MPI_ERRORS_RETURN;
-#if MPI_VERSION >= 4
+/* Open MPI 5 has it and is of version 3. */
+#ifdef MPI_ERRORS_ABORT
     out->abort = MPI_ERRORS_ABORT;
 #else
     out->abort = MPI_ERRORS_ARE_FATAL;
 #endif
+    out->buffer_class = MPI_ERR_BUFFER;
     out->undefined = MPI_UNDEFINED, out->proc_null = MPI_PROC_NULL;
     out->thread_multiple = MPI_THREAD_MULTIPLE;
     out->lock_exclusive = MPI_LOCK_EXCLUSIVE, out->lock_shared = MPI_LOCK_SHARED;
@@ -243,6 +245,10 @@ static int add_fortran(struct predefined *out, int count, int most) {
 #endif
 #ifdef MPIX_C_FLOAT16
     ADD(MPIX_C_FLOAT16, 'f', RANKED);
+#endif
+#ifdef MPIX_BFLOAT16
+    /* Only moved. */
+    ADD(MPIX_BFLOAT16, 'i', 0);
 #endif
 #ifdef MPI_REAL2
     ADD(MPI_REAL2, 'f', RANKED);

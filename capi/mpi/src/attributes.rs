@@ -7,10 +7,11 @@ use transom::{Class, Info};
 
 use crate::errors::{Failure, Outcome, coded};
 use crate::host::{
-    Group, InfoHandle, SUCCESS, Win, constants, host_Group_excl, host_Info_create, host_Info_get_nkeys,
-    host_Info_get_nthkey, host_Info_get_valuelen, host_Info_set, host_Win_get_attr, host_Win_get_group,
-    host_Win_get_info, host_Win_set_info, host_info_get,
+    Group, InfoHandle, SUCCESS, Win, constants, host_Group_excl, host_Info_get_nkeys, host_Info_get_nthkey,
+    host_Info_get_valuelen, host_Info_set, host_Win_get_attr, host_Win_get_group, host_Win_get_info, host_Win_set_info,
+    host_info_get,
 };
+use crate::proxies;
 use crate::windows::{self, Window, find};
 
 /// The value of a predefined attribute of a window that transom serves, or the value's address, as
@@ -52,7 +53,7 @@ fn notification(keyval: c_int) -> Option<*mut c_void> {
 
 #[unsafe(export_name = "PMPI_Win_get_attr")]
 pub(crate) unsafe extern "C" fn get_attr(win: Win, keyval: c_int, value: *mut c_void, flag: *mut c_int) -> c_int {
-    if let Some(found) = notification(keyval) {
+    if let Some(found) = notification(keyval).filter(|_| win != constants().null_win) {
         // SAFETY: the caller has room for an address and a number. A window of the host lacks the
         // attribute.
         unsafe {
@@ -123,7 +124,10 @@ pub(crate) unsafe fn query(
 #[unsafe(export_name = "PMPI_Win_set_info")]
 pub(crate) unsafe extern "C" fn set_info(win: Win, info: InfoHandle) -> c_int {
     match find(win) {
-        Some(window) => coded(win, window.raw.set_info(&info_of(info)).map_err(Failure::from)),
+        Some(window) => {
+            proxies::hint(win, info);
+            coded(win, window.raw.set_info(&info_of(info)).map_err(Failure::from))
+        }
         // SAFETY: as in `get_attr`.
         None => unsafe { host_Win_set_info(win, info) },
     }
@@ -137,7 +141,8 @@ pub(crate) unsafe extern "C" fn get_info(win: Win, info: *mut InfoHandle) -> c_i
     };
     // SAFETY: the caller has room for a handle, and the texts live through the calls.
     unsafe {
-        let code = host_Info_create(info);
+        // The host's own hints are those of the proxy.
+        let code = host_Win_get_info(win, info);
         if code != SUCCESS {
             return code;
         }

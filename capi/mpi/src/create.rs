@@ -54,7 +54,9 @@ fn make(
             report_full(&error);
             Err(Refused::Off)
         }
-        made => Ok(made.map_err(|error| own.unwrap_or_else(|| error.into())).and_then(|raw| register(&job, comm, raw))),
+        made => Ok(made
+            .map_err(|error| own.unwrap_or_else(|| error.into()))
+            .and_then(|raw| register(&job, (info, comm), raw))),
     });
     match made {
         Ok(Ok(proxy)) => {
@@ -90,7 +92,7 @@ fn sharing(job: Job) -> Result<Job, Refused> {
 }
 
 /// Creates the proxy of a window, and makes `raw` serve it.
-fn register(job: &Job, comm: Comm, raw: RawWindow) -> Outcome<Win> {
+fn register(job: &Job, (info, comm): (InfoHandle, Comm), raw: RawWindow) -> Outcome<Win> {
     let proxy = match proxies::create() {
         Ok(proxy) => proxy,
         Err(failure) => {
@@ -104,6 +106,7 @@ fn register(job: &Job, comm: Comm, raw: RawWindow) -> Outcome<Win> {
     let mut group = unsafe { std::mem::zeroed::<Group>() };
     // SAFETY: the communicator is the caller's; the call writes a group.
     unsafe { host_Comm_group(comm, &raw mut group) };
+    proxies::hint(proxy, info);
     report::made(job, &raw);
     windows::keep(Window::new(raw, proxy, group))?;
     Ok(proxy)

@@ -21,8 +21,8 @@ const LONGEST: usize = 250;
 /// The code of each class, after its first use. A code's string is that of its last failure.
 static CODES: Mutex<[Option<c_int>; CLASSES]> = Mutex::new([None; CLASSES]);
 
-/// The classes of MPI-4.1, and that of notified operations.
-const CLASSES: usize = Class::ALL.len() + 1;
+/// The classes of transom, that of notified operations, and that of null buffers.
+const CLASSES: usize = Class::ALL.len() + 2;
 
 /// `MPI_ERR_RMA_NOTIFICATION`, which hosts lack: a class that is added at its first use, so that
 /// programs without notified operations see no class but the host's.
@@ -43,8 +43,15 @@ pub(crate) fn notification_class() -> c_int {
 /// The failure of a call.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    class: Class,
+    kind: Kind,
     text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Of(Class),
+    /// `MPI_ERR_BUFFER`, which only MPI's calls have.
+    NullBuffer,
 }
 
 /// The result of an entry point's work.
@@ -53,7 +60,7 @@ pub(crate) type Outcome<T> = Result<T, Failure>;
 impl From<Error> for Failure {
     #[cold]
     fn from(error: Error) -> Failure {
-        Failure { class: error.class(), text: format!("{error:#}") }
+        Failure { kind: Kind::Of(error.class()), text: format!("{error:#}") }
     }
 }
 
@@ -66,7 +73,14 @@ impl Display for Failure {
 impl Failure {
     #[cold]
     pub(crate) fn new(class: Class, text: impl Into<String>) -> Failure {
-        Failure { class, text: text.into() }
+        Failure { kind: Kind::Of(class), text: text.into() }
+    }
+
+    /// The failure of an operation that has data but no address for it.
+    #[cold]
+    pub(crate) fn null_buffer() -> Failure {
+        let text = "an operation with data got the buffer NULL, from which no datatype leads away";
+        Failure { kind: Kind::NullBuffer, text: text.into() }
     }
 
     /// The failure of the program's call `call`, if `performed` names the function that failed.
@@ -88,11 +102,13 @@ impl Failure {
 
     /// The place of the failure's class in `CODES`, and the host's number of it.
     fn placed(&self) -> (usize, c_int) {
-        if self.class == Class::RmaNotification {
-            return (Class::ALL.len(), notification_class());
-        }
+        let class = match self.kind {
+            Kind::Of(Class::RmaNotification) => return (Class::ALL.len(), notification_class()),
+            Kind::NullBuffer => return (Class::ALL.len() + 1, constants().buffer_class),
+            Kind::Of(class) => class,
+        };
         let other = Class::ALL.len() - 1;
-        let place = Class::ALL.iter().position(|&class| class == self.class).unwrap_or(other);
+        let place = Class::ALL.iter().position(|&known| known == class).unwrap_or(other);
         (place, constants().classes[place])
     }
 
@@ -137,7 +153,7 @@ impl Failure {
     /// Whether only an epoch was missing for a call that does nothing, because its target is
     /// `MPI_PROC_NULL`.
     pub(crate) fn is_nothing(&self, target: c_int) -> bool {
-        self.class == Class::RmaSync && target == constants().proc_null
+        self.kind == Kind::Of(Class::RmaSync) && target == constants().proc_null
     }
 
     /// [`Failure::raise`] on a communicator, when there is no window yet.

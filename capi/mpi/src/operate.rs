@@ -56,15 +56,24 @@ fn counted(count: i64) -> Outcome<usize> {
 }
 
 /// The size of a transfer that is contiguous and equally long at both sides; `None` for other
-/// transfers.
+/// transfers, and for those from or to NULL.
 #[inline(always)]
 pub(crate) fn plain(here: &OriginSide, there: &TargetSide) -> Option<(usize, usize, u64)> {
-    let len = types::dense(here.ty, here.count).filter(|&len| len > 0)?;
+    let len = types::dense(here.ty, here.count).filter(|&len| len > 0 && !here.base.is_null())?;
     let same = here.ty == there.ty && here.count == there.count;
     if !same && types::dense(there.ty, there.count)? != len {
         return None;
     }
     Some((len, usize::try_from(there.rank).ok()?, u64::try_from(there.displacement).ok()?))
+}
+
+/// Fails if a side has data at NULL. A datatype of absolute addresses, as programs use it with
+/// `MPI_BOTTOM`, starts elsewhere.
+fn present(base: *const c_void, count: usize, ty: &Datatype) -> Outcome<()> {
+    if base.is_null() && count > 0 && ty.size() > 0 && ty.true_lb() == 0 {
+        return Err(Failure::null_buffer());
+    }
+    Ok(())
 }
 
 /// Items at an address, which may be null if they have no bytes.
@@ -85,7 +94,11 @@ impl Sides {
     fn of(here: &OriginSide, there: &TargetSide) -> Outcome<Sides> {
         let (ours, theirs) = (types::find(here.ty)?, types::find(there.ty)?);
         let counts = (counted(here.count)?, counted(there.count)?);
-        Ok(Sides { here: ours, there: theirs, counts, at: place(there.rank, there.displacement)? })
+        let at = place(there.rank, there.displacement)?;
+        if at.0 != PROC_NULL {
+            present(here.base, counts.0, &ours.bytes)?;
+        }
+        Ok(Sides { here: ours, there: theirs, counts, at })
     }
 
     /// The sides of a put. The target's side may be longer than the data (MPI-4.1 §12.3.1): what
@@ -146,7 +159,14 @@ impl Typed {
         op: OpHandle,
     ) -> Outcome<Typed> {
         let op = operation(op)?;
-        let side = |side: &OriginSide| Ok::<_, Failure>((types::find(side.ty)?, side.base, counted(side.count)?));
+        let at = place(there.rank, there.displacement)?;
+        let side = |side: &OriginSide| {
+            let (ty, count) = (types::find(side.ty)?, counted(side.count)?);
+            if at.0 != PROC_NULL {
+                present(side.base, count, &ty.bytes)?;
+            }
+            Ok::<_, Failure>((ty, side.base, count))
+        };
         let unused = op == Op::NoOp && result.is_some();
         if op == Op::NoOp && !unused {
             return Err(Failure::new(Class::Op, "MPI_NO_OP only fetches (MPI-4.1 §12.3.4)"));
@@ -165,7 +185,7 @@ impl Typed {
             (Some((ty, _, given)), None) => receiving(&mut target, &mut count, given.saturating_mul(ty.bytes.size()))?,
             (None, None) => {}
         }
-        Ok(Typed { origin, result, there: target, count, at: place(there.rank, there.displacement)?, op })
+        Ok(Typed { origin, result, there: target, count, at, op })
     }
 
     fn items<'t>(&'t self, side: &'t Option<(Found, *mut c_void, usize)>) -> Outcome<Items<'t>> {
@@ -374,6 +394,9 @@ impl Window {
         (ty, op): (BasicType, Op),
     ) -> Outcome<()> {
         let (rank, displacement) = place(there.rank, there.displacement)?;
+        if rank != PROC_NULL && (result.is_null() || op != Op::NoOp && origin.is_null()) {
+            return Err(Failure::null_buffer());
+        }
         if edges::is_on() {
             let (operand, into) = (origin.cast(), result.cast());
             // SAFETY: the caller's promise.
@@ -430,6 +453,9 @@ impl Window {
             false => Err(Failure::new(Class::Type, "the datatype can't be compared and swapped (MPI-4.1 §12.3.4)")),
         })?;
         let (rank, displacement) = place(there.rank, there.displacement)?;
+        if rank != PROC_NULL && (new.is_null() || expected.is_null() || result.is_null()) {
+            return Err(Failure::null_buffer());
+        }
         if edges::is_on() && ty.size() <= 8 {
             let (reads, into) = ([new.cast(), expected.cast()], result.cast());
             // SAFETY: the caller's promise.
@@ -465,7 +491,8 @@ fn elements(
     let same = |side: &OriginSide| side.ty == there.ty && side.count == there.count;
     let op = operation(op).ok()?;
     let unused = op == Op::NoOp && result.is_some();
-    if !(unused || same(origin)) || !result.is_none_or(same) {
+    let origin_fits = unused || same(origin) && !origin.base.is_null();
+    if !origin_fits || !result.is_none_or(|result| same(result) && !result.base.is_null()) {
         return None;
     }
     let ty = types::find(there.ty).ok().filter(|ty| ty.allows(op) && (op != Op::NoOp || result.is_some()))?;

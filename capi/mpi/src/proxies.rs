@@ -8,8 +8,8 @@ use transom::Class;
 
 use crate::errors::{Failure, Outcome};
 use crate::host::{
-    Comm, SUCCESS, Win, constants, host_Comm_dup, host_Comm_free, host_Comm_set_errhandler, host_Win_allocate,
-    host_Win_allocate_shared, host_Win_create, host_Win_free,
+    Comm, InfoHandle, SUCCESS, Win, constants, host_Comm_dup, host_Comm_free, host_Comm_set_errhandler,
+    host_Win_allocate, host_Win_allocate_shared, host_Win_create, host_Win_free, host_Win_set_info,
 };
 
 /// The host's calls that create a window without memory. Hosts do least in the first. A component
@@ -92,6 +92,16 @@ pub(crate) fn create() -> Outcome<Win> {
     let chosen = CHOSEN.get().ok_or_else(none)?;
     let _turn = turn();
     made(chosen.alone, chosen.way).map_err(refused)
+}
+
+/// Gives the proxy the hints of its window, so that `MPI_Win_get_info` also returns those that only
+/// the host knows.
+pub(crate) fn hint(proxy: Win, info: InfoHandle) {
+    if info != constants().null_info {
+        // A proxy moves no data, so a refusal changes nothing.
+        // SAFETY: the proxy is a window of this process; the info is the caller's.
+        unsafe { host_Win_set_info(proxy, info) };
+    }
 }
 
 fn refused(code: c_int) -> Failure {

@@ -113,9 +113,9 @@ fn look(watch: &Watch, one: bool) -> bool {
         return false;
     }
     let mut over = Vec::new();
-    let left = {
+    let watched = watch.handles();
+    let watched_left = {
         let mut pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
-        let watched = watch.handles();
         let mut place = 0;
         while place < pending.len() {
             let handle = pending[place].handle;
@@ -128,17 +128,16 @@ fn look(watch: &Watch, one: bool) -> bool {
                 done => over.push((pending.swap_remove(place), done.map(drop))),
             }
         }
-        match watched {
-            Some(all) => pending.iter().filter(|one| all.contains(&one.handle)).count(),
-            None => pending.len(),
-        }
+        watched.map(|all| pending.iter().any(|one| all.contains(&one.handle)))
     };
     for (Pending { handle, kept, .. }, done) in over {
         end(handle, &kept, done.map_err(Failure::from));
-        // Release: pairs with the load in `call_on`.
+        // Release: pairs with the loads in `call_on`, `look` and `has_pending`.
         COUNT.fetch_sub(1, Ordering::Release);
     }
-    left > 0
+    // Acquire: the requests that other threads have taken from `PENDING` are complete once they are
+    // not counted.
+    watched_left.unwrap_or_else(|| COUNT.load(Ordering::Acquire) > 0)
 }
 
 /// Waits for the requests of `watch`, or for one of them, by `wait`, or by repeating `test` while
@@ -175,10 +174,12 @@ unsafe fn call_on(requests: *const RequestHandle, count: c_int) -> Call {
     unsafe { Call::of(Watch::of(requests, count, is_ours), requests, count, some_pending) }
 }
 
-/// Whether an operation of one of the call's requests is in flight.
+/// Whether the request of an operation that is one of the call's may be incomplete. Those that other
+/// threads have taken from `PENDING` may be the call's.
 fn has_pending(call: &Call) -> bool {
     let pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
-    pending.iter().any(|one| call.has(one.handle))
+    // Acquire: see `look`.
+    pending.iter().any(|one| call.has(one.handle)) || COUNT.load(Ordering::Acquire) > pending.len()
 }
 
 /// Sets an answer to a value that remains if the host refuses the call's arguments.

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use transom::Class;
 
-use super::{Comm, Errhandler, Group, InfoHandle, OpHandle, RequestHandle, Type, Win};
+use super::{Comm, Errhandler, Group, InfoHandle, OpHandle, RequestHandle, Type, Win, host_present};
 
 /// The host's constants (`struct constants` in host/host.h).
 #[derive(Debug)]
@@ -27,6 +27,7 @@ pub(crate) struct Constants {
     pub(crate) returns: Errhandler,
     pub(crate) ops: [OpHandle; 14],
     pub(crate) classes: [c_int; Class::ALL.len()],
+    pub(crate) buffer_class: c_int,
     pub(crate) undefined: c_int,
     pub(crate) proc_null: c_int,
     pub(crate) thread_multiple: c_int,
@@ -62,8 +63,12 @@ unsafe impl Sync for Constants {}
 pub(crate) fn constants() -> &'static Constants {
     static CONSTANTS: OnceLock<Constants> = OnceLock::new();
     CONSTANTS.get_or_init(|| {
-        // SAFETY: the call takes nothing.
-        let bytes = unsafe { host_constants_bytes() };
+        // SAFETY: the calls take nothing. The first makes the host's names visible, by which some
+        // constants are found.
+        let bytes = unsafe {
+            host_present();
+            host_constants_bytes()
+        };
         assert_eq!(bytes, size_of::<Constants>(), "host.h and constants.rs differ");
         let mut constants = std::mem::MaybeUninit::uninit();
         // SAFETY: the call fills all of a structure of this layout.

@@ -63,6 +63,13 @@ static void failures(MPI_Win win) {
     check("the error of a get_accumulate names it", !is_of(code, "get_accumulate:"));
     code = MPI_Fetch_and_op(&x, &y, MPI_LONG, rank_, 1000, MPI_SUM, win);
     check("the error of a fetch_and_op names it", !is_of(code, "fetch_and_op:"));
+    check("put from NULL", class_of(MPI_Put(NULL, 1, MPI_LONG, 0, 0, 1, MPI_LONG, win)) != MPI_ERR_BUFFER);
+    check("get to NULL", class_of(MPI_Get(NULL, 1, MPI_LONG, 0, 0, 1, MPI_LONG, win)) != MPI_ERR_BUFFER);
+    check("accumulate from NULL", class_of(MPI_Accumulate(NULL, 2, MPI_LONG, 0, 0, 2, MPI_LONG, MPI_SUM, win)) != MPI_ERR_BUFFER);
+    check("fetch_and_op from NULL", class_of(MPI_Fetch_and_op(NULL, &y, MPI_LONG, 0, 0, MPI_SUM, win)) != MPI_ERR_BUFFER);
+    check("fetch from NULL without operand", MPI_Fetch_and_op(NULL, &y, MPI_LONG, 0, 0, MPI_NO_OP, win) != MPI_SUCCESS);
+    check("compare_and_swap to NULL", class_of(MPI_Compare_and_swap(&x, &y, NULL, MPI_LONG, 0, 0, win)) != MPI_ERR_BUFFER);
+    check("put of nothing from NULL", MPI_Put(NULL, 0, MPI_LONG, 0, 0, 0, MPI_LONG, win) != MPI_SUCCESS);
     check("the window works on", MPI_Put(&x, 1, MPI_LONG, 0, 0, 1, MPI_LONG, win) != MPI_SUCCESS || MPI_Win_flush(0, win) != MPI_SUCCESS);
     MPI_Win_unlock_all(win);
     check("attach to no dynamic window: MPI_ERR_RMA_FLAVOR", class_of(MPI_Win_attach(win, &x, 8)) != MPI_ERR_RMA_FLAVOR);
@@ -152,6 +159,10 @@ static void hints(void) {
     MPI_Win_get_info(win, &seen);
     MPI_Info_get(seen, "no_locks", 63, value, &flag);
     check("hints of creation are returned", !flag || strcmp(value, "true"));
+#ifdef MPICH_NUMVERSION
+    MPI_Info_get(seen, "alloc_shm", 63, value, &flag);
+    check("a hint of MPICH alone is returned", !flag);
+#endif
     MPI_Info_free(&seen);
     MPI_Info_set(info, "no_locks", "false");
     MPI_Win_set_info(win, info);
