@@ -48,6 +48,7 @@ impl Info {
 
     /// For windows of programs that may break their promises, as some MPI programs do: no window
     /// then relies on a hint. An illegal value is ignored, and locks work in spite of `no_locks`.
+    /// Entries of a target that overlap are written or combined one after another.
     /// If a hint differs among the ranks of a [`RawWindow`](crate::RawWindow), the value that is
     /// correct for all ranks is in force, and a warning reports it.
     #[must_use]

@@ -27,6 +27,14 @@ impl<'t> Layout<'t> {
         matches!(self, Layout::Bytes(_))
     }
 
+    /// Whether two of its entries overlap.
+    pub(crate) fn overlaps_itself(&self) -> bool {
+        match self {
+            Layout::Bytes(_) => false,
+            Layout::Items(ty, count) => ty.overlaps_itself(*count),
+        }
+    }
+
     /// The lowest byte and the end of the highest; both 0 where there is no data.
     pub(crate) fn span(&self) -> (i64, i64) {
         match self {

@@ -369,6 +369,7 @@ impl Parts {
         let rank = permit.rank();
         check(accumulate)?;
         let call = accumulate.call;
+        self.no_overlap_at_target(call, &accumulate.to)?;
         let Some((target, at)) = self.locate_layout(call, rank, displacement, &accumulate.to)? else { return Ok(()) };
         self.note(target, at, &accumulate.to, accumulate.kind(), &mut count)?;
         match target.place(self, accumulate.ty) {
@@ -561,5 +562,5 @@ fn check(it: &Accumulate<'_>) -> Result<()> {
     if let Some(into) = &it.into {
         no_overlap(call, Side::Result, &into.layout)?;
     }
-    no_overlap(call, Side::Target, &it.to)
+    Ok(())
 }

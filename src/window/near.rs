@@ -111,6 +111,7 @@ impl<'t> Beside<'t> {
             Some(Piece { at: (at + theirs).cast_unsigned(), from, into, len })
         };
         let Some(first) = next(most) else { return Ok(()) };
+        let together = if it.to.overlaps_itself() { 1 } else { PIECES };
         let mut second = None;
         if first.len <= SMALL {
             second = next(most - first.len);
@@ -121,7 +122,7 @@ impl<'t> Beside<'t> {
         let mut taken = [Some(first), second].into_iter().flatten();
         loop {
             let (mut hand, mut bytes) = (Vec::new(), 0);
-            while hand.len() < PIECES
+            while hand.len() < together
                 && let Some(piece) = taken.next().or_else(|| next(most - bytes))
             {
                 bytes += piece.len;

@@ -133,6 +133,8 @@ static void refused_arguments(MPI_Win win) {
     check("waitsome of a negative count", !MPI_Waitsome(-1, q, &done, indices, MPI_STATUSES_IGNORE) || done > 2);
     check("testany of a negative count", !MPI_Testany(-1, q, &done, &flag, MPI_STATUS_IGNORE));
     check("waitany of a negative count", !MPI_Waitany(-1, q, &done, MPI_STATUS_IGNORE));
+    check("receive of a negative count", !MPI_Recv(&flag, -1, MPI_INT, rank_, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    check("receive of no type", !MPI_Recv(&flag, 1, MPI_DATATYPE_NULL, rank_, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
     MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
 #ifdef MPICH_NUMVERSION
     int expected = MPI_ERR_GROUP;

@@ -3,7 +3,7 @@
 
 static MPI_Win win;
 static char *part;
-enum { BYTES = 65536 };
+enum { BYTES = 65536, LONGEST_REPEATED = 3000 };
 
 static int *numbers(void) {
     static int values[BYTES / sizeof(int)];
@@ -302,6 +302,42 @@ static void empty(void) {
     check("types without data", bad);
 }
 
+/* MPI allows no overlapping entries at a target that is written, but MPIs combine them one after
+ * another, and programs rely on it: several leaves of one rank have the same root. */
+static void repeated(void) {
+    int places[5] = {2, 0, 2, 2, 1}, slots[LONGEST_REPEATED];
+    long mine[5] = {1, 10, 100, 1000, 10000}, old[5], *part, bad = 0;
+    MPI_Datatype few, many;
+    MPI_Win win;
+    static long memory[4];
+    part = memory;
+    MPI_Win_create(part, sizeof memory, sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    for (int i = 0; i < LONGEST_REPEATED; i++) slots[i] = i % 3;
+    MPI_Type_create_indexed_block(5, 1, places, MPI_LONG, &few);
+    MPI_Type_create_indexed_block(LONGEST_REPEATED, 1, slots, MPI_LONG, &many);
+    MPI_Type_commit(&few), MPI_Type_commit(&many);
+    static long ones[LONGEST_REPEATED];
+    for (int i = 0; i < LONGEST_REPEATED; i++) ones[i] = 1;
+    MPI_Win_fence(0, win);
+    MPI_Accumulate(mine, 5, MPI_LONG, 0, 0, 1, few, MPI_SUM, win);
+    MPI_Accumulate(ones, LONGEST_REPEATED, MPI_LONG, 0, 0, 1, many, MPI_SUM, win);
+    MPI_Win_fence(0, win);
+    if (rank_ == 0) {
+        for (int i = 0; i < 3; i++) bad |= part[i] != size_ * ((i == 0 ? 10 : i == 1 ? 10000 : 1101) + LONGEST_REPEATED / 3);
+    }
+    check("accumulates on entries that repeat", bad);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank_ == size_ - 1) {
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
+        MPI_Get_accumulate(mine, 5, MPI_LONG, old, 5, MPI_LONG, 0, 0, 1, few, MPI_SUM, win);
+        MPI_Win_unlock(0, win);
+        bad = old[2] != old[0] + 1 || old[3] != old[2] + 100;
+    }
+    check("get_accumulates on entries that repeat", bad);
+    MPI_Type_free(&few), MPI_Type_free(&many);
+    MPI_Win_free(&win);
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     MPI_Win_allocate(BYTES, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
@@ -312,6 +348,7 @@ int main(int argc, char **argv) {
     recycled();
     longer();
     overlapping();
+    repeated();
     empty();
     MPI_Win_free(&win);
     return end();
