@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use transom_fabric::{Amo, AmoKind, Width};
 
+use super::staging::Piece;
 use crate::datatype::Strip;
 use crate::error::Refusal;
 use crate::reduce::{BasicType, Op};
@@ -54,12 +55,11 @@ pub(crate) enum Request<'a> {
     /// Answers with the key of the sender's staging area at the target; without bytes if there is
     /// none.
     Stage,
-    /// Combines `len` bytes of elements with the operands at `from` in the sender's staging area,
-    /// where the previous values take their place if `fetch`.
-    Staged { op: Op, ty: BasicType, fetch: bool, at: u64, from: u64, len: u64 },
-    /// Copies `len` bytes from `from` in the sender's staging area to `at`; if `fetch`, from `at`
-    /// to the area.
-    Copy { fetch: bool, at: u64, from: u64, len: u64 },
+    /// Combines the elements of a piece with the operands in the sender's staging area, where the
+    /// previous values take their place if `fetch`.
+    Staged { op: Op, ty: BasicType, fetch: bool, piece: Piece },
+    /// Copies a piece from the sender's staging area; if `fetch`, to the area.
+    Copy { fetch: bool, piece: Piece },
     /// Performs the operations one after another. Answers as a request that carries a lock.
     Several { parts: Vec<Request<'a>> },
 }
@@ -87,6 +87,7 @@ impl Request<'_> {
             Request::Carry { parts, .. } | Request::Several { parts } => {
                 (0, parts.iter().map(|part| 8 + part.most_bytes()).sum())
             }
+            Request::Staged { .. } | Request::Copy { .. } => (0, 40),
             // At most three words.
             _ => (0, 24),
         };
@@ -112,8 +113,8 @@ impl Request<'_> {
             Request::Check { strips } => Request::Check { strips: own(strips) },
             Request::Regions { from, most } => Request::Regions { from, most },
             Request::Stage => Request::Stage,
-            Request::Staged { op, ty, fetch, at, from, len } => Request::Staged { op, ty, fetch, at, from, len },
-            Request::Copy { fetch, at, from, len } => Request::Copy { fetch, at, from, len },
+            Request::Staged { op, ty, fetch, piece } => Request::Staged { op, ty, fetch, piece },
+            Request::Copy { fetch, piece } => Request::Copy { fetch, piece },
             Request::Carry { exclusive, release, parts } => Request::Carry { exclusive, release, parts: each(parts) },
             Request::Several { parts } => Request::Several { parts: each(parts) },
         }
@@ -285,10 +286,10 @@ pub(super) fn encode_request_behind(mut out: Vec<u8>, head: &[u64], request: &Re
             with_parts(how(CARRY, u8::from(*exclusive), 0, *release), parts)
         }
         Request::Stage => how(STAGE, 0, 0, false),
-        Request::Staged { op, ty, fetch, at, from, len } => {
-            with_words(how(STAGED, op.number(), ty.number(), *fetch), &[*at, *from, *len])
+        Request::Staged { op, ty, fetch, piece } => {
+            with_words(how(STAGED, op.number(), ty.number(), *fetch), &piece.to_words())
         }
-        Request::Copy { fetch, at, from, len } => with_words(how(COPY, 0, 0, *fetch), &[*at, *from, *len]),
+        Request::Copy { fetch, piece } => with_words(how(COPY, 0, 0, *fetch), &piece.to_words()),
         Request::Several { parts } => with_parts(how(SEVERAL, 0, 0, false), parts),
     }
 }
@@ -353,11 +354,9 @@ fn decode_request<'a>(kind: u8, reader: &mut Reader<'a>) -> Option<Request<'a>> 
             op: Op::from_number(op)?,
             ty: BasicType::from_number(ty)?,
             fetch: flag == 1,
-            at: reader.word()?,
-            from: reader.word()?,
-            len: reader.word()?,
+            piece: reader.piece()?,
         },
-        COPY => Request::Copy { fetch: flag == 1, at: reader.word()?, from: reader.word()?, len: reader.word()? },
+        COPY => Request::Copy { fetch: flag == 1, piece: reader.piece()? },
         SEVERAL => Request::Several { parts: decode_parts(reader)? },
         _ => return None,
     })
@@ -400,6 +399,10 @@ impl Reader<'_> {
         Some(Refusal::of_words([self.word()?, self.word()?, self.word()?, self.word()?]))
     }
 
+    fn piece(&mut self) -> Option<Piece> {
+        Some(Piece::from_words([self.word()?, self.word()?, self.word()?, self.word()?, self.word()?]))
+    }
+
     fn strips(&mut self, count: u8) -> Option<Cow<'static, [Strip]>> {
         (0..count).map(|_| Strip::decode([self.word()?, self.word()?, self.word()?, self.word()?])).collect()
     }
@@ -432,6 +435,7 @@ mod tests {
     fn requests_round_trip() {
         let strips = [Strip::one(1 << 40, 4), Strip { offset: -8, block: 4, count: 3, stride: 12 }];
         let strips = || Cow::from(&strips);
+        let piece = Piece { at: 1, from: 2, len: u64::MAX, before: 4, after: 5 };
         let combine = |fetch| Request::Combine {
             op: Op::Sum,
             ty: BasicType::Int8,
@@ -442,9 +446,9 @@ mod tests {
         let requests = [
             Request::Several { parts: vec![combine(true), combine(false)] },
             Request::Stage,
-            Request::Staged { op: Op::Sum, ty: BasicType::Int8, fetch: true, at: 1, from: 2, len: u64::MAX },
-            Request::Copy { fetch: true, at: 1, from: 2, len: u64::MAX },
-            Request::Copy { fetch: false, at: u64::MAX, from: 0, len: 3 },
+            Request::Staged { op: Op::Sum, ty: BasicType::Int8, fetch: true, piece },
+            Request::Copy { fetch: true, piece },
+            Request::Copy { fetch: false, piece: Piece { at: u64::MAX, from: 0, len: 3, ..piece } },
             Request::Scatter { strips: strips(), data: b"data of strips...".into() },
             Request::Notify { index: 4095, strips: strips(), data: b"data of strips...".into() },
             Request::Gather { strips: strips() },

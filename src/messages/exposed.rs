@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use transom_fabric::{Memory, Peer};
 
 use super::codec::{Notice, Request};
+use super::staging::Piece;
 use super::{carried, locked};
 use crate::datatype::{Pieces, Strip, Strips, Walk};
 use crate::error::Refusal;
@@ -26,17 +27,6 @@ const MOST: usize = 1 << 18;
 
 /// Bytes of a staging area that are copied and combined together.
 const CHUNK: usize = 4096;
-
-/// A request to combine operands of a staging area.
-#[derive(Clone, Copy)]
-pub(super) struct Staged {
-    pub(super) op: Op,
-    pub(super) ty: BasicType,
-    pub(super) fetch: bool,
-    pub(super) at: u64,
-    pub(super) from: u64,
-    pub(super) len: u64,
-}
 
 /// The memory on which requests act.
 #[derive(Debug)]
@@ -274,16 +264,21 @@ impl Exposed {
     }
 
     /// Combines elements with operands in a staging area, which the peer may write at any time.
-    pub(super) fn combine_staged(&self, it: &Staged, area: &Memory) -> Result<Vec<u8>, Refusal> {
-        let Staged { op, ty, fetch, .. } = *it;
+    pub(super) fn combine_staged(
+        &self,
+        (op, ty): (Op, BasicType),
+        fetch: bool,
+        piece: &Piece,
+        area: &Memory,
+    ) -> Result<Vec<u8>, Refusal> {
         if !op.allows(ty) {
             return Err(Refusal::Undefined { op, ty });
         }
-        let (operands, len) = staged_bytes(area, it.from, it.len)?;
+        let (operands, len) = staged_bytes(area, piece)?;
         if !len.is_multiple_of(ty.size()) {
-            return Err(Refusal::NotWhole { length: it.len, ty });
+            return Err(Refusal::NotWhole { length: piece.len, ty });
         }
-        let block = self.block(i64::try_from(it.at).unwrap_or(-1), len)?;
+        let block = self.block_of(piece)?;
         let mut chunk = [0; CHUNK];
         for done in (0..len).step_by(CHUNK / ty.size() * ty.size()) {
             let chunk = &mut chunk[..(CHUNK / ty.size() * ty.size()).min(len - done)];
@@ -296,15 +291,9 @@ impl Exposed {
     }
 
     /// Copies bytes from a staging area; if `fetch`, to it.
-    pub(super) fn copy_staged(
-        &self,
-        fetch: bool,
-        at: u64,
-        (from, len): (u64, u64),
-        area: &Memory,
-    ) -> Result<Vec<u8>, Refusal> {
-        let (staged, len) = staged_bytes(area, from, len)?;
-        let Block { memory, at, .. } = self.block(at.cast_signed(), len)?;
+    pub(super) fn copy_staged(&self, fetch: bool, piece: &Piece, area: &Memory) -> Result<Vec<u8>, Refusal> {
+        let (staged, len) = staged_bytes(area, piece)?;
+        let Block { memory, at, .. } = self.block_of(piece)?;
         let mut chunk = [0; CHUNK];
         for done in (0..len).step_by(CHUNK) {
             let chunk = &mut chunk[..CHUNK.min(len - done)];
@@ -363,6 +352,16 @@ impl Exposed {
         sides.map(|([at, done], len)| Ok((self.block(at, len)?, range(done, len)))).collect()
     }
 
+    /// The bytes of a piece, if all bytes of its operation exist: of several pieces either all are
+    /// performed or none.
+    fn block_of(&self, piece: &Piece) -> Result<Block, Refusal> {
+        let missing = Refusal::NotAttached { address: piece.at, length: piece.len };
+        let size = |word: u64| usize::try_from(word).map_err(|_| missing);
+        let (first, all) = piece.operation().ok_or(missing)?;
+        let block = self.block(first.cast_signed(), size(all)?)?;
+        Ok(Block { at: block.at + size(piece.before)?, ..block })
+    }
+
     fn block(&self, at: i64, len: usize) -> Result<Block, Refusal> {
         match &self.space {
             Space::Part(memory) => {
@@ -392,8 +391,8 @@ fn bytes(strips: &[Strip]) -> Result<usize, Refusal> {
     sum.filter(|&sum| sum <= MOST).ok_or(Refusal::TooLong { limit: MOST as u64 })
 }
 
-/// The bytes of a staging area that a request names, and their number.
-fn staged_bytes(area: &Memory, from: u64, len: u64) -> Result<(Memory, usize), Refusal> {
+/// The bytes of a piece in a staging area, and their number.
+fn staged_bytes(area: &Memory, &Piece { from, len, .. }: &Piece) -> Result<(Memory, usize), Refusal> {
     let outside = Refusal::Outside { at: from.cast_signed(), length: len, limit: area.len() as u64 };
     let size = |word: u64| usize::try_from(word).map_err(|_| outside);
     let (from, len) = (size(from)?, size(len)?);

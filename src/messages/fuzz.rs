@@ -12,6 +12,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseResult, TestRng, TestR
 use transom_fabric::{Amo, AmoKind, Handler, Memory, Peer, RegionKey, Width};
 
 use super::codec::{Message, OVERHEAD};
+use super::staging::Piece;
 use super::{Atomicity, Deferred, Exposed, Messages, Request, Space, locked};
 use crate::datatype::Strip;
 use crate::memory::attached::{Attached, Opened};
@@ -129,6 +130,18 @@ fn correct() -> impl Strategy<Value = Request<'static>> {
     prop_oneof![9 => single(), 1 => carry, 1 => several]
 }
 
+/// A piece of whole elements of `size` bytes.
+fn piece<S: Strategy<Value = u64>>(size: u64, around: impl Fn() -> S) -> impl Strategy<Value = Piece> {
+    let slots = PART as u64 / size;
+    (0..slots, 0..=slots, 0..slots, around(), around()).prop_map(move |(at, from, len, before, after)| Piece {
+        at: size * at,
+        from: size * from,
+        len: size * len,
+        before,
+        after,
+    })
+}
+
 /// A request without others in it.
 fn single() -> impl Strategy<Value = Request<'static>> {
     use BasicType::{Complex64, Float64, Int8, Int32, Uint64};
@@ -146,18 +159,10 @@ fn single() -> impl Strategy<Value = Request<'static>> {
         expected,
         new,
     });
-    let staged = (prop::sample::select(vec![Op::Sum, Op::NoOp]), any::<bool>(), 0..8u64, 0..9u64, 0..8u64).prop_map(
-        |(op, fetch, at, from, slots)| Request::Staged {
-            op,
-            ty: Uint64,
-            fetch,
-            at: 8 * at,
-            from: 8 * from,
-            len: 8 * slots,
-        },
-    );
-    let copy = (any::<bool>(), 0..PART as u64, 0..PART as u64, 0..PART as u64)
-        .prop_map(|(fetch, at, from, len)| Request::Copy { fetch, at, from, len });
+    let around = || prop::sample::select(vec![0, 8, 16, u64::MAX]);
+    let staged = (prop::sample::select(vec![Op::Sum, Op::NoOp]), any::<bool>(), piece(8, around))
+        .prop_map(|(op, fetch, piece)| Request::Staged { op, ty: Uint64, fetch, piece });
+    let copy = (any::<bool>(), piece(1, around)).prop_map(|(fetch, piece)| Request::Copy { fetch, piece });
     let amo = prop::sample::select(AmoKind::ALL.to_vec());
     let control = (0..4u64, amo, word(), word()).prop_map(|(slot, kind, operand, compare)| Request::Control {
         at: 8 * slot,
@@ -220,7 +225,7 @@ fn by_address(mut request: Request<'static>, address: u64) -> Request<'static> {
             strips.iter_mut().for_each(|strip| strip.offset += address.cast_signed());
         }
         Request::Swap { at, .. } | Request::SwapBytes { at, .. } => *at += address,
-        Request::Staged { at, .. } | Request::Copy { at, .. } => *at += address,
+        Request::Staged { piece, .. } | Request::Copy { piece, .. } => piece.at += address,
         Request::Control { .. } | Request::Regions { .. } | Request::Stage => {}
         Request::Carry { parts, .. } | Request::Several { parts } => {
             let there = std::mem::take(parts).into_iter().map(|part| by_address(part, address));

@@ -25,10 +25,9 @@ use crate::sync::barrier;
 pub(crate) use carried::{CARRIED, Carried};
 use codec::Message;
 pub(crate) use codec::{MAX_STRIPS, Notice, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
-use exposed::Staged;
 pub(crate) use exposed::{Atomicity, Exposed, Space};
 pub(crate) use gathered::{Combined, Gather, Run, Small, Towards};
-pub(crate) use staging::{Area, Grant, PIECE, PIECES};
+pub(crate) use staging::{Area, Grant, PIECE, PIECES, Piece};
 
 /// The log target of messages.
 const TARGET: &str = "transom::messages";
@@ -312,14 +311,13 @@ impl Messages {
         let outcome = match (window, request) {
             (None, _) => Err(Refusal::NoWindow),
             (Some(_), Request::Stage) => Ok(self.areas.key(from)),
-            (Some(here), &Request::Staged { op, ty, fetch, at, from: first, len }) => {
-                let staged = Staged { op, ty, fetch, at, from: first, len };
+            (Some(here), Request::Staged { op, ty, fetch, piece }) => {
                 let area = self.areas.of(from).ok_or(Refusal::NoArea);
-                area.and_then(|area| here.combine_staged(&staged, &area))
+                area.and_then(|area| here.combine_staged((*op, *ty), *fetch, piece, &area))
             }
-            (Some(here), &Request::Copy { fetch, at, from: first, len }) => {
+            (Some(here), Request::Copy { fetch, piece }) => {
                 let area = self.areas.of(from).ok_or(Refusal::NoArea);
-                area.and_then(|area| here.copy_staged(fetch, at, (first, len), &area))
+                area.and_then(|area| here.copy_staged(*fetch, piece, &area))
             }
             (Some(here), request) => here.execute(request),
         };

@@ -19,6 +19,37 @@ pub(crate) const PIECES: usize = 8;
 /// Most areas of a rank: 16 MiB, of which the kernel supplies the pages that are used.
 const AREAS: usize = 16;
 
+/// A piece of a long operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    /// The offset of its first byte at the target; on a dynamic window the address.
+    pub(crate) at: u64,
+    /// The offset of its first byte in the staging area.
+    pub(crate) from: u64,
+    /// The number of its bytes.
+    pub(crate) len: u64,
+    /// The number of the operation's bytes before the piece.
+    pub(crate) before: u64,
+    /// The number of the operation's bytes behind the piece.
+    pub(crate) after: u64,
+}
+
+impl Piece {
+    pub(super) fn to_words(self) -> [u64; 5] {
+        [self.at, self.from, self.len, self.before, self.after]
+    }
+
+    pub(super) fn from_words([at, from, len, before, after]: [u64; 5]) -> Piece {
+        Piece { at, from, len, before, after }
+    }
+
+    /// The first byte of the operation at the target, and the number of its bytes.
+    pub(super) fn operation(&self) -> Option<(u64, u64)> {
+        let len = self.before.checked_add(self.len)?.checked_add(self.after)?;
+        Some((self.at.checked_sub(self.before)?, len))
+    }
+}
+
 /// Memory that peers reach by its key as long as the registration `_keeper` lives.
 pub(crate) struct Area {
     /// Dropped first, so that no peer writes to memory that is freed.

@@ -22,7 +22,7 @@ use crate::flavor::Flavor;
 use crate::job::peer;
 use crate::memory::attached::{Extent, Opened, covering, spanning};
 use crate::memory::layout::Layout;
-use crate::messages::{Landing, MAX_STRIPS, OVERHEAD, PIECE, REPLY_OVERHEAD, Request, STRIP};
+use crate::messages::{Landing, MAX_STRIPS, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
 use crate::sync::words::{self, Words};
 use crate::transport;
 
@@ -231,9 +231,9 @@ impl Parts {
         if needed <= MAX_STRIPS && OVERHEAD + STRIP * needed + layout.len() <= most {
             return Ok(());
         }
-        // `Layout::Bytes` occurs at both sides or at neither. The access is then one piece of the
-        // area, which the target checks as a whole.
-        if layout.is_contiguous() && layout.len() <= PIECE && self.area(target, layout.len())?.is_some() {
+        // `Layout::Bytes` occurs at both sides or at neither. The access goes through the area, and
+        // with each piece the target checks all of it.
+        if layout.is_contiguous() && self.area(target, layout.len())?.is_some() {
             return Ok(());
         }
         let mut strips = Vec::new();

@@ -17,7 +17,7 @@ use crate::buffers::{Sink, Source};
 use crate::error::Result;
 use crate::job::{Claim, Staging};
 use crate::memory::layout::Layout;
-use crate::messages::{Landing, PIECE, Request};
+use crate::messages::{Landing, PIECE, Piece, Request};
 use crate::reduce::{BasicType, Op};
 use crate::transport::{Lane, Net};
 
@@ -48,12 +48,12 @@ impl Long<'_> {
         self.combine.map_or(PIECE, |(_, ty)| PIECE / ty.size() * ty.size())
     }
 
-    /// The request for a piece: its bytes at the target, and in the area.
-    fn request(&self, at: u64, from: u64, len: usize) -> Request<'static> {
-        let (fetch, len) = (self.into.is_some(), len as u64);
+    /// The request for a piece.
+    fn request(&self, piece: Piece) -> Request<'static> {
+        let fetch = self.into.is_some();
         match self.combine {
-            Some((op, ty)) => Request::Staged { op, ty, fetch, at, from, len },
-            None => Request::Copy { fetch, at, from, len },
+            Some((op, ty)) => Request::Staged { op, ty, fetch, piece },
+            None => Request::Copy { fetch, piece },
         }
     }
 }
@@ -61,7 +61,7 @@ impl Long<'_> {
 impl Parts {
     /// Performs an accumulate through a staging area. Returns false, without an effect, if the
     /// accumulate is short or not contiguous at a side, or if the target has no area for this
-    /// process. The operands are not read after the return.
+    /// process. `tally` counts the puts that read the operands.
     pub(super) fn accumulate_staged(
         &self,
         target: &Target,
@@ -130,36 +130,20 @@ impl Parts {
         let Some(area) = self.area(target, long.len)? else { return Ok(false) };
         // Such an operation is too long for the message of a wanted lock, so the lock is held now.
         self.travels(target, long.len)?;
-        let puts = Tally::within(tally);
-        let mut done = self.stage(target, at, long, area, (tally, &puts));
-        done = done.and(self.job.progress.complete(&puts));
-        if done.is_err() {
-            // The source must not be read after the return.
-            self.job.finish(&puts);
-        }
-        done.map(|()| true)
+        self.stage(target, at, long, area, tally).map(|()| true)
     }
 
-    fn stage(
-        &self,
-        target: &Target,
-        at: i64,
-        long: &Long<'_>,
-        area: &Staging,
-        (tally, puts): (&TallyRef, &TallyRef),
-    ) -> Result<()> {
+    fn stage(&self, target: &Target, at: i64, long: &Long<'_>, area: &Staging, tally: &TallyRef) -> Result<()> {
         let (most, mut owed) = (long.piece(), VecDeque::new());
         for done in (0..long.len).step_by(most) {
             let size = most.min(long.len - done);
             let claim = self.claim(area, tally, &mut owed)?;
-            let from = (claim.piece * PIECE) as u64;
+            let (from, after) = ((claim.piece * PIECE) as u64, long.len - done - size);
             if let Some(operands) = long.from {
-                Posted::of(&self.job, area.memory()).put(from, operands.part(done, size), puts)?;
-                if !area.memory().limits().ordered {
-                    self.job.progress.complete(puts)?;
-                }
+                self.fill(area, &claim, operands.part(done, size))?;
             }
-            let request = long.request(at.cast_unsigned() + done as u64, from, size);
+            let (before, at) = (done as u64, at.cast_unsigned() + done as u64);
+            let request = long.request(Piece { at, from, len: size as u64, before, after: after as u64 });
             self.send(target, &request, Landing::Nowhere, &claim.tally)?;
             // Without fetched bytes the claim ends. The request holds the piece until the answer.
             if let Some(into) = long.into {
@@ -171,6 +155,17 @@ impl Parts {
             outcome = outcome.and(self.get_owed(area, one));
         }
         outcome
+    }
+
+    /// Puts the operands of a piece. A message that is sent afterwards finds them at the target.
+    fn fill(&self, area: &Staging, claim: &Claim, operands: Source) -> Result<()> {
+        let (memory, at) = (Posted::of(&self.job, area.memory()), (claim.piece * PIECE) as u64);
+        if area.memory().limits().ordered {
+            return memory.put(at, operands, &claim.tally);
+        }
+        let own = Tally::within(&claim.tally);
+        memory.put(at, operands, &own)?;
+        self.job.progress.complete(&own)
     }
 
     /// Claims a free piece of an area. Ends this operation's claims before it waits for claims of
