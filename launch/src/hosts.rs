@@ -28,7 +28,7 @@ impl Host {
             let slots = slots.filter(|&slots| slots > 0 && !name.is_empty() && !name.starts_with(b"-"));
             slots
                 .map(|slots| Host { name: OsStr::from_bytes(name).to_owned(), slots })
-                .ok_or_else(|| format!("{:?} is not HOST or HOST:RANKS", OsStr::from_bytes(entry)))
+                .ok_or_else(|| format!("{:?} is not HOST or HOST:RANKS with at least one rank", OsStr::from_bytes(entry)))
         };
         text.as_bytes().split(|&byte| byte == b',').map(<[u8]>::trim_ascii).map(one).collect()
     }

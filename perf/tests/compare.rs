@@ -173,7 +173,7 @@ fn a_launcher_that_fails_is_no_table_of_nothing() {
     let output = compare(&["--quick", "--no-build", "--transport", "shm", "--mpi", &mpi]);
     let (out, err) = texts(&output);
     assert_eq!(output.status.code(), Some(1), "{out}{err}");
-    assert!(out.contains("# mine: 32 x dies: exit status: 1: without a word; first: put allocate flush 8"), "{out}");
+    assert!(out.contains("# mine: 32 x dies: exit status: 1: no output; first: put allocate flush 8"), "{out}");
     assert!(out.contains("# mine: 6 x dies: "), "{out}");
     assert_eq!(out.matches("# Nothing was measured").count(), 2, "{out}");
     assert!(out.lines().all(|line| line.is_empty() || line.starts_with('#')), "{out}");
@@ -297,7 +297,7 @@ fn an_output_on_a_full_disk_is_an_error() {
         let output = command.output().expect("it starts");
         let printed = texts(&output).1;
         assert_eq!(output.status.code(), Some(1), "{args:?}: {printed}");
-        assert!(printed.contains(": the standard output: No space left on device"), "{args:?}: {printed}");
+        assert!(printed.contains(": writing to the standard output: No space left on device"), "{args:?}: {printed}");
     }
 }
 

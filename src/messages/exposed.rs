@@ -446,7 +446,7 @@ mod tests {
         };
         for (at, op, ty, data, why) in [
             (8, Op::Max, BasicType::Complex32, &[1u8; 8][..], "not defined"),
-            (8, Op::Sum, BasicType::Int64, &[1; 4], "4 bytes of data"),
+            (8, Op::Sum, BasicType::Int64, &[1; 4], "has 4 bytes"),
             (0, Op::Sum, BasicType::DoubleInt, &[1; 8], ""),
         ] {
             let refused = window.execute(&combine(at, op, ty, data)).expect_err("refused").to_string();

@@ -270,7 +270,7 @@ impl Messages {
                 Post::Broken(fault) => match message.token {
                     Some(token) => self.fail(token, &fault),
                     // The peer has ended, so the message has no receiver.
-                    None => diagnostics::warn(TARGET, &format!("a reply or notice is lost: {fault:#}")),
+                    None => diagnostics::warn(TARGET, &format!("a reply or notice could not be sent: {fault:#}")),
                 },
             }
             // Relaxed: a count; the queue's lock orders its contents.
@@ -429,7 +429,7 @@ impl Handler for Messages {
             }
             None => {
                 let len = bytes.len();
-                let what = format!("a message of {len} bytes from {from} that this version does not know");
+                let what = format!("{from} sent a message of {len} bytes that this version can't decode");
                 diagnostics::warn(TARGET, &what);
             }
         }

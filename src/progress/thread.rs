@@ -126,7 +126,7 @@ pub(super) fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Call
             let events = match wire.poll(lane, messages) {
                 Ok(events) => events,
                 Err(error) => {
-                    diagnostics::error("transom::progress", &format!("progress stopped: {error:#}"));
+                    diagnostics::error("transom::progress", &format!("the progress thread has stopped: {error:#}"));
                     return;
                 }
             };

@@ -285,7 +285,7 @@ impl Port for VerbsPort {
 
     fn import(&self, peer: Peer, key: &RegionKey) -> Result<VerbsRemote, FabricError> {
         let [tag, base, _, key] = key.0;
-        let refused = |reason| FabricError::failed(format!("a region of {peer}"), reason);
+        let refused = |reason| FabricError::failed(format!("importing a region of {peer}"), reason);
         let key = u32::try_from(key).ok().filter(|_| tag == TAG);
         let key = key.ok_or_else(|| refused(Reason::ForeignKey))?;
         let link = self.open.connections.link(peer).ok_or_else(|| refused(Reason::NotConnected))?;
