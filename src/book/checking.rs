@@ -4,7 +4,7 @@
 //! synchronization orders them (MPI-4.1 §12.7). The result of such a program is undefined: it may
 //! be right on one machine and wrong on another. With `TRANSOM_CHECK=1` in the environment the
 //! library watches the accesses of a job on one node, and reports each pair of places in the
-//! program whose accesses conflict:
+//! program, which are calls with their source lines, whose accesses conflict:
 //!
 //! ```text
 //! $ TRANSOM_CHECK=1 transom-run -n 2 target/debug/examples/race

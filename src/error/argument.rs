@@ -333,7 +333,7 @@ pub enum ArgumentError {
     #[error("the datatype has more than {} bytes of data", i64::MAX)]
     TooMuchData,
     /// A layout of too many strips.
-    #[error("the layout has {strips} separate strips (contiguous runs) of memory; the limit is {limit}")]
+    #[error("the layout has {strips} runs of equal blocks at equal distances; the limit is {limit}")]
     TooManyStrips {
         /// The strips.
         strips: usize,
