@@ -96,7 +96,10 @@ fn forgotten() {
 fn error_on_request() {
     let (status, printed) = job(&CASES[0], &[("TRANSOM_CHECK", "fail")]);
     assert!(printed.contains("transom: conflicting accesses to window"), "{printed}");
-    assert!(printed.contains("the conflict checker found conflicting accesses; pairs of places in the program: 1"), "{printed}");
+    assert!(
+        printed.contains("the conflict checker found conflicting accesses; pairs of places in the program: 1"),
+        "{printed}"
+    );
     assert_eq!(status, Some(1), "{printed}");
 }
 
@@ -165,7 +168,9 @@ fn found(case: &Case) {
     if reports > 0 {
         assert!(printed.contains("tests/checker/cases.rs:"), "no place in\n{printed}");
         assert!(
-            printed.contains(&format!("transom: the conflict checker found conflicting accesses; pairs of places in the program: {reports}")),
+            printed.contains(&format!(
+                "transom: the conflict checker found conflicting accesses; pairs of places in the program: {reports}"
+            )),
             "{printed}"
         );
     } else {

@@ -258,7 +258,10 @@ fn missing_library(launcher: &Launcher) {
     fs::write(folder.join("libpmix.so.2"), "").expect("a temporary file");
     let script = format!("export LD_LIBRARY_PATH={}", folder.display());
     let done = std::panic::catch_unwind(|| {
-        launcher.refuses(&script, &["PMIX_NAMESPACE=", "libpmix, which connects a process to a PMIx launcher", "apt-get install libpmix2"]);
+        launcher.refuses(
+            &script,
+            &["PMIX_NAMESPACE=", "libpmix, which connects a process to a PMIx launcher", "apt-get install libpmix2"],
+        );
     });
     drop(fs::remove_dir_all(folder));
     done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));

@@ -69,7 +69,8 @@ fn a_rank_that_is_cut_off_is_named() {
             let error = win.lock_all(|epoch| epoch.put_value(1, 0, 7)).expect_err("the rank is unreachable");
             let named = matches!(error.kind(), ErrorKind::Peer { rank: 1, .. });
             same(&format!("{error:?}"), &(named, error.class()), &(true, Class::Other))?;
-            let expected = ["an operation at rank 1 failed", "the rank's process has ended"].map(str::to_owned).to_vec();
+            let expected =
+                ["an operation at rank 1 failed", "the rank's process has ended"].map(str::to_owned).to_vec();
             same("layers", &layers(&error), &expected)?;
             same("the whole", &format!("{error:#}"), &expected.join(": "))?;
         }

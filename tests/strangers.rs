@@ -237,7 +237,9 @@ fn too_few_descriptors_name_the_limit() {
     let output = command.output().expect("a shell");
     let printed = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success(), "{printed}");
-    for part in ["needs at least ", "file descriptors for 2 ranks", "(RLIMIT_NOFILE) is 24, the hard limit 24", "ulimit -n "] {
+    for part in
+        ["needs at least ", "file descriptors for 2 ranks", "(RLIMIT_NOFILE) is 24, the hard limit 24", "ulimit -n "]
+    {
         assert!(printed.contains(part), "{part}: {printed}");
     }
 }

@@ -34,7 +34,10 @@ pub unsafe extern "C" fn transom_window_set_num_notify(window: *const WindowHand
 fn set_number(window: &RawWindow, counters: c_int) -> Result<(), Failure> {
     let done = window.set_num_notify(usize::try_from(counters).unwrap_or(usize::MAX));
     if counters < 0 && done.is_err() {
-        return Err(Failure::new(TRANSOM_ERR_ARG, format!("set_num_notify: the number of counters {counters} is negative")));
+        return Err(Failure::new(
+            TRANSOM_ERR_ARG,
+            format!("set_num_notify: the number of counters {counters} is negative"),
+        ));
     }
     Ok(done?)
 }

@@ -147,8 +147,10 @@ pub enum LaunchError {
         source: io::Error,
     },
     /// The machines have no room for all ranks.
-    #[error("the job has {size} ranks, but its machines have room for {room}; --host a:2,b:2 puts two ranks on each of the \
-         machines a and b")]
+    #[error(
+        "the job has {size} ranks, but its machines have room for {room}; --host a:2,b:2 puts two ranks on each of the \
+         machines a and b"
+    )]
     NoRoom {
         /// The number of ranks.
         size: usize,

@@ -81,7 +81,10 @@ fn its_output_follows_the_variables() {
         "{text}"
     );
     let text = with(&[], &[("TRANSOM_TRANSPORTS", "infiniband")]);
-    assert!(line(&text, "with the current variables").contains("a list of the transports shm, verbs and ofi"), "{text}");
+    assert!(
+        line(&text, "with the current variables").contains("a list of the transports shm, verbs and ofi"),
+        "{text}"
+    );
     let absent = ["--library", "libfabric-not-there.so.1"];
     let text = with(&absent, &[("TRANSOM_TRANSPORTS", "^shm")]);
     assert!(line(&text, "with the current variables").contains("neither verbs nor libfabric can be used"), "{text}");

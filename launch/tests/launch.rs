@@ -409,7 +409,10 @@ fn an_output_on_a_full_disk_is_an_error() {
         let output = finish(command);
         assert_eq!(output.status.code(), Some(1));
         let printed = text(&output.stderr);
-        assert!(printed.starts_with("transom-run: writing to the standard output: No space left on device"), "{printed}");
+        assert!(
+            printed.starts_with("transom-run: writing to the standard output: No space left on device"),
+            "{printed}"
+        );
     }
 }
 

@@ -43,7 +43,12 @@ pub(crate) fn accumulate(world: &Job, options: &Options, size: usize) -> Outcome
         let mut sums = vec![0.0; len];
         win.lock_all(|epoch| epoch.get_atomic(1, 0, &mut sums))?;
         if let Some(index) = sums.iter().position(|&sum: &f64| sum.to_bits() != f64::to_bits(done.get())) {
-            return Err(format!("after accumulates of 1, element {index} is {} instead of {}", sums[index], done.get()).into());
+            return Err(format!(
+                "after accumulates of 1, element {index} is {} instead of {}",
+                sums[index],
+                done.get()
+            )
+            .into());
         }
     }
     world.barrier()?;

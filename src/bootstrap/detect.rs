@@ -72,7 +72,11 @@ fn choose(read: &dyn Fn(&str) -> Option<String>) -> Result<Choice, BootstrapErro
         return Ok(Choice::Pmix { evidence: seen(&["PMIX_NAMESPACE", "PMIX_RANK", "PMIX_SERVER_URI4"]) });
     }
     if read("PMIX_RANK").is_some() || read("PMIX_NAMESPACE").is_some() {
-        return refuse("a PMIx launcher that set only some of its variables", &["PMIX_RANK", "PMIX_NAMESPACE"], ADVICE_PMIX);
+        return refuse(
+            "a PMIx launcher that set only some of its variables",
+            &["PMIX_RANK", "PMIX_NAMESPACE"],
+            ADVICE_PMIX,
+        );
     }
     if many("OMPI_COMM_WORLD_SIZE") {
         let names = ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"];

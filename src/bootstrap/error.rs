@@ -54,7 +54,9 @@ pub enum BootstrapError {
         source: PmixError,
     },
     /// Two sources contradict each other on the number of ranks.
-    #[error("{first}, but {second}: were the variables of one launcher passed on to processes of another launcher? {advice}")]
+    #[error(
+        "{first}, but {second}: were the variables of one launcher passed on to processes of another launcher? {advice}"
+    )]
     Contradiction {
         /// The statement of the first source.
         first: String,

@@ -145,7 +145,10 @@ impl Gathered {
         let (key, first) = next(boot)?;
         let malformed = |key: String, why: String| BootstrapError::Malformed { key, why };
         let Some((header, body)) = first.split_first_chunk::<HEADER>() else {
-            return Err(malformed(key, format!("the value has {} bytes, fewer than its header of {HEADER}", first.len())));
+            return Err(malformed(
+                key,
+                format!("the value has {} bytes, fewer than its header of {HEADER}", first.len()),
+            ));
         };
         let length = u32::from_le_bytes(*header) as usize;
         if length > limit {

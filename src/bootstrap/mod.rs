@@ -107,7 +107,9 @@ fn check_key(key: &str) -> Result<(), BootstrapError> {
         return Err(bad(format!("a key has 1 to {MAX_KEY} bytes, and this one has {}", key.len())));
     }
     match key.chars().find(|c| !c.is_ascii_graphic() || *c == '=') {
-        Some(c) => Err(bad(format!("the character {c:?} is not allowed; a key is printable ASCII without space and '='"))),
+        Some(c) => {
+            Err(bad(format!("the character {c:?} is not allowed; a key is printable ASCII without space and '='")))
+        }
         None => Ok(()),
     }
 }

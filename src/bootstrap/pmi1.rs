@@ -149,7 +149,11 @@ impl Pmi1 {
         let max = |name| limit(name).ok_or_else(|| protocol("get_maxes", &answer, "a limit is missing"));
         let (keylen, vallen, line) = (max("keylen_max")?, max("vallen_max")?, limit("line_max"));
         if keylen <= MAX_KEY {
-            return Err(protocol("get_maxes", &answer, "keylen_max must be at least 64, for keys of 63 characters and a zero"));
+            return Err(protocol(
+                "get_maxes",
+                &answer,
+                "keylen_max must be at least 64, for keys of 63 characters and a zero",
+            ));
         }
         let answer = self.ask_ok("get_my_kvsname", "cmd=get_my_kvsname\n", "my_kvsname")?;
         let Some(kvsname) = Words::new(&answer).get("kvsname") else {

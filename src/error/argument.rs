@@ -180,14 +180,18 @@ pub enum ArgumentError {
     #[error("the memory of a dynamic window is not shared; access it by put and get")]
     DynamicUnshared,
     /// Load and store do not reach the copy that operations change.
-    #[error("in the separate memory model this process can't load and store the public copy of rank {rank}'s part; use put \
-         and get")]
+    #[error(
+        "in the separate memory model this process can't load and store the public copy of rank {rank}'s part; use put \
+         and get"
+    )]
     SeparateCopy {
         /// The rank.
         rank: usize,
     },
     /// Load and store do not reach a rank's part.
-    #[error("this process can't load and store the part of rank {rank}, because the part is not mapped; use put and get")]
+    #[error(
+        "this process can't load and store the part of rank {rank}, because the part is not mapped; use put and get"
+    )]
     NotShared {
         /// The rank.
         rank: usize,
@@ -314,8 +318,10 @@ pub enum ArgumentError {
         starts: usize,
     },
     /// A subarray that is not within the array.
-    #[error("dimension {dimension} has {size} elements, too few for a subarray of {subsize} elements that starts at \
-         element {start}")]
+    #[error(
+        "dimension {dimension} has {size} elements, too few for a subarray of {subsize} elements that starts at \
+         element {start}"
+    )]
     Subarray {
         /// The dimension.
         dimension: usize,

@@ -308,8 +308,9 @@ fn open_listener(wire: &Wire, source: &Interface, me: usize, cards: &[Card]) -> 
     // detect the death of this process.
     listener
         .inspect_err(|error| {
-            let what =
-                format!("rank {me}: ranks of other machines will not notice if this rank dies: listening on {source}: {error}");
+            let what = format!(
+                "rank {me}: ranks of other machines will not notice if this rank dies: listening on {source}: {error}"
+            );
             diagnostics::warn("transom::job", &what);
         })
         .ok()

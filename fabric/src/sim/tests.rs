@@ -170,7 +170,9 @@ fn regions_are_limited_and_ranges_checked() {
     assert!(words.contains("512 bytes") && words.contains("1 regions"), "{words}");
     let (port, tally) = (pair.domains[0].port(), Tally::new());
     match port.put_inline(&pair.remote, 510, &[1; 3], &tally) {
-        Post::Broken(fault) => assert!(fault.cause.to_string().contains("3 bytes at offset 510 are outside the region, which has 512 bytes")),
+        Post::Broken(fault) => assert!(
+            fault.cause.to_string().contains("3 bytes at offset 510 are outside the region, which has 512 bytes")
+        ),
         other => panic!("{other:?}"),
     }
     assert!(tally.idle());

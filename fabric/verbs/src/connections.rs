@@ -201,7 +201,10 @@ impl Maker {
     fn contact(&self, peer: Peer, address: Address) -> Result<Contact, FabricError> {
         let named = |error: FabricError| FabricError::failed(format!("making a connection to {peer}"), error);
         if peer.0 >= RANKS {
-            return Err(FabricError::failed(format!("making a connection to {peer}"), Reason::RankLimit { limit: RANKS }));
+            return Err(FabricError::failed(
+                format!("making a connection to {peer}"),
+                Reason::RankLimit { limit: RANKS },
+            ));
         }
         let (pair, _) = Pair::reliable(&self.queue, &self.receives, self.depth, peer).map_err(named)?;
         let route = Route::create(&self.device, &address).map_err(named)?;

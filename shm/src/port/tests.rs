@@ -85,7 +85,10 @@ fn pieces_reach_their_offsets_mapped_or_by_attach() {
     let remote = a.port().import(Peer(1), &region.key()).expect("imported");
     // SAFETY: the bytes are constants.
     let outside = unsafe { remote.put_pieces([(0, Span::of(b"in")), (39_999, Span::of(b"out"))]) };
-    assert!(reason(&outside).contains("3 bytes at offset 39999 are outside the region, which has 40000 bytes"), "{outside:?}");
+    assert!(
+        reason(&outside).contains("3 bytes at offset 39999 are outside the region, which has 40000 bytes"),
+        "{outside:?}"
+    );
     let all = a.port().import(Peer(1), &b.register_addresses().key()).expect("imported");
     // SAFETY: the bytes are constants.
     let nowhere = unsafe { all.put_pieces([(16, Span::of(b"no page is here"))]) };
