@@ -177,7 +177,7 @@ impl Launcher {
         failed(&self.job(&[], &this(), &["--rank", body]), words);
     }
 
-    /// As `fails`, and no rank joined a job.
+    /// The job ends as in `fails`, before any rank has joined a job.
     fn refuses(&self, script: &str, words: &[&str]) {
         let script = format!("{script}; exec \"$@\"");
         refused(&self.job(&["sh", "-c", &script, "sh"], &this(), &["--rank", "fence"]), words);

@@ -134,7 +134,7 @@ fn mpicc() -> &'static str {
     found.unwrap_or("mpicc")
 }
 
-/// Neither the benchmark's folder nor the launcher's process.
+/// After a signal neither the benchmark's folder nor the launcher's process is left.
 fn told_to_end_it_leaves_nothing() {
     let folder = folder("compare-ends");
     let temporary = folder.join("tmp");
@@ -287,7 +287,8 @@ fn an_installed_library_is_found() {
     assert!(out.contains("passive, mine+transom: 6 of 6"), "{out}");
 }
 
-/// The help, the head of `compare`, and the tables of ranks, which a launcher started or not.
+/// The outputs are the help, the head of `compare`, and the tables of ranks with and without a
+/// launcher.
 fn an_output_on_a_full_disk_is_an_error() {
     let full = || std::fs::File::options().write(true).open("/dev/full").expect("the device");
     let head = ["compare", "--no-build", "--mpi", "mine=true,false"];
