@@ -381,7 +381,7 @@ impl Settings {
                 _ => return Err(invalid(ATOMICS, &value, SettingError::NotOneOf(&["auto", "cpu", "nic"]))),
             };
         }
-        // capi/mpi reads its value.
+        // Only capi/mpi uses the value of TRANSOM_MPI.
         get(MPI)?;
         Ok(settings)
     }

@@ -252,7 +252,7 @@ fn a_library_that_is_not_there_is_built() {
     let (out, err) = texts(&output);
     let log = target.join("build.log");
     assert_eq!(output.status.code(), Some(1), "{out}{err}");
-    assert!(err.contains(&format!("cargo: exit status: 101; see {}", log.display())), "{err}");
+    assert!(err.contains(&format!("cargo failed: exit status: 101; see {}", log.display())), "{err}");
     assert_eq!(std::fs::read_to_string(&log).expect("the log"), "no such crate\n");
     assert!(out.contains("# built: NO interposition library"), "{out}");
     let output = run("[ $1 = --version ] && exit

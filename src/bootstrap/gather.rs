@@ -238,7 +238,7 @@ mod tests {
                 format!("what all tell, again and again and again; and what one tells: {rank}").into_bytes()
             };
             let bytes = |rank: usize| [text(rank), noise(rank, 50)].concat();
-            // 75 bytes are each value's own, with the overhead of compression.
+            // Each value adds 75 bytes that don't compress, including the overhead of compression.
             let pieces = ranks * 75 * 4 / 3 / LIMIT;
             for asked in asked(ranks, LIMIT, bytes) {
                 assert!(asked.requests() <= most(ranks) + pieces, "{ranks} ranks, {pieces} pieces: {asked:?}");

@@ -252,7 +252,7 @@ impl Exposed {
                 Ok(std::iter::once(count).chain(words).flat_map(u64::to_ne_bytes).collect())
             }
             Request::Carry { exclusive, release, parts } => Ok(self.carry(*exclusive, *release, parts)),
-            // They need the area of the sender.
+            // The staging area belongs to the sender, so `messages` executes these requests.
             Request::Stage | Request::Staged { .. } | Request::Copy { .. } => Err(Refusal::NoArea),
             Request::Several { parts } => Ok(carried::answer(parts.iter().map(|part| self.execute(part)))),
         }

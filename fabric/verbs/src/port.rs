@@ -163,7 +163,8 @@ impl VerbsPort {
                 sys::ibv_sge { addr, length, lkey: self.open.everything.as_ref().map_or(0, Registration::local_key) };
         }
         let list = &mut list[..own.len()];
-        // Also asked before, because the last of the others may end during the call.
+        // Read before the registration, because the last other registered transfer may end
+        // meanwhile.
         let has_others = self.has_registered();
         let local = match self.open.everything {
             Some(_) => Local::Nothing,
