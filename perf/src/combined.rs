@@ -88,7 +88,9 @@ pub(crate) fn strided_put(world: &Job, options: &Options, size: usize) -> Outcom
         win.load(0, &mut words)?;
         let wrong = |&(index, pair): &(usize, &[u64; 2])| *pair != [source[index], 0];
         if let Some((index, pair)) = words.as_chunks::<2>().0.iter().enumerate().find(wrong) {
-            return Err(format!("block {index} and the gap behind it have {pair:?} instead of [{}, 0]", source[index]).into());
+            return Err(
+                format!("block {index} and the gap behind it have {pair:?} instead of [{}, 0]", source[index]).into()
+            );
         }
     }
     world.barrier()?;
