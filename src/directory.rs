@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn parts_round_trip_and_colliding_windows_are_distinguished() {
         let table = Memory::private(64 + SLOTS * SLOT_BYTES);
-        // Three windows of one slot, and one of the slot after it.
+        // Three windows whose numbers collide at slot 1, and one window of slot 2.
         let of = |slot| (1..).filter(move |&id| home(id) == slot);
         let ids: Vec<u64> = of(1).take(3).chain(of(2).take(1)).collect();
         let place = |&id: &u64| {

@@ -381,7 +381,7 @@ impl Settings {
                 _ => return Err(invalid(ATOMICS, &value, SettingError::NotOneOf(&["auto", "cpu", "nic"]))),
             };
         }
-        // capi/mpi reads its value.
+        // Only capi/mpi uses the value of TRANSOM_MPI.
         get(MPI)?;
         Ok(settings)
     }
@@ -525,7 +525,7 @@ mod tests {
         assert_eq!(chosen("shm"), Ok((true, false, false)));
         assert_eq!(chosen("shm, ofi"), Ok((true, false, true)));
         assert_eq!(chosen("verbs"), Ok((false, true, false)));
-        let unknown = "TRANSOM_TRANSPORTS=ib: this version knows the transports shm, verbs and ofi";
+        let unknown = "TRANSOM_TRANSPORTS=ib: the value must be a list of the transports shm, verbs and ofi";
         assert_eq!(chosen("ib"), Err(unknown.into()));
         assert!(chosen("^shm,verbs,ofi").is_err() && chosen(",").is_err());
     }

@@ -204,10 +204,10 @@ pub enum ErrorKind {
     #[error(transparent)]
     Job(#[from] JobError),
     /// A job was started before in this process.
-    #[error("a job was started before in this process")]
+    #[error("this process has started a job before; a process can start only one")]
     AlreadyStarted,
     /// Ranks need a net to reach each other, and it can't be opened.
-    #[error("ranks {first} and {second} do not share memory, so a net is needed, and none can be opened")]
+    #[error("ranks {first} and {second} do not share memory, so a net is needed, and no net can be opened")]
     Net {
         /// A rank.
         first: usize,
@@ -231,7 +231,7 @@ pub enum ErrorKind {
     #[error(transparent)]
     Transport(TransportError),
     /// The target refused an operation on memory outside of its part.
-    #[error("refused by rank {rank}: {reason}")]
+    #[error("rank {rank} refused the operation: {reason}")]
     Refused {
         /// The target.
         rank: usize,

@@ -76,7 +76,8 @@ fn began(pid: i32) -> Option<u64> {
 /// # Errors
 /// No descriptor is free.
 fn start_time(pid: i32) -> std::io::Result<Option<u64>> {
-    // The file of the first thread: emulators of other processors replace that of the process.
+    // The file of the first thread, because emulators of other processors replace the file of the
+    // process.
     let stat = match std::fs::read(format!("/proc/{pid}/task/{pid}/stat")) {
         Ok(stat) => stat,
         Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::MFILE | Errno::NFILE)) => return Err(error),

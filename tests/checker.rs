@@ -1,5 +1,5 @@
 //! The conflict checker (`TRANSOM_CHECK`): programs with a race, which it reports with both places,
-//! and their right forms, of which it reports nothing. Jobs of this program itself (`--rank BODY`)
+//! and the same programs without the race, for which it reports nothing. Jobs of this program itself (`--rank BODY`)
 //! under the real launcher, which kills a job that hangs. On every route, the ranks share memory.
 //!
 //! Shows E5.
@@ -22,7 +22,7 @@ use waits::{SLOW, STUCK};
 
 /// Seconds; longer than any of these jobs takes on a busy machine.
 const WATCHDOG: &str = "60";
-/// Seconds after which a job ends that is to be reported as a deadlock after one.
+/// Time limit, in seconds, of a job in which a deadlock is reported after one second.
 const STUCK_FOR: &str = "5";
 
 /// A test beside the cases.
@@ -96,7 +96,10 @@ fn forgotten() {
 fn error_on_request() {
     let (status, printed) = job(&CASES[0], &[("TRANSOM_CHECK", "fail")]);
     assert!(printed.contains("transom: conflicting accesses to window"), "{printed}");
-    assert!(printed.contains("the checker found conflicting accesses; pairs of places: 1"), "{printed}");
+    assert!(
+        printed.contains("the conflict checker found conflicting accesses; pairs of places in the program: 1"),
+        "{printed}"
+    );
     assert_eq!(status, Some(1), "{printed}");
 }
 
@@ -165,7 +168,9 @@ fn found(case: &Case) {
     if reports > 0 {
         assert!(printed.contains("tests/checker/cases.rs:"), "no place in\n{printed}");
         assert!(
-            printed.contains(&format!("transom: the checker found conflicting accesses; pairs of places: {reports}")),
+            printed.contains(&format!(
+                "transom: the conflict checker found conflicting accesses; pairs of places in the program: {reports}"
+            )),
             "{printed}"
         );
     } else {

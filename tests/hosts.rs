@@ -174,7 +174,7 @@ fn the_user_chooses_the_interfaces() {
     let output = job("2", "exchange", "export TRANSOM_NET_INTERFACES=eth7");
     let text = printed(&output);
     assert!(!output.status.success(), "{text}");
-    assert!(text.contains("TRANSOM_NET_INTERFACES=eth7: it names no interface that is up"), "{text}");
+    assert!(text.contains("TRANSOM_NET_INTERFACES=eth7: no interface in the list is up"), "{text}");
     assert!(text.contains("eth0=10.77.0."), "{text}");
 }
 

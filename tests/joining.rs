@@ -20,6 +20,6 @@ fn a_job_over_the_programs_own_bootstrap() {
     world.finalize().expect("all ranks leave");
     for second in [Job::with_bootstrap(Box::new(Solo::new())), transom::init()] {
         let error = second.expect_err("a process has one job").to_string();
-        assert!(error.contains("started before in this process"), "{error}");
+        assert!(error.contains("has started a job before"), "{error}");
     }
 }

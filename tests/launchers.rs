@@ -177,7 +177,7 @@ impl Launcher {
         failed(&self.job(&[], &this(), &["--rank", body]), words);
     }
 
-    /// As `fails`, and no rank joined a job.
+    /// The job ends as in `fails`, before any rank has joined a job.
     fn refuses(&self, script: &str, words: &[&str]) {
         let script = format!("{script}; exec \"$@\"");
         refused(&self.job(&["sh", "-c", &script, "sh"], &this(), &["--rank", "fence"]), words);
@@ -248,7 +248,7 @@ fn differing_transports(launcher: &Launcher) {
 }
 
 fn closed_connection(launcher: &Launcher) {
-    launcher.refuses("eval \"exec $PMI_FD<&-\"", &["PMI_FD=", "cannot be used", "not an open descriptor"]);
+    launcher.refuses("eval \"exec $PMI_FD<&-\"", &["PMI_FD=", "cannot be used", "the descriptor is not open"]);
 }
 
 /// The loader finds an empty file before the library.
@@ -258,7 +258,10 @@ fn missing_library(launcher: &Launcher) {
     fs::write(folder.join("libpmix.so.2"), "").expect("a temporary file");
     let script = format!("export LD_LIBRARY_PATH={}", folder.display());
     let done = std::panic::catch_unwind(|| {
-        launcher.refuses(&script, &["PMIX_NAMESPACE=", "no other way to it than libpmix", "apt-get install libpmix2"]);
+        launcher.refuses(
+            &script,
+            &["PMIX_NAMESPACE=", "libpmix, which connects a process to a PMIx launcher", "apt-get install libpmix2"],
+        );
     });
     drop(fs::remove_dir_all(folder));
     done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -272,7 +275,7 @@ fn server_gone(launcher: &Launcher) {
 
 /// Slurm started four tasks, but the variables state one.
 fn contradiction(launcher: &Launcher) {
-    let words = ["PMI says that the job has 1 ranks", "has 4 (SLURM_STEP_NUM_TASKS)"];
+    let words = ["PMI says that the job has 1 ranks", "has 4 tasks (SLURM_STEP_NUM_TASKS)"];
     launcher.refuses("export PMI_SIZE=1 PMI_RANK=0", &words);
 }
 

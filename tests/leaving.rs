@@ -67,7 +67,7 @@ fn an_error_ends_the_job(ranks: usize) {
     let (status, printed) = job(ranks, "error");
     assert_eq!(status, Some(7), "{printed}");
     assert!(printed.contains("on purpose"), "{printed}");
-    assert!(printed.contains(&format!("rank {}: leaves the job in disorder", ranks - 1)), "{printed}");
+    assert!(printed.contains(&format!("rank {}: leaves the job without Job::finalize", ranks - 1)), "{printed}");
 }
 
 /// The others do not wait for ever either if the rank leaves this way with status 0.

@@ -148,7 +148,7 @@ fn mapped() -> std::io::Result<u64> {
     Ok(least)
 }
 
-/// 16 MiB above the process's current size, so that a window of 64 MiB does not fit.
+/// A limit 16 MiB above the current size of the process, so that a window of 64 MiB does not fit.
 fn no_address_space_left(world: &Job) -> Outcome {
     let limit = || Limited::to(Resource::As, mapped()? + (16 << 20));
     let have = create(world, limit, (64 << 20) / 8, "memory")?;
@@ -219,7 +219,8 @@ fn no_memory_left_together(world: &Job) -> Outcome {
     )
 }
 
-/// 16 MiB above the memory that the process has locked. Only a device locks a window's memory.
+/// A limit 16 MiB above the memory that the process has locked. Only a device locks the memory of a
+/// window.
 fn no_locked_memory_left(world: &Job) -> Outcome {
     let most = field("/proc/self/status", "VmPin:") + (16 << 20);
     let locks = world.net().is_some_and(|net| net.contains("verbs"));

@@ -68,7 +68,8 @@ fn at_the_origin(
     outcome
 }
 
-/// Of any length: inline in the request, copied, or read from the user's memory.
+/// Contiguous puts and gets of any length: inline in the request, copied, or read from the user's
+/// memory.
 /// Shows T4.
 fn contiguous(world: &Job) -> Outcome {
     const WORDS: usize = 1 << 17;
@@ -90,8 +91,8 @@ fn contiguous(world: &Job) -> Outcome {
     })
 }
 
-/// Short ones, and long ones of a length that is copied on every device: one size is 64 times 2
-/// KiB.
+/// Short blocks, and long blocks that every device's port copies: one of the sizes is 64 blocks of
+/// 2 KiB.
 /// Shows T4, O5.
 fn blocks(world: &Job) -> Outcome {
     const WORDS: usize = 1 << 14;
@@ -123,7 +124,7 @@ fn blocks(world: &Job) -> Outcome {
     })
 }
 
-/// Puts, and gets.
+/// Many puts, or many gets, before one flush.
 /// Shows T4.
 fn many(world: &Job) -> Outcome {
     let all = counted(world, Posted { requests: MANY as u64, signaled: 1 })?;
@@ -155,7 +156,7 @@ fn best(what: &str, rounds: &[Option<Posted>], all: &Option<Posted>) -> Outcome 
     same(what, &least, &Some(all))
 }
 
-/// On devices that perform atomics.
+/// Atomics, on devices that perform them.
 /// Shows T4.
 fn atomics(world: &Job) -> Outcome {
     let one = counted(world, Posted { requests: 1, signaled: 1 })?;

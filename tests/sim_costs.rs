@@ -155,8 +155,8 @@ fn completes(world: &Rank, gets: bool) -> Result<u64, Box<dyn std::error::Error>
     Ok(behind)
 }
 
-/// Fences with puts to the ranks `steps` further on: returns for the signals of the fence what
-/// [`completes`] returns for its messages.
+/// Fences after puts to the ranks that are `steps` further on. Returns the number of signals of the
+/// fences that followed puts in flight, as [`completes`] does for its messages.
 fn fences(world: &Rank, steps: &[usize]) -> Result<u64, Box<dyn std::error::Error>> {
     let (me, size) = (world.rank(), world.size());
     let win = RawWindow::allocate(world, 128, 8, &Info::new())?;

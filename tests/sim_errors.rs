@@ -39,7 +39,7 @@ fn a_full_device_is_the_last_source() {
         same("the whole", &format!("{error:#}"), &messages.join(": "))?;
         let action = messages[0].starts_with("registering 32 bytes at ") && messages[0].ends_with(" failed");
         same("the action", &action, &true)?;
-        same("the reason", &messages[1].as_str(), &"it has 8 regions already, which is the limit")?;
+        same("the reason", &messages[1].as_str(), &"the device has 8 registered regions, which is the limit")?;
         let ErrorKind::Transport(source) = error.kind() else { return Err(format!("{error:?}").into()) };
         same("an action", &matches!(source, TransportError::Action { .. }), &true)?;
         same("no answer of the system", &source.system().is_none(), &true)?;
@@ -69,7 +69,8 @@ fn a_rank_that_is_cut_off_is_named() {
             let error = win.lock_all(|epoch| epoch.put_value(1, 0, 7)).expect_err("the rank is unreachable");
             let named = matches!(error.kind(), ErrorKind::Peer { rank: 1, .. });
             same(&format!("{error:?}"), &(named, error.class()), &(true, Class::Other))?;
-            let expected = ["an operation at rank 1 failed", "its process has ended"].map(str::to_owned).to_vec();
+            let expected =
+                ["an operation at rank 1 failed", "the rank's process has ended"].map(str::to_owned).to_vec();
             same("layers", &layers(&error), &expected)?;
             same("the whole", &format!("{error:#}"), &expected.join(": "))?;
         }

@@ -152,7 +152,7 @@ fn a_failed_wait_for_an_exclusive_lock_keeps_nobody_out() {
 #[test]
 fn a_lock_that_fails_beside_another_thread_keeps_nobody_out() {
     thread_local! {
-        /// The number of this thread's posts, from the first one on that a test counts.
+        /// The number of posts of this thread since the test began to count.
         static POSTS: Cell<Option<u32>> = const { Cell::new(None) };
     }
     run(2, &SimOptions { amo: SimAmo::All(Coherence::DeviceOnly), ..calm() }, |world| {

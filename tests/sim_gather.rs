@@ -97,8 +97,8 @@ fn puts_and_a_flush_cost_a_put_and_few_messages() {
     });
 }
 
-/// As with puts: the first get is posted, and those that find it in flight travel together, unless
-/// it is one. The request describes them by 32 bytes each at most, and the reply has the data.
+/// As with puts, the first get is posted, and those that find it in flight travel together, unless
+/// there is only one. The request describes them by 32 bytes each at most, and the reply has the data.
 #[test]
 fn gets_and_a_flush_cost_a_get_and_few_messages() {
     run(2, &net(true), |world| {
@@ -222,7 +222,7 @@ fn accumulates_and_a_flush_cost_few_messages() {
     });
 }
 
-/// Accumulates that return previous values share messages too, if nobody waits for the values.
+/// Accumulates that return previous values share messages too, if no call waits for the values.
 #[test]
 fn fetching_accumulates_share_messages() {
     run(2, &net(true), |world| {
@@ -254,7 +254,7 @@ fn fetching_accumulates_share_messages() {
     });
 }
 
-/// Operations on one place, kept and others, take effect in the order of the program (MPI-4.1
+/// Operations on one location, kept and others, take effect in the order of the program (MPI-4.1
 /// §12.7.2).
 #[test]
 fn kept_accumulates_keep_their_order_among_others() {

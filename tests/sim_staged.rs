@@ -86,7 +86,7 @@ fn a_long_accumulate_costs_a_put_and_a_message_for_each_piece() {
     });
 }
 
-/// Long accumulates, short ones and requests on one place take effect in the order of the program
+/// Long accumulates, short ones and requests on one location take effect in the order of the program
 /// (MPI-4.1 §12.7.2), also while another rank accumulates there.
 #[test]
 fn long_accumulates_keep_their_order() {
@@ -129,7 +129,7 @@ fn long_accumulates_keep_their_order() {
     }
 }
 
-/// Threads of a rank share its area: previous values are each exactly one thread's, and sums are
+/// Threads of a rank share its area: exactly one thread gets each previous value, and sums are
 /// complete.
 #[test]
 fn threads_share_an_area() {

@@ -158,7 +158,7 @@ fn forged_messages_change_no_memory() {
     let lines_of_strangers = victims.stop();
     assert!(printed.contains("sent"), "{printed}");
     assert!(
-        lines_of_strangers.iter().any(|line| line.contains("refused a message of a process that is not of this job")),
+        lines_of_strangers.iter().any(|line| line.contains("refused a message from a process outside of this job")),
         "none came"
     );
     assert!(lines_of_strangers.len() <= 2, "a line for each rank at most: {lines_of_strangers:?}");
@@ -237,7 +237,9 @@ fn too_few_descriptors_name_the_limit() {
     let output = command.output().expect("a shell");
     let printed = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success(), "{printed}");
-    for part in ["needs at least ", "descriptors for 2 ranks", "(RLIMIT_NOFILE) is 24, the hard one 24", "ulimit -n "] {
+    for part in
+        ["needs at least ", "file descriptors for 2 ranks", "(RLIMIT_NOFILE) is 24, the hard limit 24", "ulimit -n "]
+    {
         assert!(printed.contains(part), "{part}: {printed}");
     }
 }

@@ -100,7 +100,7 @@ pub(crate) fn number(rank: usize) -> c_int {
 /// An operation by its number.
 pub(crate) fn op(op: c_int) -> Result<Op, Failure> {
     let found = u8::try_from(op.wrapping_sub(1)).ok().and_then(Op::from_number);
-    found.ok_or_else(|| Failure::new(TRANSOM_ERR_OP, format!("{op} is not an operation")))
+    found.ok_or_else(|| Failure::new(TRANSOM_ERR_OP, format!("the operation {op} does not exist")))
 }
 
 /// Assertions by their bits.
@@ -113,7 +113,10 @@ pub(crate) fn assertions(bits: c_int) -> Result<Assert, Failure> {
         (TRANSOM_MODE_NOSUCCEED, Assert::NOSUCCEED),
     ];
     if bits & !BITS.iter().fold(0, |all, (bit, _)| all | bit) != 0 {
-        return Err(Failure::new(TRANSOM_ERR_ASSERT, format!("{bits:#x} has bits that are not assertions")));
+        return Err(Failure::new(
+            TRANSOM_ERR_ASSERT,
+            format!("the assertions {bits:#x} have bits that MPI does not define"),
+        ));
     }
     let given = BITS.into_iter().filter(|(bit, _)| bits & bit != 0);
     Ok(given.fold(Assert::NONE, |all, (_, one)| all | one))
@@ -124,7 +127,10 @@ pub(crate) fn lock(kind: c_int) -> Result<Lock, Failure> {
     match kind {
         TRANSOM_LOCK_SHARED => Ok(Lock::Shared),
         TRANSOM_LOCK_EXCLUSIVE => Ok(Lock::Exclusive),
-        _ => Err(Failure::new(TRANSOM_ERR_LOCKTYPE, format!("{kind} is not a kind of lock"))),
+        _ => Err(Failure::new(
+            TRANSOM_ERR_LOCKTYPE,
+            format!("the lock type {kind} is neither TRANSOM_LOCK_SHARED nor TRANSOM_LOCK_EXCLUSIVE"),
+        )),
     }
 }
 

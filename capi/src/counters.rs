@@ -13,7 +13,7 @@ use crate::window::{WindowHandle, window};
 /// The counter of an index.
 #[inline]
 pub(crate) fn notice(index: c_int) -> Result<Notice, Failure> {
-    let refused = |_| Failure::new(TRANSOM_ERR_RMA_NOTIFICATION, format!("there is no counter {index}"));
+    let refused = |_| Failure::new(TRANSOM_ERR_RMA_NOTIFICATION, format!("the counter index {index} is negative"));
     usize::try_from(index).map(Notice).map_err(refused)
 }
 
@@ -34,7 +34,10 @@ pub unsafe extern "C" fn transom_window_set_num_notify(window: *const WindowHand
 fn set_number(window: &RawWindow, counters: c_int) -> Result<(), Failure> {
     let done = window.set_num_notify(usize::try_from(counters).unwrap_or(usize::MAX));
     if counters < 0 && done.is_err() {
-        return Err(Failure::new(TRANSOM_ERR_ARG, format!("set_num_notify: {counters} counters")));
+        return Err(Failure::new(
+            TRANSOM_ERR_ARG,
+            format!("set_num_notify: the number of counters {counters} is negative"),
+        ));
     }
     Ok(done?)
 }

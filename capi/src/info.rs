@@ -116,7 +116,7 @@ pub unsafe extern "C" fn transom_info_key(
     guarded(|| unsafe {
         let info = borrowed(info, TRANSOM_ERR_ARG, "info")?;
         let known = usize::try_from(number).ok().and_then(|number| info.0.iter().nth(number));
-        let (known, _) = known.ok_or_else(|| Failure::new(TRANSOM_ERR_ARG, format!("there is no key {number}")))?;
+        let (known, _) = known.ok_or_else(|| Failure::new(TRANSOM_ERR_ARG, format!("the info has no key {number}")))?;
         write_text(known, key, size)
     })
 }

@@ -32,7 +32,8 @@ pub(crate) unsafe fn write_ranks(
     ranks: *mut c_int,
     count: *mut c_int,
 ) -> Result<(), Failure> {
-    let room = u64::try_from(room).map_err(|_| Failure::new(TRANSOM_ERR_ARG, format!("room for {room} ranks")))?;
+    let room = u64::try_from(room)
+        .map_err(|_| Failure::new(TRANSOM_ERR_ARG, format!("the room {room} for ranks is negative")))?;
     // SAFETY: the caller's promises.
     let (count, ranks) = unsafe { (out(count, "count")?, array_mut(ranks, room, "ranks")?) };
     for (slot, &rank) in ranks.iter_mut().zip(found) {

@@ -27,7 +27,9 @@ unsafe fn made(
 }
 
 fn distance(bytes: i64) -> Result<isize, Failure> {
-    isize::try_from(bytes).map_err(|_| Failure::new(TRANSOM_ERR_COUNT, format!("a distance of {bytes}")))
+    isize::try_from(bytes).map_err(|_| {
+        Failure::new(TRANSOM_ERR_COUNT, format!("the distance of {bytes} bytes is outside the address space"))
+    })
 }
 
 /// Blocks as pairs of items and displacement.

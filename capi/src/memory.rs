@@ -57,7 +57,10 @@ pub extern "C" fn transom_free_mem(base: *mut c_void) -> c_int {
     guarded(|| {
         let memory = allocated().remove(&base.addr());
         if memory.is_none() && !base.is_null() {
-            return Err(Failure::new(TRANSOM_ERR_BASE, format!("nothing was allocated at {base:p}")));
+            return Err(Failure::new(
+                TRANSOM_ERR_BASE,
+                format!("the base {base:p} was not returned by transom_alloc_mem, or was freed before"),
+            ));
         }
         Ok(())
     })

@@ -120,13 +120,15 @@ pub(crate) unsafe fn write_text(text: &str, value: *mut c_char, size: *mut u64) 
 /// Bytes of memory as this machine counts them.
 #[inline]
 pub(crate) fn size(bytes: u64) -> Result<usize, Failure> {
-    usize::try_from(bytes).map_err(|_| Failure::new(TRANSOM_ERR_SIZE, format!("{bytes} bytes")))
+    usize::try_from(bytes)
+        .map_err(|_| Failure::new(TRANSOM_ERR_SIZE, format!("the size of {bytes} bytes exceeds the address space")))
 }
 
 /// A number of items as this machine counts them.
 #[inline]
 pub(crate) fn count(items: u64) -> Result<usize, Failure> {
-    usize::try_from(items).map_err(|_| Failure::new(TRANSOM_ERR_COUNT, format!("{items} items")))
+    usize::try_from(items)
+        .map_err(|_| Failure::new(TRANSOM_ERR_COUNT, format!("the count of {items} items exceeds the address space")))
 }
 
 fn length<T>(count: u64, what: &str) -> Result<usize, Failure> {

@@ -58,15 +58,15 @@ static void wrong_arguments(void) {
     FAILS(TRANSOM_ERR_ARG, "origin is NULL", transom_put(window, NULL, 1, TRANSOM_LONG, next, 0, 1, TRANSOM_LONG));
     FAILS(TRANSOM_ERR_TYPE, "datatype is NULL", transom_put(window, &value, 1, NULL, next, 0, 1, TRANSOM_LONG));
     FAILS(TRANSOM_ERR_TYPE, "", transom_put(window, &value, 1, TRANSOM_LONG, next, 0, 1, TRANSOM_DOUBLE));
-    FAILS(TRANSOM_ERR_OP, "is not an operation",
+    FAILS(TRANSOM_ERR_OP, "does not exist",
           transom_accumulate(window, &value, 1, TRANSOM_LONG, next, 0, 1, TRANSOM_LONG, 0));
     FAILS(TRANSOM_ERR_OP, "", transom_fetch_and_op(window, &value, &result, TRANSOM_DOUBLE, next, 0, TRANSOM_BAND));
     FAILS(TRANSOM_ERR_TYPE, "", transom_compare_and_swap(window, &value, &value, &result, TRANSOM_DOUBLE, next, 0));
     FAILS(TRANSOM_ERR_ARG, "result is NULL", transom_fetch_and_op(window, &value, NULL, TRANSOM_LONG, next, 0, TRANSOM_SUM));
     FAILS(TRANSOM_ERR_ARG, "compare is NULL", transom_compare_and_swap(window, &value, NULL, &result, TRANSOM_LONG, next, 0));
     OK(transom_window_unlock_all(window));
-    FAILS(TRANSOM_ERR_LOCKTYPE, "kind of lock", transom_window_lock(window, 3, next, 0));
-    FAILS(TRANSOM_ERR_ASSERT, "not assertions", transom_window_fence(window, 64));
+    FAILS(TRANSOM_ERR_LOCKTYPE, "lock type 3", transom_window_lock(window, 3, next, 0));
+    FAILS(TRANSOM_ERR_ASSERT, "bits that MPI does not define", transom_window_fence(window, 64));
     FAILS(TRANSOM_ERR_ASSERT, "", transom_window_fence(window, TRANSOM_MODE_NOCHECK));
     FAILS(TRANSOM_ERR_RMA_FLAVOR, "", transom_window_attach(window, &value, 8));
     FAILS(TRANSOM_ERR_RANK, "", transom_window_start(window, 1, &size, 0));

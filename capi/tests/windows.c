@@ -55,10 +55,10 @@ static void over_memory(void) {
     OK(transom_alloc_mem(world, 0, NULL, &nothing));
     CHECK(nothing == NULL);
     OK(transom_free_mem(nothing));
-    FAILS(TRANSOM_ERR_BASE, "nothing was allocated", transom_free_mem((char *)memory + 8));
+    FAILS(TRANSOM_ERR_BASE, "was not returned by transom_alloc_mem", transom_free_mem((char *)memory + 8));
     OK(transom_window_create(world, (char *)memory + 8, 64, 8, NULL, &window));
     OK(transom_free_mem(memory));
-    FAILS(TRANSOM_ERR_BASE, "nothing was allocated", transom_free_mem(memory));
+    FAILS(TRANSOM_ERR_BASE, "was not returned by transom_alloc_mem", transom_free_mem(memory));
     pass(window, 3);
     CHECK(((int64_t *)memory)[4] == 100 + before);
     OK(transom_job_route(world, next, &route));

@@ -262,6 +262,6 @@ mod tests {
         assert_eq!(layers, ["a connection to rank 3", "fstat of the heap", &*nomem]);
         assert_eq!(format!("{error:#}"), layers.join(": "));
         let fault = Fault::new(Peer(2), Reason::Died);
-        assert_eq!(format!("{:#}", FabricError::from(fault)), "rank 2: its process has ended");
+        assert_eq!(format!("{:#}", FabricError::from(fault)), "rank 2: the rank's process has ended");
     }
 }

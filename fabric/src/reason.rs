@@ -8,28 +8,28 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum Reason {
     /// The peer published no address of a transport that this job has opened.
-    #[error("no transport of this job reaches it")]
+    #[error("none of the transports that this job has opened reaches the rank")]
     NoTransport,
     /// The transport was not opened in this job.
-    #[error("it was not opened in this job")]
+    #[error("this job has not opened the transport")]
     NotOpened,
     /// The peer was not connected before the call.
-    #[error("it was not connected")]
+    #[error("there is no connection to the rank")]
     NotConnected,
     /// The connection to the peer broke before.
-    #[error("its connection is broken")]
+    #[error("the connection to the rank is broken")]
     BrokenConnection,
     /// The peer's process has ended.
-    #[error("its process has ended")]
+    #[error("the rank's process has ended")]
     Died,
     /// The peer's machine, or the network to it, does not answer.
-    #[error("it can't be reached")]
+    #[error("the rank can't be reached")]
     Unreachable,
     /// A message to the peer could not be sent. The call that sent it returned the cause.
     #[error("the message with the request could not be sent")]
     NotSent,
     /// A range that is not inside a peer's region.
-    #[error("{length} bytes at {at} of a region of {limit} bytes")]
+    #[error("{length} bytes at offset {at} are outside the region, which has {limit} bytes")]
     Outside {
         /// The first byte.
         at: u64,
@@ -39,7 +39,7 @@ pub enum Reason {
         limit: u64,
     },
     /// More bytes than one post or message takes.
-    #[error("{length} bytes; one post takes at most {limit}")]
+    #[error("the operation has {length} bytes; one post takes at most {limit}")]
     TooLong {
         /// The number of bytes.
         length: usize,
@@ -47,7 +47,7 @@ pub enum Reason {
         limit: usize,
     },
     /// More parts than one post takes.
-    #[error("a list of {parts} parts; one post takes at most {limit}")]
+    #[error("the list has {parts} parts; one post takes at most {limit}")]
     TooManyParts {
         /// The number of parts.
         parts: usize,
@@ -55,61 +55,61 @@ pub enum Reason {
         limit: usize,
     },
     /// The peer's address is of another transport, or of another version.
-    #[error("{length} bytes that are not an address of this transport")]
+    #[error("the rank's address, of {length} bytes, is not an address of this transport")]
     ForeignAddress {
         /// The length of the address.
         length: usize,
     },
     /// The key of a region is of another transport, or of another peer.
-    #[error("the key is not one of the peer for this transport")]
+    #[error("the region's key does not belong to this rank and transport")]
     ForeignKey,
     /// The region is no longer registered.
-    #[error("the region is not registered any more")]
+    #[error("the region is no longer registered")]
     NotRegistered,
     /// The device can't register further regions.
-    #[error("it has {regions} regions already, which is the limit")]
+    #[error("the device has {regions} registered regions, which is the limit")]
     NoRegion {
         /// The regions that it has.
         regions: usize,
     },
     /// The provider has no free key for memory.
-    #[error("all keys that the provider has are in use")]
+    #[error("all keys of the provider are in use")]
     NoKey,
     /// The heap has no free range of the length.
-    #[error("no range of that length is free; {free} bytes are, in pieces")]
+    #[error("the heap has {free} free bytes, but no free range of that length")]
     Fragmented {
         /// The free bytes.
         free: u64,
     },
     /// The limit on the size of files is too low for a heap.
-    #[error("RLIMIT_FSIZE allows files of {limit} bytes")]
+    #[error("the limit of the size of files (RLIMIT_FSIZE) is {limit} bytes")]
     FileSize {
         /// The limit.
         limit: u64,
     },
     /// The heap, or the rank of a simulated net, has a domain already.
-    #[error("it has a domain already")]
+    #[error("a domain of this rank is open already")]
     Opened,
     /// The header of the heap has no room for the ring of messages.
-    #[error("its header is too short for a ring")]
+    #[error("the heap's header is too short for a message ring")]
     NoRing,
     /// A peer beyond those that the transport can number.
-    #[error("ranks are below {limit}")]
+    #[error("the transport supports only ranks below {limit}")]
     RankLimit {
         /// The first rank that it can't number.
         limit: u32,
     },
     /// The ports of two ranks are of different link layers.
-    #[error("one of the ports is InfiniBand, the other one Ethernet")]
+    #[error("the port of one rank is InfiniBand, and the port of the other rank is Ethernet")]
     LinkLayers,
     /// The device does not perform the atomic, or no processor does on memory that is not mapped.
-    #[error("no such atomic of {width} bytes reaches that memory")]
+    #[error("neither the device nor this CPU can perform the atomic of {width} bytes on that memory")]
     NoAtomic {
         /// The width of the atomic in bytes.
         width: usize,
     },
     /// The peer does not take part in the handshake of a connection.
-    #[error("it answered none of {requests} requests for a connection in {limit:?}")]
+    #[error("the rank answered none of {requests} requests for a connection within {limit:?}")]
     NoAnswer {
         /// The requests.
         requests: u32,
@@ -117,7 +117,7 @@ pub enum Reason {
         limit: Duration,
     },
     /// An operation of a probe did not complete in time.
-    #[error("nothing completed in {limit:?}")]
+    #[error("no operation completed within {limit:?}")]
     Timeout {
         /// The time.
         limit: Duration,

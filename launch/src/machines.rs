@@ -280,7 +280,7 @@ impl Sending {
     fn flush(&mut self) {
         while !self.unsent.is_empty() {
             match rustix::io::write(&self.pipe, &self.unsent) {
-                // A new allocation: a job has as many orders as machines.
+                // The copy is cheap enough: a job has only as many orders as machines.
                 Ok(sent) => self.unsent = self.unsent.split_off(sent),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,

@@ -59,7 +59,8 @@ impl Order {
         let mut folder = PathBuf::new();
         for line in io::BufReader::new(input).lines() {
             let line = line?;
-            let wrong = || io::Error::other(format!("an order that this version can't read: {line:?}"));
+            let wrong =
+                || io::Error::other(format!("this version can't read a line of the launcher's order: {line:?}"));
             let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
             let bytes =
                 |text: &str| text.strip_prefix('x').and_then(from_hex).map(OsString::from_vec).ok_or_else(wrong);
@@ -87,7 +88,7 @@ impl Order {
                 _ => return Err(wrong()),
             }
         }
-        Err(io::Error::other("the order has no end: the launcher is gone"))
+        Err(io::Error::other("the launcher ended before it had sent the whole order"))
     }
 }
 

@@ -129,7 +129,7 @@ pub enum LaunchError {
     #[error("a job has at least 1 rank, not 0")]
     NoRanks,
     /// More ranks than this process may hold descriptors for.
-    #[error("{size} ranks need {needed} descriptors in the launcher, and the hard limit is {limit} (ulimit -Hn)")]
+    #[error("{size} ranks need {needed} file descriptors in the launcher, and its hard limit is {limit} (ulimit -Hn)")]
     TooManyRanks {
         /// The number of ranks.
         size: usize,
@@ -147,7 +147,10 @@ pub enum LaunchError {
         source: io::Error,
     },
     /// The machines have no room for all ranks.
-    #[error("{size} ranks on machines with room for {room}; --host a:2,b:2 gives each of them two")]
+    #[error(
+        "the job has {size} ranks, but its machines have room for {room}; --host a:2,b:2 puts two ranks on each of the \
+         machines a and b"
+    )]
     NoRoom {
         /// The number of ranks.
         size: usize,
@@ -163,7 +166,7 @@ pub enum LaunchError {
         source: io::Error,
     },
     /// On another machine: the job's working directory does not exist.
-    #[error("cannot go to the folder of the job, {}", folder.display())]
+    #[error("cannot change to the working directory of the job, {}", folder.display())]
     Folder {
         /// The directory.
         folder: PathBuf,
@@ -171,7 +174,7 @@ pub enum LaunchError {
         source: io::Error,
     },
     /// On another machine: the launcher can't be reached.
-    #[error("the launcher can't be reached from here: {tried}")]
+    #[error("the launcher can't be reached from this machine: {tried}")]
     Unmet {
         /// Each address with the system's error.
         tried: String,

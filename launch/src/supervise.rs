@@ -189,7 +189,7 @@ impl Supervisor {
             Some(Errno::PIPE) => self.end(Outcome::OutputClosed, None),
             Some(errno) => {
                 let reason = std::io::Error::from(errno).to_string();
-                let text = format!("the standard output: {reason}");
+                let text = format!("writing to the standard output: {reason}");
                 self.end(Outcome::OutputFailed(reason), Some(&text));
                 self.err.flush();
             }

@@ -95,7 +95,7 @@ fn other_files_are_refused_with_the_line() {
         assert!(printed.contains(reason), "{printed}");
     };
     refused(format!("{CONFLICT}\n{}", &CONFLICT[..40]), "line 2: EOF while parsing");
-    refused("{\"window\":\"3\"}\n".into(), "line 1: this is no report of the checker");
+    refused("{\"window\":\"3\"}\n".into(), "line 1: it is not a report of the conflict checker");
     let output = check(&[&folder.0.join("absent")]);
     assert_eq!(output.status.code(), Some(2));
 }

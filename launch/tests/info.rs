@@ -77,11 +77,14 @@ fn its_output_follows_the_variables() {
     assert!(line(&text, "other machines").contains("lo=127.0.0.1/8"), "{text}");
     let text = with(&[], &[("TRANSOM_NET_INTERFACES", "eth77")]);
     assert!(
-        line(&text, "other machines").contains("TRANSOM_NET_INTERFACES=eth77: it names no interface that is up"),
+        line(&text, "other machines").contains("TRANSOM_NET_INTERFACES=eth77: no interface in the list is up"),
         "{text}"
     );
     let text = with(&[], &[("TRANSOM_TRANSPORTS", "infiniband")]);
-    assert!(line(&text, "with the current variables").contains("knows the transports shm, verbs and ofi"), "{text}");
+    assert!(
+        line(&text, "with the current variables").contains("a list of the transports shm, verbs and ofi"),
+        "{text}"
+    );
     let absent = ["--library", "libfabric-not-there.so.1"];
     let text = with(&absent, &[("TRANSOM_TRANSPORTS", "^shm")]);
     assert!(line(&text, "with the current variables").contains("neither verbs nor libfabric can be used"), "{text}");
@@ -119,7 +122,7 @@ fn an_output_on_a_full_disk_is_an_error() {
         let printed = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{args:?}: {printed}");
         assert!(
-            printed.starts_with("transom-info: the standard output: No space left on device"),
+            printed.starts_with("transom-info: writing to the standard output: No space left on device"),
             "{args:?}: {printed}"
         );
     }
@@ -169,7 +172,7 @@ fn values_that_are_not_utf8_are_named() {
     let value = OsStr::from_bytes(b"caf\xe9");
     let text = with(&[], &[("TRANSOM_PROVIDER", value), ("UNRELATED", value)]);
     assert!(
-        line(&text, "with the current variables").contains("TRANSOM_PROVIDER=caf\u{fffd}: it is not UTF-8"),
+        line(&text, "with the current variables").contains("TRANSOM_PROVIDER=caf\u{fffd}: the value is not UTF-8"),
         "{text}"
     );
     let text = with(&["--env"], &[("TRANSOM_PROVIDER", value)]);

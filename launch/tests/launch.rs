@@ -389,7 +389,7 @@ fn programs_that_cannot_start() {
     assert!(err.starts_with("transom-run: cannot start the agent \"no-such-agent\": "), "{err}");
     let (status, _, err) = run(&["-n", "3", "--host", "a:2", "--launch-agent", "no-such-agent", "true"]);
     assert_eq!(status, Some(1));
-    assert!(err.contains("3 ranks on machines with room for 2"), "{err}");
+    assert!(err.contains("the job has 3 ranks, but its machines have room for 2"), "{err}");
 }
 
 /// Options in the spelling of other launchers; arguments after the program belong to the program.
@@ -409,7 +409,10 @@ fn an_output_on_a_full_disk_is_an_error() {
         let output = finish(command);
         assert_eq!(output.status.code(), Some(1));
         let printed = text(&output.stderr);
-        assert!(printed.starts_with("transom-run: the standard output: No space left on device"), "{printed}");
+        assert!(
+            printed.starts_with("transom-run: writing to the standard output: No space left on device"),
+            "{printed}"
+        );
     }
 }
 
@@ -571,7 +574,7 @@ fn a_rank_starts_under_any_environment_and_name() {
         let output = start(variable, OsStr::from_bytes(LATIN));
         assert_eq!(output.status.code(), Some(9), "{variable}");
         let printed = text(&output.stderr);
-        assert!(printed.contains(&format!("{variable}=caf\u{fffd}: it is not UTF-8")), "{printed}");
+        assert!(printed.contains(&format!("{variable}=caf\u{fffd}: the value is not UTF-8")), "{printed}");
     }
     let output = start("TRANSOM_NO_SUCH", OsStr::from_bytes(LATIN));
     assert_eq!(output.status.code(), Some(0));

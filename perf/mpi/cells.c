@@ -31,7 +31,7 @@ static int named(const char *name, const char *const *names, int count) {
             return i;
         }
     }
-    fprintf(stderr, "bench: what is %s?\n", name);
+    fprintf(stderr, "bench: the plan has the unknown word %s\n", name);
     MPI_Abort(MPI_COMM_WORLD, 5);
     return 0;
 }

@@ -84,7 +84,7 @@ static void made(int outcome, const char *call) {
 static unsigned char *own_memory(void) {
     void *memory = NULL;
     if (posix_memalign(&memory, 4096, PART_BYTES) != 0) {
-        fprintf(stderr, "bench: no memory\n");
+        fprintf(stderr, "bench: %d bytes of memory are not available\n", (int)PART_BYTES);
         MPI_Abort(MPI_COMM_WORLD, 5);
     }
     return memset(memory, 0, PART_BYTES);
@@ -176,7 +176,7 @@ static void run(FILE *plan, void *words, char **numbers) {
         if (is_of_all(function)) {
             run_of_all(&window, function, sync, (size_t)atol(last), atof(numbers[0]));
         } else if (world_size != 2) {
-            fprintf(stderr, "bench: %s takes two ranks\n", function);
+            fprintf(stderr, "bench: %s needs exactly two ranks\n", function);
             MPI_Abort(MPI_COMM_WORLD, 5);
         } else if (strcmp(function, "grid") == 0) {
             run_case(&window, sync, last, words, atoi(numbers[1]), atoi(numbers[2]));
@@ -205,7 +205,7 @@ int main(int argc, char **argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &world_size);
     plan = fopen(argv[1], "r");
     if (world_size < 2 || plan == NULL) {
-        fprintf(stderr, "bench: it takes several ranks and a plan\n");
+        fprintf(stderr, "bench: at least two ranks and a readable plan are needed\n");
         MPI_Abort(MPI_COMM_WORLD, 5);
     }
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);

@@ -43,7 +43,12 @@ pub(crate) fn accumulate(world: &Job, options: &Options, size: usize) -> Outcome
         let mut sums = vec![0.0; len];
         win.lock_all(|epoch| epoch.get_atomic(1, 0, &mut sums))?;
         if let Some(index) = sums.iter().position(|&sum: &f64| sum.to_bits() != f64::to_bits(done.get())) {
-            return Err(format!("element {index} is {} after {} accumulates of 1", sums[index], done.get()).into());
+            return Err(format!(
+                "after accumulates of 1, element {index} is {} instead of {}",
+                sums[index],
+                done.get()
+            )
+            .into());
         }
     }
     world.barrier()?;
@@ -83,7 +88,9 @@ pub(crate) fn strided_put(world: &Job, options: &Options, size: usize) -> Outcom
         win.load(0, &mut words)?;
         let wrong = |&(index, pair): &(usize, &[u64; 2])| *pair != [source[index], 0];
         if let Some((index, pair)) = words.as_chunks::<2>().0.iter().enumerate().find(wrong) {
-            return Err(format!("block {index} and what is behind it are {pair:?}, not [{}, 0]", source[index]).into());
+            return Err(
+                format!("block {index} and the gap behind it have {pair:?} instead of [{}, 0]", source[index]).into()
+            );
         }
     }
     world.barrier()?;

@@ -83,7 +83,7 @@ fn rank(options: &Options) -> Outcome<bool> {
     options.check()?;
     let world = transom::init()?;
     if world.size() < 2 {
-        return Err("it takes two ranks: an origin and a target".into());
+        return Err("the tests need at least two ranks, an origin and a target; start it with -n 2".into());
     }
     let fine = match options.test {
         Test::Passive if options.grid => grid::run(&world, options)?,

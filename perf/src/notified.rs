@@ -63,7 +63,7 @@ pub(crate) fn pingpong(world: &Job, options: &Options, floor: Option<&Floor>) ->
     win.load(0, &mut last)?;
     let counted = win.notices().value(0)?;
     if options.check && me < 2 && (last[0], counted) != (turn, turn) {
-        return Err(format!("after {turn} puts the last is {}, and {counted} are counted", last[0]).into());
+        return Err(format!("after {turn} puts the last value is {}, and the counter is {counted}", last[0]).into());
     }
     world.barrier()?;
     win.free()?;

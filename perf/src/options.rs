@@ -102,7 +102,7 @@ impl Options {
             return Err(format!("{} measures 8 bytes; -m 8:8 is its only size", self.test.name()));
         }
         if self.window == 0 || self.iterations == Some(0) {
-            return Err("-W and -i are at least 1".into());
+            return Err("-W and -i must be at least 1".into());
         }
         if !self.test.takes_synchronization() && self.synchronization != Synchronization::Flush {
             return Err(format!("{} has its own synchronization; leave out -s", self.test.name()));
@@ -114,7 +114,7 @@ impl Options {
             return Err(format!("{} is not a test of all ranks; leave out --percentiles", self.test.name()));
         }
         if self.grid && self.test != Test::Passive {
-            return Err("--grid belongs to passive".into());
+            return Err("--grid is an option of the test passive only".into());
         }
         Ok(())
     }
@@ -148,7 +148,7 @@ fn sizes(text: &str) -> Result<(usize, usize), String> {
         None => (1, number(text)?),
     };
     if least > most || most > 1 << 30 {
-        return Err(format!("{least}:{most} is no range of sizes up to 1 GiB"));
+        return Err(format!("{least}:{most} is not a range of sizes up to 1 GiB"));
     }
     Ok((least, most))
 }

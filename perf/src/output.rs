@@ -14,7 +14,7 @@ pub(crate) fn output() -> Output {
 }
 
 fn with_name(error: &Error) -> Error {
-    Error::new(error.kind(), format!("the standard output: {error}"))
+    Error::new(error.kind(), format!("writing to the standard output: {error}"))
 }
 
 impl Write for Output {

@@ -130,7 +130,7 @@ fn operations(win: &Window<u64>, value: u64) -> Outcome<Vec<Duration>> {
         })
     })?;
     if back != [value; 8] || swapped != value {
-        return Err(format!("got {back:?} and swapped {swapped}, not {value}").into());
+        return Err(format!("the get returned {back:?} and the swap {swapped}, instead of {value}").into());
     }
     Ok(times)
 }

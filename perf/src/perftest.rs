@@ -165,7 +165,7 @@ fn finished(mut child: Child) -> Outcome<Result<String, String>> {
         if start.elapsed() > LIMIT {
             child.kill()?;
             child.wait()?;
-            return Ok(Err(format!("it did not end within {LIMIT:?}")));
+            return Ok(Err(format!("the program did not end within {LIMIT:?}")));
         }
         std::thread::sleep(Duration::from_millis(5));
     };

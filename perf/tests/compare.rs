@@ -134,7 +134,7 @@ fn mpicc() -> &'static str {
     found.unwrap_or("mpicc")
 }
 
-/// Neither the benchmark's folder nor the launcher's process.
+/// After a signal neither the benchmark's folder nor the launcher's process is left.
 fn told_to_end_it_leaves_nothing() {
     let folder = folder("compare-ends");
     let temporary = folder.join("tmp");
@@ -173,7 +173,7 @@ fn a_launcher_that_fails_is_no_table_of_nothing() {
     let output = compare(&["--quick", "--no-build", "--transport", "shm", "--mpi", &mpi]);
     let (out, err) = texts(&output);
     assert_eq!(output.status.code(), Some(1), "{out}{err}");
-    assert!(out.contains("# mine: 32 x dies: exit status: 1: without a word; first: put allocate flush 8"), "{out}");
+    assert!(out.contains("# mine: 32 x dies: exit status: 1: no output; first: put allocate flush 8"), "{out}");
     assert!(out.contains("# mine: 6 x dies: "), "{out}");
     assert_eq!(out.matches("# Nothing was measured").count(), 2, "{out}");
     assert!(out.lines().all(|line| line.is_empty() || line.starts_with('#')), "{out}");
@@ -252,7 +252,7 @@ fn a_library_that_is_not_there_is_built() {
     let (out, err) = texts(&output);
     let log = target.join("build.log");
     assert_eq!(output.status.code(), Some(1), "{out}{err}");
-    assert!(err.contains(&format!("cargo: exit status: 101; see {}", log.display())), "{err}");
+    assert!(err.contains(&format!("cargo failed: exit status: 101; see {}", log.display())), "{err}");
     assert_eq!(std::fs::read_to_string(&log).expect("the log"), "no such crate\n");
     assert!(out.contains("# built: NO interposition library"), "{out}");
     let output = run("[ $1 = --version ] && exit
@@ -287,7 +287,8 @@ fn an_installed_library_is_found() {
     assert!(out.contains("passive, mine+transom: 6 of 6"), "{out}");
 }
 
-/// The help, the head of `compare`, and the tables of ranks, which a launcher started or not.
+/// The outputs are the help, the head of `compare`, and the tables of ranks with and without a
+/// launcher.
 fn an_output_on_a_full_disk_is_an_error() {
     let full = || std::fs::File::options().write(true).open("/dev/full").expect("the device");
     let head = ["compare", "--no-build", "--mpi", "mine=true,false"];
@@ -297,7 +298,7 @@ fn an_output_on_a_full_disk_is_an_error() {
         let output = command.output().expect("it starts");
         let printed = texts(&output).1;
         assert_eq!(output.status.code(), Some(1), "{args:?}: {printed}");
-        assert!(printed.contains(": the standard output: No space left on device"), "{args:?}: {printed}");
+        assert!(printed.contains(": writing to the standard output: No space left on device"), "{args:?}: {printed}");
     }
 }
 

@@ -5,7 +5,7 @@
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Each with the number of lines that `-m 64:128` or its one size gives.
+/// Each test with the number of lines that it prints for `-m 64:128`, or for its only size.
 const TESTS: [(&str, usize); 18] = [
     ("put_mr", 2),
     ("get_mr", 2),

@@ -6,8 +6,8 @@
 pub enum Error {
     /// The library is not installed, or lacks a function.
     #[error(
-        "there is no other way to it than libpmix: {reason}; on Debian: apt-get install libpmix2, elsewhere name its folder in \
-         LD_LIBRARY_PATH"
+        "libpmix, which connects a process to a PMIx launcher, can't be loaded: {reason}; on Debian: apt-get install \
+         libpmix2, elsewhere name the folder of libpmix in LD_LIBRARY_PATH"
     )]
     Unavailable {
         /// The loader's message.
@@ -24,7 +24,7 @@ pub enum Error {
         text: String,
     },
     /// A value does not have the requested type.
-    #[error("the value of {key:?} has PMIx's type {found}, not {expected}")]
+    #[error("the value of {key:?} has PMIx type {found}, and type {expected} is needed")]
     Type {
         /// The key.
         key: String,

@@ -43,7 +43,8 @@ impl Contact {
         let header = 0..address.header_len;
         let mapped =
             pieces::apart(file.as_fd(), &header).map_err(|errno| format!("{:#}", unmapped(&header, &file, errno)))?;
-        let ring = ring::Shared::in_header(&mapped, address.pid).ok_or("its header is too short for a ring")?;
+        let ring = ring::Shared::in_header(&mapped, address.pid)
+            .ok_or("the header of the peer's heap is too short for a message ring")?;
         let pieces = Pieces::new(header.end..address.capacity);
         Ok(Contact { address, ring, file: file.keep(), pieces, process: OnceLock::new(), user: OnceLock::new() })
     }
@@ -57,7 +58,8 @@ impl Contact {
     pub(crate) fn map(&self, offset: u64, len: u64, apart: bool, spare: &Spare) -> Result<Memory, Cause> {
         let capacity = self.address.capacity;
         let end = offset.checked_add(len).filter(|&end| end <= capacity);
-        let outside = || Cause::Setup(format!("{len} bytes at {offset} of a heap of {capacity} bytes"));
+        let outside =
+            || Cause::Setup(format!("{len} bytes at offset {offset} are outside the peer's heap of {capacity} bytes"));
         let range = offset..end.ok_or_else(outside)?;
         // A mapped piece needs no descriptor.
         if !apart && let Some(memory) = self.pieces.mapped(&range) {
@@ -109,7 +111,7 @@ fn open<'s>(address: &Address, spare: &'s Spare) -> Result<Opened<'s>, String> {
     // opened.
     let target = std::fs::read_link(&path).map_err(|error| cannot("reading", error))?;
     if !target.to_string_lossy().starts_with(&format!("/memfd:{NAME}")) {
-        return Err(format!("{path} is no heap but {}", target.display()));
+        return Err(format!("{path} is not a heap of transom, but {}", target.display()));
     }
     let flags = OFlags::NOCTTY.bits().cast_signed();
     let file = spare
@@ -122,7 +124,7 @@ fn open<'s>(address: &Address, spare: &'s Spare) -> Result<Opened<'s>, String> {
     let size = file.metadata().map_err(|error| cannot("measuring", error))?.len();
     if size != address.capacity {
         let claimed = address.capacity;
-        return Err(format!("{path} has {size} bytes, the peer claims {claimed}"));
+        return Err(format!("{path} has {size} bytes, but the peer announced {claimed}"));
     }
     Ok(file)
 }

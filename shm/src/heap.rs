@@ -162,7 +162,7 @@ impl Heap {
             .map_err(|errno| refused(FabricError::failed("mmap", mapping::refusal(errno)).into()))?;
         if populate && let Err(errno) = mapping.populate() {
             drop(mapping);
-            return Err(refused(part("the system has no memory for it", errno)));
+            return Err(refused(part("getting pages from the system", errno)));
         }
         let address = mapping.address();
         let memory = mapping.into_memory(len, Listed { address, block });

@@ -72,7 +72,7 @@ impl Address {
             (rest.is_empty(), &words[..])
         else {
             let length = bytes.len();
-            return Err(format!("{length} bytes that are not an address of shared memory"));
+            return Err(format!("the peer's address, of {length} bytes, is not an address of shared memory"));
         };
         let half = |shift: u32| u32::try_from(process >> shift & 0xffff_ffff).unwrap_or(0);
         Ok(Address {
@@ -94,15 +94,16 @@ impl Address {
     /// The reason why it is not.
     pub(crate) fn may_share_with(&self, me: &Address) -> Result<(), String> {
         if self.boot != me.boot {
-            return Err("it runs on another machine (other boot id)".into());
+            return Err("the peer runs on another machine (other boot id)".into());
         }
         if self.pid_space != me.pid_space {
-            return Err("it runs in another process-id namespace (container)".into());
+            return Err("the peer runs in another process-id namespace (container)".into());
         }
         if self.header_len != me.header_len {
             let (theirs, mine) = (self.header_len, me.header_len);
             return Err(format!(
-                "its heap's header has {theirs} bytes, this one's {mine}: another version of this library"
+                "the header of the peer's heap has {theirs} bytes, that of this process {mine}: the peer has another \
+                 version of this library"
             ));
         }
         Ok(())

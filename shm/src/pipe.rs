@@ -41,13 +41,13 @@ impl Pipe {
 
     /// Makes the pipe readable.
     pub(crate) fn fill(&self) {
-        // The write fails where the pipe is full, and then the pipe is readable.
+        // The write fails if the pipe is full; the pipe is then readable anyway.
         let _ = (&self.0).write(&[1]);
     }
 
     /// Empties the pipe.
     pub(crate) fn empty(&self) {
-        // The read fails if the pipe is empty. Bytes that it leaves end one sleep more.
+        // The read fails if the pipe is empty. Bytes that remain end one further sleep.
         let _ = (&self.0).read(&mut [0; 64]);
     }
 }

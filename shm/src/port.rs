@@ -114,7 +114,8 @@ impl ShmPort {
     #[cold]
     fn report_no_pipe(&self, error: &io::Error) {
         self.pipeless.call_once(|| {
-            let what = "no pipe, so that notices within the node end no sleep on the net until one can be opened";
+            let what = "without a pipe, notices of ranks of the node do not wake this rank from a sleep on the net; \
+                        opening the pipe failed, and is tried again";
             diagnostics::warn("transom::shm", &format!("{}: {what}: {error}", self.me));
         });
     }

@@ -113,8 +113,8 @@ impl Drop for Lent<'_> {
     fn drop(&mut self) {
         let Some(file) = self.file.take() else { return };
         let mut fd = OwnedFd::from(file);
-        // EBUSY (dup(2)): the program has closed this descriptor, and a thread is being given its
-        // number. That thread's file is then closed.
+        // EBUSY (dup(2)): the program has closed this descriptor, and another thread is opening a
+        // file under its number. That file is then closed.
         let replaced = loop {
             match dup3(self.spare.heap.fd(), &mut fd, DupFlags::CLOEXEC) {
                 Err(Errno::BUSY | Errno::INTR) => {}

@@ -105,7 +105,8 @@ impl Xpmem {
     /// # Errors
     /// The module's error: the process has ended, or belongs to another user.
     pub(crate) fn peer(&'static self, peer: u32, segment: i64) -> Result<Attached, String> {
-        let access = sys::get(self.fd(), segment).map_err(|error| format!("XPMEM permit for rank {peer}: {error}"))?;
+        let access = sys::get(self.fd(), segment)
+            .map_err(|error| format!("getting access to the memory of rank {peer} by XPMEM: {error}"))?;
         let permit = Arc::new(Permit { xpmem: self, access, segment, peer });
         Ok(Attached { permit, pieces: Mutex::default() })
     }
@@ -117,7 +118,7 @@ impl Attached {
     /// # Errors
     /// The reason why they can't be mapped.
     pub(crate) fn memory(&self, address: u64, len: u64) -> Result<Memory, String> {
-        let outside = || format!("{len} bytes at address {address:#x} of a process");
+        let outside = || format!("{len} bytes at address {address:#x} are outside the peer's memory");
         let end = address.checked_add(len).filter(|&end| end < i64::MAX.cast_unsigned()).ok_or_else(outside)?;
         let mut pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
         let found =
@@ -149,7 +150,7 @@ impl Piece {
         let len = usize::try_from(len).map_err(|error| failed(&error))?;
         let range = ReservedRange::new(len).map_err(|errno| failed(&errno))?;
         let entry = guard::enter(range.base.as_ptr().addr(), len, permit)
-            .ok_or_else(|| failed(&"as many pieces as a process may have are attached"))?;
+            .ok_or_else(|| failed(&"this process has attached as many pieces as it can"))?;
         let at = range.base.as_ptr().addr();
         // SAFETY: the range was just reserved, and only this function uses it.
         if let Err(error) = unsafe { sys::attach(permit.xpmem.fd(), permit.access, from, len, at) } {

@@ -4,7 +4,7 @@
 //! synchronization orders them (MPI-4.1 §12.7). The result of such a program is undefined: it may
 //! be right on one machine and wrong on another. With `TRANSOM_CHECK=1` in the environment the
 //! library watches the accesses of a job on one node, and reports each pair of places in the
-//! program whose accesses conflict:
+//! program, which are calls with their source lines, whose accesses conflict:
 //!
 //! ```text
 //! $ TRANSOM_CHECK=1 transom-run -n 2 target/debug/examples/race
@@ -13,7 +13,7 @@
 //!   rank 1: get of bytes 0..8, race::by_get_and_put::{{closure}} at examples/race.rs:21
 //!   one of two concurrent accesses changes bytes of the other (MPI-4.1 §12.7)
 //!   No synchronization orders the two
-//! transom: the checker found conflicting accesses; pairs of places: 1
+//! transom: the conflict checker found conflicting accesses; pairs of places in the program: 1
 //! ```
 //!
 //! The report names the two calls by function, file and line. The function is the innermost one

@@ -20,9 +20,13 @@
 //!
 //! | route to the target | a flush |
 //! |---|---|
-//! | [`Own`](crate::Route::Own), the rank itself; [`Shm`](crate::Route::Shm), mapped memory of the node | nothing is ever in flight; the flush is a memory barrier, which on x86 only keeps the compiler from moving stores |
-//! | [`Shm`](crate::Route::Shm), created and attached memory that is not mapped | operations by system call are complete on return; where the kernel forbids that call, operations are messages, and the flush waits for their replies |
-//! | [`Net`](crate::Route::Net), by verbs or libfabric | waits for the operations in flight; each completion already means that the target has the data |
+//! | [`Own`](crate::Route::Own), the rank itself | a memory barrier: nothing is ever in flight |
+//! | [`Shm`](crate::Route::Shm), mapped memory of the node | a memory barrier: nothing is ever in flight |
+//! | [`Shm`](crate::Route::Shm), created and attached memory that is not mapped | nothing: operations by system call are complete on return |
+//! | the same, where the kernel forbids that system call | waits for the replies, because operations are messages |
+//! | [`Net`](crate::Route::Net), by verbs or libfabric | waits for the operations in flight; a completion means that the target has the data |
+//!
+//! On x86 the memory barrier only keeps the compiler from moving stores.
 //!
 //! One flush after many operations therefore takes as long as the last of the operations.
 //! [`route`](crate::Window::route) returns the route to a rank. A job of one rank has only the
@@ -65,11 +69,27 @@
 //!
 //! | call | mapped memory | other created or attached memory of the node | net |
 //! |---|---|---|---|
-//! | put, get | a copy | a system call; messages where the kernel forbids it | one remote write or read, more where the provider limits the length; over sockets several of at most 1 KiB share a message |
-//! | put, get with [layouts](super::layouts) | a loop of copies | a system call for 64 blocks | one operation for each block of 1 KiB or more; smaller blocks packed into few puts, gets or messages. Over verbs, blocks up to 128 KiB (4 KiB with on-demand paging) are combined too, where they are contiguous at the target |
-//! | one element of the accumulate family | a lock word, a load, a store; one CPU atomic where ranks contend for an integer | a lock word, two system calls | a request and its reply |
-//! | many elements | vector code, 4 KiB under a lock word at a time | lock words and two system calls for 64 KiB, or 64 blocks | messages of up to 16 KiB; over sockets, for more than 32 KiB of contiguous elements, a put and a message for each 128 KiB |
-//! | one or many elements, where [`actor`](crate::Window::actor) is [`Nic`](crate::Actor::Nic), on integers of 64 bits, and of 32 if the device has those | as on the net, through the device's loopback | as on the net, through the device's loopback | one atomic of the device for each element; a loop of its compare-and-swap for operations that the device lacks |
+//! | put, get | a copy | a system call | one remote write or read |
+//! | put, get with [layouts](super::layouts) | a loop of copies | a system call for 64 blocks | one operation for each block of 1 KiB or more |
+//! | one element of the accumulate family | a lock word, a load, a store | a lock word, two system calls | a request and its reply |
+//! | many elements | vector code, 4 KiB under a lock word at a time | lock words and two system calls for 64 KiB, or 64 blocks | messages of up to 16 KiB |
+//! | one or many elements by the device | as on the net, through the device's loopback | as on the net, through the device's loopback | one atomic of the device for each element |
+//!
+//! Exceptions to the rows:
+//!
+//! - Where the kernel forbids the system calls, operations on memory that is not mapped are
+//!   messages.
+//! - A put or get over the net takes several operations where the provider limits the length. Over
+//!   sockets several puts or gets of at most 1 KiB share a message.
+//! - Blocks of a layout that are smaller than 1 KiB are packed into few puts, gets or messages.
+//!   Over verbs, blocks up to 128 KiB (4 KiB with on-demand paging) are combined too, where they are
+//!   contiguous at the target.
+//! - On mapped memory one CPU atomic performs an operation on one integer for which ranks contend.
+//! - Over sockets more than 32 KiB of contiguous elements take a put and a message for each 128
+//!   KiB.
+//! - The row *by the device* holds where [`actor`](crate::Window::actor) is
+//!   [`Nic`](crate::Actor::Nic), for integers of 64 bits, and of 32 bits if the device has those.
+//!   Operations that the device lacks are a loop of its compare-and-swap.
 //!
 //! The target's CPU executes requests: in a call of the program, or in a progress thread of the
 //! library while the program computes. The thread sleeps until a request arrives. It exists only
@@ -90,16 +110,23 @@
 //!
 //! | call | cost at one rank |
 //! |---|---|
-//! | creating a window, fence, `free`, [`Job::barrier`](crate::Job::barrier) | ceil(log2 p) signals; creating a contiguous shared window: three times as many; as many once more if parts are large, or if ranks of a node map only some of them |
+//! | fence, `free`, [`Job::barrier`](crate::Job::barrier), creating a window | ceil(log2 p) signals |
+//! | creating a contiguous shared window | three times as many |
+//! | creating a window whose parts are large, or of which ranks of a node map only some parts | ceil(log2 p) signals more |
 //! | `lock`, shared | 1 word at the target |
-//! | `lock`, exclusive | 1 word at the target; also 1 word at rank 0 of the window, unless the rank holds another exclusive lock, or the target has the bias of exclusive locks (docs/protocols.md) |
+//! | `lock`, exclusive | 1 word at the target, and 1 word at rank 0 of the window |
+//! | the same, if the rank holds another exclusive lock, or the target has the *bias* of exclusive locks (docs/protocols.md) | 1 word at the target |
 //! | `lock_all` | 1 word at rank 0 of the window; more where targets have the bias |
-//! | `unlock`, `unlock_all` | the flush, then as many words as for the lock; the call does not wait for the results of these atomics |
+//! | `unlock`, `unlock_all` | the flush, then as many words as for the lock, without a wait for their results |
 //! | locks with `NOCHECK`, and their ends | the flush |
-//! | `post` | to each origin: an atomic within a node (a message if all 8 slots of the origin are taken), a message between nodes |
-//! | `complete` | an atomic within a node, a message between nodes, to each target, after the flush; before the flush where the net delivers messages after earlier puts |
+//! | `post`, to each origin of the node | an atomic; a message if all 8 slots of the origin are taken |
+//! | `post`, to each other origin | a message |
+//! | `complete`, to each target | the flush, and an atomic within a node or a message between nodes |
 //! | `start`, `wait`, `test`, `sync` | nothing is sent |
 //! | first contact with a rank of a window | a read of a directory there, and on the node a mapping |
+//!
+//! `complete` sends its message before the flush where the net delivers messages after earlier
+//! puts.
 //!
 //! These counts hold without contention; a rank that finds a lock held tries again, with growing
 //! pauses. Where a word is a request and its reply, `lock` may send nothing: the lock, small

@@ -72,7 +72,11 @@ fn choose(read: &dyn Fn(&str) -> Option<String>) -> Result<Choice, BootstrapErro
         return Ok(Choice::Pmix { evidence: seen(&["PMIX_NAMESPACE", "PMIX_RANK", "PMIX_SERVER_URI4"]) });
     }
     if read("PMIX_RANK").is_some() || read("PMIX_NAMESPACE").is_some() {
-        return refuse("half a PMIx launcher", &["PMIX_RANK", "PMIX_NAMESPACE"], ADVICE_PMIX);
+        return refuse(
+            "a PMIx launcher that set only some of its variables",
+            &["PMIX_RANK", "PMIX_NAMESPACE"],
+            ADVICE_PMIX,
+        );
     }
     if many("OMPI_COMM_WORLD_SIZE") {
         let names = ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"];
@@ -130,7 +134,7 @@ fn agree_with_slurm(read: &dyn Fn(&str) -> Option<String>, way: &Way, size: usiz
         return Ok(());
     }
     let first = format!("{} says that the job has {size} ranks", way.name);
-    let second = format!("Slurm that its step {job}.{step} has {tasks} (SLURM_STEP_NUM_TASKS)");
+    let second = format!("Slurm says that its step {job}.{step} has {tasks} tasks (SLURM_STEP_NUM_TASKS)");
     Err(BootstrapError::Contradiction { first, second, advice: ADVICE_SLURM })
 }
 

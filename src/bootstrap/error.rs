@@ -54,7 +54,9 @@ pub enum BootstrapError {
         source: PmixError,
     },
     /// Two sources contradict each other on the number of ranks.
-    #[error("{first} but {second}: were the variables of one launcher passed on to another's processes? {advice}")]
+    #[error(
+        "{first}, but {second}: were the variables of one launcher passed on to processes of another launcher? {advice}"
+    )]
     Contradiction {
         /// The statement of the first source.
         first: String,
@@ -182,7 +184,7 @@ pub enum BootstrapError {
         why: String,
     },
     /// A call after `finalize`.
-    #[error("{during} after this rank left the job (finalize or abort)")]
+    #[error("{during} can't be called, because this rank has left the job (finalize or abort)")]
     Finalized {
         /// The call.
         during: &'static str,

@@ -119,11 +119,11 @@ impl Gathered {
         let (length, rest) =
             lz4_flex::block::uncompressed_size(&block).map_err(|error| malformed(error.to_string()))?;
         if length > most {
-            return Err(malformed(format!("it announces {length} bytes of {count} ranks, the limit is {most}")));
+            return Err(malformed(format!("the value announces {length} bytes of {count} ranks; the limit is {most}")));
         }
         let values = lz4_flex::block::decompress(rest, length).map_err(|error| malformed(error.to_string()))?;
         let values = unpack_all(&values).filter(|values| values.len() == count);
-        values.ok_or_else(|| malformed(format!("it does not have the values of {count} ranks")))
+        values.ok_or_else(|| malformed(format!("the value does not consist of the values of {count} ranks")))
     }
 
     /// Reassembles the bytes that rank `from` cut into pieces.
@@ -145,17 +145,20 @@ impl Gathered {
         let (key, first) = next(boot)?;
         let malformed = |key: String, why: String| BootstrapError::Malformed { key, why };
         let Some((header, body)) = first.split_first_chunk::<HEADER>() else {
-            return Err(malformed(key, format!("{} bytes, too few for the length of {HEADER}", first.len())));
+            return Err(malformed(
+                key,
+                format!("the value has {} bytes, fewer than its header of {HEADER}", first.len()),
+            ));
         };
         let length = u32::from_le_bytes(*header) as usize;
         if length > limit {
-            return Err(malformed(key, format!("it announces {length} bytes, the limit is {limit}")));
+            return Err(malformed(key, format!("the value announces {length} bytes; the limit is {limit}")));
         }
         let mut value = body.to_vec();
         while value.len() < length {
             let (key, bytes) = next(boot)?;
             if bytes.is_empty() {
-                return Err(malformed(key, format!("an empty piece after {} of {length} bytes", value.len())));
+                return Err(malformed(key, format!("a piece is empty after {} of {length} bytes", value.len())));
             }
             value.extend_from_slice(&bytes);
         }
@@ -169,7 +172,7 @@ impl Gathered {
 fn check_name(name: &str) -> Result<(), BootstrapError> {
     check_key(name)?;
     if name.len() > MAX_NAME {
-        let why = format!("the name of an allgather has at most {MAX_NAME} bytes, this one {}", name.len());
+        let why = format!("the name of an allgather has at most {MAX_NAME} bytes, and this one has {}", name.len());
         return Err(BootstrapError::BadKey { key: name.to_owned(), why });
     }
     Ok(())
@@ -235,7 +238,7 @@ mod tests {
                 format!("what all tell, again and again and again; and what one tells: {rank}").into_bytes()
             };
             let bytes = |rank: usize| [text(rank), noise(rank, 50)].concat();
-            // 75 bytes are each value's own, with the overhead of compression.
+            // Each value adds 75 bytes that don't compress, including the overhead of compression.
             let pieces = ranks * 75 * 4 / 3 / LIMIT;
             for asked in asked(ranks, LIMIT, bytes) {
                 assert!(asked.requests() <= most(ranks) + pieces, "{ranks} ranks, {pieces} pieces: {asked:?}");

@@ -23,12 +23,12 @@ pub(super) fn adopt_socket(raw: i32) -> io::Result<OwnedFd> {
     }
     let kind = fs::read_link(format!("/proc/self/fd/{raw}")).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => io::Error::other(
-            "it is not an open descriptor; was this process started by a rank, whose environment it inherited?",
+            "the descriptor is not open; was this process started by a rank, whose environment it inherited?",
         ),
         _ => error,
     })?;
     if !kind.to_string_lossy().starts_with("socket:") {
-        return Err(io::Error::other(format!("it is not a socket but {}", kind.display())));
+        return Err(io::Error::other(format!("the descriptor is not a socket, but {}", kind.display())));
     }
     // Relaxed: the flag guards no other memory; the swap alone decides which caller is first.
     if ADOPTED.swap(true, Ordering::Relaxed) {
@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn only_an_open_socket_and_only_once() {
         let pipe = std::io::pipe().unwrap();
-        for (raw, word) in [(0, "standard"), (1_000_000, "not an open"), (pipe.0.as_raw_fd(), "not a socket")] {
+        for (raw, word) in [(0, "standard"), (1_000_000, "not open"), (pipe.0.as_raw_fd(), "not a socket")] {
             let error = adopt_socket(raw).unwrap_err().to_string();
             assert!(error.contains(word), "{raw}: {error}");
         }

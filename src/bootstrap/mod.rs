@@ -104,10 +104,12 @@ pub(crate) const MAX_KEY: usize = 63;
 fn check_key(key: &str) -> Result<(), BootstrapError> {
     let bad = |why: String| BootstrapError::BadKey { key: key.to_owned(), why };
     if key.is_empty() || key.len() > MAX_KEY {
-        return Err(bad(format!("it has {} bytes, of 1 to {MAX_KEY}", key.len())));
+        return Err(bad(format!("a key has 1 to {MAX_KEY} bytes, and this one has {}", key.len())));
     }
     match key.chars().find(|c| !c.is_ascii_graphic() || *c == '=') {
-        Some(c) => Err(bad(format!("it has the character {c:?}; printable ASCII without space or '=' is allowed"))),
+        Some(c) => {
+            Err(bad(format!("the character {c:?} is not allowed; a key is printable ASCII without space and '='")))
+        }
         None => Ok(()),
     }
 }

@@ -76,7 +76,7 @@ impl Pmi1 {
     /// No process listens there; those of [`Pmi1::join`].
     pub fn connect(port: &str, id: usize, secret: Option<&str>) -> Result<Self, BootstrapError> {
         let failed = |source| BootstrapError::Unreachable { port: port.to_owned(), source };
-        let mut stream = Err(io::Error::other("it has no address"));
+        let mut stream = Err(io::Error::other("the host has no address"));
         for address in port.to_socket_addrs().map_err(failed)? {
             stream = TcpStream::connect_timeout(&address, INIT_LIMIT);
             if stream.is_ok() {
@@ -149,7 +149,11 @@ impl Pmi1 {
         let max = |name| limit(name).ok_or_else(|| protocol("get_maxes", &answer, "a limit is missing"));
         let (keylen, vallen, line) = (max("keylen_max")?, max("vallen_max")?, limit("line_max"));
         if keylen <= MAX_KEY {
-            return Err(protocol("get_maxes", &answer, "keys of 63 characters and a zero are needed"));
+            return Err(protocol(
+                "get_maxes",
+                &answer,
+                "keylen_max must be at least 64, for keys of 63 characters and a zero",
+            ));
         }
         let answer = self.ask_ok("get_my_kvsname", "cmd=get_my_kvsname\n", "my_kvsname")?;
         let Some(kvsname) = Words::new(&answer).get("kvsname") else {
@@ -166,7 +170,7 @@ impl Pmi1 {
         // The mark is followed by four digits for three bytes.
         self.value_limit = room.saturating_sub(1) * 3 / 4;
         if self.value_limit < 16 {
-            return Err(protocol("get_maxes", &answer, "no room for a value in a line"));
+            return Err(protocol("get_maxes", &answer, "line_max leaves no room for a value"));
         }
         self.limit(None)?;
         Ok(())

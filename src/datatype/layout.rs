@@ -1,6 +1,6 @@
-//! The normalized form of a datatype's memory: strips of equal blocks, and the loops that repeat
-//! them. Owns merging, which keeps the order of the type map; knows no basic types, no bounds, no
-//! items.
+//! The normalized form of a datatype's memory: *strips*, which are equal blocks at equal distances,
+//! and the loops that repeat them. Owns merging, which keeps the order of the type map; knows no
+//! basic types, no bounds, no items.
 
 use crate::error::{ArgumentError, Class, Error, Result};
 

@@ -38,10 +38,10 @@ pub enum ArgumentError {
     #[error("PROC_NULL is not a rank of the window")]
     ProcNull,
     /// A rank is listed twice.
-    #[error("rank {0} is listed twice")]
+    #[error("the list of ranks contains rank {0} twice")]
     ListedTwice(usize),
     /// The caller is not in its own list.
-    #[error("rank {rank}, which calls it, is not in the list {ranks:?}")]
+    #[error("the list of ranks {ranks:?} lacks rank {rank}, which makes the call")]
     NotListed {
         /// The caller.
         rank: usize,
@@ -50,8 +50,8 @@ pub enum ArgumentError {
     },
     /// Two threads of a process are in collective calls of one set of ranks.
     #[error(
-        "another thread of this process is in a barrier of the same job or subset, or creates a window over it: each \
-         thread needs a subset of its own (Job::subset_tagged), or its turn"
+        "another thread of this process is in a barrier of the same job or subset, or creates a window over it; make these \
+         calls one after the other, or give each thread a subset of its own (Job::subset_tagged)"
     )]
     ConcurrentCollective,
     /// A key of an info has an illegal value.
@@ -85,7 +85,7 @@ pub enum ArgumentError {
         size: usize,
     },
     /// More elements than a size in bytes can express.
-    #[error("{count} elements of {size} bytes have more bytes than an address space")]
+    #[error("{count} elements of {size} bytes exceed the address space")]
     TooManyElements {
         /// The number of elements.
         count: usize,
@@ -104,7 +104,7 @@ pub enum ArgumentError {
     #[error("the list of counters to wait for is empty")]
     NoCounters,
     /// The parts of a shared window are together larger than an address space.
-    #[error("the sum of the parts' sizes exceeds an address space")]
+    #[error("the parts of all ranks together exceed the address space")]
     PartsOverflow,
     /// The machine lacks memory for the parts of its ranks.
     #[error(
@@ -122,7 +122,7 @@ pub enum ArgumentError {
         available: u64,
     },
     /// Ranks of a shared window do not share memory.
-    #[error("ranks {rank} and {other} do not share memory: a shared window is over ranks of one node")]
+    #[error("ranks {rank} and {other} do not share memory; all ranks of a shared window must be on one node")]
     Apart {
         /// A rank.
         rank: usize,
@@ -130,10 +130,10 @@ pub enum ArgumentError {
         other: usize,
     },
     /// The segment of a shared window can't be mapped.
-    #[error("the segment can't be mapped")]
+    #[error("the memory of the shared window can't be mapped")]
     SegmentUnmapped,
     /// The segment of a shared window is shorter than the parts in it.
-    #[error("the segment is shorter than its parts")]
+    #[error("the memory of the shared window is shorter than the parts of its ranks")]
     SegmentShort,
     /// A region to attach overlaps an attached one.
     #[error("{length} bytes at address {address:#x} overlap the attached region of {other_length} bytes at {other:#x}")]
@@ -164,7 +164,7 @@ pub enum ArgumentError {
         length: usize,
     },
     /// An access to a region that was detached during the call.
-    #[error("{length} bytes at address {address:#x} were detached at rank {rank} while the operation was in flight")]
+    #[error("rank {rank} detached the {length} bytes at address {address:#x} while the operation was in flight")]
     Detached {
         /// The target.
         rank: usize,
@@ -174,37 +174,42 @@ pub enum ArgumentError {
         length: usize,
     },
     /// A call for dynamic windows on another one.
-    #[error("the window is of flavor {0:?}, not dynamic")]
+    #[error("the call requires a dynamic window, and the window's flavor is {0:?}")]
     NotDynamic(Flavor),
     /// The memory of dynamic windows is not shared.
-    #[error("a dynamic window's memory is not shared")]
+    #[error("the memory of a dynamic window is not shared; access it by put and get")]
     DynamicUnshared,
     /// Load and store do not reach the copy that operations change.
-    #[error("load and store do not reach rank {rank}'s copy in the separate model")]
+    #[error(
+        "in the separate memory model this process can't load and store the public copy of rank {rank}'s part; use put \
+         and get"
+    )]
     SeparateCopy {
         /// The rank.
         rank: usize,
     },
     /// Load and store do not reach a rank's part.
-    #[error("load and store do not reach the part of rank {rank} from here")]
+    #[error(
+        "this process can't load and store the part of rank {rank}, because the part is not mapped; use put and get"
+    )]
     NotShared {
         /// The rank.
         rank: usize,
     },
     /// A lock on a window that promised to have none.
-    #[error("the window's info says no_locks=true (MPI-4.1 §12.2.1)")]
+    #[error("the window was created with the hint no_locks=true, so it can't be locked (MPI-4.1 §12.2.1)")]
     NoLocks,
     /// Assertions that the call does not take.
-    #[error("Assert({bits}) has assertions that do not belong to this call (MPI-4.1 §12.5.5)")]
+    #[error("Assert({bits}) has assertions that are not defined for this call (MPI-4.1 §12.5.5)")]
     ForeignAssertions {
         /// The assertions' bits.
         bits: u8,
     },
     /// NOPRECEDE at a fence that operations precede.
-    #[error("NOPRECEDE, but operations of this process precede the fence (MPI-4.1 §12.5.5)")]
+    #[error("the assertion NOPRECEDE is wrong: operations of this process precede the fence (MPI-4.1 §12.5.5)")]
     OperationsPrecede,
     /// Items that reach outside of their buffer.
-    #[error("the items reach from byte {begin} to {end} of a buffer of {length} bytes")]
+    #[error("the items reach from byte {begin} to byte {end}, but the buffer has {length} bytes")]
     OutsideBuffer {
         /// The first byte.
         begin: i64,
@@ -225,7 +230,8 @@ pub enum ArgumentError {
     },
     /// The type signatures of origin and target differ.
     #[error(
-        "the type signatures differ: the origin has {origin} bytes, the target {target}, or the order of their predefined types differs"
+        "the type signatures of origin and target differ in their length or predefined types: the origin has {origin} \
+         bytes, the target {target}"
     )]
     Signatures {
         /// The origin's bytes.
@@ -234,7 +240,7 @@ pub enum ArgumentError {
         target: usize,
     },
     /// A side's items overlap each other.
-    #[error("entries of the {side} type overlap each other in {count} items")]
+    #[error("{count} items of the {side} datatype have entries that overlap each other")]
     Overlap {
         /// The side.
         side: Side,
@@ -242,7 +248,7 @@ pub enum ArgumentError {
         count: usize,
     },
     /// A side of an accumulate does not match the target.
-    #[error("the {side} has {length} bytes, the target {target} of {}", ty.name())]
+    #[error("the {side} has {length} bytes, but the target has {target} bytes of {}", ty.name())]
     Unmatched {
         /// The side.
         side: Side,
@@ -284,10 +290,10 @@ pub enum ArgumentError {
     #[error("the call is not defined on {}", .0.name())]
     UndefinedType(BasicType),
     /// The type does not fit in 64 bits.
-    #[error("{} does not fit in 64 bits", .0.name())]
+    #[error("a value of type {} does not fit in 64 bits", .0.name())]
     NotNumber(BasicType),
     /// An operation that does not combine.
-    #[error("{0} combines nothing; Job::reduce needs an operation such as Sum")]
+    #[error("the operation {0} does not combine the values of two ranks; use an operation such as Sum")]
     CombinesNothing(Op),
     /// The data of two ranks differ in length.
     #[error("this rank has {here} elements, rank {rank} has {there}; the numbers must be equal")]
@@ -301,7 +307,7 @@ pub enum ArgumentError {
     },
     /// A subarray's lists differ in length, or are empty.
     #[error(
-        "{sizes} sizes, {subsizes} subsizes and {starts} starts; there must be equally many of each, and at least one"
+        "the numbers of sizes ({sizes}), subsizes ({subsizes}) and starts ({starts}) must be equal, and at least 1"
     )]
     Dimensions {
         /// The number of sizes.
@@ -312,7 +318,10 @@ pub enum ArgumentError {
         starts: usize,
     },
     /// A subarray that is not within the array.
-    #[error("dimension {dimension} has {size} elements; {subsize} from number {start} are not a part of it")]
+    #[error(
+        "dimension {dimension} has {size} elements, too few for a subarray of {subsize} elements that starts at \
+         element {start}"
+    )]
     Subarray {
         /// The dimension.
         dimension: usize,
@@ -324,13 +333,13 @@ pub enum ArgumentError {
         start: usize,
     },
     /// A layout with a byte that no offset names.
-    #[error("a byte or a bound is beyond the offsets {} to {}", i64::MIN, i64::MAX)]
+    #[error("a byte or a bound of the datatype is at an offset outside {} to {}", i64::MIN, i64::MAX)]
     BeyondOffsets,
     /// A layout with more data than an offset can address.
-    #[error("more data than {} bytes", i64::MAX)]
+    #[error("the datatype has more than {} bytes of data", i64::MAX)]
     TooMuchData,
     /// A layout of too many strips.
-    #[error("the layout has {strips} separate strips of memory; the limit is {limit}")]
+    #[error("the layout has {strips} runs of equal blocks at equal distances; the limit is {limit}")]
     TooManyStrips {
         /// The strips.
         strips: usize,

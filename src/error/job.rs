@@ -46,7 +46,8 @@ pub enum JobError {
     },
     /// Ranks opened different nets.
     #[error(
-        "rank {rank} uses {theirs}, rank {own_rank} {own}; set TRANSOM_PROVIDER and the FI_ variables to the same values at all ranks"
+        "rank {rank} uses the net {theirs}, but rank {own_rank} uses {own}; set TRANSOM_PROVIDER and the FI_ variables to \
+         the same values at all ranks"
     )]
     NetsDiffer {
         /// A rank that differs.
@@ -72,9 +73,9 @@ pub enum JobError {
     NoNet,
     /// The limit of open files is too low for a net over sockets.
     #[error(
-        "rank {rank} needs at least {least} descriptors for {ranks} ranks over sockets, and {all} once it has contacted \
-         all of them; the limit of open files (RLIMIT_NOFILE) is {limit}, the hard one {}: raise it (ulimit -n {all}), \
-         or have fewer ranks without shared memory",
+        "rank {rank} needs at least {least} file descriptors for {ranks} ranks over sockets, and {all} after contact with \
+         all of them; its limit of open files (RLIMIT_NOFILE) is {limit}, the hard limit {}: raise the limit (ulimit -n \
+         {all}), or start fewer ranks that do not share memory",
         hard.map_or_else(|| "none".into(), |hard| hard.to_string())
     )]
     Descriptors {
@@ -98,13 +99,13 @@ pub enum JobError {
         rank: usize,
     },
     /// Two windows of a process got the same number.
-    #[error("window {window:x}: another window of this process has the same number; create it again")]
+    #[error("window {window:x}: another window of this process has the same number; create the window again")]
     SameNumber {
         /// The number.
         window: u64,
     },
     /// The ranks of a subset could not agree on its number.
-    #[error("subset: its ranks could not agree on a number")]
+    #[error("subset: the ranks of the new subset could not exchange its number")]
     NoAgreement,
     /// A rank could not create its part of a window, so that no rank has the window.
     #[error("window {window:x}: rank {rank} could not create its part, so no rank has the window")]
@@ -115,7 +116,7 @@ pub enum JobError {
         rank: usize,
     },
     /// The part that a rank published is not within the shared segment.
-    #[error("rank {rank}'s part of the shared segment is outside of it")]
+    #[error("the part that rank {rank} published is outside the memory of the shared window")]
     PartOutside {
         /// The rank.
         rank: usize,
@@ -127,7 +128,7 @@ pub enum JobError {
         rank: usize,
     },
     /// The conflict checker found accesses that no synchronization orders, with `TRANSOM_CHECK`.
-    #[error("the checker found conflicting accesses; pairs of places: {found}")]
+    #[error("the conflict checker found conflicting accesses; pairs of places in the program: {found}")]
     Conflicts {
         /// The number of pairs of places in the program.
         found: u64,
@@ -179,22 +180,22 @@ pub enum SettingError {
     #[error("the file can't be read: {0}")]
     NotReadable(String),
     /// Not UTF-8.
-    #[error("it is not UTF-8")]
+    #[error("the value is not UTF-8")]
     NotUtf8,
     /// A transport that does not exist.
-    #[error("this version knows the transports shm, verbs and ofi")]
+    #[error("the value must be a list of the transports shm, verbs and ofi")]
     UnknownTransport,
     /// All transports are excluded.
-    #[error("the list leaves no transport")]
+    #[error("the list excludes all transports")]
     NoTransport,
     /// No interface that is up is in the list.
-    #[error("it names no interface that is up; there are {}", .0.join(", "))]
+    #[error("no interface in the list is up; the interfaces that are up are {}", .0.join(", "))]
     NoInterface(
         /// The interfaces that are up.
         Vec<String>,
     ),
     /// The system does not list its interfaces.
-    #[error("the system does not list interfaces: {0}")]
+    #[error("the system does not list its network interfaces: {0}")]
     Interfaces(io::Error),
 }
 
@@ -226,7 +227,7 @@ pub enum UnreachableError {
     #[error("the rank has stopped answering")]
     Silent,
     /// The connection was refused.
-    #[error("{0}: its process has ended, or a firewall refuses the connection")]
+    #[error("{0}: the rank's process has ended, or a firewall refuses the connection")]
     Refused(io::Error),
     /// The kernel could not connect.
     #[error("{0}")]
@@ -246,7 +247,7 @@ mod tests {
             (SettingError::NotPowerOfTwo { most: 30 }, "the value must be a power of two, at most 2^30"),
             (
                 SettingError::NoInterface(vec!["lo=127.0.0.1/8".into()]),
-                "it names no interface that is up; there are lo=127.0.0.1/8",
+                "no interface in the list is up; the interfaces that are up are lo=127.0.0.1/8",
             ),
         ] {
             assert_eq!(error.to_string(), words);

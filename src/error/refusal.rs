@@ -8,16 +8,16 @@ use crate::reduce::{BasicType, Op};
 #[non_exhaustive]
 pub enum Refusal {
     /// A code that this version does not know.
-    #[error("refusal {code}, which this version does not know")]
+    #[error("the reason has code {code}, which this version does not know")]
     Unknown {
         /// The code.
         code: u64,
     },
     /// The window does not exist there.
-    #[error("there is no such window here")]
+    #[error("the window does not exist at the target; was it freed there?")]
     NoWindow,
     /// Bytes outside of the window's part.
-    #[error("{length} bytes at offset {at} are outside the part of {limit} bytes")]
+    #[error("{length} bytes at offset {at} are outside the target's part of the window, which has {limit} bytes")]
     Outside {
         /// The offset in bytes.
         at: i64,
@@ -27,7 +27,7 @@ pub enum Refusal {
         limit: u64,
     },
     /// Bytes that are not attached.
-    #[error("{length} bytes at address {address:#x}, which are not attached to the dynamic window")]
+    #[error("the {length} bytes at address {address:#x} are not attached to the dynamic window at the target")]
     NotAttached {
         /// The address.
         address: u64,
@@ -43,7 +43,7 @@ pub enum Refusal {
         ty: BasicType,
     },
     /// Data and target differ in length.
-    #[error("{data} bytes of data for {target} bytes of the target")]
+    #[error("the origin's data has {data} bytes, but the operation is on {target} bytes of the target")]
     Lengths {
         /// The bytes of the data.
         data: u64,
@@ -59,16 +59,16 @@ pub enum Refusal {
         ty: BasicType,
     },
     /// More bytes than a message can move.
-    #[error("more than {limit} bytes in one message")]
+    #[error("the operation needs more than {limit} bytes in one message")]
     TooLong {
         /// The most bytes.
         limit: u64,
     },
     /// A control word that the window does not have.
-    #[error("there is no such control word")]
+    #[error("the target does not have the requested control word")]
     NoWord,
     /// A counter of notified operations that the target does not have.
-    #[error("there is no counter {index}")]
+    #[error("the target has no counter {index}")]
     NoCounter {
         /// The counter's index.
         index: u64,
@@ -77,7 +77,7 @@ pub enum Refusal {
     #[error("only a dynamic window has regions")]
     NoRegions,
     /// The target has no staging area for the origin's operands.
-    #[error("there is no staging area here")]
+    #[error("the target has no staging area for this origin")]
     NoArea,
 }
 

@@ -100,7 +100,9 @@ impl fmt::Display for TransportError {
             }
             TransportError::NetsExcluded => f.write_str("TRANSOM_TRANSPORTS excludes verbs and ofi")?,
             TransportError::OutOfMemory { available } => write!(f, "{available} bytes of memory are available")?,
-            TransportError::SizeOverflow => f.write_str("the size overflows")?,
+            TransportError::SizeOverflow => {
+                f.write_str("the size, rounded up to the alignment, exceeds the address space")?;
+            }
             TransportError::Answer(refusal) => write!(f, "{refusal}")?,
         }
         transom_fabric::rest(self, f)

@@ -72,7 +72,8 @@ mod tests {
         assert_eq!(Needed::of(10, 2), Needed { least: 44, all: 46 });
         assert_eq!(Needed::of(10, 1000), Needed { least: 62, all: 42 + 1998 + 512 });
         let words = Needed::of(10, 1000).lacking(3, 1000, 50, Some(60)).to_string();
-        for part in ["rank 3", "62", "1000 ranks", "2552", "RLIMIT_NOFILE", "is 50, the hard one 60", "ulimit -n 2552"]
+        for part in
+            ["rank 3", "62", "1000 ranks", "2552", "RLIMIT_NOFILE", "is 50, the hard limit 60", "ulimit -n 2552"]
         {
             assert!(words.contains(part), "{part}: {words}");
         }

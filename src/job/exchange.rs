@@ -209,8 +209,9 @@ mod tests {
             let levels = [8, 64, 512].iter().filter(|&&most| ranks > most).count();
             for per_machine in [1, 2, 16, 64, ranks] {
                 for (rank, asked) in asked(ranks, per_machine, |_| true).into_iter().enumerate() {
-                    // Levels at which the rank makes a block of other ranks' values; whether it
-                    // gets the remaining blocks and puts the place of its copy.
+                    // `makes`: the levels at which the rank makes a block of other ranks' values.
+                    // `shares`: whether it gets the remaining blocks, and puts the place of its
+                    // copy.
                     let makes = [8, 64].iter().take(levels).filter(|&&width| rank % width == 0).count();
                     let leads = rank % per_machine == 0;
                     let shares = leads && per_machine > 1 && rank + 1 < ranks;
@@ -225,7 +226,7 @@ mod tests {
     #[test]
     fn ranks_that_cannot_share_or_read_ask_the_launcher() {
         for (works, gets) in [
-            // No rank can; all but one; all but the leader; the leader only.
+            // The ranks that can: none; all but rank 3; all but the leader; the leader only.
             ((|_| false) as fn(usize) -> bool, [5, 6, 6, 6, 6, 6]),
             (|rank| rank != 3, [5, 1, 1, 6, 1, 1]),
             (|rank| rank != 0, [5, 6, 6, 6, 6, 6]),

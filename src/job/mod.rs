@@ -223,7 +223,7 @@ impl Job {
         move || {
             let Some(core) = core.upgrade() else { return false };
             core.progress.poll_once().unwrap_or_else(|error| {
-                core.warn_once(&format!("progress stopped: {error:#}"));
+                core.warn_once(&format!("making progress failed: {error:#}"));
                 false
             })
         }
@@ -408,11 +408,11 @@ impl Drop for LeaveOnDrop {
         if self.0.size > 1 && self.0.flags.leaked_window.load(Ordering::Relaxed) {
             // Other ranks may wait for this one, so waiting for them could last for ever. The
             // launcher ends the job.
-            let what = "leaves the job in disorder: a window was not freed, nor the job finalized";
+            let what = "leaves the job without Job::finalize, and a window was dropped without free";
             diagnostics::warn("transom::job", &format!("rank {}: {what}", self.0.rank));
         } else if let Err(error) = self.0.leave() {
             // `drop` can't return an error.
-            diagnostics::error("transom::job", &format!("rank {}: leaving the job: {error:#}", self.0.rank));
+            diagnostics::error("transom::job", &format!("rank {}: leaving the job failed: {error:#}", self.0.rank));
         }
     }
 }

@@ -60,7 +60,7 @@ impl<'j, F: Fn(usize) -> Result<Option<Words<'j>>>> Signals for BarrierWords<'j,
             wait_polling(job, word, value)?;
         } else {
             while !event::wait(word, value, job.spin, job.progress.nap_of(NAP), || ()) {
-                // A full ring keeps the ranks waiting that send to this rank.
+                // Ranks that send to this rank wait while its ring is full.
                 job.progress.poll_and_leave()?;
                 job.progress.look()?;
                 job.progress.call_hook();
@@ -76,7 +76,7 @@ fn wait_polling(job: &JobCore, word: &AtomicU32, value: u32) -> Result<()> {
     let mut failed = None;
     loop {
         let idle = || {
-            // The sleep on the word may follow, in which this thread sends no answer.
+            // This thread sends no answers while it sleeps on the word, which may follow.
             if let Err(error) = job.progress.poll_and_leave() {
                 failed = Some(error);
             }

@@ -284,7 +284,7 @@ fn find_nodes(boot: &mut Exchanging<'_>, wire: &Wire, settings: &Settings, cards
         for (rank, reason) in reasons.iter().enumerate().filter(|(_, reason)| !reason.is_empty()) {
             // A fallback is never silent (requirement T5)
             let reason = String::from_utf8_lossy(reason);
-            let what = format!("rank {rank} does not share memory with its node: {reason}");
+            let what = format!("rank {rank} does not share memory with the ranks of its node: {reason}");
             diagnostics::warn("transom::job", &what);
         }
     }
@@ -308,8 +308,9 @@ fn open_listener(wire: &Wire, source: &Interface, me: usize, cards: &[Card]) -> 
     // detect the death of this process.
     listener
         .inspect_err(|error| {
-            let what =
-                format!("rank {me}: ranks of other machines will not notice if this rank dies: {source}: {error}");
+            let what = format!(
+                "rank {me}: ranks of other machines will not notice if this rank dies: listening on {source}: {error}"
+            );
             diagnostics::warn("transom::job", &what);
         })
         .ok()

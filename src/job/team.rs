@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn illegal_lists_of_ranks_are_refused() {
-        for (ranks, word) in [(&[0, 9][..], "rank 9"), (&[1, 1], "rank 1 is listed twice"), (&[1, 2], "rank 0")] {
+        for (ranks, word) in [(&[0, 9][..], "rank 9"), (&[1, 1], "rank 1 twice"), (&[1, 2], "rank 0")] {
             let error = Team::of(0, 4, ranks, || Ok(Name::Agreed(0))).expect_err("refused").to_string();
             assert!(error.contains(word), "{error}");
         }

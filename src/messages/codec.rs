@@ -88,7 +88,7 @@ impl Request<'_> {
                 (0, parts.iter().map(|part| 8 + part.most_bytes()).sum())
             }
             Request::Staged { .. } | Request::Copy { .. } => (0, 40),
-            // At most three words.
+            // Other requests have at most three words.
             _ => (0, 24),
         };
         OVERHEAD + STRIP * strips + data
@@ -223,7 +223,7 @@ impl<'a> Message<'a> {
             ANSWERS => {
                 let len = usize::try_from(first).ok()?.checked_mul(8)?;
                 let (tokens, rest) = reader.0.split_at_checked(len)?;
-                // No such message is behind another one.
+                // A message of answers does not contain a second one.
                 let rest = Some(rest).filter(|rest| rest.first() != Some(&ANSWERS))?;
                 Message::Answers { tokens: tokens.as_chunks().0, rest }
             }
@@ -309,7 +309,7 @@ fn decode_parts<'a>(reader: &mut Reader<'a>) -> Option<Vec<Request<'a>>> {
         let (part, rest) = reader.0.split_at_checked(len)?;
         *reader = Reader(rest);
         let (&kind, part) = part.split_first()?;
-        // No part has parts.
+        // Parts are not nested.
         let part = if kind >= CARRY { None } else { decode_request(kind, &mut Reader(part)) };
         parts.push(part.filter(Request::may_be_carried)?);
     }

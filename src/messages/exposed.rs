@@ -242,7 +242,7 @@ impl Exposed {
                 Ok(std::iter::once(count).chain(words).flat_map(u64::to_ne_bytes).collect())
             }
             Request::Carry { exclusive, release, parts } => Ok(self.carry(*exclusive, *release, parts)),
-            // They need the area of the sender.
+            // The staging area belongs to the sender, so `messages` executes these requests.
             Request::Stage | Request::Staged { .. } | Request::Copy { .. } => Err(Refusal::NoArea),
             Request::Several { parts } => Ok(carried::answer(parts.iter().map(|part| self.execute(part)))),
         }
@@ -445,7 +445,7 @@ mod tests {
         };
         for (at, op, ty, data, why) in [
             (8, Op::Max, BasicType::Complex32, &[1u8; 8][..], "not defined"),
-            (8, Op::Sum, BasicType::Int64, &[1; 4], "4 bytes of data"),
+            (8, Op::Sum, BasicType::Int64, &[1; 4], "has 4 bytes"),
             (0, Op::Sum, BasicType::DoubleInt, &[1; 8], ""),
         ] {
             let refused = window.execute(&combine(at, op, ty, data)).expect_err("refused").to_string();

@@ -269,7 +269,7 @@ impl Messages {
                 Post::Broken(fault) => match message.token {
                     Some(token) => self.fail(token, &fault),
                     // The peer has ended, so the message has no receiver.
-                    None => diagnostics::warn(TARGET, &format!("a reply or notice is lost: {fault:#}")),
+                    None => diagnostics::warn(TARGET, &format!("a reply or notice could not be sent: {fault:#}")),
                 },
             }
             // Relaxed: a count; the queue's lock orders its contents.
@@ -332,8 +332,8 @@ impl Messages {
     /// Queues a message for a thread that makes progress; `token`: of a request.
     pub(crate) fn defer(&self, to: Peer, bytes: Vec<u8>, token: Option<u64>) {
         let mut deferred = locked(&self.deferred);
-        // Relaxed: as in `send_deferred`. Before the queue has it, so that the count is never too
-        // small.
+        // Relaxed: as in `send_deferred`. Counted before the queue has the message, so that the
+        // count is never too small.
         self.owed.fetch_add(1, Ordering::Relaxed);
         deferred.push_back(Deferred { to, bytes, token });
     }
@@ -427,7 +427,7 @@ impl Handler for Messages {
             }
             None => {
                 let len = bytes.len();
-                let what = format!("a message of {len} bytes from {from} that this version does not know");
+                let what = format!("{from} sent a message of {len} bytes that this version can't decode");
                 diagnostics::warn(TARGET, &what);
             }
         }
@@ -503,8 +503,8 @@ mod tests {
         assert!(!target.owes_answers());
         target.message(Peer(0), &message);
         assert!(target.owes_answers(), "until it is sent");
-        // A thread that queries in between must not sleep for long: the origin may have no free
-        // receive buffer.
+        // A thread that calls `owes_answers` meanwhile must not sleep for long: the origin may have
+        // no free receive buffer.
         let full = |_: Peer, _: &[u8]| {
             assert!(target.owes_answers(), "while it is sent");
             Post::Again

@@ -84,8 +84,8 @@ fn message(rank: usize) -> String {
     let words = |limit: Option<u64>| limit.map_or_else(|| "none".to_owned(), |limit| limit.to_string());
     format!(
         "rank {rank} waits over sockets and has no free descriptor: ranks that have no connection to it can't connect, \
-         and may wait for ever; the limit of open files (RLIMIT_NOFILE) is {}, the hard one {}: raise it (ulimit -n), \
-         or close files",
+         and may wait for ever; its limit of open files (RLIMIT_NOFILE) is {}, the hard limit {}: raise the limit \
+         (ulimit -n), or close files",
         words(limit.current),
         words(limit.maximum)
     )

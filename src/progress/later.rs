@@ -57,7 +57,7 @@ impl Later {
 
     /// Waits for the end of the thread, after `stop` was set.
     pub(super) fn end(&self) {
-        // The thread takes the lock.
+        // The lock is free before the join, because the thread takes it.
         let thread = self.0.lock().unwrap_or_else(PoisonError::into_inner).thread.take();
         join(thread);
     }

@@ -126,7 +126,7 @@ pub(super) fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Call
             let events = match wire.poll(lane, messages) {
                 Ok(events) => events,
                 Err(error) => {
-                    diagnostics::error("transom::progress", &format!("progress stopped: {error:#}"));
+                    diagnostics::error("transom::progress", &format!("the progress thread has stopped: {error:#}"));
                     return;
                 }
             };
@@ -144,7 +144,7 @@ pub(super) fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Call
         }
         // This thread's own answers are posts too.
         seen.posts = wire.posts(lane);
-        // New answers may stand behind those to ranks that take none.
+        // New answers may wait in the queue behind answers to ranks that take none.
         retry = if sent + came == 0 && owing { longer(retry) } else { RETRY };
     }
 }

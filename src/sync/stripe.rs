@@ -56,7 +56,7 @@ static OWN: AtomicU32 = AtomicU32::new(0);
 
 /// From now on, locks that this process takes have its number.
 pub(crate) fn set_own_number() {
-    // Relaxed: a lock that was taken earlier just has no number.
+    // Relaxed: a lock that this process took earlier lacks the number.
     OWN.store(std::process::id(), Ordering::Relaxed);
 }
 

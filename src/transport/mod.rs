@@ -37,7 +37,7 @@ pub use transom_verbs::Posted;
 /// in shared segments for the NUMA node, and where the program requests huge pages.
 const TOUCHED_BY_OWNER: usize = 64 << 20;
 
-/// The two kinds of transport to a peer.
+/// A lane: one of the two kinds of transport to a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     /// Between nodes, or where shared memory is excluded.

@@ -253,8 +253,8 @@ impl Parts {
             // Operations sent as messages must complete before this CPU may store directly.
             self.job.progress.complete(&target.tally)?;
         }
-        // Before the list, so that a region that is detached after its reading changes the number
-        // too. SeqCst: as in `resolve`.
+        // The number is read before the list, so that it changes if a region is detached after the
+        // list was read. SeqCst: as in `resolve`.
         let version = words.word64(words::VERSION).load(Ordering::SeqCst);
         let regions = self.ask_regions(target, 0, u64::MAX, ANEW)?;
         // Regions that are still attached with the same memory stay mapped.
@@ -273,7 +273,7 @@ impl Parts {
         let attaches = Beside::of(self, target).is_some();
         let end = address.saturating_add(len as u64);
         for extent in self.ask_regions(target, address, end, usize::MAX)? {
-            // Stores to mapped regions before are complete.
+            // Earlier stores to mapped regions are complete.
             known.direct &= attaches || extent.key.is_some();
             match known.regions.binary_search_by_key(&extent.address, |known| known.address) {
                 Ok(at) if known.regions[at] == extent => {}

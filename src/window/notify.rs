@@ -358,7 +358,7 @@ impl Parts {
         if rank != self.team.me {
             self.job.wire.knock(peer(self.team.rank(rank)));
         } else if !self.job.is_serial() {
-            // Another thread of this rank may sleep.
+            // Another thread of this rank may sleep until this notice.
             self.job.wire.end_sleeps();
         }
     }

@@ -168,7 +168,7 @@ impl Target {
             number: peer(rank).0,
             unit: part.unit,
             size: part.size,
-            // A directory has fewer slots.
+            // The conversion does not fail: a directory has fewer slots.
             place: u16::try_from(place).unwrap_or(u16::MAX),
             skew: part.skew,
             hold: AtomicU8::new(Hold::None as u8),

@@ -1,4 +1,4 @@
-//! The programs, each right, or with one race.
+//! The programs of the test, each without a race or with exactly one.
 
 use super::{Case, Datatype, Job, Lock, Max, NoOp, Notice, Request, Result, Sum, Window};
 

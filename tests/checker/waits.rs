@@ -42,7 +42,7 @@ pub(super) const STUCK: &[Case] = &[
     ),
 ];
 
-/// A program with ranks that wait for longer than a deadlock takes to be one.
+/// A program whose ranks wait for longer than the time after which a deadlock is reported.
 pub(super) const SLOW: Case = stuck("a_rank_that_computes_for_long", computes, &[]);
 
 fn fence_of_one(world: &Job) -> Result<()> {

@@ -43,7 +43,7 @@ fn addresses(world: &Job, block: Block) -> transom::Result<Vec<u64>> {
     Ok(all)
 }
 
-/// All tests of this file, for another environment.
+/// All tests of this file, for jobs that run in another environment.
 /// Shows W1.
 pub(crate) fn all(world: &Job) -> Outcome {
     thousands(world)?;

@@ -60,7 +60,7 @@ pub(super) fn dying_elsewhere() {
     let output = on_two_hosts("\"$LAUNCHER\" -n 2 --host hosta,hostb --launch-agent false true");
     let text = printed(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains(": the agent ended, with status 1, before rank "), "{text}");
+    assert!(text.contains(": the agent ended with status 1 before rank "), "{text}");
 }
 
 /// Shows E4.

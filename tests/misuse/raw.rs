@@ -56,8 +56,8 @@ fn table(job: &Job, flavor: Flavor) -> Outcome {
     Ok(())
 }
 
-/// Whether not all ranks can be in the state at once: the first rank is in it, and the others make
-/// the calls of its partners.
+/// Whether only the first rank can be in the state, while the others make the calls of its
+/// partners.
 fn one_sided(place: &Place, state: State) -> bool {
     place.size > 1 && matches!(state, State::Start | State::LockPosted)
 }

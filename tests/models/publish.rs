@@ -59,8 +59,8 @@ pub(crate) fn stores_become_public(world: &Job) -> Outcome {
     })
 }
 
-/// The owner runs `acts`; after a barrier the other rank gets the public value: the new one, but
-/// under separate the previous one where `stale`.
+/// The owner runs `acts`. After a barrier the other rank gets the public value, which is the new
+/// value, or, if `stale`, the previous value under the separate model.
 fn passive(
     stage: &mut Stage<'_>,
     what: &str,

@@ -27,7 +27,7 @@ pub(crate) const SEEDS: &str = "TRANSOM_TEST_SEEDS";
 /// counts.
 ///
 /// # Panics
-/// Where a variable is no number.
+/// If the value of a variable is not a number.
 pub(crate) fn seeds(usual: u64) -> Vec<u64> {
     if let Ok(text) = std::env::var(SEED) {
         let digits = text.trim_start_matches("0x");

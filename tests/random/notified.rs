@@ -1,7 +1,7 @@
-//! The counters of notified operations in programs: the values that they must have, and the data
-//! that must be there when they have them (the MPI Forum's draft of RMA notification). The order
-//! of notified operations is free. A counter that has moved by `k` therefore says that at least `k`
-//! of the operations that raise it are complete, and all of them when it has moved by their number.
+//! The counters of notified operations in programs (the MPI Forum's draft of RMA notification): the
+//! values that the counters must have, and the data that must have arrived by then. Notified
+//! operations have no order. A counter that has increased by `k` therefore shows only that at least
+//! `k` of the operations that increment it are complete.
 
 use std::collections::{BTreeMap, VecDeque};
 

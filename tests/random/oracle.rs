@@ -134,7 +134,8 @@ pub(crate) fn check_seen(program: &Program, seen: &[Vec<Seen>], ends: &[Vec<u64>
     Ok(())
 }
 
-/// Fetched sums: sorted by the fetched values, each is the sum of all operands before it.
+/// Fetched sums: in the order of the fetched values, each value is the sum of all operands before
+/// it.
 fn sums(all: &[Seen], end: u64) -> Result<(), String> {
     let mut sorted = all.to_vec();
     sorted.sort_by_key(|one| one.old);

@@ -5,7 +5,7 @@ use transom::{BasicType, Datatype};
 /// Elements of a rank's part, in order: blocks that one rank writes in a phase, and blocks on which
 /// all may accumulate.
 pub(crate) const BLOCKS: usize = 6;
-/// Elements of a block: more than some nets take at once.
+/// Elements of a block, which has more bytes than some nets take at once.
 pub(crate) const BLOCK: usize = 19;
 /// Elements for fetching sums, swaps, maxima and exclusive or; and those of the vector.
 pub(crate) const COUNTERS: usize = 2;
@@ -32,7 +32,8 @@ pub(crate) const LEN: usize = MARK_AT + MARKS;
 /// The number of times that an act replaces an element of [`LASTS`].
 pub(crate) const REPLACED: u64 = 4;
 
-/// The synchronization of a phase: all ranks alike, or each in its own passive-target way.
+/// The synchronization of a phase, which all ranks perform alike, or each rank as it likes in
+/// passive-target epochs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sync {
     Fence,

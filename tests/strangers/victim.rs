@@ -15,7 +15,7 @@ const QUIET: usize = 64;
 const PUT: usize = QUIET;
 const SUM: usize = QUIET + 8;
 const OVER: usize = QUIET + 9;
-/// The value of the quiet words.
+/// The value of the words that no rank accesses.
 const PATTERN: u64 = 0x5AFE_5AFE_5AFE_5AFE;
 
 /// A rank that stops when the file `stop` exists.

@@ -267,7 +267,7 @@ impl Part {
         waited
     }
 
-    /// Posts all calls on elements of a type at one place, and waits only after the last one.
+    /// Posts all calls on elements of a type at one location, and waits only after the last one.
     pub(crate) fn in_flight(&self, calls: &mut [Call<'_>], ty: &Datatype, rank: usize, offset: usize) -> Result<()> {
         let posted = calls.iter_mut().try_for_each(|call| {
             let shape = Shape::new(call.operand.len() / ty.size(), ty);

@@ -11,7 +11,7 @@ use crate::{fetch, word};
 /// With 16 ranks 7 posts to a window find no free word and become messages: 168 in all, and a ring
 /// has room for 128.
 const WINDOWS: usize = 24;
-/// A rank that waits longer waits in vain.
+/// Time after which a waiting rank is taken to hang.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn windows(world: &Job) -> transom::Result<Vec<RawWindow>> {

@@ -18,7 +18,7 @@ const EVERY: u32 = 64;
 
 /// The counter of an index.
 pub(crate) fn notice(index: c_int) -> Outcome<Notice> {
-    let refused = |_| Failure::new(Class::RmaNotification, format!("there is no counter {index}"));
+    let refused = |_| Failure::new(Class::RmaNotification, format!("the counter index {index} is negative"));
     usize::try_from(index).map(Notice).map_err(refused)
 }
 
@@ -55,7 +55,7 @@ pub(crate) unsafe extern "C" fn set_num(win: Win, info: InfoHandle, number: c_in
         // Collective: a negative number is an error at all ranks, like a number that is too large.
         let done = window.raw.set_num_notify(usize::try_from(number).unwrap_or(usize::MAX));
         if number < 0 && done.is_err() {
-            return Err(Failure::new(Class::Arg, format!("set_num_notify: {number} counters")));
+            return Err(Failure::new(Class::Arg, format!("set_num_notify: the number of counters {number} is negative")));
         }
         done?;
         hints

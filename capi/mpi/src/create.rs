@@ -25,8 +25,8 @@ const TARGET: &str = "transom::mpi";
 
 /// A size and a displacement unit in transom's form.
 fn measures(size: isize, unit: isize) -> Outcome<(usize, u32)> {
-    let size = usize::try_from(size).map_err(|_| Failure::new(Class::Size, format!("a size of {size} bytes")))?;
-    let unit = u32::try_from(unit).map_err(|_| Failure::new(Class::Disp, format!("a displacement unit of {unit}")))?;
+    let size = usize::try_from(size).map_err(|_| Failure::new(Class::Size, format!("the size {size} is negative")))?;
+    let unit = u32::try_from(unit).map_err(|_| Failure::new(Class::Disp, format!("the displacement unit {unit} is not a number from 1 to {}", u32::MAX)))?;
     Ok((size, unit))
 }
 
@@ -88,7 +88,7 @@ fn sharing(job: Job) -> Result<Job, Refused> {
     if job.node_ranks().len() == job.size() {
         return Ok(job);
     }
-    Err(Refused::Why("the ranks do not share memory by transom"))
+    Err(Refused::Why("the ranks of its communicator do not all share memory by transom"))
 }
 
 /// Creates the proxy of a window, and makes `raw` serve it.
@@ -136,7 +136,7 @@ fn report_refused(comm: Comm, refused: &Refused) {
     // SAFETY: the communicator is the caller's; the call writes a number.
     unsafe { host_Comm_rank(comm, &raw mut rank) };
     if rank == 0 {
-        let what = format_args!("a window is served by the MPI itself: of its communicator, {why}");
+        let what = format_args!("a window is served by the MPI itself: {why}");
         diagnostics::warn(TARGET, &what);
     }
 }

@@ -58,7 +58,7 @@ fn begin() {
             "transom: windows of this MPI program are served by transom (TRANSOM_MPI=off turns it off)",
         );
         if looked_after {
-            diagnostics::answer("transom: the MPI looks after transom's traffic while it waits");
+            diagnostics::answer("transom: while the MPI waits, it also makes progress for transom");
         }
     }
 }
@@ -131,7 +131,7 @@ fn end() {
     edges::begin(0);
     polls::end();
     if let Err(error) = job.finalize() {
-        diagnostics::error("transom::mpi", &format_args!("leaving the job: {error:#}"));
+        diagnostics::error("transom::mpi", &format_args!("leaving the job failed: {error:#}"));
     }
     proxies::end();
     // SAFETY: the communicator is not used any more.

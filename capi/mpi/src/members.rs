@@ -61,7 +61,7 @@ pub(crate) fn job_of(comm: Comm) -> Result<Job, Refused> {
         // The communicator itself distinguishes them.
         world
             .subset_agreed(&ranks, |number| broadcast(comm, number))
-            .map_err(|_| Refused::Why("its ranks can't be numbered"))?
+            .map_err(|_| Refused::Why("the ranks of its communicator can't agree on a number for it"))?
     };
     if let Some(known) = known {
         // MPI does not let two threads create windows over one communicator at the same time.
@@ -131,7 +131,7 @@ fn ranks_of(comm: Comm) -> Result<Vec<usize>, Refused> {
     let mut inter = 0;
     // SAFETY: the communicator is the caller's; the call writes a number.
     if unsafe { host_Comm_test_inter(comm, &raw mut inter) } != SUCCESS || inter != 0 {
-        return Err(Refused::Why("it is an intercommunicator"));
+        return Err(Refused::Why("its communicator is an intercommunicator"));
     }
     // SAFETY: zero is a value of a handle; the calls write groups.
     let (mut here, mut all) = unsafe { (std::mem::zeroed::<Group>(), std::mem::zeroed::<Group>()) };
@@ -146,7 +146,7 @@ fn ranks_of(comm: Comm) -> Result<Vec<usize>, Refused> {
         host_Group_free(&raw mut here);
         host_Group_free(&raw mut all);
     }
-    ranks.ok_or(Refused::Why("some of its ranks are not of MPI_COMM_WORLD"))
+    ranks.ok_or(Refused::Why("some ranks of its communicator are not in MPI_COMM_WORLD"))
 }
 
 /// The members of a group by their ranks in another; `None` if a member is not in it.

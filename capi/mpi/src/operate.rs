@@ -238,7 +238,7 @@ fn defined(ty: &Found, op: Op) -> Outcome<()> {
 }
 
 fn typed(decoded: &Found) -> Outcome<&Datatype> {
-    let why = "the datatype has a basic type that no accumulate of transom knows";
+    let why = "the datatype has a basic type on which transom has no accumulates";
     decoded.typed.as_ref().ok_or_else(|| Failure::new(Class::Type, why))
 }
 
@@ -248,7 +248,7 @@ fn operation(op: OpHandle) -> Outcome<Op> {
     let place = constants().ops.iter().position(|&known| known == op);
     let number = place.and_then(|place| Op::from_number(u8::try_from(place).ok()?));
     number
-        .ok_or_else(|| Failure::new(Class::Op, "not a predefined operation, which accumulates need (MPI-4.1 §12.3.4)"))
+        .ok_or_else(|| Failure::new(Class::Op, "the operation is not predefined; accumulates take predefined operations only (MPI-4.1 §12.3.4)"))
 }
 
 impl Window {
@@ -503,7 +503,7 @@ fn elements(
 const LARGEST: usize = 32;
 
 fn element(ty: Type, check: impl FnOnce(&Found) -> Outcome<()>) -> Outcome<BasicType> {
-    let why = "a single element is of a predefined type that accumulates know";
+    let why = "the call needs a predefined type on which accumulates are defined";
     let found = types::find(ty)?;
     check(&found)?;
     found.basic.ok_or_else(|| Failure::new(Class::Type, why))

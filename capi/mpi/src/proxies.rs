@@ -88,7 +88,7 @@ pub(crate) fn end() {
 
 /// Creates a proxy.
 pub(crate) fn create() -> Outcome<Win> {
-    let none = || Failure::new(Class::Other, "windows are not served any more");
+    let none = || Failure::new(Class::Other, "transom does not serve windows in this process");
     let chosen = CHOSEN.get().ok_or_else(none)?;
     let _turn = turn();
     made(chosen.alone, chosen.way).map_err(refused)
@@ -105,7 +105,7 @@ pub(crate) fn hint(proxy: Win, info: InfoHandle) {
 }
 
 fn refused(code: c_int) -> Failure {
-    Failure::new(Class::Other, format!("the MPI made no window: error code {code}"))
+    Failure::new(Class::Other, format!("the MPI could not create a window: error code {code}"))
 }
 
 /// Creates a window of the host, or returns its error code.

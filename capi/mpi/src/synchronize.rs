@@ -32,7 +32,7 @@ fn assertion(bits: c_int) -> Outcome<Assert> {
             rest &= !bit;
         }
     }
-    let odd = || Failure::new(Class::Assert, format!("{bits:#x} has bits that are not assertions"));
+    let odd = || Failure::new(Class::Assert, format!("the assertions {bits:#x} have bits that MPI does not define"));
     if rest == 0 { Ok(assert) } else { Err(odd()) }
 }
 
@@ -140,7 +140,7 @@ pub(crate) unsafe extern "C" fn lock(kind: c_int, target: c_int, promise: c_int,
     let kind = match kind {
         _ if kind == constants().lock_exclusive => Lock::Exclusive,
         _ if kind == constants().lock_shared => Lock::Shared,
-        _ => return Failure::new(Class::LockType, format!("{kind} is not a type of lock")).raise(win),
+        _ => return Failure::new(Class::LockType, format!("the lock type {kind} is neither MPI_LOCK_SHARED nor MPI_LOCK_EXCLUSIVE")).raise(win),
     };
     match windows::rank(target) {
         Ok(PROC_NULL) => nobody(window, || Ok(window.raw.lock(kind, PROC_NULL, assertion(promise)?)?)),

@@ -357,7 +357,7 @@ fn contents(ty: Type, envelope: &Envelope) -> Outcome<(Vec<i64>, Vec<Decoded>)> 
 
 /// Builds the type again from its parts, with `values` in the order of MPI-4.1 §5.1.13.
 fn construct(envelope: &Envelope, values: &[i64], parts: &[Datatype]) -> Outcome<Datatype> {
-    let odd = || Failure::new(Class::Type, "a datatype of a kind that transom can't decode");
+    let odd = || Failure::new(Class::Type, "transom can't decode datatypes of this kind");
     // A structure may have no parts.
     let nothing = Datatype::structure(&[])?;
     let part = match envelope.combiner {

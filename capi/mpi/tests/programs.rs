@@ -182,7 +182,7 @@ fn two_nodes(host: &'static Host, program: &Program) {
     let printed = verified(&run.with("TRANSOM_TEST_NODES", "2"), true);
     // Between nodes the host's polling serves a target that waits in the host, if the host has a
     // hook for it.
-    assert_eq!(printed.contains("looks after transom's traffic"), host.name.starts_with("open_mpi"), "{printed}");
+    assert_eq!(printed.contains("also makes progress for transom"), host.name.starts_with("open_mpi"), "{printed}");
 }
 
 /// Shows W1, S1, S2, S3.
@@ -265,7 +265,7 @@ fn variables_of_any_bytes(host: &'static Host) {
     };
     verified(&run("NAME_OF_A_FILE"), true);
     let printed = verified(&run("TRANSOM_PROVIDER"), false);
-    let why = "windows are served by the MPI itself: TRANSOM_PROVIDER=caf\u{fffd}: it is not UTF-8";
+    let why = "windows are served by the MPI itself: TRANSOM_PROVIDER=caf\u{fffd}: the value is not UTF-8";
     assert_eq!(printed.matches(why).count(), 1, "{printed}");
 }
 
@@ -381,7 +381,7 @@ fn lines_of_windows(host: &'static Host) {
 /// Route: shm.
 fn spawned(host: &'static Host) {
     let printed = verified(&Run::of(host, host.program("spawned", Language::C), 2).served().info(), true);
-    assert!(printed.contains("some of its ranks are not of MPI_COMM_WORLD"), "{printed}");
+    assert!(printed.contains("some ranks of its communicator are not in MPI_COMM_WORLD"), "{printed}");
 }
 
 /// The checker reports the racy cases, and none that the host's calls order.

@@ -109,7 +109,10 @@ impl Offer {
         let names: Vec<_> = MODES.iter().filter(|(mode, _)| missing & mode != 0).map(|&(_, name)| name).collect();
         match missing {
             0 => Ok(()),
-            _ => Err(format!("it wants registration modes that are not served ({missing:#x}: {})", names.join(", "))),
+            _ => Err(format!(
+                "the provider requires memory registration modes that are not supported ({missing:#x}: {})",
+                names.join(", ")
+            )),
         }
     }
 }

@@ -142,7 +142,10 @@ impl Open {
         if code != sys::FI_EAGAIN {
             self.unposted.reported.call_once(|| {
                 let error = self.refused_receive(code);
-                diagnostics::warn("transom::net", &format!("{error:#}; it is tried again, and not reported again"));
+                diagnostics::warn(
+                    "transom::net",
+                    &format!("posting a receive failed: {error:#}; it is tried again, without further reports"),
+                );
             });
         }
         !is_last

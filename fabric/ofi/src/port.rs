@@ -247,10 +247,10 @@ impl Port for OfiPort {
     fn import(&self, peer: Peer, key: &RegionKey) -> Result<OfiRemote, FabricError> {
         let [tag, key, base, len] = key.0;
         if tag != TAG {
-            return Err(FabricError::failed(format!("a region of {peer}"), Reason::ForeignKey));
+            return Err(FabricError::failed(format!("importing a region of {peer}"), Reason::ForeignKey));
         }
         if self.address_of(peer).is_none() {
-            return Err(FabricError::failed(format!("a region of {peer}"), Reason::NotConnected));
+            return Err(FabricError::failed(format!("importing a region of {peer}"), Reason::NotConnected));
         }
         Ok(OfiRemote { peer, key, base, len })
     }

@@ -22,7 +22,7 @@ impl Strangers {
     pub(crate) fn refused(&self) {
         let me = self.me;
         self.reported.call_once(|| {
-            let what = "refused a message of a process that is not of this job; further ones are not reported";
+            let what = "refused a message from a process outside of this job; further refusals are not reported";
             diagnostics::warn("transom::net", &format!("{me} {what}"));
         });
     }

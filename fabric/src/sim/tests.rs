@@ -153,7 +153,7 @@ fn a_killed_peer_breaks_posts_and_fails_operations_in_flight() {
     assert!(tally.idle());
     assert_eq!(tally.fault().map(|fault| fault.peer), Some(Peer(1)));
     match port.put_inline(&pair.remote, 0, &[9], &tally) {
-        Post::Broken(fault) => assert_eq!(format!("{fault:#}"), "rank 1: its process has ended"),
+        Post::Broken(fault) => assert_eq!(format!("{fault:#}"), "rank 1: the rank's process has ended"),
         other => panic!("{other:?}"),
     }
     assert!(matches!(port.send(Peer(1), b"?"), Post::Broken(_)));
@@ -170,7 +170,9 @@ fn regions_are_limited_and_ranges_checked() {
     assert!(words.contains("512 bytes") && words.contains("1 regions"), "{words}");
     let (port, tally) = (pair.domains[0].port(), Tally::new());
     match port.put_inline(&pair.remote, 510, &[1; 3], &tally) {
-        Post::Broken(fault) => assert!(fault.cause.to_string().contains("3 bytes at 510 of a region of 512")),
+        Post::Broken(fault) => assert!(
+            fault.cause.to_string().contains("3 bytes at offset 510 are outside the region, which has 512 bytes")
+        ),
         other => panic!("{other:?}"),
     }
     assert!(tally.idle());

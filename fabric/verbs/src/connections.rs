@@ -199,9 +199,12 @@ impl Connections {
 impl Maker {
     /// A contact whose handshake begins.
     fn contact(&self, peer: Peer, address: Address) -> Result<Contact, FabricError> {
-        let named = |error: FabricError| FabricError::failed(format!("a connection to {peer}"), error);
+        let named = |error: FabricError| FabricError::failed(format!("making a connection to {peer}"), error);
         if peer.0 >= RANKS {
-            return Err(named(FabricError::failed("its rank", Reason::RankLimit { limit: RANKS })));
+            return Err(FabricError::failed(
+                format!("making a connection to {peer}"),
+                Reason::RankLimit { limit: RANKS },
+            ));
         }
         let (pair, _) = Pair::reliable(&self.queue, &self.receives, self.depth, peer).map_err(named)?;
         let route = Route::create(&self.device, &address).map_err(named)?;

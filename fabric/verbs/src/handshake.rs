@@ -72,7 +72,7 @@ impl Handshake {
                 self.theirs = Some(hello.end);
                 actions.connect = self.theirs;
             }
-            // From an earlier process of that rank, or a stray.
+            // The hello is of an earlier process of that rank, or of no rank of the job.
             Some(theirs) if theirs != hello.end => return actions,
             Some(_) => {}
         }
@@ -200,7 +200,7 @@ mod tests {
             }
             for (first, what) in steps {
                 let (x, y) = if first { (&mut a, &mut b) } else { (&mut b, &mut a) };
-                // A half that was never contacted and never begins stays silent.
+                // A half that does not begin stays silent until the other half has contacted it.
                 if !both && !first && matches!(what, Net::Tick(_)) && y.sent.is_empty() && x.connected.is_empty() {
                     continue;
                 }

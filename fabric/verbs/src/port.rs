@@ -163,7 +163,8 @@ impl VerbsPort {
                 sys::ibv_sge { addr, length, lkey: self.open.everything.as_ref().map_or(0, Registration::local_key) };
         }
         let list = &mut list[..own.len()];
-        // Also asked before, because the last of the others may end during the call.
+        // Read before the registration, because the last other registered transfer may end
+        // meanwhile.
         let has_others = self.has_registered();
         let local = match self.open.everything {
             Some(_) => Local::Nothing,
@@ -285,7 +286,7 @@ impl Port for VerbsPort {
 
     fn import(&self, peer: Peer, key: &RegionKey) -> Result<VerbsRemote, FabricError> {
         let [tag, base, _, key] = key.0;
-        let refused = |reason| FabricError::failed(format!("a region of {peer}"), reason);
+        let refused = |reason| FabricError::failed(format!("importing a region of {peer}"), reason);
         let key = u32::try_from(key).ok().filter(|_| tag == TAG);
         let key = key.ok_or_else(|| refused(Reason::ForeignKey))?;
         let link = self.open.connections.link(peer).ok_or_else(|| refused(Reason::NotConnected))?;

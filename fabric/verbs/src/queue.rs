@@ -62,7 +62,7 @@ impl Queue {
             poll(self.cq, c_int::try_from(into.len()).unwrap_or(1), into.as_mut_ptr())
         };
         usize::try_from(count).map_err(|_| {
-            let text = format!("it returned {count}");
+            let text = format!("the call returned {count}");
             FabricError::failed("ibv_poll_cq", Cause::Library { library: LIBRARY, code: count.into(), text })
         })
     }

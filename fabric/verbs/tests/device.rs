@@ -128,14 +128,14 @@ fn put_all(origin: &VerbsDomain, remote: &VerbsRemote, from: &Mapping) {
     assert_eq!(tally.fault(), None);
 }
 
-/// More than is copied.
+/// More bytes than the port copies.
 const LONG: usize = 1 << 20;
 
 /// Private memory of [`LONG`] bytes.
 struct Mapping(*mut u8);
 
 impl Mapping {
-    /// At `base`, where nothing may be mapped, or anywhere where it is null; filled with a byte.
+    /// Memory at `base`, where nothing may be mapped, or anywhere if `base` is null; filled with a byte.
     fn new(base: *mut u8, byte: u8) -> Mapping {
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         let flags = if base.is_null() { flags } else { flags | MapFlags::FIXED_NOREPLACE };
@@ -155,7 +155,8 @@ impl Drop for Mapping {
     }
 }
 
-/// A long buffer is registered once, and again after it was unmapped and others are at its address.
+/// A long buffer is registered once, and again after it was unmapped and other memory was mapped at
+/// its address.
 #[test]
 #[ignore = "needs an RDMA device, as in ci/rdma-vm"]
 fn long_buffers_stay_registered_as_long_as_they_are_mapped() {
@@ -268,8 +269,8 @@ fn operations_to_a_peer_that_is_known_to_be_dead_fail_at_once() {
     until(&[&origin], "a put to another", || well.settled());
 }
 
-/// Of two puts to a peer that still runs the first one is acknowledged before the connection is
-/// given up: both end.
+/// The connection to a running peer is given up after the first of two puts was acknowledged: both
+/// puts end.
 ///
 /// Shows E3.
 #[test]
@@ -384,15 +385,15 @@ fn a_peer_costs_less_than_32_kib() {
     assert!(queues + own < 32 << 10, "{queues} bytes of queues and {own} of records");
 }
 
-/// What the devices sent so far, in packets.
+/// The packets that the devices have sent so far.
 fn packets() -> u64 {
     let devices = std::fs::read_dir("/sys/class/infiniband").expect("devices").flatten();
     let sent = devices.map(|device| device.path().join("ports/1/hw_counters/sent_pkts"));
     sent.map(|path| std::fs::read_to_string(path).expect("a counter").trim().parse::<u64>().expect("a number")).sum()
 }
 
-/// All begin at the same time: each pair's two hellos cross, and what is repeated because answers
-/// are late does not grow with the ranks.
+/// All ranks connect at the same time, so the two hellos of each pair cross. The number of hellos
+/// that are repeated because answers are late does not grow with the number of ranks.
 #[test]
 #[ignore = "needs an RDMA device, as in ci/rdma-vm"]
 fn connecting_64_ranks_sends_few_packets() {

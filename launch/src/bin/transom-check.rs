@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     match outcome {
         // The reader closed the pipe, as in `transom-check | head`.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            eprintln!("transom-check: the standard output: {error}");
+            eprintln!("transom-check: writing to the standard output: {error}");
             ExitCode::FAILURE
         }
         _ => ExitCode::SUCCESS,
@@ -61,7 +61,8 @@ fn show(reports: &str, sources: &mut Sources<'_>) -> Result<String, String> {
     for (number, line) in reports.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let wrong = |reason: String| format!("line {}: {reason}", number + 1);
         let report: Value = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
-        let (key, text) = one(&report, sources).ok_or_else(|| wrong("this is no report of the checker".into()))?;
+        let (key, text) =
+            one(&report, sources).ok_or_else(|| wrong("it is not a report of the conflict checker".into()))?;
         let at = *known.entry(key).or_insert_with(|| {
             groups.push(Group { text, count: 0 });
             groups.len() - 1

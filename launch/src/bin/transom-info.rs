@@ -36,7 +36,7 @@ fn main() -> ExitCode {
         // The reader closed the pipe, as in `transom-info | head`.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("transom-info: the standard output: {error}");
+            eprintln!("transom-info: writing to the standard output: {error}");
             ExitCode::FAILURE
         }
         Ok(()) => ExitCode::SUCCESS,

@@ -56,7 +56,7 @@ impl Supervisor {
             let status = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
             let ending = self.ending();
             let text = format!(
-                "{host}: the agent ended, with status {status}, before rank{} {} did{}{ending}",
+                "{host}: the agent ended with status {status} before rank{} {} ended{}{ending}",
                 if lost.len() > 1 { "s" } else { "" },
                 intervals(&lost),
                 if ending.is_empty() { "" } else { "; " }

@@ -72,8 +72,8 @@ impl Host {
             Ok(status) if status.success() => {
                 self.library = Some(self.target.join("release").join(LIBRARY)).filter(|path| path.exists());
             }
-            Ok(status) => eprintln!("transom-perf compare: cargo: {status}; see {}", log.display()),
-            Err(error) => eprintln!("transom-perf compare: {}: {error}", log.display()),
+            Ok(status) => eprintln!("transom-perf compare: cargo failed: {status}; see {}", log.display()),
+            Err(error) => eprintln!("transom-perf compare: building with the log {}: {error}", log.display()),
         }
         self.library.is_some()
     }

@@ -136,7 +136,7 @@ impl Bench {
                 open.iter().for_each(|&line| answers[line] = Some(Answer::Dies(why.clone())));
             }
         }
-        let rest = || Answer::Dies("not run, after many that ended the job".into());
+        let rest = || Answer::Dies("not run, because too many tests before it ended the job".into());
         Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(rest)).collect())
     }
 
@@ -179,7 +179,7 @@ impl Bench {
         let why = match end_of_output {
             // The remaining lines are skipped.
             OutputEnd::Late => return Ok(None),
-            OutputEnd::Silence => "the launcher was silent".to_owned(),
+            OutputEnd::Silence => "the launcher printed nothing for too long".to_owned(),
             OutputEnd::Complete => reason_of_end(&errors, &ended),
         };
         Ok(run.settle(why))
@@ -232,7 +232,7 @@ fn reason_of_end(errors: &Path, ended: &str) -> String {
     let text = String::from_utf8_lossy(&text).into_owned();
     let mut lines = text.lines().filter(|line| !NOISE.iter().any(|noise| line.contains(noise))).map(plain);
     let first = lines.find(|line| line.chars().any(char::is_alphabetic));
-    format!("{ended}: {}", first.unwrap_or("without a word"))
+    format!("{ended}: {}", first.unwrap_or("no output"))
 }
 
 /// A line without the brackets and stars that it begins and ends with.

@@ -145,7 +145,7 @@ const QUICK: Duration = Duration::from_secs(50);
 fn run(options: &Options) -> Outcome<bool> {
     let mut hosts = if options.mpis.is_empty() { hosts::found() } else { options.mpis.clone() };
     if hosts.is_empty() {
-        return Err("no MPI is here (mpicc.mpich, mpicc.openmpi, mpicc); --mpi NAME=MPICC,MPIEXEC names one".into());
+        return Err("no MPI was found (mpicc.mpich, mpicc.openmpi, mpicc); --mpi NAME=MPICC,MPIEXEC names one".into());
     }
     for host in &mut hosts {
         host.find_library(&options.libraries)?;

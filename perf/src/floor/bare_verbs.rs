@@ -51,7 +51,7 @@ impl BareVerbs {
         card.extend(pair.remote_key().to_le_bytes());
         card.extend(pair.card());
         let card = exchange(&card)?;
-        let short = || "the other rank's card is too short";
+        let short = || "the address that the other rank sent is too short";
         let (base, card) = card.split_first_chunk().ok_or_else(short)?;
         let (key, card) = card.split_first_chunk().ok_or_else(short)?;
         pair.connect(card)?;

@@ -39,7 +39,7 @@ impl Parts {
 
 /// Maps the block that a card describes.
 fn mapped(domain: &ShmDomain, other: usize, card: &[u8]) -> Outcome<Memory> {
-    let (key, address) = card.split_at_checked(32).ok_or("another rank's card is too short")?;
+    let (key, address) = card.split_at_checked(32).ok_or("the address that another rank sent is too short")?;
     let mut words = [0; 4];
     for (word, bytes) in words.iter_mut().zip(key.as_chunks::<8>().0) {
         *word = u64::from_le_bytes(*bytes);

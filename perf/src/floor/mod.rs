@@ -124,7 +124,7 @@ fn gather_cards(world: &Job, ranks: usize, mine: &[u8]) -> Outcome<Vec<Vec<u8>>>
     win.load(0, &mut cards)?;
     win.free()?;
     let one = |card: &[u8]| {
-        let (len, rest) = card.split_first_chunk::<8>().ok_or("a card without length")?;
+        let (len, rest) = card.split_first_chunk::<8>().ok_or("the address that another rank sent has no length")?;
         Ok(rest[..usize::try_from(u64::from_le_bytes(*len))?].to_vec())
     };
     cards.chunks_exact(ROOM).map(one).collect()

@@ -97,7 +97,7 @@ fn serve(out: &mut impl Write, origin: u64, each: u64) -> std::io::Result<()> {
 /// Atomics at rank 0, then at the right neighbour.
 fn locks(out: &mut impl Write, rank: u64, ranks: u64, [first, near]: [u64; 2]) -> std::io::Result<()> {
     let (left, right) = ((rank + ranks - 1) % ranks, (rank + 1) % ranks);
-    // If the neighbour is rank 0, all of them are sent to rank 0, with different tags.
+    // If the neighbour is rank 0, all atomics are sent to rank 0, with different tags.
     let served = |origin: u64| match (rank == 0, (origin + 1) % ranks == rank) {
         (true, true) => first + near,
         (true, false) => first,

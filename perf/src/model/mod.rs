@@ -72,7 +72,7 @@ fn ranks(text: &str) -> Result<(u64, u64), String> {
     let (from, to) = text.split_once("..").unwrap_or((text, text));
     let (from, to) = (number(from)?, number(to)?);
     if from < 2 || from > to || to > 1 << 32 {
-        return Err(format!("{from}..{to} is no range of ranks from 2 to 2^32"));
+        return Err(format!("{from}..{to} is not a range of ranks from 2 to 2^32"));
     }
     Ok((from, to))
 }

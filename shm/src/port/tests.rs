@@ -85,7 +85,10 @@ fn pieces_reach_their_offsets_mapped_or_by_attach() {
     let remote = a.port().import(Peer(1), &region.key()).expect("imported");
     // SAFETY: the bytes are constants.
     let outside = unsafe { remote.put_pieces([(0, Span::of(b"in")), (39_999, Span::of(b"out"))]) };
-    assert!(reason(&outside).contains("3 bytes at 39999 of a region of 40000 bytes"), "{outside:?}");
+    assert!(
+        reason(&outside).contains("3 bytes at offset 39999 are outside the region, which has 40000 bytes"),
+        "{outside:?}"
+    );
     let all = a.port().import(Peer(1), &b.register_addresses().key()).expect("imported");
     // SAFETY: the bytes are constants.
     let nowhere = unsafe { all.put_pieces([(16, Span::of(b"no page is here"))]) };
@@ -136,7 +139,7 @@ fn ones_own_region_is_not_mapped_again() {
     }
     let key = a.register(&block).expect("dropped at once").key();
     let gone = a.port().import(Peer(0), &key).expect_err("gone");
-    assert!(format!("{gone:#}").contains("not registered"), "{gone:#}");
+    assert!(format!("{gone:#}").contains("no longer registered"), "{gone:#}");
 }
 
 /// Shows T2.
@@ -153,7 +156,7 @@ fn user_memory_is_reached_by_attach_and_checked() {
     assert!(matches!(post, Post::Done), "{post:?}");
     assert_eq!(get(a.port(), &remote, 60_001, 200).expect("done"), sent);
     let outside = a.port().put_inline(&remote, 65_500, &sent, &Tally::new());
-    assert!(reason(&outside).contains("200 bytes at 65500 of a region of 65536 bytes"));
+    assert!(reason(&outside).contains("200 bytes at offset 65500 are outside the region, which has 65536 bytes"));
     let refused = amo(a.port(), &remote, 0, Amo::new(AmoKind::Read, Width::W64, 0));
     assert!(reason(&refused.expect_err("none")).contains("rank 1"));
     let mut key = region.key();
@@ -173,7 +176,7 @@ fn keys_and_addresses_that_do_not_fit_are_refused() {
         assert!(format!("{error:#}").contains("rank 1"), "{error:#}");
     }
     let error = a.port().import(Peer(2), &region.key()).expect_err("unknown");
-    assert!(format!("{error:#}").contains("not connected"), "{error:#}");
+    assert!(format!("{error:#}").contains("no connection"), "{error:#}");
     let mut beyond = b.register(&Memory::private(0)).expect("empty").key();
     beyond.0[1] = b.heap().capacity() - 8;
     beyond.0[2] = 16;

@@ -137,9 +137,9 @@ fn may_retry(entry: &Entry, signal: i32) -> bool {
     entry.state.store(if done { ENDED } else { LIVE }, Ordering::Release);
     if !done {
         let why: &[u8] = match (signal, gone) {
-            (libc::SIGBUS, false) => b" which that process has unmapped while a window was over it\n",
-            (_, true) => b" which has ended, and nothing could be put there\n",
-            _ => b" which somebody has detached by closing /dev/xpmem\n",
+            (libc::SIGBUS, false) => b" which that rank has unmapped before it freed the window over it\n",
+            (_, true) => b" which has ended, and its pages could not be replaced\n",
+            _ => b" which has been detached, because /dev/xpmem was closed\n",
         };
         complain(peer, why);
     }

@@ -233,7 +233,10 @@ fn subarrays_outside_their_array_are_errors_of_class_arg() {
         assert_eq!(error.class(), Class::Arg, "{error}");
     }
     let error = Datatype::subarray(&[4, 4], &[1, 2], &[0, 3], Order::C, &int).unwrap_err().to_string();
-    assert_eq!(error, "subarray: dimension 1 has 4 elements; 2 from number 3 are not a part of it");
+    assert_eq!(
+        error,
+        "subarray: dimension 1 has 4 elements, too few for a subarray of 2 elements that starts at element 3"
+    );
 }
 
 #[test]

@@ -296,7 +296,7 @@ fn lock_all_takes_the_turn() {
         let all = begun(scope, || all(&words));
         seen(&words, Place::Master, |word| word & PRIORITY != 0);
         let late = begun(scope, || first(&words, 1, || false));
-        // It holds a shared lock of another target in the place of some process.
+        // This thread stands for a process that holds a shared lock of another target.
         shared(&words, 2, || false).expect("free");
         first(&words, 3, || true).expect("nested: past the priority");
         exclusive_end(&words, 3, true).expect("held");
@@ -387,7 +387,7 @@ impl Words for Beside<'_> {
         }
         self.left.store(SLEEPS, Ordering::Relaxed);
         let free = self.words.read(Place::Target(0))? & (WRITER | READERS) == 0;
-        // It locks, unlocks, and waits again.
+        // The other process locks, unlocks, and waits again.
         self.locks.fetch_add(u32::from(free), Ordering::Relaxed);
         Ok(())
     }

@@ -33,7 +33,10 @@ fn agreed(job: &Job, spec: &WindowSpec<'_>, make: impl Fn(&WindowSpec<'_>) -> Re
             Err(error) => match error.kind() {
                 ErrorKind::Differs { hint, .. } => {
                     let common = common(hint);
-                    warn(job.core(), &format!("a window's {hint} differs among its ranks: {common} is in force"));
+                    warn(
+                        job.core(),
+                        &format!("the hint {hint} of a window differs among its ranks; the value {common} is used"),
+                    );
                     info = info.with(*hint, common);
                 }
                 _ => return Err(error),

@@ -11,8 +11,8 @@ use crate::{Fixture, Rank, Window, run};
 
 const WIDTHS: [Width; 2] = [Width::W32, Width::W64];
 
-/// The port's answer. If it is no, the region's answer must be no too, and the report names the
-/// atomic.
+/// The atomic as the port offers it. If the port lacks it, the region must lack it too, and the
+/// report names the atomic.
 fn offered<F: Fixture>(rank: &Rank<'_, F>, window: &Window<F>, kind: AmoKind, width: Width) -> Option<Coherence> {
     let target = window.remotes.len() - 1;
     let answer = rank.domain().port().amo_on(&window.remotes[target], kind, width);

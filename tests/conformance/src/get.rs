@@ -108,8 +108,8 @@ pub fn lists_are_filled_one_after_another(fixture: &impl Fixture) {
     });
 }
 
-/// "Nothing is ordered", and nothing needs to be where ranges differ: gets and puts outstanding
-/// together.
+/// "Nothing is ordered": gets and puts that are outstanding together need no order if their ranges
+/// differ.
 pub fn gets_and_puts_of_different_ranges_overlap(fixture: &impl Fixture) {
     const BLOCKS: usize = 32;
     const BLOCK: usize = 24;

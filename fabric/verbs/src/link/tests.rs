@@ -1,5 +1,5 @@
-//! The ends of requests of a connection that breaks, on a device that reports no completion by
-//! itself: each request ends once, in whatever way the connection breaks.
+//! Requests of a connection that breaks, on a device that reports no completion by itself. Each
+//! request ends exactly once, in whatever way the connection breaks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +45,7 @@ fn progress(domain: &VerbsDomain) {
     }
 }
 
-/// Two puts that are in flight, the second of which is held, and then `breaks`: both fail once.
+/// Posts two puts, the second of which is held, and then calls `breaks`: each put fails once.
 fn puts_fail(breaks: impl FnOnce(&VerbsDomain, &'static Standin, &VerbsRemote)) {
     let (domain, standin) = domain();
     let (_region, remote) = connect(&domain, PEER);

@@ -107,7 +107,7 @@ fn registrations_that_may_not_write_are_not_kept() {
     buffer.unmap();
 }
 
-/// Each way to give memory back: the next registration is of the new memory.
+/// After each way to return memory to the system, the next registration is of the new memory.
 #[test]
 fn memory_that_is_replaced_is_registered_again() {
     let (registrations, made) = (cache(8 * LEN), AtomicU64::new(0));
@@ -190,7 +190,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Registrations end where others need their room, and after their memory was unmapped.
+/// Kept registrations end when others need their room, and after their memory was unmapped.
 #[test]
 fn registrations_end_that_were_removed_or_are_too_many() {
     let registrations = cache(4 * LEN);
@@ -247,7 +247,8 @@ fn buffers_inside_a_region_have_its_registration() {
     assert_eq!(of(1500..2000), Ok(0));
 }
 
-/// A refusal for want of lockable memory ends what is kept, and is tried again.
+/// If a registration fails for lack of lockable memory, the kept registrations are ended and the
+/// registration is tried again.
 #[test]
 fn kept_registrations_make_room_for_others() {
     let (registrations, made) = (cache(8 * LEN), AtomicU64::new(0));
@@ -279,8 +280,9 @@ fn is_watched(at: usize) -> bool {
     panic!("no mapping at {at:#x}")
 }
 
-/// A change of watched memory waits for a report to be read, which ends with the cache. So nothing
-/// stays watched: neither what remains of a mapping, nor a moved one, nor anything afterwards.
+/// A thread that changes watched memory waits until the cache has read the report. After the end of
+/// the cache nothing reads reports, so no memory may stay watched: neither the rest of a mapping,
+/// nor a moved mapping, nor a later one.
 #[test]
 fn only_memory_of_kept_registrations_is_watched() {
     let (registrations, made) = (cache(8 * LEN), AtomicU64::new(0));

@@ -351,7 +351,7 @@ fn run(programs: &[Program], biased: bool, choices: Vec<(usize, usize)>, delays:
         for (me, program) in programs.iter().enumerate() {
             let bias = Bias::new(2);
             bias.expected.store(biased, Ordering::Relaxed);
-            // The process gives the bias at its next decision.
+            // The process grants the bias at its next decision.
             bias.left.store(1, Ordering::Relaxed);
             let process = Process { schedule: &schedule, me, seen: AtomicU64::new(0), held: AtomicU32::new(0), bias };
             scope.spawn(move || {
