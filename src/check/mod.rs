@@ -27,7 +27,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use transom_fabric::{Memory, diagnostics};
@@ -64,6 +64,22 @@ pub(crate) fn pause() {
     }
 }
 
+/// A function of another library, which knows whether the buffers of an operation are memory of
+/// shared windows: address, length, and whether the operation writes them.
+static BUFFERS: OnceLock<fn(&[(usize, usize, bool)])> = OnceLock::new();
+
+/// Sets [`BUFFERS`].
+pub(crate) fn show_buffers_to(show: fn(&[(usize, usize, bool)])) {
+    BUFFERS.get_or_init(|| show);
+}
+
+/// See [`BUFFERS`].
+pub(crate) fn show_buffers(buffers: &[(usize, usize, bool)]) {
+    if let Some(show) = BUFFERS.get() {
+        show(buffers);
+    }
+}
+
 /// Maximum number of reports of a job.
 const MOST_REPORTS: u64 = 100;
 
@@ -86,6 +102,8 @@ pub(crate) struct Checker {
     /// ThreadSanitizer.
     parts: Mutex<Vec<Part>>,
     fibers: Option<fibers::Fibers>,
+    /// See [`Checker::sees_atomics`].
+    atomics: AtomicBool,
     /// The state of this rank's waiting calls; at rank 0 also the thread that searches for a
     /// deadlock.
     shown: Mutex<waits::Shown>,
@@ -139,6 +157,7 @@ impl Checker {
             exposed: Mutex::default(),
             parts: Mutex::default(),
             fibers: fibers::Fibers::of_process(),
+            atomics: AtomicBool::new(false),
             shown: Mutex::default(),
             _watcher: watcher,
             file,
@@ -326,6 +345,29 @@ impl Checker {
     #[inline]
     pub(crate) fn place_of_form(&self, form: usize) -> Place {
         self.places.here(self.own(), form)
+    }
+
+    /// The place of the program that has a return address.
+    pub(crate) fn place_at(&self, address: usize) -> Place {
+        self.places.at(self.own(), address)
+    }
+
+    /// The number of this rank's releases.
+    #[inline]
+    pub(crate) fn released(&self) -> u64 {
+        // Relaxed: the number only differs from earlier ones.
+        self.own().releases().load(Ordering::Relaxed)
+    }
+
+    /// Another library reports the program's atomic loads and stores of its window memory.
+    pub(crate) fn sees_atomics(&self) {
+        // Relaxed, here and below: set at the start, before there are windows.
+        self.atomics.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether [`Checker::sees_atomics`] was called.
+    pub(crate) fn has_seen_atomics(&self) -> bool {
+        self.atomics.load(Ordering::Relaxed)
     }
 
     /// Reports a conflict, unless one of the same places was reported by any rank. `first`: the

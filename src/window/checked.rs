@@ -5,6 +5,7 @@
 
 mod elements;
 mod orders;
+mod touched;
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,6 +26,8 @@ use crate::error::{JobError, Result};
 use crate::flavor::Flavor;
 use crate::hints::{Hints, Info, Model};
 use crate::memory::layout::Layout;
+
+pub(super) use touched::Touch;
 
 /// The bit by which the number of a window differs from that of its shadows.
 const SHADOWS: u64 = 1 << 61;
@@ -382,7 +385,9 @@ impl Parts {
         let (rank, shadow) = (self.team.rank(member), checked.shadow(member)?);
         let operation = checked.operations.fetch_add(1, Ordering::Relaxed) + 1;
         LAST.set((operation, place));
-        let passes = matches!(kind, Kind::Combine { .. }) && !kind.only_reads();
+        // The target may poll a word that a put changes by atomic loads.
+        let is_polled = matches!(kind, Kind::Combine { .. }) || checker.has_seen_atomics();
+        let passes = is_polled && !kind.only_reads();
         let (mut conflicts, mut clashes) = (Vec::new(), Vec::new());
         let by_addresses = if shadow.shared().is_some() { checked.by_address(checker, member)? } else { None };
         let mut pending = checked.pending();

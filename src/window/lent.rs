@@ -10,7 +10,7 @@ use super::checked::last_operation;
 use super::parts::Parts;
 use super::target::Target;
 use super::transfer::{Incoming, Outgoing};
-use crate::check::{BufferUse, Call, Kind, OperationAccesses};
+use crate::check::{self, BufferUse, Call, Kind, OperationAccesses};
 use crate::error::Result;
 use crate::flavor::Flavor;
 use crate::memory::layout::Layout;
@@ -99,8 +99,11 @@ impl Parts {
                 accesses.own.extend(to.pieces().map(piece));
             }
             checker.touch(&lent, &accesses, &mut loans);
+            drop(loans);
+            check::show_buffers(&accesses.buffers);
+        } else {
+            drop(loans);
         }
-        drop(loans);
         conflicts.into_iter().try_for_each(|(new, clash)| self.conflict(checker, self.team.me, new, clash))
     }
 

@@ -33,11 +33,13 @@
 //! | `requests` | requests of request-based operations, and waiting for them and for the host's |
 //! | `completion` | the end of such a wait, and the failures of the operations |
 //! | `edges` | the host's functions that order the ranks, for the conflict checker |
+//! | `accesses` | the program's loads, stores and atomics on window memory, for the conflict checker |
 //! | `openmp` | threads of OpenMP, as ThreadSanitizer sees them while the checker is on |
 //! | `errors` | failures as MPI's error codes |
 //! | `fortran` | the functions whose form in Fortran differs from that in C |
 //! | `profiled` | the MPI names, and the PMPI names that the hosts' Fortran calls |
 
+mod accesses;
 #[allow(unsafe_code)]
 mod attributes;
 #[allow(unsafe_code)]
