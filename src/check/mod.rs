@@ -122,6 +122,7 @@ struct Exposed {
     shadow: Memory,
     base: u64,
     range: Range<u64>,
+    memory: Memory,
 }
 
 /// A part of this rank whose loads and stores ThreadSanitizer sees.
@@ -246,7 +247,8 @@ impl Checker {
             let place = text(access.origin, access.place).unwrap_or_default();
             format!("{} of rank {}, {place}", access.kind, access.origin)
         };
-        fibers.learn((known, back), || self.place().address, name);
+        let exposed = |window, start, len| self.exposed(window, start, len);
+        fibers.learn((known, back), || self.place().address, name, exposed);
     }
 
     /// Watches loads and stores of a part, if the program has ThreadSanitizer. `memory`: the memory
@@ -258,10 +260,12 @@ impl Checker {
         }
     }
 
-    /// A window gets the memory of `range`. `base`: the address of the first byte of its part.
-    pub(crate) fn expose(&self, window: u64, shadow: &Memory, base: u64, range: Range<u64>) {
+    /// A window gets memory. `base`: the address of the first byte of its part.
+    pub(crate) fn expose(&self, window: u64, shadow: &Memory, base: u64, memory: &Memory) {
+        let start = memory.as_ptr().addr() as u64;
+        let range = start..start + memory.len() as u64;
         let mut exposed = self.exposed.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = Exposed { window, shadow: shadow.clone(), base, range };
+        let new = Exposed { window, shadow: shadow.clone(), base, range, memory: memory.clone() };
         let overlaps = |other: &&Exposed| {
             other.window != window && other.range.start < new.range.end && new.range.start < other.range.end
         };
@@ -270,6 +274,21 @@ impl Checker {
             Shadow::of(&new.shadow, self.ranks).share(new.base);
         }
         exposed.push(new);
+    }
+
+    /// A window loses the memory that begins at an address.
+    pub(crate) fn conceal(&self, window: u64, start: u64) {
+        let mut exposed = self.exposed.lock().unwrap_or_else(PoisonError::into_inner);
+        exposed.retain(|one| one.window != window || one.range.start != start);
+    }
+
+    /// The memory of a window that has the bytes at an address, and their offset there.
+    pub(crate) fn exposed(&self, window: u64, start: usize, len: usize) -> Option<(Memory, usize)> {
+        let exposed = self.exposed.lock().unwrap_or_else(PoisonError::into_inner);
+        let (start, end) = (start as u64, (start as u64).saturating_add(len as u64));
+        let has = |one: &&Exposed| one.window == window && one.range.start <= start && end <= one.range.end;
+        let one = exposed.iter().find(has)?;
+        Some((one.memory.clone(), usize::try_from(start - one.range.start).ok()?))
     }
 
     /// Ends [`Checker::watch`] and [`Checker::expose`].
@@ -299,7 +318,7 @@ impl Checker {
     }
 
     /// Reports the beginning of an operation to ThreadSanitizer, if the program has it.
-    pub(crate) fn touch(&self, lent: &BufferUse, accesses: &OperationAccesses<'_>, loans: &mut Vec<Loan>) {
+    pub(crate) fn touch(&self, lent: &BufferUse, accesses: &OperationAccesses, loans: &mut Vec<Loan>) {
         if let Some(fibers) = &self.fibers {
             loans.extend(lent::flights(lent, accesses, fibers));
         }
@@ -443,6 +462,10 @@ impl Part {
         if !shadow.has_told() {
             return Vec::new();
         }
-        shadow.drain().into_iter().map(|entry| fibers::LoggedAccess { entry, memory: self.memory.clone() }).collect()
+        shadow
+            .drain()
+            .into_iter()
+            .map(|entry| fibers::LoggedAccess { entry, window: self.window, memory: self.memory.clone() })
+            .collect()
     }
 }

@@ -145,7 +145,7 @@ impl Checked {
         let watched = (parts.flavor != Flavor::Dynamic).then(|| parts.own.local().clone());
         if let Some(part) = watched.as_ref().filter(|part| !part.is_empty()) {
             let base = part.as_ptr().addr() as u64;
-            checker.expose(parts.id, &memory, base, base..base + part.len() as u64);
+            checker.expose(parts.id, &memory, base, part);
         }
         checker.watch(parts.id, &memory, watched);
         let draft = Draft { hints, memory, shared: None };
@@ -342,8 +342,14 @@ impl Parts {
         if let Some((checked, checker)) = self.checker()
             && !memory.is_empty()
         {
-            let start = memory.as_ptr().addr() as u64;
-            checker.expose(self.id, &checked.shadows.own.memory, 0, start..start + memory.len() as u64);
+            checker.expose(self.id, &checked.shadows.own.memory, 0, memory);
+        }
+    }
+
+    /// The memory that begins at an address is detached from the window.
+    pub(super) fn conceals(&self, start: u64) {
+        if let Some((_, checker)) = self.checker() {
+            checker.conceal(self.id, start);
         }
     }
 
