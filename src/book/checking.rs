@@ -59,9 +59,9 @@
 //!
 //! A persistent collective call orders from its start on, and a partition of a message from the
 //! call that marks the partition as ready on. After some calls the checker can't know for which
-//! ranks a rank has waited, as after messages on intercommunicators. The rank then counts as ordered
-//! after all that any rank has done. The checker may thus miss a conflict, but does not report a
-//! false one.
+//! ranks a rank has waited, as after messages on intercommunicators. The rank then counts as
+//! ordered after all that any rank has done. The checker may thus miss a conflict, but does not
+//! report a false one.
 //!
 //! In this program the flag orders the get behind the put, since the put is complete before the
 //! flag is set:
@@ -136,8 +136,9 @@
 //! program. A report about window memory appears at the rank that has the memory, when that rank
 //! reads the operation's record. A program may poll a word of 4 or 8 bytes by atomic loads; plain
 //! loads that poll are reported. An atomic load of window memory orders its rank after what other
-//! ranks did before they changed the word, by an operation or by an atomic of the language. `UCX_MEM_EVENTS=no` keeps UCX, which some MPIs use, from patching
-//! functions that ThreadSanitizer wraps.
+//! ranks did before they changed the word, by an operation or by an atomic of the language.
+//! `UCX_MEM_EVENTS=no` keeps UCX, which some MPIs use, from patching functions that
+//! ThreadSanitizer wraps.
 //!
 //! ThreadSanitizer does not see how the OpenMP library of gcc synchronizes threads, and so reports
 //! correct programs. In MPI programs a `libtransom_mpi` that was built with `--features openmp`
@@ -167,10 +168,10 @@
 //!
 //! # What is not seen
 //!
-//! - Loads and stores through pointers, without ThreadSanitizer. In a shared window the checker sees
-//!   those of all ranks in MPI programs that gcc has compiled; in others ThreadSanitizer sees those
-//!   of the rank that has the memory. Functions of the C library, such as `memcpy`, that access the
-//!   memory of another rank are not seen.
+//! - Loads and stores through pointers, without ThreadSanitizer. In a shared window the checker
+//!   sees those of all ranks in MPI programs that gcc has compiled; in others ThreadSanitizer sees
+//!   those of the rank that has the memory. Functions of the C library, such as `memcpy`, that
+//!   access the memory of another rank are not seen.
 //! - Synchronization outside of the library, such as sockets, files, and mutexes of POSIX that
 //!   processes share. Accesses that such synchronization orders may be reported.
 //! - Conflicts of an operation that began before another window got the same memory. Accumulates of

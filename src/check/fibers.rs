@@ -217,8 +217,9 @@ impl Fibers {
         self.state().waiting.extend(accesses);
     }
 
-    /// The calling thread has learned what `clock` says. `place` is where, `name` names an operation,
-    /// and `exposed` finds the attached memory of a window with some bytes. The clock came with that many releases of this rank, which other ranks knew.
+    /// The calling thread has learned what `clock` says. `place` is where, `name` names an
+    /// operation, and `exposed` finds the attached memory of a window with some bytes. The clock
+    /// came with that many releases of this rank, which other ranks knew.
     pub(super) fn learn(
         &self,
         (clock, back): (&Clock, u64),

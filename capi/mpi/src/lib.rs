@@ -33,6 +33,7 @@
 //! | `requests` | requests of request-based operations, and waiting for them and for the host's |
 //! | `completion` | the end of such a wait, and the failures of the operations |
 //! | `edges` | the host's functions that order the ranks, for the conflict checker |
+//! | `messages`, `borrowed`, `channels` | the host's messages and requests, their buffers, and messages in partitions, for the conflict checker |
 //! | `accesses` | the program's loads, stores and atomics on window memory, for the conflict checker |
 //! | `openmp` | threads of OpenMP, as ThreadSanitizer sees them while the checker is on |
 //! | `errors` | failures as MPI's error codes |
@@ -44,9 +45,11 @@ mod accesses;
 mod attributes;
 #[allow(unsafe_code)]
 mod boot;
+mod borrowed;
 #[cfg(not(open_mpi))]
 #[allow(unsafe_code)]
 mod cached;
+mod channels;
 #[allow(unsafe_code)]
 mod completion;
 #[allow(unsafe_code)]

@@ -6,17 +6,15 @@ use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, PoisonError};
 
-use transom::{CheckedBuffers, Job};
+use transom::Job;
 
 use crate::accesses;
+use crate::borrowed::{Borrowed, Buffer};
+use crate::channels::Channel;
 use crate::edges;
 use crate::host::{RequestHandle, Type, constants, host_status_of};
-use crate::partitioned::Channel;
 use crate::process::{self, Process};
 use crate::types;
-
-/// A buffer of a call: address, length, and whether the call writes it.
-type Buffer = (usize, usize, bool);
 
 /// The most pieces of a buffer that are told apart.
 const PIECES: usize = 1 << 12;
@@ -44,26 +42,6 @@ struct Entry {
     borrowed: Option<Borrowed>,
     /// A message in partitions.
     channel: Option<Channel>,
-}
-
-/// The buffers of a call under way.
-pub(crate) struct Borrowed {
-    buffers: Vec<Buffer>,
-    checked: CheckedBuffers,
-}
-
-impl Borrowed {
-    pub(crate) fn of(job: &Job, buffers: Vec<Buffer>) -> Option<Borrowed> {
-        accesses::read(&buffers);
-        let checked = job.checker_borrows("MPI call", &buffers)?;
-        Some(Borrowed { buffers, checked })
-    }
-
-    pub(crate) fn returns(self, job: &Job) {
-        job.checker_returns(self.checked);
-        // As in `transom_edge_used`.
-        job.checker_uses(&self.buffers);
-    }
 }
 
 /// What a rank learns when a request is complete.
@@ -466,8 +444,8 @@ unsafe extern "C" fn transom_edge_meets(handle: RequestHandle, group: u64, turn:
     requested(handle, What::Collective { group, turn, ranks }, false);
 }
 
-/// A collective call that can be started again, the `call`th of its group. When it is complete, this
-/// rank knows what `from` knew when they started theirs. `group` is 0 if it is not known.
+/// A collective call that can be started again, the `call`th of its group. When it is complete,
+/// this rank knows what `from` knew when they started theirs. `group` is 0 if it is not known.
 ///
 /// # Safety
 /// There are `size` ranks.

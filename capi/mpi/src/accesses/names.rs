@@ -149,6 +149,8 @@ macro_rules! plain {
     ($($name:literal $len:literal $written:literal;)*) => {$(
         named! {
             $name, REAL, second PLAIN_START PLAIN_LEN,
+            /// # Safety
+            /// The program calls it as the function of that name.
             unsafe extern "C" fn watched(at: *mut c_void, place: *const c_void) {
                 // SAFETY: the program's call.
                 unsafe { report(at, $len, $written, place) };
@@ -162,6 +164,8 @@ macro_rules! ranges {
     ($($name:literal $written:literal;)*) => {$(
         named! {
             $name, REAL, third PLAIN_START PLAIN_LEN,
+            /// # Safety
+            /// The program calls it as the function of that name.
             unsafe extern "C" fn watched(at: *mut c_void, len: usize, place: *const c_void) {
                 // SAFETY: the program's call.
                 unsafe { report(at, len, $written, place) };
@@ -221,6 +225,8 @@ macro_rules! atomics {
         ($at:ident: *mut $word:ty, $($more:ident: $ty:ty),*) -> $out:ty) => {
         named! {
             $name, REAL, none ATOMIC_START ATOMIC_LEN,
+            /// # Safety
+            /// The program calls it as the function of that name.
             unsafe extern "C" fn watched($at: *mut $word, $($more: $ty),*) -> $out {
                 let found = find(name_of(concat!($name, "\0")), &REAL);
                 // SAFETY: ThreadSanitizer's function, which the program has called, has this type.
