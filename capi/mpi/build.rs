@@ -46,6 +46,7 @@ fn main() {
         ("has_counts", "MPI_Allreduce_c"),
         ("has_isendrecv", "MPI_Isendrecv"),
         ("has_partitions", "MPI_Pready"),
+        ("has_persistent", "MPI_Allreduce_init_c"),
         ("has_idup_with_info", "MPI_Comm_idup_with_info"),
         ("has_status_of_several", "MPI_Request_get_status_all"),
     ] {

@@ -58,10 +58,11 @@
 //!   the root does after; a scan only lower ranks before higher ones; a neighborhood collective
 //!   call only what the neighbors did.
 //!
-//! After some calls the checker can't know for which ranks a rank has waited: persistent collective
-//! calls, partitioned messages, messages on intercommunicators, and messages and nonblocking calls
-//! on communicators of `MPI_Comm_idup`. The rank then counts as ordered after all that any rank has
-//! done. The checker may thus miss a conflict, but does not report a false one.
+//! A persistent collective call orders from its start on, and a partition of a message from the
+//! call that marks the partition as ready on. After some calls the checker can't know for which
+//! ranks a rank has waited, as after messages on intercommunicators. The rank then counts as
+//! ordered after all that any rank has done. The checker may thus miss a conflict, but does not
+//! report a false one.
 //!
 //! In this program the flag orders the get after the put, because the put is complete before the
 //! flag is set:
@@ -101,7 +102,8 @@
 //! Loads and stores are those of [`Window::load`](crate::Window::load) and related calls. Loads of
 //! up to 8 bytes are not checked in the unified model, because a program may poll a word for an
 //! update. A [`sync`](crate::Window::sync) orders the later accesses of its rank after the
-//! operations that are complete at this rank.
+//! operations that are complete at this rank; not in MPI programs with ThreadSanitizer, where the
+//! loads by which a program polls are seen.
 //!
 //! In C and MPI programs an operation also uses its buffers until it is complete at the origin
 //! (MPI-4.1 §12.3): until then no other operation may write the buffer of a put, or access the
@@ -117,6 +119,7 @@
 //! - stores to a buffer before its put is complete, and loads of window memory before the fence,
 //!   also by another thread of the rank;
 //! - operations of two threads of a rank that conflict at a target;
+//! - loads and stores of several ranks in one shared window (MPI programs of gcc);
 //! - conflicts with the buffers of the MPI's own sends, receives and collective calls.
 //!
 //! ```text
@@ -133,8 +136,10 @@
 //! An operation appears as a thread with the name of the operation, its rank, and its place in the
 //! program. A report about window memory is printed by the rank that owns the memory, when this
 //! rank reads the operation's record. A program may poll a word of 4 or 8 bytes by atomic loads;
-//! plain loads that poll are reported. `UCX_MEM_EVENTS=no` keeps UCX, which some MPIs use, from
-//! patching functions that ThreadSanitizer wraps.
+//! plain loads that poll are reported. An atomic load of window memory orders its rank after what
+//! other ranks did before they changed the word, by an operation or by an atomic of the language.
+//! `UCX_MEM_EVENTS=no` keeps UCX, which some MPIs use, from patching functions that
+//! ThreadSanitizer wraps.
 //!
 //! ThreadSanitizer does not see how the OpenMP library of gcc synchronizes threads, and therefore
 //! reports correct programs. In MPI programs a `libtransom_mpi` that was built with `--features
@@ -165,16 +170,15 @@
 //!
 //! # What is not seen
 //!
-//! - Loads and stores through pointers, without ThreadSanitizer. In a shared window ThreadSanitizer
-//!   sees those of the rank that has the memory and of the rank that calls the operation, not those
-//!   of other ranks.
-//! - Synchronization outside of the library, such as sockets and files. Accesses that such
-//!   synchronization orders may be reported.
+//! - Loads and stores through pointers, without ThreadSanitizer. In a shared window the checker
+//!   sees those of all ranks in MPI programs that gcc has compiled; in others ThreadSanitizer sees
+//!   those of the rank that has the memory. Functions of the C library, such as `memcpy`, that
+//!   access the memory of another rank are not seen.
+//! - Synchronization outside of the library, such as sockets, files, and mutexes of POSIX that
+//!   processes share. Accesses that such synchronization orders may be reported.
 //! - Conflicts of an operation that began before another window got the same memory. Accumulates of
 //!   two windows on the same memory count as accumulates of one window, although MPI leaves their
 //!   result undefined (MPI-4.1 §12.2.1).
-//! - The loads and stores of two processes in a shared window: each has a ThreadSanitizer of its
-//!   own.
 //! - Conflicts of two threads of one rank, without ThreadSanitizer: a rank has one clock. A rank
 //!   that synchronizes with one thread of another rank therefore counts as ordered after all that
 //!   any thread of that rank has completed.

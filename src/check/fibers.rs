@@ -89,17 +89,30 @@ impl Mirrored<'_> {
 #[derive(Debug)]
 pub(super) struct LoggedAccess {
     pub(super) entry: LogEntry,
+    pub(super) window: u64,
     /// The part. `None` in a dynamic window, whose offsets are addresses.
     pub(super) memory: Option<Memory>,
 }
 
 impl LoggedAccess {
-    fn touched(&self) -> Touched<'_> {
-        let Access { start, end, kind, .. } = self.entry.access;
+    /// The part or the attached memory with the bytes, which `exposed` finds, and their offset.
+    /// `None` if they are detached.
+    fn memory(&self, exposed: impl Fn(u64, usize, usize) -> Option<(Memory, usize)>) -> Option<(Memory, usize)> {
+        let (at, len) = self.range();
+        self.memory.clone().map_or_else(|| exposed(self.window, at, len), |memory| Some((memory, at)))
+    }
+
+    fn range(&self) -> (usize, usize) {
+        let Access { start, end, .. } = self.entry.access;
         let [at, len] = [start, end - start].map(|it| usize::try_from(it).unwrap_or(0));
-        match &self.memory {
-            Some(memory) => Touched::Part { memory, at, len, kind },
-            None => Touched::Named { address: at, len, written: !kind.only_reads() },
+        (at, len)
+    }
+
+    fn touched<'m>(&self, memory: Option<&'m (Memory, usize)>) -> Touched<'m> {
+        let ((address, len), kind) = (self.range(), self.entry.access.kind);
+        match memory {
+            Some((memory, at)) => Touched::Part { memory, at: *at, len, kind },
+            None => Touched::Named { address, len, written: !kind.only_reads() },
         }
     }
 }
@@ -204,13 +217,15 @@ impl Fibers {
         self.state().waiting.extend(accesses);
     }
 
-    /// The calling thread has merged `clock`, at `place`; `name` names an operation. The clock came
-    /// with the number of this rank's releases that other ranks knew.
+    /// The calling thread has merged `clock`, at `place`; `name` names an operation, and `exposed`
+    /// finds the attached memory of a window with some bytes. The clock came with the number of this
+    /// rank's releases that other ranks knew.
     pub(super) fn learn(
         &self,
         (clock, back): (&Clock, u64),
         place: impl FnOnce() -> usize,
         name: impl Fn(&LogEntry) -> String,
+        exposed: impl Fn(u64, usize, usize) -> Option<(Memory, usize)>,
     ) {
         let sanitizer = self.sanitizer;
         let mut state = self.state();
@@ -224,6 +239,7 @@ impl Fibers {
         known.sort_by_key(|one| one.entry.known);
         let place = if known.is_empty() { 0 } else { place() };
         for one in &known {
+            let memory = one.memory(&exposed);
             sanitizer.call(state.others, &name(&one.entry));
             sanitizer.on(state.others, || {
                 let last = state.releases.range(..=one.entry.known).next_back();
@@ -231,7 +247,7 @@ impl Fibers {
                 if let Some((_, mark)) = last.or_else(oldest) {
                     sanitizer.acquire(mark);
                 }
-                sanitizer.access(one.touched(), place);
+                sanitizer.access(one.touched(memory.as_ref()), place);
                 sanitizer.release(&state.learned);
             });
         }

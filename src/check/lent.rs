@@ -41,12 +41,11 @@ pub(crate) struct BufferUse {
 
 /// The accesses of an operation, for ThreadSanitizer.
 #[derive(Debug)]
-pub(crate) struct OperationAccesses<'o> {
+pub(crate) struct OperationAccesses {
     /// The buffers: address, length, and whether the operation writes them.
     pub(crate) buffers: Vec<(usize, usize, bool)>,
     /// The ranges of this rank's own part that the operation accesses, where it is the target too.
-    /// `None` for a dynamic window, whose offsets are addresses.
-    pub(crate) own: Vec<(Option<&'o Memory>, usize, usize)>,
+    pub(crate) own: Vec<(Memory, usize, usize)>,
     /// The number of the window, and the ranges of the target's part: the offset and the length of
     /// each.
     pub(crate) window: u64,
@@ -123,7 +122,7 @@ impl Buffers {
 }
 
 /// The fibers that stand for an operation: for its buffers, and for its range of the origin's part.
-pub(super) fn flights(it: &BufferUse, accesses: &OperationAccesses<'_>, fibers: &Fibers) -> impl Iterator<Item = Loan> {
+pub(super) fn flights(it: &BufferUse, accesses: &OperationAccesses, fibers: &Fibers) -> impl Iterator<Item = Loan> {
     let begun = |name: String, uses: Vec<Touched<'_>>, ranges: &[(u64, usize)], local: bool| {
         let mirrored = Mirrored { window: accesses.window, member: it.member, kind: it.kind, ranges };
         let some = !uses.is_empty() || !ranges.is_empty();
@@ -131,10 +130,7 @@ pub(super) fn flights(it: &BufferUse, accesses: &OperationAccesses<'_>, fibers: 
         Some(Loan { member: it.member, operation: it.operation, local, record: None, flight: Some(flight) })
     };
     let buffers = accesses.buffers.iter().map(|&(address, len, written)| Touched::Named { address, len, written });
-    let own = accesses.own.iter().map(|&(memory, at, len)| match memory {
-        Some(memory) => Touched::Part { memory, at, len, kind: it.kind },
-        None => Touched::Named { address: at, len, written: !it.kind.only_reads() },
-    });
+    let own = accesses.own.iter().map(|(memory, at, len)| Touched::Part { memory, at: *at, len: *len, kind: it.kind });
     let buffers = begun(format!("{} of this rank, its buffer", it.kind), buffers.collect(), &[], true);
     let own = begun(format!("{} of this rank", it.kind), own.collect(), &accesses.ranges, it.kind.ends_with_result());
     buffers.into_iter().chain(own)

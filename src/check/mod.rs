@@ -27,7 +27,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use transom_fabric::{Memory, diagnostics};
@@ -64,6 +64,22 @@ pub(crate) fn pause() {
     }
 }
 
+/// A function of another library, which knows whether the buffers of an operation are memory of
+/// shared windows: address, length, and whether the operation writes them.
+static BUFFERS: OnceLock<fn(&[(usize, usize, bool)])> = OnceLock::new();
+
+/// Sets [`BUFFERS`].
+pub(crate) fn show_buffers_to(show: fn(&[(usize, usize, bool)])) {
+    BUFFERS.get_or_init(|| show);
+}
+
+/// See [`BUFFERS`].
+pub(crate) fn show_buffers(buffers: &[(usize, usize, bool)]) {
+    if let Some(show) = BUFFERS.get() {
+        show(buffers);
+    }
+}
+
 /// Maximum number of reports of a job.
 const MOST_REPORTS: u64 = 100;
 
@@ -86,6 +102,8 @@ pub(crate) struct Checker {
     /// ThreadSanitizer.
     parts: Mutex<Vec<Part>>,
     fibers: Option<fibers::Fibers>,
+    /// See [`Checker::sees_atomics`].
+    atomics: AtomicBool,
     /// The state of this rank's waiting calls; at rank 0 also the thread that searches for a
     /// deadlock.
     shown: Mutex<waits::Shown>,
@@ -104,6 +122,7 @@ struct Exposed {
     shadow: Memory,
     base: u64,
     range: Range<u64>,
+    memory: Memory,
 }
 
 /// A part of this rank whose loads and stores ThreadSanitizer sees.
@@ -139,6 +158,7 @@ impl Checker {
             exposed: Mutex::default(),
             parts: Mutex::default(),
             fibers: fibers::Fibers::of_process(),
+            atomics: AtomicBool::new(false),
             shown: Mutex::default(),
             _watcher: watcher,
             file,
@@ -227,7 +247,8 @@ impl Checker {
             let place = text(access.origin, access.place).unwrap_or_default();
             format!("{} of rank {}, {place}", access.kind, access.origin)
         };
-        fibers.learn((known, back), || self.place().address, name);
+        let exposed = |window, start, len| self.exposed(window, start, len);
+        fibers.learn((known, back), || self.place().address, name, exposed);
     }
 
     /// Watches loads and stores of a part, if the program has ThreadSanitizer. `memory`: the memory
@@ -239,10 +260,12 @@ impl Checker {
         }
     }
 
-    /// A window gets the memory of `range`. `base`: the address of the first byte of its part.
-    pub(crate) fn expose(&self, window: u64, shadow: &Memory, base: u64, range: Range<u64>) {
+    /// A window gets memory. `base`: the address of the first byte of its part.
+    pub(crate) fn expose(&self, window: u64, shadow: &Memory, base: u64, memory: &Memory) {
+        let start = memory.as_ptr().addr() as u64;
+        let range = start..start + memory.len() as u64;
         let mut exposed = self.exposed.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = Exposed { window, shadow: shadow.clone(), base, range };
+        let new = Exposed { window, shadow: shadow.clone(), base, range, memory: memory.clone() };
         let overlaps = |other: &&Exposed| {
             other.window != window && other.range.start < new.range.end && new.range.start < other.range.end
         };
@@ -251,6 +274,21 @@ impl Checker {
             Shadow::of(&new.shadow, self.ranks).share(new.base);
         }
         exposed.push(new);
+    }
+
+    /// A window loses the memory that begins at an address.
+    pub(crate) fn conceal(&self, window: u64, start: u64) {
+        let mut exposed = self.exposed.lock().unwrap_or_else(PoisonError::into_inner);
+        exposed.retain(|one| one.window != window || one.range.start != start);
+    }
+
+    /// The memory of a window that has the bytes at an address, and their offset there.
+    pub(crate) fn exposed(&self, window: u64, start: usize, len: usize) -> Option<(Memory, usize)> {
+        let exposed = self.exposed.lock().unwrap_or_else(PoisonError::into_inner);
+        let (start, end) = (start as u64, (start as u64).saturating_add(len as u64));
+        let has = |one: &&Exposed| one.window == window && one.range.start <= start && end <= one.range.end;
+        let one = exposed.iter().find(has)?;
+        Some((one.memory.clone(), usize::try_from(start - one.range.start).ok()?))
     }
 
     /// Ends [`Checker::watch`] and [`Checker::expose`].
@@ -280,7 +318,7 @@ impl Checker {
     }
 
     /// Reports the beginning of an operation to ThreadSanitizer, if the program has it.
-    pub(crate) fn touch(&self, lent: &BufferUse, accesses: &OperationAccesses<'_>, loans: &mut Vec<Loan>) {
+    pub(crate) fn touch(&self, lent: &BufferUse, accesses: &OperationAccesses, loans: &mut Vec<Loan>) {
         if let Some(fibers) = &self.fibers {
             loans.extend(lent::flights(lent, accesses, fibers));
         }
@@ -326,6 +364,29 @@ impl Checker {
     #[inline]
     pub(crate) fn place_of_form(&self, form: usize) -> Place {
         self.places.here(self.own(), form)
+    }
+
+    /// The place of the program that has a return address.
+    pub(crate) fn place_at(&self, address: usize) -> Place {
+        self.places.at(self.own(), address)
+    }
+
+    /// The number of this rank's releases.
+    #[inline]
+    pub(crate) fn released(&self) -> u64 {
+        // Relaxed: the number only differs from earlier ones.
+        self.own().releases().load(Ordering::Relaxed)
+    }
+
+    /// Another library reports the program's atomic loads and stores of its window memory.
+    pub(crate) fn sees_atomics(&self) {
+        // Relaxed, here and below: set at the start, before there are windows.
+        self.atomics.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether [`Checker::sees_atomics`] was called.
+    pub(crate) fn has_seen_atomics(&self) -> bool {
+        self.atomics.load(Ordering::Relaxed)
     }
 
     /// Reports a conflict, unless one of the same places was reported by any rank. `first`: the
@@ -401,6 +462,10 @@ impl Part {
         if !shadow.has_told() {
             return Vec::new();
         }
-        shadow.drain().into_iter().map(|entry| fibers::LoggedAccess { entry, memory: self.memory.clone() }).collect()
+        shadow
+            .drain()
+            .into_iter()
+            .map(|entry| fibers::LoggedAccess { entry, window: self.window, memory: self.memory.clone() })
+            .collect()
     }
 }

@@ -80,6 +80,12 @@ impl Places {
         WAYS.try_with(by_ways).unwrap_or_else(|_| self.by_others(&mut Ways::of(self.id), anchor, form, area))
     }
 
+    /// The place of the program that has a return address. Its text is stored in `area`.
+    pub(super) fn at(&self, area: Area<'_>, address: usize) -> Place {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        Place { number: found.place_of(address, area).unwrap_or(0), address }
+    }
+
     /// The place to which another way than the last one leads, or that a search finds.
     #[cold]
     fn by_others(&self, ways: &mut Ways, anchor: Anchor, form: usize, area: Area<'_>) -> Place {

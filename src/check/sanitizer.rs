@@ -219,14 +219,16 @@ impl Mark {
     }
 }
 
-/// A function of the process.
+/// A function of the process: of the objects after this one if they have it, because this library
+/// may have functions of the same names.
 ///
 /// # Safety
 /// `F` is the type of the function with that name.
 unsafe fn function<F: Copy>(name: &CStr) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<NonNull<c_void>>()) };
     // SAFETY: the name ends with a zero byte.
-    let found = NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) })?;
+    let find = |from| NonNull::new(unsafe { libc::dlsym(from, name.as_ptr()) });
+    let found = find(libc::RTLD_NEXT).or_else(|| find(libc::RTLD_DEFAULT))?;
     // SAFETY: the caller's promise.
     Some(unsafe { std::mem::transmute_copy(&found) })
 }

@@ -277,6 +277,21 @@ impl Job {
         self.core().has_met(ranks, group, turn)
     }
 
+    /// Sets the function that gets the buffers of operations: address, length, and whether the
+    /// operation writes them.
+    #[doc(hidden)]
+    pub fn checker_shows_buffers_to(show: fn(&[(usize, usize, bool)])) {
+        check::show_buffers_to(show);
+    }
+
+    /// Another library reports the program's atomic loads and stores of its window memory.
+    #[doc(hidden)]
+    pub fn checker_sees_atomics(&self) {
+        if let Some(checker) = &self.core().block.checker {
+            checker.sees_atomics();
+        }
+    }
+
     /// Whether the checker reports the accesses of calls to ThreadSanitizer.
     #[doc(hidden)]
     pub fn checker_watches(&self) -> bool {

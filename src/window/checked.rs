@@ -5,6 +5,7 @@
 
 mod elements;
 mod orders;
+mod touched;
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,6 +26,8 @@ use crate::error::{JobError, Result};
 use crate::flavor::Flavor;
 use crate::hints::{Hints, Info, Model};
 use crate::memory::layout::Layout;
+
+pub(super) use touched::Touch;
 
 /// The bit by which the number of a window differs from that of its shadows.
 const SHADOWS: u64 = 1 << 61;
@@ -142,7 +145,7 @@ impl Checked {
         let watched = (parts.flavor != Flavor::Dynamic).then(|| parts.own.local().clone());
         if let Some(part) = watched.as_ref().filter(|part| !part.is_empty()) {
             let base = part.as_ptr().addr() as u64;
-            checker.expose(parts.id, &memory, base, base..base + part.len() as u64);
+            checker.expose(parts.id, &memory, base, part);
         }
         checker.watch(parts.id, &memory, watched);
         let draft = Draft { hints, memory, shared: None };
@@ -339,8 +342,14 @@ impl Parts {
         if let Some((checked, checker)) = self.checker()
             && !memory.is_empty()
         {
-            let start = memory.as_ptr().addr() as u64;
-            checker.expose(self.id, &checked.shadows.own.memory, 0, start..start + memory.len() as u64);
+            checker.expose(self.id, &checked.shadows.own.memory, 0, memory);
+        }
+    }
+
+    /// The memory that begins at an address is detached from the window.
+    pub(super) fn conceals(&self, start: u64) {
+        if let Some((_, checker)) = self.checker() {
+            checker.conceal(self.id, start);
         }
     }
 
@@ -382,7 +391,9 @@ impl Parts {
         let (rank, shadow) = (self.team.rank(member), checked.shadow(member)?);
         let operation = checked.operations.fetch_add(1, Ordering::Relaxed) + 1;
         LAST.set((operation, place));
-        let passes = matches!(kind, Kind::Combine { .. }) && !kind.only_reads();
+        // The target may poll a word that a put changes by atomic loads.
+        let is_polled = matches!(kind, Kind::Combine { .. }) || checker.has_seen_atomics();
+        let passes = is_polled && !kind.only_reads();
         let (mut conflicts, mut clashes) = (Vec::new(), Vec::new());
         let by_addresses = if shadow.shared().is_some() { checked.by_address(checker, member)? } else { None };
         let mut pending = checked.pending();

@@ -93,6 +93,7 @@ impl Core {
             }
             return Err(Error::argument(Class::RmaAttach, "detach", ArgumentError::NoRegion { address }));
         };
+        self.parts.conceals(address as u64);
         self.parts.region_detached();
         drop(opened);
         Ok(())

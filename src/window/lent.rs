@@ -10,7 +10,7 @@ use super::checked::last_operation;
 use super::parts::Parts;
 use super::target::Target;
 use super::transfer::{Incoming, Outgoing};
-use crate::check::{BufferUse, Call, Kind, OperationAccesses};
+use crate::check::{self, BufferUse, Call, Kind, OperationAccesses};
 use crate::error::Result;
 use crate::flavor::Flavor;
 use crate::memory::layout::Layout;
@@ -90,17 +90,24 @@ impl Parts {
             let ranges = to.pieces().map(piece).collect();
             let mut accesses = OperationAccesses { buffers: Vec::new(), own: Vec::new(), window: self.id, ranges };
             buffers.iter().filter(|_| lends).for_each(|one| one.each_piece(|piece| accesses.buffers.push(piece)));
+            let own = if lent.member == self.team.me { Some(self.own.local()) } else { target.reach.memory() };
             // The program may access a shared part of any member.
             let is_near = lent.member == self.team.me || self.flavor == Flavor::Shared;
-            let memory = if lent.member == self.team.me { Some(self.own.local()) } else { target.reach.memory() };
-            if is_near && (memory.is_some() || self.flavor == Flavor::Dynamic) {
-                let memory = memory.filter(|_| self.flavor != Flavor::Dynamic);
-                let piece = |(offset, len)| (memory, usize::try_from(at.wrapping_add(offset)).unwrap_or(0), len);
-                accesses.own.extend(to.pieces().map(piece));
-            }
+            accesses.own.extend(to.pieces().filter(|_| is_near).filter_map(|(offset, len)| {
+                let at = usize::try_from(at.wrapping_add(offset)).ok()?;
+                // Offsets in a dynamic window are addresses.
+                let found = match self.flavor {
+                    Flavor::Dynamic => checker.exposed(self.id, at, len),
+                    _ => own.map(|memory| (memory.clone(), at)),
+                };
+                found.map(|(memory, at)| (memory, at, len))
+            }));
             checker.touch(&lent, &accesses, &mut loans);
+            drop(loans);
+            check::show_buffers(&accesses.buffers);
+        } else {
+            drop(loans);
         }
-        drop(loans);
         conflicts.into_iter().try_for_each(|(new, clash)| self.conflict(checker, self.team.me, new, clash))
     }
 

@@ -40,6 +40,16 @@ void transom_edge_starts(MPI_Request request);
 void transom_edge_enters(uint64_t group, uint64_t turn);
 void transom_edge_meets(MPI_Request request, uint64_t group, uint64_t turn, const int *from, int size);
 void transom_edge_met(uint64_t group, uint64_t turn, const int *from, int size);
+/* One that can be started again has a request: the call's number among those of the group. */
+void transom_edge_kept(MPI_Request request, uint64_t group, uint64_t call, const int *from, int size);
+/* A communicator is being copied. */
+void transom_edge_duplicates(MPI_Request request, const MPI_Comm *out, uint64_t number);
+/* In src/partitioned.rs: a message in partitions has a request; `peer` is -1 for none and -2 for an
+ * unknown one. A partition is ready, or has arrived. */
+void transom_edge_partitioned(MPI_Request request, int peer, int tag, uint64_t group, int sends, int partitions,
+                              const void *buffer, int64_t bytes);
+void transom_edge_ready(MPI_Request request, int partition);
+void transom_edge_arrived(MPI_Request request, int partition);
 /* A call that may wait for other ranks begins, and ends. */
 void transom_edge_waits(const char *call);
 void transom_edge_goes_on(void);
@@ -53,8 +63,9 @@ static int words;
 struct group {
     /* Whether all ranks are of the job: equal at all of them. */
     int is_of_job;
-    /* What all ranks call it, 0 if they have not agreed on it, and its calls that do not wait. */
-    uint64_t number, turn;
+    /* What all ranks call it, 0 if they have not agreed on it; its calls that do not wait, and
+     * those that made persistent requests, or copies by MPI_Comm_idup. */
+    uint64_t number, turn, kept, copies;
     int me, size;
     /* Its ranks by their numbers in the job. */
     int *ranks;
@@ -120,6 +131,16 @@ static void made(MPI_Comm comm) {
     uint64_t number = (uint64_t)(group->ranks[group->me] + 1) << 32 | __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
     if (HOST(Bcast)(&number, 1, MPI_UINT64_T, 0, comm) == MPI_SUCCESS) group->number = number;
 }
+
+/* A copy of a communicator will be there when the request is complete. All its ranks give it the
+ * same number, because they make the copies of a communicator in the same order. */
+static void duplicates(MPI_Comm comm, const MPI_Comm *out, MPI_Request request) {
+    struct group *group = group_of(comm);
+    const uint64_t copy = __atomic_add_fetch(&group->copies, 1, __ATOMIC_RELAXED);
+    const uint64_t number = (group->number ^ copy * 0x9e3779b97f4a7c15) | (uint64_t)1 << 62;
+    transom_edge_duplicates(request, out, group->number ? number : 0);
+}
+void host_edges_duplicated(const MPI_Comm *out, uint64_t number) { group_of(*out)->number = number; }
 
 /* --- buffers ---------------------------------------------------------------------------------- */
 
@@ -378,6 +399,33 @@ static void meets_neighbors(MPI_Comm comm, uint64_t turn, MPI_Request request) {
     else transom_edge_waits_for_any(request);
 }
 
+/* After a call that makes a persistent request. When that is complete, this rank knows what the
+ * ranks from `first` on, `count` of them, knew when they started theirs. */
+static void kept_of(struct group *group, const int *ranks, int count, MPI_Request request) {
+    const uint64_t call = group->number ? __atomic_add_fetch(&group->kept, 1, __ATOMIC_RELAXED) : 0;
+    transom_edge_kept(request, group->number, call, ranks, count);
+}
+static void kept(MPI_Comm comm, int first, int count, MPI_Request request) {
+    struct group *group = group_of(comm);
+    kept_of(group, group->ranks ? group->ranks + first : 0, count, request);
+}
+static void kept_neighbors(MPI_Comm comm, MPI_Request request) {
+    const int count = neighbors(comm, 1);
+    int from[count + 1];
+    kept_of(group_of(comm), from, of_job(comm) ? senders(comm, from, count) : 0, request);
+}
+
+/* A partitioned message has a request. */
+void host_edges_partitioned(MPI_Comm comm, int rank, int tag, MPI_Request request, int sends, int partitions,
+                            const void *buffer, int64_t count, MPI_Datatype type) {
+    const struct group *group = group_of(comm);
+    const int named = group->number && rank >= 0 && rank < group->size;
+    MPI_Aint low = 0, extent = 0;
+    HOST(Type_get_extent)(type, &low, &extent);
+    const int peer = rank == MPI_PROC_NULL ? -1 : named ? group->ranks[rank] : -2;
+    transom_edge_partitioned(request, peer, tag, group->number, sends, partitions, (const char *)buffer + low, count * extent);
+}
+
 /* A function of the host with `before`, and `after` if it succeeds. */
 #define EDGE_BY(name, parameters, arguments, before, after)                                                                 \
     int edge_##name parameters {                                                                                            \
@@ -448,7 +496,7 @@ static void meets_neighbors(MPI_Comm comm, uint64_t turn, MPI_Request request) {
 #define STARTED(name, parameters, arguments, count, requests)                                                               \
     EDGE_BY(name, parameters, arguments, transom_edge_release(clock);                                                       \
             for (int i = 0; i < (count); i++) transom_edge_starts((requests)[i]), )
-#define RELEASE(name, parameters, arguments) EDGE(name, parameters, arguments, )
+#define MAKES(name, parameters, arguments) EDGE(name, parameters, arguments, duplicates(comm, out, *q))
 #define ANY(name, parameters, arguments) EDGE(name, parameters, arguments, transom_edge_learn_all())
 #define BESIDE(name, parameters, arguments, buffers)                                                                        \
     EDGE_BY(name, parameters, arguments, IN_JOB(buffers); transom_edge_uses(); const uint64_t turn = enters(comm, clock),   \
@@ -456,7 +504,17 @@ static void meets_neighbors(MPI_Comm comm, uint64_t turn, MPI_Request request) {
 #define IBESIDE(name, parameters, arguments, buffers)                                                                       \
     EDGE_BY(name, parameters, arguments, IN_JOB(buffers); transom_edge_begins(); const uint64_t turn = enters(comm, clock), \
             meets_neighbors(comm, turn, *q))
-#define FLAG(name, parameters, arguments) EDGE(name, parameters, arguments, if (*flag) transom_edge_learn_all())
+/* Of partitioned messages: what comes before, and after. */
+#define READY(name, parameters, arguments, before, ...)                                                                     \
+    EDGE_BY(name, parameters, arguments, transom_edge_release(clock); before, __VA_ARGS__)
+/* Makes a persistent request of a collective call, with two more arguments. */
+#define LIST(...) __VA_ARGS__
+#define MADE_BY(name, parameters, arguments, buffers, made)                                                                 \
+    EDGE_BY(name, (LIST parameters, MPI_Info info, MPI_Request *q), (LIST arguments, info, q), , (IN_JOB(buffers), made))
+#define KEPT(name, parameters, arguments, buffers, first, count)                                                            \
+    MADE_BY(name, parameters, arguments, buffers, kept(comm, first, count, *q))
+#define KEPT_BESIDE(name, parameters, arguments, buffers)                                                                   \
+    MADE_BY(name, parameters, arguments, buffers, kept_neighbors(comm, *q))
 #define ALL(name, parameters, arguments, buffers) USES(name, parameters, arguments, buffers, host_edges_all(comm, clock))
 #define DOWN(name, parameters, arguments, buffers) USES(name, parameters, arguments, buffers, from_root(comm, root, clock))
 #define UP(name, parameters, arguments, buffers) USES(name, parameters, arguments, buffers, to_root(comm, root, clock))

@@ -1,10 +1,12 @@
 /* The functions of the host that order the ranks, by how they do, with the buffers that they lend.
- * RELEASE waits for no rank, ANY and BESIDE may have waited for any, FLAG if its flag is set; ALL,
- * DOWN, UP and SCAN are the forms of collective calls, IALL, IDOWN, IUP and ISCAN those that do not
- * wait, and MADE makes a communicator. SENT and SENDS send a message, of which those with ANY wait
+ * ANY and BESIDE may have waited for any; ALL, DOWN, UP and SCAN are the forms of collective calls,
+ * IALL, IDOWN, IUP and ISCAN those that do not wait; MADE makes a communicator, and MAKES begins
+ * to. SENT and SENDS send a message, of which those with ANY wait
  * until its receive has begun; POSTS receives one, BOTH do both. MATCHED receives what PROBED has
- * taken. A function that the host lacks is never called. */
-#define COUNTED(suffix, N, D)                                                                     \
+ * taken. A function that the host lacks is never called.
+ *
+ * The collective calls that wait. Those that make persistent requests have two arguments more. */
+#define COLLECTIVE(suffix, N, D)                                                                  \
     ALL(Allreduce##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op op, MPI_Comm      \
         comm), (a, b, n, t, op, comm), (lends(a, n, t, 0), lends(b, n, t, 1)))                    \
     ALL(Allgather##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m, MPI_Datatype        \
@@ -64,7 +66,9 @@
     BESIDE(Neighbor_alltoallw##suffix, (const void *a, const N *n, const MPI_Aint *d, const       \
         MPI_Datatype *t, void *b, const N *m, const MPI_Aint *e, const MPI_Datatype *u, MPI_Comm  \
         comm), (a, n, d, t, b, m, e, u, comm), (NEIGHBOR_TYPES(a, n, d, t, 0), NEIGHBOR_TYPES(b,  \
-        m, e, u, 1)))                                                                             \
+        m, e, u, 1)))
+
+#define COUNTED(suffix, N, D)                                                                     \
     IALL(Iallreduce##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op op,             \
         MPI_Comm comm, MPI_Request *q), (a, b, n, t, op, comm, q), (lends(a, n, t, 0), lends(b,   \
         n, t, 1)))                                                                                \
@@ -178,6 +182,8 @@
     RECEIVE_MADE(Recv_init##suffix, (void *b, N n, MPI_Datatype t, int rank, int tag,             \
         MPI_Comm comm, MPI_Request *q), (b, n, t, rank, tag, comm, q))
 
+COLLECTIVE(, int, int)
+COLLECTIVE(_c, MPI_Count, MPI_Aint)
 COUNTED(, int, int)
 COUNTED(_c, MPI_Count, MPI_Aint)
 
@@ -186,10 +192,12 @@ RECEIVED(Recv_c, (void *b, MPI_Count n, MPI_Datatype t, int rank, int tag, MPI_C
 IALL(Ibarrier, (MPI_Comm comm, MPI_Request *q), (comm, q), (void)0)
 STARTED(Start, (MPI_Request *q), (q), 1, q)
 STARTED(Startall, (int n, MPI_Request *q), (n, q), n, q)
-RELEASE(Pready, (int n, MPI_Request q), (n, q))
-RELEASE(Pready_range, (int n, int m, MPI_Request q), (n, m, q))
-RELEASE(Pready_list, (int n, const int *m, MPI_Request q), (n, m, q))
-FLAG(Parrived, (MPI_Request q, int n, int *flag), (q, n, flag))
+READY(Pready, (int n, MPI_Request q), (n, q), transom_edge_ready(q, n))
+READY(Pready_range, (int n, int m, MPI_Request q), (n, m, q),
+    for (int i = n; i <= m; i++) transom_edge_ready(q, i))
+READY(Pready_list, (int n, const int *m, MPI_Request q), (n, m, q),
+    for (int i = 0; i < n; i++) transom_edge_ready(q, m[i]))
+READY(Parrived, (MPI_Request q, int n, int *flag), (q, n, flag), , if (*flag) transom_edge_arrived(q, n))
 PROBED(Probe, (int rank, int tag, MPI_Comm comm, MPI_Status *s), (rank, tag, comm, s), 0)
 PROBED_FLAG(Iprobe, (int rank, int tag, MPI_Comm comm, int *flag, MPI_Status *s), (rank, tag,
     comm, flag, s), 0)
@@ -199,8 +207,8 @@ PROBED_FLAG(Improbe, (int rank, int tag, MPI_Comm comm, int *flag, MPI_Message *
     MPI_Status *s), (rank, tag, comm, flag, message, s), 1)
 MADE(Comm_dup, (MPI_Comm comm, MPI_Comm *out), (comm, out))
 MADE(Comm_dup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm *out), (comm, info, out))
-RELEASE(Comm_idup, (MPI_Comm comm, MPI_Comm *out, MPI_Request *q), (comm, out, q))
-RELEASE(Comm_idup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm *out, MPI_Request *q), (comm,
+MAKES(Comm_idup, (MPI_Comm comm, MPI_Comm *out, MPI_Request *q), (comm, out, q))
+MAKES(Comm_idup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm *out, MPI_Request *q), (comm,
     info, out, q))
 MADE(Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm *out), (comm, color, key, out))
 MADE(Comm_split_type, (MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm *out), (comm,
@@ -229,3 +237,18 @@ ANY(Comm_connect, (const char *port, MPI_Info info, int root, MPI_Comm comm, MPI
 ANY(Comm_spawn, (const char *command, char **arguments, int n, MPI_Info info, int root, MPI_Comm
     comm, MPI_Comm *out, int *codes), (command, arguments, n, info, root, comm, out, codes))
 ANY(Comm_disconnect, (MPI_Comm *comm), (comm))
+
+#undef ALL
+#undef DOWN
+#undef UP
+#undef SCAN
+#undef BESIDE
+#define ALL(name, parameters, arguments, buffers) KEPT(name, parameters, arguments, buffers, 0, group_of(comm)->size)
+#define DOWN(name, parameters, arguments, buffers) KEPT(name, parameters, arguments, buffers, root, !is_root(comm, root))
+#define UP(name, parameters, arguments, buffers)                                                  \
+    KEPT(name, parameters, arguments, buffers, 0, is_root(comm, root) ? group_of(comm)->size : 0)
+#define SCAN(name, parameters, arguments, buffers) KEPT(name, parameters, arguments, buffers, 0, group_of(comm)->me)
+#define BESIDE(name, parameters, arguments, buffers) KEPT_BESIDE(name, parameters, arguments, buffers)
+COLLECTIVE(_init, int, int)
+COLLECTIVE(_init_c, MPI_Count, MPI_Aint)
+ALL(Barrier_init, (MPI_Comm comm), (comm), (void)0)

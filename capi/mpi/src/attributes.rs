@@ -5,6 +5,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 use transom::{Class, Info};
 
+use crate::accesses;
 use crate::errors::{Failure, Outcome, coded};
 use crate::host::{
     Group, InfoHandle, SUCCESS, Win, constants, host_Group_excl, host_Info_get_nkeys, host_Info_get_nthkey,
@@ -88,10 +89,13 @@ pub(crate) unsafe extern "C" fn get_group(win: Win, group: *mut Group) -> c_int 
 
 /// The part of a rank: size in bytes, displacement unit, first byte. The size is 0 if load and
 /// store do not reach it (MPI-4.1 §12.2.6).
-fn shared_part(window: &Window, rank: c_int) -> Outcome<(isize, isize, *mut u8)> {
+fn shared_part(window: &'static Window, rank: c_int) -> Outcome<(isize, isize, *mut u8)> {
     let whole = |number: usize| isize::try_from(number).unwrap_or(isize::MAX);
     match window.raw.shared_query(windows::rank(rank)?) {
-        Ok(part) => Ok((whole(part.size()), whole(part.disp_unit() as usize), part.base())),
+        Ok(part) => {
+            accesses::watch_queried(window, &part);
+            Ok((whole(part.size()), whole(part.disp_unit() as usize), part.base()))
+        }
         Err(error) if error.class() == Class::RmaShared => {
             Ok((0, whole(window.raw.disp_unit() as usize), std::ptr::null_mut()))
         }
@@ -104,7 +108,7 @@ fn shared_part(window: &Window, rank: c_int) -> Outcome<(isize, isize, *mut u8)>
 /// # Safety
 /// There is room for the answers.
 pub(crate) unsafe fn query(
-    window: &Window,
+    window: &'static Window,
     rank: c_int,
     (size, base): (*mut isize, *mut c_void),
     store: impl FnOnce(isize),

@@ -18,7 +18,7 @@ use crate::host::{
 };
 use crate::members::{Refused, job_of};
 use crate::windows::{self, Window};
-use crate::{process, proxies, report};
+use crate::{accesses, process, proxies, report};
 
 /// The target of this module's warnings.
 const TARGET: &str = "transom::mpi";
@@ -109,6 +109,9 @@ fn register(job: &Job, (info, comm): (InfoHandle, Comm), raw: RawWindow) -> Outc
     proxies::hint(proxy, info);
     report::made(job, &raw);
     windows::keep(Window::new(raw, proxy, group))?;
+    if let Some(window) = windows::find(proxy) {
+        accesses::watch(window);
+    }
     Ok(proxy)
 }
 
@@ -214,14 +217,18 @@ pub(crate) unsafe extern "C" fn attach(win: Win, base: *mut c_void, size: isize)
         return unsafe { host_Win_attach(win, base, size) };
     };
     // SAFETY: the program promises that the memory stays until it is detached (MPI-4.1 §12.2.4).
-    let attach = |(size, _)| unsafe { window.raw.attach(base.cast(), size) }.map_err(Failure::from);
-    coded(win, measures(size, 1).and_then(attach))
+    let attach = |(size, _)| unsafe { window.raw.attach(base.cast(), size) }.map_err(Failure::from).map(|()| size);
+    let attached = measures(size, 1).and_then(attach);
+    coded(win, attached.map(|size| accesses::watch_attached(window, base.addr(), size)))
 }
 
 #[unsafe(export_name = "PMPI_Win_detach")]
 pub(crate) unsafe extern "C" fn detach(win: Win, base: *const c_void) -> c_int {
     match windows::find(win) {
-        Some(window) => coded(win, window.raw.detach(base.cast()).map_err(Failure::from)),
+        Some(window) => {
+            accesses::forget_attached(window, base.addr());
+            coded(win, window.raw.detach(base.cast()).map_err(Failure::from))
+        }
         // SAFETY: as in `create_dynamic`.
         None => unsafe { host_Win_detach(win, base) },
     }
@@ -252,6 +259,7 @@ pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
     if code != SUCCESS {
         return code;
     }
+    accesses::forget(window);
     match window.raw.free() {
         Ok(()) => {
             // SAFETY: all ranks have freed it, and MPI lets no call race with that.

@@ -33,18 +33,23 @@
 //! | `requests` | requests of request-based operations, and waiting for them and for the host's |
 //! | `completion` | the end of such a wait, and the failures of the operations |
 //! | `edges` | the host's functions that order the ranks, for the conflict checker |
+//! | `messages`, `borrowed`, `channels` | the host's messages and requests, their buffers, and messages in partitions, for the conflict checker |
+//! | `accesses` | the program's loads, stores and atomics on window memory, for the conflict checker |
 //! | `openmp` | threads of OpenMP, as ThreadSanitizer sees them while the checker is on |
 //! | `errors` | failures as MPI's error codes |
 //! | `fortran` | the functions whose form in Fortran differs from that in C |
 //! | `profiled` | the MPI names, and the PMPI names that the hosts' Fortran calls |
 
+mod accesses;
 #[allow(unsafe_code)]
 mod attributes;
 #[allow(unsafe_code)]
 mod boot;
+mod borrowed;
 #[cfg(not(open_mpi))]
 #[allow(unsafe_code)]
 mod cached;
+mod channels;
 #[allow(unsafe_code)]
 mod completion;
 #[allow(unsafe_code)]

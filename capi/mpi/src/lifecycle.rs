@@ -16,7 +16,7 @@ use crate::host::{
     host_reads_early,
 };
 use crate::process::{self, Process};
-use crate::{edges, identity, members, polls, proxies, report, types};
+use crate::{accesses, edges, identity, members, polls, proxies, report, types};
 
 /// Whether the host calls `transom_end`.
 static CALLED_AT_END: AtomicBool = AtomicBool::new(false);
@@ -52,7 +52,11 @@ fn begin() {
     CALLED_AT_END.store(unsafe { host_call_at_end() } == SUCCESS, Ordering::Relaxed);
     let clock = job.checker_releases();
     process::set(Process::new(comm, job, info, rank == 0), reads_early());
+    let is_checked = clock.is_some();
     edges::begin(clock.map_or(0, |clock| clock.len()));
+    if is_checked {
+        accesses::check();
+    }
     if info && rank == 0 {
         diagnostics::answer(
             "transom: windows of this MPI program are served by transom (TRANSOM_MPI=off turns it off)",
@@ -129,6 +133,7 @@ fn end() {
     let Some((job, mut comm)) = process::get().and_then(Process::take) else { return };
     report::at_end();
     edges::begin(0);
+    accesses::begin();
     polls::end();
     if let Err(error) = job.finalize() {
         diagnostics::error("transom::mpi", &format_args!("leaving the job failed: {error:#}"));
@@ -140,6 +145,7 @@ fn end() {
 
 #[unsafe(export_name = "PMPI_Init")]
 pub(crate) unsafe extern "C" fn init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
+    accesses::begin();
     identity::check();
     // SAFETY: the caller's arguments, as MPI defines them.
     let code = unsafe { host_Init(argc, argv.cast()) };
@@ -156,6 +162,7 @@ pub(crate) unsafe extern "C" fn init_thread(
     required: c_int,
     provided: *mut c_int,
 ) -> c_int {
+    accesses::begin();
     identity::check();
     // SAFETY: as in `init`.
     let code = unsafe { host_Init_thread(argc, argv.cast(), required, provided) };

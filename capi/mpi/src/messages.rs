@@ -6,18 +6,21 @@ use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, PoisonError};
 
-use transom::{CheckedBuffers, Job};
+use transom::Job;
 
+use crate::accesses;
+use crate::borrowed::{Borrowed, Buffer};
+use crate::channels::Channel;
 use crate::edges;
 use crate::host::{RequestHandle, Type, constants, host_status_of};
 use crate::process::{self, Process};
 use crate::types;
 
-/// A buffer of a call: address, length, and whether the call writes it.
-type Buffer = (usize, usize, bool);
-
 /// The most pieces of a buffer that are told apart.
 const PIECES: usize = 1 << 12;
+
+/// The bit by which the number of a group's persistent calls differs from the group's.
+const KEPT: u64 = 1 << 63;
 
 /// The requests under way, in the order in which they began.
 static UNDER_WAY: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
@@ -37,25 +40,8 @@ struct Entry {
     again: Option<Vec<Buffer>>,
     is_active: bool,
     borrowed: Option<Borrowed>,
-}
-
-/// The buffers of a call under way.
-struct Borrowed {
-    buffers: Vec<Buffer>,
-    checked: CheckedBuffers,
-}
-
-impl Borrowed {
-    fn of(job: &Job, buffers: Vec<Buffer>) -> Option<Borrowed> {
-        let checked = job.checker_borrows("MPI call", &buffers)?;
-        Some(Borrowed { buffers, checked })
-    }
-
-    fn returns(self, job: &Job) {
-        job.checker_returns(self.checked);
-        // As in `transom_edge_used`.
-        job.checker_uses(&self.buffers);
-    }
+    /// A message in partitions.
+    channel: Option<Channel>,
 }
 
 /// What a rank learns when a request is complete.
@@ -71,6 +57,11 @@ enum What {
         group: u64,
         turn: u64,
         ranks: Vec<usize>,
+    },
+    /// What any rank has released. A communicator that is there now has the number.
+    Duplicate {
+        out: usize,
+        number: u64,
     },
     /// What any rank has released.
     Any,
@@ -208,6 +199,9 @@ fn finish(job: &Job, handle: RequestHandle, (statuses, nth): (*mut c_void, usize
         return;
     }
     let (what, borrowed) = (all[place].what.clone(), all[place].borrowed.take());
+    if let Some(channel) = &mut all[place].channel {
+        channel.ends(job);
+    }
     if let Some(borrowed) = borrowed {
         borrowed.returns(job);
     }
@@ -215,6 +209,11 @@ fn finish(job: &Job, handle: RequestHandle, (statuses, nth): (*mut c_void, usize
         What::Send(_) => Ok(()),
         What::Synchronous((rank, tag, group)) => job.checker_was_received(*rank, *tag, *group),
         What::Any => job.checker_learns_all(),
+        What::Duplicate { out, number } => {
+            // SAFETY: the program keeps the variable until the request is complete, as MPI demands.
+            unsafe { host_edges_duplicated(std::ptr::with_exposed_provenance(*out), *number) };
+            job.checker_learns_all()
+        }
         What::Collective { group, turn, ranks } => job.checker_has_met(ranks, *group, *turn),
         What::Receive(receive) => match envelope(receive, statuses, nth) {
             Some((rank, tag)) => {
@@ -267,7 +266,10 @@ extern "C" fn transom_edge_lends(address: *const c_void, count: i64, ty: Type, w
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 extern "C" fn transom_edge_uses() {
-    let _ = LENT.try_with(|lent| uses(&lent.borrow()));
+    let _ = LENT.try_with(|lent| {
+        accesses::read(&lent.borrow());
+        uses(&lent.borrow());
+    });
 }
 
 /// The call has returned. ThreadSanitizer is told again, because it remembers the last access to a
@@ -308,7 +310,22 @@ fn requested(handle: RequestHandle, what: What, persistent: bool) {
     let mut all = under_way();
     // The host uses a handle again, whose request was freed by MPI_Request_free.
     all.retain(|entry| entry.handle != handle);
-    all.push(Entry { handle, what, again, is_active: !persistent, borrowed });
+    all.push(Entry { handle, what, again, is_active: !persistent, borrowed, channel: None });
+}
+
+/// A message in partitions has a request, which can be started again.
+pub(crate) fn made_partitioned(handle: RequestHandle, channel: Option<Channel>, is_known: bool) {
+    requested(handle, if is_known { What::Send(None) } else { What::Any }, true);
+    if let Some(entry) = under_way().iter_mut().find(|entry| entry.handle == handle) {
+        entry.channel = channel;
+    }
+}
+
+/// Calls `with` for a message in partitions; returns whether the request is one.
+pub(crate) fn with_channel(handle: RequestHandle, with: impl FnOnce(&mut Channel)) -> bool {
+    let mut all = under_way();
+    let found = all.iter_mut().find(|entry| entry.handle == handle).and_then(|entry| entry.channel.as_mut());
+    found.map(with).is_some()
 }
 
 /// A request of a send has begun, or of a call that takes no message.
@@ -323,6 +340,18 @@ extern "C" fn transom_edge_sends(handle: RequestHandle) {
 #[unsafe(no_mangle)]
 extern "C" fn transom_edge_waits_for_any(handle: RequestHandle) {
     requested(handle, What::Any, false);
+}
+
+/// A communicator is being copied to `out`, and will have that number.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_edge_duplicates(handle: RequestHandle, out: *const c_void, number: u64) {
+    requested(handle, What::Duplicate { out: out.expose_provenance(), number }, false);
+}
+
+// SAFETY: the declaration is that of host/edges.c.
+unsafe extern "C" {
+    fn host_edges_duplicated(out: *const c_void, number: u64);
 }
 
 fn what_of(stream: Option<(usize, c_int, u64)>, waits: bool) -> What {
@@ -415,6 +444,23 @@ unsafe extern "C" fn transom_edge_meets(handle: RequestHandle, group: u64, turn:
     requested(handle, What::Collective { group, turn, ranks }, false);
 }
 
+/// A collective call that can be started again, the `call`th of its group. When it is complete,
+/// this rank knows what `from` knew when they started theirs. `group` is 0 if it is not known.
+///
+/// # Safety
+/// There are `size` ranks.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn transom_edge_kept(handle: RequestHandle, group: u64, call: u64, from: *const c_int, size: c_int) {
+    // SAFETY: as the caller says.
+    let ranks = unsafe { ranks(from, size) };
+    let what = match group {
+        0 => What::Any,
+        _ => What::Collective { group: group | KEPT, turn: call << u32::BITS, ranks },
+    };
+    requested(handle, what, true);
+}
+
 /// A collective call is over, after which this rank knows what `from` knew when they called.
 ///
 /// # Safety
@@ -449,7 +495,14 @@ extern "C" fn transom_edge_starts(handle: RequestHandle) {
     let mut entry = all.remove(place);
     entry.is_active = true;
     entry.borrowed = entry.again.clone().and_then(|buffers| Borrowed::of(&job, buffers));
-    match &entry.what {
+    if let Some(channel) = &mut entry.channel {
+        channel.starts(&job);
+    }
+    match &mut entry.what {
+        What::Collective { group, turn, .. } => {
+            *turn += 1;
+            job.checker_enters(*group, *turn);
+        }
         What::Send(Some((rank, tag, group))) | What::Synchronous((rank, tag, group)) => {
             job.checker_sends(*rank, *tag, *group);
         }

@@ -1,8 +1,8 @@
 //! The conflict checker (`TRANSOM_CHECK`) on the programs of `programs/races*.c`, of which each is
 //! racy or right, under the system's MPIs: with ThreadSanitizer, and without. With it the checker
 //! reports every racy program; without it, those whose accesses are both one-sided operations. It
-//! reports no right program. The default form runs a part of the programs, and
-//! `TRANSOM_TEST_RACES=full` all.
+//! reports no right program. The default form runs a part of the racy programs, and all right ones
+//! of a file in one run for each kind of window. `TRANSOM_TEST_RACES=full` runs each program alone.
 #![allow(clippy::print_stdout)]
 
 use std::path::Path;
@@ -20,7 +20,7 @@ mod running;
 use hosts::Host;
 use running::{Run, printed};
 
-/// The default form runs one program in this many. The number is no divisor of the numbers of
+/// The default form runs one racy program in this many. The number is no divisor of the numbers of
 /// operations and of kinds of synchronization, so that the part has all of them.
 const PART: usize = 19;
 
@@ -29,28 +29,53 @@ struct Suite {
     name: &'static str,
     ranks: usize,
     options: &'static [&'static str],
-    /// How many programs it has at least, and of how many the default form runs one.
+    /// How many programs it has at least, and of how many racy ones the default form runs one.
     least: usize,
     part: usize,
     /// Whether its programs have a conflict that only the sanitizer finds.
     only_sanitized: bool,
+    /// The kinds of its window, by the variable `RACES_WINDOW`.
+    windows: &'static [&'static str],
+    /// Whether one run may have all right programs.
+    joins: bool,
 }
 
-const SUITES: [Suite; 4] = [
-    Suite { name: "races", ranks: 2, options: &["-pthread"], least: 600, part: PART, only_sanitized: false },
-    Suite { name: "races_kinds", ranks: 3, options: &["-pthread"], least: 80, part: 3, only_sanitized: false },
-    Suite { name: "races_orders", ranks: 3, options: &["-pthread"], least: 110, part: 5, only_sanitized: false },
-    Suite { name: WITH_OPENMP, ranks: 2, options: &["-fopenmp"], least: 50, part: 3, only_sanitized: true },
+const SUITES: [Suite; 5] = [
+    Suite {
+        name: "races",
+        ranks: 2,
+        options: &["-pthread"],
+        least: 600,
+        part: PART,
+        only_sanitized: false,
+        windows: &["allocate", "create", "dynamic", "allocate_shared"],
+        joins: true,
+    },
+    Suite::of_three("races_kinds", 80, 3),
+    Suite::of_three("races_orders", 110, 5),
+    Suite::of_three("races_patterns", 80, 5),
+    Suite {
+        options: &["-fopenmp"],
+        ranks: 2,
+        only_sanitized: true,
+        joins: false,
+        ..Suite::of_three(WITH_OPENMP, 50, 3)
+    },
 ];
+
+impl Suite {
+    const fn of_three(name: &'static str, least: usize, part: usize) -> Suite {
+        let options = &["-pthread"];
+        Suite { name, ranks: 3, options, least, part, only_sanitized: false, windows: &["allocate"], joins: true }
+    }
+}
 
 /// The suite for which the library needs a feature (`Host::library`).
 const WITH_OPENMP: &str = "races_openmp";
 
-/// Kinds of windows, which take turns.
-const WINDOWS: [&str; 4] = ["allocate", "create", "dynamic", "allocate_shared"];
-
-/// Time limit of a program in seconds.
+/// Time limit of a program in seconds, and of all right programs of a file.
 const LIMIT: u32 = 60;
+const LIMIT_OF_ALL: u32 = 300;
 
 /// A program.
 struct Case {
@@ -61,7 +86,7 @@ struct Case {
 }
 
 /// How many programs the checker judged rightly and wrongly. Racy programs that it need not find
-/// without the sanitizer are not among them.
+/// without the sanitizer do not run.
 #[derive(Default)]
 struct Judged {
     found: usize,
@@ -142,16 +167,39 @@ fn judge(
     let listed = printed(&run().output());
     let cases: Vec<Case> = listed.lines().filter_map(Case::listed).collect();
     assert!(cases.len() >= suite.least, "{listed}");
-    // Each test has another part.
-    let first = (2 * usize::from(sanitized) + usize::from(host.name == "mpich")) % suite.part;
-    let chosen = cases.iter().skip(if is_full { 0 } else { first }).step_by(if is_full { 1 } else { suite.part });
-    for (case, window) in chosen.zip(WINDOWS.into_iter().cycle()) {
+    let judge_one = |case: &Case, window: &str, judged: &mut Judged, wrong: &mut Vec<String>| {
         let run = run().served().with("TRANSOM_CHECK", "1").with("RACES_WINDOW", window);
         let output = printed(&run.given(case.arguments.clone(), LIMIT).output());
         let shown = format!("RACES_WINDOW={window} {} {}\n{output}", suite.name, case.arguments.join(" "));
         assert!(output.contains("done"), "{shown}");
-        if !judged.count(case, is_reported(&output), sanitized) {
+        if !judged.count(case, is_reported(&output)) {
             wrong.push(shown);
+        }
+    };
+    let (racy, right): (Vec<_>, Vec<_>) = cases.iter().partition(|case| case.is_racy);
+    // Each test has another part.
+    let first = (2 * usize::from(sanitized) + usize::from(host.name == "mpich")) % suite.part;
+    let (skipped, step) = if is_full { (0, 1) } else { (first, suite.part) };
+    let wanted = racy.into_iter().filter(|case| sanitized || case.of_operations);
+    for (case, &window) in wanted.skip(skipped).step_by(step).zip(suite.windows.iter().cycle()) {
+        judge_one(case, window, judged, wrong);
+    }
+    if is_full || !suite.joins {
+        for (case, &window) in right.into_iter().skip(skipped).step_by(step).zip(suite.windows.iter().cycle()) {
+            judge_one(case, window, judged, wrong);
+        }
+        return;
+    }
+    for &window in suite.windows {
+        let run = run().served().with("TRANSOM_CHECK", "1").with("RACES_WINDOW", window);
+        let output = printed(&run.given(vec!["right".to_owned()], LIMIT_OF_ALL).output());
+        let shown = format!("RACES_WINDOW={window} {} right\n{output}", suite.name);
+        assert!(output.contains("done"), "{shown}");
+        if is_reported(&output) {
+            judged.wrongly_reported += 1;
+            wrong.push(shown);
+        } else {
+            judged.silent += right.len();
         }
     }
 }
@@ -176,10 +224,9 @@ impl Case {
 
 impl Judged {
     /// Counts a program. Returns whether the checker judged it rightly.
-    fn count(&mut self, case: &Case, is_reported: bool, sanitized: bool) -> bool {
+    fn count(&mut self, case: &Case, is_reported: bool) -> bool {
         let counter = match (case.is_racy, is_reported) {
             (true, true) => &mut self.found,
-            (true, false) if !sanitized && !case.of_operations => return true,
             (true, false) => &mut self.missed,
             (false, true) => &mut self.wrongly_reported,
             (false, false) => &mut self.silent,

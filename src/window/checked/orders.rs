@@ -82,10 +82,13 @@ impl Parts {
 
     /// Orders this rank's loads and stores with those of other ranks (`MPI_WIN_SYNC`). A rank may
     /// poll its memory with this call, so it learns the clocks of ranks whose operations on its
-    /// memory are complete.
+    /// memory are complete. Where the checker sees the loads by which a program polls, they teach
+    /// the rank, and this call does not.
     pub(crate) fn sync(&self) {
         self.own.sync();
-        if let Some((checked, _)) = self.checker() {
+        if let Some((checked, checker)) = self.checker()
+            && !checker.has_seen_atomics()
+        {
             self.job.learns(|clock| clock.learn(checked.own().clock(At::Settled)));
         }
     }

@@ -3,6 +3,7 @@
 //! run time the properties that the typed window has by its types.
 
 mod assert;
+mod checked;
 mod forgiving;
 mod items;
 mod notify;

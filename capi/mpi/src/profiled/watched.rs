@@ -194,3 +194,50 @@ watched! {
 watched! {
     "MPI_Comm_idup_with_info" "PMPI_Comm_idup_with_info" edge_Comm_idup_with_info;
 }
+
+#[cfg(has_persistent)]
+watched! {
+    "MPI_Barrier_init" "PMPI_Barrier_init" edge_Barrier_init;
+    "MPI_Allreduce_init" "PMPI_Allreduce_init" edge_Allreduce_init;
+    "MPI_Allreduce_init_c" "PMPI_Allreduce_init_c" edge_Allreduce_init_c;
+    "MPI_Allgather_init" "PMPI_Allgather_init" edge_Allgather_init;
+    "MPI_Allgather_init_c" "PMPI_Allgather_init_c" edge_Allgather_init_c;
+    "MPI_Allgatherv_init" "PMPI_Allgatherv_init" edge_Allgatherv_init;
+    "MPI_Allgatherv_init_c" "PMPI_Allgatherv_init_c" edge_Allgatherv_init_c;
+    "MPI_Alltoall_init" "PMPI_Alltoall_init" edge_Alltoall_init;
+    "MPI_Alltoall_init_c" "PMPI_Alltoall_init_c" edge_Alltoall_init_c;
+    "MPI_Alltoallv_init" "PMPI_Alltoallv_init" edge_Alltoallv_init;
+    "MPI_Alltoallv_init_c" "PMPI_Alltoallv_init_c" edge_Alltoallv_init_c;
+    "MPI_Alltoallw_init" "PMPI_Alltoallw_init" edge_Alltoallw_init;
+    "MPI_Alltoallw_init_c" "PMPI_Alltoallw_init_c" edge_Alltoallw_init_c;
+    "MPI_Reduce_scatter_init" "PMPI_Reduce_scatter_init" edge_Reduce_scatter_init;
+    "MPI_Reduce_scatter_init_c" "PMPI_Reduce_scatter_init_c" edge_Reduce_scatter_init_c;
+    "MPI_Reduce_scatter_block_init" "PMPI_Reduce_scatter_block_init" edge_Reduce_scatter_block_init;
+    "MPI_Reduce_scatter_block_init_c" "PMPI_Reduce_scatter_block_init_c" edge_Reduce_scatter_block_init_c;
+    "MPI_Bcast_init" "PMPI_Bcast_init" edge_Bcast_init;
+    "MPI_Bcast_init_c" "PMPI_Bcast_init_c" edge_Bcast_init_c;
+    "MPI_Scatter_init" "PMPI_Scatter_init" edge_Scatter_init;
+    "MPI_Scatter_init_c" "PMPI_Scatter_init_c" edge_Scatter_init_c;
+    "MPI_Scatterv_init" "PMPI_Scatterv_init" edge_Scatterv_init;
+    "MPI_Scatterv_init_c" "PMPI_Scatterv_init_c" edge_Scatterv_init_c;
+    "MPI_Reduce_init" "PMPI_Reduce_init" edge_Reduce_init;
+    "MPI_Reduce_init_c" "PMPI_Reduce_init_c" edge_Reduce_init_c;
+    "MPI_Gather_init" "PMPI_Gather_init" edge_Gather_init;
+    "MPI_Gather_init_c" "PMPI_Gather_init_c" edge_Gather_init_c;
+    "MPI_Gatherv_init" "PMPI_Gatherv_init" edge_Gatherv_init;
+    "MPI_Gatherv_init_c" "PMPI_Gatherv_init_c" edge_Gatherv_init_c;
+    "MPI_Scan_init" "PMPI_Scan_init" edge_Scan_init;
+    "MPI_Scan_init_c" "PMPI_Scan_init_c" edge_Scan_init_c;
+    "MPI_Exscan_init" "PMPI_Exscan_init" edge_Exscan_init;
+    "MPI_Exscan_init_c" "PMPI_Exscan_init_c" edge_Exscan_init_c;
+    "MPI_Neighbor_allgather_init" "PMPI_Neighbor_allgather_init" edge_Neighbor_allgather_init;
+    "MPI_Neighbor_allgather_init_c" "PMPI_Neighbor_allgather_init_c" edge_Neighbor_allgather_init_c;
+    "MPI_Neighbor_allgatherv_init" "PMPI_Neighbor_allgatherv_init" edge_Neighbor_allgatherv_init;
+    "MPI_Neighbor_allgatherv_init_c" "PMPI_Neighbor_allgatherv_init_c" edge_Neighbor_allgatherv_init_c;
+    "MPI_Neighbor_alltoall_init" "PMPI_Neighbor_alltoall_init" edge_Neighbor_alltoall_init;
+    "MPI_Neighbor_alltoall_init_c" "PMPI_Neighbor_alltoall_init_c" edge_Neighbor_alltoall_init_c;
+    "MPI_Neighbor_alltoallv_init" "PMPI_Neighbor_alltoallv_init" edge_Neighbor_alltoallv_init;
+    "MPI_Neighbor_alltoallv_init_c" "PMPI_Neighbor_alltoallv_init_c" edge_Neighbor_alltoallv_init_c;
+    "MPI_Neighbor_alltoallw_init" "PMPI_Neighbor_alltoallw_init" edge_Neighbor_alltoallw_init;
+    "MPI_Neighbor_alltoallw_init_c" "PMPI_Neighbor_alltoallw_init_c" edge_Neighbor_alltoallw_init_c;
+}

@@ -23,6 +23,8 @@
  * races host CALL WHEN: the MPI's function CALL uses the buffer of an operation of rank 0 `before`
  * or `after` the operation is complete.
  *
+ * races right: all programs that are right.
+ *
  * The variable RACES_WINDOW names the kind of the window: allocate, allocate_shared, create or
  * dynamic. */
 #define _GNU_SOURCE
@@ -469,8 +471,22 @@ static void by_host(const Access *x, int call, int racy) {
     MPI_Win_unlock_all(win);
 }
 
-/* Prints a case, or runs it if the arguments name it. Returns whether it has run. */
+/* The state in which a program begins. */
+static const MPI_Aint SIZE = 4 * COUNT * sizeof(long);
+static void begin_again(void) {
+    barrier();
+    by_request = turn = 0;
+    if (!buffer) buffer = calloc(COUNT, sizeof *buffer);
+    memset(part, 0, SIZE);
+    barrier();
+}
+
+/* Prints a case, or returns whether to run it: the arguments name it, or all that are right. */
 static int is_asked(int argc, char **argv, const char *names[5], int racy, int operations) {
+    if (argc == 2 && !strcmp(argv[1], "right")) {
+        if (!racy) begin_again();
+        return !racy;
+    }
     if (argc == 1) {
         if (rank_ == 0) {
             printf("case %s %s %s %s %s: %s %s\n", names[0], names[1], names[2], names[3], names[4], racy ? "racy" : "right",
@@ -543,34 +559,31 @@ static int run(int argc, char **argv) {
 /* Creates a window by the call that the variable RACES_WINDOW names. */
 static void create(void) {
     const char *kind = getenv("RACES_WINDOW");
-    const MPI_Aint size = 4 * COUNT * sizeof(long);
     const MPI_Comm all = MPI_COMM_WORLD;
     if (!kind || !strcmp(kind, "allocate")) {
-        MPI_Win_allocate(size, sizeof(long), MPI_INFO_NULL, all, &part, &win);
+        MPI_Win_allocate(SIZE, sizeof(long), MPI_INFO_NULL, all, &part, &win);
     } else if (!strcmp(kind, "allocate_shared")) {
-        MPI_Win_allocate_shared(size, sizeof(long), MPI_INFO_NULL, all, &part, &win);
+        MPI_Win_allocate_shared(SIZE, sizeof(long), MPI_INFO_NULL, all, &part, &win);
     } else if (!strcmp(kind, "create")) {
-        part = calloc(1, size);
-        MPI_Win_create(part, size, sizeof(long), MPI_INFO_NULL, all, &win);
+        part = calloc(1, SIZE);
+        MPI_Win_create(part, SIZE, sizeof(long), MPI_INFO_NULL, all, &win);
     } else {
-        part = calloc(1, size);
+        part = calloc(1, SIZE);
         MPI_Win_create_dynamic(MPI_INFO_NULL, all, &win);
-        MPI_Win_attach(win, part, size);
+        MPI_Win_attach(win, part, SIZE);
         MPI_Get_address(part, &base);
         MPI_Bcast(&base, 1, MPI_AINT, 1, all);
         unit = sizeof(long);
     }
-    memset(part, 0, size);
 }
 
 int main(int argc, char **argv) {
     int provided, ok;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
-    buffer = calloc(COUNT, sizeof *buffer);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     create();
-    barrier();
+    begin_again();
     ok = run(argc, argv);
     MPI_Win_free(&win);
     MPI_Comm_free(&comm);

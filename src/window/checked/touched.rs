@@ -1,0 +1,124 @@
+//! The program's own loads, stores and atomics on the memory of a checked window, by pointers.
+//! Another library (an MPI's interposition) sees them by the calls that a compiler inserts for
+//! ThreadSanitizer, and reports them here. Loads and stores are recorded as those of the library's
+//! own functions are. Atomics are not recorded, because a program may poll by them: they order the
+//! ranks, as accumulates on single words do.
+
+use std::cell::RefCell;
+
+use super::{Access, Checked, Checker, End, Kind, LogEntry, Parts};
+use crate::error::Result;
+use crate::flavor::Flavor;
+
+/// The number of accesses that a thread remembers, a power of two.
+const RECENT: usize = 256;
+
+/// A load or store of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::window) struct Touch {
+    pub(in crate::window) member: usize,
+    pub(in crate::window) at: usize,
+    pub(in crate::window) len: usize,
+    pub(in crate::window) written: bool,
+}
+
+/// An access that a thread has recorded, with the number of the rank's releases at that time.
+#[derive(Clone, Copy)]
+struct Recent {
+    window: u64,
+    touch: Touch,
+    released: u64,
+}
+
+const NONE: Recent =
+    Recent { window: 0, touch: Touch { member: 0, at: 0, len: 0, written: false }, released: u64::MAX };
+
+thread_local! {
+    /// The record of an access stands for its repetitions until the next release of the rank.
+    static LATEST: RefCell<[Recent; RECENT]> = const { RefCell::new([NONE; RECENT]) };
+}
+
+/// Whether this thread has recorded the access, or a store of the same bytes, since the last
+/// release. Remembers the access.
+fn is_repeated(window: u64, touch: Touch, released: u64) -> bool {
+    let slot = (touch.at >> 2) % RECENT;
+    let check = |latest: &RefCell<[Recent; RECENT]>| {
+        let known = &mut latest.borrow_mut()[slot];
+        let stored = Touch { written: true, ..touch };
+        let same = known.touch == touch || known.touch == stored;
+        let is_known = known.window == window && known.released == released && same;
+        if !is_known {
+            *known = Recent { window, touch, released };
+        }
+        is_known
+    };
+    // A thread that ends remembers nothing.
+    LATEST.try_with(check).unwrap_or(false)
+}
+
+impl Parts {
+    /// Records a load or store by a pointer. `address`: the address in the program to which the
+    /// access returns; `None` if the program has called a function that makes the access.
+    pub(in crate::window) fn touches(&self, touch: Touch, address: Option<usize>) {
+        let Some((checked, checker)) = self.checker() else { return };
+        if touch.len == 0 || is_repeated(self.id, touch, checker.released()) {
+            return;
+        }
+        if let Err(error) = self.record_touch(checked, checker, touch, address) {
+            self.job.warn_once(&format!("a load or store was not checked: {error:#}"));
+        }
+    }
+
+    fn record_touch(&self, checked: &Checked, checker: &Checker, touch: Touch, address: Option<usize>) -> Result<()> {
+        let Touch { member, at, len, written } = touch;
+        let kind = if written { Kind::Store } else { Kind::Load };
+        let place = address.map_or_else(|| checker.place_of(kind), |address| checker.place_at(address));
+        let (start, rank) = (at as u64, self.job.rank);
+        let new = Access { start, end: start + len as u64, kind, origin: rank, place: place.number };
+        let shadow = checked.shadow(member)?;
+        let (mut conflicts, mut clashes) = (Vec::new(), Vec::new());
+        let by_addresses = if shadow.shared().is_some() { checked.by_address(checker, member)? } else { None };
+        let pending = checked.pending();
+        let clock = checker.clock();
+        checked.record(shadow, new, (&clock, End::InCall), &mut clashes)?;
+        conflicts.extend(clashes.into_iter().map(|clash| (new, clash, false)));
+        if let (Some(base), Some(memory)) = (shadow.shared(), &by_addresses) {
+            checked.record_by_address(memory, base, new, (&clock, End::InCall), &mut conflicts)?;
+        }
+        // The loads and stores of the part's own rank are recorded in shared windows only. In
+        // others, that rank's ThreadSanitizer compares them with this access.
+        if self.flavor != Flavor::Shared && member != self.team.me && shadow.has_log() {
+            let known = clock.of(self.team.rank(member));
+            checked.lock(shadow)?.log(LogEntry { access: new, known, done: clock.of(rank) });
+        }
+        drop((clock, pending));
+        conflicts
+            .into_iter()
+            .try_for_each(|(new, clash, by_address)| self.conflict_by(checker, member, (new, clash), by_address))
+    }
+
+    /// The program is about to change a word of a part by an atomic, which passes on what this rank
+    /// has done before.
+    pub(in crate::window) fn atomic_begins(&self, member: usize, at: usize, len: usize) {
+        let Some((checked, checker)) = self.checker() else { return };
+        // Fails only without the other ranks' memory, which a job with the checker has.
+        if let Ok(shadow) = checked.shadow(member) {
+            let clock = checker.release();
+            let start = at as u64;
+            shadow.clocks_of(start, start + len as u64).for_each(|slot| clock.teach_by(self.job.rank, slot));
+        }
+    }
+
+    /// The program has read a word of a part by an atomic. The rank learns from those that have
+    /// changed the word.
+    pub(in crate::window) fn atomic_ends(&self, member: usize, at: usize, len: usize) {
+        let Some((checked, _)) = self.checker() else { return };
+        if let Ok(shadow) = checked.shadow(member) {
+            let start = at as u64;
+            self.job.learns(|clock| {
+                shadow.clocks_of(start, start + len as u64).for_each(|slot| clock.learn(slot));
+                shadow.long().into_iter().for_each(|slot| clock.learn(slot));
+            });
+        }
+    }
+}
