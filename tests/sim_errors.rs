@@ -39,7 +39,7 @@ fn a_full_device_is_the_last_source() {
         same("the whole", &format!("{error:#}"), &messages.join(": "))?;
         let action = messages[0].starts_with("registering 32 bytes at ") && messages[0].ends_with(" failed");
         same("the action", &action, &true)?;
-        same("the reason", &messages[1].as_str(), &"the device has 8 registered regions, which is the limit")?;
+        same("the reason", &messages[1].as_str(), &"the device's limit of 8 regions is reached")?;
         let ErrorKind::Transport(source) = error.kind() else { return Err(format!("{error:?}").into()) };
         same("an action", &matches!(source, TransportError::Action { .. }), &true)?;
         same("no answer of the system", &source.system().is_none(), &true)?;

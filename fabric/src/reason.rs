@@ -67,7 +67,7 @@ pub enum Reason {
     #[error("the region is no longer registered")]
     NotRegistered,
     /// The device can't register further regions.
-    #[error("the device has {regions} registered regions, which is the limit")]
+    #[error("the device's limit of {regions} regions is reached")]
     NoRegion {
         /// The regions that it has.
         regions: usize,
