@@ -49,6 +49,8 @@ void transom_edge_duplicates(MPI_Request request, const MPI_Comm *out, uint64_t 
 void transom_edge_partitioned(MPI_Request request, int peer, int tag, uint64_t group, int sends, int partitions,
                               const void *buffer, int64_t bytes);
 void transom_edge_ready(MPI_Request request, int partition);
+/* The program makes a persistent request of a collective call. */
+void transom_edge_persistent(void);
 void transom_edge_arrived(MPI_Request request, int partition);
 /* A call that may wait for other ranks begins, and ends. */
 void transom_edge_waits(const char *call);
@@ -427,10 +429,11 @@ void host_edges_partitioned(MPI_Comm comm, int rank, int tag, MPI_Request reques
 }
 
 /* A function of the host with `before`, and `after` if it succeeds. */
-#define EDGE_BY(name, parameters, arguments, before, after)                                                                 \
+#define EDGE_MARKED(name, parameters, arguments, mark, before, after)                                                       \
     int edge_##name parameters {                                                                                            \
         static int(*next) parameters;                                                                                       \
         if (!next) next = (int(*) parameters)host_function("PMPI_" #name);                                                  \
+        mark;                                                                                                               \
         const int count = words;                                                                                            \
         if (!count) return next arguments;                                                                                  \
         uint64_t clock[count];                                                                                              \
@@ -446,6 +449,7 @@ void host_edges_partitioned(MPI_Comm comm, int rank, int tag, MPI_Request reques
         return code;                                                                                                        \
     }
 
+#define EDGE_BY(name, parameters, arguments, before, after) EDGE_MARKED(name, parameters, arguments, (void)0, before, after)
 #define EDGE(name, parameters, arguments, after) EDGE_BY(name, parameters, arguments, transom_edge_release(clock), after)
 /* Between two groups not all arguments have a meaning. */
 #define IN_JOB(buffers) (of_job(comm) ? (buffers) : (void)0)
@@ -510,7 +514,8 @@ void host_edges_partitioned(MPI_Comm comm, int rank, int tag, MPI_Request reques
 /* Makes a persistent request of a collective call, with two more arguments. */
 #define LIST(...) __VA_ARGS__
 #define MADE_BY(name, parameters, arguments, buffers, made)                                                                 \
-    EDGE_BY(name, (LIST parameters, MPI_Info info, MPI_Request *q), (LIST arguments, info, q), , (IN_JOB(buffers), made))
+    EDGE_MARKED(name, (LIST parameters, MPI_Info info, MPI_Request *q), (LIST arguments, info, q),                          \
+                transom_edge_persistent(), , (IN_JOB(buffers), made))
 #define KEPT(name, parameters, arguments, buffers, first, count)                                                            \
     MADE_BY(name, parameters, arguments, buffers, kept(comm, first, count, *q))
 #define KEPT_BESIDE(name, parameters, arguments, buffers)                                                                   \

@@ -173,7 +173,10 @@ fn field<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
 }
 
 fn number(value: usize) -> Result<c_int, BootstrapError> {
-    let refused = |_| BootstrapError::Host { during: "barrier", why: format!("{value} bytes are more than an MPI count can express") };
+    let refused = |_| BootstrapError::Host {
+        during: "barrier",
+        why: format!("{value} bytes are more than an MPI count can express"),
+    };
     c_int::try_from(value).map_err(refused)
 }
 

@@ -55,7 +55,10 @@ pub(crate) unsafe extern "C" fn set_num(win: Win, info: InfoHandle, number: c_in
         // Collective: a negative number is an error at all ranks, like a number that is too large.
         let done = window.raw.set_num_notify(usize::try_from(number).unwrap_or(usize::MAX));
         if number < 0 && done.is_err() {
-            return Err(Failure::new(Class::Arg, format!("set_num_notify: the number of counters {number} is negative")));
+            return Err(Failure::new(
+                Class::Arg,
+                format!("set_num_notify: the number of counters {number} is negative"),
+            ));
         }
         done?;
         hints

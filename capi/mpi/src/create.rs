@@ -26,7 +26,9 @@ const TARGET: &str = "transom::mpi";
 /// A size and a displacement unit in transom's form.
 fn measures(size: isize, unit: isize) -> Outcome<(usize, u32)> {
     let size = usize::try_from(size).map_err(|_| Failure::new(Class::Size, format!("the size {size} is negative")))?;
-    let unit = u32::try_from(unit).map_err(|_| Failure::new(Class::Disp, format!("the displacement unit {unit} is not a number from 1 to {}", u32::MAX)))?;
+    let unit = u32::try_from(unit).map_err(|_| {
+        Failure::new(Class::Disp, format!("the displacement unit {unit} is not a number from 1 to {}", u32::MAX))
+    })?;
     Ok((size, unit))
 }
 

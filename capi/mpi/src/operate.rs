@@ -247,8 +247,12 @@ fn typed(decoded: &Found) -> Outcome<&Datatype> {
 fn operation(op: OpHandle) -> Outcome<Op> {
     let place = constants().ops.iter().position(|&known| known == op);
     let number = place.and_then(|place| Op::from_number(u8::try_from(place).ok()?));
-    number
-        .ok_or_else(|| Failure::new(Class::Op, "the operation is not predefined; accumulates take predefined operations only (MPI-4.1 §12.3.4)"))
+    number.ok_or_else(|| {
+        Failure::new(
+            Class::Op,
+            "the operation is not predefined; accumulates take predefined operations only (MPI-4.1 §12.3.4)",
+        )
+    })
 }
 
 impl Window {

@@ -1,7 +1,7 @@
-//! Partitioned messages (MPI-4.1 §4.2) of a program. MPICH's `MPI_Testall` fails for the requests
-//! of such messages, because `MPI_Testall` reads an error from a status that is not set. In a
-//! program that has made such messages, a wait for all of several requests therefore makes progress
-//! until the operations on windows are complete, and then calls `MPI_Waitall` once.
+//! Partitioned messages (MPI-4.1 §4.2) of a program, and persistent collective calls (§6.13). MPICH's
+//! `MPI_Testall` fails for their requests, because it has no error code for requests of these kinds.
+//! In a program that has made such requests, a wait for all of several requests therefore makes
+//! progress until the operations on windows are complete, and then calls `MPI_Waitall` once.
 //!
 //! For the conflict checker, what the sender did before it marked a partition as ready happens
 //! before what the receiver does after the partition has arrived.
@@ -22,10 +22,18 @@ use crate::process::{self, Process};
 
 static USED: AtomicBool = AtomicBool::new(false);
 
-/// Whether the program has made partitioned messages of MPICH.
+/// Whether the program has made requests that MPICH can't test together with others.
 pub(crate) fn are_used() -> bool {
     // Relaxed: a thread that waits for such a request got its handle after the change.
     USED.load(Ordering::Relaxed)
+}
+
+/// The program makes a persistent request of a collective call.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_edge_persistent() {
+    // Relaxed: see `are_used`.
+    USED.store(!cfg!(open_mpi), Ordering::Relaxed);
 }
 
 /// Functions that make requests of such messages, by the host's functions.

@@ -140,7 +140,13 @@ pub(crate) unsafe extern "C" fn lock(kind: c_int, target: c_int, promise: c_int,
     let kind = match kind {
         _ if kind == constants().lock_exclusive => Lock::Exclusive,
         _ if kind == constants().lock_shared => Lock::Shared,
-        _ => return Failure::new(Class::LockType, format!("the lock type {kind} is neither MPI_LOCK_SHARED nor MPI_LOCK_EXCLUSIVE")).raise(win),
+        _ => {
+            return Failure::new(
+                Class::LockType,
+                format!("the lock type {kind} is neither MPI_LOCK_SHARED nor MPI_LOCK_EXCLUSIVE"),
+            )
+            .raise(win);
+        }
     };
     match windows::rank(target) {
         Ok(PROC_NULL) => nobody(window, || Ok(window.raw.lock(kind, PROC_NULL, assertion(promise)?)?)),

@@ -100,7 +100,10 @@ pub(crate) fn find(proxy: Win) -> Option<&'static Window> {
 /// being freed by another thread.
 pub(crate) fn keep(window: Window) -> Outcome<()> {
     let proxy = window.proxy;
-    WINDOWS.replace(proxy, window).map(drop).map_err(|_| Failure::new(Class::Win, "this process has as many windows as transom can serve"))
+    WINDOWS
+        .replace(proxy, window)
+        .map(drop)
+        .map_err(|_| Failure::new(Class::Win, "this process has as many windows as transom can serve"))
 }
 
 /// Records that a window of the host has this handle, which may have been the proxy of a window

@@ -1,6 +1,7 @@
 /* The MPI's own calls beside a window: functions that the MPI lacks are still missing, an error of
  * a message goes to the handler of its communicator, partitioned messages can be waited for
- * together with operations, and requests that are freed take no memory. */
+ * together with operations, persistent collective calls too, and requests that are freed take no
+ * memory. */
 #include "check.h"
 
 #include <sys/resource.h>
@@ -64,6 +65,31 @@ static void parts(MPI_Win win) {
     check("partitioned messages and an operation", bad);
 }
 
+/* A wait for a persistent collective call that is in progress, one that was not started, and an
+ * operation. */
+static void persistent(MPI_Win win) {
+    long bad = 0;
+#if MPI_VERSION >= 4
+    int one = 1, sum = 0, put[1000] = {0};
+    MPI_Request requests[3];
+    MPI_Allreduce_init(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
+    MPI_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]);
+    MPI_Win_lock_all(0, win);
+    for (int i = 0; i < 10; i++) {
+        sum = 0;
+        MPI_Start(&requests[0]);
+        MPI_Rput(put, 1000, MPI_INT, (rank_ + 1) % size_, 0, 1000, MPI_INT, win, &requests[2]);
+        MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+        bad |= sum != size_;
+    }
+    MPI_Win_unlock_all(win);
+    MPI_Request_free(&requests[0]), MPI_Request_free(&requests[1]);
+#else
+    (void)win;
+#endif
+    check("persistent collective calls and an operation", bad);
+}
+
 /* The most memory of the process so far, in KiB. */
 static long most_memory(void) {
     struct rusage usage;
@@ -95,6 +121,7 @@ int main(int argc, char **argv) {
     MPI_Win_allocate(4000, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
     names();
     errors();
+    persistent(win);
     parts(win);
     freed(win);
     MPI_Win_free(&win);
