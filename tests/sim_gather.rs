@@ -98,7 +98,8 @@ fn puts_and_a_flush_cost_a_put_and_few_messages() {
 }
 
 /// As with puts, the first get is posted, and those that find it in flight travel together, unless
-/// there is only one. The request describes them by 32 bytes each at most, and the reply has the data.
+/// there is only one. The request describes each of them by 32 bytes at most, and the reply has the
+/// data.
 #[test]
 fn gets_and_a_flush_cost_a_get_and_few_messages() {
     run(2, &net(true), |world| {

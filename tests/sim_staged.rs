@@ -86,8 +86,8 @@ fn a_long_accumulate_costs_a_put_and_a_message_for_each_piece() {
     });
 }
 
-/// Long accumulates, short ones and requests on one location take effect in the order of the program
-/// (MPI-4.1 §12.7.2), also while another rank accumulates there.
+/// Long accumulates, short ones and requests on one location take effect in the order of the
+/// program (MPI-4.1 §12.7.2), also while another rank accumulates there.
 #[test]
 fn long_accumulates_keep_their_order() {
     fn body(world: &Rank) -> Outcome {

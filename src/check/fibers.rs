@@ -218,8 +218,8 @@ impl Fibers {
     }
 
     /// The calling thread has merged `clock`, at `place`; `name` names an operation, and `exposed`
-    /// finds the attached memory of a window with some bytes. The clock came with the number of this
-    /// rank's releases that other ranks knew.
+    /// finds the attached memory of a window with some bytes. The clock came with the number of
+    /// this rank's releases that other ranks knew.
     pub(super) fn learn(
         &self,
         (clock, back): (&Clock, u64),

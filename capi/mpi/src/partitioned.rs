@@ -1,7 +1,7 @@
-//! Partitioned messages (MPI-4.1 §4.2) of a program, and persistent collective calls (§6.13). MPICH's
-//! `MPI_Testall` fails for their requests, because it has no error code for requests of these kinds.
-//! In a program that has made such requests, a wait for all of several requests therefore makes
-//! progress until the operations on windows are complete, and then calls `MPI_Waitall` once.
+//! Partitioned messages (MPI-4.1 §4.2) of a program, and persistent collective calls (§6.13).
+//! MPICH's `MPI_Testall` fails for their requests, because it does not know their kinds. In a
+//! program that has made such requests, a wait for all of several requests therefore makes progress
+//! until the operations on windows are complete, and then calls `MPI_Waitall` once.
 //!
 //! For the conflict checker, what the sender did before it marked a partition as ready happens
 //! before what the receiver does after the partition has arrived.

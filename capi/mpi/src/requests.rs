@@ -174,8 +174,8 @@ unsafe fn call_on(requests: *const RequestHandle, count: c_int) -> Call {
     unsafe { Call::of(Watch::of(requests, count, is_ours), requests, count, some_pending) }
 }
 
-/// Whether the request of an operation that is one of the call's may be incomplete. Those that other
-/// threads have taken from `PENDING` may be the call's.
+/// Whether one of the call's requests may be of an operation that is not complete. Requests that
+/// other threads have taken from `PENDING` may be the call's.
 fn has_pending(call: &Call) -> bool {
     let pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
     // Acquire: see `look`.

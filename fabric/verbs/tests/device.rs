@@ -135,7 +135,8 @@ const LONG: usize = 1 << 20;
 struct Mapping(*mut u8);
 
 impl Mapping {
-    /// Memory at `base`, where nothing may be mapped, or anywhere if `base` is null; filled with a byte.
+    /// Memory at `base`, where nothing may be mapped, or anywhere if `base` is null. It is filled
+    /// with a byte.
     fn new(base: *mut u8, byte: u8) -> Mapping {
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         let flags = if base.is_null() { flags } else { flags | MapFlags::FIXED_NOREPLACE };

@@ -169,8 +169,8 @@ mod tests {
         let text = svg(&[part, grid]);
         // Three functions of two sizes, two of words, two of bandwidth, in two windows.
         assert_eq!(cells(&lines).len(), 20);
-        // Times with the library are a quarter of those without, and so are bandwidths, whose ratio is
-        // therefore four.
+        // Times with the library are a quarter of those without, and so are bandwidths, whose ratio
+        // is therefore four.
         let count = |number: &str| text.matches(&format!(">{number}</text>")).count();
         assert_eq!([count("0.25"), count("4.00"), count("hangs")], [16, 4, 20]);
         assert_eq!(text.matches("<rect").count(), 2 + 40);

@@ -220,8 +220,8 @@ fn a_refused_receive_is_posted_again() {
 }
 
 /// A thread sleeps while another one takes messages and can't post their receives again. The
-/// refusal of the last posted receive ends the sleep, because no message could end it. Regression: the thread
-/// slept to its limit.
+/// refusal of the last posted receive ends the sleep, because no message could end it. Regression:
+/// the thread slept to its limit.
 #[test]
 fn the_refusal_of_the_last_receive_ends_sleeps() {
     const LONG: Duration = Duration::from_secs(20);
