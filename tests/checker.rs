@@ -1,6 +1,6 @@
 //! The conflict checker (`TRANSOM_CHECK`): programs with a race, which it reports with both places,
 //! and the same programs without the race, for which it reports nothing. Jobs of this program
-//! itself (`--rank BODY`) under the real launcher, which kills a job that hangs. On every route, the
+//! itself (`--rank BODY`) under the real launcher, which kills a job that hangs. On every route the
 //! ranks share memory.
 //!
 //! Shows E5.
