@@ -64,12 +64,15 @@ pub(crate) fn pause() {
     }
 }
 
-/// A function of another library, which knows whether the buffers of an operation are memory of
-/// shared windows: address, length, and whether the operation writes them.
-static BUFFERS: OnceLock<fn(&[(usize, usize, bool)])> = OnceLock::new();
+/// A function that gets the buffers of an operation: address, length, and whether the operation
+/// writes them.
+pub(crate) type ShowBuffers = fn(&[(usize, usize, bool)]);
+
+/// A function of another library, which knows whether buffers are memory of shared windows.
+static BUFFERS: OnceLock<ShowBuffers> = OnceLock::new();
 
 /// Sets [`BUFFERS`].
-pub(crate) fn show_buffers_to(show: fn(&[(usize, usize, bool)])) {
+pub(crate) fn show_buffers_to(show: ShowBuffers) {
     BUFFERS.get_or_init(|| show);
 }
 
