@@ -93,7 +93,7 @@ fn a_full_device_refuses_new_windows_and_keeps_old_ones() {
         };
         same("windows that fit", &(live.len(), world.regions()), &(103, [100, 4]))?;
         same("class", &error.class(), &Class::Other)?;
-        same("words", &format!("{error:#}").contains("104 regions already"), &true)?;
+        same("words", &format!("{error:#}").contains("limit of 104 regions"), &true)?;
         use_all(world, &live, 1)?;
         live.swap_remove(40).free()?;
         live.push(Window::allocate(world, WORDS)?);
