@@ -65,25 +65,25 @@ static void parts(MPI_Win win) {
     check("partitioned messages and an operation", bad);
 }
 
-/* A wait for a persistent collective call that is in progress, one that was not started, and an
- * operation. */
+/* A wait for a persistent collective call, a message and an operation. */
 static void persistent(MPI_Win win) {
     long bad = 0;
 #if MPI_VERSION >= 4
-    int one = 1, sum = 0, put[1000] = {0};
-    MPI_Request requests[3];
+    int one = 1, sum = 0, put[1000] = {0}, got = -1, next = (rank_ + 1) % size_, before = (rank_ + size_ - 1) % size_;
+    MPI_Request requests[4];
     MPI_Allreduce_init(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
-    MPI_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]);
     MPI_Win_lock_all(0, win);
     for (int i = 0; i < 10; i++) {
         sum = 0;
         MPI_Start(&requests[0]);
-        MPI_Rput(put, 1000, MPI_INT, (rank_ + 1) % size_, 0, 1000, MPI_INT, win, &requests[2]);
-        MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
-        bad |= sum != size_;
+        MPI_Irecv(&got, 1, MPI_INT, before, 4, MPI_COMM_WORLD, &requests[1]);
+        MPI_Isend(&rank_, 1, MPI_INT, next, 4, MPI_COMM_WORLD, &requests[2]);
+        MPI_Rput(put, 1000, MPI_INT, next, 0, 1000, MPI_INT, win, &requests[3]);
+        MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
+        bad |= sum != size_ || got != before;
     }
     MPI_Win_unlock_all(win);
-    MPI_Request_free(&requests[0]), MPI_Request_free(&requests[1]);
+    MPI_Request_free(&requests[0]);
 #else
     (void)win;
 #endif
