@@ -24,6 +24,9 @@ use thread::Callers;
 
 /// Time that a blocking call polls before it sleeps, where every rank has a core.
 const SPIN: Duration = Duration::from_micros(50);
+/// Number of times that a blocking call reads the word for which it waits before it makes progress,
+/// where a CPU of this node changes the word: some microseconds.
+const BARE_POLLS: u32 = 64;
 /// Maximum polling time if replies arrive soon after polling ends.
 const SPIN_MAX: Duration = Duration::from_micros(400);
 /// Maximum polling time if sleeps keep ending early, because origins access this rank's memory
@@ -275,6 +278,21 @@ impl Progress {
         drop(guard);
         self.leave();
         outcome
+    }
+
+    /// [`until`](Progress::until) for a word of this rank that other ranks change. Where no net is
+    /// open, CPUs of this node change it, and this reads the word alone for a while before it makes
+    /// progress.
+    pub(crate) fn until_changed(&self, done: impl Fn() -> bool) -> Result<()> {
+        if !self.spin.is_zero() && self.wire.net().is_none() {
+            for _ in 0..BARE_POLLS {
+                if done() {
+                    return Ok(());
+                }
+                std::hint::spin_loop();
+            }
+        }
+        self.until(done)
     }
 
     fn wait_until(&self, done: impl Fn() -> bool) -> Result<()> {

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use transom_fabric::Row;
 
-use crate::ring::{AWAKE, Shared};
+use crate::ring::{self, AWAKE, Cells, Shared};
+use crate::word::Word32 as _;
 
 /// The word that shows whether a [`ShmPort::knock`](crate::ShmPort::knock) must wake a thread.
 #[derive(Debug)]
@@ -24,6 +25,16 @@ impl Bell {
         // load in the order of sequentially consistent operations, which includes the fence of
         // `ring::still`: either the sleeper sees the change, or this load sees the announced sleep.
         self.0.get(0).is_some_and(|bell| bell.load(Ordering::SeqCst) != AWAKE)
+    }
+}
+
+/// Wakes the threads that sleep on a ring. No fence is necessary: the caller has changed a word of
+/// the ring's owner before, by a sequentially consistent read-modify-write operation.
+#[inline]
+pub(crate) fn knock_after_change(ring: &impl Cells) {
+    // SeqCst: as in `Bell::is_heard`.
+    if ring.bell().load(Ordering::SeqCst) != AWAKE {
+        ring::wake(ring);
     }
 }
 

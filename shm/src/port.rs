@@ -12,7 +12,7 @@ use transom_fabric::{
     RegionKey, Span, TallyRef, Width, diagnostics,
 };
 
-use crate::bell::Bell;
+use crate::bell::{self, Bell};
 use crate::cma::slice_of_mut;
 use crate::contact::Contact;
 use crate::heap::Heap;
@@ -157,10 +157,13 @@ impl ShmPort {
         ring::knock(&self.ring);
     }
 
-    /// Ends the sleep of a connected peer, whose threads then check what they wait for.
+    /// Ends the sleep of a connected peer, whose threads then check what they wait for. The caller
+    /// has changed a word of the peer before, by a sequentially consistent read-modify-write
+    /// operation.
+    #[inline]
     pub fn knock(&self, peer: Peer) {
         if let Ok(contact) = self.contact(peer) {
-            ring::knock(&contact.ring);
+            bell::knock_after_change(&contact.ring);
         }
     }
 

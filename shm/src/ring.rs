@@ -190,7 +190,7 @@ pub(crate) fn knock(ring: &impl Cells) {
 }
 
 #[cold]
-fn wake(ring: &impl Cells) {
+pub(crate) fn wake(ring: &impl Cells) {
     // Acquire: pairs with the Release in `announce_elsewhere`. If several threads knock at the same
     // time, one of them finds the sleeper here.
     let sleepers = ring.bell().swap(AWAKE, Ordering::Acquire);

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::slice::from_ref;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use transom_fabric::{Memory, Peer};
@@ -48,6 +49,9 @@ pub(crate) struct Exposed {
     /// Posts that came as messages and were not yet consumed by `start`, by the posting member.
     /// Posts from ranks of this node are in control words while slots are free.
     posts: Mutex<HashMap<u32, u32>>,
+    /// The number of those posts, so that a rank that waits for a post in a control word takes no
+    /// lock.
+    posts_by_message: AtomicU32,
     /// The counters of notified operations.
     counters: OnceLock<Memory>,
 }
@@ -94,8 +98,8 @@ impl Atomicity {
 
 impl Exposed {
     pub(crate) fn new(space: Space, words: Memory, atomicity: Atomicity) -> Exposed {
-        let (orders, posts) = Default::default();
-        Exposed { space, words, atomicity, orders, posts, counters: OnceLock::new() }
+        let (orders, posts, posts_by_message) = Default::default();
+        Exposed { space, words, atomicity, orders, posts, posts_by_message, counters: OnceLock::new() }
     }
 
     /// Lets notified operations count in this memory.
@@ -150,7 +154,12 @@ impl Exposed {
 
     pub(crate) fn notice(&self, member: u32, notice: Notice) {
         match notice {
-            Notice::Posted => *locked(&self.posts).entry(member).or_default() += 1,
+            Notice::Posted => {
+                let mut posts = locked(&self.posts);
+                *posts.entry(member).or_default() += 1;
+                // Release: pairs with the Acquire in `take_post`.
+                self.posts_by_message.fetch_add(1, Ordering::Release);
+            }
             Notice::Completed => notices::complete(Words::at(&self.words, 0)),
         }
     }
@@ -160,8 +169,14 @@ impl Exposed {
         if notices::take_post(Words::at(&self.words, 0), member) {
             return true;
         }
+        // Acquire: pairs with the Release in `notice`.
+        if self.posts_by_message.load(Ordering::Acquire) == 0 {
+            return false;
+        }
         let mut posts = locked(&self.posts);
         let Some(count) = posts.get_mut(&member) else { return false };
+        // Relaxed: the lock orders the changes.
+        self.posts_by_message.fetch_sub(1, Ordering::Relaxed);
         *count -= 1;
         if *count == 0 {
             posts.remove(&member);

@@ -44,18 +44,37 @@ pub(crate) fn set_number(memory: &Memory, number: usize) {
 /// Adds one to a counter.
 #[inline]
 pub(crate) fn raise(memory: &Memory, index: usize) {
-    // Release: pairs with the Acquire in `sum`. A reader of the count also sees the origin's
-    // stores, and the origin's loads are complete.
-    memory.word64(by_cpu(index)).fetch_add(1, Ordering::Release);
+    // SeqCst: required by `ShmPort::knock`. It includes Release, which pairs with the Acquire in
+    // `sum`: a reader of the count also sees the origin's stores, and the origin's loads are
+    // complete.
+    memory.word64(by_cpu(index)).fetch_add(1, Ordering::SeqCst);
 }
 
 /// The sum of all additions to a counter.
 #[inline]
 pub(crate) fn sum(memory: &Memory, index: usize) -> u64 {
-    let word = |at| -> &AtomicU64 { memory.word64(at) };
-    // Acquire: pairs with the Release in `raise`. The net adds after the data has arrived.
-    let by_cpu = word(by_cpu(index)).load(Ordering::Acquire);
-    by_cpu.wrapping_add(word(by_net(index)).load(Ordering::Acquire))
+    Words::of(memory, index).sum()
+}
+
+/// The two words of a counter.
+#[derive(Clone, Copy)]
+pub(crate) struct Words<'m> {
+    by_cpu: &'m AtomicU64,
+    by_net: &'m AtomicU64,
+}
+
+impl<'m> Words<'m> {
+    #[inline]
+    pub(crate) fn of(memory: &'m Memory, index: usize) -> Words<'m> {
+        Words { by_cpu: memory.word64(by_cpu(index)), by_net: memory.word64(by_net(index)) }
+    }
+
+    /// [`sum`], for a counter that is read repeatedly.
+    #[inline]
+    pub(crate) fn sum(self) -> u64 {
+        // Acquire: pairs with the Release in `raise`. The net adds after the data has arrived.
+        self.by_cpu.load(Ordering::Acquire).wrapping_add(self.by_net.load(Ordering::Acquire))
+    }
 }
 
 #[cfg(test)]

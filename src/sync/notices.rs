@@ -16,23 +16,28 @@ const MEMBER: u64 = POST - 1;
 /// slots.
 pub(crate) fn post(words: Words<'_>, member: u32) -> bool {
     let mine = u64::from(member) + 1;
-    // Adds to the member's slot. If the member has none, takes a free slot.
-    slots(words).any(|slot| change(slot, |seen| (seen & MEMBER == mine).then_some(seen + POST)))
-        || slots(words).any(|slot| change(slot, |seen| (seen == 0).then_some(mine + POST)))
+    let added = |seen: u64| (seen & MEMBER == mine).then_some(seen + POST);
+    let taken = |seen: u64| (seen == 0).then_some(mine + POST);
+    // Adds to a slot of the member, or takes a free slot. The member's own slot is tried first. The
+    // member may then have several slots; their counts add up.
+    change(own_slot(words, member), |seen| added(seen).or_else(|| taken(seen)))
+        || slots(words).any(|slot| change(slot, added))
+        || slots(words).any(|slot| change(slot, taken))
 }
 
 /// Consumes a post of `member` at this rank, if a slot has one.
 pub(crate) fn take_post(words: Words<'_>, member: u32) -> bool {
     let theirs = u64::from(member) + 1;
     let rest = |seen: u64| if seen < 2 * POST { 0 } else { seen - POST };
-    slots(words).any(|slot| change(slot, |seen| (seen & MEMBER == theirs).then(|| rest(seen))))
+    let less = |seen: u64| (seen & MEMBER == theirs).then(|| rest(seen));
+    change(own_slot(words, member), less) || slots(words).any(|slot| change(slot, less))
 }
 
 /// Notifies the owner of these words that an origin has completed.
 pub(crate) fn complete(words: Words<'_>) {
-    // Release: pairs with the Acquire in `take_completions`, so that the origin's stores are
-    // visible.
-    words.word64(COMPLETED).fetch_add(1, Ordering::Release);
+    // SeqCst: required by `ShmPort::knock`. It includes Release, which pairs with the Acquire in
+    // `take_completions`, so that the origin's stores are visible.
+    words.word64(COMPLETED).fetch_add(1, Ordering::SeqCst);
 }
 
 /// Consumes `count` completions at this rank, if that many have arrived.
@@ -48,13 +53,18 @@ fn slots(words: Words<'_>) -> impl Iterator<Item = &AtomicU64> {
     (0..POSTED_SLOTS).map(move |slot| words.word64(POSTED + 8 * slot))
 }
 
+/// The slot that a member tries first.
+fn own_slot(words: Words<'_>, member: u32) -> &AtomicU64 {
+    words.word64(POSTED + 8 * (member as usize % POSTED_SLOTS))
+}
+
 /// Changes a slot to the value of `to`, also after changes by other threads. Returns false if `to`
 /// gives no new value.
 #[inline]
 fn change(slot: &AtomicU64, to: impl Fn(u64) -> Option<u64>) -> bool {
-    // Release: the member's stores before its post are visible to the consumer of the post, by
-    // Acquire. The slots of others do not matter.
-    slot.fetch_update(Ordering::AcqRel, Ordering::Relaxed, to).is_ok()
+    // SeqCst: required by `ShmPort::knock`. It includes Release and Acquire: the member's stores
+    // before its post are visible to the consumer of the post. The slots of others do not matter.
+    slot.fetch_update(Ordering::SeqCst, Ordering::Relaxed, to).is_ok()
 }
 
 #[cfg(test)]

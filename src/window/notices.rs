@@ -3,7 +3,7 @@
 //! *zero*, which only this rank stores, so that a reset changes no word to which other ranks add.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::core::Core;
 use super::element::RmaElem;
@@ -12,7 +12,10 @@ use super::parts::Parts;
 use super::request::Request;
 use super::typed::Window;
 use crate::error::{ArgumentError, Class, Error, ErrorKind, Result};
-use crate::sync::counters;
+use crate::sync::counters::{self, Words};
+
+/// The name of the waiting calls in errors and reports.
+const WAIT: &str = "wait for a notice";
 
 /// The counter that a notified operation increments at its target, by its index: from 0 to one less
 /// than the number that the target passed to [`Window::set_num_notify`].
@@ -94,8 +97,9 @@ impl<'w> Notices<'w> {
     /// # Errors
     /// As for [`Notices::value`].
     pub fn wait(&self, index: usize, value: u64) -> Result<()> {
-        self.core.parts.own_counters("wait for a notice", index)?;
-        self.core.parts.await_notices(&Awaited { index, value })
+        let parts = &self.core.parts;
+        let counter = parts.own_counters(WAIT, index)?.counter(index);
+        parts.await_counter(counter, value)
     }
 
     /// Whether the counter has reached `value`. Makes progress and does not wait.
@@ -123,7 +127,7 @@ impl<'w> Notices<'w> {
         let reached = |&(index, value): &(usize, u64)| self.core.parts.has_reached(&Awaited { index, value });
         let first = std::cell::Cell::new(0);
         let is_one = || awaited.iter().position(reached).map(|at| first.set(at)).is_some();
-        self.core.parts.waits("wait for a notice", None, || self.core.parts.job.progress.until(is_one))?;
+        self.core.parts.waits(WAIT, None, || self.core.parts.job.progress.until_changed(is_one))?;
         self.core.parts.notices_read()?;
         Ok(first.get())
     }
@@ -164,12 +168,32 @@ impl<T: RmaElem> Window<T> {
     }
 }
 
+/// One of this rank's counters.
+#[derive(Clone, Copy)]
+struct Counter<'c> {
+    zero: &'c AtomicU64,
+    words: Words<'c>,
+}
+
+impl Counter<'_> {
+    /// The value since the counter was zeroed last.
+    #[inline]
+    fn value(self) -> u64 {
+        // Acquire: the words are read after the zero, so that their sum is at least the zero.
+        let zero = self.zero.load(Ordering::Acquire);
+        self.words.sum().wrapping_sub(zero)
+    }
+}
+
 impl Counters {
     /// A counter's value since it was zeroed last.
     fn value(&self, index: usize) -> u64 {
-        // Acquire: the words are read after the zero, so that their sum is at least the zero.
-        let zero = self.zeros[index].load(Ordering::Acquire);
-        counters::sum(&self.parts.own.memory, index).wrapping_sub(zero)
+        self.counter(index).value()
+    }
+
+    #[inline]
+    fn counter(&self, index: usize) -> Counter<'_> {
+        Counter { zero: &self.zeros[index], words: Words::of(&self.parts.own.memory, index) }
     }
 
     /// Zeroes a counter and returns its value.
@@ -201,7 +225,11 @@ impl Parts {
     }
 
     pub(super) fn await_notices(&self, awaited: &Awaited) -> Result<()> {
-        self.waits("wait for a notice", None, || self.job.progress.until(|| self.has_reached(awaited)))?;
-        self.notices_read()
+        self.await_counter(self.own_counters(WAIT, awaited.index)?.counter(awaited.index), awaited.value)
+    }
+
+    fn await_counter(&self, counter: Counter<'_>, value: u64) -> Result<()> {
+        self.waits(WAIT, None, || self.job.progress.until_changed(|| counter.value() >= value))?;
+        if self.is_checked() { self.notices_read() } else { Ok(()) }
     }
 }

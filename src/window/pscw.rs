@@ -102,7 +102,7 @@ impl Core {
         // `test` in another thread may end the epoch, which is reported as an error.
         let is_over = || self.parts.own.exposed.take_completions(origins) || self.epochs.state().1 == Exposure::Closed;
         let origin = self.parts.single_origin();
-        self.parts.waits("wait", origin, || self.parts.job.progress.until(is_over))?;
+        self.parts.waits("wait", origin, || self.parts.job.progress.until_changed(is_over))?;
         self.exposure_ended("wait")
     }
 
@@ -136,7 +136,7 @@ impl Core {
             }
             target.hold() != Hold::Started
         };
-        self.parts.waits("start", Some(target.rank()), || self.parts.job.progress.until(is_open))?;
+        self.parts.waits("start", Some(target.rank()), || self.parts.job.progress.until_changed(is_open))?;
         self.parts.post_arrived(target.rank())
     }
 
