@@ -24,6 +24,8 @@ mod amo;
 mod combine;
 #[allow(unsafe_code)]
 mod contract;
+#[allow(unsafe_code)]
+mod copy;
 pub mod devices;
 pub mod diagnostics;
 mod error;

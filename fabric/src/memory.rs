@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::combine;
+use crate::copy::copy;
 use crate::{Amo, AmoKind, Width};
 
 /// A range of this process's memory as a value: pointer and length, without the right to access it.
@@ -290,7 +291,7 @@ impl Memory {
                     let (mut there, mut here) = (theirs, base);
                     for _ in 0..count {
                         let (from, to) = if WRITE { (here, there) } else { (there, here) };
-                        std::ptr::copy_nonoverlapping(from, to, len);
+                        copy(from, to, len);
                         (there, here) = (there.wrapping_offset(stride as isize), here.wrapping_offset(step as isize));
                     }
                 }
@@ -350,37 +351,6 @@ impl WeakMemory {
     pub fn upgrade(&self) -> Option<Memory> {
         let owner = self.owner.upgrade()?;
         Some(Memory { base: NonNull::new(self.place.base)?, len: self.place.len, _owner: Some(owner) })
-    }
-}
-
-/// The most bytes of one call of libc's copy. From a size that depends on the cache, libc changes
-/// to loops of wide stores, and then to non-temporal stores: for 1 MiB those take a fifth longer
-/// than these pieces.
-const PIECE: usize = 128 << 10;
-
-/// Out of line, so that the hot path of a word saves registers for at most one call, as for libc's
-/// own copy.
-///
-/// # Safety
-/// As for [`std::ptr::copy_nonoverlapping`].
-#[inline(never)]
-unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
-    if len > PIECE {
-        // SAFETY: the caller's promise.
-        return unsafe { copy_pieces(from, to, len) };
-    }
-    // SAFETY: the caller's promise.
-    unsafe { std::ptr::copy_nonoverlapping(from, to, len) }
-}
-
-/// # Safety
-/// As for [`copy`].
-#[cold]
-#[inline(never)]
-unsafe fn copy_pieces(from: *const u8, to: *mut u8, len: usize) {
-    for at in (0..len).step_by(PIECE) {
-        // SAFETY: the caller's promise; `at` is inside.
-        unsafe { std::ptr::copy_nonoverlapping(from.add(at), to.add(at), PIECE.min(len - at)) };
     }
 }
 
@@ -500,6 +470,7 @@ fn amo32(word: &AtomicU32, kind: AmoKind, operand: u32, compare: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::copy::PIECE;
 
     /// Copies of several pieces.
     #[test]
