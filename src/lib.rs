@@ -1,10 +1,11 @@
-//! MPI's one-sided communication as a library: put, get, accumulate and atomics on the memory of
-//! other processes, without an MPI.
+//! MPI's one-sided communication as a Rust library: put, get, accumulate and atomics on the memory
+//! of other processes. No MPI installation is needed.
 //!
-//! A *job* is a set of processes, called *ranks*. The ranks together create *windows*: memory of
-//! each rank that all ranks may access while its owner computes. Within a node, puts and gets are
-//! loads and stores. Between nodes they are operations of libibverbs or libfabric. The library has
-//! all of MPI's one-sided chapter, with the exceptions that [`book::mpi`] lists.
+//! A *job* is a set of processes, called *ranks*. A *window* is memory of each rank that all ranks
+//! may access, even while its owner computes. All ranks create a window together. Within a node,
+//! puts and gets are stores and loads. Between nodes they are operations of libibverbs or
+//! libfabric. The library has all of MPI's one-sided chapter, except for the names that
+//! [`book::mpi`] marks with *not here*.
 //!
 //! # A first program
 //!
@@ -33,13 +34,14 @@
 //! run on each of two other machines. The launcher is the crate `transom-launch`. Launchers that
 //! speak PMI-1 (Hydra's `mpiexec`, `srun --mpi=pmi2`) or PMIx (`mpirun` of Open MPI, `prterun`,
 //! `srun --mpi=pmix`) start jobs too. Without a launcher a program is a job of one rank; the
-//! examples of this documentation run that way. `transom-info` lists the available routes;
-//! `transom-info --env` lists the `TRANSOM_` variables.
+//! examples of this documentation run that way. `transom-info` lists the transports of this
+//! machine; `transom-info --env` lists the `TRANSOM_` variables.
 //!
 //! # Platforms
 //!
-//! Linux on x86-64 and AArch64; a build for another platform fails with a message. libfabric,
-//! libibverbs and libpmix are opened at run time, so a program also starts where they are missing.
+//! The library supports Linux on x86-64 and AArch64; a build for another platform fails with a
+//! message. libfabric, libibverbs and libpmix are opened at run time, so a program also starts
+//! where these libraries are missing.
 //!
 //! # The book
 //!
@@ -49,7 +51,7 @@
 //! |---|---|
 //! | [windows](book::windows) | the four flavors, displacements, subsets of ranks, hints |
 //! | [epochs](book::epochs) | when operations are allowed, and when they are complete |
-//! | [synchronization](book::synchronization) | how to choose |
+//! | [synchronization](book::synchronization) | the choice among fence, post/start/complete/wait, lock, and flush |
 //! | [operations](book::operations) | atomicity and order |
 //! | [copies](book::copies) | when a load of the target sees a put |
 //! | [traps](book::traps) | common mistakes |
@@ -67,8 +69,8 @@
 //! | [costs](book::costs) | the number of remote operations of each call on each route |
 //! | [from MPI](book::mpi) | every name of MPI's chapter, and its equivalent here |
 //!
-//! The types to begin with are [`Job`], [`Window`] and [`Access`]; [`RawWindow`] has MPI's calls
-//! one by one. ARCHITECTURE.md in the repository is the map of the code.
+//! Begin with the types [`Job`], [`Window`] and [`Access`]. [`RawWindow`] has a method for each of
+//! MPI's calls. ARCHITECTURE.md in the repository is the map of the code.
 
 pub mod book;
 pub mod bootstrap;

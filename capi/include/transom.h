@@ -609,8 +609,9 @@ int transom_window_group(const transom_window *window, int room, int *ranks, int
 // `window` is a live handle; `info` points to writable memory.
 int transom_window_get_info(const transom_window *window, transom_info **info);
 
-// Changes hints: no_locks, accumulate_ordering, accumulate_ops, same_size and same_disp_unit; the
-// other hints are fixed at creation. All ranks give equal values; the call does not communicate.
+// Changes hints: no_locks, accumulate_ordering, accumulate_ops, same_size, same_disp_unit,
+// mpi_assert_max_num_notify and mpi_assert_same_num_notifications. The other hints are fixed at
+// creation. All ranks give equal values; the call does not communicate.
 //
 // # Safety
 // `window` is a live handle, `info` one or NULL.
@@ -835,8 +836,9 @@ int transom_request_test_some(uint64_t count, transom_request **requests, uint64
 // `request` points to a live handle or to NULL.
 int transom_request_free(transom_request **request);
 
-// Performs transom_put in a passive epoch, and then adds one to counter notice of target. A target
-// that reads the new count also sees the data. A call without items only changes the counter.
+// Performs transom_put in a passive epoch, and then adds one to the target's counter with the
+// index notice. A target that reads the new count also sees the data. A call without items only
+// changes the counter.
 //
 // # Safety
 // The requirements of transom_put.
@@ -850,8 +852,8 @@ int transom_put_notify(const transom_window *window,
                        const transom_datatype *target_type,
                        int notice);
 
-// Performs transom_get in a passive epoch, and then adds one to counter notice of target. The new
-// count means that the data has been read. The call waits for the data.
+// Performs transom_get in a passive epoch, and then adds one to the target's counter with the
+// index notice. The new count means that the data has been read. The call waits for the data.
 //
 // # Safety
 // The requirements of transom_get.
@@ -865,8 +867,8 @@ int transom_get_notify(const transom_window *window,
                        const transom_datatype *target_type,
                        int notice);
 
-// Performs transom_accumulate in a passive epoch, and then adds one to counter notice of target.
-// The call waits for the operation.
+// Performs transom_accumulate in a passive epoch, and then adds one to the target's counter with
+// the index notice. The call waits for the operation.
 //
 // # Safety
 // The requirements of transom_accumulate.
@@ -881,8 +883,8 @@ int transom_accumulate_notify(const transom_window *window,
                               int op,
                               int notice);
 
-// Performs transom_get_accumulate in a passive epoch, and then adds one to counter notice of
-// target, also with TRANSOM_NO_OP. The call waits for the operation.
+// Performs transom_get_accumulate in a passive epoch, and then adds one to the target's counter
+// with the index notice, also with TRANSOM_NO_OP. The call waits for the operation.
 //
 // # Safety
 // The requirements of transom_get_accumulate.

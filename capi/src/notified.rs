@@ -13,8 +13,9 @@ use crate::pointers::out;
 use crate::request::{RequestHandle, handle};
 use crate::window::{WindowHandle, window};
 
-/// Performs transom_put in a passive epoch, and then adds one to counter notice of target. A target
-/// that reads the new count also sees the data. A call without items only changes the counter.
+/// Performs transom_put in a passive epoch, and then adds one to the target's counter with the
+/// index notice. A target that reads the new count also sees the data. A call without items only
+/// changes the counter.
 ///
 /// # Safety
 /// The requirements of transom_put.
@@ -43,8 +44,8 @@ pub unsafe extern "C" fn transom_put_notify(
     })
 }
 
-/// Performs transom_get in a passive epoch, and then adds one to counter notice of target. The new
-/// count means that the data has been read. The call waits for the data.
+/// Performs transom_get in a passive epoch, and then adds one to the target's counter with the
+/// index notice. The new count means that the data has been read. The call waits for the data.
 ///
 /// # Safety
 /// The requirements of transom_get.
@@ -70,8 +71,8 @@ pub unsafe extern "C" fn transom_get_notify(
     })
 }
 
-/// Performs transom_accumulate in a passive epoch, and then adds one to counter notice of target.
-/// The call waits for the operation.
+/// Performs transom_accumulate in a passive epoch, and then adds one to the target's counter with
+/// the index notice. The call waits for the operation.
 ///
 /// # Safety
 /// The requirements of transom_accumulate.
@@ -99,8 +100,8 @@ pub unsafe extern "C" fn transom_accumulate_notify(
     })
 }
 
-/// Performs transom_get_accumulate in a passive epoch, and then adds one to counter notice of
-/// target, also with TRANSOM_NO_OP. The call waits for the operation.
+/// Performs transom_get_accumulate in a passive epoch, and then adds one to the target's counter
+/// with the index notice, also with TRANSOM_NO_OP. The call waits for the operation.
 ///
 /// # Safety
 /// The requirements of transom_get_accumulate.

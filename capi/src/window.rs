@@ -286,8 +286,9 @@ pub unsafe extern "C" fn transom_window_get_info(window: *const WindowHandle, in
     })
 }
 
-/// Changes hints: no_locks, accumulate_ordering, accumulate_ops, same_size and same_disp_unit; the
-/// other hints are fixed at creation. All ranks give equal values; the call does not communicate.
+/// Changes hints: no_locks, accumulate_ordering, accumulate_ops, same_size, same_disp_unit,
+/// mpi_assert_max_num_notify and mpi_assert_same_num_notifications. The other hints are fixed at
+/// creation. All ranks give equal values; the call does not communicate.
 ///
 /// # Safety
 /// `window` is a live handle, `info` one or NULL.

@@ -1,5 +1,5 @@
 //! Failures that no call has reported yet: one table for all tallies, because there are many
-//! tallies and few failures. In this module a tally is a number.
+//! tallies and few failures. In this module a number identifies each tally.
 
 use std::collections::{BTreeMap, BTreeSet};
 

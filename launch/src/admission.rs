@@ -1,7 +1,7 @@
 //! Admission to a job over the network: listeners at the addresses by which this machine reaches
 //! the others, and connections that have not sent the job's secret yet. Strangers get no service
-//! and no answer. If room or descriptors become scarce, the oldest silent connection is closed.
-//! Independent of ranks and machines.
+//! and no answer. If there are too many connections, or too few descriptors, the oldest silent
+//! connection is closed. Independent of ranks and machines.
 
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};

@@ -1,4 +1,5 @@
-//! The order by which a machine starts its part of a job, as text. No processes or connections.
+//! The start order: the text that tells another machine which part of a job to start. This module
+//! has no processes or connections.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, Read};

@@ -47,14 +47,15 @@ pub(crate) enum Test {
     FopHot,
     /// All ranks: fetch-and-add on a word of the right neighbour, which no other rank uses.
     FopSpread,
-    /// All ranks: compare-and-swap on one word of rank 0, with the value that was found last.
+    /// All ranks: compare-and-swap on one word of rank 0. Each rank expects the value that its
+    /// previous operation returned.
     CasHot,
     /// All ranks: accumulate of 8 doubles by SUM on one place of rank 0.
     AccumulateHot,
-    /// All ranks: exclusive lock of rank 0, get, put of one more, unlock.
+    /// All ranks: exclusive lock of rank 0, get, put of the incremented value, unlock.
     LockHot,
-    /// All ranks: exclusive lock of the right neighbour, get, put of one more, unlock; no other
-    /// rank locks this neighbour.
+    /// All ranks: exclusive lock of the right neighbour, get, put of the incremented value, unlock;
+    /// no other rank locks this neighbour.
     LockSpread,
     /// All ranks: bandwidth of puts to the right neighbour, -W of them before a flush.
     PutMbw,

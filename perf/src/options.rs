@@ -6,7 +6,8 @@ use clap::{Parser, ValueEnum};
 
 use crate::kinds::Test;
 
-/// Measure one-sided windows between two ranks or among many, in tables like those of OSU.
+/// Measure one-sided communication between two ranks or among many. The tables have the form of the
+/// OSU benchmarks.
 ///
 /// Without a launcher transom-perf starts -n ranks itself, and binds them to cores if there are
 /// enough. In tests whose description begins with "All ranks" all ranks work at once; the other
@@ -35,7 +36,7 @@ pub(crate) struct Options {
     /// 100), fewer where a size would take longer than about two seconds.
     #[arg(short = 'i', value_name = "ITERATIONS")]
     pub(crate) iterations: Option<usize>,
-    /// Iterations that are not measured; by default 100 up to 8 KiB and 10 above.
+    /// Warm-up iterations, which are not measured; by default 100 up to 8 KiB and 10 above.
     #[arg(short = 'x', value_name = "SKIP")]
     pub(crate) skip: Option<usize>,
     /// Operations in flight in the bandwidth tests.

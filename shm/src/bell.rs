@@ -1,5 +1,6 @@
-//! The bell of a peer's ring, for processes that often change a word on which the peer waits. One
-//! load of the bell shows whether a thread must be woken.
+//! The bell of a peer: a word of the peer's message ring that the peer sets before it sleeps. A
+//! process that changes a word on which the peer may wait loads the bell, which shows whether a
+//! thread must be woken.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -33,7 +33,8 @@ pub(crate) type Token = [u64; 2];
 #[non_exhaustive]
 pub struct HeapOptions {
     /// The most bytes of blocks that the heap can hold: address space in the memfd, not memory.
-    /// Default 1 TiB, cut to the process's limit on file sizes (`RLIMIT_FSIZE`).
+    /// Default 16 TiB, more than a machine has, cut to the process's limit on file sizes
+    /// (`RLIMIT_FSIZE`).
     pub capacity: u64,
     /// Blocks up to this many bytes are populated when they are allocated, larger blocks page by
     /// page at the first touch. Default 1 MiB: programs create large windows and touch only a part
@@ -43,7 +44,7 @@ pub struct HeapOptions {
 
 impl Default for HeapOptions {
     fn default() -> Self {
-        HeapOptions { capacity: 1 << 40, populate_max: 1 << 20 }
+        HeapOptions { capacity: 1 << 44, populate_max: 1 << 20 }
     }
 }
 

@@ -3,8 +3,8 @@
 //! Two accesses to the same bytes of a window *conflict* if one of them changes the bytes and no
 //! synchronization orders them (MPI-4.1 §12.7). The result of such a program is undefined: it may
 //! be right on one machine and wrong on another. With `TRANSOM_CHECK=1` in the environment the
-//! library watches the accesses of a job on one node, and reports each pair of places in the
-//! program, which are calls with their source lines, whose accesses conflict:
+//! library watches the accesses of a job on one node, and reports conflicting accesses. A *place*
+//! is a call in the program with its source line. Each pair of conflicting places has one report:
 //!
 //! ```text
 //! $ TRANSOM_CHECK=1 transom-run -n 2 target/debug/examples/race
@@ -18,8 +18,7 @@
 //!
 //! The report names the two calls by function, file and line. The function is the innermost one
 //! that does not belong to the library; file and line appear if the program has debug information.
-//! Ranks are those of the job. Reports go to the standard error, at most 100 of them, and none
-//! twice.
+//! Ranks are those of the job. At most 100 reports go to the standard error.
 //!
 //! | variable | effect |
 //! |---|---|
@@ -58,11 +57,11 @@
 //!   the root does after; a scan only lower ranks before higher ones; a neighborhood collective
 //!   call only what the neighbors did.
 //!
-//! A persistent collective call orders from its start on, and a partition of a message from the
-//! call that marks the partition as ready on. After some calls the checker can't know for which
-//! ranks a rank has waited, as after messages on intercommunicators. The rank then counts as
-//! ordered after all that any rank has done. The checker may thus miss a conflict, but does not
-//! report a false one.
+//! A persistent collective call orders what a rank did before the start of the call. A partition of
+//! a message orders what the sender did before it marked the partition as ready. After some calls
+//! the checker can't know for which ranks a rank has waited, as after messages on
+//! intercommunicators. The rank then counts as ordered after all that any rank has done. The
+//! checker may thus miss a conflict, but does not report a false one.
 //!
 //! In this program the flag orders the get after the put, because the put is complete before the
 //! flag is set:
@@ -102,8 +101,8 @@
 //! Loads and stores are those of [`Window::load`](crate::Window::load) and related calls. Loads of
 //! up to 8 bytes are not checked in the unified model, because a program may poll a word for an
 //! update. A [`sync`](crate::Window::sync) orders the later accesses of its rank after the
-//! operations that are complete at this rank; not in MPI programs with ThreadSanitizer, where the
-//! loads by which a program polls are seen.
+//! operations that are complete at this rank. In MPI programs with ThreadSanitizer it does not,
+//! because the checker then sees the loads by which a program polls.
 //!
 //! In C and MPI programs an operation also uses its buffers until it is complete at the origin
 //! (MPI-4.1 §12.3): until then no other operation may write the buffer of a put, or access the
@@ -134,9 +133,9 @@
 //! ```
 //!
 //! An operation appears as a thread with the name of the operation, its rank, and its place in the
-//! program. A report about window memory is printed by the rank that owns the memory, when this
-//! rank reads the operation's record. A program may poll a word of 4 or 8 bytes by atomic loads;
-//! plain loads that poll are reported. An atomic load of window memory orders its rank after what
+//! program. The rank that owns window memory prints the reports about this memory, when the rank
+//! reads the operation's record. A program may poll a word of 4 or 8 bytes by atomic loads; plain
+//! loads that poll are reported. An atomic load of window memory orders its rank after what
 //! other ranks did before they changed the word, by an operation or by an atomic of the language.
 //! `UCX_MEM_EVENTS=no` keeps UCX, which some MPIs use, from patching functions that
 //! ThreadSanitizer wraps.
@@ -147,13 +146,14 @@
 //! critical and ordered regions, and locks. Use that build for such programs only, because it
 //! defines functions with the names of gcc's OpenMP library. Two tasks or two sections that one
 //! thread runs count as ordered. The library therefore tries to leave such tasks and sections to
-//! other threads. Programs of clang need the OpenMP tool of LLVM (Archer).
+//! other threads. Programs that clang compiled need the OpenMP tool of LLVM (Archer).
 //!
 //! # Deadlocks
 //!
-//! Ranks wait for ever after a fence that one rank does not call, groups of `post` and `start` that
-//! do not match, or locks taken in opposite orders. If every rank has waited in one call for
-//! `TRANSOM_CHECK_WAIT` seconds (10; 0 turns this off), the calls are reported:
+//! Typical causes of a deadlock are a fence that one rank does not call, groups of `post` and
+//! `start` that do not match, and locks that ranks take in opposite orders. If every rank has
+//! waited in one call for `TRANSOM_CHECK_WAIT` seconds (default 10; 0: never), the checker reports
+//! the calls:
 //!
 //! ```text
 //! transom: every rank has waited in one call for 10 s, as in a deadlock:

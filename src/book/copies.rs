@@ -7,8 +7,8 @@
 //!
 //! 1. The origin completes the put: by a flush, or by the end of its epoch.
 //! 2. Both ranks synchronize: by a barrier, or by a flag that is set and read by atomics.
-//! 3. The target makes one of the calls of the [table](#calls-that-synchronize-the-copies) that
-//!    make puts private, for example [`sync`](crate::Window::sync), and loads.
+//! 3. The target calls [`sync`](crate::Window::sync), or another call that the right column of the
+//!    [table](#calls-that-synchronize-the-copies) marks with *yes*. Then the target loads.
 //!
 //! ```
 //! let world = transom::init()?;
@@ -35,8 +35,8 @@
 //!
 //! - In the **unified** model, the default here, both copies are the same memory. Each side
 //!   eventually sees the writes of the other side, in any order. Synchronization determines when
-//!   they are visible. `sync` is a full memory barrier of this rank, which orders its loads and
-//!   stores with synchronization by other means.
+//!   the writes are visible. `sync` is a full memory barrier of this rank. This barrier orders the
+//!   rank's loads and stores with other synchronization, such as messages or flags.
 //! - In the **separate** model the copies are two blocks of memory, and only some calls make them
 //!   equal.
 //!
@@ -76,18 +76,18 @@
 //! | call of the owner | the owner's stores become public | puts of others become private |
 //! |---|---|---|
 //! | fence | yes, before the barrier in it | yes, after it |
-//! | `post` | yes | |
-//! | `wait`, and a `test` that returns true | | yes |
-//! | `lock`, `lock_all` (of any target) | | yes |
-//! | `unlock`, `unlock_all` | yes | |
+//! | `post` | yes | no |
+//! | `wait`, and a `test` that returns true | no | yes |
+//! | `lock`, `lock_all` (of any target) | no | yes |
+//! | `unlock`, `unlock_all` | yes | no |
 //! | `sync` | yes | yes |
-//! | `start`, `complete`, flushes, [`Job::barrier`](crate::Job::barrier) | | |
+//! | `start`, `complete`, flushes, [`Job::barrier`](crate::Job::barrier) | no | no |
 //!
 //! # Limits of the separate model
 //!
-//! A part takes three times its memory, and each call of the table compares the whole part: this
-//! model is for tests, not for speed. A program in which the owner stores into its part while
-//! another rank puts there is wrong even if the bytes differ (§12.7, rule 3); this library
-//! nevertheless keeps both changes. Shared and dynamic windows are always unified, since loads and
-//! stores of others reach their memory directly. [`model`](crate::Window::model) returns the model
-//! of a window.
+//! Use this model only for tests: a part takes three times its memory, and each call that
+//! synchronizes the copies compares the whole part. A program is wrong if the owner stores into its
+//! part while another rank puts there, even if they change different bytes (§12.7, rule 3). This
+//! library nevertheless keeps both changes. Shared and dynamic windows are always unified, since
+//! loads and stores of other ranks reach the memory of these windows directly.
+//! [`model`](crate::Window::model) returns the model of a window.

@@ -1,9 +1,9 @@
 //! The number of remote operations of each call on each route.
 //!
-//! Read this chapter to choose between two ways of writing a program. It gives counts, which tests
-//! check on simulated nets of up to 512 ranks (`tests/sim.rs`, `tests/sim_costs.rs`). Times depend
-//! on the machine: `transom-perf` compares them with the times of the bare operations without the
-//! library.
+//! This chapter helps to choose between two ways to write a program. The tables count remote
+//! operations. Tests check the counts on simulated nets of up to 512 ranks (`tests/sim.rs`,
+//! `tests/sim_costs.rs`). Times depend on the machine: `transom-perf` measures each operation with
+//! the library, and the same operation without it.
 //!
 //! Three rules of thumb follow from the tables:
 //!
@@ -26,11 +26,11 @@
 //! | the same, where the kernel forbids that system call | waits for the replies, because operations are messages |
 //! | [`Net`](crate::Route::Net), by verbs or libfabric | waits for the operations in flight; a completion means that the target has the data |
 //!
-//! On x86 the memory barrier only keeps the compiler from moving stores.
+//! On x86 this memory barrier is only a compiler fence.
 //!
-//! One flush after many operations therefore takes as long as the last of the operations.
-//! [`route`](crate::Window::route) returns the route to a rank. A job of one rank has only the
-//! first row:
+//! One flush after many operations takes only as long as the last of these operations.
+//! [`route`](crate::Window::route) returns the route to a rank. In a job of one rank, as in this
+//! example, only the first row applies:
 //!
 //! ```
 //! use transom::{Route, Window};
@@ -84,12 +84,12 @@
 //! - Blocks of a layout that are smaller than 1 KiB are packed into few puts, gets or messages.
 //!   Over verbs, blocks up to 128 KiB (4 KiB with on-demand paging) are combined too if they are
 //!   contiguous at the target.
-//! - On mapped memory one CPU atomic performs an operation on one integer for which ranks contend.
+//! - On mapped memory an operation on one contended integer is one CPU atomic.
 //! - Over sockets more than 32 KiB of contiguous elements take a put and a message for each 128
 //!   KiB.
-//! - The row *by the device* holds where [`actor`](crate::Window::actor) is
-//!   [`Nic`](crate::Actor::Nic), for integers of 64 bits, and of 32 bits if the device has those.
-//!   Operations that the device lacks are a loop of its compare-and-swap.
+//! - The row *by the device* applies if [`actor`](crate::Window::actor) is
+//!   [`Nic`](crate::Actor::Nic), to integers of 64 bits, and of 32 bits if the device has such
+//!   atomics. An operation that the device lacks is a loop of the device's compare-and-swap.
 //!
 //! The target's CPU executes requests: in a call of the program, or in a progress thread of the
 //! library while the program computes. The thread sleeps until a request arrives. It exists only
@@ -104,15 +104,15 @@
 //!
 //! `p` is the number of ranks of the window. A *signal* is a store within a node and a message
 //! between nodes. A *word* is one atomic on a control word of another rank. Within a node the CPU
-//! performs it. Between nodes the device performs it, or a request and its reply take its place if
-//! the device has no atomics. In a window across nodes whose device is not atomic with the CPU, the
-//! device performs the atomics on all words.
+//! performs this atomic. Between nodes the device performs the atomic; if the device has no
+//! atomics, a request and its reply replace the atomic. In a window across nodes whose device is
+//! not atomic with the CPU, the device performs the atomics on all words.
 //!
 //! | call | cost at one rank |
 //! |---|---|
 //! | fence, `free`, [`Job::barrier`](crate::Job::barrier), creating a window | ceil(log2 p) signals |
 //! | creating a contiguous shared window | three times as many |
-//! | creating a window whose parts are large, or of which ranks of a node map only some parts | ceil(log2 p) signals more |
+//! | allocating a window with a part above `TRANSOM_POPULATE` (1 MiB by default), or creating one of which ranks of a node map only some parts | ceil(log2 p) signals more |
 //! | `lock`, shared | 1 word at the target |
 //! | `lock`, exclusive | 1 word at the target, and 1 word at rank 0 of the window |
 //! | the same, if the rank holds another exclusive lock, or the target has the *bias* of exclusive locks (docs/protocols.md) | 1 word at the target |

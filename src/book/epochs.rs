@@ -1,9 +1,9 @@
 //! Epochs: when operations are allowed, and when they are complete.
 //!
-//! The call of an operation only *starts* it. The operation may continue in the background, with
-//! the caller's buffer, until a synchronization call completes it. Every operation therefore
-//! belongs to an *access epoch* of its origin. The program opens and ends epochs. There are four
-//! kinds:
+//! A call only *starts* an operation. The operation may use the caller's buffer in the background
+//! until a synchronization call completes the operation. Every operation therefore belongs to an
+//! *access epoch* of its origin, which the program opens and ends. There are four kinds of access
+//! epochs:
 //!
 //! | access epoch | opened and ended by | targets | the target calls |
 //! |---|---|---|---|
@@ -61,8 +61,8 @@
 //!
 //! # When is an operation complete?
 //!
-//! There are two degrees. *Complete at the origin*: the buffer may be used again. *Complete at the
-//! target*: the data is in the target's memory.
+//! There are two degrees of completion. *Complete at the origin*: the buffer may be used again.
+//! *Complete at the target*: the data is in the target's memory.
 //!
 //! | call | completes |
 //! |---|---|
@@ -70,9 +70,9 @@
 //! | fence | the operations of all ranks at both sides |
 //! | [`flush_local`](crate::Passive::flush_local), the wait for a [request](super::requests) | this rank's operations at the origin |
 //!
-//! No transport here reports completion at the origin before completion at the target, so both
-//! waits take equally long. A complete operation does not tell the target's program anything:
-//! [`copies`](super::copies) says when its loads see the data.
+//! No transport of this library reports completion at the origin before completion at the target,
+//! so `flush_local` takes as long as `flush`. Completion does not notify the target's program:
+//! [`copies`](super::copies) says when the target's loads see the data.
 //!
 //! # Explicit calls
 //!
@@ -104,7 +104,7 @@
 //!
 //! # Rules
 //!
-//! - Access epochs of one window at one rank are disjoint: one kind at a time. Epochs of different
+//! - A rank has access epochs of only one kind open on a window at a time. Epochs of different
 //!   windows are independent.
 //! - An access and an exposure epoch may overlap. A rank may not lock its own part while the part
 //!   is exposed.

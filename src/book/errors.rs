@@ -1,8 +1,8 @@
 //! Errors: one type, with MPI's error classes, a message and details as data.
 //!
 //! Every call that can fail returns a [`Result`](crate::Result) with an [`Error`](crate::Error).
-//! The text of the error is for users and names the cause. Programs decide by its
-//! [`class`](crate::Error::class), which is MPI's error class, or by its
+//! The text of the error is for users and names the cause. A program should decide by the
+//! [`class`](crate::Error::class), which is MPI's error class, or by the
 //! [`kind`](crate::Error::kind), which has the numbers of the text as data.
 //!
 //! ```

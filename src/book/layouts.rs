@@ -9,10 +9,10 @@
 //! relatives. There is no commit and no free: a datatype is ready when it is made, and it is cheap
 //! to clone.
 //!
-//! An operation takes a count and a datatype for each side: for the origin, and for the target
-//! ([`At`](crate::At)). The *signatures* of both sides must be equal: the same basic types in the
-//! same order. The offsets may differ. In this example a contiguous buffer becomes a column of a
-//! matrix, which is then read in reverse order:
+//! An operation takes a datatype for each side, origin and target ([`At`](crate::At)), and the
+//! number of *items*, which are instances of the datatype. The *signatures* of both sides must be
+//! equal: the same basic types in the same order. The offsets may differ. In this example a put
+//! writes a contiguous buffer to a column of a matrix, and a get reads the column in reverse order:
 //!
 //! ```
 //! use transom::{At, BasicType, Datatype, Window};

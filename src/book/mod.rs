@@ -3,8 +3,8 @@
 //! # What one-sided communication is
 //!
 //! Two processes usually exchange data by a send and a matching receive. In one-sided communication
-//! only one process makes a call. The call names the place in the memory of the other process that
-//! it reads or writes. This suits programs in which only one side knows what is accessed (tables,
+//! only one process makes a call. The call states which memory of the other process to read or to
+//! write. This suits programs in which only one side knows the location of the data (tables,
 //! counters, work queues, graphs), and programs whose transfers should overlap with computation.
 //!
 //! # A first program
@@ -40,10 +40,11 @@
 //!   libfabric.
 //! - A *window* is created by all ranks of a job together. Each rank opens a *part* of its memory
 //!   to the others.
-//! - An *operation* (put, get, accumulate) is called by the *origin* and works on the part of the
-//!   *target*. Both may be the same rank. A *displacement* is the place in the target's part.
-//! - An *epoch* is the time in which a rank may call operations. A call only starts its operation.
-//!   The operation is *complete* at the end of its epoch or after a *flush*.
+//! - The *origin* calls an *operation* (put, get, accumulate), which accesses the part of the
+//!   *target*. Origin and target may be the same rank. A *displacement* is a position in the
+//!   target's part.
+//! - An *epoch* is a period in which a rank may call operations. A call only starts an operation.
+//!   The operation is *complete* at the end of the epoch, or earlier after a *flush*.
 //! - *Synchronization* opens and ends epochs, and decides when the target's own program may read
 //!   the data. In the program above, the fence does both.
 //!
@@ -74,9 +75,9 @@
 //! - [`mpi`]: every name of MPI's one-sided chapter, and its equivalent here. If you know MPI,
 //!   begin with it.
 //!
-//! Every example is a test: it runs as a job of one rank, which is its own target, and is correct
-//! for any number of ranks. The text says where one rank can't show the effect. Sections (§) are
-//! those of MPI-4.1.
+//! Every example is a test, which runs as a job of one rank; this rank is its own target. The
+//! examples are correct for any number of ranks. The text says where one rank can't show the
+//! effect. Sections (§) are those of MPI-4.1.
 
 pub mod checking;
 pub mod copies;

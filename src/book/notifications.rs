@@ -2,11 +2,12 @@
 //!
 //! After a put and a flush the data is at the target, but the target's program does not know that
 //! it has arrived. A *notified* operation also signals the target: it performs the put, get or
-//! accumulate, and then adds one to a *counter* of the target. The counter changes after the
-//! operation is complete at the target, so a target that reads the new count also sees the data.
+//! accumulate, and then adds one to a *counter* of the target. This addition is the *notice*. The
+//! counter changes after the operation is complete at the target, so a target that reads the new
+//! count also sees the data.
 //!
 //! The calls are those of the MPI Forum's draft of RMA notification, which no released MPI has. In
-//! the shortest program each rank sends a number to the next one, which waits for it:
+//! this short program each rank sends its number to the next rank, and waits for a number:
 //!
 //! ```
 //! use transom::{Notice, Window};
@@ -40,8 +41,8 @@
 //! [`rput_notify`](crate::Passive::rput_notify), [`rget_notify`](crate::Passive::rget_notify),
 //! [`raccumulate_notify`](crate::Passive::raccumulate_notify) and
 //! [`rget_accumulate_notify`](crate::Passive::rget_accumulate_notify). The notice of a get means
-//! that its data has been read and may be overwritten by the target. A notified operation of no
-//! elements only changes the counter.
+//! that the origin has read the data, so the target may overwrite the data. A notified operation of
+//! no elements only changes the counter.
 //!
 //! The target waits through [`notices`](crate::Window::notices), within or outside of an epoch. A
 //! counter only grows, until [`reset`](crate::Notices::reset) reads and zeroes it in one step:
@@ -109,10 +110,11 @@
 //! | post/start/complete/wait | both sides know their partners, and the target must first allow the access |
 //! | a flush and an atomic | the signal is a value, such as a flag with a state |
 //!
-//! The program `examples/stencil.rs` exchanges halos in three of these ways. The run
-//! `transom-run -n 2 stencil 64 20000 WAY` took these times, including the computation:
+//! The program `examples/stencil.rs` exchanges halos in three of these ways. The table has the
+//! times of `transom-run -n 2 stencil 64 STEPS WAY`, including the computation, as multiples of the
+//! time with notices:
 //!
-//! | way | shared memory, time / time with notices | TCP, with 1000 steps |
+//! | way | shared memory, 20000 steps | TCP, 1000 steps |
 //! |---|---|---|
 //! | notices | 1 | 1 |
 //! | post/start/complete/wait | 1.3 | 1.6 |

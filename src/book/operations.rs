@@ -8,10 +8,10 @@
 //! | [`get_accumulate`](crate::Access::get_accumulate), [`get_atomic`](crate::Access::get_atomic) | accumulates, and gets the previous values | `MPI_Get_accumulate` |
 //! | [`fetch_and_op`](crate::Access::fetch_and_op), [`fetch_add`](crate::Access::fetch_add), [`swap`](crate::Access::swap), [`fetch_value`](crate::Access::fetch_value) | changes one element and gives its previous value | `MPI_Fetch_and_op` |
 //! | [`compare_and_swap`](crate::Access::compare_and_swap) | replaces one element if it has the expected value; gives its previous value | `MPI_Compare_and_swap` |
-//! | [`start_fetch_and_op`](crate::Access::start_fetch_and_op), [`start_compare_and_swap`](crate::Access::start_compare_and_swap) | `fetch_and_op` and `compare_and_swap` without waiting for the value | |
+//! | [`start_fetch_and_op`](crate::Access::start_fetch_and_op), [`start_compare_and_swap`](crate::Access::start_compare_and_swap) | `fetch_and_op` and `compare_and_swap` without the wait for the value, as in MPI | `MPI_Fetch_and_op`, `MPI_Compare_and_swap` |
 //!
-//! Calls that return a value wait for it; the other operations may be incomplete when their calls
-//! return. Which to use?
+//! A call that returns a value waits for this value. All other operations may be incomplete when
+//! their calls return. Which operation should a program use?
 //!
 //! - If one rank at a time accesses a location, put and get are enough.
 //! - If several ranks may change a location at the same time, use the accumulate family (all rows
@@ -58,10 +58,11 @@
 //!
 //! # Atomicity
 //!
-//! The functions of the accumulate family are atomic for each element with respect to each other,
-//! from all origins (the target itself included), if all accesses to a location use one type. A
-//! whole call is not atomic: two accumulates of many elements may interleave. Puts and gets are not
-//! atomic, not even of one element. What happens if two ranks access one location at the same time?
+//! Functions of the accumulate family are atomic with respect to each other, element by element,
+//! from all origins including the target itself. This requires that all accesses to a location use
+//! one type. A whole call is not atomic: two accumulates of many elements may interleave. A put or
+//! a get is not atomic, even if it has one element. What happens if two ranks access one location
+//! at the same time?
 //!
 //! | on the same location, without synchronization between them | result |
 //! |---|---|
@@ -103,7 +104,8 @@
 //!
 //! # Long or single
 //!
-//! Accumulates have two implementations on mapped memory:
+//! Accumulates have two implementations on *mapped* memory, which is memory of the node that the
+//! origin can load and store:
 //!
 //! - By default an accumulate holds a lock word for each 4 KiB that it changes, and long
 //!   accumulates run as vector code.

@@ -54,9 +54,9 @@
 //!
 //! # Visibility of stores
 //!
-//! A shared window is a window: put, get and the accumulate family work on it, and the model is
-//! unified. Plain loads and stores of several ranks race like those of several threads. Order them
-//! as in the first example: `sync`, a call that synchronizes the processes, `sync`. Alternatively
-//! write a flag by [`swap`](crate::Access::swap) and poll it by
+//! Put, get and the accumulate family also work on a shared window. Its memory model is always
+//! unified. Plain loads and stores of several ranks race like those of several threads. To order
+//! these accesses, call `sync`, then a call that synchronizes the processes, then `sync` again, as
+//! in the first example. Alternatively write a flag by [`swap`](crate::Access::swap) and poll it by
 //! [`fetch_value`](crate::Access::fetch_value), with a `sync` between flag and data at both sides.
 //! One rank alone can't show such a race.

@@ -1,6 +1,6 @@
 //! Choosing a synchronization: fence, post/start/complete/wait, lock, or lock all and flush.
 //!
-//! | the program | synchronization | callers |
+//! | the program | synchronization | ranks that make the calls |
 //! |---|---|---|
 //! | works in phases, in which each rank accesses several others | [`fence`](crate::Window::fence) | all ranks |
 //! | exchanges with a few neighbours at times that both sides know | [`post`](crate::Window::post), [`start`](crate::Window::start), [`wait`](crate::Window::wait) | the neighbours |
@@ -90,12 +90,12 @@
 //!
 //! Four rules:
 //!
-//! - Locks bind only origins that lock; they do not stop loads and stores of the target.
+//! - A lock excludes only origins that lock. A lock does not stop loads and stores of the target.
 //! - Readers and writers take turns, so that no rank starves.
 //! - A rank may lock several targets at once. To avoid deadlock, all ranks lock them in the same
 //!   order.
-//! - Over a net a lock may be acquired as late as the first operation or the end of the epoch, so
-//!   it is not a mutex for files or messages.
+//! - Over a net a lock may be acquired as late as the first operation or the end of the epoch. Do
+//!   not use a lock as a mutex for files or messages.
 //!
 //! # Lock all, and flush
 //!
@@ -123,9 +123,10 @@
 //!
 //! # Assertions
 //!
-//! An assertion is a promise of the program that lets a call omit work (§12.5.5). In a `Window<T>`,
-//! [`lock_with`](crate::Window::lock_with) and [`lock_all_with`](crate::Window::lock_all_with) take
-//! assertions; in a `RawWindow`, every synchronization call does.
+//! An assertion is a promise of the program, by which a call may omit work (§12.5.5). In a
+//! `Window<T>`, [`lock_with`](crate::Window::lock_with) and
+//! [`lock_all_with`](crate::Window::lock_all_with) take assertions; in a `RawWindow`, every
+//! synchronization call does.
 //!
 //! | assertion | saving |
 //! |---|---|

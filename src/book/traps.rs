@@ -51,8 +51,8 @@
 //!
 //! # The unified model does not make puts visible at once
 //!
-//! In the unified model data that was put eventually becomes visible without a further call, but
-//! only synchronization determines *which* loads see it. x86 keeps stores in order and so hides
+//! In the unified model the data of a put eventually becomes visible without a further call. Only
+//! synchronization determines *which* loads see the data. x86 keeps stores in order and so hides
 //! many mistakes; other processors and nets do not. In the separate model a load in the same phase
 //! as the put is too early on every machine:
 //!
@@ -75,8 +75,8 @@
 //! # Concurrent puts to one location have no defined result
 //!
 //! After two concurrent puts to one location, or a concurrent put and accumulate, the location may
-//! have neither of the two values. Two puts of the *same* origin have no order either. Where
-//! several ranks write one location, all must use the accumulate family, with one type; accumulates
+//! have neither of the two values. Two puts of the *same* origin have no order either. If several
+//! ranks write one location, all of them must use the accumulate family, with one type. Accumulates
 //! of one origin keep the order of their calls.
 //!
 //! ```
@@ -129,15 +129,16 @@
 //! - **A lock binds only ranks that lock.** A lock excludes neither the owner's loads and stores
 //!   nor epochs under `NOCHECK`. A rank that loads its own part while others change the part under
 //!   locks must lock the part too.
-//! - **A lock orders nothing.** A lock excludes other ranks while it is held, but does not
-//!   determine which rank gets it first.
+//! - **A lock does not fix the order of ranks.** A lock excludes other ranks while it is held.
+//!   Which rank gets the lock first is not determined.
 //! - **Nested exclusive locks can deadlock.** All ranks must lock the targets in one order, for
 //!   example by rank.
 //! - **Two windows over the same memory are independent.** A fence of one completes nothing of the
 //!   other, and atomicity and order hold only within one window.
 //! - **Displacements count the target's unit**, which in a `RawWindow` may differ from the
 //!   origin's.
-//! - **A collective call that one rank leaves out hangs the others**: fences, barriers, making and
-//!   freeing windows. A `?` before such a call skips it after an error. If the `?` skips the `free`
-//!   of a window, the rank does not wait for the others, and the launcher ends the job with the
-//!   error. In other cases only the launcher's `--timeout` ends the job.
+//! - **A collective call that one rank leaves out hangs the others.** Collective calls are fences,
+//!   barriers, and the creation and freeing of windows. After an error, a `?` skips the calls that
+//!   follow. If `?` skips the `free` of a window, the rank does not wait for the others, and the
+//!   launcher ends the job with the error. In other cases only `transom-run --timeout` ends the
+//!   job.

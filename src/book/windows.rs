@@ -1,8 +1,8 @@
 //! Windows: memory of each rank that the other ranks may access.
 //!
-//! Making a window is collective: all ranks of a [`Job`](crate::Job) make the same call, and make
-//! their windows in the same order. Each rank chooses the length of its own part; 0 is legal. In
-//! this example each rank opens ten elements, and puts three into the part of the next rank:
+//! Creating a window is collective: all ranks of a [`Job`](crate::Job) make the same call. All
+//! ranks create their windows in the same order. Each rank chooses the length of its own part; 0 is
+//! legal. In this example each rank opens ten elements, and puts three into the next rank's part:
 //!
 //! ```
 //! use transom::{Flavor, Window};
@@ -24,7 +24,7 @@
 //! There are two types of windows:
 //!
 //! - [`Window<T>`](crate::Window) has elements of one type, epochs as closures, and no unsafe call.
-//!   Begin with it. `T` is any type for which every byte pattern is a value
+//!   Begin with this type. `T` is any type for which every bit pattern is a valid value
 //!   ([`RmaElem`](crate::RmaElem)); accumulates work on MPI's types ([`Element`](crate::Element)).
 //! - [`RawWindow`](crate::RawWindow) has MPI's calls one by one: windows of bytes, types at run
 //!   time, explicit epochs, buffers by address. [Dynamic windows](super::dynamic), accumulates with
@@ -41,15 +41,16 @@
 //! | [`Shared`](crate::Flavor::Shared) | [`Window::allocate_shared`](crate::Window::allocate_shared) | of the library, zeroed, one segment | ranks of one node load and store each other's parts: [`shared`](super::shared) |
 //! | [`Dynamic`](crate::Flavor::Dynamic) | [`RawWindow::create_dynamic`](crate::RawWindow::create_dynamic) | attached later, piece by piece | memory that is allocated and freed, lists and trees: [`dynamic`](super::dynamic) |
 //!
-//! Why is an allocated window the fastest? Within a node the other ranks map the memory of the
-//! library, so that a put is a store. They can't map a buffer of the caller, unless the kernel has
-//! the XPMEM module. Without XPMEM they reach such a buffer by a system call, or by messages where
-//! the kernel forbids that call. [`costs`](super::costs) has the table.
+//! Why is an allocated window the fastest? Within a node the other ranks map memory that the
+//! library has allocated, so a put is a store. A buffer of the caller can be mapped only if the
+//! kernel has the XPMEM module. Without XPMEM other ranks reach the buffer by system calls, or by
+//! messages if the kernel forbids these system calls. The tables in [`costs`](super::costs) show
+//! the difference.
 //!
 //! # Memory for several windows
 //!
-//! [`Job::alloc_mem`](crate::Job::alloc_mem) gives memory of the library without a window
-//! (`MPI_ALLOC_MEM`). A window that is created over such memory, or over a piece of it, is as fast
+//! [`Job::alloc_mem`](crate::Job::alloc_mem) allocates such memory without a window
+//! (`MPI_ALLOC_MEM`). A window that is created over this memory, or over a piece of it, is as fast
 //! as an allocated one. Several windows may use the same memory, which lives as long as the
 //! [`Allocation`](crate::Allocation) or one of the windows. Each rank decides for its own part
 //! whether to use such memory. [`is_mapped`](crate::Window::is_mapped) returns whether all parts
@@ -117,26 +118,27 @@
 //!
 //! # Hints
 //!
-//! A hint is a promise or a wish of the program that may make a window faster. An
-//! [`Info`](crate::Info) has pairs of a key and a value: MPI's hints and the library's own.
+//! A hint is a promise or a request of the program, and may make a window faster. An
+//! [`Info`](crate::Info) has pairs of a key and a value: MPI's hints and hints of this library.
 //!
 //! - `allocate_with`, `create_with`, `allocate_shared` and the calls of `RawWindow` take an `Info`.
-//! - [`info`](crate::Window::info) returns all hints with the values in force.
-//! - [`set_info`](crate::Window::set_info) changes the first five of the table.
+//! - [`info`](crate::Window::info) returns all hints with their current values.
+//! - [`set_info`](crate::Window::set_info) changes the first five hints of the table, and the two
+//!   hints about counters (`mpi_assert_...`).
 //!
-//! Unknown keys are ignored. Creation fails at every rank for a bad value of a known key, and for
-//! values that differ between ranks where all must give the same (marked *).
+//! Unknown keys are ignored. Creation fails at every rank if a known key has an illegal value, or
+//! if a key that is marked with * has different values at different ranks.
 //! [`Info::forgiving`](crate::Info::forgiving) is for programs that may break the promises of their
-//! hints, as some MPI programs do.
+//! hints, as some MPI programs do: no window then relies on a hint.
 //!
 //! | key | values, the default first | effect |
 //! |---|---|---|
 //! | `no_locks` | `false`, `true` | `true`: locks are errors of the class `LockType` |
 //! | `accumulate_ordering` | `rar,raw,war,waw`, a part of them, `none` | `none`: [no order](super::operations#order) is kept; a part of the list keeps all four |
-//! | `accumulate_ops` | `same_op_no_op`, `same_op` | reported by `info`; all mixtures are atomic |
+//! | `accumulate_ops` | `same_op_no_op`, `same_op` | reported by `info`; different operations on one location are always atomic with each other |
 //! | `same_size` | `false`, `true` | reported by `info` |
 //! | `same_disp_unit` | `false`, `true` | reported by `info` |
-//! | `alloc_shared_noncontig` * | `false`, `true` | `true`: parts of a shared window lie apart |
+//! | `alloc_shared_noncontig` * | `false`, `true` | `true`: each part of a shared window is a separate allocation |
 //! | `mpi_accumulate_granularity` * | `0`, a number of bytes | 1 to 8: CPU atomics combine [single elements](super::operations#long-or-single) |
 //! | `mpi_minimum_alignment` | `1`, a power of two up to 2^30 | alignment of the library's memory, at least a page; in a contiguous shared window, of the first part. `mpi_minimum_memory_alignment` is a synonym |
 //! | `mpi_assert_max_num_notify` | a number of counters | reported by `info` where it was given |

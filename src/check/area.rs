@@ -1,7 +1,7 @@
 //! The checker's data of one rank that the other ranks of the node read, for all windows: the
 //! rank's clocks at barriers of the job, the number of its releases, the texts of its places, the
 //! clocks of its messages, and at rank 0 the reported conflicts and the waiting ranks. This *area*
-//! lies behind the job block.
+//! follows the job block in memory.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -4,8 +4,8 @@
 //! stores of the program that conflict with these accesses.
 //!
 //! An operation of another rank on this rank's window memory is reported to the sanitizer when this
-//! rank learns that the operation is complete. It is ordered after all that this rank did before
-//! the last of its releases that the origin knew of.
+//! rank learns that the operation is complete. The operation is ordered after all that this rank
+//! did before its last release (`clock`) of which the origin knew.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};

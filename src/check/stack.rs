@@ -1,8 +1,8 @@
-//! Shortcuts up the stack. A search by unwind tables takes most of a microsecond. A *way* is the
-//! result of one search: the return addresses within the library that it has passed, and the
-//! distance of each on the stack from the frame at which the search began. The code at a return
-//! address has a frame of one size. A later call that finds the same return address at a distance
-//! therefore finds the next one at the same further distance.
+//! A cache of stack walks. A walk by unwind tables takes most of a microsecond. A *way* is the
+//! result of one walk: the return addresses within the library, and the distance of each on the
+//! stack from the frame at which the walk began. The code at a return address has a frame of fixed
+//! size. A later call that finds the same return address at the same distance therefore finds the
+//! next return address at the recorded distance.
 
 use std::ffi::c_void;
 

@@ -1,6 +1,7 @@
-//! Messages that no correct rank sends. With any content of its fields a message is refused or
-//! takes effect within the window, and the target does not panic. Guards around the target's memory
-//! must stay unchanged. Targets that lack a check show that the messages find it.
+//! Messages that no correct rank sends. Whatever its fields contain, a message is refused or
+//! changes only the window, and the target does not panic. Guards around the target's memory must
+//! stay unchanged. Targets without one of the checks show that these messages detect the missing
+//! check.
 
 use std::borrow::Cow;
 use std::cell::RefCell;

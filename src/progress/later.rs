@@ -1,6 +1,6 @@
-//! If there is no progress thread, this thread sends the messages for which a rank of the node had
-//! no room. It exists only while there are such messages. It has to try repeatedly, because no
-//! event reports that there is room.
+//! A temporary thread that sends messages to ranks of the node whose message ring was full, in a
+//! job without a progress thread. The thread exists only while there are such messages. It tries
+//! repeatedly, because no event reports that a ring has a free cell.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! The hints of a window in force, in the form in which operations read them.
+//! The current hints of a window, decoded into the form that operations read.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,5 +1,5 @@
-//! The epochs of a window at one rank: the word with their state and the locks ([`EpochWord`]), and
-//! the data that calls of an epoch leave for the calls that end it.
+//! The epochs of a window at one rank: the word with the state of the epochs and the locks
+//! ([`EpochWord`]), and the data that is kept from the opening of an epoch to its end.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,6 +1,7 @@
-//! Puts and gets with derived layouts at either side (MPI-4.1 §12.3.1, §12.3.2, requirement O5).
-//! Most are one run of equal blocks in mapped memory, which one copy loop moves. Other layouts are
-//! walked, or become as few remote operations as possible.
+//! Puts and gets with derived layouts at either side (MPI-4.1 §12.3.1, §12.3.2; requirement O5 of
+//! tests/requirements.txt). Most layouts are one run of equal blocks in mapped memory, which one
+//! copy loop moves. Other layouts are walked block by block, or become as few remote operations as
+//! possible.
 
 use transom_fabric::{Memory, TallyRef};
 

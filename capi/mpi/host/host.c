@@ -23,15 +23,22 @@ _Static_assert(sizeof(MPI_Aint) == sizeof(long) && sizeof(MPI_Count) == 8, "inte
 
 /* Paths of loaded objects, as dl_iterate_phdr visits them. */
 struct objects {
-    char *paths[512];
-    size_t count;
+    char **paths;
+    size_t count, room;
 };
 
 static int keep_path(struct dl_phdr_info *info, size_t size, void *kept) {
     struct objects *objects = kept;
     (void)size;
-    if (objects->count == sizeof objects->paths / sizeof *objects->paths) return 1;
-    if (info->dlpi_name[0]) objects->paths[objects->count++] = strdup(info->dlpi_name);
+    if (!info->dlpi_name[0]) return 0;
+    if (objects->count == objects->room) {
+        size_t room = objects->room ? 2 * objects->room : 256;
+        char **paths = realloc(objects->paths, room * sizeof *paths);
+        if (!paths) return 1;
+        objects->paths = paths;
+        objects->room = room;
+    }
+    objects->paths[objects->count++] = strdup(info->dlpi_name);
     return 0;
 }
 
@@ -39,7 +46,7 @@ static int keep_path(struct dl_phdr_info *info, size_t size, void *kept) {
  * dlopen for itself alone: Python's mpi4py does so. The host's library is the object that defines
  * PMPI_Get_library_version. */
 static void open_to_all(void) {
-    struct objects objects = {.count = 0};
+    struct objects objects = {0};
     dl_iterate_phdr(keep_path, &objects);
     for (size_t i = 0; i < objects.count; i++) {
         Dl_info place;
@@ -53,6 +60,7 @@ static void open_to_all(void) {
         if (object) dlclose(object);
         free(objects.paths[i]);
     }
+    free(objects.paths);
 }
 
 /* The host's function of this name; 0 in a program without an MPI. This library defines many of the

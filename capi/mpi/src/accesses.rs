@@ -3,9 +3,10 @@
 //! access. This library comes before ThreadSanitizer, and has functions of the same names
 //! (`accesses/names`): they jump to ThreadSanitizer's unless the address is in watched memory.
 //!
-//! The loads and stores of a shared window are watched, of all its parts, because each process has
-//! a ThreadSanitizer of its own. Of other windows only atomics are, by which a program may poll its
-//! part, and what other ranks load and store by the address of `MPI_Win_shared_query`.
+//! In a shared window the loads and stores to all parts are watched, because each process has a
+//! separate ThreadSanitizer. In other windows only two kinds of accesses are watched: atomics, by
+//! which a program may poll its part; and loads and stores by other ranks, through the address that
+//! `MPI_Win_shared_query` returns.
 
 #[allow(unsafe_code)]
 mod names;

@@ -1,4 +1,4 @@
-//! The buffers of the host's calls under way, for the conflict checker and ThreadSanitizer.
+//! The buffers of the host's calls in progress, for the conflict checker and ThreadSanitizer.
 
 use transom::{CheckedBuffers, Job};
 

@@ -350,15 +350,27 @@ fn tools(host: &'static Host) {
 }
 
 /// Regression: a program that loads its MPI by `dlopen` with `RTLD_LOCAL`, as Python's mpi4py does,
-/// died in `MPI_Init`.
+/// died in `MPI_Init`; later, one that had loaded more than 512 objects before.
 /// Shows W1, O1.
 /// Route: shm.
 fn loaded_late(host: &'static Host) {
     let module = host.built("libmodule.so", &["-shared", "-fPIC", "-Dmain=main_of_module", &Host::source("kinds.c")]);
-    let place = format!("-DMODULE=\"{}\"", module.display());
-    let program = host.built("loader", &["-Wl,--as-needed", &place, &Host::source("loader.c")]);
-    verified(&Run::of(host, program, 2).served().info(), true);
+    let empty = host.built("libempty.so", &["-shared", "-fPIC", "-Wl,--as-needed", "-x", "c", "/dev/null"]);
+    let objects = empty.with_file_name("many_objects");
+    std::fs::create_dir_all(&objects).expect("a folder");
+    for number in 0..OBJECTS {
+        std::fs::copy(&empty, objects.join(format!("{number}.so"))).expect("a copy");
+    }
+    let places = [format!("-DMODULE=\"{}\"", module.display()), format!("-DOBJECTS=\"{}\"", objects.display())];
+    let program = host.built("loader", &["-Wl,--as-needed", &places[0], &places[1], &Host::source("loader.c")]);
+    for loaded in [0, OBJECTS] {
+        verified(&Run::of(host, program.clone(), 2).served().info().with("LOADED", loaded.to_string()), true);
+    }
+    std::fs::remove_dir_all(&objects).expect("it was made above");
 }
+
+/// More objects than the processes of large Python programs load.
+const OBJECTS: usize = 600;
 
 /// More than 50 windows over six communicators are reported in a few lines by rank 0 alone.
 /// Shows T5.

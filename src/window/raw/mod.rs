@@ -194,9 +194,10 @@ impl RawWindow {
     }
 
     /// Changes hints (`MPI_WIN_SET_INFO`): `no_locks`, `accumulate_ordering`, `accumulate_ops`,
-    /// `same_size` and `same_disp_unit`. Other hints are fixed at creation and are ignored here.
-    /// All ranks give the same values, because the call is collective in MPI; here it sends no
-    /// message.
+    /// `same_size`, `same_disp_unit`, `mpi_assert_max_num_notify` and
+    /// `mpi_assert_same_num_notifications`. Other hints are fixed at creation and are ignored here.
+    /// All ranks must give the same values, as in MPI, where the call is collective. This call
+    /// sends no message.
     ///
     /// # Errors
     /// `InfoValue` for an illegal value; then no hint changes.
