@@ -49,6 +49,7 @@ mod wake;
 
 pub use amo::{Amo, AmoKind, Coherence, Width};
 pub use contract::{Domain, Handler, Limits, Port, Region, RegionKey};
+pub use copy::is_close_behind;
 pub use error::{Cause, FabricError, Fault, rest};
 pub use failures::Failure;
 pub use keys::{KeyChoice, KeyRange, Keys};

@@ -67,7 +67,7 @@ pub(crate) struct Vector<const N: usize> {
 const NOTHING: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
 
 impl Vector<1> {
-    fn of(ours: Span, address: u64) -> Vector<1> {
+    pub(crate) fn of(ours: Span, address: u64) -> Vector<1> {
         let mut vector = Vector::new();
         vector.push(ours, address);
         vector

@@ -23,6 +23,8 @@
 
 mod bell;
 #[allow(unsafe_code)]
+mod bounce;
+#[allow(unsafe_code)]
 mod cma;
 mod contact;
 mod domain;

@@ -13,6 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use transom_fabric::{Reason, Span};
 
+use crate::bounce;
 use crate::cma::{self, Remote, slice_of, slice_of_mut};
 use crate::spare::is_lack;
 
@@ -147,8 +148,13 @@ impl Range {
         {
             return Ok(());
         }
+        let from = Remote { pid: self.process.pid, address };
+        if bounce::is_slow(address, into.as_ptr().addr() as u64, into.len()) {
+            // SAFETY: the caller's promise.
+            return unsafe { bounce::read(from, into) };
+        }
         // SAFETY: the caller's promise.
-        unsafe { cma::read(Remote { pid: self.process.pid, address }, into) }
+        unsafe { cma::read(from, into) }
     }
 
     /// Writes the bytes of `from` at `offset`; all are inside.
@@ -168,8 +174,13 @@ impl Range {
         {
             return Ok(());
         }
+        let to = Remote { pid: self.process.pid, address };
+        if bounce::is_slow(from.as_ptr().addr() as u64, address, from.len()) {
+            // SAFETY: the caller's promise.
+            return unsafe { bounce::write(to, from) };
+        }
         // SAFETY: the caller's promise.
-        unsafe { cma::write(Remote { pid: self.process.pid, address }, from) }
+        unsafe { cma::write(to, from) }
     }
 
     /// Whether the whole range is known to be writable by its process. This is checked because the
