@@ -174,7 +174,7 @@ impl Progress {
             descriptors.look();
         }
         self.fail_requests_to_lost(self.detector.look(Duration::ZERO))?;
-        match self.wire.lost() {
+        match self.wire.lost().or_else(|| self.messages.lost()) {
             None => Ok(()),
             Some(fault) => {
                 self.messages.give_up(&fault);

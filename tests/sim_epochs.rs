@@ -6,9 +6,10 @@
 
 #![allow(unsafe_code)]
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 
-use simulated::{Outcome, Rank, nets, run, same};
+use simulated::{Outcome, Rank, nets, run, run_on, same};
 use transom::{Assert, Info, Lock, RawWindow};
 use transom_fabric::Coherence;
 use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
@@ -218,5 +219,43 @@ fn no_port_holds_back_post_or_complete() {
         let mail = SimMail { holds: true, ..SimMail::default() };
         let turn = Arc::new(Barrier::new(3));
         run(3, &SimOptions { amo, mail, ..SimOptions::default() }, move |world| exposed_and_completed(world, &turn));
+    }
+}
+
+/// Rank 0 completes an epoch to ranks 1, 2 and 3. Each target posts only after the end of another
+/// target's exposure epoch: rank 3 first, then rank 2, then rank 1.
+fn posted_in_turn(world: &Rank, ended: &[AtomicBool; 5]) -> Outcome {
+    let win = RawWindow::allocate(world, WORDS * 8, 1, &Info::new())?;
+    world.barrier()?;
+    match world.rank() {
+        0 => {
+            win.start(&[1, 2, 3], Assert::NONE)?;
+            world.step("complete");
+            win.complete()?;
+        }
+        me => {
+            world.step("before the post");
+            // Acquire: pairs with the Release below.
+            while !ended[me + 1].load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            win.post(&[0], Assert::NONE)?;
+            world.step("wait");
+            win.wait()?;
+            ended[me].store(true, Ordering::Release);
+        }
+    }
+    world.barrier()?;
+    Ok(win.free()?)
+}
+
+/// A target that posts late delays the end of no other target's exposure epoch (MPI-4.1 §12.5.2).
+/// Shows S1.
+#[test]
+fn complete_notifies_the_targets_that_have_posted() {
+    for nodes in [None, Some(1)] {
+        let ended: [AtomicBool; 5] = Default::default();
+        ended[4].store(true, Ordering::Relaxed);
+        run_on(nodes, 4, &SimOptions::default(), move |world| posted_in_turn(world, &ended));
     }
 }

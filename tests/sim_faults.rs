@@ -69,7 +69,7 @@ fn messages_to_a_rank_do_not_wait_for_another_rank_that_takes_none() {
     static BLOCKED: AtomicBool = AtomicBool::new(false);
     static SENDING: AtomicBool = AtomicBool::new(false);
     static WAITED: AtomicBool = AtomicBool::new(false);
-    let mail = SimMail { slots: Some(4), ..SimMail::default() };
+    let mail = SimMail { slots: Some(8), ..SimMail::default() };
     run(3, &SimOptions { mail, ..calm() }, |world| {
         let win = Window::<u64>::allocate(world, 4)?;
         win.lock_all(|epoch| {
@@ -237,6 +237,67 @@ fn a_refused_accumulate_does_not_hold_up_later_ones() {
             Ok(win.free()?)
         });
     }
+}
+
+/// Kept accumulates that can't be sent fail, and their number is not missing in the order of the
+/// later ones (MPI-4.1 §12.7.2).
+#[test]
+fn kept_accumulates_that_can_not_be_sent_do_not_hold_up_later_ones() {
+    let mail = SimMail { gathers: true, ..SimMail::default() };
+    let net = SimOptions { mail, message_max: 1024, delay: 40, passive_target: false, ..calm() };
+    run(2, &net, move |world| {
+        let win = Window::<u64>::allocate(world, 4)?;
+        world.barrier()?;
+        if world.rank() == 1 {
+            win.lock_all(|epoch| {
+                // Rank 0 can't answer the first one, so the others are kept.
+                world.net().shut(peer(1), true);
+                epoch.accumulate(0, 0, &[1], ops::Sum)?;
+                (0..3).try_for_each(|_| epoch.accumulate(0, 0, &[2], ops::Sum))?;
+                world.net().cut(peer(0), true);
+                world.net().shut(peer(1), false);
+                let failed = epoch.flush(0);
+                world.net().cut(peer(0), false);
+                assert!(failed.is_err(), "the kept ones fail");
+                world.step("later accumulates");
+                epoch.accumulate(0, 0, &[16], ops::Sum)?;
+                epoch.flush(0)?;
+                assert_eq!(epoch.fetch_and_op(0, 0, 0, ops::Sum)?, 17);
+                Ok(())
+            })?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// Rank 0 lacks the memory for messages to rank 1 for a while. The answer to rank 1 is sent later.
+#[test]
+fn an_answer_that_can_not_be_sent_at_first_is_sent_later() {
+    static CUT: AtomicBool = AtomicBool::new(true);
+    run(2, &calm(), move |world| {
+        let win = Window::<u64>::allocate(world, 4)?;
+        world.barrier()?;
+        if world.rank() == 1 {
+            let net = world.net();
+            world.while_waiting(move || {
+                // Rank 0 executes the request meanwhile.
+                std::thread::sleep(Duration::from_millis(20));
+                net.cut(peer(1), false);
+                // Relaxed, as below: the flag orders no other access.
+                CUT.store(false, Ordering::Relaxed);
+            });
+            world.net().cut(peer(1), true);
+            world.step("an accumulate whose answer rank 0 can't send at once");
+            win.lock_all(|epoch| epoch.accumulate(0, 0, &[1], ops::Sum))?;
+        }
+        // Rank 0 sends nothing else meanwhile.
+        while CUT.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
 }
 
 /// Answers that would have gone with the refused put are sent without it.

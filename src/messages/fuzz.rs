@@ -14,7 +14,7 @@ use transom_fabric::{Amo, AmoKind, Handler, Memory, Peer, RegionKey, Width};
 
 use super::codec::{Message, OVERHEAD};
 use super::staging::Piece;
-use super::{Atomicity, Deferred, Exposed, Messages, Request, Space, locked};
+use super::{Atomicity, Exposed, Messages, Request, Space};
 use crate::datatype::Strip;
 use crate::memory::attached::{Attached, Opened};
 use crate::reduce::{BasicType, Op};
@@ -294,7 +294,7 @@ fn stays_within(sent: &[Sent], part: usize) -> TestCaseResult {
         target.message(Peer(7), &message.bytes(address));
     }
     // Each answer can be decoded, and none belongs to a request of this rank.
-    for Deferred { bytes: answer, .. } in locked(&target.deferred).drain(..) {
+    while let Some(answer) = target.take_deferred() {
         prop_assert!(Message::decode(&answer).is_some());
     }
     let mut after = [0; GUARD + PART + GUARD];
@@ -336,9 +336,8 @@ fn every_request_is_performed_and_refused() {
             let (memory, address) = memory();
             let (target, bytes) = (target(&memory, PART), message.bytes(address));
             target.message(Peer(7), &bytes);
-            let answer = locked(&target.deferred).pop_front();
-            if let (Some(Message::Request { request, .. }), Some(Deferred { bytes: answer, .. })) =
-                (Message::decode(&bytes), answer)
+            if let (Some(Message::Request { request, .. }), Some(answer)) =
+                (Message::decode(&bytes), target.take_deferred())
             {
                 let refused = matches!(Message::decode(&answer), Some(Message::Refusal { .. }));
                 seen.borrow_mut().entry(name(&request)).or_default()[usize::from(refused)] += 1;

@@ -5,6 +5,7 @@
 
 mod carried;
 mod codec;
+mod deferred;
 mod exposed;
 #[cfg(test)]
 mod fuzz;
@@ -12,12 +13,11 @@ mod gathered;
 mod riding;
 mod staging;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use transom_fabric::{Cause, Fault, Handler, Peer, Post, Reason, Tally, TallyRef, diagnostics};
+use transom_fabric::{Cause, Fault, Handler, Peer, Tally, TallyRef, diagnostics};
 
 use crate::buffers::Sink;
 use crate::error::Refusal;
@@ -31,9 +31,6 @@ pub(crate) use staging::{Area, Grant, PIECE, PIECES, Piece};
 
 /// The log target of messages.
 const TARGET: &str = "transom::messages";
-
-/// The number of peers that may refuse a message before `send_deferred` stops.
-const MOST_FULL: usize = 4;
 
 /// The destination of a reply's bytes.
 #[derive(Debug)]
@@ -55,14 +52,6 @@ struct Waiting {
     tally: TallyRef,
 }
 
-/// A message that waits for a thread that makes progress.
-struct Deferred {
-    to: Peer,
-    bytes: Vec<u8>,
-    /// The token of a request; `None` for an answer.
-    token: Option<u64>,
-}
-
 #[derive(Default)]
 struct Requests {
     next: u64,
@@ -77,10 +66,8 @@ pub(crate) struct Messages {
     signals: Mutex<HashMap<u64, BTreeMap<u32, u32>>>,
     exposed: Mutex<BTreeMap<u64, Arc<Exposed>>>,
     requests: Mutex<Requests>,
-    deferred: Mutex<VecDeque<Deferred>>,
-    /// The number of deferred messages that are not sent yet: the queued ones, and those that a
-    /// thread is sending.
-    owed: AtomicUsize,
+    /// Messages that wait for a thread that makes progress.
+    deferred: deferred::Deferral,
     /// Small operations that will share messages.
     gathering: gathered::Gathering,
     /// Answers that wait for a message in the other direction.
@@ -194,18 +181,18 @@ impl Messages {
         }
     }
 
-    /// Fails a request that was not sent, and queues those parts of its message that the peer
-    /// needs: the answers before the request, and a request with its number and without an effect.
-    /// If the request changes a control word and no call awaits the result, the request itself is
-    /// queued: other ranks may wait for the end of a lock.
-    pub(crate) fn unsent(&self, to: Peer, token: u64, message: &[u8]) {
+    /// Fails a request that was not sent because of `fault`, and queues those parts of its message
+    /// that the peer needs: the answers before the request, and a request with its number and
+    /// without an effect. If the request changes a control word and no call awaits the result, the
+    /// request itself is queued: other ranks may wait for the end of a lock.
+    pub(crate) fn unsent(&self, to: Peer, token: u64, message: &[u8], fault: &Fault) {
         let request = Message::decode(message);
         if matches!(request, Some(Message::Request { request: Request::Control { .. }, .. })) && !self.is_awaited(token)
         {
-            self.defer(to, message.to_vec(), Some(token));
+            self.defer(to, message.to_vec(), None);
             return;
         }
-        self.fail(token, &Fault::new(to, Reason::NotSent));
+        self.fail(token, fault);
         let request = match request {
             Some(Message::Answers { tokens, rest }) => {
                 let tokens: Vec<_> = tokens.iter().map(|&token| u64::from_ne_bytes(token)).collect();
@@ -217,8 +204,8 @@ impl Messages {
         if let Some(Message::Request { window, order: order @ 1.., .. }) = request {
             let empty = Request::Several { parts: Vec::new() };
             // No call waits for it: only later requests need it.
-            let (token, message) = self.request(to, window, order, &empty, Landing::Nowhere, &Tally::new());
-            self.defer(to, message, Some(token));
+            let (_, message) = self.request(to, window, order, &empty, Landing::Nowhere, &Tally::new());
+            self.defer(to, message, None);
         }
     }
 
@@ -229,12 +216,7 @@ impl Messages {
 
     /// Fails all requests to a peer that died, and drops the deferred messages to it.
     pub(crate) fn give_up(&self, fault: &Fault) {
-        let mut deferred = locked(&self.deferred);
-        let before = deferred.len();
-        deferred.retain(|message| message.to != fault.peer);
-        // Relaxed: as in `send_deferred`.
-        self.owed.fetch_sub(before - deferred.len(), Ordering::Relaxed);
-        drop(deferred);
+        self.give_up_deferred(fault.peer);
         let mut requests = locked(&self.requests);
         let to_it = |(&token, waiting): (&u64, &Waiting)| (waiting.from == fault.peer).then_some(token);
         let tokens: Vec<_> = requests.waiting.iter().filter_map(to_it).collect();
@@ -244,66 +226,6 @@ impl Messages {
             waiting.tally.fail(fault);
         }
         self.give_up_gathered(fault);
-    }
-
-    /// Sends the deferred messages by `send`; returns their number. Messages to a peer for which
-    /// `send` answers `Again` stay, and those to other peers pass them.
-    pub(crate) fn send_deferred(&self, mut send: impl FnMut(Peer, &[u8]) -> Post) -> usize {
-        let (mut sent, mut full) = (0, Vec::new());
-        while self.owes_answers() {
-            // The lock is not held during the send: the port may run a handler that queues a
-            // message.
-            let Some(message) = self.next_deferred(&full) else { break };
-            match send(message.to, &message.bytes) {
-                Post::Done | Post::Pending => sent += 1,
-                Post::Again => {
-                    full.push(message.to);
-                    locked(&self.deferred).push_front(message);
-                    // The cause may be the port's resources, which all peers share.
-                    if full.len() == MOST_FULL {
-                        self.postpone(&full);
-                        break;
-                    }
-                    continue;
-                }
-                Post::Broken(fault) => match message.token {
-                    Some(token) => self.fail(token, &fault),
-                    // The peer has ended, so the message has no receiver.
-                    None => diagnostics::warn(TARGET, &format!("a reply or notice could not be sent: {fault:#}")),
-                },
-            }
-            // Relaxed: a count; the queue's lock orders its contents.
-            self.owed.fetch_sub(1, Ordering::Relaxed);
-        }
-        sent
-    }
-
-    /// Takes the first deferred message to none of the peers in `full`.
-    fn next_deferred(&self, full: &[Peer]) -> Option<Deferred> {
-        let mut deferred = locked(&self.deferred);
-        let at = deferred.iter().position(|message| !full.contains(&message.to))?;
-        deferred.remove(at)
-    }
-
-    /// Moves the deferred messages to some peers behind all others, in their order, so that the
-    /// next attempt begins with other peers.
-    fn postpone(&self, peers: &[Peer]) {
-        let mut deferred = locked(&self.deferred);
-        let (theirs, others): (Vec<_>, Vec<_>) = deferred.drain(..).partition(|message| peers.contains(&message.to));
-        deferred.extend(others.into_iter().chain(theirs));
-    }
-
-    /// Whether deferred messages wait to be sent, or to be put back by a thread that could not send
-    /// one.
-    pub(crate) fn owes_answers(&self) -> bool {
-        // Relaxed: the queue's lock orders the messages, and the thread that executes a request
-        // checks again afterwards.
-        self.owed.load(Ordering::Relaxed) > 0
-    }
-
-    /// Whether deferred messages to `peer` wait to be sent.
-    pub(crate) fn owes(&self, peer: Peer) -> bool {
-        self.owes_answers() && locked(&self.deferred).iter().any(|message| message.to == peer)
     }
 
     /// Executes a request and queues the answer.
@@ -327,15 +249,6 @@ impl Messages {
             Err(reason) => Message::Refusal { token, reason: *reason },
         };
         self.defer(from, reply.encode(), None);
-    }
-
-    /// Queues a message for a thread that makes progress; `token`: of a request.
-    pub(crate) fn defer(&self, to: Peer, bytes: Vec<u8>, token: Option<u64>) {
-        let mut deferred = locked(&self.deferred);
-        // Relaxed: as in `send_deferred`. Counted before the queue has the message, so that the
-        // count is never too small.
-        self.owed.fetch_add(1, Ordering::Relaxed);
-        deferred.push_back(Deferred { to, bytes, token });
     }
 
     /// Executes a request now, or in its origin's order.
@@ -438,7 +351,7 @@ impl Handler for Messages {
 mod tests {
     use std::borrow::Cow;
 
-    use transom_fabric::{Amo, AmoKind, Tally, Width};
+    use transom_fabric::{Amo, AmoKind, Post, Reason, Tally, Width};
 
     use super::*;
 
@@ -470,15 +383,16 @@ mod tests {
     fn the_end_of_a_lock_that_was_not_sent_is_queued() {
         let (messages, tally, awaited) = (Messages::default(), Tally::new(), Tally::new());
         let release = Request::Control { at: 0, amo: Amo::new(AmoKind::Sum, Width::W64, 1) };
+        let fault = Fault::new(Peer(1), Reason::NotSent);
         let (token, message) = messages.request(Peer(1), 4, 0, &release, Landing::One(Sink::NONE), &tally);
-        messages.unsent(Peer(1), token, &message);
+        messages.unsent(Peer(1), token, &message, &fault);
         let mut word = [0; 8];
         crate::buffers::scoped(
             || (),
             |scope| {
                 let into = Landing::One(scope.sink(&mut word));
                 let (token, message) = messages.request(Peer(1), 4, 0, &release, into, &awaited);
-                messages.unsent(Peer(1), token, &message);
+                messages.unsent(Peer(1), token, &message, &fault);
             },
         );
         assert!(awaited.idle() && awaited.has_failed() && !tally.idle());
@@ -520,69 +434,5 @@ mod tests {
         assert!(tally.idle());
         let reason = tally.fault().map(|fault| fault.cause);
         assert_eq!(reason, Some(Cause::Answer(Refusal::NoWindow.to_words())));
-    }
-
-    /// A peer that takes no message delays its own messages alone, which keep their order.
-    #[test]
-    fn messages_to_other_peers_pass_those_to_a_full_one() {
-        let messages = Messages::default();
-        let all = [(1, 10), (2, 20), (1, 11), (3, 30), (2, 21)];
-        all.into_iter().for_each(|(to, byte)| messages.defer(Peer(to), vec![byte], None));
-        let mut sent = Vec::new();
-        let mut send = |is_full: bool| {
-            messages.send_deferred(|to, bytes| match to {
-                Peer(1) if is_full => Post::Again,
-                _ => {
-                    sent.push(bytes[0]);
-                    Post::Done
-                }
-            })
-        };
-        assert_eq!((send(true), send(false)), (3, 2));
-        assert_eq!(sent, [20, 30, 21, 10, 11]);
-        assert!(!messages.owes_answers());
-    }
-
-    /// Where the port lacks what all peers need, a call ends after some attempts.
-    #[test]
-    fn a_port_that_takes_nothing_is_asked_for_some_peers_only() {
-        let messages = Messages::default();
-        (0..20).for_each(|to| messages.defer(Peer(to), Vec::new(), None));
-        let mut asked = 0;
-        let sent = messages.send_deferred(|_, _| {
-            asked += 1;
-            Post::Again
-        });
-        assert_eq!((sent, asked, messages.owed.load(Ordering::Relaxed)), (0, MOST_FULL, 20));
-    }
-
-    /// However many peers take no messages, those to another peer are sent, and all keep their
-    /// order.
-    #[test]
-    fn peers_that_take_no_messages_hold_up_no_other_peer() {
-        let messages = Messages::default();
-        for byte in 0..2 {
-            (0..20).for_each(|to| messages.defer(Peer(to), vec![byte], None));
-        }
-        let (mut sent, mut attempts) = (Vec::new(), 0);
-        while sent.len() < 2 && attempts < 20 {
-            attempts += 1;
-            messages.send_deferred(|to, bytes| match to {
-                Peer(19) => {
-                    sent.push(bytes[0]);
-                    Post::Done
-                }
-                _ => Post::Again,
-            });
-        }
-        assert_eq!(sent, [0, 1], "in {attempts} attempts");
-        let mut rest = vec![Vec::new(); 20];
-        while messages.owes_answers() {
-            messages.send_deferred(|to, bytes| {
-                rest[to.index()].push(bytes[0]);
-                Post::Done
-            });
-        }
-        assert!(rest[..19].iter().all(|bytes| *bytes == [0, 1]), "{rest:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! Puts and gets as messages that the target's CPU executes. Small scattered blocks, and operations
 //! that can't be posted, are packed into as few messages as possible.
 
-use transom_fabric::{Post, TallyRef};
+use transom_fabric::{Fault, Post, Reason, TallyRef};
 
 use super::parts::Parts;
 use super::target::Target;
@@ -81,7 +81,7 @@ impl Parts {
         let (rank, messages) = (self.team.rank(target.rank()), &self.job.messages);
         let send = |token, message: &[u8]| {
             self.job.send(rank, message).inspect_err(|_| {
-                messages.unsent(peer(rank), token, message);
+                messages.unsent(peer(rank), token, message, &Fault::new(peer(rank), Reason::NotSent));
                 // The first failure is reported. A progress thread sends what this call can't.
                 drop(self.job.progress.poll_and_leave());
             })

@@ -78,21 +78,44 @@ impl Core {
         }
         outcome = outcome.and(self.parts.flush_all());
         self.parts.completes();
-        for &rank in &targets {
-            // `start` has contacted all targets.
-            let Some(target) = self.parts.known(rank) else { continue };
+        // Targets that have posted are notified first, so that a late one does not delay them.
+        let mut late = Vec::new();
+        // `start` has contacted all targets.
+        for target in targets.iter().filter_map(|&rank| self.parts.known(rank)) {
             target.tally.unmix();
-            if target.hold() == Hold::None {
-                continue;
-            }
-            if target.hold() == Hold::Started {
+            match target.hold() {
+                Hold::None => {}
+                Hold::Started if targets.len() > 1 && !self.has_posted(target) => late.push(target),
                 // The target's post belongs to this epoch even if the epoch had no operation on it.
-                outcome = outcome.and(self.await_post(target));
+                Hold::Started => outcome = outcome.and(self.complete_at(target, self.await_post(target))),
+                _ => outcome = outcome.and(self.complete_at(target, Ok(()))),
             }
-            target.set_hold(Hold::None);
-            outcome = outcome.and(self.notify(rank, Notice::Completed));
         }
+        outcome = outcome.and(self.complete_late(late));
         self.epochs.step("complete", Call::Complete).and(outcome)
+    }
+
+    /// Ends the epoch at one target after the wait for its post.
+    fn complete_at(&self, target: &Target, posted: Result<()>) -> Result<()> {
+        target.set_hold(Hold::None);
+        posted.and(self.notify(target.rank(), Notice::Completed))
+    }
+
+    /// Ends the epoch at targets that had not posted, in the order of their posts.
+    fn complete_late(&self, mut late: Vec<&Target>) -> Result<()> {
+        let mut outcome = Ok(());
+        while let Some(first) = late.first() {
+            let is_any_open = || late.iter().any(|target| self.has_posted(target));
+            let waited = self.parts.waits("start", Some(first.rank()), || self.parts.job.progress.until(is_any_open));
+            // After a failure the epoch ends at all targets.
+            let has_failed = waited.is_err();
+            outcome = outcome.and(waited);
+            for target in late.extract_if(.., |target| has_failed || self.has_posted(target)) {
+                let posted = if has_failed { Ok(()) } else { self.await_post(target) };
+                outcome = outcome.and(self.complete_at(target, posted));
+            }
+        }
+        outcome
     }
 
     /// Ends the exposure epoch after all origins have completed (`MPI_WIN_WAIT`).
@@ -129,15 +152,17 @@ impl Core {
     /// Waits until a target of `start` has posted. One of several threads that operate on the
     /// target records it for all.
     pub(super) fn await_post(&self, target: &Target) -> Result<()> {
-        let member = number(target.rank());
-        let is_open = || {
-            if target.hold() == Hold::Started && self.parts.own.exposed.take_post(member) {
-                target.set_hold(Hold::Open);
-            }
-            target.hold() != Hold::Started
-        };
+        let is_open = || self.has_posted(target);
         self.parts.waits("start", Some(target.rank()), || self.parts.job.progress.until_changed(is_open))?;
         self.parts.post_arrived(target.rank())
+    }
+
+    /// Whether a target of `start` has posted.
+    fn has_posted(&self, target: &Target) -> bool {
+        if target.hold() == Hold::Started && self.parts.own.exposed.take_post(number(target.rank())) {
+            target.set_hold(Hold::Open);
+        }
+        target.hold() != Hold::Started
     }
 
     fn notify(&self, rank: usize, notice: Notice) -> Result<()> {

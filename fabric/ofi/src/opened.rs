@@ -16,6 +16,8 @@ use crate::sys;
 
 /// Most operations in flight.
 const OPERATIONS: u32 = 1024;
+/// The records of operations from which each peer gets a share only.
+const RESERVED: u32 = 256;
 /// Longest inline or packed put, in bytes.
 pub(crate) const PACKED: usize = 4096;
 /// Most outgoing messages in flight.
@@ -98,7 +100,7 @@ pub(crate) enum Pool {
 impl Open {
     /// Makes the pools, registers them where the provider requires it, and posts the receives.
     pub(crate) fn new(endpoint: Endpoint, offer: &Offer) -> Result<Arc<Open>, FabricError> {
-        let operations = Slots::new(OPERATIONS, PACKED);
+        let operations = Slots::with_reserve(OPERATIONS, RESERVED, PACKED);
         let most = u32::try_from(offer.receives).unwrap_or(RECEIVES).clamp(1, RECEIVES);
         let (sends, receives) = (Sending::new(SENDS, MESSAGE), Slots::new(most, MESSAGE));
         let local = match endpoint.registering().local {

@@ -189,7 +189,7 @@ impl OfiPort {
             return Ok((Local::Nothing, std::ptr::null_mut()));
         }
         // Each attempt at a post would register and deregister, by two system calls.
-        if !self.open.operations.has_free() {
+        if !self.open.operations.has_free(peer) {
             return Err(Post::Again);
         }
         // Also asked before, because the last of the others may end during the call.
@@ -240,6 +240,7 @@ impl Port for OfiPort {
         let token = u64::from_le_bytes(*token);
         let way = |address| (peer, Way { address, token });
         self.open.sends.meet(peer);
+        self.open.operations.meet(peer);
         self.peers.get_or_try_insert(peer, || self.open.endpoint.insert(name).map(way))?;
         Ok(())
     }

@@ -4,6 +4,10 @@
 //! libfabric returns an operation's context pointer with the completion. The pointer is that of the
 //! slot, whose first bytes the provider may use (FI_CONTEXT2). A slot belongs to its operation
 //! until the operation completes.
+//!
+//! Most slots are taken without regard to the peer. When these are in flight, each peer gets a
+//! share of the other slots, the *reserve*, so that operations to a peer of which none completes
+//! leave slots to other peers. The hot path counts nothing for it.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::UnsafeCell;
@@ -11,10 +15,10 @@ use std::ffi::c_void;
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use crossbeam_queue::ArrayQueue;
-use transom_fabric::{Peer, Span, TallyRef};
+use transom_fabric::{Peer, PeerMap, Span, TallyRef, share};
 
 use crate::endpoint::Registration;
 
@@ -74,10 +78,20 @@ pub(crate) struct Slots {
     slots: Box<[Slot]>,
     /// The slot that was freed last, or [`NONE`]. It is taken first, because it is in the caches.
     last: AtomicU32,
-    /// The other free slots.
+    /// The other free slots that are not in the reserve.
     free: ArrayQueue<u32>,
+    /// The index of the reserve's first slot.
+    common: usize,
+    reserve: Reserve,
     buffers: NonNull<u8>,
     layout: Layout,
+}
+
+/// The slots from which peers get shares.
+struct Reserve {
+    free: ArrayQueue<u32>,
+    /// The number of the reserve's slots that a peer holds.
+    held: PeerMap<(Peer, AtomicUsize)>,
 }
 
 // SAFETY: the thread that took a slot touches its cells first, then the thread that got the
@@ -108,6 +122,11 @@ impl Slots {
     /// A pool of `count` slots with buffers of `len` bytes each, a multiple of 8. The kernel
     /// supplies pages at first touch.
     pub(crate) fn new(count: u32, len: usize) -> Slots {
+        Slots::with_reserve(count, 0, len)
+    }
+
+    /// [`Slots::new`] with `reserved` slots of `count` in the reserve.
+    pub(crate) fn with_reserve(count: u32, reserved: u32, len: usize) -> Slots {
         assert!(count > 0 && len > 0 && len.is_multiple_of(8), "{count} slots of {len} bytes");
         let stride = len + STAGGER;
         let layout = Layout::array::<u64>(count as usize * stride / 8).expect("pools are small");
@@ -121,32 +140,45 @@ impl Slots {
                 buffer: unsafe { buffers.add(index * stride) },
             })
             .collect();
-        let free = ArrayQueue::new(count as usize);
-        for index in 0..count {
-            // The queue has room for all slots.
-            let _ = free.push(index);
-        }
-        Slots { slots, last: AtomicU32::new(NONE), free, buffers, layout }
+        // The queues have room for all slots.
+        let queue = |range: std::ops::Range<u32>| {
+            let queue = ArrayQueue::new(range.len().max(1));
+            range.for_each(|index| _ = queue.push(index));
+            queue
+        };
+        let common = count - reserved;
+        let reserve = Reserve { free: queue(common..count), held: PeerMap::new() };
+        let (free, common) = (queue(0..common), common as usize);
+        Slots { slots, last: AtomicU32::new(NONE), free, common, reserve, buffers, layout }
     }
 
-    /// A slot for an operation; `None` where all are in flight.
+    /// Lets operations on a peer take slots of the reserve.
+    pub(crate) fn meet(&self, peer: Peer) {
+        let met = self.reserve.held.get_or_try_insert(peer, || Ok((peer, AtomicUsize::new(0))));
+        met.map_or_else(|never: std::convert::Infallible| match never {}, drop);
+    }
+
+    /// A slot for an operation; `None` where all that the peer may take are in flight.
     pub(crate) fn take(&self, purpose: Purpose) -> Option<&Slot> {
         // Acquire: pairs with the Release in `give_back`.
         let last = self.last.swap(NONE, Ordering::Acquire);
-        let index = if last == NONE { self.free.pop()? } else { last };
+        let index = match last {
+            NONE => self.free.pop().or_else(|| self.reserve.take(purpose.peer))?,
+            last => last,
+        };
         let slot = &self.slots[index as usize];
         // SAFETY: the slot was free, so no other thread touches it until it is given back.
         unsafe { *slot.purpose.get() = Some(purpose) };
         Some(slot)
     }
 
-    /// Whether a slot is free at the moment.
-    pub(crate) fn has_free(&self) -> bool {
+    /// Whether a slot is free for an operation on a peer at the moment.
+    pub(crate) fn has_free(&self, peer: Peer) -> bool {
         // Relaxed: other threads may take the slot before the caller does.
-        self.last.load(Ordering::Relaxed) != NONE || !self.free.is_empty()
+        self.last.load(Ordering::Relaxed) != NONE || !self.free.is_empty() || self.reserve.room(peer).is_some()
     }
 
-    /// The number of free slots at the moment.
+    /// The number of free slots at the moment, without the reserve.
     pub(crate) fn count_free(&self) -> usize {
         // Relaxed: as in `has_free`.
         self.free.len() + usize::from(self.last.load(Ordering::Relaxed) != NONE)
@@ -169,9 +201,14 @@ impl Slots {
             unsafe { std::ptr::copy_nonoverlapping(slot.buffer().add(from), to.as_ptr(), to.len()) };
             from += to.len();
         }
+        let index = self.index(slot);
+        if index >= self.common {
+            self.reserve.give_back(index, purpose.as_ref());
+            return purpose;
+        }
         // The index is below 2^32 by `new`. Release: the thread that takes the slot sees that its
         // operation is over. Acquire: so does the thread that takes `before` from the queue.
-        let before = self.last.swap(u32::try_from(self.index(slot)).unwrap_or(NONE), Ordering::AcqRel);
+        let before = self.last.swap(u32::try_from(index).unwrap_or(NONE), Ordering::AcqRel);
         if before != NONE {
             // A slot is in the queue at most once, so there is room.
             let _ = self.free.push(before);
@@ -210,6 +247,35 @@ impl Slots {
     }
 }
 
+impl Reserve {
+    /// The count of a peer that may take a slot.
+    fn room(&self, peer: Peer) -> Option<&AtomicUsize> {
+        let (_, held) = self.held.get(peer)?;
+        // Relaxed, as below: a count. Threads that take slots at the same time may exceed the share
+        // by one each.
+        share::allows(held.load(Ordering::Relaxed), self.free.len()).then_some(held)
+    }
+
+    /// Takes a slot for a peer, within the peer's share.
+    #[cold]
+    fn take(&self, peer: Peer) -> Option<u32> {
+        let held = self.room(peer)?;
+        let index = self.free.pop()?;
+        held.fetch_add(1, Ordering::Relaxed);
+        Some(index)
+    }
+
+    /// Frees a slot whose operation had this purpose.
+    #[cold]
+    fn give_back(&self, index: usize, purpose: Option<&Purpose>) {
+        if let Some((_, held)) = purpose.and_then(|purpose| self.held.get(purpose.peer)) {
+            held.fetch_sub(1, Ordering::Relaxed);
+        }
+        // A slot is in the queue at most once, so there is room. The index is below 2^32 by `new`.
+        let _ = self.free.push(u32::try_from(index).unwrap_or(NONE));
+    }
+}
+
 impl Drop for Slots {
     fn drop(&mut self) {
         // SAFETY: allocated by `new` with this layout; the pool's owner has closed the endpoint
@@ -231,13 +297,31 @@ mod tests {
         let slots = Slots::new(3, 64);
         for order in [[0, 1, 2], [2, 0, 1], [1, 2, 0]] {
             let taken: Vec<_> = (0..3).map(|rank| slots.take(purpose(rank)).expect("free")).collect();
-            assert!(slots.take(purpose(9)).is_none() && !slots.has_free());
+            assert!(slots.take(purpose(9)).is_none() && !slots.has_free(Peer(9)));
             for index in order {
                 let given = slots.give_back(taken[index], true).map(|purpose| purpose.peer.index());
-                assert!(given == Some(index) && slots.has_free());
+                assert!(given == Some(index) && slots.has_free(Peer(9)));
             }
             assert_eq!(format!("{slots:?}"), "Slots(3 of 3 free)");
         }
+    }
+
+    /// Peers of which no operation completes hold all common slots and their shares of the reserve.
+    /// An operation to another peer finds a slot.
+    #[test]
+    fn peers_of_which_nothing_completes_leave_slots_to_others() {
+        let slots = Slots::with_reserve(64, 16, 64);
+        (0..5).for_each(|peer| slots.meet(Peer(peer)));
+        let fill = |peer| std::iter::from_fn(|| slots.take(purpose(peer))).collect::<Vec<_>>();
+        let held: Vec<_> = (0..4).map(fill).collect();
+        assert_eq!(held.iter().map(Vec::len).collect::<Vec<_>>(), [48 + 8, 4, 2, 1]);
+        assert!(!slots.has_free(Peer(0)) && slots.has_free(Peer(4)) && slots.take(purpose(9)).is_none());
+        for _ in 0..100 {
+            let slot = slots.take(purpose(4)).expect("left by the others");
+            assert_eq!(slots.give_back(slot, true).map(|purpose| purpose.peer), Some(Peer(4)));
+        }
+        held.into_iter().flatten().for_each(|slot| drop(slots.give_back(slot, true)));
+        assert_eq!(fill(4).len(), 48 + 8, "the shares are free again");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Faults that a test causes in a net: a rank that takes no messages, and progress that fails.
+//! Faults that a test causes in a net: a rank that takes no messages or can't be reached, and
+//! progress that fails.
 //! The death of a rank is in `net`.
 
 use std::thread::ThreadId;
@@ -6,18 +7,25 @@ use std::thread::ThreadId;
 use rustix::io::Errno;
 
 use super::net::SimNet;
-use crate::{FabricError, Peer};
+use crate::{FabricError, Fault, Peer};
 
 /// The faults of one rank.
 #[derive(Default)]
 pub(super) struct Faults {
     /// Whether the rank takes no messages.
     pub(super) shut: bool,
+    /// Whether messages to the rank answer `Broken`.
+    cut: bool,
     /// A thread, and the number of its next steps of progress that fail.
     trips: Option<(ThreadId, u32)>,
 }
 
 impl Faults {
+    /// The reason why messages to this rank, which is `to`, can't be sent.
+    pub(super) fn of_message(&self, to: Peer) -> Option<Fault> {
+        self.cut.then(|| Fault::new(to, Errno::NOMEM))
+    }
+
     /// The error of the calling thread's progress.
     pub(super) fn of_progress(&mut self) -> Result<(), FabricError> {
         match &mut self.trips {
@@ -38,6 +46,15 @@ impl SimNet {
     /// If there is no such rank.
     pub fn shut(&self, rank: Peer, shut: bool) {
         self.faults(rank, |faults| faults.shut = shut);
+    }
+
+    /// Messages to a rank answer `Broken` from now on, as if the memory for a connection to it were
+    /// lacking, or are sent again.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn cut(&self, rank: Peer, cut: bool) {
+        self.faults(rank, |faults| faults.cut = cut);
     }
 
     /// The next `steps` calls of a rank's progress in the calling thread are errors.

@@ -314,7 +314,7 @@ impl SimNet {
 
     pub(super) fn send(&self, me: Peer, to: Peer, message: &[u8]) -> Post {
         let mut state = self.state();
-        if let Some(fault) = state.obstacle(me, to) {
+        if let Some(fault) = state.obstacle(me, to).or_else(|| state.ranks[to.index()].faults.of_message(to)) {
             return Post::Broken(Box::new(fault));
         }
         let waiting = state.ranks[to.index()].inbox.len();

@@ -419,38 +419,4 @@ static const struct {
              {"overlapping_get", overlapping_get, 1},
              {"overlapping_load", overlapping_load, 0},
              COLLECTIVE_CASES};
-enum { CASES = sizeof cases / sizeof *cases };
-
-/* The state in which a program begins, where one run has all that are right (`right`). */
-static const MPI_Aint SIZE = COUNT * sizeof(long);
-static void begin_again(void) {
-    barrier();
-    memset(part, 0, SIZE);
-    barrier();
-}
-
-int main(int argc, char **argv) {
-    static const char *const whens[] = {"after", "during"};
-    const int all_right = argc == 2 && !strcmp(argv[1], "right");
-    int provided, ran = argc == 1;
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-    MPI_Comm_rank(all, &rank_);
-    MPI_Win_allocate(SIZE, sizeof(long), MPI_INFO_NULL, all, &part, &win);
-    begin_again();
-    for (int i = 0; i < CASES; i++) {
-        for (int racy = 0; racy < 2; racy++) {
-            if (argc == 1 && rank_ == 0) {
-                printf("case %s %s: %s %s\n", cases[i].name, whens[racy], racy ? "racy" : "right",
-                       cases[i].are_operations ? "operations" : "local");
-            }
-            if (all_right ? racy : argc < 3 || strcmp(argv[1], cases[i].name) || strcmp(argv[2], whens[racy])) continue;
-            if (all_right) begin_again();
-            cases[i].run(racy);
-            ran = 1;
-        }
-    }
-    MPI_Win_free(&win);
-    if (rank_ == 0) printf("%s\n", ran ? "done" : "no such case");
-    MPI_Finalize();
-    return !ran;
-}
+#include "races_main.h"

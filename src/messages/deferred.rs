@@ -1,0 +1,208 @@
+//! Messages that wait for a thread that makes progress: answers, notices, and requests of several
+//! operations. A peer that takes no message delays its own messages alone. An answer or notice is
+//! kept until it is sent or the peer is given up, because the peer may wait for it. A request that
+//! can't be sent fails, and a request with its order number and without an effect takes its place.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use transom_fabric::{Fault, Peer, Post, diagnostics};
+
+use super::{Messages, TARGET, locked};
+
+/// The number of peers that may refuse a message before `send_deferred` stops.
+const MOST_FULL: usize = 4;
+
+/// The time for which messages to a peer that can't be reached are tried again.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The deferred messages.
+#[derive(Default)]
+pub(super) struct Deferral {
+    queue: Mutex<Queue>,
+    /// The number of deferred messages that are not sent yet: the queued ones, and those that a
+    /// thread is sending.
+    owed: AtomicUsize,
+    /// The first peer that could not be reached for [`PATIENCE`].
+    lost: OnceLock<Fault>,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// Messages to peers that are not known to be blocked.
+    ready: VecDeque<Message>,
+    /// The peers that did not take the message sent to them last. A peer leaves with its last
+    /// message.
+    blocked: BTreeMap<Peer, Blocked>,
+    /// The number of the blocked peer with which the next attempt begins.
+    at: u32,
+}
+
+/// The messages to a peer that takes none, in their order.
+#[derive(Default)]
+struct Blocked {
+    messages: VecDeque<Message>,
+    /// Set if the peer can't be reached: the time of the first failure, and its reason.
+    failing: Option<(Instant, Fault)>,
+}
+
+struct Message {
+    to: Peer,
+    bytes: Vec<u8>,
+    /// The token of a request that fails if it can't be sent; `None` for a message that is kept
+    /// until it is sent.
+    token: Option<u64>,
+}
+
+impl Queue {
+    /// Takes a message to none of the peers in `full`: the next one to a peer that is not known to
+    /// be blocked, otherwise one to a blocked peer, and then true. Each message moves to a blocked
+    /// peer at most once.
+    fn next(&mut self, full: &[Peer]) -> Option<(Message, bool)> {
+        while let Some(message) = self.ready.pop_front() {
+            match self.blocked.get_mut(&message.to) {
+                Some(peer) => peer.messages.push_back(message),
+                None => return Some((message, false)),
+            }
+        }
+        let candidate = |(peer, blocked): &(&Peer, &Blocked)| !full.contains(peer) && !blocked.messages.is_empty();
+        let (later, earlier) = (self.blocked.range(Peer(self.at)..), self.blocked.range(..Peer(self.at)));
+        let &to = later.chain(earlier).find(candidate)?.0;
+        self.at = to.0;
+        let message = self.blocked.get_mut(&to)?.messages.pop_front()?;
+        Some((message, true))
+    }
+
+    /// Records that a blocked peer has taken a message.
+    fn taken(&mut self, peer: Peer) {
+        if let Some(blocked) = self.blocked.get_mut(&peer) {
+            blocked.failing = None;
+            if blocked.messages.is_empty() {
+                self.blocked.remove(&peer);
+            }
+        }
+    }
+
+    /// Puts a message back, which its peer has not taken. `fault`: the peer can't be reached.
+    fn put_back(&mut self, message: Message, fault: Option<Fault>) {
+        // The next attempt begins with another peer.
+        self.at = message.to.0.wrapping_add(1);
+        let blocked = self.blocked.entry(message.to).or_default();
+        blocked.failing = match (blocked.failing.take(), fault) {
+            (_, None) => None,
+            (Some(known), Some(_)) => Some(known),
+            (None, Some(fault)) => {
+                diagnostics::warn(TARGET, &format!("a reply or notice can't be sent, and is tried again: {fault:#}"));
+                Some((Instant::now(), fault))
+            }
+        };
+        blocked.messages.push_front(message);
+    }
+
+    /// Drops the messages to a peer, and returns their number.
+    fn drop_all(&mut self, peer: Peer) -> usize {
+        let before = self.ready.len();
+        self.ready.retain(|message| message.to != peer);
+        let blocked = self.blocked.remove(&peer).map_or(0, |blocked| blocked.messages.len());
+        before - self.ready.len() + blocked
+    }
+}
+
+impl Messages {
+    /// Queues a message for a thread that makes progress. `token`: of a request that fails if it
+    /// can't be sent; `None` for a message that the peer needs.
+    pub(crate) fn defer(&self, to: Peer, bytes: Vec<u8>, token: Option<u64>) {
+        let mut queue = locked(&self.deferred.queue);
+        // Relaxed: as in `send_deferred`. Counted before the queue has the message, so that the
+        // count is never too small.
+        self.deferred.owed.fetch_add(1, Ordering::Relaxed);
+        queue.ready.push_back(Message { to, bytes, token });
+    }
+
+    /// Sends the deferred messages by `send`; returns their number. Messages to a peer for which
+    /// `send` answers `Again` stay, and those to other peers pass them.
+    pub(crate) fn send_deferred(&self, mut send: impl FnMut(Peer, &[u8]) -> Post) -> usize {
+        let (mut sent, mut full) = (0, Vec::new());
+        // Peers may refuse messages because of the port's resources, which all peers share.
+        while self.owes_answers() && full.len() < MOST_FULL {
+            // The lock is not held during the send: the port may run a handler that queues a
+            // message.
+            let Some((message, was_blocked)) = locked(&self.deferred.queue).next(&full) else { break };
+            let fault = match (send(message.to, &message.bytes), message.token) {
+                (Post::Done | Post::Pending, _) => {
+                    if was_blocked {
+                        locked(&self.deferred.queue).taken(message.to);
+                    }
+                    sent += 1;
+                    // Relaxed: a count; the queue's lock orders its contents.
+                    self.deferred.owed.fetch_sub(1, Ordering::Relaxed);
+                    continue;
+                }
+                (Post::Broken(fault), Some(token)) => {
+                    self.unsent(message.to, token, &message.bytes, &fault);
+                    // Relaxed: as above.
+                    self.deferred.owed.fetch_sub(1, Ordering::Relaxed);
+                    continue;
+                }
+                (Post::Broken(fault), None) => Some(*fault),
+                (Post::Again, _) => None,
+            };
+            full.push(message.to);
+            locked(&self.deferred.queue).put_back(message, fault);
+        }
+        sent
+    }
+
+    /// Whether deferred messages wait to be sent, or to be put back by a thread that could not send
+    /// one.
+    pub(crate) fn owes_answers(&self) -> bool {
+        // Relaxed: the queue's lock orders the messages, and the thread that executes a request
+        // checks again afterwards.
+        self.deferred.owed.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether deferred messages to `peer` wait to be sent.
+    pub(crate) fn owes(&self, peer: Peer) -> bool {
+        let is_queued =
+            |queue: &Queue| queue.blocked.contains_key(&peer) || queue.ready.iter().any(|message| message.to == peer);
+        self.owes_answers() && is_queued(&locked(&self.deferred.queue))
+    }
+
+    /// The first peer to which a message that it needs could not be sent for [`PATIENCE`]. The
+    /// answer does not change afterwards.
+    pub(crate) fn lost(&self) -> Option<Fault> {
+        self.lost_for(PATIENCE)
+    }
+
+    fn lost_for(&self, patience: Duration) -> Option<Fault> {
+        if self.deferred.lost.get().is_none() && self.owes_answers() {
+            let queue = locked(&self.deferred.queue);
+            let mut failing = queue.blocked.values().filter_map(|blocked| blocked.failing.as_ref());
+            if let Some((_, fault)) = failing.find(|(since, _)| since.elapsed() >= patience) {
+                // Only the first fault is kept.
+                let _ = self.deferred.lost.set(fault.clone());
+            }
+        }
+        self.deferred.lost.get().cloned()
+    }
+
+    /// Takes the first deferred message.
+    #[cfg(test)]
+    pub(super) fn take_deferred(&self) -> Option<Vec<u8>> {
+        let (message, _) = locked(&self.deferred.queue).next(&[])?;
+        self.deferred.owed.fetch_sub(1, Ordering::Relaxed);
+        Some(message.bytes)
+    }
+
+    /// Drops the deferred messages to a peer that is given up.
+    pub(super) fn give_up_deferred(&self, peer: Peer) {
+        let dropped = locked(&self.deferred.queue).drop_all(peer);
+        // Relaxed: as in `send_deferred`.
+        self.deferred.owed.fetch_sub(dropped, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests;
