@@ -66,22 +66,22 @@ fn in_pieces(
     ours: Span,
     step: impl Fn(Vector<1>, &Memory, usize, Span) -> io::Result<()>,
 ) -> io::Result<()> {
-    BUFFER.with(|buffer| {
-        let buffer = buffer.get_or_init(|| Memory::private(PIECE + PAGE));
-        for at in (0..ours.len()).step_by(PIECE) {
-            let address = there.address + at as u64;
-            // The part of the buffer begins at the same place in a page as the other side, which
-            // suits the kernel.
-            #[allow(clippy::cast_possible_truncation)] // less than a page
-            let place = (address.wrapping_sub(buffer.as_ptr().addr() as u64) % PAGE as u64) as usize;
-            let len = PIECE.min(ours.len() - at);
-            let (Some(part), Some(piece)) = (buffer.span().slice(place, len), ours.slice(at, len)) else {
-                unreachable!("{len} bytes at {place} of the buffer, at {at} of {} bytes", ours.len())
-            };
-            step(Vector::of(part, address), buffer, place, piece)?;
-        }
-        Ok(())
-    })
+    let new = || Memory::private(PIECE + PAGE);
+    // A thread that ends has no buffer any more.
+    let buffer = BUFFER.try_with(|buffer| buffer.get_or_init(new).clone()).unwrap_or_else(|_| new());
+    for at in (0..ours.len()).step_by(PIECE) {
+        let address = there.address + at as u64;
+        // The part of the buffer begins at the same place in a page as the other side, which suits
+        // the kernel.
+        #[allow(clippy::cast_possible_truncation)] // less than a page
+        let place = (address.wrapping_sub(buffer.as_ptr().addr() as u64) % PAGE as u64) as usize;
+        let len = PIECE.min(ours.len() - at);
+        let (Some(part), Some(piece)) = (buffer.span().slice(place, len), ours.slice(at, len)) else {
+            unreachable!("{len} bytes at {place} of the buffer, at {at} of {} bytes", ours.len())
+        };
+        step(Vector::of(part, address), &buffer, place, piece)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
