@@ -106,7 +106,8 @@ impl Core {
         let mut outcome = Ok(());
         while let Some(first) = late.first() {
             let is_any_open = || late.iter().any(|target| self.has_posted(target));
-            let waited = self.parts.waits("start", Some(first.rank()), || self.parts.job.progress.until(is_any_open));
+            let waited =
+                self.parts.waits("start", Some(first.rank()), || self.parts.job.progress.until_changed(is_any_open));
             // After a failure the epoch ends at all targets.
             let has_failed = waited.is_err();
             outcome = outcome.and(waited);
