@@ -3,6 +3,7 @@
 //! that was built for another MPI ends the program at its start.
 
 use std::ffi::{CStr, c_char};
+use std::time::Duration;
 
 use transom::diagnostics;
 
@@ -53,6 +54,9 @@ fn is_first() -> bool {
     ranks.iter().find_map(std::env::var_os).is_none_or(|rank| rank == "0")
 }
 
+/// How long the other ranks wait until rank 0 has told what ends the program.
+const HEAD_START: Duration = Duration::from_secs(1);
+
 /// Ends the program with a message if the library was built for another MPI.
 pub(crate) fn check() {
     let mut text: [c_char; 512] = [0; 512];
@@ -74,6 +78,10 @@ pub(crate) fn check() {
             shown(&here),
         );
         diagnostics::error("transom::mpi", &what);
+    } else {
+        // A launcher ends the job when the first process fails, and may do so before rank 0 has
+        // written its line.
+        std::thread::sleep(HEAD_START);
     }
     std::process::exit(1) // tidy-allow(exit): the handles of every later call would be misread
 }
