@@ -5,10 +5,10 @@
 //! order of its producer.
 //!
 //! A producer takes a ticket by one atomic and puts its item into the ticket's slot. The put's
-//! notice increments the slot's counter, so that the consumer waits for exactly the next item. The
-//! consumer frees a slot by a notice without data. Each producer has a fixed number of items in
-//! flight; all producers together have at most as many as there are slots. The consumer takes
-//! tickets in order, so the slot of a new ticket is free.
+//! notice increments the slot's counter, so that the consumer can wait for exactly the next item.
+//! After an item the consumer sends a notice without data to its producer. No producer has more
+//! items in flight than its share of the slots, and the consumer takes tickets in order, so the
+//! slot of a new ticket is free.
 
 use std::error::Error;
 use std::io::Write;

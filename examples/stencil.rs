@@ -155,9 +155,9 @@ impl Rows {
         Ok(())
     }
 
-    /// Steps use two pairs of halos in turn. A neighbour puts the rows of the step after the next
-    /// only after it has received the next step's rows of this rank, and this rank puts those after
-    /// it has read this step's halos.
+    /// Even and odd steps use different pairs of halos. A neighbour reuses a pair two steps later,
+    /// after it has received this rank's rows of the step between; this rank puts those rows only
+    /// after it has read the pair. So no halo is overwritten before it is read.
     fn notices(&mut self, halo: &Window<f64>, steps: usize) -> transom::Result<()> {
         const FROM_ABOVE: usize = 0;
         const FROM_BELOW: usize = 1;

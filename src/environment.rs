@@ -98,14 +98,15 @@ pub const VARIABLES: [Variable; 25] = [
     Variable {
         name: XPMEM,
         default: "y",
-        meaning: "y or n: map user memory of processes of the same node where the kernel has the XPMEM module; without it the \
-                  kernel copies such memory",
+        meaning: "y or n: map memory of the program (MPI_Win_create, attached regions) between \
+                  processes of a node, where the kernel has the XPMEM module; with n the kernel \
+                  copies such memory",
     },
     Variable {
         name: CMA,
         default: "y",
-        meaning: "y or n: let the kernel copy user memory of processes of the same node (/proc/PID/mem, cross-memory \
-                  attach); without it messages are used",
+        meaning: "y or n: let the kernel copy memory of the program between processes of a node \
+                  (/proc/PID/mem, cross-memory attach); with n messages are used",
     },
     Variable {
         name: POPULATE,
@@ -158,8 +159,9 @@ pub const VARIABLES: [Variable; 25] = [
     Variable {
         name: CHECK_RECORDS,
         default: "64k",
-        meaning: "the most accesses to each rank's part of a window that TRANSOM_CHECK remembers (a number, or with k or m), \
-                  72 bytes each. It also remembers accesses to four times as many blocks of 16 bytes, 64 bytes for each block",
+        meaning: "the most accesses to each rank's part of a window that TRANSOM_CHECK remembers (a \
+                  number, or with k or m), in 72 bytes each, in addition to the accesses to four \
+                  times as many blocks of 16 bytes, in 64 bytes for each block",
     },
     Variable {
         name: CHECK_REPORT,

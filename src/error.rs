@@ -27,11 +27,11 @@ mod transport;
 pub enum Class {
     /// `MPI_ERR_WIN`: an invalid window handle. Never returned: in Rust a handle is always valid.
     Win,
-    /// `MPI_ERR_BASE`: the base address given to `create`.
+    /// `MPI_ERR_BASE`: an invalid base address in a call of `create`.
     Base,
     /// `MPI_ERR_SIZE`: a size that can't be allocated.
     Size,
-    /// `MPI_ERR_DISP`: a displacement or displacement unit.
+    /// `MPI_ERR_DISP`: an invalid displacement or displacement unit.
     Disp,
     /// `MPI_ERR_RANK`: no such rank.
     Rank,
@@ -132,7 +132,7 @@ pub enum ErrorKind {
         number: usize,
     },
     /// The rank does not exist.
-    #[error("{call}: there is no rank {rank}; the job's ranks are 0 to {}", size - 1)]
+    #[error("{call}: there is no rank {rank}; the ranks are 0 to {}", size - 1)]
     Rank {
         /// The call.
         call: &'static str,
@@ -211,7 +211,7 @@ pub enum ErrorKind {
     Net {
         /// A rank.
         first: usize,
-        /// The first rank with which the other one does not share memory.
+        /// The lowest rank that does not share memory with `first`.
         second: usize,
         /// The transport's error.
         source: TransportError,

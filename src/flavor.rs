@@ -1,6 +1,6 @@
 //! The four flavors of windows. Below `hints`, which depend on the flavor, and `window`.
 
-/// The origin of a window's memory (MPI-4.1 §12.2).
+/// The source of a window's memory (MPI-4.1 §12.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Flavor {

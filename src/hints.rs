@@ -46,9 +46,9 @@ impl Info {
         self
     }
 
-    /// For windows of programs that may break their promises, as some MPI programs do: no window
-    /// then relies on a hint. An illegal value is ignored, and locks work in spite of `no_locks`.
-    /// Entries of a target that overlap are written or combined one after another.
+    /// For windows of programs that may break the promises of their hints, as some MPI programs do:
+    /// the window relies on no hint. An illegal value is ignored, locks work in spite of
+    /// `no_locks`, and entries of a target that overlap are written or combined one after another.
     /// If a hint differs among the ranks of a [`RawWindow`](crate::RawWindow), the value that is
     /// correct for all ranks is in force, and a warning reports it.
     #[must_use]

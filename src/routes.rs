@@ -13,8 +13,8 @@ use crate::error::AtomicsError;
 pub enum Actor {
     /// The CPU: by atomics on mapped memory, else by messages that the target's CPU executes.
     Cpu,
-    /// The provider or device, also for a rank's own part and for ranks of its node, which the
-    /// device reaches through its loopback.
+    /// The provider or device. The device also performs the atomics on a rank's own part and those
+    /// between ranks of a node, through its loopback.
     Nic,
     /// The CPU within a node and the device between nodes, on the same words: for devices whose
     /// atomics are atomic with those of the CPU (in verbs' terms, `IBV_ATOMIC_GLOB`).

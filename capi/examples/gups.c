@@ -4,9 +4,9 @@
  *     cc gups.c $(pkg-config --cflags --libs transom) -o gups
  *     transom-run -n 4 ./gups [LOG2_TABLE]
  *
- * A table of 2^LOG2_TABLE words (default 16), 4 updates a word. Each update is one accumulate, so
- * none is lost. Each word is compared with a serial run; then all updates are repeated, which must
- * bring every word back to its index. */
+ * The table has 2^LOG2_TABLE words (default 16) and gets 4 updates for each word. An update is one
+ * accumulate, so none is lost. Each word is compared with a serial run; then all updates are
+ * repeated, which must bring every word back to its index. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,7 +134,7 @@ int main(int argc, char **argv) {
     uint64_t wrong[2], *expected;
     int log2 = argc > 1 ? atoi(argv[1]) : 16, passed = 1;
     if (log2 < 1 || log2 > 40) {
-        fprintf(stderr, "gups: LOG2_TABLE is 1 to 40\n");
+        fprintf(stderr, "gups: LOG2_TABLE must be 1 to 40\n");
         return EXIT_FAILURE;
     }
     MUST(transom_init(&world));

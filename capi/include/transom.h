@@ -169,13 +169,14 @@
 // A lock that one origin holds alone.
 #define TRANSOM_LOCK_EXCLUSIVE 2
 
-// Of a lock: no process holds a conflicting lock. Of post and start: the post precedes the start.
+// Of a lock: no other rank holds or requests a conflicting lock while this rank holds it. Of post
+// and start: the post precedes the start.
 #define TRANSOM_MODE_NOCHECK 1
 
 // This rank did not store into its part since the last synchronization.
 #define TRANSOM_MODE_NOSTORE 2
 
-// No rank puts into this rank's part until the next synchronization.
+// No rank puts or accumulates into this rank's part until the next synchronization.
 #define TRANSOM_MODE_NOPUT 4
 
 // No operation of this rank precedes the fence. All ranks give this assertion, or none.
@@ -260,11 +261,11 @@ const char *transom_version(void);
 // `job` points to writable memory.
 int transom_init(transom_job **job);
 
-// Leaves the job; collective. Free the windows before. The handle becomes NULL, even if the call
-// fails. For the handle of a subset the call is local and frees only the handle.
+// Leaves the job; collective. Free all windows before this call. The handle becomes NULL, even if
+// the call fails. For the handle of a subset the call is local and frees only the handle.
 //
 // # Safety
-// `job` points to a live handle or to NULL, which no other thread uses.
+// `job` points to a live handle, which no other thread uses, or to NULL.
 int transom_finalize(transom_job **job);
 
 // This process's rank, from 0: its rank in the subset if the handle is that of a subset.

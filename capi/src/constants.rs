@@ -46,11 +46,12 @@ pub const TRANSOM_LOCK_SHARED: c_int = 1;
 /// A lock that one origin holds alone.
 pub const TRANSOM_LOCK_EXCLUSIVE: c_int = 2;
 
-/// Of a lock: no process holds a conflicting lock. Of post and start: the post precedes the start.
+/// Of a lock: no other rank holds or requests a conflicting lock while this rank holds it. Of post
+/// and start: the post precedes the start.
 pub const TRANSOM_MODE_NOCHECK: c_int = 1;
 /// This rank did not store into its part since the last synchronization.
 pub const TRANSOM_MODE_NOSTORE: c_int = 2;
-/// No rank puts into this rank's part until the next synchronization.
+/// No rank puts or accumulates into this rank's part until the next synchronization.
 pub const TRANSOM_MODE_NOPUT: c_int = 4;
 /// No operation of this rank precedes the fence. All ranks give this assertion, or none.
 pub const TRANSOM_MODE_NOPRECEDE: c_int = 8;

@@ -59,11 +59,11 @@ pub unsafe extern "C" fn transom_init(job: *mut *mut JobHandle) -> c_int {
     })
 }
 
-/// Leaves the job; collective. Free the windows before. The handle becomes NULL, even if the call
-/// fails. For the handle of a subset the call is local and frees only the handle.
+/// Leaves the job; collective. Free all windows before this call. The handle becomes NULL, even if
+/// the call fails. For the handle of a subset the call is local and frees only the handle.
 ///
 /// # Safety
-/// `job` points to a live handle or to NULL, which no other thread uses.
+/// `job` points to a live handle, which no other thread uses, or to NULL.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_finalize(job: *mut *mut JobHandle) -> c_int {

@@ -20,9 +20,9 @@ Examples:
 
 Several machines (--host): Each machine needs transom-run and the program at the paths that they
 have here, and a network route to one of this machine's addresses. Ranks start in the directory
-with the path of the current one. They get the variables TRANSOM_..., FI_... and those of --env,
-and an empty standard input. Ranks join with a secret that is on no command line. If a machine
-does not answer for 6 s, it counts as lost, and the job ends.
+that has the path of the current one. They get the variables TRANSOM_..., FI_... and those of --env,
+and an empty standard input. Ranks join with a secret that is on no command line. A machine that
+does not answer for 6 s counts as lost, and the job ends.
 
 The end of a job: When a rank fails, the others get SIGTERM (after --grace) and, a second later,
 SIGKILL. The same happens when transom-run gets SIGINT, SIGTERM or SIGHUP; a second SIGINT kills

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::hosts::Host;
 
-/// Whether ranks are bound to CPUs, out of those that the launcher itself may use.
+/// How ranks are bound to CPUs, among those that the launcher itself may use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Bind {
     /// Rank `i` on CPU `i` where there is a CPU for every rank; unbound otherwise.

@@ -158,7 +158,7 @@ pub enum LaunchError {
         room: usize,
     },
     /// The agent of a machine cannot be executed.
-    #[error("cannot start the agent {agent:?}")]
+    #[error("cannot start the launch agent {agent:?}")]
     Agent {
         /// The agent, as given.
         agent: OsString,

@@ -43,9 +43,9 @@ impl Job {
     /// lost.
     ///
     /// During the run, SIGINT, SIGTERM and SIGHUP to this process end the job instead of the
-    /// process; afterwards these signals have no effect. Orphaned descendants become children of
-    /// this process. It has no control over descendants that leave the ranks' process group or
-    /// session.
+    /// process. The handlers stay after the run: from then on these signals have no effect on the
+    /// process. Orphaned descendants become children of this process. This process has no control
+    /// over descendants that leave the ranks' process group or session.
     ///
     /// # Errors
     /// The job could not be started; later failures are in the [`Outcome`].

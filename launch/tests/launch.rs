@@ -386,7 +386,7 @@ fn programs_that_cannot_start() {
     assert!(err.contains("/etc/passwd: Permission denied"), "{err}");
     let (status, _, err) = run(&["-n", "1", "--host", "a", "--launch-agent", "no-such-agent", "true"]);
     assert_eq!(status, Some(127));
-    assert!(err.starts_with("transom-run: cannot start the agent \"no-such-agent\": "), "{err}");
+    assert!(err.starts_with("transom-run: cannot start the launch agent \"no-such-agent\": "), "{err}");
     let (status, _, err) = run(&["-n", "3", "--host", "a:2", "--launch-agent", "no-such-agent", "true"]);
     assert_eq!(status, Some(1));
     assert!(err.contains("the job has 3 ranks, but its machines have room for 2"), "{err}");

@@ -9,9 +9,10 @@ use crate::kinds::Test;
 /// Measure one-sided communication between two ranks or among many. The tables have the form of the
 /// OSU benchmarks.
 ///
-/// Without a launcher transom-perf starts -n ranks itself, and binds them to cores if there are
-/// enough. In tests whose description begins with "All ranks" all ranks work at once; the other
-/// tests measure between ranks 0 and 1. The route is chosen as for every program.
+/// Without a launcher transom-perf starts -n ranks itself, and binds them to cores if each rank has
+/// one. In tests whose description begins with "All ranks" all ranks work at once; the right
+/// neighbour of a rank is the rank with the next higher number, and rank 0 is that of the last
+/// rank. The other tests measure between ranks 0 and 1. The route is chosen as for every program.
 /// TRANSOM_TRANSPORTS=^shm measures the net between ranks of one machine: verbs where there is a
 /// device, else libfabric. TRANSOM_NET_DEVICES and TRANSOM_PROVIDER select the device and the
 /// provider.

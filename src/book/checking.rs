@@ -3,14 +3,14 @@
 //! Two accesses to the same bytes of a window *conflict* if one of them changes the bytes and no
 //! synchronization orders them (MPI-4.1 §12.7). The result of such a program is undefined: it may
 //! be right on one machine and wrong on another. With `TRANSOM_CHECK=1` in the environment the
-//! library watches the accesses of a job on one node, and reports conflicting accesses. A *place*
-//! is a call in the program with its source line. Each pair of conflicting places has one report:
+//! library watches the accesses of a job on one node, and reports conflicting accesses. Each pair
+//! of conflicting *places*, which are calls in the program with their source lines, has one report:
 //!
 //! ```text
 //! $ TRANSOM_CHECK=1 transom-run -n 2 target/debug/examples/race
 //! transom: conflicting accesses to window 1 at rank 1:
-//!   rank 0: put of bytes 0..8, race::by_get_and_put::{{closure}} at examples/race.rs:22
-//!   rank 1: get of bytes 0..8, race::by_get_and_put::{{closure}} at examples/race.rs:21
+//!   rank 0: put of bytes 0..8, race::by_get_and_put::{{closure}} at examples/race.rs:19
+//!   rank 1: get of bytes 0..8, race::by_get_and_put::{{closure}} at examples/race.rs:18
 //!   one of two concurrent accesses changes bytes of the other (MPI-4.1 §12.7)
 //!   No synchronization orders the two
 //! transom: the conflict checker found conflicting accesses; pairs of places in the program: 1
@@ -58,10 +58,10 @@
 //!   call only what the neighbors did.
 //!
 //! A persistent collective call orders what a rank did before the start of the call. A partition of
-//! a message orders what the sender did before it marked the partition as ready. After some calls
-//! the checker can't know for which ranks a rank has waited, as after messages on
-//! intercommunicators. The rank then counts as ordered after all that any rank has done. The
-//! checker may thus miss a conflict, but does not report a false one.
+//! a message orders what the sender did before it marked the partition as ready. After some calls,
+//! such as messages on intercommunicators, the checker can't know for which ranks a rank has
+//! waited. The rank then counts as ordered after all that any rank has done, so that the checker
+//! may miss a conflict but does not report a false one.
 //!
 //! In this program the flag orders the get after the put, because the put is complete before the
 //! flag is set:
@@ -101,8 +101,8 @@
 //! Loads and stores are those of [`Window::load`](crate::Window::load) and related calls. Loads of
 //! up to 8 bytes are not checked in the unified model, because a program may poll a word for an
 //! update. A [`sync`](crate::Window::sync) orders the later accesses of its rank after the
-//! operations that are complete at this rank. In MPI programs with ThreadSanitizer it does not,
-//! because the checker then sees the loads by which a program polls.
+//! operations that are complete at this rank, except in MPI programs with ThreadSanitizer, where
+//! the checker sees the loads by which a program polls.
 //!
 //! In C and MPI programs an operation also uses its buffers until it is complete at the origin
 //! (MPI-4.1 §12.3): until then no other operation may write the buffer of a put, or access the
@@ -141,12 +141,13 @@
 //! ThreadSanitizer wraps.
 //!
 //! ThreadSanitizer does not see how the OpenMP library of gcc synchronizes threads, and therefore
-//! reports correct programs. In MPI programs a `libtransom_mpi` that was built with `--features
-//! openmp` tells ThreadSanitizer of parallel regions, barriers, tasks with their dependences,
-//! critical and ordered regions, and locks. Use that build for such programs only, because it
-//! defines functions with the names of gcc's OpenMP library. Two tasks or two sections that one
-//! thread runs count as ordered. The library therefore tries to leave such tasks and sections to
-//! other threads. Programs that clang compiled need the OpenMP tool of LLVM (Archer).
+//! reports correct programs. In MPI programs a `libtransom_mpi` that was built with
+//! `--features openmp` tells ThreadSanitizer of parallel regions, barriers, tasks with their
+//! dependences, critical and ordered regions, and locks. Use that build for such programs only,
+//! because it defines functions with the names of gcc's OpenMP library. Two tasks or two sections
+//! that one thread runs count as ordered. The library therefore tries to give such tasks and
+//! sections to different threads. Programs that clang compiled need the OpenMP tool of LLVM
+//! (Archer).
 //!
 //! # Deadlocks
 //!

@@ -28,9 +28,9 @@
 //!
 //! On x86 this memory barrier is only a compiler fence.
 //!
-//! One flush after many operations takes only as long as the last of these operations.
-//! [`route`](crate::Window::route) returns the route to a rank. In a job of one rank, as in this
-//! example, only the first row applies:
+//! Operations before one flush are in flight together, so the flush takes only as long as the
+//! slowest of them. [`route`](crate::Window::route) returns the route to a rank. In a job of one
+//! rank, as in this example, only the first row applies:
 //!
 //! ```
 //! use transom::{Route, Window};
@@ -92,7 +92,7 @@
 //!   atomics. An operation that the device lacks is a loop of the device's compare-and-swap.
 //!
 //! The target's CPU executes requests: in a call of the program, or in a progress thread of the
-//! library while the program computes. The thread sleeps until a request arrives. It exists only
+//! library while the program computes. This thread sleeps until a request arrives, and exists only
 //! where requests may arrive:
 //!
 //! - in a job that needs a net;

@@ -5,8 +5,8 @@
 //!
 //! [`RawWindow::create_dynamic`](crate::RawWindow::create_dynamic) is collective;
 //! [`attach`](crate::RawWindow::attach) and [`detach`](crate::RawWindow::detach) are local calls. A
-//! displacement is an *address* at the target. The target must send this address to the origins,
-//! usually through another window.
+//! displacement is an *address* at the target, which the target must send to the origins, usually
+//! through another window.
 //!
 //! ```
 //! use transom::{Assert, Class, Info, RawWindow};
@@ -54,9 +54,9 @@
 //!
 //! - **Attaching** sends nothing and leaves the memory unchanged.
 //! - **Within the node** an origin keeps a copy of the target's list of regions. Each access loads
-//!   one word of the target. The origin fetches the list again only if the word has changed, and
-//!   asks the target about regions that the list lacks. Regions in memory of
-//!   [`alloc_mem`](crate::Job::alloc_mem), and others where the kernel has XPMEM, are mapped at the
-//!   first access and then accessed like an allocated window. The rest are accessed by system
-//!   calls.
+//!   one word of the target, which changes when the target detaches a region. Only then does the
+//!   origin fetch the list again; it asks the target about regions that the list lacks. Regions in
+//!   memory of [`alloc_mem`](crate::Job::alloc_mem), and others where the kernel has XPMEM, are
+//!   mapped at the first access and then accessed like an allocated window. The rest are accessed
+//!   by system calls.
 //! - **Over a net** operations are messages that the target's CPU executes.

@@ -39,9 +39,8 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! What if the epoch itself needs the value that it gets? Use a [`scope`](crate::Access::scope)
-//! within the epoch: the end of the scope completes its operations, and their buffers may be used
-//! again:
+//! If the epoch itself needs the value that it gets, use a [`scope`](crate::Access::scope) within
+//! the epoch: the end of the scope completes its operations, and their buffers may be used again:
 //!
 //! ```
 //! # let world = transom::init()?;

@@ -39,8 +39,8 @@
 //!
 //! # Extent
 //!
-//! Where does the second item begin? One *extent* after the first one. The extent is the distance
-//! from the lowest to the highest byte of the datatype, gaps included, and
+//! The second item begins one *extent* after the first. The extent is the distance from the lowest
+//! byte of the datatype to the end of the highest, gaps included, and
 //! [`resized`](crate::Datatype::resized) changes it. Two adjacent columns, for example, are two
 //! items of a column whose extent is one element:
 //!

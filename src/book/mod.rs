@@ -4,8 +4,9 @@
 //!
 //! Two processes usually exchange data by a send and a matching receive. In one-sided communication
 //! only one process makes a call. The call states which memory of the other process to read or to
-//! write. This suits programs in which only one side knows the location of the data (tables,
-//! counters, work queues, graphs), and programs whose transfers should overlap with computation.
+//! write. One-sided calls suit programs in which only one side knows the location of the data
+//! (tables, counters, work queues, graphs), and programs whose transfers should overlap with
+//! computation.
 //!
 //! # A first program
 //!
@@ -73,7 +74,7 @@
 //! - [`checking`]: reports of conflicting accesses.
 //! - [`costs`]: the number of remote operations of each call on each route.
 //! - [`mpi`]: every name of MPI's one-sided chapter, and its equivalent here. If you know MPI,
-//!   begin with it.
+//!   begin there.
 //!
 //! Every example is a test, which runs as a job of one rank; this rank is its own target. The
 //! examples are correct for any number of ranks. The text says where one rank can't show the

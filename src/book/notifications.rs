@@ -31,8 +31,8 @@
 //!
 //! # The calls
 //!
-//! [`set_num_notify`](crate::Window::set_num_notify) gives each rank its counters, at most 4096 for
-//! a window, and zeroes them. The call is collective.
+//! [`set_num_notify`](crate::Window::set_num_notify) gives each rank its counters, at most 4096 at
+//! a rank, and zeroes them. The call is collective.
 //!
 //! Notified operations exist only in passive epochs, those of `lock` and `lock_all`:
 //! [`put_notify`](crate::Passive::put_notify), [`get_notify`](crate::Passive::get_notify),
@@ -126,8 +126,8 @@
 //!
 //! # Costs
 //!
-//! Over a net a flush and an atomic take one round trip more than a notified put of one message,
-//! because the flush waits for the target's answer before the atomic is sent.
+//! Over a net a put, a flush and an atomic take one round trip more than a notified put of one
+//! message, because the flush waits for the target's answer before the atomic is sent.
 //!
 //! | route | cost of a notified put |
 //! |---|---|

@@ -99,9 +99,10 @@
 //!
 //! # Lock all, and flush
 //!
-//! `lock_all` opens an epoch to all ranks with shared locks. Despite its name it is not collective,
-//! and it excludes only exclusive locks. Within it a [`flush`](crate::Passive::flush) completes the
-//! operations on one target and leaves the others in flight.
+//! `lock_all` opens an epoch to all ranks with shared locks. Despite its name the call is not
+//! collective, and the locks exclude only exclusive ones. Within the epoch a
+//! [`flush`](crate::Passive::flush) completes the operations on one target and leaves the others in
+//! flight.
 //!
 //! ```
 //! let world = transom::init()?;
@@ -130,7 +131,7 @@
 //!
 //! | assertion | saving |
 //! |---|---|
-//! | `NOCHECK` of a lock: no rank holds a conflicting lock | the round trip to the lock's word |
+//! | `NOCHECK` of a lock: no other rank holds or requests a conflicting lock during the epoch | the round trip to the lock's word |
 //! | `NOCHECK` of both `post` and `start`: the post precedes the start | the message of the post |
 //! | `NOPRECEDE` with `NOSUCCEED` of a fence | the whole fence |
 //! | `NOPRECEDE` or `NOSUCCEED` alone, `NOSTORE`, `NOPUT` | nothing; they are accepted |

@@ -138,7 +138,7 @@
 //! - **Displacements count the target's unit**, which in a `RawWindow` may differ from the
 //!   origin's.
 //! - **A collective call that one rank leaves out hangs the others.** Collective calls are fences,
-//!   barriers, and the creation and freeing of windows. After an error, a `?` skips the calls that
-//!   follow. If `?` skips the `free` of a window, the rank does not wait for the others, and the
-//!   launcher ends the job with the error. In other cases only `transom-run --timeout` ends the
-//!   job.
+//!   barriers, and the creation and freeing of windows. After an error, `?` skips the calls that
+//!   follow. If one of them is the `free` of a window, the rank does not wait for the others, and
+//!   the launcher ends the job with the error. In other cases the job hangs until the user or
+//!   `transom-run --timeout` ends it.

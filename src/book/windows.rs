@@ -1,8 +1,8 @@
 //! Windows: memory of each rank that the other ranks may access.
 //!
-//! Creating a window is collective: all ranks of a [`Job`](crate::Job) make the same call. All
-//! ranks create their windows in the same order. Each rank chooses the length of its own part; 0 is
-//! legal. In this example each rank opens ten elements, and puts three into the next rank's part:
+//! Creating a window is collective: all ranks of a [`Job`](crate::Job) make the same call, and all
+//! create their windows in the same order. Each rank chooses the length of its own part, which may
+//! be 0. In this example each rank opens ten elements, and puts three into the next rank's part:
 //!
 //! ```
 //! use transom::{Flavor, Window};
@@ -41,7 +41,7 @@
 //! | [`Shared`](crate::Flavor::Shared) | [`Window::allocate_shared`](crate::Window::allocate_shared) | of the library, zeroed, one segment | ranks of one node load and store each other's parts: [`shared`](super::shared) |
 //! | [`Dynamic`](crate::Flavor::Dynamic) | [`RawWindow::create_dynamic`](crate::RawWindow::create_dynamic) | attached later, piece by piece | memory that is allocated and freed, lists and trees: [`dynamic`](super::dynamic) |
 //!
-//! Why is an allocated window the fastest? Within a node the other ranks map memory that the
+//! An allocated window is the fastest because the other ranks of the node map memory that the
 //! library has allocated, so a put is a store. A buffer of the caller can be mapped only if the
 //! kernel has the XPMEM module. Without XPMEM other ranks reach the buffer by system calls, or by
 //! messages if the kernel forbids these system calls. The tables in [`costs`](super::costs) show
@@ -53,8 +53,8 @@
 //! (`MPI_ALLOC_MEM`). A window that is created over this memory, or over a piece of it, is as fast
 //! as an allocated one. Several windows may use the same memory, which lives as long as the
 //! [`Allocation`](crate::Allocation) or one of the windows. Each rank decides for its own part
-//! whether to use such memory. [`is_mapped`](crate::Window::is_mapped) returns whether all parts
-//! are in memory of the library, so that the ranks of each node map them without XPMEM.
+//! whether to use such memory. [`is_mapped`](crate::Window::is_mapped) tells whether all parts are
+//! in memory of the library, which ranks of a node map without XPMEM.
 //!
 //! ```
 //! use transom::{Info, Window};
@@ -136,14 +136,14 @@
 //! | `no_locks` | `false`, `true` | `true`: locks are errors of the class `LockType` |
 //! | `accumulate_ordering` | `rar,raw,war,waw`, a part of them, `none` | `none`: [no order](super::operations#order) is kept; a part of the list keeps all four |
 //! | `accumulate_ops` | `same_op_no_op`, `same_op` | reported by `info`; different operations on one location are always atomic with each other |
-//! | `same_size` | `false`, `true` | reported by `info` |
-//! | `same_disp_unit` | `false`, `true` | reported by `info` |
+//! | `same_size` | `false`, `true` | no effect; `info` reports it |
+//! | `same_disp_unit` | `false`, `true` | no effect; `info` reports it |
 //! | `alloc_shared_noncontig` * | `false`, `true` | `true`: each part of a shared window is a separate allocation |
 //! | `mpi_accumulate_granularity` * | `0`, a number of bytes | 1 to 8: CPU atomics combine [single elements](super::operations#long-or-single) |
 //! | `mpi_minimum_alignment` | `1`, a power of two up to 2^30 | alignment of the library's memory, at least a page; in a contiguous shared window, of the first part. `mpi_minimum_memory_alignment` is a synonym |
-//! | `mpi_assert_max_num_notify` | a number of counters | reported by `info` where it was given |
-//! | `mpi_assert_same_num_notifications` | `false`, `true` | reported by `info` where it was given |
-//! | `transom_huge_pages` | `false`, `true` | `true`: the library's memory of the part in huge pages of 2 MiB, where the kernel gives them to memfds (`/sys/kernel/mm/transparent_hugepage/shmem_enabled` other than `never`); `info` says whether it does |
+//! | `mpi_assert_max_num_notify` | a number of counters, no default | no effect; `info` reports it if it was given |
+//! | `mpi_assert_same_num_notifications` | `false`, `true` | no effect; `info` reports it if it was given |
+//! | `transom_huge_pages` | `false`, `true` | `true`: memory of the library for this part is in huge pages of 2 MiB, if the kernel gives such pages to memfds (`/sys/kernel/mm/transparent_hugepage/shmem_enabled` is not `never`); `info` says whether the kernel does |
 //! | `transom_model` * | `unified`, `separate` | [the two copies](super::copies) |
 //! | `transom_atomics` * | `auto`, `cpu`, `nic` | the actor that performs atomics on integers of 64 bits, and of 32 if the device has those; overrides the job's setting |
 //!

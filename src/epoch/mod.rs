@@ -148,9 +148,10 @@ const fn switch(state: State, call: Call) -> Result<Access, &'static str> {
         (Call::Fence | Call::LastFence, Start) => {
             Err("a fence within an epoch of start; call complete first (MPI-4.1 §12.5.1)")
         }
-        (Call::LockAll | Call::Lock { .. } | Call::Start, Fence) => Err(
-            "within a fence epoch that has operations; end it by a fence first: epochs of one window are disjoint (MPI-4.1 §12.5)",
-        ),
+        (Call::LockAll | Call::Lock { .. } | Call::Start, Fence) => {
+            Err("a call within a fence epoch that has operations; end the epoch by a fence first: \
+             epochs of one window are disjoint (MPI-4.1 §12.5)")
+        }
         (Call::LockAll, Closed | Fenced) if matches!(state.1, Exposure::Posted) => Err(
             "lock_all, which locks this process's own part, within its exposure epoch; call wait first (MPI-4.1 §12.5.3)",
         ),

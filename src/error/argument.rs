@@ -68,7 +68,7 @@ pub enum ArgumentError {
     #[error(transparent)]
     Atomics(#[from] AtomicsError),
     /// A displacement unit of 0.
-    #[error("the displacement unit is 0; it is at least 1 byte")]
+    #[error("the displacement unit is 0; it must be at least 1 byte")]
     NoUnit,
     /// A null base for memory that has bytes.
     #[error("the base is null, but the size is {size} bytes")]

@@ -9,7 +9,7 @@ use crate::error::{AtomicsError, NetName, SharedSettings};
 #[non_exhaustive]
 pub enum JobError {
     /// More ranks than 32 bits can number.
-    #[error("the job has {ranks} ranks, more than this version supports")]
+    #[error("the job has {ranks} ranks; the limit is 2^32 - 1")]
     TooManyRanks {
         /// The number of ranks.
         ranks: usize,

@@ -70,9 +70,9 @@ table! {
     TwoDouble = "MPI_2DOUBLE_PRECISION", 16, Pair;
 }
 
-/// Combines one element of the type by an operation that computes, from the value in the target,
-/// which becomes the new value, and the operand. Both slices are one element long, and may have any
-/// alignment.
+/// Combines one element of the type by an operation: the first slice is the target's value and
+/// receives the new value, the second slice is the operand. Both are one element long, and may have
+/// any alignment.
 pub type Combine = fn(Foreign, Op, &mut [u8], &[u8]);
 
 static COMBINE: OnceLock<Combine> = OnceLock::new();

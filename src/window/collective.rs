@@ -13,9 +13,9 @@ use crate::reduce::{Element, Op};
 const HEAD: usize = 8;
 
 impl Job {
-    /// Copies `data` of rank `root` to `data` of all ranks (as `MPI_BCAST`). Collective; `data` is
-    /// equally long at all ranks. The cost is that of creating a window, and two gets at each rank
-    /// but `root`.
+    /// Copies `data` of rank `root` to `data` of all ranks (as `MPI_BCAST`). Collective; `data`
+    /// must have the same length at all ranks. The call creates a window, and makes two gets at
+    /// each rank but `root`.
     ///
     /// ```
     /// let world = transom::init()?;

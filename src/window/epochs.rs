@@ -39,8 +39,8 @@ impl<T: RmaElem> Window<T> {
         self.lock_all_with(Assert::NONE, body)
     }
 
-    /// [`Window::lock_all`] with an assertion. With NOCHECK, the only one allowed, it takes no
-    /// lock.
+    /// [`Window::lock_all`] with an assertion. With NOCHECK, the only assertion that is allowed,
+    /// the call takes no lock.
     ///
     /// # Errors
     /// As for [`Window::lock_all`]; `Assert` for another assertion.
@@ -73,7 +73,8 @@ impl<T: RmaElem> Window<T> {
         self.lock_with(kind, target, Assert::NONE, body)
     }
 
-    /// [`Window::lock`] with an assertion. With NOCHECK, the only one allowed, it takes no lock.
+    /// [`Window::lock`] with an assertion. With NOCHECK, the only assertion that is allowed, the
+    /// call takes no lock.
     ///
     /// # Errors
     /// As for [`Window::lock`]; `Assert` for another assertion.
@@ -168,8 +169,8 @@ impl<'scope, 'env, T> Access<'scope, 'env, T> {
 }
 
 impl<T> FenceEpoch<'_, '_, T> {
-    /// Ends one phase and begins the next. On return all operations of all ranks are complete, at
-    /// origin and target. Collective.
+    /// Ends one phase and begins the next. On return the operations that all ranks called in the
+    /// phase before are complete, at origin and target. Collective.
     ///
     /// # Errors
     /// `Other` for an operation or a barrier that could not be completed.

@@ -110,9 +110,9 @@ impl<'w> Notices<'w> {
         Ok(self.polled(index, value)? >= value)
     }
 
-    /// Waits until one of several counters has reached its value. `awaited` has counters with their
-    /// values; the result is the index in `awaited` of the first counter that has reached its
-    /// value.
+    /// Waits until one of several counters has reached its value. `awaited` has pairs of a
+    /// counter's index and the value to wait for; the result is the index in `awaited` of the first
+    /// pair whose counter has reached the value.
     ///
     /// # Errors
     /// As for [`Notices::value`]; `Arg` if `awaited` is empty.

@@ -17,8 +17,9 @@ use crate::buffers::{Lend, LentBuffer};
 use crate::error::Result;
 use crate::job::JobCore;
 
-/// The handle of one operation (MPI-4.1 §12.3.5), whose buffers the epoch or the caller keeps. A
-/// request may be dropped: the end of the epoch still completes the operation.
+/// The handle of one operation (MPI-4.1 §12.3.5). The buffers of the operation are not in the
+/// request: the epoch has borrowed them, or the caller of an unsafe call keeps them. A request may
+/// be dropped: the end of the epoch still completes the operation.
 ///
 /// A request that was waited for, or that a test found complete, is inactive. Another wait costs
 /// nothing, and the functions on several requests ignore the request.

@@ -23,7 +23,7 @@ impl SharedPart {
         self.rank
     }
 
-    /// The first byte, as an address of this process. Null for a part of no bytes, unless it is in
+    /// The address of the first byte in this process. Null for an empty part, unless the part is in
     /// a contiguous segment.
     pub fn base(&self) -> *mut u8 {
         self.place.as_ptr()

@@ -107,8 +107,8 @@ impl<T: RmaElem> Window<T> {
         self.reclaim().map(drop)
     }
 
-    /// Like [`Window::free`], and returns the buffer of [`Window::create`]; for an allocated window
-    /// an empty one. Collective.
+    /// Like [`Window::free`], and returns the buffer that was given to [`Window::create`], or an
+    /// empty one if the window was not created over a buffer. Collective.
     ///
     /// # Errors
     /// As for [`Window::free`]. After an error the library keeps the buffer, because peers may

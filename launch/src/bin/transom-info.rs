@@ -104,7 +104,7 @@ fn shared_memory(out: &mut impl Write) -> io::Result<bool> {
     // A process may always attach to itself, so ptrace_scope is read as well.
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     let xpmem = match transom_shm::xpmem() {
-        _ if std::env::var_os("TRANSOM_XPMEM").is_some_and(|it| it == "n") => Err("TRANSOM_XPMEM is n".to_owned()),
+        _ if is_switched_off("TRANSOM_XPMEM") => Err("TRANSOM_XPMEM switches it off".to_owned()),
         tried => tried,
     };
     let user = match (attach, scope.trim()) {
@@ -117,6 +117,11 @@ fn shared_memory(out: &mut impl Write) -> io::Result<bool> {
         Err(why) => writeln!(out, "  user memory of peers: {user}; not mapped by XPMEM: {why}")?,
     }
     Ok(true)
+}
+
+/// Whether a variable has one of the values that mean *no* to the library.
+fn is_switched_off(name: &str) -> bool {
+    std::env::var(name).is_ok_and(|value| ["n", "no", "0", "off"].contains(&value.as_str()))
 }
 
 /// Maps a heap as a peer would. The inner result: whether cross-memory attach works.

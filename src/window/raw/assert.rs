@@ -13,12 +13,12 @@ pub struct Assert(u8);
 impl Assert {
     /// No promise.
     pub const NONE: Assert = Assert(0);
-    /// `MPI_MODE_NOCHECK`: no other process holds a conflicting lock, or the matching post has been
-    /// called already.
+    /// `MPI_MODE_NOCHECK`: of a lock, no other process holds or requests a conflicting lock while
+    /// this process holds it; of post and start, the post precedes the start.
     pub const NOCHECK: Assert = Assert(1);
     /// `MPI_MODE_NOSTORE`: this process did not store into its part since the last synchronization.
     pub const NOSTORE: Assert = Assert(2);
-    /// `MPI_MODE_NOPUT`: no process will put into this process's part until the next
+    /// `MPI_MODE_NOPUT`: no process puts or accumulates into this process's part until the next
     /// synchronization.
     pub const NOPUT: Assert = Assert(4);
     /// `MPI_MODE_NOPRECEDE`: no operation of this process precedes the fence. All ranks give it, or
