@@ -9,8 +9,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 
-use simulated::{Outcome, Rank, nets, run, run_on, same};
-use transom::{Assert, Info, Lock, RawWindow};
+use simulated::{Outcome, Rank, nets, peer, run, run_on, same};
+use transom::{Assert, Info, Lock, RawWindow, Window};
 use transom_fabric::Coherence;
 use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
 
@@ -258,4 +258,51 @@ fn complete_notifies_the_targets_that_have_posted() {
         ended[4].store(true, Ordering::Relaxed);
         run_on(nodes, 4, &SimOptions::default(), move |world| posted_in_turn(world, &ended));
     }
+}
+
+/// Rank 0 can't send its post to rank 1. Its exposure epoch is open to rank 2, and the window is
+/// usable afterwards.
+/// Shows S1.
+#[test]
+fn a_post_that_fails_at_one_origin_reaches_the_others() {
+    let quiet = Barrier::new(3);
+    run(3, &SimOptions::default(), move |world| {
+        let win = Window::<u64>::allocate(world, 3)?;
+        let posted = |origins: &[usize]| {
+            let posted = win.post(origins);
+            world.net().cut(peer(1), false);
+            win.wait()?;
+            posted
+        };
+        let put = |value| win.start(&[0], |epoch| epoch.put_value(0, world.rank(), value));
+        if world.rank() == 0 {
+            posted(&[1, 2])?
+        } else {
+            put(1)?
+        }
+        world.barrier()?;
+        world.step("an epoch without rank 1");
+        // While rank 1 is cut off, nobody else sends it a message.
+        quiet.wait();
+        match world.rank() {
+            0 => {
+                world.net().cut(peer(1), true);
+                same("the post fails", &posted(&[1, 2]).is_err(), &true)?;
+            }
+            2 => put(2)?,
+            _ => {}
+        }
+        quiet.wait();
+        world.step("an epoch of all");
+        if world.rank() == 0 {
+            posted(&[1, 2])?
+        } else {
+            put(3)?
+        }
+        world.barrier()?;
+        let mut found = [0; 3];
+        win.load(0, &mut found)?;
+        same("the puts", &found, &if world.rank() == 0 { [0, 3, 3] } else { [0; 3] })?;
+        Ok(win.free()?)
+    });
 }

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::slice::from_ref;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use transom_fabric::{Memory, Peer};
@@ -52,8 +52,17 @@ pub(crate) struct Exposed {
     /// The number of those posts, so that a rank that waits for a post in a control word takes no
     /// lock.
     posts_by_message: AtomicU32,
+    /// The number of completions that this rank has waited for.
+    awaited: AtomicU64,
     /// The counters of notified operations.
     counters: OnceLock<Memory>,
+}
+
+/// How a post has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Posted {
+    InWords,
+    ByMessage,
 }
 
 /// The discipline that makes accumulates on the part atomic.
@@ -98,8 +107,8 @@ impl Atomicity {
 
 impl Exposed {
     pub(crate) fn new(space: Space, words: Memory, atomicity: Atomicity) -> Exposed {
-        let (orders, posts, posts_by_message) = Default::default();
-        Exposed { space, words, atomicity, orders, posts, posts_by_message, counters: OnceLock::new() }
+        let (orders, posts, posts_by_message, awaited) = Default::default();
+        Exposed { space, words, atomicity, orders, posts, posts_by_message, awaited, counters: OnceLock::new() }
     }
 
     /// Lets notified operations count in this memory.
@@ -157,18 +166,31 @@ impl Exposed {
             Notice::Posted => {
                 let mut posts = locked(&self.posts);
                 *posts.entry(member).or_default() += 1;
-                // Release: pairs with the Acquire in `take_post`.
+                // Release: pairs with the Acquire in `take_message`.
                 self.posts_by_message.fetch_add(1, Ordering::Release);
             }
             Notice::Completed => notices::complete(Words::at(&self.words, 0)),
         }
     }
 
-    /// Consumes a post of `member`; returns whether there was one.
-    pub(crate) fn take_post(&self, member: u32) -> bool {
-        if notices::take_post(Words::at(&self.words, 0), member) {
-            return true;
+    /// Whether `member` has posted. A post by message is consumed by this call; a post in a control
+    /// word is consumed later, by [`Exposed::take_post`], because the change of the word would
+    /// delay the origin.
+    #[inline]
+    pub(crate) fn sees_post(&self, member: u32) -> Option<Posted> {
+        match notices::has_post(Words::at(&self.words, 0), member) {
+            true => Some(Posted::InWords),
+            false => self.take_message(member).then_some(Posted::ByMessage),
         }
+    }
+
+    /// Consumes a post of `member` in a control word.
+    pub(crate) fn take_post(&self, member: u32) -> bool {
+        notices::take_post(Words::at(&self.words, 0), member)
+    }
+
+    /// Consumes a post of `member` that came as a message; returns whether there was one.
+    fn take_message(&self, member: u32) -> bool {
         // Acquire: pairs with the Release in `notice`.
         if self.posts_by_message.load(Ordering::Acquire) == 0 {
             return false;
@@ -187,7 +209,12 @@ impl Exposed {
     /// Consumes `wanted` completions, if that many have arrived.
     #[inline]
     pub(crate) fn take_completions(&self, wanted: u32) -> bool {
-        notices::take_completions(Words::at(&self.words, 0), wanted)
+        let arrived = notices::completions(Words::at(&self.words, 0));
+        // Another thread may have waited for later completions meanwhile.
+        let left = |awaited: u64| arrived.saturating_sub(awaited);
+        let taken = |awaited: u64| (left(awaited) >= wanted.into()).then(|| awaited + u64::from(wanted));
+        // Relaxed: a count of this process. The load of `arrived` has acquired the origins' stores.
+        self.awaited.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).is_ok()
     }
 
     /// Executes a request and returns the bytes of the answer.
@@ -583,10 +610,14 @@ mod tests {
     #[test]
     fn notices_are_counted_and_consumed() {
         let window = exposed(8);
-        assert!(!window.take_post(3));
+        assert_eq!(window.sees_post(3), None);
         window.notice(3, Notice::Posted);
         window.notice(3, Notice::Posted);
-        assert!(window.take_post(3) && !window.take_post(4) && window.take_post(3) && !window.take_post(3));
+        let seen = [3, 4, 3, 3].map(|member| window.sees_post(member));
+        assert_eq!(seen, [Some(Posted::ByMessage), None, Some(Posted::ByMessage), None]);
+        assert!(notices::post(Words::at(&window.words, 0), 3) && window.sees_post(4).is_none());
+        assert_eq!([0; 2].map(|_| window.sees_post(3)), [Some(Posted::InWords); 2], "until it is taken");
+        assert!(window.take_post(3) && window.sees_post(3).is_none() && !window.take_post(3));
         window.notice(1, Notice::Completed);
         assert!(!window.take_completions(2));
         window.notice(1, Notice::Completed);

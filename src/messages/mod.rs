@@ -25,7 +25,7 @@ use crate::sync::barrier;
 pub(crate) use carried::{CARRIED, Carried};
 use codec::Message;
 pub(crate) use codec::{MAX_STRIPS, Notice, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
-pub(crate) use exposed::{Atomicity, Exposed, Space};
+pub(crate) use exposed::{Atomicity, Exposed, Posted, Space};
 pub(crate) use gathered::{Combined, Gather, Run, Small, Towards};
 pub(crate) use staging::{Area, Grant, PIECE, PIECES, Piece};
 

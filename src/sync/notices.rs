@@ -1,5 +1,5 @@
 //! Notices of post and complete (MPI-4.1 §12.5.2) between ranks of a node, in words of the
-//! receiving rank. One word counts completions. A few slots hold the ranks whose post has not been
+//! receiving rank. One word counts completions, and only grows. A few slots hold the ranks whose post has not been
 //! consumed yet. A rank that finds no free slot sends a message instead, so that the memory does
 //! not grow with the number of ranks. Knows neither epochs nor sleepers.
 
@@ -18,11 +18,27 @@ pub(crate) fn post(words: Words<'_>, member: u32) -> bool {
     let mine = u64::from(member) + 1;
     let added = |seen: u64| (seen & MEMBER == mine).then_some(seen + POST);
     let taken = |seen: u64| (seen == 0).then_some(mine + POST);
+    let own = own_slot(words, member);
+    // The member's own slot is usually free. It is changed without a load before, which would fetch
+    // the cache line twice. SeqCst: as in `change`.
+    if own.compare_exchange(0, mine + POST, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+        return true;
+    }
     // Adds to a slot of the member, or takes a free slot. The member's own slot is tried first. The
     // member may then have several slots; their counts add up.
-    change(own_slot(words, member), |seen| added(seen).or_else(|| taken(seen)))
+    change(own, |seen| added(seen).or_else(|| taken(seen)))
         || slots(words).any(|slot| change(slot, added))
         || slots(words).any(|slot| change(slot, taken))
+}
+
+/// Whether a slot has a post of `member` at this rank, which [`take_post`] then consumes.
+#[inline]
+pub(crate) fn has_post(words: Words<'_>, member: u32) -> bool {
+    let theirs = u64::from(member) + 1;
+    // Acquire: pairs with the Release in `change`, so that the member's stores before its post are
+    // visible.
+    let is_theirs = |slot: &AtomicU64| slot.load(Ordering::Acquire) & MEMBER == theirs;
+    is_theirs(own_slot(words, member)) || slots(words).any(is_theirs)
 }
 
 /// Consumes a post of `member` at this rank, if a slot has one.
@@ -36,17 +52,16 @@ pub(crate) fn take_post(words: Words<'_>, member: u32) -> bool {
 /// Notifies the owner of these words that an origin has completed.
 pub(crate) fn complete(words: Words<'_>) {
     // SeqCst: required by `ShmPort::knock`. It includes Release, which pairs with the Acquire in
-    // `take_completions`, so that the origin's stores are visible.
+    // `completions`, so that the origin's stores are visible.
     words.word64(COMPLETED).fetch_add(1, Ordering::SeqCst);
 }
 
-/// Consumes `count` completions at this rank, if that many have arrived.
+/// The number of completions at this rank since the window was created. Only origins change the
+/// word: a change by this rank would take its cache line from the next origin.
 #[inline]
-pub(crate) fn take_completions(words: Words<'_>, count: u32) -> bool {
-    let word = words.word64(COMPLETED);
-    let left = |seen: u64| seen.checked_sub(count.into());
+pub(crate) fn completions(words: Words<'_>) -> u64 {
     // Acquire: pairs with the Release in `complete`.
-    word.fetch_update(Ordering::Acquire, Ordering::Acquire, left).is_ok()
+    words.word64(COMPLETED).load(Ordering::Acquire)
 }
 
 fn slots(words: Words<'_>) -> impl Iterator<Item = &AtomicU64> {
@@ -74,23 +89,23 @@ mod tests {
 
     /// Shows S1.
     #[test]
-    fn posts_are_consumed_by_their_member_and_completions_together() {
+    fn posts_are_consumed_by_their_member_and_completions_are_counted() {
         let memory = Memory::private(crate::sync::words::bytes(1));
         let words = Words::at(&memory, 0);
         assert!(!take_post(words, 0));
         let members = 0..u32::try_from(POSTED_SLOTS).expect("few");
         for member in members.clone().chain(members.clone()) {
-            assert!(post(words, member), "member {member}");
+            assert!(post(words, member) && has_post(words, member), "member {member}");
         }
         assert!(!post(words, members.end), "all slots are others'");
         assert!(take_post(words, 2) && !take_post(words, members.end));
         assert!(!post(words, members.end), "one of two is left");
         assert!(take_post(words, 2) && !take_post(words, 2) && post(words, members.end));
-        assert!(take_post(words, members.end) && !take_post(words, members.end));
+        assert!(has_post(words, members.end) && take_post(words, members.end));
+        assert!(!has_post(words, members.end) && !take_post(words, members.end));
         complete(words);
-        assert!(!take_completions(words, 2));
         complete(words);
-        assert!(take_completions(words, 2) && take_completions(words, 0) && !take_completions(words, 1));
+        assert_eq!(completions(words), 2);
     }
 
     /// Members post and are consumed at the same time, more of them than slots: each post is

@@ -62,7 +62,7 @@ pub(crate) const MASTER: usize = LINE;
 pub(crate) const GROUPS: usize = MASTER + 8;
 /// The number of regions that this rank has detached from a dynamic window.
 pub(crate) const VERSION: usize = 2 * LINE;
-/// The number of origins that have completed and were not waited for yet (`sync::notices`).
+/// The number of completions of origins since the window was created (`sync::notices`).
 pub(crate) const COMPLETED: usize = 3 * LINE;
 /// The first slot of the members that have posted to this rank (`sync::notices`).
 pub(crate) const POSTED: usize = 4 * LINE;

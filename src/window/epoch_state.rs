@@ -4,9 +4,23 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use smallvec::SmallVec;
+
 use crate::epoch::{self, Access, Call, EpochWord, Exposure};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::lock::Bias;
+
+/// The group of `start`: inline while it has at most four members.
+pub(super) type Group = SmallVec<[u32; 4]>;
+
+/// The change of the epochs by a call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Change {
+    name: &'static str,
+    call: Call,
+    from: EpochWord,
+    to: EpochWord,
+}
 
 /// The epochs and locks of a window, as this rank has opened them.
 #[derive(Debug)]
@@ -28,7 +42,7 @@ pub(crate) struct EpochState {
     /// Whether `PROC_NULL` is locked. The lock counts in the epoch word.
     pub(super) holds_null: AtomicBool,
     /// The group of `start`, until `complete` takes it.
-    started: Mutex<Option<Vec<usize>>>,
+    started: Mutex<Option<Group>>,
     /// The number of origins of `post`.
     pub(super) origins: AtomicU32,
 }
@@ -97,6 +111,23 @@ impl EpochState {
         after(self.word(), name, call).map(EpochWord::state)
     }
 
+    /// The change of the epochs by `call`, if the call is legal now.
+    #[inline]
+    pub(super) fn change(&self, name: &'static str, call: Call) -> Result<Change> {
+        let from = self.word();
+        Ok(Change { name, call, from, to: after(from, name, call)? })
+    }
+
+    /// Makes a change, without a wait since [`EpochState::change`].
+    #[inline]
+    pub(super) fn apply(&self, change: Change) -> Result<()> {
+        match self.shift(change.from, change.to) {
+            Ok(()) => Ok(()),
+            // Another thread has changed the epochs meanwhile.
+            Err(_) => self.step(change.name, change.call),
+        }
+    }
+
     /// Passes `call` through the epochs' state machine.
     #[inline]
     pub(crate) fn step(&self, name: &'static str, call: Call) -> Result<()> {
@@ -110,7 +141,7 @@ impl EpochState {
     }
 
     /// The group of `start`.
-    pub(super) fn group_of_start(&self) -> MutexGuard<'_, Option<Vec<usize>>> {
+    pub(super) fn group_of_start(&self) -> MutexGuard<'_, Option<Group>> {
         self.started.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -139,7 +139,8 @@ impl<T: RmaElem> Window<T> {
     ///
     /// # Errors
     /// `RmaSync` within an exposure epoch, within a fence epoch with operations, or while this rank
-    /// has its own part locked; `Rank` for an invalid group.
+    /// has its own part locked; `Rank` for an invalid group; a transport that failed. If only some
+    /// origins could be notified, the exposure epoch is open to those.
     pub fn post(&self, origins: &[usize]) -> Result<()> {
         self.core.post(origins, true)
     }

@@ -5,7 +5,7 @@ use super::access;
 use super::core::Core;
 use super::target::{Hold, Target};
 use crate::epoch::{Access, Call};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// The permission to operate on one target, or on `PROC_NULL`, in the open epoch.
 #[derive(Clone, Copy, Debug)]
@@ -68,11 +68,30 @@ impl Core {
     /// As [`Core::begin`], for a request-based operation (MPI-4.1 §12.3.5).
     #[inline]
     pub(crate) fn begin_request(&self, name: &'static str, target: usize) -> Result<Permit> {
-        self.epochs.check(name, Call::Request)?;
-        match self.epochs.state().0 {
+        self.begin_passive(name, target).or_else(|refused| self.begin_anyway(name, target, refused))
+    }
+
+    /// The permission to operate on `target` in a passive-target epoch, as notified operations need.
+    #[inline]
+    pub(crate) fn begin_passive(&self, name: &'static str, target: usize) -> Result<Permit> {
+        match self.epochs.check(name, Call::Request)?.0 {
             Access::Lock => self.admit(name, target),
             _ => Ok(Permit { rank: target }),
         }
+    }
+
+    /// A request-based operation in a fence epoch or an epoch of `start`. MPI forbids it, but MPIs
+    /// perform it, and so do windows that forgive.
+    #[cold]
+    fn begin_anyway(&self, name: &'static str, target: usize, refused: Error) -> Result<Permit> {
+        let is_active = matches!(self.epochs.state().0, Access::Fenced | Access::Fence | Access::Start);
+        if !is_active || !self.parts.hints.is_forgiving() {
+            return Err(refused);
+        }
+        if self.parts.job.rank == 0 {
+            self.parts.job.warn_once(&format!("{refused}; it is performed nevertheless"));
+        }
+        self.begin(name, target)
     }
 
     /// The permission to operate on a target in an epoch to some targets only, if the epoch
@@ -81,8 +100,8 @@ impl Core {
         let permit = Permit { rank };
         let Some(target) = self.parts.target(name, rank)? else { return Ok(permit) };
         match target.hold() {
-            Hold::Shared | Hold::Exclusive | Hold::Biased | Hold::Unchecked | Hold::Open => Ok(permit),
-            Hold::Delayed | Hold::UnusedShared | Hold::UnusedBiased => Ok(permit),
+            Hold::Shared | Hold::Exclusive | Hold::Biased | Hold::Unchecked => Ok(permit),
+            Hold::Open | Hold::Posted | Hold::Delayed | Hold::UnusedShared | Hold::UnusedBiased => Ok(permit),
             Hold::Started => self.await_post(target).map(|()| permit),
             Hold::None if self.epochs.state().0 == Access::Start => Err(ErrorKind::Epoch {
                 call: name,

@@ -12,11 +12,16 @@ use super::epoch_state::misused;
 use super::target::{Hold, Target};
 use crate::epoch::{Access, Call, Exposure};
 use crate::error::{ArgumentError, Class, Error, Result};
-use crate::job::PROC_NULL;
-use crate::messages::{Messages, Notice};
+use crate::job::{PROC_NULL, peer};
+use crate::messages::{Messages, Notice, Posted};
 use crate::sync::notices;
 use crate::sync::words::Words;
 use crate::transport::Lane;
+
+/// The number of polls of a net before `test` returns false. The program may know from a message of
+/// its own that all origins have completed. Their notices are then at this rank, but a poll may
+/// receive only a part of what has arrived.
+const POLLS_OF_TEST: u32 = 8;
 
 impl Core {
     /// Exposes this rank's part to `origins` (`MPI_WIN_POST`) without waiting. `check` is false
@@ -27,20 +32,30 @@ impl Core {
             Access::LockAll => true,
             _ => false,
         };
-        let call = Call::Post { own_locked: own };
-        self.epochs.check("post", call)?;
+        let change = self.epochs.change("post", Call::Post { own_locked: own })?;
         self.check_group("post", origins)?;
+        // An unreachable origin fails the call before the call has changed anything.
+        for &rank in origins {
+            self.reach(rank)?;
+        }
         self.parts.own.publish();
         // Relaxed: the change of the epoch word below orders it for a thread that waits.
         self.epochs.origins.store(u32::try_from(origins.len()).unwrap_or(u32::MAX), Ordering::Relaxed);
-        self.epochs.step("post", call)?;
+        self.epochs.apply(change)?;
         self.parts.posts(origins);
-        if check {
-            for &origin in origins {
-                self.notify(origin, Notice::Posted)?;
-            }
+        if !check {
+            return Ok(());
         }
-        Ok(())
+        let mut outcome = Ok(());
+        for &origin in origins {
+            let notified = self.notify(origin, Notice::Posted);
+            if notified.is_err() {
+                // The epoch is open to the other origins. `wait` waits for those.
+                self.epochs.origins.fetch_sub(1, Ordering::Relaxed);
+            }
+            outcome = outcome.and(notified);
+        }
+        outcome
     }
 
     /// Opens an access epoch to `targets` (`MPI_WIN_START`) without waiting: the first operation on
@@ -56,7 +71,7 @@ impl Core {
         for target in targets.iter().filter_map(|&rank| self.parts.known(rank)) {
             target.set_hold(if check { Hold::Started } else { Hold::Open });
         }
-        *self.epochs.group_of_start() = Some(targets.to_vec());
+        *self.epochs.group_of_start() = Some(targets.iter().map(|&rank| number(rank)).collect());
         // With NOCHECK the targets have posted.
         if check { Ok(()) } else { targets.iter().try_for_each(|&rank| self.parts.post_arrived(rank)) }
     }
@@ -70,10 +85,9 @@ impl Core {
             return Err(misused("complete", "another thread completes this epoch (MPI-4.1 §12.5.2)"));
         };
         let mut outcome = Ok(());
-        for target in targets.iter().filter_map(|&rank| self.parts.known(rank)) {
-            if target.hold() == Hold::Open && target.orders_messages() {
-                target.set_hold(Hold::None);
-                outcome = outcome.and(self.notify(target.rank(), Notice::Completed));
+        for target in targets.iter().filter_map(|&rank| self.parts.known(rank as usize)) {
+            if matches!(target.hold(), Hold::Open | Hold::Posted) && target.orders_messages() {
+                outcome = outcome.and(self.complete_at(target, Ok(())));
             }
         }
         outcome = outcome.and(self.parts.flush_all());
@@ -81,7 +95,7 @@ impl Core {
         // Targets that have posted are notified first, so that a late one does not delay them.
         let mut late = Vec::new();
         // `start` has contacted all targets.
-        for target in targets.iter().filter_map(|&rank| self.parts.known(rank)) {
+        for target in targets.iter().filter_map(|&rank| self.parts.known(rank as usize)) {
             target.tally.unmix();
             match target.hold() {
                 Hold::None => {}
@@ -97,8 +111,14 @@ impl Core {
 
     /// Ends the epoch at one target after the wait for its post.
     fn complete_at(&self, target: &Target, posted: Result<()>) -> Result<()> {
+        let is_in_words = target.hold() == Hold::Posted;
         target.set_hold(Hold::None);
-        posted.and(self.notify(target.rank(), Notice::Completed))
+        let outcome = posted.and(self.notify(target.rank(), Notice::Completed));
+        // Consumed after the notice, which the target awaits. A later post adds to the word.
+        if is_in_words {
+            self.parts.own.exposed.take_post(number(target.rank()));
+        }
+        outcome
     }
 
     /// Ends the epoch at targets that had not posted, in the order of their posts.
@@ -134,8 +154,15 @@ impl Core {
     /// (`MPI_WIN_TEST`).
     pub(crate) fn test(&self) -> Result<bool> {
         self.epochs.check("test", Call::Wait)?;
-        self.parts.job.progress.poll_and_leave()?;
-        let done = self.parts.own.exposed.take_completions(self.epochs.origins.load(Ordering::Relaxed));
+        let polls = if self.parts.job.wire.net().is_some() { POLLS_OF_TEST } else { 1 };
+        let mut done = false;
+        for _ in 0..polls {
+            self.parts.job.progress.poll_and_leave()?;
+            done = self.parts.own.exposed.take_completions(self.epochs.origins.load(Ordering::Relaxed));
+            if done {
+                break;
+            }
+        }
         if done {
             self.exposure_ended("test")?;
         } else {
@@ -160,10 +187,14 @@ impl Core {
 
     /// Whether a target of `start` has posted.
     fn has_posted(&self, target: &Target) -> bool {
-        if target.hold() == Hold::Started && self.parts.own.exposed.take_post(number(target.rank())) {
-            target.set_hold(Hold::Open);
+        if target.hold() == Hold::Started {
+            match self.parts.own.exposed.sees_post(number(target.rank())) {
+                None => return false,
+                Some(Posted::InWords) => target.set_hold(Hold::Posted),
+                Some(Posted::ByMessage) => target.set_hold(Hold::Open),
+            }
         }
-        target.hold() != Hold::Started
+        true
     }
 
     fn notify(&self, rank: usize, notice: Notice) -> Result<()> {
@@ -189,14 +220,26 @@ impl Core {
         self.parts.job.notify(self.parts.team.rank(rank), message)
     }
 
+    /// Opens the way to a rank, which need not be a target yet.
+    fn reach(&self, rank: usize) -> Result<()> {
+        if rank != self.parts.team.me && self.parts.known(rank).is_none() {
+            self.parts.job.wire.reach(peer(self.parts.team.rank(rank)))?;
+        }
+        Ok(())
+    }
+
     /// The control words of a rank of this node. Only CPUs of the node change the words of notices,
     /// also if the device performs the window's atomics. A rank without words is notified by
     /// message, which fails if the rank can't be contacted.
+    #[inline]
     fn words_near(&self, rank: usize) -> Option<Words<'_>> {
-        if self.parts.job.lane(self.parts.team.rank(rank)) != Some(Lane::Shm) {
-            return None;
+        match self.parts.known(rank) {
+            Some(target) => target.words(&self.parts),
+            None if self.parts.job.lane(self.parts.team.rank(rank)) == Some(Lane::Shm) => {
+                self.parts.target("post", rank).ok()??.words(&self.parts)
+            }
+            None => None,
         }
-        self.parts.target("post", rank).ok()??.words(&self.parts)
     }
 
     fn check_group(&self, call: &'static str, group: &[usize]) -> Result<()> {

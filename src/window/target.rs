@@ -34,16 +34,18 @@ pub(crate) enum Hold {
     Unchecked = 3,
     /// In the group of `start`; its post has not arrived yet.
     Started = 4,
-    /// In the group of `start`, and has posted.
+    /// In the group of `start`, and has posted, or need not.
     Open = 5,
+    /// As `Open`, by a post in a control word, which `complete` consumes.
+    Posted = 6,
     /// An exclusive lock by the target's bias.
-    Biased = 6,
+    Biased = 7,
     /// A delayed lock, which is not taken yet (`delayed_lock`).
-    Delayed = 7,
+    Delayed = 8,
     /// `Shared` where the lock could have been delayed; no operation so far.
-    UnusedShared = 8,
+    UnusedShared = 9,
     /// `Biased` where the lock could have been delayed; no operation so far.
-    UnusedBiased = 9,
+    UnusedBiased = 10,
 }
 
 impl Hold {
@@ -186,17 +188,18 @@ impl Target {
 
     #[inline]
     pub(crate) fn hold(&self) -> Hold {
-        // Relaxed: as for the window's epoch.
-        match self.hold.load(Ordering::Relaxed) {
+        // Acquire: pairs with the Release in `set_hold`.
+        match self.hold.load(Ordering::Acquire) {
             1 => Hold::Shared,
             2 => Hold::Exclusive,
             3 => Hold::Unchecked,
             4 => Hold::Started,
             5 => Hold::Open,
-            6 => Hold::Biased,
-            7 => Hold::Delayed,
-            8 => Hold::UnusedShared,
-            9 => Hold::UnusedBiased,
+            6 => Hold::Posted,
+            7 => Hold::Biased,
+            8 => Hold::Delayed,
+            9 => Hold::UnusedShared,
+            10 => Hold::UnusedBiased,
             _ => Hold::None,
         }
     }
@@ -209,7 +212,9 @@ impl Target {
     }
 
     pub(crate) fn set_hold(&self, hold: Hold) {
-        self.hold.store(hold as u8, Ordering::Relaxed);
+        // Release: one of several threads sees that the target has posted. The others then read
+        // what the target has stored before its post.
+        self.hold.store(hold as u8, Ordering::Release);
     }
 
     /// Sets the state if nothing is held. Returns false, without a change, if something is held.

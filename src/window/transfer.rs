@@ -247,7 +247,7 @@ impl Parts {
     fn notifies_at_end(&self, target: &Target) -> bool {
         match target.hold() {
             Hold::None => !self.all_locked.load(Ordering::Relaxed),
-            Hold::Started | Hold::Open => true,
+            Hold::Started | Hold::Open | Hold::Posted => true,
             _ => false,
         }
     }

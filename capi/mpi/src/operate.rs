@@ -140,15 +140,20 @@ fn receiving(ty: &mut Found, count: &mut usize, len: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// The sides of an accumulate, as basic types.
+/// A side of an accumulate at this process: its datatype, address and number of items.
+type Side = (Found, *mut c_void, usize);
+
+/// The sides of an accumulate.
 pub(crate) struct Typed {
     /// `None` for `MPI_NO_OP`, which ignores it.
-    origin: Option<(Found, *mut c_void, usize)>,
-    result: Option<(Found, *mut c_void, usize)>,
+    origin: Option<Side>,
+    result: Option<Side>,
     there: Found,
     count: usize,
     at: (usize, u64),
     pub(crate) op: Op,
+    /// Whether bytes are moved in place of elements.
+    as_bytes: bool,
 }
 
 impl Typed {
@@ -185,20 +190,26 @@ impl Typed {
             (Some((ty, _, given)), None) => receiving(&mut target, &mut count, given.saturating_mul(ty.bytes.size()))?,
             (None, None) => {}
         }
-        Ok(Typed { origin, result, there: target, count, at, op })
+        let as_bytes = moves(op) && !alike(&origin, &result, &target);
+        Ok(Typed { origin, result, there: target, count, at, op, as_bytes })
     }
 
-    fn items<'t>(&'t self, side: &'t Option<(Found, *mut c_void, usize)>) -> Outcome<Items<'t>> {
+    /// A side's datatype: with its elements, or as bytes.
+    fn ty<'t>(&self, found: &'t Found) -> Outcome<&'t Datatype> {
+        if self.as_bytes { Ok(&found.bytes) } else { typed(found) }
+    }
+
+    fn items<'t>(&'t self, side: &'t Option<Side>) -> Outcome<Items<'t>> {
         match side {
-            Some((ty, base, count)) => Ok(items(*base, *count, typed(ty)?)),
-            None => Ok(items(std::ptr::null_mut(), 0, typed(&self.there)?)),
+            Some((ty, base, count)) => Ok(items(*base, *count, self.ty(ty)?)),
+            None => Ok(items(std::ptr::null_mut(), 0, self.ty(&self.there)?)),
         }
     }
 
     /// The sides: origin, result, target.
     pub(crate) fn sides(&self) -> Outcome<(Items<'_>, Option<Items<'_>>, At<'_>)> {
         let result = self.result.is_some().then(|| self.items(&self.result)).transpose()?;
-        let at = At::new(self.at.0, self.at.1, self.count, typed(&self.there)?);
+        let at = At::new(self.at.0, self.at.1, self.count, self.ty(&self.there)?);
         Ok((self.items(&self.origin)?, result, at))
     }
 
@@ -227,6 +238,19 @@ impl Typed {
             }
         }?)
     }
+}
+
+/// Whether an operation only moves data.
+fn moves(op: Op) -> bool {
+    matches!(op, Op::Replace | Op::NoOp)
+}
+
+/// Whether all sides are of one basic type, which accumulates need (MPI-4.1 §12.3.4). Programs
+/// replace data of other types too, as with a put, and MPIs perform it.
+fn alike(origin: &Option<Side>, result: &Option<Side>, target: &Found) -> bool {
+    let basic = |found: &Found| found.typed.as_ref().and_then(Datatype::uniform);
+    let wanted = basic(target);
+    wanted.is_some() && [origin, result].into_iter().flatten().all(|(ty, ..)| basic(ty) == wanted)
 }
 
 /// Fails if a type has elements and `op` is not defined on them.

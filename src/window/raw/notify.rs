@@ -55,7 +55,7 @@ impl RawWindow {
         displacement: u64,
         notice: Notice,
     ) -> Result<()> {
-        let permit = self.core.begin_request("put_notify", target)?;
+        let permit = self.core.begin_passive("put_notify", target)?;
         // SAFETY: the caller's promise.
         let from = unsafe { Source::promised(origin, len) };
         self.core.parts.put_notify(permit, displacement, from, notice.0, Count::Target)
@@ -141,7 +141,7 @@ impl RawWindow {
         displacement: u64,
         notice: Notice,
     ) -> Result<Request> {
-        let permit = self.core.begin_request("rput_notify", target)?;
+        let permit = self.core.begin_passive("rput_notify", target)?;
         // SAFETY: the caller's promise.
         let from = unsafe { Source::promised(origin, len) };
         self.requested(|count| self.core.parts.put_notify(permit, displacement, from, notice.0, count))
@@ -216,7 +216,7 @@ impl RawWindow {
     /// As for [`RawWindow::put_items_notify`].
     unsafe fn put_counted(&self, origin: Items<'_>, target: At<'_>, notice: Notice, count: Count<'_>) -> Result<()> {
         const CALL: &str = "put_notify";
-        let permit = self.core.begin_request(CALL, target.rank)?;
+        let permit = self.core.begin_passive(CALL, target.rank)?;
         // SAFETY: the caller's promise.
         let from = unsafe { origin.source() };
         self.core.parts.notified(CALL, permit, notice.0, count, |count| {
@@ -228,7 +228,7 @@ impl RawWindow {
     /// As for [`RawWindow::get_items_notify`].
     unsafe fn get_counted(&self, origin: Items<'_>, target: At<'_>, notice: Notice, count: Count<'_>) -> Result<()> {
         const CALL: &str = "get_notify";
-        let permit = self.core.begin_request(CALL, target.rank)?;
+        let permit = self.core.begin_passive(CALL, target.rank)?;
         // SAFETY: the caller's promise.
         let into = unsafe { origin.sink() };
         self.core.parts.notified(CALL, permit, notice.0, count, |count| {
@@ -247,7 +247,7 @@ impl RawWindow {
         count: Count<'_>,
     ) -> Result<()> {
         let call = if result.is_some() { "get_accumulate_notify" } else { "accumulate_notify" };
-        let permit = self.core.begin_request(call, target.rank)?;
+        let permit = self.core.begin_passive(call, target.rank)?;
         // SAFETY: the caller's promise.
         self.core.parts.notified(call, permit, notice.0, count, |count| unsafe {
             self.combine(permit, call, Some(origin), result, target, op, count)

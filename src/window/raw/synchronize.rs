@@ -28,7 +28,8 @@ impl RawWindow {
     ///
     /// # Errors
     /// `RmaSync` within an exposure epoch, within a fence epoch with operations, or while this rank
-    /// has its own part locked; `Rank` for an invalid group; `Assert`.
+    /// has its own part locked; `Rank` for an invalid group; `Assert`; a transport that failed. If
+    /// only some origins could be notified, the exposure epoch is open to those.
     pub fn post(&self, origins: &[usize], assert: Assert) -> Result<()> {
         assert.only("post", Assert::NOCHECK | Assert::NOSTORE | Assert::NOPUT)?;
         self.core.post(origins, !assert.has(Assert::NOCHECK))

@@ -46,6 +46,36 @@ static int wait_for(int way, int n, MPI_Request *q) {
     }
 }
 
+/* Requests in epochs of active-target synchronization, where MPI forbids them (MPI-4.1, 12.3.5) and
+ * MPIs and their test programs have them. */
+static void in_active_epochs(void) {
+    int next = (rank_ + 1) % size_, last = (rank_ + size_ - 1) % size_;
+    MPI_Group all, to, from;
+    MPI_Comm_group(MPI_COMM_WORLD, &all);
+    MPI_Group_incl(all, 1, &next, &to), MPI_Group_incl(all, 1, &last, &from);
+    for (int way = 0; way < 2; way++) {
+        MPI_Request q[16];
+        long one = 1, put = rank_, got[2] = {-1, -1}, bad = 0;
+        MPI_Win_fence(0, win);
+        memset(part, 0, 64 * sizeof *part);
+        part[0] = 100 + rank_, part[21] = 7;
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (way == 0) MPI_Win_fence(0, win);
+        else MPI_Win_fence(MPI_MODE_NOSUCCEED, win), MPI_Win_post(from, 0, win), MPI_Win_start(to, 0, win);
+        MPI_Rput(&put, 1, MPI_LONG, next, 1, 1, MPI_LONG, win, &q[0]);
+        MPI_Rget(got, 1, MPI_LONG, next, 0, 1, MPI_LONG, win, &q[1]);
+        MPI_Raccumulate(&one, 1, MPI_LONG, next, 20, 1, MPI_LONG, MPI_SUM, win, &q[2]);
+        MPI_Rget_accumulate(&one, 1, MPI_LONG, &got[1], 1, MPI_LONG, next, 21, 1, MPI_LONG, MPI_SUM, win, &q[3]);
+        MPI_Waitall(4, q, MPI_STATUSES_IGNORE);
+        bad |= (got[0] != 100 + next) | (got[1] != 7) << 1;
+        if (way == 0) MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
+        else MPI_Win_complete(win), MPI_Win_wait(win);
+        bad |= (part[1] != last) << 2 | (part[20] != 1) << 3 | (part[21] != 8) << 4;
+        check(way == 0 ? "requests between fences" : "requests between start and complete", bad);
+    }
+    MPI_Group_free(&to), MPI_Group_free(&from), MPI_Group_free(&all);
+}
+
 int main(int argc, char **argv) {
     static const char *names[] = {"Waitall", "Waitany", "Waitsome", "Testall", "Testany", "Testsome", "Wait", "Test",
                                   "Request_get_status_all", "Request_get_status"};
@@ -72,6 +102,8 @@ int main(int argc, char **argv) {
         MPI_Win_unlock(rank_, win);
         check(names[way], bad);
     }
+    in_active_epochs();
+    MPI_Barrier(MPI_COMM_WORLD);
     /* Many at once, some without a wait. */
     MPI_Win_lock_all(0, win);
     MPI_Request q[300];

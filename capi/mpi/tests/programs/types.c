@@ -127,8 +127,8 @@ static void parametrized(void) {
     check("sums of these", sums[0] != i + 0.75 || sums[1] != i + 0.25 || sums[2] != 1.25);
 }
 
-/* A structure of several basic types, and a pair type with a gap: accumulates refuse them, but puts
- * take them. */
+/* A structure of several basic types, and a pair type with a gap: puts take them, and accumulates
+ * that only move data, as in MPIs. */
 static void mixed(void) {
     struct record { char tag; double value; short small; } mine[4], back[4];
     MPI_Datatype type, record, parts[] = {MPI_CHAR, MPI_DOUBLE, MPI_SHORT};
@@ -148,6 +148,15 @@ static void mixed(void) {
     for (int i = 0; i < 4; i++)
         bad |= mine[i].tag != back[i].tag || mine[i].value != back[i].value || mine[i].small != back[i].small;
     check("a structure of several types", bad);
+    for (int i = 0; i < 4; i++) mine[i].value += 10;
+    memset(back, 0, sizeof back);
+    MPI_Accumulate(mine, 4, record, next, 0, 4, record, MPI_REPLACE, win);
+    MPI_Win_fence(0, win);
+    MPI_Get_accumulate(NULL, 0, MPI_BYTE, back, 4, record, next, 0, 4, record, MPI_NO_OP, win);
+    MPI_Win_fence(0, win);
+    for (int i = 0; i < 4; i++)
+        bad |= mine[i].tag != back[i].tag || mine[i].value != back[i].value || mine[i].small != back[i].small;
+    check("a structure is replaced and read", bad);
     MPI_Type_free(&type);
     MPI_Type_free(&record);
     struct { short value; int at; } pairs[3] = {{1, 2}, {3, 4}, {5, 6}}, again[3];
@@ -158,6 +167,33 @@ static void mixed(void) {
     MPI_Win_fence(0, win);
     for (int i = 0; i < 3; i++) bad |= again[i].value != pairs[i].value || again[i].at != pairs[i].at;
     check("a pair type with a gap", bad);
+}
+
+/* MPI_REPLACE and MPI_NO_OP with other basic types at the origin than at the target, as programs of
+ * MPICH's test suite use them: the bytes are moved. */
+static void replaced_as_bytes(void) {
+    double mine[6], back[6] = {0}, *there = (double *)part;
+    int next = (rank_ + 1) % size_, last = (rank_ + size_ - 1) % size_;
+    long bad = 0;
+    MPI_Datatype spread;
+    MPI_Type_vector(3, 1, 2, MPI_DOUBLE, &spread);
+    MPI_Type_commit(&spread);
+    for (int i = 0; i < 6; i++) mine[i] = rank_ + i * 0.25;
+    for (int way = 0; way < 3; way++) {
+        MPI_Win_fence(0, win);
+        memset(part, 0xff, 64);
+        MPI_Win_fence(0, win);
+        if (way == 0) MPI_Accumulate(mine, 3 * sizeof *mine, MPI_CHAR, next, 0, 1, spread, MPI_REPLACE, win);
+        if (way == 1) MPI_Accumulate(mine, 1, spread, next, 0, 3 * sizeof *mine, MPI_BYTE, MPI_REPLACE, win);
+        if (way == 2) MPI_Accumulate(mine, 6, MPI_INT, next, 0, 6 * sizeof(int), MPI_BYTE, MPI_REPLACE, win);
+        MPI_Win_fence(0, win);
+        for (int i = 0; i < 3; i++) bad |= there[way == 0 ? 2 * i : i] != last + (way == 1 ? 2 * i : i) * 0.25;
+    }
+    MPI_Get_accumulate(NULL, 0, MPI_INT, back, 3 * sizeof *back, MPI_CHAR, next, 0, 3, MPI_DOUBLE, MPI_NO_OP, win);
+    MPI_Win_fence(0, win);
+    for (int i = 0; i < 3; i++) bad |= back[i] != rank_ + i * 0.25;
+    check("replaced as bytes", bad);
+    MPI_Type_free(&spread);
 }
 
 /* Handles are reused: types that are made and freed in turn are never mistaken for each other. */
@@ -345,6 +381,7 @@ int main(int argc, char **argv) {
     distributed();
     parametrized();
     mixed();
+    replaced_as_bytes();
     recycled();
     longer();
     overlapping();
