@@ -8,13 +8,15 @@ use transom_fabric::{AmoKind, Coherence, Domain, FabricError, Memory, Peer, Regi
 
 use crate::choice;
 use crate::connections::{CONNECTION, Connections, Maker};
+use crate::credits::{Cells, Flow};
 use crate::datagrams::{Datagrams, HELLOS};
 use crate::device::{Device, Registration};
+use crate::inbox::{self, Inbox};
 use crate::library::{Library, SONAME};
-use crate::opened::{MESSAGE, MESSAGES, Open};
+use crate::opened::Open;
 use crate::pair::{Depth, Pair, Quality};
 use crate::path::PathOptions;
-use crate::pool::{Pool, Pools};
+use crate::pool::Pools;
 use crate::port::VerbsPort;
 use crate::queue::{Queue, Receives};
 use crate::registrations::Registrations;
@@ -22,7 +24,7 @@ use crate::remote::{TAG, coherence};
 use crate::resources::Resources;
 
 /// Entries of the completion queue, limited by the device.
-const COMPLETIONS: u32 = 4096;
+const COMPLETIONS: u32 = 5120;
 
 /// Options of a device to open.
 #[derive(Clone, Debug)]
@@ -100,17 +102,22 @@ impl VerbsDomain {
     pub(crate) fn on(device: Arc<Device>, options: &VerbsOptions) -> Result<Arc<VerbsDomain>, FabricError> {
         let count = |device: i32| u32::try_from(device).unwrap_or(0);
         let completions = COMPLETIONS.min(count(device.attributes.max_cqe));
-        let messages = MESSAGES.min(count(device.attributes.max_srq_wr));
+        let most = inbox::MOST.min((completions / 4).max(inbox::MESSAGES));
+        let messages = most.min(count(device.attributes.max_srq_wr));
         let queue = Queue::create(&device, completions)?;
         let receives = Receives::create(&device, messages)?;
         // The queue has room for all entries that can be outstanding at once.
         let room = completions.saturating_sub(messages + 2 * HELLOS);
+        let inbox = Arc::new(Inbox::new(&device, &receives, messages)?);
+        let flow = Flow::new(inbox.shared());
         let (depth, inline) = probe(&queue, &receives, options.rank)?;
         let list = depth.list.min(count(device.attributes.max_sge_rd)).max(1) as usize;
         let make = Maker {
             device: Arc::clone(&device),
             queue: Arc::clone(&queue),
-            receives: Arc::clone(&receives),
+            receives,
+            inbox: Arc::clone(&inbox),
+            cells: Cells::new(&device),
             depth,
             me: options.rank,
             quality: Quality::of(options.silence),
@@ -118,10 +125,9 @@ impl VerbsDomain {
         };
         let open = Open {
             connections: Connections::new(make, Datagrams::new(&device, &queue, secret::word()?)?),
-            receives,
+            inbox,
             queue,
-            messages: Pool::new(&device, messages, MESSAGE)?,
-            resources: Resources::new(Pools::new(&device)?, room, Wake::new()?),
+            resources: Resources::new(Pools::new(&device)?, flow, room, Wake::new()?),
             everything: options.page_faults.then(|| device.register_everything()).flatten(),
             registrations: Arc::new(Registrations::new(options.registered_max)),
             device,

@@ -2,6 +2,7 @@
 //! therefore registers no memory, and an empty pool is back-pressure.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use crossbeam_queue::ArrayQueue;
 use transom_fabric::{FabricError, Memory};
@@ -51,6 +52,16 @@ impl Pool {
     pub(crate) fn buffer(&self, index: u32) -> *mut u8 {
         assert!((index as usize) < self.memory.len() / self.len, "buffer {index}");
         self.memory.as_ptr().wrapping_add(index as usize * self.len)
+    }
+
+    /// A word of a buffer, whose length is a multiple of 8.
+    pub(crate) fn word(&self, index: u32, at: usize) -> &AtomicU64 {
+        self.memory.word64(index as usize * self.len + at * 8)
+    }
+
+    /// A buffer as peers name it.
+    pub(crate) fn place(&self, index: u32) -> sys::Rdma {
+        sys::Rdma { remote_addr: self.buffer(index) as u64, rkey: self.registration.remote_key() }
     }
 
     /// The first `len` bytes of a buffer as a scatter/gather element.
