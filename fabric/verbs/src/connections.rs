@@ -95,6 +95,11 @@ impl Connections {
         self.peers.get(peer).map(|contact| &contact.link)
     }
 
+    /// The number of connections, in any state, and of the messages that their peers may send now.
+    pub(crate) fn count(&self) -> (usize, u64) {
+        (self.peers.len(), self.peers.values().map(|contact| contact.link.credits.granted()).sum())
+    }
+
     /// The published address of this process.
     pub(crate) fn address(&self) -> &Address {
         self.datagrams.address()

@@ -282,6 +282,13 @@ impl Credits {
         lock(&self.account).due = false;
     }
 
+    /// The number of messages that the peer may send now.
+    pub(crate) fn granted(&self) -> u64 {
+        let account = lock(&self.account);
+        // Relaxed: as in `take`.
+        if account.window == 0 { 0 } else { self.cell.peers().load(Ordering::Relaxed) - account.taken }
+    }
+
     /// Returns the borrowed receives of a connection that has ended.
     pub(crate) fn end(&self, flow: &Flow) {
         let window = std::mem::take(&mut lock(&self.account).window);

@@ -11,7 +11,7 @@ use crate::connections::{CONNECTION, Connections, Maker};
 use crate::credits::{Cells, Flow};
 use crate::datagrams::{Datagrams, HELLOS};
 use crate::device::{Device, Registration};
-use crate::inbox::{self, Inbox};
+use crate::inbox::{self, Inbox, MESSAGE};
 use crate::library::{Library, SONAME};
 use crate::opened::Open;
 use crate::pair::{Depth, Pair, Quality};
@@ -22,6 +22,7 @@ use crate::queue::{Queue, Receives};
 use crate::registrations::Registrations;
 use crate::remote::{TAG, coherence};
 use crate::resources::Resources;
+use crate::sending::DEPTH;
 
 /// Entries of the completion queue, limited by the device.
 const COMPLETIONS: u32 = 5120;
@@ -147,6 +148,21 @@ impl VerbsDomain {
     /// The settings of the port and of its paths in words, for users.
     pub fn paths(&self) -> String {
         self.port.device().in_words()
+    }
+
+    /// The connections and buffers of this process in words, for users.
+    pub fn resources(&self) -> String {
+        let (connections, granted) = self.port.connections().count();
+        let (receives, (buffers, bytes)) = (self.port.receives(), Pools::size());
+        let kib = VerbsDomain::bytes_per_peer().div_ceil(1 << 10);
+        let words = |count: usize| if count == 1 { "1 queue pair".into() } else { format!("{count} queue pairs") };
+        format!(
+            "{} of {DEPTH} requests each, with {kib} KiB of records each; {buffers} buffers ({} MiB) and {receives} \
+             receives ({} MiB) for all peers, {granted} of which peers may use now",
+            words(connections),
+            bytes >> 20,
+            (receives as usize * MESSAGE) >> 20,
+        )
     }
 
     /// The device and port, as `mlx5_0:1`.

@@ -62,7 +62,6 @@ impl Inbox {
     }
 
     /// The posted receives, with those whose messages are being taken.
-    #[cfg(test)]
     pub(crate) fn len(&self) -> u32 {
         let additions = self.more.iter().filter(|pool| pool.get().is_some()).count();
         self.count + ADDED * u32::try_from(additions).unwrap_or(0)

@@ -94,6 +94,11 @@ impl Pools {
     /// Size of the largest buffers.
     pub(crate) const LARGE: usize = CLASSES[CLASSES.len() - 1].1;
 
+    /// The number of buffers, and their bytes together.
+    pub(crate) fn size() -> (u32, usize) {
+        CLASSES.iter().fold((0, 0), |(all, bytes), &(count, len)| (all + count, bytes + count as usize * len))
+    }
+
     /// Allocates and registers all buffers.
     ///
     /// # Errors

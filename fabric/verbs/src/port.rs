@@ -12,6 +12,7 @@ use transom_fabric::{
 };
 
 use crate::address::Address;
+use crate::connections::Connections;
 use crate::device::{Device, Registration};
 use crate::inbox::MESSAGE;
 use crate::link::{Link, Refused};
@@ -124,9 +125,14 @@ impl VerbsPort {
         &self.open.resources.flow
     }
 
-    #[cfg(test)]
+    /// The posted receives.
     pub(crate) fn receives(&self) -> u32 {
         self.open.inbox.len()
+    }
+
+    /// The connections of this process.
+    pub(crate) fn connections(&self) -> &Connections {
+        &self.open.connections
     }
 
     /// Hands a request to its link.

@@ -114,6 +114,10 @@ fn messages_of_many_senders_find_posted_receives() {
 fn receives_are_added_for_more_senders() {
     let net = all_to_one(100);
     assert_eq!((net.not_ready, receives(&net, 0)), (0, 128 + 64));
+    let told = net.domains[0].resources();
+    let expected = ["100 queue pairs of 63 requests", "648 buffers (8 MiB) and 192 receives (3 MiB)"];
+    assert!(expected.iter().all(|part| told.contains(part)), "{told}");
+    assert!(net.domains[1].resources().contains("1 queue pair of"), "{}", net.domains[1].resources());
 }
 
 /// Ranks that are out of credit towards each other go on as soon as they make progress: limits need
