@@ -41,9 +41,9 @@ pub(crate) const NAP: Duration = Duration::from_micros(500);
 /// Largest window: more messages than a connection's queue holds are never in flight.
 const WINDOW: u32 = 64;
 /// Most borrowed receives of a new connection.
-const FIRST: u32 = 4;
+const FIRST: u32 = 15;
 /// A new connection borrows at most this part of the free receives.
-const PART: u32 = 16;
+const PART: u32 = 4;
 /// Cells that are registered together: a page.
 const TOGETHER: u32 = 256;
 /// Length of a cell in bytes.

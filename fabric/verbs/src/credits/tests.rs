@@ -173,6 +173,25 @@ fn answers_behind_requests_arrive() {
     assert_eq!((net.not_ready, seen), (0, vec![expected; RANKS]));
 }
 
+/// Requests and answers of two ranks: one write of a limit for at least 8 messages.
+#[test]
+fn limits_are_few() {
+    const EACH: u64 = 400;
+    let (mut net, inboxes) = (Net::new(2), [Inbox::default(), Inbox::default()]);
+    connect(&mut net, &[(0, 1)]);
+    for _ in 0..EACH {
+        assert!(send(&net, 0, 1, b"?text"));
+        net.carry();
+        progress(&net, 1, &inboxes[1]);
+        let (to, answer) = inboxes[1].owed.borrow_mut().pop_front().expect("a request");
+        assert!(send(&net, 1, to.index(), &answer));
+        net.carry();
+        progress(&net, 0, &inboxes[0]);
+    }
+    let limits = [(0, 1), (1, 0)].map(|(from, to)| net.domains[from].port().posted(peer(to)).requests - EACH);
+    assert!(limits.iter().all(|&limits| (1..=EACH / 8).contains(&limits)), "{limits:?}");
+}
+
 /// A limit that finds the queue full of other requests is written when there is room.
 #[test]
 fn a_limit_waits_for_room_in_the_queue() {
@@ -272,12 +291,12 @@ fn windows_grow_while_receives_are_free_and_shrink_afterwards() {
     let (device, _) = Standin::open();
     let credits = Credits::new(&Cells::new(&device), &flow).expect("a cell");
     let window = |credits: &Credits| credits.account.lock().expect("no panic").window;
-    assert_eq!((window(&credits), flow.free()), (2, 19));
+    assert_eq!((window(&credits), flow.free()), (6, 15));
     credits.begin(&Card::default());
-    assert!(credits.taken(true, &flow), "1 of 4 is unused");
-    assert_eq!((window(&credits), flow.free()), (4, 17));
+    assert!(credits.taken(true, &flow), "5 of 11 are unused");
+    assert_eq!((window(&credits), flow.free()), (11, 10));
     flow.free.store(0, Ordering::Relaxed);
-    for left in [3, 2, 2, 2] {
+    for left in [10, 9, 8, 7, 6, 5, 5] {
         assert!(credits.renew().is_some());
         credits.renewed();
         credits.taken(false, &flow);
