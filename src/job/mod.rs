@@ -440,6 +440,9 @@ impl JobCore {
                 Err(error) => return Err(error.into()),
             }
         }
+        if let Some(text) = report::at_the_end(self).filter(|_| self.settings.info && self.rank == 0) {
+            diagnostics::answer(&text);
+        }
         let checked = self.summarize();
         self.progress.stop();
         match bootstrap.finalize() {

@@ -29,9 +29,18 @@ pub(super) fn in_words(job: &JobCore) -> String {
         if let Some(paths) = net.paths() {
             let _ = writeln!(text, "  its paths: {paths}");
         }
+        if let Some(resources) = net.resources() {
+            let _ = writeln!(text, "  its resources: {resources}");
+        }
     }
     let one_node = remote == 0;
     let why = routes::reason(job.settings.atomics, one_node, job.atomics);
     let _ = writeln!(text, "  atomics of windows over all ranks: {}, since {why}", job.actor(&job.world));
     text
+}
+
+/// The text that `TRANSOM_INFO=1` prints when the job ends; `None`: there is nothing to tell.
+pub(super) fn at_the_end(job: &JobCore) -> Option<String> {
+    let resources = job.wire.net()?.resources()?;
+    Some(format!("transom: rank {} ends with {resources}\n", job.rank))
 }

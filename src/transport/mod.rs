@@ -175,6 +175,14 @@ impl Net {
         }
     }
 
+    /// The connections and buffers of this process in words, if the net counts them.
+    pub(crate) fn resources(&self) -> Option<String> {
+        match self {
+            Net::Verbs(domain) => Some(domain.resources()),
+            Net::Ofi(_) | Net::Sim(_) => None,
+        }
+    }
+
     /// Whether the target's CPU performs puts when it receives messages.
     pub(crate) fn gathers(&self) -> bool {
         each_net!(self, domain => domain.port().limits().gathers)

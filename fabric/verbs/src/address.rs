@@ -4,12 +4,12 @@
 use transom_fabric::Peer;
 
 const ADDRESS: [u8; 8] = *b"vrb adr1";
-const HELLO: [u8; 8] = *b"vrb hlo1";
+const HELLO: [u8; 8] = *b"vrb hlo2";
 
 /// Length of an address in bytes.
 const ADDRESS_LEN: usize = 8 + 8 + 16 + 4 + 2 + 3;
 /// Length of a hello in bytes.
-pub(crate) const HELLO_LEN: usize = 8 + 8 + 4 + 4 + 4 + 4 + 1 + ADDRESS_LEN;
+pub(crate) const HELLO_LEN: usize = 8 + 8 + 4 + 4 + 4 + 4 + 1 + 8 + 4 + 8 + ADDRESS_LEN;
 
 /// The place where a process receives datagrams, and the abilities of its device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +37,16 @@ pub(crate) struct End {
     pub(crate) psn: u32,
 }
 
+/// The sender's grant of credits (see `credits`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Card {
+    /// The place to which limits for the sender are written, and the key of its memory.
+    pub(crate) address: u64,
+    pub(crate) key: u32,
+    /// The receiver's first limit.
+    pub(crate) limit: u64,
+}
+
 /// A datagram of the handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hello {
@@ -49,6 +59,7 @@ pub(crate) struct Hello {
     pub(crate) seen: u32,
     /// The sender needs no further hello.
     pub(crate) ready: bool,
+    pub(crate) card: Card,
     /// The sender's address.
     pub(crate) address: Address,
 }
@@ -91,6 +102,9 @@ impl Hello {
             bytes.extend(number.to_le_bytes());
         }
         bytes.push(u8::from(self.ready));
+        bytes.extend(self.card.address.to_le_bytes());
+        bytes.extend(self.card.key.to_le_bytes());
+        bytes.extend(self.card.limit.to_le_bytes());
         bytes.extend(self.address.encode());
         bytes
     }
@@ -105,7 +119,10 @@ impl Hello {
         let end = End { number: u32::from_le_bytes(fields.take()?), psn: u32::from_le_bytes(fields.take()?) };
         let seen = u32::from_le_bytes(fields.take()?);
         let ready = fields.byte()? != 0;
-        Some(Hello { to, from, end, seen, ready, address: Address::decode(fields.0)? })
+        let address = u64::from_le_bytes(fields.take()?);
+        let (key, limit) = (u32::from_le_bytes(fields.take()?), u64::from_le_bytes(fields.take()?));
+        let card = Card { address, key, limit };
+        Some(Hello { to, from, end, seen, ready, card, address: Address::decode(fields.0)? })
     }
 }
 
@@ -135,7 +152,8 @@ mod tests {
         let bytes = address.encode();
         assert_eq!(Address::decode(&bytes), Some(address));
         let end = End { number: 12, psn: 0x00ff_ffff };
-        let hello = Hello { to: 5, from: Peer(900_000), end, seen: 7, ready: true, address };
+        let card = Card { address: 1 << 40, key: 9, limit: 5 };
+        let hello = Hello { to: 5, from: Peer(900_000), end, seen: 7, ready: true, card, address };
         let encoded = hello.encode();
         assert_eq!(encoded.len(), HELLO_LEN);
         assert_eq!(Hello::decode(&encoded), Some(hello));

@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 use transom_fabric::{FabricError, Fault, Keyed, Peer, PeerMap, Reason, secret};
 
 use crate::address::{Address, End, Hello};
+use crate::credits::{Cells, Credits, Flow};
 use crate::datagrams::Datagrams;
 use crate::device::Device;
 use crate::handshake::{Handshake, Tick};
+use crate::inbox::Inbox;
 use crate::link::Link;
 use crate::pair::{Depth, Pair, Quality, Route};
 use crate::queue::{Queue, Receives};
@@ -41,6 +43,8 @@ pub(crate) struct Maker {
     pub(crate) device: Arc<Device>,
     pub(crate) queue: Arc<Queue>,
     pub(crate) receives: Arc<Receives>,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) cells: Cells,
     pub(crate) depth: Depth,
     pub(crate) me: Peer,
     pub(crate) quality: Quality,
@@ -91,6 +95,11 @@ impl Connections {
         self.peers.get(peer).map(|contact| &contact.link)
     }
 
+    /// The number of connections, in any state, and of the messages that their peers may send now.
+    pub(crate) fn count(&self) -> (usize, u64) {
+        (self.peers.len(), self.peers.values().map(|contact| contact.link.credits.granted()).sum())
+    }
+
     /// The published address of this process.
     pub(crate) fn address(&self) -> &Address {
         self.datagrams.address()
@@ -115,15 +124,15 @@ impl Connections {
         if address.ethernet != self.address().ethernet {
             return Err(FabricError::failed(format!("connecting to {peer}"), Reason::LinkLayers));
         }
-        let contact = self.contact(peer, address)?;
+        let contact = self.contact(peer, address, resources)?;
         // The first hello is sent at once; progress calls repeat it.
         self.tick_one(contact, resources);
         Ok(())
     }
 
-    fn contact(&self, peer: Peer, address: &Address) -> Result<&Contact, FabricError> {
+    fn contact(&self, peer: Peer, address: &Address, resources: &Resources) -> Result<&Contact, FabricError> {
         self.peers.get_or_try_insert(peer, || {
-            let contact = self.make.contact(peer, *address)?;
+            let contact = self.make.contact(peer, *address, &resources.flow)?;
             lock(&self.opening).push(peer);
             // Relaxed: a missed handshake is seen at the next call (`is_opening`).
             self.waiting.fetch_add(1, Ordering::Relaxed);
@@ -134,13 +143,16 @@ impl Connections {
     /// Processes a received hello. A new peer whose queue pair can't be made is lost, also for its
     /// later hellos.
     pub(crate) fn receive(&self, hello: &Hello, resources: &Resources) {
-        let contact = match self.contact(hello.from, &hello.address) {
+        let contact = match self.contact(hello.from, &hello.address, resources) {
             Ok(contact) => contact,
             Err(error) => return resources.lose(&Fault::new(hello.from, error)),
         };
         let mut handshake = lock(&contact.handshake);
         let actions = handshake.receive(hello);
         // Under the lock, so that no hello says that this half is connected before it is.
+        if actions.connect.is_some() {
+            contact.link.credits.begin(&hello.card);
+        }
         if let Some(theirs) = actions.connect
             && let Err(error) = contact.link.pair.connect(contact.mine, theirs, &contact.address, self.make.quality)
         {
@@ -158,7 +170,7 @@ impl Connections {
     fn say(&self, contact: &Contact) {
         let (end, seen, ready) = lock(&contact.handshake).says();
         let (to, address) = (contact.address.token, *self.address());
-        let hello = Hello { to, from: self.make.me, end, seen, ready, address };
+        let hello = Hello { to, from: self.make.me, end, seen, ready, card: contact.link.credits.card(), address };
         self.datagrams.say(&contact.route, &contact.address, &hello);
     }
 
@@ -198,7 +210,7 @@ impl Connections {
 
 impl Maker {
     /// A contact whose handshake begins.
-    fn contact(&self, peer: Peer, address: Address) -> Result<Contact, FabricError> {
+    fn contact(&self, peer: Peer, address: Address, flow: &Flow) -> Result<Contact, FabricError> {
         let named = |error: FabricError| FabricError::failed(format!("making a connection to {peer}"), error);
         if peer.0 >= RANKS {
             return Err(FabricError::failed(
@@ -210,6 +222,8 @@ impl Maker {
         let route = Route::create(&self.device, &address).map_err(named)?;
         let mine = End { number: pair.number(), psn: first_packet()? };
         let handshake = Mutex::new(Handshake::new(mine, Instant::now()));
-        Ok(Contact { link: Arc::new(Link::new(peer, pair)), mine, address, route, handshake })
+        self.inbox.add_connection().map_err(named)?;
+        let credits = Credits::new(&self.cells, flow).map_err(named)?;
+        Ok(Contact { link: Arc::new(Link::new(peer, pair, credits)), mine, address, route, handshake })
     }
 }

@@ -8,21 +8,24 @@ use transom_fabric::{AmoKind, Coherence, Domain, FabricError, Memory, Peer, Regi
 
 use crate::choice;
 use crate::connections::{CONNECTION, Connections, Maker};
+use crate::credits::{Cells, Flow};
 use crate::datagrams::{Datagrams, HELLOS};
 use crate::device::{Device, Registration};
+use crate::inbox::{self, Inbox, MESSAGE};
 use crate::library::{Library, SONAME};
-use crate::opened::{MESSAGE, MESSAGES, Open};
+use crate::opened::Open;
 use crate::pair::{Depth, Pair, Quality};
 use crate::path::PathOptions;
-use crate::pool::{Pool, Pools};
+use crate::pool::Pools;
 use crate::port::VerbsPort;
 use crate::queue::{Queue, Receives};
 use crate::registrations::Registrations;
 use crate::remote::{TAG, coherence};
 use crate::resources::Resources;
+use crate::sending::DEPTH;
 
 /// Entries of the completion queue, limited by the device.
-const COMPLETIONS: u32 = 4096;
+const COMPLETIONS: u32 = 5120;
 
 /// Options of a device to open.
 #[derive(Clone, Debug)]
@@ -100,17 +103,22 @@ impl VerbsDomain {
     pub(crate) fn on(device: Arc<Device>, options: &VerbsOptions) -> Result<Arc<VerbsDomain>, FabricError> {
         let count = |device: i32| u32::try_from(device).unwrap_or(0);
         let completions = COMPLETIONS.min(count(device.attributes.max_cqe));
-        let messages = MESSAGES.min(count(device.attributes.max_srq_wr));
+        let most = inbox::MOST.min((completions / 4).max(inbox::MESSAGES));
+        let messages = most.min(count(device.attributes.max_srq_wr));
         let queue = Queue::create(&device, completions)?;
         let receives = Receives::create(&device, messages)?;
         // The queue has room for all entries that can be outstanding at once.
         let room = completions.saturating_sub(messages + 2 * HELLOS);
+        let inbox = Arc::new(Inbox::new(&device, &receives, messages)?);
+        let flow = Flow::new(inbox.shared());
         let (depth, inline) = probe(&queue, &receives, options.rank)?;
         let list = depth.list.min(count(device.attributes.max_sge_rd)).max(1) as usize;
         let make = Maker {
             device: Arc::clone(&device),
             queue: Arc::clone(&queue),
-            receives: Arc::clone(&receives),
+            receives,
+            inbox: Arc::clone(&inbox),
+            cells: Cells::new(&device),
             depth,
             me: options.rank,
             quality: Quality::of(options.silence),
@@ -118,10 +126,9 @@ impl VerbsDomain {
         };
         let open = Open {
             connections: Connections::new(make, Datagrams::new(&device, &queue, secret::word()?)?),
-            receives,
+            inbox,
             queue,
-            messages: Pool::new(&device, messages, MESSAGE)?,
-            resources: Resources::new(Pools::new(&device)?, room, Wake::new()?),
+            resources: Resources::new(Pools::new(&device)?, flow, room, Wake::new()?),
             everything: options.page_faults.then(|| device.register_everything()).flatten(),
             registrations: Arc::new(Registrations::new(options.registered_max)),
             device,
@@ -141,6 +148,21 @@ impl VerbsDomain {
     /// The settings of the port and of its paths in words, for users.
     pub fn paths(&self) -> String {
         self.port.device().in_words()
+    }
+
+    /// The connections and buffers of this process in words, for users.
+    pub fn resources(&self) -> String {
+        let (connections, granted) = self.port.connections().count();
+        let (receives, (buffers, bytes)) = (self.port.receives(), Pools::size());
+        let kib = VerbsDomain::bytes_per_peer().div_ceil(1 << 10);
+        let words = |count: usize| if count == 1 { "1 queue pair".into() } else { format!("{count} queue pairs") };
+        format!(
+            "{} of {DEPTH} requests each, with {kib} KiB of records each; {buffers} buffers ({} MiB) and {receives} \
+             receives ({} MiB) for all peers, {granted} of which peers may use now",
+            words(connections),
+            bytes >> 20,
+            (receives as usize * MESSAGE) >> 20,
+        )
     }
 
     /// The device and port, as `mlx5_0:1`.

@@ -105,7 +105,7 @@ impl Handshake {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::Address;
+    use crate::address::{Address, Card};
     use proptest::prelude::*;
     use transom_fabric::Peer;
 
@@ -127,7 +127,8 @@ mod tests {
 
         fn say(&mut self) {
             let (end, seen, ready) = self.handshake.says();
-            self.sent.push(Hello { to: 0, from: Peer(0), end, seen, ready, address: Address::default() });
+            let (card, address) = (Card::default(), Address::default());
+            self.sent.push(Hello { to: 0, from: Peer(0), end, seen, ready, card, address });
         }
 
         fn tick(&mut self, now: Instant) {

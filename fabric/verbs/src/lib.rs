@@ -24,11 +24,15 @@
 //! several places, or scattered to them, are copied up to the same lengths. Longer ones are a list
 //! of up to three places in the request, which needs no more room in a queue than the 48 bytes.
 //!
+//! **Messages** are sent only if their receiver has posted a receive for them (`credits`). All
+//! connections of a process share its receives.
+//!
 //! **Memory.** A process has 8 MiB of buffers, 2 MiB for incoming messages, and a completion queue
-//! of 4096 entries of 64 bytes. A connected peer takes 64 requests of 128 bytes at the device (8
+//! of 5120 entries of 64 bytes. A connected peer takes 64 requests of 128 bytes at the device (8
 //! KiB; Soft-RoCE: of 256 bytes, and a page, 20 KiB), 64 records of 48 bytes (3 KiB), and some 3
-//! KiB for objects here and in the kernel: 14 KiB (26). All connections share the receives. A
-//! request is posted only if the completion queue has room for its completion.
+//! KiB for objects here and in the kernel: 14 KiB (26). A process with more than 64 connections has
+//! 1 MiB more for incoming messages for each 64 of them, up to 16 MiB more. A request is posted
+//! only if the completion queue has room for its completion.
 //!
 //! **Failures.** A peer that leaves packets unanswered for [`VerbsOptions::silence`] counts as
 //! gone: its operations in flight fail with a fault that names the peer and the status of the
@@ -44,6 +48,8 @@ mod datagrams;
 #[allow(unsafe_code)]
 mod device;
 #[allow(unsafe_code)]
+mod inbox;
+#[allow(unsafe_code)]
 mod library;
 mod link;
 #[allow(unsafe_code)]
@@ -52,7 +58,6 @@ mod pair;
 mod pool;
 #[allow(unsafe_code)]
 mod port;
-#[allow(unsafe_code)]
 mod progress;
 #[allow(unsafe_code)]
 mod queue;
@@ -70,6 +75,7 @@ pub mod sys;
 mod address;
 mod choice;
 mod connections;
+mod credits;
 #[allow(unsafe_code)]
 mod domain;
 mod handshake;

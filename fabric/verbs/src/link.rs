@@ -25,9 +25,10 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use parking_lot::Mutex;
 use transom_fabric::{Cause, Fault, Peer, Reason, TallyRef};
 
+use crate::credits::Credits;
 use crate::pair::Pair;
-use crate::resources::Resources;
-use crate::sending::{Posted, Request, Sending};
+use crate::resources::{Local, Resources};
+use crate::sending::{Bytes, Posted, Request, Sending};
 use crate::sys;
 
 const OPENING: u8 = 0;
@@ -50,6 +51,7 @@ pub(crate) struct Link {
     fault: OnceLock<Cause>,
     // Declared before the records: no registration may end while the device uses it.
     pub(crate) pair: Pair,
+    pub(crate) credits: Credits,
     sending: Mutex<Sending>,
 }
 
@@ -63,9 +65,9 @@ impl std::fmt::Debug for Link {
 
 impl Link {
     /// A connection that is being opened.
-    pub(crate) fn new(peer: Peer, pair: Pair) -> Link {
+    pub(crate) fn new(peer: Peer, pair: Pair, credits: Credits) -> Link {
         let (fault, sending) = (OnceLock::new(), Mutex::new(Sending::new(peer)));
-        Link { peer, state: AtomicU8::new(OPENING), fault, pair, sending }
+        Link { peer, state: AtomicU8::new(OPENING), fault, pair, credits, sending }
     }
 
     /// The peer.
@@ -87,6 +89,17 @@ impl Link {
     pub(crate) fn is_opening(&self) -> bool {
         // Relaxed: `push` checks the state again under the lock.
         self.state.load(Ordering::Relaxed) == OPENING
+    }
+
+    /// Whether a message would find credit, or an error.
+    pub(crate) fn takes_messages(&self) -> bool {
+        self.is_broken() || self.credits.has_any()
+    }
+
+    /// Whether the connection is broken.
+    pub(crate) fn is_broken(&self) -> bool {
+        // Relaxed: `push` checks the state again under the lock.
+        self.state.load(Ordering::Relaxed) == BROKEN
     }
 
     /// Whether a request would find no room now.
@@ -129,6 +142,16 @@ impl Link {
         } else {
             self.post_signaled(&mut sending, resources);
         }
+        Ok(())
+    }
+
+    /// Writes the peer's next limit to the peer (see `credits`).
+    pub(crate) fn renew(&self, resources: &Resources) -> Result<(), Refused> {
+        let (element, place) = self.credits.renew().ok_or(Refused::Again)?;
+        let (target, bytes) = (sys::Target { rdma: place }, Bytes::Element(element));
+        let (opcode, local) = (sys::IBV_WR_RDMA_WRITE, Local::Limit);
+        self.push(Request { opcode, target, immediate: 0, bytes, hold: false, tally: None, local }, resources)?;
+        self.credits.renewed();
         Ok(())
     }
 

@@ -6,16 +6,11 @@ use transom_fabric::{Cause, Peer};
 
 use crate::connections::Connections;
 use crate::device::{Device, Registration};
-use crate::pool::{Pool, Pools};
-use crate::queue::{Queue, Receives};
+use crate::inbox::Inbox;
+use crate::queue::Queue;
 use crate::registrations::Registrations;
 use crate::resources::Resources;
 use crate::sys;
-
-/// Longest message in bytes.
-pub(crate) const MESSAGE: usize = Pools::MIDDLE;
-/// Most messages that arrive before `progress` takes them; further ones wait at their senders.
-pub(crate) const MESSAGES: u32 = 128;
 
 /// Completions polled at once.
 pub(crate) const BATCH: usize = 32;
@@ -25,10 +20,8 @@ pub(crate) const BATCH: usize = 32;
 #[derive(Debug)]
 pub(crate) struct Open {
     pub(crate) connections: Connections,
-    pub(crate) receives: Arc<Receives>,
+    pub(crate) inbox: Arc<Inbox>,
     pub(crate) queue: Arc<Queue>,
-    /// Buffers of the posted receives.
-    pub(crate) messages: Pool,
     pub(crate) resources: Resources,
     /// Registration of all memory of the process, if the user wants the device's page faults.
     pub(crate) everything: Option<Registration>,
@@ -47,6 +40,8 @@ pub(crate) struct Taken {
     pub(crate) count: usize,
     /// Broken links whose requests are being ended (see `link`).
     pub(crate) broken: Vec<Broken>,
+    /// Peers whose next limit is due (see `credits`).
+    pub(crate) due: Vec<Peer>,
 }
 
 /// A broken link whose requests are being ended.

@@ -2,6 +2,7 @@
 //! therefore registers no memory, and an empty pool is back-pressure.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use crossbeam_queue::ArrayQueue;
 use transom_fabric::{FabricError, Memory};
@@ -53,6 +54,16 @@ impl Pool {
         self.memory.as_ptr().wrapping_add(index as usize * self.len)
     }
 
+    /// A word of a buffer, whose length is a multiple of 8.
+    pub(crate) fn word(&self, index: u32, at: usize) -> &AtomicU64 {
+        self.memory.word64(index as usize * self.len + at * 8)
+    }
+
+    /// A buffer as peers name it.
+    pub(crate) fn place(&self, index: u32) -> sys::Rdma {
+        sys::Rdma { remote_addr: self.buffer(index) as u64, rkey: self.registration.remote_key() }
+    }
+
     /// The first `len` bytes of a buffer as a scatter/gather element.
     #[allow(clippy::cast_possible_truncation)] // buffers are small
     pub(crate) fn element(&self, index: u32, len: usize) -> sys::ibv_sge {
@@ -82,6 +93,11 @@ impl Pools {
     pub(crate) const MIDDLE: usize = CLASSES[1].1;
     /// Size of the largest buffers.
     pub(crate) const LARGE: usize = CLASSES[CLASSES.len() - 1].1;
+
+    /// The number of buffers, and their bytes together.
+    pub(crate) fn size() -> (u32, usize) {
+        CLASSES.iter().fold((0, 0), |(all, bytes), &(count, len)| (all + count, bytes + count as usize * len))
+    }
 
     /// Allocates and registers all buffers.
     ///

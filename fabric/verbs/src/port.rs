@@ -12,15 +12,18 @@ use transom_fabric::{
 };
 
 use crate::address::Address;
+use crate::connections::Connections;
 use crate::device::{Device, Registration};
+use crate::inbox::MESSAGE;
 use crate::link::{Link, Refused};
-use crate::opened::{MESSAGE, Open};
+use crate::opened::Open;
 use crate::pool::{Block, Pools};
 use crate::registrations::Registrations;
 use crate::remote::{TAG, VerbsRemote, coherence};
 use crate::resources::Local;
 use crate::sending::{Bytes, INLINE, LIST, Posted, Request};
 use crate::sys;
+use crate::ticket::REFUSED;
 
 /// Access to the peers through libibverbs.
 #[derive(Debug)]
@@ -57,9 +60,6 @@ impl VerbsPort {
             amos_ordered: true,
             answers_wait: Duration::ZERO,
         };
-        while let Some(buffer) = open.messages.take() {
-            open.expect_message(buffer)?;
-        }
         Ok(VerbsPort { open, limits, inline: inline.min(INLINE as usize), me, registered: Arc::new(()) })
     }
 
@@ -81,6 +81,58 @@ impl VerbsPort {
     /// The number of registrations of origin buffers so far.
     pub fn buffers_registered(&self) -> u64 {
         self.open.registrations.made()
+    }
+
+    /// Whether the connection to a peer is being opened.
+    #[cfg(test)]
+    pub(crate) fn is_opening(&self, to: Peer) -> bool {
+        self.open.connections.link(to).is_some_and(|link| link.is_opening())
+    }
+
+    /// Posts a message whose receiver has a receive for it. `was_refused`: see [`REFUSED`].
+    fn send_with_credit(&self, link: &Link, message: &[u8], was_refused: bool) -> Post {
+        let (bytes, local) = if message.len() <= self.inline {
+            (Bytes::Inline(message), Local::Nothing)
+        } else {
+            let Some(block) = self.open.resources.pools.take(message.len()) else { return Post::Again };
+            // SAFETY: the buffer was just taken, so it has no other user, and has room for the
+            // message.
+            unsafe {
+                std::ptr::copy_nonoverlapping(message.as_ptr(), self.open.resources.pools.buffer(block), message.len());
+            }
+            (Bytes::Element(self.open.resources.pools.element(block, message.len())), Local::Block(block, Span::EMPTY))
+        };
+        let immediate = (self.me.0 | if was_refused { REFUSED } else { 0 }).to_be();
+        let (opcode, target) = (sys::IBV_WR_SEND_WITH_IMM, sys::Target { rdma: sys::Rdma { remote_addr: 0, rkey: 0 } });
+        self.push(link, Request { opcode, target, immediate, bytes, hold: false, tally: None, local })
+    }
+
+    /// The answer to a message without credit. The receiver learns of the first refusal, and this
+    /// process sleeps briefly until there is credit.
+    #[cold]
+    fn refuse(&self, link: &Link) -> Post {
+        if link.is_broken() {
+            return Post::Broken(Box::new(link.fault()));
+        }
+        if link.credits.refuse() {
+            self.open.resources.flow.refuse(link.peer());
+        }
+        Post::Again
+    }
+
+    #[cfg(test)]
+    pub(crate) fn flow(&self) -> &crate::credits::Flow {
+        &self.open.resources.flow
+    }
+
+    /// The posted receives.
+    pub(crate) fn receives(&self) -> u32 {
+        self.open.inbox.len()
+    }
+
+    /// The connections of this process.
+    pub(crate) fn connections(&self) -> &Connections {
+        &self.open.connections
     }
 
     /// Hands a request to its link.
@@ -412,22 +464,13 @@ impl Port for VerbsPort {
         if link.is_opening() {
             return Post::Again;
         }
-        let (bytes, local) = if message.len() <= self.inline {
-            (Bytes::Inline(message), Local::Nothing)
-        } else {
-            let Some(block) = self.open.resources.pools.take(message.len()) else { return Post::Again };
-            // SAFETY: the buffer was just taken, so it has no other user, and has room for the
-            // message.
-            unsafe {
-                std::ptr::copy_nonoverlapping(message.as_ptr(), self.open.resources.pools.buffer(block), message.len());
-            }
-            (Bytes::Element(self.open.resources.pools.element(block, message.len())), Local::Block(block, Span::EMPTY))
-        };
-        let (opcode, immediate) = (sys::IBV_WR_SEND_WITH_IMM, self.me.0.to_be());
-        let target = sys::Target { rdma: sys::Rdma { remote_addr: 0, rkey: 0 } };
-        match self.push(link, Request { opcode, target, immediate, bytes, hold: false, tally: None, local }) {
+        let Some(was_refused) = link.credits.take() else { return self.refuse(link) };
+        match self.send_with_credit(link, message, was_refused) {
             Post::Pending => Post::Done,
-            answer => answer,
+            answer => {
+                link.credits.put_back();
+                answer
+            }
         }
     }
 

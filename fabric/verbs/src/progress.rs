@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use transom_fabric::{Cause, FabricError, Handler, Peer};
 
+use crate::credits;
 use crate::library::LIBRARY;
-use crate::opened::{BATCH, Broken, MESSAGE, Open};
+use crate::link::Refused;
+use crate::opened::{BATCH, Broken, Open, Taken};
 use crate::sys;
-use crate::ticket::Ticket;
+use crate::ticket::{REFUSED, Ticket};
 
 /// The longest sleep during a handshake, because hellos are repeated after a time.
 const OPENING_NAP: Duration = Duration::from_millis(5);
@@ -27,20 +29,27 @@ impl Open {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return Ok(0),
         };
-        let polls = taken.count == 0;
+        let Taken { entries, count, broken, due } = &mut *taken;
+        let polls = *count == 0;
         if polls {
             // Listed before the poll, which takes all completions from before the links broke.
-            taken.broken.extend(self.resources.broken().map(|peer| Broken { peer, reset: false }));
-            taken.count = self.queue.poll(&mut taken.entries)?;
+            broken.extend(self.resources.broken().map(|peer| Broken { peer, reset: false }));
+            *count = self.queue.poll(entries)?;
         }
-        let count = std::mem::take(&mut taken.count);
+        let count = std::mem::take(count);
         let mut outcome = Ok(());
-        for entry in &taken.entries[..count] {
+        for entry in &entries[..count] {
             // Each completion is processed, also after an error, because the queue reports it once.
-            outcome = outcome.and(self.completed(entry, handler));
+            outcome = outcome.and(self.completed(entry, handler, due));
         }
-        if polls && count < BATCH && !taken.broken.is_empty() {
-            self.end_broken(&mut taken.broken);
+        if polls && count < BATCH && !broken.is_empty() {
+            self.end_broken(broken);
+        }
+        if !due.is_empty() {
+            due.retain(|&peer| self.is_still_due(peer));
+        }
+        if self.resources.flow.has_refused() {
+            self.relieve();
         }
         if self.connections.is_opening() {
             self.connections.tick(&self.resources);
@@ -59,6 +68,7 @@ impl Open {
                 link.end(&self.resources);
             }
             if link.is_idle() {
+                link.credits.end(&self.resources.flow);
                 return false;
             }
             match link.pair.reset() {
@@ -70,6 +80,24 @@ impl Open {
         });
     }
 
+    /// Writes a peer's next limit; true if it finds no room.
+    fn is_still_due(&self, peer: Peer) -> bool {
+        let Some(link) = self.connections.link(peer) else { return false };
+        link.renew(&self.resources) == Err(Refused::Again)
+    }
+
+    /// Ends the sleeps of threads whose messages found no credit and find it now; returns whether
+    /// there are any.
+    #[cold]
+    fn relieve(&self) -> bool {
+        let may_send = |peer| self.connections.link(peer).is_none_or(|link| link.takes_messages());
+        let relieved = self.resources.flow.relieve(may_send);
+        if relieved {
+            self.resources.wake.end_sleeps();
+        }
+        relieved
+    }
+
     /// Posts the requests that links hold.
     fn release_held(&self) {
         for link in self.resources.listed().filter_map(|peer| self.connections.link(peer)) {
@@ -77,7 +105,7 @@ impl Open {
         }
     }
 
-    fn completed(&self, entry: &sys::ibv_wc, handler: &impl Handler) -> Result<(), FabricError> {
+    fn completed(&self, entry: &sys::ibv_wc, handler: &impl Handler, due: &mut Vec<Peer>) -> Result<(), FabricError> {
         let success = entry.status == sys::IBV_WC_SUCCESS;
         match Ticket::decode(entry.wr_id) {
             Ticket::Request(peer, number) => {
@@ -92,16 +120,17 @@ impl Open {
                     link.complete(number, Some(&reason), &self.resources);
                 }
             }
-            Ticket::Message(buffer) => {
-                if success {
-                    let len = (entry.byte_len as usize).min(MESSAGE);
-                    // SAFETY: the receive is complete and is not posted again before this ends, so
-                    // the buffer has no other user.
-                    let bytes = unsafe { std::slice::from_raw_parts(self.messages.buffer(buffer), len) };
-                    handler.message(Peer(u32::from_be(entry.imm_data)), bytes);
+            Ticket::Message(buffer) if success => {
+                let sender = u32::from_be(entry.imm_data);
+                let (peer, was_refused) = (Peer(sender & !REFUSED), sender & REFUSED != 0);
+                self.inbox.taken(buffer, entry.byte_len as usize, |bytes| handler.message(peer, bytes))?;
+                // Counted when its receive is posted again.
+                let link = self.connections.link(peer);
+                if link.is_some_and(|link| link.credits.taken(was_refused, &self.resources.flow)) {
+                    due.push(peer);
                 }
-                self.expect_message(buffer)?;
             }
+            Ticket::Message(buffer) => self.inbox.post(buffer)?,
             Ticket::HelloSent(buffer) => self.connections.datagrams().sent(buffer),
             Ticket::HelloReceived(buffer) if success => {
                 if let Some(hello) = self.connections.datagrams().received(buffer, entry.byte_len as usize)? {
@@ -113,22 +142,17 @@ impl Open {
         Ok(())
     }
 
-    /// Posts a receive for a message.
-    pub(crate) fn expect_message(&self, buffer: u32) -> Result<(), FabricError> {
-        // SAFETY: the buffer belongs to the device until its completion; drop closes the receives
-        // before it frees the buffers.
-        unsafe { self.receives.post(Ticket::Message(buffer).encode(), self.messages.element(buffer, MESSAGE)) }
-    }
-
     /// Sleeps until a completion or event arrives, `wake` is called, `other` is readable, or
     /// `limit` has passed, as [`Port::wait_beside`](transom_fabric::Port::wait_beside) does.
     /// Returns false if the limit has passed.
     pub(crate) fn sleep(&self, limit: Duration, other: Option<BorrowedFd<'_>>, stay: impl FnOnce() -> bool) -> bool {
         self.release_held();
-        if self.trouble.get().is_some() || !self.may_sleep() {
+        let relieved = self.resources.flow.has_refused() && self.relieve();
+        if relieved || self.trouble.get().is_some() || !self.may_sleep() {
             return true;
         }
         let limit = if self.connections.is_opening() { limit.min(OPENING_NAP) } else { limit };
+        let limit = if self.resources.flow.has_refused() { limit.min(credits::NAP) } else { limit };
         let others = [Some(self.queue.as_fd()), Some(self.device.events()), other];
         let slept = self.resources.wake.sleep(others, || stay().then_some(limit));
         let [queue, events, _] = slept.readable;

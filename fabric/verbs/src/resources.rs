@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use crossbeam_queue::{ArrayQueue, SegQueue};
 use transom_fabric::{Fault, Peer, Span, TallyRef, Wake};
 
+use crate::credits::Flow;
 use crate::device::Registration;
 use crate::pool::{Block, Pools};
 
@@ -25,6 +26,8 @@ pub(crate) enum Local {
     /// Bytes inside the request, or the caller's bytes under a permanent registration: no step is
     /// needed.
     Nothing,
+    /// A limit that is written to the peer. If it fails, so does every request after it.
+    Limit,
     /// A buffer of the pools; at completion its first bytes are copied to the span.
     Block(Block, Span),
     /// A buffer of the pools; at completion its first bytes are scattered over the spans.
@@ -38,6 +41,7 @@ pub(crate) enum Local {
 #[derive(Debug)]
 pub(crate) struct Resources {
     pub(crate) pools: Pools,
+    pub(crate) flow: Flow,
     /// The number of further requests that may be in flight on all connections. The completion
     /// queue has an entry for each request in flight, because each request may fail and then takes
     /// one.
@@ -55,9 +59,10 @@ pub(crate) struct Resources {
 const MOST_WITH_HELD: usize = 1024;
 
 impl Resources {
-    pub(crate) fn new(pools: Pools, room: u32, wake: Wake) -> Resources {
+    pub(crate) fn new(pools: Pools, flow: Flow, room: u32, wake: Wake) -> Resources {
         Resources {
             pools,
+            flow,
             room: AtomicI64::new(i64::from(room)),
             with_held: ArrayQueue::new(MOST_WITH_HELD),
             broken: SegQueue::new(),
@@ -145,6 +150,7 @@ impl Resources {
     pub(crate) fn retire(&self, record: Record, fault: Option<&Fault>) {
         match record.local {
             Local::Nothing => {}
+            Local::Limit => return,
             Local::Registered(registrations, count) => drop((registrations, count)),
             Local::Block(block, to) => self.empty(block, &[to], fault.is_some()),
             Local::Scattered(block, to) => self.empty(block, &to, fault.is_some()),

@@ -1,7 +1,7 @@
 //! A stand-in for libibverbs and a device: it records the requests that are posted to connections,
-//! and completes, refuses and reports them as a test requests. Its objects are never freed. Each
-//! function that takes pointers has the requirements of libibverbs' function, as `Functions`
-//! declares it.
+//! and completes, refuses and reports them as a test requests. A test may carry what was sent to
+//! other stand-ins (`net`). Its objects are never freed. Each function that takes pointers has the
+//! requirements of libibverbs' function, as `Functions` declares it.
 
 use std::collections::VecDeque;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -18,6 +18,9 @@ use crate::library::Library;
 use crate::path::PathOptions;
 use crate::sys::*;
 use crate::ticket::Ticket;
+
+mod net;
+pub(crate) use net::Net;
 
 const NAME: &CStr = c"standin_0";
 const EINVAL: c_int = 22;
@@ -44,9 +47,29 @@ pub(crate) struct State {
     pub(crate) refuses_resets: bool,
     /// The states in which connections were put, after their start.
     pub(crate) states: Vec<(Peer, u32)>,
-    completions: VecDeque<ibv_wc>,
+    /// The writes and messages that connections accepted, and the datagrams.
+    pub(crate) sent: Vec<Sent>,
+    /// The posted receives for messages, and those for datagrams.
+    pub(crate) receives: [VecDeque<Receive>; 2],
+    pub(crate) completions: VecDeque<ibv_wc>,
     events: VecDeque<(u32, Peer)>,
 }
+
+/// A request with the bytes that it sends.
+pub(crate) struct Sent {
+    /// The connection's peer; `None` for a datagram.
+    pub(crate) to: Option<Peer>,
+    pub(crate) opcode: u32,
+    /// The address that a write changes; 0 for others.
+    pub(crate) address: u64,
+    pub(crate) immediate: u32,
+    pub(crate) bytes: Vec<u8>,
+    /// The completion, if the request is signaled.
+    pub(crate) completion: Option<ibv_wc>,
+}
+
+/// A posted receive: its identifier and buffer.
+pub(crate) struct Receive(pub(crate) u64, pub(crate) ibv_sge);
 
 /// Most requests in flight on all connections of a stand-in.
 pub(crate) const ROOM: u32 = 8;
@@ -56,7 +79,16 @@ const OTHERS: u32 = 1 + 2 * crate::datagrams::HELLOS;
 impl Standin {
     /// A device, and its stand-in.
     pub(crate) fn open() -> (Arc<Device>, &'static Standin) {
-        let library = Arc::new(Library { call: functions() });
+        Standin::open_by(functions())
+    }
+
+    /// A device with room for more than the library uses, and its stand-in.
+    pub(crate) fn open_large() -> (Arc<Device>, &'static Standin) {
+        Standin::open_by(Functions { query_device: query_large, ..functions() })
+    }
+
+    fn open_by(call: Functions) -> (Arc<Device>, &'static Standin) {
+        let library = Arc::new(Library { call });
         let (device, gid) = (NAME.to_string_lossy().into_owned(), Ok((0, [0; 16])));
         let port = PortInfo { device, port: 1, ethernet: true, numa_node: None, gid };
         let device = Device::open(&library, &port, PathOptions::default()).expect("a stand-in");
@@ -141,14 +173,28 @@ extern "C" fn poll_cq(cq: *mut ibv_cq, room: c_int, into: *mut ibv_wc) -> c_int 
 extern "C" fn post_send(qp: *mut ibv_qp, request: *mut ibv_send_wr, _: *mut *mut ibv_send_wr) -> c_int {
     // SAFETY: a queue pair of `create_qp`, and one request.
     let (peer, standin, request) = unsafe { (peer(qp), of((*qp).context), &*request) };
-    let Some(peer) = peer else { return 0 };
     let mut state = standin.state();
-    if state.refuses_posts {
+    if peer.is_some() && state.refuses_posts {
         return EINVAL;
     }
-    let Ticket::Request(of, number) = Ticket::decode(request.wr_id) else { panic!("another request") };
-    assert_eq!(of, peer);
-    state.posted.push((peer, number, request.send_flags & IBV_SEND_SIGNALED != 0));
+    let signaled = request.send_flags & IBV_SEND_SIGNALED != 0;
+    if let Some(peer) = peer {
+        let Ticket::Request(of, number) = Ticket::decode(request.wr_id) else { panic!("another request") };
+        assert_eq!(of, peer);
+        state.posted.push((peer, number, signaled));
+    }
+    if [IBV_WR_RDMA_WRITE, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM].contains(&request.opcode) {
+        // SAFETY: the request has these elements, whose bytes are readable; a write has a place.
+        let (bytes, address) = unsafe {
+            let elements = std::slice::from_raw_parts(request.sg_list, request.num_sge.unsigned_abs() as usize);
+            let of = |part: &ibv_sge| std::slice::from_raw_parts(part.addr as *const u8, part.length as usize).to_vec();
+            let address = if request.opcode == IBV_WR_RDMA_WRITE { request.wr.rdma.remote_addr } else { 0 };
+            (elements.iter().flat_map(of).collect(), address)
+        };
+        let completion = signaled.then(|| ibv_wc { wr_id: request.wr_id, ..ibv_wc::default() });
+        let (opcode, immediate) = (request.opcode, request.imm_data);
+        state.sent.push(Sent { to: peer, opcode, address, immediate, bytes, completion });
+    }
     0
 }
 
@@ -190,6 +236,13 @@ extern "C" fn query_device(_: *mut ibv_context, into: *mut ibv_device_attr) -> c
     attributes.max_cqe = (ROOM + OTHERS).cast_signed();
     attributes.max_srq_wr = 1;
     attributes.max_sge_rd = 1;
+    0
+}
+
+extern "C" fn query_large(_: *mut ibv_context, into: *mut ibv_device_attr) -> c_int {
+    // SAFETY: a structure to fill, of numbers.
+    let attributes = unsafe { &mut *into };
+    (attributes.max_cqe, attributes.max_srq_wr, attributes.max_sge_rd) = (1 << 20, 1 << 20, 1);
     0
 }
 
@@ -238,11 +291,17 @@ extern "C" fn alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     context.cast()
 }
 
-extern "C" fn post_srq_recv(_: *mut ibv_srq, _: *mut ibv_recv_wr, _: *mut *mut ibv_recv_wr) -> c_int {
+extern "C" fn post_srq_recv(srq: *mut ibv_srq, request: *mut ibv_recv_wr, _: *mut *mut ibv_recv_wr) -> c_int {
+    // SAFETY: the shared receives of `create_srq`, and one request with one element.
+    let (standin, request, element) = unsafe { (of(srq), &*request, *(*request).sg_list) };
+    standin.state().receives[0].push_back(Receive(request.wr_id, element));
     0
 }
 
-extern "C" fn post_recv(_: *mut ibv_qp, _: *mut ibv_recv_wr, _: *mut *mut ibv_recv_wr) -> c_int {
+extern "C" fn post_recv(qp: *mut ibv_qp, request: *mut ibv_recv_wr, _: *mut *mut ibv_recv_wr) -> c_int {
+    // SAFETY: a queue pair of `create_qp`, and one request with one element.
+    let (standin, request, element) = unsafe { (of((*qp).context), &*request, *(*request).sg_list) };
+    standin.state().receives[1].push_back(Receive(request.wr_id, element));
     0
 }
 

@@ -286,7 +286,7 @@ pub struct ibv_sge {
 }
 
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Rdma {
     pub remote_addr: u64,
     pub rkey: u32,

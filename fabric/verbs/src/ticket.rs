@@ -20,6 +20,11 @@ const KIND: u64 = 62;
 /// Number of ranks that fit between a request's number and the kind.
 pub(crate) const RANKS: u32 = 1 << (KIND - 32);
 
+/// Bit of a message's immediate data, beside the sender's rank: a message to this receiver was
+/// refused for lack of credit since the one before.
+pub(crate) const REFUSED: u32 = 1 << 31;
+const _: () = assert!(REFUSED >= RANKS);
+
 impl Ticket {
     pub(crate) fn encode(self) -> u64 {
         match self {

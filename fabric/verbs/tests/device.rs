@@ -9,6 +9,7 @@
 
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
@@ -22,6 +23,17 @@ struct Nobody;
 
 impl Handler for Nobody {
     fn message(&self, _from: Peer, _bytes: &[u8]) {}
+}
+
+/// Counts messages.
+#[derive(Default)]
+struct Counter(AtomicUsize);
+
+impl Handler for Counter {
+    fn message(&self, _from: Peer, _bytes: &[u8]) {
+        // Relaxed: a count of the thread that reads it.
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 fn open(rank: u32) -> Arc<VerbsDomain> {
@@ -386,11 +398,44 @@ fn a_peer_costs_less_than_32_kib() {
     assert!(queues + own < 32 << 10, "{queues} bytes of queues and {own} of records");
 }
 
+/// A counter of the devices since their start.
+fn counted(counter: &str) -> u64 {
+    let devices = std::fs::read_dir("/sys/class/infiniband").expect("devices").flatten();
+    let each = devices.map(|device| device.path().join("ports/1/hw_counters").join(counter));
+    each.map(|path| std::fs::read_to_string(path).expect("a counter").trim().parse::<u64>().expect("a number")).sum()
+}
+
 /// The packets that the devices have sent so far.
 fn packets() -> u64 {
-    let devices = std::fs::read_dir("/sys/class/infiniband").expect("devices").flatten();
-    let sent = devices.map(|device| device.path().join("ports/1/hw_counters/sent_pkts"));
-    sent.map(|path| std::fs::read_to_string(path).expect("a counter").trim().parse::<u64>().expect("a number")).sum()
+    counted("sent_pkts")
+}
+
+/// 64 ranks send 64 messages each to one rank, which is slow: every message finds a posted receive,
+/// so the device refuses none (receiver not ready).
+#[test]
+#[ignore = "needs an RDMA device, as in ci/rdma-vm"]
+fn messages_of_64_ranks_find_posted_receives() {
+    const EACH: u32 = 64;
+    let domains: Vec<_> = (0..=64).map(open).collect();
+    let (target, origins) = domains.split_first().expect("65");
+    for origin in origins {
+        origin.port().connect(Peer(0), &target.port().address()).expect("a queue pair");
+    }
+    let (refused, arrived) = (counted("send_rnr_err"), Counter::default());
+    let mut left = vec![EACH; origins.len()];
+    let start = Instant::now();
+    while arrived.0.load(Ordering::Relaxed) < (EACH as usize) * origins.len() {
+        for (origin, left) in origins.iter().zip(&mut left) {
+            while *left > 0 && matches!(origin.port().send(Peer(0), &left.to_ne_bytes()), Post::Done) {
+                *left -= 1;
+            }
+            origin.port().progress(&Nobody).expect("progress");
+        }
+        target.port().progress(&arrived).expect("progress");
+        assert!(start.elapsed() < LIMIT, "{} messages arrived", arrived.0.load(Ordering::Relaxed));
+        std::thread::yield_now();
+    }
+    assert_eq!(counted("send_rnr_err") - refused, 0, "refused messages");
 }
 
 /// All ranks connect at the same time, so the two hellos of each pair cross. The number of hellos

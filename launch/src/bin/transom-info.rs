@@ -157,6 +157,7 @@ fn verbs(out: &mut impl Write) -> io::Result<Option<info::NetAtomics>> {
     let coherent = sum == Some(Coherence::WithCpu);
     let with = if coherent { ", atomic with the CPU's" } else { "" };
     writeln!(out, "  {} would be used; atomics: {}{with}", domain.name(), in_words(amos))?;
+    writeln!(out, "  its resources: {}", domain.resources())?;
     Ok(Some(info::NetAtomics { amos, coherent }))
 }
 

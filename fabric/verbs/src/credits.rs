@@ -1,0 +1,300 @@
+//! Credits: a message is sent only if its receiver has posted a receive for it. A message without a
+//! receive would be refused and retried by the devices (receiver not ready), and would delay all
+//! later requests of its connection, RDMA writes too.
+//!
+//! Receives are shared by all connections of a process, in two parts: one receive for each
+//! connection, and the others, which connections borrow ([`Flow`]). The *window* of a connection is
+//! its own receive and those that it has borrowed, the number of messages that the peer may have
+//! sent and this process has not taken. Both ends count messages from the start of the connection.
+//! The sender sends message number n if n is below its *limit*. The first limit comes with the
+//! peer's hello. As soon as the receiver has taken at least half of a window, it writes the next
+//! limit into the sender's [`Cell`], by an RDMA write of 8 bytes.
+//!
+//! **No deadlock:**
+//! 1. A limit needs no receive and no CPU of the peer, only room in the queues. Every request in
+//!    these queues ends by the devices alone, because each message among them has its receive.
+//! 2. A receiver posts the receive of a message again in `progress`, which waits for nothing:
+//!    handlers do not post, and a limit that finds no room is written later.
+//! 3. Each connection has a receive that no other connection can take. A sender without credit has
+//!    therefore sent a message whose receipt raises its limit. If the peer makes no progress or has
+//!    ended, the sender waits as for a full queue, and other connections go on.
+//! 4. No completion announces a limit. A process with a refused message therefore sleeps at most
+//!    [`NAP`] at a time.
+//!
+//! Windows adapt. A message states whether the sender was refused since the one before. If so, the
+//! receiver doubles the window, as far as the share rule of `transom_fabric::share` allows. If not,
+//! and fewer receives are left than the window has, it gives one back.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use transom_fabric::{FabricError, Peer, share};
+
+use crate::address::Card;
+use crate::device::Device;
+use crate::pool::Pool;
+use crate::sys;
+
+/// The longest sleep of a process in which a message waits for credit.
+pub(crate) const NAP: Duration = Duration::from_micros(500);
+/// Largest window: more messages than a connection's queue holds are never in flight.
+const WINDOW: u32 = 64;
+/// Most borrowed receives of a new connection.
+const FIRST: u32 = 15;
+/// A new connection borrows at most this part of the free receives.
+const PART: u32 = 4;
+/// Cells that are registered together: a page.
+const TOGETHER: u32 = 256;
+/// Length of a cell in bytes.
+const CELL: usize = 16;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The receives of a process that connections borrow, and the peers to which messages were refused.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    free: AtomicU32,
+    refused: Mutex<Vec<Peer>>,
+    /// Whether `refused` has a peer, readable without the lock.
+    any: AtomicBool,
+}
+
+impl Flow {
+    /// `free`: the receives beside the connections' own.
+    pub(crate) fn new(free: u32) -> Flow {
+        Flow { free: AtomicU32::new(free), refused: Mutex::default(), any: AtomicBool::new(false) }
+    }
+
+    /// Borrows up to `most` receives for a connection that has borrowed `held`; returns the number.
+    fn borrow(&self, most: u32, held: u32) -> u32 {
+        // Relaxed: the count orders no other memory.
+        let one = |more: &u32| {
+            let take = |free: u32| share::allows((held + more) as usize, free as usize).then(|| free - 1);
+            self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+        };
+        u32::try_from((0..most).take_while(one).count()).unwrap_or(0)
+    }
+
+    fn give_back(&self, count: u32) {
+        // Relaxed: as in `borrow`.
+        self.free.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// The receives that no connection has borrowed.
+    pub(crate) fn free(&self) -> u32 {
+        // Relaxed: a hint.
+        self.free.load(Ordering::Relaxed)
+    }
+
+    /// Lists a peer to which a message was refused.
+    #[cold]
+    pub(crate) fn refuse(&self, peer: Peer) {
+        let mut refused = lock(&self.refused);
+        refused.push(peer);
+        // Relaxed: the thread that was refused sleeps later than this, or is seen at the next nap.
+        self.any.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a message waits for credit.
+    #[inline]
+    pub(crate) fn has_refused(&self) -> bool {
+        // Relaxed: as in `refuse`.
+        self.any.load(Ordering::Relaxed)
+    }
+
+    /// Removes the listed peers of which this is true; returns whether there were any.
+    #[cold]
+    pub(crate) fn relieve(&self, may_send: impl Fn(Peer) -> bool) -> bool {
+        let mut refused = lock(&self.refused);
+        let before = refused.len();
+        refused.retain(|peer| !may_send(*peer));
+        // Relaxed: as in `refuse`, under the lock.
+        self.any.store(!refused.is_empty(), Ordering::Relaxed);
+        refused.len() < before
+    }
+}
+
+/// Registered memory for the cells of connections.
+#[derive(Debug)]
+pub(crate) struct Cells {
+    device: Arc<Device>,
+    newest: Mutex<Option<Arc<Pool>>>,
+}
+
+/// Two words of a connection: this process's limit, which the peer's device writes, and the limit
+/// of the peer, from where this process's device writes it.
+#[derive(Debug)]
+struct Cell {
+    pool: Arc<Pool>,
+    index: u32,
+}
+
+impl Cells {
+    pub(crate) fn new(device: &Arc<Device>) -> Cells {
+        Cells { device: Arc::clone(device), newest: Mutex::default() }
+    }
+
+    fn cell(&self) -> Result<Cell, FabricError> {
+        let mut newest = lock(&self.newest);
+        if let Some(pool) = newest.as_ref()
+            && let Some(index) = pool.take()
+        {
+            return Ok(Cell { pool: Arc::clone(pool), index });
+        }
+        let pool = Arc::new(Pool::new(&self.device, TOGETHER, CELL)?);
+        *newest = Some(Arc::clone(&pool));
+        let index = pool.take().unwrap_or(0);
+        Ok(Cell { pool, index })
+    }
+}
+
+impl Cell {
+    /// This process's limit. Devices write aligned words whole.
+    fn own(&self) -> &AtomicU64 {
+        self.pool.word(self.index, 0)
+    }
+
+    /// The peer's limit.
+    fn peers(&self) -> &AtomicU64 {
+        self.pool.word(self.index, 1)
+    }
+}
+
+/// The credits of one connection in both directions.
+#[derive(Debug)]
+pub(crate) struct Credits {
+    cell: Cell,
+    /// The number of messages sent.
+    sent: AtomicU64,
+    /// A message was refused since the last one that was sent.
+    refused: AtomicBool,
+    /// Where the peer's limit is in its memory.
+    theirs: OnceLock<sys::Rdma>,
+    account: Mutex<Account>,
+}
+
+/// The messages of a peer.
+#[derive(Debug)]
+struct Account {
+    window: u32,
+    taken: u64,
+    /// The next limit is to be written.
+    due: bool,
+}
+
+impl Credits {
+    /// The credits of a new connection.
+    ///
+    /// # Errors
+    /// Those of the registration of cells.
+    pub(crate) fn new(cells: &Cells, flow: &Flow) -> Result<Credits, FabricError> {
+        let cell = cells.cell()?;
+        let window = 1 + flow.borrow(FIRST.min(flow.free() / PART), 0);
+        // Relaxed: the limit reaches the peer by messages and by the device.
+        cell.peers().store(u64::from(window), Ordering::Relaxed);
+        let account = Mutex::new(Account { window, taken: 0, due: false });
+        let (sent, refused, theirs) = (AtomicU64::new(0), AtomicBool::new(false), OnceLock::new());
+        Ok(Credits { cell, sent, refused, theirs, account })
+    }
+
+    /// The peer's first limit, and the place of this process's limit.
+    pub(crate) fn card(&self) -> Card {
+        let place = self.cell.pool.place(self.cell.index);
+        // The limit that has grown meanwhile is valid too.
+        // Relaxed: a number by itself.
+        Card { address: place.remote_addr, key: place.rkey, limit: self.cell.peers().load(Ordering::Relaxed) }
+    }
+
+    /// Takes the peer's card, before the peer's device can write.
+    pub(crate) fn begin(&self, card: &Card) {
+        if self.theirs.set(sys::Rdma { remote_addr: card.address, rkey: card.key }).is_ok() {
+            // Relaxed: a number by itself.
+            self.cell.own().store(card.limit, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes the credit for one message. Returns whether a message was refused before; `None`:
+    /// there is no credit.
+    pub(crate) fn take(&self) -> Option<bool> {
+        // Relaxed for all: the numbers order no other memory.
+        let limit = self.cell.own().load(Ordering::Relaxed);
+        let next = |sent: u64| (sent < limit).then_some(sent + 1);
+        self.sent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
+        Some(self.refused.load(Ordering::Relaxed) && self.refused.swap(false, Ordering::Relaxed))
+    }
+
+    /// Returns the credit for a message that was not sent.
+    pub(crate) fn put_back(&self) {
+        // Relaxed: as in `take`.
+        self.sent.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether there is credit for a message.
+    pub(crate) fn has_any(&self) -> bool {
+        // Relaxed: as in `take`.
+        self.sent.load(Ordering::Relaxed) < self.cell.own().load(Ordering::Relaxed)
+    }
+
+    /// Notes that a message is refused; returns whether it is the first one since the last message.
+    pub(crate) fn refuse(&self) -> bool {
+        // Relaxed: as in `take`.
+        !self.refused.swap(true, Ordering::Relaxed)
+    }
+
+    /// Counts a message of the peer that was taken, and whose receive is posted again. `refused`:
+    /// what the peer states. Returns whether the next limit becomes due.
+    pub(crate) fn taken(&self, refused: bool, flow: &Flow) -> bool {
+        let mut account = lock(&self.account);
+        account.taken += 1;
+        if account.window == 0 {
+            return false;
+        }
+        if refused {
+            let more = account.window.min(WINDOW - account.window);
+            account.window += flow.borrow(more, account.window - 1);
+        } else if account.window > 1 && flow.free() < account.window {
+            // The peer's unused credits are fewer than the window, because it has just used one.
+            account.window -= 1;
+            flow.give_back(1);
+        }
+        // Relaxed: as in `take`.
+        let unused = self.cell.peers().load(Ordering::Relaxed) - account.taken;
+        let due = unused <= u64::from(account.window / 2);
+        due && !std::mem::replace(&mut account.due, true)
+    }
+
+    /// The peer's next limit, and where to write it; `None` before the peer's card is known.
+    pub(crate) fn renew(&self) -> Option<(sys::ibv_sge, sys::Rdma)> {
+        let place = *self.theirs.get()?;
+        let account = lock(&self.account);
+        // Relaxed: the post orders the word for the device.
+        self.cell.peers().fetch_max(account.taken + u64::from(account.window), Ordering::Relaxed);
+        let mut element = self.cell.pool.element(self.cell.index, CELL);
+        (element.addr, element.length) = (element.addr + 8, 8);
+        Some((element, place))
+    }
+
+    /// Notes that the next limit was posted.
+    pub(crate) fn renewed(&self) {
+        lock(&self.account).due = false;
+    }
+
+    /// The number of messages that the peer may send now.
+    pub(crate) fn granted(&self) -> u64 {
+        let account = lock(&self.account);
+        // Relaxed: as in `take`.
+        if account.window == 0 { 0 } else { self.cell.peers().load(Ordering::Relaxed) - account.taken }
+    }
+
+    /// Returns the borrowed receives of a connection that has ended.
+    pub(crate) fn end(&self, flow: &Flow) {
+        let window = std::mem::take(&mut lock(&self.account).window);
+        flow.give_back(window.saturating_sub(1));
+    }
+}
+
+#[cfg(test)]
+mod tests;
