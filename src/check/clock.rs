@@ -23,6 +23,75 @@ pub(crate) struct Slot<'m> {
     pub(super) at: usize,
 }
 
+/// What a rank knows of the releases of others.
+pub(crate) trait Knows {
+    /// The number of releases of `rank` that are known.
+    fn of(&self, rank: usize) -> u64;
+
+    /// The number of releases of `rank` that every rank of the job knows of, as far as this is
+    /// known.
+    fn common_of(&self, rank: usize) -> u64;
+}
+
+/// The counts of a rank's clock, which all threads of the rank read without a lock. They may be
+/// older than those of the clock.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    /// The own count is the largest number: a rank learns nothing of itself.
+    counts: Box<[AtomicU64]>,
+    rank: usize,
+}
+
+impl Shown {
+    /// The counts of `rank` at the start of a job.
+    pub(super) fn new(rank: usize, ranks: usize) -> Shown {
+        let count = |of| AtomicU64::new(if of == rank { u64::MAX } else { 0 });
+        Shown { counts: (0..ranks).map(count).collect(), rank }
+    }
+
+    /// Shows the counts of the clock, whose lock the caller holds.
+    pub(super) fn show(&self, clock: &Clock) {
+        for (of, (shown, count)) in self.counts.iter().zip(clock.counts()).enumerate() {
+            if of != self.rank {
+                // Relaxed, here and below: the counts order no other access.
+                shown.store(*count, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Whether a count in the words of a slot is larger.
+    #[inline]
+    pub(super) fn lacks(&self, words: &[AtomicU64]) -> bool {
+        let exceeds =
+            |(word, count): (&AtomicU64, &AtomicU64)| word.load(Ordering::Relaxed) > count.load(Ordering::Relaxed);
+        words.iter().zip(&self.counts).any(exceeds)
+    }
+}
+
+impl Knows for Shown {
+    #[inline]
+    fn of(&self, rank: usize) -> u64 {
+        self.counts.get(rank).map_or(0, |count| count.load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    fn common_of(&self, _rank: usize) -> u64 {
+        0
+    }
+}
+
+impl Knows for Clock {
+    #[inline]
+    fn of(&self, rank: usize) -> u64 {
+        Clock::of(self, rank)
+    }
+
+    #[inline]
+    fn common_of(&self, rank: usize) -> u64 {
+        Clock::common_of(self, rank)
+    }
+}
+
 impl Clock {
     /// The clock at the start of a job: no release of any rank.
     pub(crate) fn new(ranks: usize) -> Clock {
@@ -56,8 +125,12 @@ impl Clock {
     /// Merges the clock in a slot.
     #[inline]
     pub(crate) fn learn(&mut self, from: Slot<'_>) {
-        let words = from.words(self.known.len());
-        for (mine, word) in self.known.iter_mut().zip(words) {
+        self.learn_words(from.words(self.known.len()));
+    }
+
+    /// [`Clock::learn`] from the words of a slot.
+    pub(crate) fn learn_words(&mut self, from: &[AtomicU64]) {
+        for (mine, word) in self.known.iter_mut().zip(from) {
             // Acquire: pairs with the Release of the stores.
             *mine = (*mine).max(word.load(Ordering::Acquire));
         }
@@ -102,13 +175,22 @@ impl Clock {
     /// [`Clock::teach`] by the thread that holds the clock of `rank`.
     #[inline]
     pub(crate) fn teach_by(&self, rank: usize, into: Slot<'_>) {
-        for (of, (mine, word)) in self.known.iter().zip(into.words(self.known.len())).enumerate() {
-            if of == rank {
-                // Release: pairs with the Acquire of `learn`. A store suffices: no thread knows a
-                // larger count, and the `fetch_max` of another rank keeps this one.
-                word.store(*mine, Ordering::Release);
-            } else if word.load(Ordering::Relaxed) < *mine {
-                word.fetch_max(*mine, Ordering::Release);
+        self.teach_words(rank, into.words(self.known.len()));
+    }
+
+    /// [`Clock::teach_by`] for the words of a slot.
+    #[inline]
+    pub(crate) fn teach_words(&self, rank: usize, into: &[AtomicU64]) {
+        for (of, (mine, word)) in self.known.iter().zip(into).enumerate() {
+            // A load costs less than an atomic change.
+            if word.load(Ordering::Relaxed) < *mine {
+                if of == rank {
+                    // Release: pairs with the Acquire of `learn`. A store suffices: no thread knows
+                    // a larger count, and the `fetch_max` of another rank keeps this one.
+                    word.store(*mine, Ordering::Release);
+                } else {
+                    word.fetch_max(*mine, Ordering::Release);
+                }
             }
         }
     }
@@ -120,18 +202,8 @@ impl Clock {
 }
 
 impl<'m> Slot<'m> {
-    /// Whether the count of a rank other than `own` is larger here than in `counts`.
     #[inline]
-    pub(crate) fn exceeds(self, counts: &[AtomicU64], own: usize) -> bool {
-        // Relaxed: who learns from the slot reads it again.
-        let exceeds = |(rank, (word, count)): (usize, (&AtomicU64, &AtomicU64))| {
-            rank != own && word.load(Ordering::Relaxed) > count.load(Ordering::Relaxed)
-        };
-        self.words(counts.len()).iter().zip(counts).enumerate().any(exceeds)
-    }
-
-    #[inline]
-    fn words(self, ranks: usize) -> &'m [AtomicU64] {
+    pub(super) fn words(self, ranks: usize) -> &'m [AtomicU64] {
         self.memory.all_words64(self.at, ranks)
     }
 }
@@ -166,8 +238,12 @@ mod tests {
         let mut fourth = Clock::new(3);
         fourth.learn(slot);
         assert_eq!(fourth.counts(), [2, 2, 0]);
-        let counts = [1, 2, 0].map(AtomicU64::new);
-        assert!(slot.exceeds(&counts, 1) && !slot.exceeds(&counts, 0), "only the count of rank 0 is larger");
+        let words = slot.words(3);
+        let [first_shown, second_shown] = [0, 1].map(|rank| Shown::new(rank, 3));
+        assert!(first_shown.lacks(words) && second_shown.lacks(words), "each lacks the count of the other");
+        [&first_shown, &second_shown].into_iter().for_each(|shown| shown.show(&fourth));
+        assert!(!first_shown.lacks(words) && !second_shown.lacks(words));
+        assert_eq!([0, 1, 2].map(|rank| Knows::of(&first_shown, rank)), [u64::MAX, 2, 0]);
         third.join(&[0, 5, 1]);
         assert_eq!(third.counts(), [2, 5, 1]);
         third.join_common(&[1, 7, 0]);

@@ -35,7 +35,7 @@ use transom_fabric::{Memory, diagnostics};
 use crate::environment::Check;
 
 pub(crate) use area::{Area, bytes as area_bytes};
-pub(crate) use clock::{Clock, Slot};
+pub(crate) use clock::{Clock, Shown, Slot};
 use exclusive::{Exclusive, Holder};
 pub(crate) use fibers::Flight;
 pub(crate) use lent::{BufferUse, Loan, OperationAccesses};
@@ -44,7 +44,7 @@ pub(crate) use place::Place;
 pub(crate) use receives::Matching;
 pub(crate) use report::{Conflict, Side};
 pub(crate) use rules::{Call, Kind, Rule};
-pub(crate) use shadow::{Access, At, Clash, Locked, LogEntry, Record, Shadow, bytes as shadow_bytes};
+pub(crate) use shadow::{Access, At, Clash, Locked, LogEntry, Record, Shadow, WordAccess, bytes as shadow_bytes};
 pub(crate) use waits::Wait;
 
 /// A function that a thread calls before the checker learns that the thread's operations are
@@ -95,8 +95,8 @@ pub(crate) struct Checker {
     block: Memory,
     base: usize,
     clock: Exclusive<Clock>,
-    /// The counts of the clock when it last learned, for [`Checker::is_news`].
-    learned: Box<[AtomicU64]>,
+    /// The counts of the clock when it last learned.
+    known: Shown,
     places: place::Places,
     lent: lent::Buffers,
     /// The memory of this rank that belongs to windows.
@@ -155,7 +155,7 @@ impl Checker {
             block,
             base,
             clock,
-            learned: (0..ranks).map(|_| AtomicU64::new(0)).collect(),
+            known: Shown::new(rank, ranks),
             places: place::Places::new(),
             lent: lent::Buffers::new(),
             exposed: Mutex::default(),
@@ -210,7 +210,7 @@ impl Checker {
         let mut clock = self.clock();
         let Some(fibers) = &self.fibers else {
             learn(&mut clock);
-            self.show(&clock);
+            self.known.show(&clock);
             return;
         };
         let mut news = Clock::new(self.ranks);
@@ -221,17 +221,16 @@ impl Checker {
         self.show_news(fibers, (&known, &news), meeting, text);
     }
 
-    /// Shows the counts of the clock to [`Checker::is_news`]. The caller holds the clock.
+    /// The counts of the clock, without its lock.
     #[inline]
-    fn show(&self, clock: &Clock) {
-        // Relaxed: the counts order no other access.
-        self.learned.iter().zip(clock.counts()).for_each(|(shown, count)| shown.store(*count, Ordering::Relaxed));
+    pub(crate) fn known(&self) -> &Shown {
+        &self.known
     }
 
-    /// Whether [`Checker::learn`] may learn something from a slot. Takes no lock.
+    /// Whether [`Checker::learn`] may learn something from the words of a slot. Takes no lock.
     #[inline]
-    pub(crate) fn is_news(&self, slot: Slot<'_>) -> bool {
-        self.fibers.is_some() || slot.exceeds(&self.learned, self.rank)
+    pub(crate) fn is_news(&self, words: &[AtomicU64]) -> bool {
+        self.fibers.is_some() || self.known.lacks(words)
     }
 
     /// Reports to ThreadSanitizer that this rank's clock, now `known`, has merged `news`.

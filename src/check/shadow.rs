@@ -13,6 +13,7 @@
 mod cells;
 mod lock;
 mod records;
+mod words;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,8 +21,8 @@ use transom_fabric::Memory;
 
 use super::clock::{Clock, Slot, slot_bytes};
 use super::rules::{Kind, Rule, agree, conflict, includes};
-use cells::Cells;
 pub(crate) use lock::Locked;
+pub(crate) use words::WordAccess;
 
 /// The offsets of the header's words. The words of the first cache line rarely change.
 const LOCK: usize = 0;
@@ -345,20 +346,6 @@ impl<'m> Shadow<'m> {
     #[inline]
     pub(crate) fn clock(self, at: At) -> Slot<'m> {
         Slot { memory: self.memory, at: CLOCKS + at.number(self.count(WORDS)) * slot_bytes(self.ranks) }
-    }
-
-    /// Prefetches the cache lines that an access at `start` needs, to a word whose clock is `slot`.
-    #[inline]
-    pub(crate) fn prefetch(self, start: u64, slot: Slot<'_>) {
-        Cells::of(self).prefetch(start);
-        self.memory.prefetch(slot.at);
-    }
-
-    /// The clock through which accumulates within one word synchronize. `None` for an access to
-    /// several words.
-    #[inline]
-    pub(crate) fn clock_of(self, start: u64, end: u64) -> Option<Slot<'m>> {
-        ((end - 1) >> WORD == start >> WORD).then(|| self.clock(At::Word(start)))
     }
 
     /// The clocks through which an accumulate on a range synchronizes.

@@ -72,6 +72,7 @@ impl<'a> Accumulate<'a> {
 
 impl Target {
     /// [`Target::place`] for an element at byte `at`, at any alignment.
+    #[inline]
     pub(super) fn place_at<'t>(&'t self, parts: &'t Parts, at: u64, ty: BasicType) -> Option<Place<'t>> {
         // The device changes no element of one byte.
         self.place(parts, if self.aligned(at, ty) { ty } else { BasicType::Byte })

@@ -39,8 +39,8 @@ const BLOCK: u32 = 4;
 /// record, which is one word, and the second part, which is half a word.
 const OWNER: usize = 0;
 const COUNT: usize = 1;
-const FIRST: usize = 2;
-const SECOND: usize = FIRST + SLOTS;
+pub(super) const FIRST: usize = 2;
+pub(super) const SECOND: usize = FIRST + SLOTS;
 const TAKEN: u64 = 1;
 const STUCK: u64 = 2;
 const OWNER_SHIFT: u32 = 2;
@@ -48,17 +48,17 @@ const OWNER_SHIFT: u32 = 2;
 /// The first part of a record: the number of the access while it is in flight ([`PENDING`]), then
 /// the number of releases that the origin had made when it was complete; the offset of the access
 /// within the block; its length less 1; its place.
-const PENDING: u64 = 1 << 41;
+pub(super) const PENDING: u64 = 1 << 41;
 const OFFSET: u32 = 42;
 const LEN: u32 = 46;
 const PLACE: u32 = 50;
 const PLACES: u32 = 1 << (u64::BITS - PLACE);
 /// The bits of offset and length.
-const RANGE: u64 = (1 << PLACE) - (1 << OFFSET);
+pub(super) const RANGE: u64 = (1 << PLACE) - (1 << OFFSET);
 
 /// The second part: the encoded kind of the access, and its origin. A slot without a record has 0.
-const KIND: u32 = (1 << ORIGIN) - 1;
-const ORIGIN: u32 = 16;
+pub(super) const KIND: u32 = (1 << ORIGIN) - 1;
+pub(super) const ORIGIN: u32 = 16;
 
 /// Attempts to take the lock of a cell before [`Cell::take`] and [`Cells::wait`] give up.
 const TURNS: u32 = 1 << 8;
@@ -82,7 +82,7 @@ struct Cell<'m> {
 }
 
 /// A held lock of a cell. `owner`: the number of the cell's block plus 1, or 0.
-struct Held<'m> {
+pub(super) struct Held<'m> {
     cell: Cell<'m>,
     owner: u64,
 }
@@ -112,23 +112,34 @@ fn owner_of(access: &Access) -> Option<u64> {
 /// The bits of offset and length of an access in its record.
 #[inline]
 fn range(access: &Access) -> u64 {
-    (access.start & 15) << OFFSET | (access.end - access.start - 1) << LEN
+    range_bits(access.start, access.end - access.start)
+}
+
+/// [`range`] of `len` bytes.
+#[inline]
+pub(super) fn range_bits(start: u64, len: u64) -> u64 {
+    (start & 15) << OFFSET | (len - 1) << LEN
 }
 
 /// A bit for each byte of the block that an access has. `first`: the access's range, or the first
 /// part of its record.
 #[inline]
-fn bytes_of(first: u64) -> u32 {
+pub(super) fn bytes_of(first: u64) -> u32 {
     ((2 << (first >> LEN & 15)) - 1) << (first >> OFFSET & 15)
 }
 
 /// The first part of the record of an access. `number`: that of an access in flight.
 #[inline]
 fn first(new: &New<'_>, number: u64) -> u64 {
-    let ended = if new.done { limited(new.ends()) } else { number };
+    first_part(new.access.place, range(&new.access), if new.done { limited(new.ends()) } else { number })
+}
+
+/// [`first`] of its fields.
+#[inline]
+pub(super) fn first_part(place: u32, range: u64, ended: u64) -> u64 {
     // Places with larger numbers have no text.
-    let place = if new.access.place < PLACES { new.access.place } else { 0 };
-    u64::from(place) << PLACE | range(&new.access) | ended
+    let place = if place < PLACES { place } else { 0 };
+    u64::from(place) << PLACE | range | ended
 }
 
 /// The second part of the record of an access.
@@ -151,7 +162,7 @@ fn used(seconds: [u64; SLOTS / 2]) -> u32 {
 
 /// A number of releases as records have it. Accesses behind a larger one count as complete earlier.
 #[inline]
-fn limited(releases: u64) -> u64 {
+pub(super) fn limited(releases: u64) -> u64 {
     releases.min(PENDING - 1)
 }
 
@@ -197,6 +208,15 @@ impl<'m> Cells<'m> {
             self.bits(held.cell.index & !63).fetch_or(1 << (held.cell.index & 63), Ordering::SeqCst);
         }
         Some(held)
+    }
+
+    /// Takes the lock of the cell of byte `start`, if the cell belongs to the byte's block and its
+    /// lock is free.
+    #[inline(always)]
+    pub(super) fn hold_own(&self, start: u64) -> Option<Held<'m>> {
+        // A cell with an owner is marked as in use.
+        let block = start >> BLOCK;
+        self.cell(block).try_take().filter(|held| held.owner == block + 1)
     }
 
     /// Records an access, if its cell has room, and adds the conflicts to `clashes`. `others` adds
@@ -430,7 +450,13 @@ impl<'m> Cell<'m> {
     }
 }
 
-impl Held<'_> {
+impl<'m> Held<'m> {
+    /// The words of the cell.
+    #[inline]
+    pub(super) fn words(&self) -> &'m [AtomicU64; LINE / 8] {
+        self.cell.words
+    }
+
     /// Writes the record of an access into a slot, and clears the records that it replaces.
     #[inline(always)]
     fn write(mut self, slot: usize, replaced: u32, new: &New<'_>, owner: u64) -> Record {

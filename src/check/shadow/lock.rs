@@ -80,21 +80,9 @@ impl<'m> Shadow<'m> {
     /// chain. `None`: nothing was recorded or added, because the cell alone does not suffice.
     #[inline]
     pub(crate) fn record(self, new: Access, clock: &Clock, done: bool, clashes: &mut Vec<Clash>) -> Option<Record> {
-        self.record_new(&New::of(new, clock, done), clashes)
-    }
-
-    /// [`Shadow::record`] for an access that will be complete at the next release of its rank.
-    /// `kind`: the access's kind, encoded.
-    #[inline(always)]
-    pub(crate) fn record_done(self, access: Access, kind: u32, clock: &Clock, clashes: &mut Vec<Clash>) -> bool {
-        self.record_new(&New { access, kind, clock, done: true }, clashes).is_some()
-    }
-
-    #[inline(always)]
-    fn record_new(self, new: &New<'_>, clashes: &mut Vec<Clash>) -> Option<Record> {
         // SeqCst: pairs with the store in `Records::add`.
         let is_alone = |_: &mut Vec<Clash>| low(self.word(IN_USE).load(Ordering::SeqCst)) == 0;
-        Cells::of(self).record(new, clashes, || false, is_alone)
+        Cells::of(self).record(&New::of(new, clock, done), clashes, || false, is_alone)
     }
 
     fn reader(self, rank: usize) -> &'m AtomicU64 {

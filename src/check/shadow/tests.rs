@@ -5,9 +5,11 @@ use std::sync::atomic::AtomicBool;
 
 use proptest::prelude::*;
 
+use super::cells::Cells;
 use super::records::LEVELS;
 use super::*;
 use crate::check::Call;
+use crate::check::clock::Shown;
 use crate::reduce::{BasicType, Op};
 
 const RANKS: usize = 3;
@@ -266,6 +268,30 @@ fn two_threads_in_one_cell_find_each_other() {
 }
 
 #[test]
+fn the_fast_path_leaves_conflicts_and_accesses_in_flight_to_the_slower_one() {
+    let memory = memory(4096, 16);
+    let shadow = Shadow::of(&memory, RANKS);
+    let mut clock = Clock::new(RANKS);
+    let of = |origin, start, op| Access { kind: accumulate(op), ..put(origin, start, start + 8) };
+    assert!(!by_word(shadow, of(0, 8, Op::Sum), &clock), "no block has the cell");
+    assert!(shadow.recorded(of(0, 8, Op::Sum), &clock, true).is_some());
+    assert!(by_word(shadow, of(1, 8, Op::Sum), &clock), "one operation");
+    assert!(by_word(shadow, of(0, 0, Op::Prod), &clock), "another word of the block");
+    assert!(!by_word(shadow, of(2, 8, Op::Prod), &clock), "a conflict");
+    assert_eq!(shadow.recorded(of(2, 8, Op::Prod), &clock, true).expect("room").1.len(), 2);
+    for rank in 0..RANKS {
+        clock.learn_of(rank, 1);
+    }
+    assert!(by_word(shadow, of(1, 8, Op::Prod), &clock), "all other accesses are known to be complete");
+    assert!(shadow.recorded(of(1, 0, Op::Prod), &clock, false).is_some());
+    assert!(!by_word(shadow, of(1, 0, Op::Prod), &clock), "an access in flight");
+    let held = locked(&memory);
+    held.recorded(put(1, 100, 200), &clock, false);
+    drop(held);
+    assert!(!by_word(shadow, of(1, 8, Op::Prod), &clock), "a record in a chain");
+}
+
+#[test]
 fn blocks_that_share_a_cell_keep_their_conflicts_apart() {
     let memory = memory(1 << 16, 64);
     let shadow = Shadow::of(&memory, RANKS);
@@ -309,6 +335,20 @@ enum By {
     Lock,
     Reader,
     Cell,
+    /// By the fast path of accumulates within one word, if possible.
+    Word,
+}
+
+/// Records an access by the fast path, if that suffices.
+fn by_word(shadow: Shadow<'_>, new: Access, clock: &Clock) -> bool {
+    let Access { start, end, kind, origin, place } = new;
+    let word = WordAccess { start, len: end - start, kind: kind.encode(), origin, place, released: clock.of(origin) };
+    if !kind.combines() || shadow.clock_of(start, end - start).is_none() {
+        return false;
+    }
+    let shown = Shown::new(origin, RANKS);
+    shown.show(clock);
+    if kind.only_reads() { shadow.record_word(&word, &shown) } else { shadow.record_word(&word, clock) }
 }
 
 /// Whether each access of a random program has conflicts: as found, and by a list of all accesses.
@@ -339,12 +379,6 @@ fn conflicts(steps: &[Step], by: By) -> Vec<(bool, bool)> {
         let start = start + 24 * (word as u64 / 6);
         let new = Access { kind: kinds[kind], ..put(origin, start, start + len) };
         let clock = &clocks[origin];
-        let found = match by {
-            By::Lock => None,
-            By::Reader => shadow.read(origin).and_then(|it| it.recorded(new, clock, !later)),
-            By::Cell => shadow.recorded(new, clock, !later),
-        };
-        let (record, clashes) = found.unwrap_or_else(|| locked(&memory).recorded(new, clock, !later));
         let concerns = |&(older, ended): &(Access, u64)| {
             let own = older.origin == origin;
             let ordered = ended != IN_FLIGHT && (own || clock.of(older.origin) > ended);
@@ -353,6 +387,15 @@ fn conflicts(steps: &[Step], by: By) -> Vec<(bool, bool)> {
         };
         let expected = all.iter().any(concerns);
         all.push((new, if later { IN_FLIGHT } else { clock.of(origin) }));
+        if by == By::Word && !later && by_word(shadow, new, clock) {
+            return (false, expected);
+        }
+        let found = match by {
+            By::Lock => None,
+            By::Reader => shadow.read(origin).and_then(|it| it.recorded(new, clock, !later)),
+            By::Cell | By::Word => shadow.recorded(new, clock, !later),
+        };
+        let (record, clashes) = found.unwrap_or_else(|| locked(&memory).recorded(new, clock, !later));
         if later {
             pending[origin].push((record, all.len() - 1));
         }
@@ -368,7 +411,7 @@ proptest! {
         (0..RANKS, 0usize..12, 0usize..7, any::<bool>(), any::<bool>(), prop::option::of(0..RANKS)),
         1..80,
     )) {
-        for by in [By::Lock, By::Reader, By::Cell] {
+        for by in [By::Lock, By::Reader, By::Cell, By::Word] {
             for (step, (found, expected)) in conflicts(&steps, by).into_iter().enumerate() {
                 prop_assert_eq!(found, expected, "{:?}, step {}", by, step);
             }

@@ -2,10 +2,12 @@
 //! learns from fetched values.
 
 use std::convert::Infallible;
+use std::ops::Deref;
+use std::sync::atomic::AtomicU64;
 
 use super::super::target::Target;
 use super::{End, Parts};
-use crate::check::{Access, Checker, Clash, Kind, Shadow, Slot};
+use crate::check::{Access, Checker, Clash, Clock, Kind, Shadow, Slot, WordAccess};
 use crate::error::Result;
 use crate::memory::layout::Layout;
 use crate::reduce::BasicType;
@@ -48,37 +50,42 @@ impl Parts {
         self.around_checked(target, at, &Element { kind, len: ty.size(), encoded, form, only_reads }, atomic)
     }
 
-    #[cold]
+    // Not cold: the compiler does not inline into cold functions.
+    #[inline(never)]
     fn around_checked<R>(&self, target: &Target, at: u64, element: &Element, atomic: impl FnOnce() -> R) -> Result<R> {
         let Some((checked, checker)) = self.checker() else { return Ok(atomic()) };
         let shadow = checked.shadow(target.rank())?;
-        let Some(slot) = self.note_in_call(checker, shadow, (target, at), element)? else {
+        let Some(words) = self.note_in_call(checker, shadow, (target, at), element)? else {
             let layout = Layout::Bytes(element.len);
             self.note_checked(target, at.cast_signed(), &layout, element.kind, End::InCall)?;
             let value = atomic();
             return self.fetched_checked(target, at.cast_signed(), &layout).map(|()| value);
         };
         let value = atomic();
-        self.learn_if_news(checker, slot, shadow);
+        self.learn_if_news(checker, words, shadow);
         Ok(value)
     }
 
-    /// Learns from earlier accumulates on a word whose clock is `slot`.
+    /// Learns from earlier accumulates on a word whose clock has these words.
     #[inline]
-    fn learn_if_news(&self, checker: &Checker, slot: Slot<'_>, shadow: Shadow<'_>) {
+    fn learn_if_news(&self, checker: &Checker, words: &[AtomicU64], shadow: Shadow<'_>) {
         let long = shadow.long();
-        if checker.is_news(slot) || long.is_some_and(|long| checker.is_news(long)) {
-            self.learn_of_word(slot, long);
+        if checker.is_news(words) || long.is_some_and(|long| checker.is_news(shadow.words_of(long))) {
+            self.learn_of_word(words, long);
         }
     }
 
     #[cold]
-    fn learn_of_word(&self, slot: Slot<'_>, long: Option<Slot<'_>>) {
-        self.job.learns(|clock| [Some(slot), long].into_iter().flatten().for_each(|slot| clock.learn(slot)));
+    fn learn_of_word(&self, words: &[AtomicU64], long: Option<Slot<'_>>) {
+        self.job.learns(|clock| {
+            clock.learn_words(words);
+            long.into_iter().for_each(|slot| clock.learn(slot));
+        });
     }
 
     /// [`Parts::note_checked`] for an access within a word that is complete when its call returns.
-    /// Returns the clock of the word. `None`: the caller has to call [`Parts::note_checked`].
+    /// Returns the words of the word's clock. `None`: the caller has to call
+    /// [`Parts::note_checked`].
     #[inline(never)]
     fn note_in_call<'s>(
         &self,
@@ -86,9 +93,9 @@ impl Parts {
         shadow: Shadow<'s>,
         (target, at): (&Target, u64),
         element: &Element,
-    ) -> Result<Option<Slot<'s>>> {
-        let end = at + element.len as u64;
-        let Some(slot) = shadow.clock_of(at, end) else { return Ok(None) };
+    ) -> Result<Option<&'s [AtomicU64]>> {
+        let len = element.len as u64;
+        let Some(slot) = shadow.clock_of(at, len) else { return Ok(None) };
         // The cache lines arrive while this rank searches for the place of the call.
         shadow.prefetch(at, slot);
         if let Some(memory) = target.reach.memory()
@@ -96,28 +103,48 @@ impl Parts {
         {
             memory.prefetch(at);
         }
-        let place = checker.place_of_form(element.form);
+        let place = checker.place_of_form(element.form).number;
         if !shadow.is_plain() {
             return Ok(None);
         }
-        let new = Access { start: at, end, kind: element.kind, origin: self.job.rank, place: place.number };
-        let clock = if element.only_reads {
-            checker.clock()
-        } else {
-            // The atomic passes on what this rank has done before it.
-            let clock = checker.release();
-            clock.teach_by(self.job.rank, slot);
-            clock
-        };
+        let (words, origin) = (shadow.words_of(slot), self.job.rank);
+        let new = |released| WordAccess { start: at, len, kind: element.encoded, origin, place, released };
+        if element.only_reads {
+            if shadow.record_word(&new(checker.released()), checker.known()) {
+                return Ok(Some(words));
+            }
+            return self.note_in_cell(checker, checker.clock(), shadow, (target, &new(0), element.kind), words);
+        }
+        // The atomic passes on what this rank has done before it.
+        let clock = checker.release();
+        clock.teach_words(origin, words);
+        let new = new(clock.of(origin));
+        if shadow.record_word(&new, &*clock) {
+            return Ok(Some(words));
+        }
+        self.note_in_cell(checker, clock, shadow, (target, &new, element.kind), words)
+    }
+
+    /// [`Parts::note_in_call`] where the fast path does not suffice.
+    #[cold]
+    #[inline(never)]
+    fn note_in_cell<'s>(
+        &self,
+        checker: &Checker,
+        clock: impl Deref<Target = Clock>,
+        shadow: Shadow<'s>,
+        (target, new, kind): (&Target, &WordAccess, Kind),
+        words: &'s [AtomicU64],
+    ) -> Result<Option<&'s [AtomicU64]>> {
+        let WordAccess { start, len, origin, place, .. } = *new;
+        let new = Access { start, end: start + len, kind, origin, place };
         let mut clashes = Vec::new();
-        if !shadow.record_done(new, element.encoded, &clock, &mut clashes) {
+        if shadow.record(new, &clock, true, &mut clashes).is_none() {
             return Ok(None);
         }
         drop(clock);
-        if !clashes.is_empty() {
-            self.report_all(checker, target.rank(), new, clashes)?;
-        }
-        Ok(Some(slot))
+        self.report_all(checker, target.rank(), new, clashes)?;
+        Ok(Some(words))
     }
 
     #[cold]
@@ -144,10 +171,10 @@ impl Parts {
     fn fetched_one(&self, target: &Target, at: u64, len: usize) -> Result<()> {
         let Some((checked, checker)) = self.checker() else { return Ok(()) };
         let shadow = checked.shadow(target.rank())?;
-        let Some(slot) = shadow.clock_of(at, at + len as u64) else {
+        let Some(slot) = shadow.clock_of(at, len as u64) else {
             return self.fetched_checked(target, at.cast_signed(), &Layout::Bytes(len));
         };
-        self.learn_if_news(checker, slot, shadow);
+        self.learn_if_news(checker, shadow.words_of(slot), shadow);
         Ok(())
     }
 
