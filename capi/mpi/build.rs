@@ -54,10 +54,16 @@ fn main() {
             println!("cargo::rustc-cfg={name}");
         }
     }
+    // Of MPI-4.1: a type that MPI_Type_get_value_index made.
+    let values_with_indices = holds("MPI_COMBINER_VALUE_INDEX >= 0");
     // Calls within the library use the library's functions, also if another object defines the
     // names.
     println!("cargo::rustc-link-arg-cdylib=-Wl,-Bsymbolic-functions");
-    cc::Build::new()
+    let mut build = cc::Build::new();
+    if values_with_indices {
+        build.define("TRANSOM_VALUE_INDEX", None);
+    }
+    build
         .compiler(&compiler)
         .file("host/host.c")
         .file("host/arithmetic.c")

@@ -409,6 +409,9 @@ static int combiner_of(int host) {
     case MPI_COMBINER_F90_REAL: return F90_REAL;
     case MPI_COMBINER_F90_COMPLEX: return F90_COMPLEX;
     case MPI_COMBINER_F90_INTEGER: return F90_INTEGER;
+#ifdef TRANSOM_VALUE_INDEX
+    case MPI_COMBINER_VALUE_INDEX: return VALUE_INDEX;
+#endif
     default: return OTHER;
     }
 }

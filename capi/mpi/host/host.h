@@ -78,7 +78,7 @@ struct predefined {
 /* The constructor of a datatype. */
 enum combiner {
     NAMED, DUP, CONTIGUOUS, VECTOR, HVECTOR, INDEXED, HINDEXED, INDEXED_BLOCK, HINDEXED_BLOCK, STRUCT, SUBARRAY, RESIZED,
-    DARRAY, F90_REAL, F90_COMPLEX, F90_INTEGER, OTHER
+    DARRAY, F90_REAL, F90_COMPLEX, F90_INTEGER, VALUE_INDEX, OTHER
 };
 
 /* The sizes of MPI_Type_get_contents. */

@@ -8,9 +8,8 @@ use transom::{Class, Info};
 use crate::accesses;
 use crate::errors::{Failure, Outcome, coded};
 use crate::host::{
-    Group, InfoHandle, SUCCESS, Win, constants, host_Group_excl, host_Info_get_nkeys, host_Info_get_nthkey,
-    host_Info_get_valuelen, host_Info_set, host_Win_get_attr, host_Win_get_group, host_Win_get_info, host_Win_set_info,
-    host_info_get,
+    Group, InfoHandle, Key, SUCCESS, Win, constants, host_Info_get_nkeys, host_Info_get_nthkey, host_Info_get_valuelen,
+    host_Info_set, host_Win_get_attr, host_Win_get_group, host_Win_get_info, host_Win_set_info, host_info_get,
 };
 use crate::proxies;
 use crate::windows::{self, Window, find};
@@ -77,14 +76,14 @@ pub(crate) unsafe extern "C" fn get_attr(win: Win, keyval: c_int, value: *mut c_
 
 #[unsafe(export_name = "PMPI_Win_get_group")]
 pub(crate) unsafe extern "C" fn get_group(win: Win, group: *mut Group) -> c_int {
-    // SAFETY: as in `get_attr`.
-    unsafe {
-        match find(win) {
-            // The group of the window, under a new handle that the caller frees.
-            Some(window) => host_Group_excl(window.group, 0, std::ptr::null(), group),
-            None => host_Win_get_group(win, group),
-        }
-    }
+    // The host reports a null pointer.
+    let Some(window) = find(win).filter(|_| !group.is_null()) else {
+        // SAFETY: as in `get_attr`.
+        return unsafe { host_Win_get_group(win, group) };
+    };
+    // SAFETY: the caller has room for a handle, as MPI demands.
+    unsafe { *group = window.members.lend() };
+    SUCCESS
 }
 
 /// The part of a rank: size in bytes, displacement unit, first byte. The size is 0 if load and
@@ -128,10 +127,14 @@ pub(crate) unsafe fn query(
 #[unsafe(export_name = "PMPI_Win_set_info")]
 pub(crate) unsafe extern "C" fn set_info(win: Win, info: InfoHandle) -> c_int {
     match find(win) {
-        Some(window) => {
-            proxies::hint(win, info);
-            coded(win, window.raw.set_info(&info_of(info)).map_err(Failure::from))
-        }
+        Some(window) => match info_of(info) {
+            Ok(read) => {
+                proxies::hint(win, info);
+                coded(win, window.raw.set_info(&read).map_err(Failure::from))
+            }
+            // SAFETY: as in `get_attr`.
+            Err(none) => none.code(|| unsafe { host_Win_set_info(win, info) }),
+        },
         // SAFETY: as in `get_attr`.
         None => unsafe { host_Win_set_info(win, info) },
     }
@@ -159,15 +162,43 @@ pub(crate) unsafe extern "C" fn get_info(win: Win, info: *mut InfoHandle) -> c_i
     SUCCESS
 }
 
+/// The handle of an info is that of none. Hosts report this to different error handlers.
+#[derive(Debug)]
+pub(crate) enum NoInfo {
+    /// The host has reported it, with this code.
+    Reported(c_int),
+    /// The host reports it if the program's call is passed on to the host.
+    Unreported,
+}
+
+impl NoInfo {
+    /// The code of the program's call, which is `by_host` at the host.
+    pub(crate) fn code(self, by_host: impl FnOnce() -> c_int) -> c_int {
+        match self {
+            NoInfo::Reported(code) => code,
+            NoInfo::Unreported => by_host(),
+        }
+    }
+}
+
 /// The keys and values of an info of the host.
-pub(crate) fn info_of(info: InfoHandle) -> Info {
+pub(crate) fn info_of(info: InfoHandle) -> Result<Info, NoInfo> {
     let mut read = Info::new().forgiving();
     if info == constants().null_info {
-        return read;
+        return Ok(read);
     }
-    let mut count = 0;
+    // Open MPI reports a null pointer to the handler of the call's communicator or window. The call
+    // below reports to the handler of `MPI_COMM_WORLD`, as MPICH does in every call.
+    if cfg!(open_mpi) && info.key() == 0 {
+        return Err(NoInfo::Unreported);
+    }
+    let mut count = -1;
     // SAFETY: the info is the caller's; the call writes a number.
-    unsafe { host_Info_get_nkeys(info, &raw mut count) };
+    let code = unsafe { host_Info_get_nkeys(info, &raw mut count) };
+    // MPICH 5 returns success after an error handler of the program.
+    if code != SUCCESS || count < 0 {
+        return Err(NoInfo::Reported(code));
+    }
     let room = usize::try_from(constants().max_info_key).unwrap_or_default() + 1;
     for number in 0..count {
         let mut key = vec![0u8; room];
@@ -179,7 +210,7 @@ pub(crate) fn info_of(info: InfoHandle) -> Info {
             read = read.with(key.to_string_lossy(), value);
         }
     }
-    read
+    Ok(read)
 }
 
 /// The value of a key that ends with a zero byte.

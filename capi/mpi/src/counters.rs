@@ -51,7 +51,8 @@ extern "C" fn transom_mpi_err_rma_notification() -> c_int {
 #[unsafe(export_name = "PMPI_Win_set_num_notify")]
 pub(crate) unsafe extern "C" fn set_num(win: Win, info: InfoHandle, number: c_int) -> c_int {
     on(win, |window| {
-        let hints = window.raw.set_info(&info_of(info)).map_err(Failure::from);
+        let none = |_| Failure::new(Class::Arg, "set_num_notify: the info is none");
+        let hints = info_of(info).map_err(none).and_then(|info| Ok(window.raw.set_info(&info)?));
         // Collective: a negative number is an error at all ranks, like a number that is too large.
         let done = window.raw.set_num_notify(usize::try_from(number).unwrap_or(usize::MAX));
         if number < 0 && done.is_err() {

@@ -12,9 +12,10 @@ use crate::attributes::info_of;
 #[cfg(not(open_mpi))]
 use crate::cached;
 use crate::errors::{Failure, Outcome, coded};
+use crate::groups::Members;
 use crate::host::{
-    Comm, Group, InfoHandle, SUCCESS, Win, constants, host_Comm_group, host_Comm_rank, host_Win_attach,
-    host_Win_create_dynamic, host_Win_detach, host_Win_free,
+    Comm, InfoHandle, SUCCESS, Win, constants, host_Comm_rank, host_Win_attach, host_Win_create_dynamic,
+    host_Win_detach, host_Win_free,
 };
 use crate::members::{Refused, job_of};
 use crate::windows::{self, Window};
@@ -50,16 +51,29 @@ fn make(
     ours: impl FnOnce(&Job, &Info) -> transom::Result<RawWindow>,
     theirs: impl FnOnce() -> c_int,
 ) -> c_int {
-    let made = job.and_then(|job| match ours(&job, &info_of(info)) {
-        // All ranks get this error.
-        Err(error) if matches!(error.kind(), ErrorKind::TooManyWindows { .. }) => {
-            report_full(&error);
-            Err(Refused::Off)
+    let mut no_info = None;
+    let made = job.and_then(|job| {
+        let hints = info_of(info).unwrap_or_else(|none| {
+            no_info = Some(none);
+            // Creation rejects an illegal value at all ranks. The others wait in it.
+            Info::new().with("no_locks", "no info")
+        });
+        match ours(&job, &hints) {
+            // All ranks get this error.
+            Err(error) if matches!(error.kind(), ErrorKind::TooManyWindows { .. }) => {
+                report_full(&error);
+                Err(Refused::Off)
+            }
+            made => Ok(made
+                .map_err(|error| own.unwrap_or_else(|| error.into()))
+                .and_then(|raw| register(&job, (info, comm), raw))),
         }
-        made => Ok(made
-            .map_err(|error| own.unwrap_or_else(|| error.into()))
-            .and_then(|raw| register(&job, (info, comm), raw))),
     });
+    if let Some(none) = no_info {
+        // SAFETY: as below.
+        unsafe { *out = constants().null_win };
+        return none.code(theirs);
+    }
     match made {
         Ok(Ok(proxy)) => {
             // SAFETY: the caller has room for a handle, as MPI demands.
@@ -71,6 +85,11 @@ fn make(
             // error handler may never return.
             unsafe { *out = constants().null_win };
             failure.raise_on(comm)
+        }
+        Err(Refused::NoComm(code)) => {
+            // SAFETY: as above.
+            unsafe { *out = constants().null_win };
+            code
         }
         Err(refused) => {
             report_refused(comm, &refused);
@@ -104,13 +123,9 @@ fn register(job: &Job, (info, comm): (InfoHandle, Comm), raw: RawWindow) -> Outc
             return Err(failure);
         }
     };
-    // SAFETY: zero is a value of a handle.
-    let mut group = unsafe { std::mem::zeroed::<Group>() };
-    // SAFETY: the communicator is the caller's; the call writes a group.
-    unsafe { host_Comm_group(comm, &raw mut group) };
     proxies::hint(proxy, info);
     report::made(job, &raw);
-    windows::keep(Window::new(raw, proxy, group))?;
+    windows::keep(Window::new(raw, proxy, Members::of(comm)))?;
     if let Some(window) = windows::find(proxy) {
         accesses::watch(window);
     }

@@ -29,6 +29,7 @@
 //! | `forms` | the entry points that MPI has with `int` and with large counts |
 //! | `synchronize` | synchronization |
 //! | `attributes` | predefined attributes, parts and hints of a window |
+//! | `groups` | the groups of windows, and references to them |
 //! | `cached` | the order in which the program's attributes of a window are deleted |
 //! | `requests` | requests of request-based operations, and waiting for them and for the host's |
 //! | `completion` | the end of such a wait, and the failures of the operations |
@@ -64,6 +65,8 @@ mod errors;
 mod forms;
 #[allow(unsafe_code)]
 mod fortran;
+#[allow(unsafe_code)]
+mod groups;
 #[allow(unsafe_code)]
 mod handles;
 #[allow(unsafe_code)]

@@ -22,6 +22,8 @@ pub(crate) enum Refused {
     Off,
     /// A property of this communicator.
     Why(&'static str),
+    /// The host has reported the handle as no communicator, with this code.
+    NoComm(c_int),
 }
 
 /// Creates the key, after the host's start.
@@ -48,7 +50,7 @@ pub(crate) fn job_of(comm: Comm) -> Result<Job, Refused> {
     if comm == constants().null_comm {
         return Err(Refused::Off);
     }
-    let known = known(comm);
+    let known = known(comm)?;
     if let Some(job) = known.and_then(|known| known.job.get()) {
         return Ok(job.clone());
     }
@@ -79,14 +81,16 @@ fn broadcast(comm: Comm, mut number: u64) -> Option<u64> {
 }
 
 /// What is known of a communicator, which the first collective call on it finds out. MPI lets no
-/// other collective call on it run at the same time.
-fn known(comm: Comm) -> Option<&'static Known> {
-    let keyval = *KEYVAL.get()?;
-    let (mut value, mut flag) = (std::ptr::null_mut::<c_void>(), 0);
-    // SAFETY: the communicator is valid; the calls write an address and a number.
+/// other collective call on it run at the same time. `None` if nothing can be kept with it.
+fn known(comm: Comm) -> Result<Option<&'static Known>, Refused> {
+    let Some(&keyval) = KEYVAL.get() else { return Ok(None) };
+    let (mut value, mut flag) = (std::ptr::null_mut::<c_void>(), -1);
+    // SAFETY: the host reports a handle that is no communicator; the calls write an address and a
+    // number.
     let code = unsafe { host_Comm_get_attr(comm, keyval, (&raw mut value).cast(), &raw mut flag) };
-    if code != SUCCESS {
-        return None;
+    // MPICH 5 returns success after an error handler of the program.
+    if code != SUCCESS || flag < 0 {
+        return Err(Refused::NoComm(code));
     }
     if flag == 0 {
         let known = Known { of_world: ranks_of(comm).is_ok(), job: OnceLock::new() };
@@ -96,13 +100,13 @@ fn known(comm: Comm) -> Option<&'static Known> {
         unsafe {
             if host_Comm_set_attr(comm, keyval, value) != SUCCESS {
                 drop(Box::from_raw(value.cast::<Known>()));
-                return None;
+                return Ok(None);
             }
         }
     }
     // SAFETY: the attribute is a box of this function. It lives as long as the communicator, and
     // callers use it within a call on that.
-    unsafe { value.cast::<Known>().as_ref() }
+    Ok(unsafe { value.cast::<Known>().as_ref() })
 }
 
 /// Called at the end of a communicator.
@@ -117,13 +121,22 @@ unsafe extern "C" fn transom_forget_comm(kept: *mut c_void) {
 }
 
 /// Whether all ranks of a communicator, which is no intercommunicator, are of `MPI_COMM_WORLD`. The
-/// answer is equal at all its ranks.
-pub(crate) fn are_of_world(comm: Comm) -> bool {
+/// answer is equal at all its ranks. The error is that of a handle that is no communicator, which
+/// the host has reported.
+pub(crate) fn are_of_world(comm: Comm) -> Result<bool, c_int> {
     // The call that gets the null handle reports it.
     if comm == constants().null_comm {
-        return false;
+        return Ok(false);
     }
-    comm == constants().world || known(comm).map_or_else(|| ranks_of(comm).is_ok(), |known| known.of_world)
+    if comm == constants().world {
+        return Ok(true);
+    }
+    match known(comm) {
+        Ok(Some(known)) => Ok(known.of_world),
+        Ok(None) => Ok(ranks_of(comm).is_ok()),
+        Err(Refused::NoComm(code)) => Err(code),
+        Err(_) => Ok(false),
+    }
 }
 
 /// The ranks of a communicator, as ranks of `MPI_COMM_WORLD`.

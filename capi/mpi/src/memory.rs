@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use transom::Allocation;
 
-use crate::attributes::info_of;
+use crate::attributes::{NoInfo, info_of};
 use crate::host::{InfoHandle, SUCCESS, host_Alloc_mem, host_Free_mem};
 use crate::process;
 
@@ -24,29 +24,35 @@ fn given() -> MutexGuard<'static, BTreeMap<usize, Allocation>> {
 }
 
 /// The address of a new allocation, if transom can make it; `None` for no bytes, for which hosts
-/// have answers of their own.
-fn allocated(size: isize, info: InfoHandle) -> Option<*mut u8> {
+/// have answers of their own. The error is that of an info that is none.
+fn allocated(size: isize, info: InfoHandle) -> Option<Result<*mut u8, NoInfo>> {
     let bytes = usize::try_from(size).ok().filter(|&bytes| bytes > 0)?;
     let job = process::get()?.job()?;
     if given().len() >= MOST {
         return None;
     }
-    let memory = job.alloc_mem(bytes, &info_of(info)).ok()?;
+    let info = match info_of(info) {
+        Ok(info) => info,
+        Err(none) => return Some(Err(none)),
+    };
+    let memory = job.alloc_mem(bytes, &info).ok()?;
     let first = memory.as_ptr();
     given().insert(first.addr(), memory);
-    Some(first)
+    Some(Ok(first))
 }
 
 #[unsafe(export_name = "PMPI_Alloc_mem")]
 pub(crate) unsafe extern "C" fn alloc_mem(size: isize, info: InfoHandle, base: *mut c_void) -> c_int {
+    // SAFETY: the caller's arguments, as MPI defines them.
+    let by_host = || unsafe { host_Alloc_mem(size, info, base) };
     match allocated(size, info) {
-        Some(first) => {
+        Some(Ok(first)) => {
             // SAFETY: the caller has room for an address there, as MPI demands.
             unsafe { base.cast::<*mut u8>().write(first) };
             SUCCESS
         }
-        // SAFETY: the caller's arguments, as MPI defines them.
-        None => unsafe { host_Alloc_mem(size, info, base) },
+        Some(Err(none)) => none.code(by_host),
+        None => by_host(),
     }
 }
 

@@ -19,7 +19,7 @@ use crate::fortran;
 use crate::host::host_tool;
 #[cfg(all(large_counts, not(open_mpi)))]
 use crate::partitioned;
-use crate::{attributes, counters, create, lifecycle, memory, notified, operate, requests, synchronize};
+use crate::{attributes, counters, create, groups, lifecycle, memory, notified, operate, requests, synchronize};
 
 #[cfg(target_arch = "x86_64")]
 macro_rules! jump {
@@ -113,6 +113,7 @@ routed! {
     "MPI_Win_free" => create::free;
     "MPI_Win_get_attr" => attributes::get_attr;
     "MPI_Win_get_group" => attributes::get_group;
+    "MPI_Group_free" => groups::free;
     "MPI_Win_shared_query" => int::shared_query;
     "MPI_Win_set_info" => attributes::set_info;
     "MPI_Win_get_info" => attributes::get_info;

@@ -248,8 +248,13 @@ pub(crate) unsafe extern "C" fn barrier(comm: Comm) -> c_int {
     // SAFETY: as in `wait`. A caller that waits in turns has begun a barrier that can be tested.
     edges::around_all(comm, || unsafe {
         // Processes of other jobs may not wait in turns, and a barrier needs one form at all ranks.
-        if !polls::waits_in_turns() || !members::are_of_world(comm) {
+        if !polls::waits_in_turns() {
             return host_Barrier(comm);
+        }
+        match members::are_of_world(comm) {
+            Ok(true) => {}
+            Ok(false) => return host_Barrier(comm),
+            Err(code) => return code,
         }
         let mut request = constants().null_request;
         match host_Ibarrier(comm, &raw mut request) {

@@ -18,6 +18,7 @@ use crate::host::{
 
 mod distributed;
 mod foreign;
+mod pairs;
 
 /// The decoded type of each handle.
 static TYPES: Handles<Decoded> = Handles::new();
@@ -125,10 +126,11 @@ mod combiner {
     pub(super) const F90_REAL: i32 = 13;
     pub(super) const F90_COMPLEX: i32 = 14;
     pub(super) const F90_INTEGER: i32 = 15;
+    pub(super) const VALUE_INDEX: i32 = 16;
 
-    /// Whether a type of this combiner can't be freed (MPI-4.1 §5.1.13).
+    /// Whether a type of this combiner can't be freed (MPI-4.1 §5.1.13, §6.9.4).
     pub(super) fn is_predefined(combiner: i32) -> bool {
-        matches!(combiner, NAMED | F90_REAL | F90_COMPLEX | F90_INTEGER)
+        matches!(combiner, NAMED | F90_REAL | F90_COMPLEX | F90_INTEGER | VALUE_INDEX)
     }
 }
 
@@ -293,6 +295,9 @@ fn decode(ty: Type, envelope: &Envelope) -> Outcome<Decoded> {
         return Ok(decoded);
     }
     let (values, parts) = contents(ty, envelope)?;
+    if envelope.combiner == combiner::VALUE_INDEX {
+        return pairs::decode(&parts, measured);
+    }
     if combiner::is_predefined(envelope.combiner) {
         let basic = parametrized(envelope.combiner, &values, measured.size);
         return named(basic, basic.map_or(Ops(0), Ops::of), measured);

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use transom::{Class, Flavor, Model, PROC_NULL, RawWindow};
 
 use crate::errors::{Failure, Outcome};
+use crate::groups::Members;
 use crate::handles::Handles;
-use crate::host::{Group, Win, constants, host_Group_free};
+use crate::host::{Group, Win, constants};
 use crate::members;
 
 /// The windows that transom serves, by their proxies.
@@ -22,7 +23,7 @@ pub(crate) struct Window {
     /// The window of the host whose handle the program has.
     pub(crate) proxy: Win,
     /// The window's ranks, which the proxy does not have.
-    pub(crate) group: Group,
+    pub(crate) members: Members,
     pub(crate) attributes: Attributes,
     mapped: bool,
 }
@@ -42,8 +43,8 @@ unsafe impl Send for Win {}
 unsafe impl Sync for Win {}
 
 impl Window {
-    /// A window with its proxy and the group of its ranks. The window frees the group.
-    pub(crate) fn new(raw: RawWindow, proxy: Win, group: Group) -> Window {
+    /// A window with its proxy and the group of its ranks.
+    pub(crate) fn new(raw: RawWindow, proxy: Win, members: Members) -> Window {
         let host = constants();
         let flavor = match raw.flavor() {
             Flavor::Create => host.flavor_create,
@@ -60,7 +61,7 @@ impl Window {
         let mapped = raw.is_mapped();
         // Relaxed, as in `drop` and `any`: the count orders no other access.
         ALIVE.fetch_add(1, Ordering::Relaxed);
-        Window { raw, proxy, group, attributes, mapped }
+        Window { raw, proxy, members, attributes, mapped }
     }
 
     /// Whether all parts of the node's ranks are mapped by the other ranks of the node.
@@ -72,14 +73,12 @@ impl Window {
     /// The members of a group as ranks of the window.
     pub(crate) fn ranks(&self, group: Group) -> Outcome<Vec<usize>> {
         let missing = || Failure::new(Class::Rank, "the group has ranks that are not in the window");
-        members::translated(group, self.group).ok_or_else(missing)
+        members::translated(group, self.members.group()).ok_or_else(missing)
     }
 }
 
 impl Drop for Window {
     fn drop(&mut self) {
-        // SAFETY: the group was made for this window.
-        unsafe { host_Group_free(&raw mut self.group) };
         ALIVE.fetch_sub(1, Ordering::Relaxed);
     }
 }

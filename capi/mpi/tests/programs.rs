@@ -58,6 +58,8 @@ static PROGRAMS: &[Program] = &[
     // Hosts abort programs whose request fails, and have no notified operations.
     Program { nodes: true, alone: Alone::None, ..c("completed") },
     c("errors"),
+    c("answers"),
+    c("invalid"),
     Program { alone: Alone::New, ..c("proc_null") },
     // MPICH returns an address for shared memory of 0 bytes; MPICH 5 also answers queries of
     // created windows.
@@ -113,6 +115,8 @@ const ONCE: &[Named] = &[
     ("spawned_processes", spawned),
     ("components_of_open_mpi", components),
     ("profiling_tools", tools),
+    ("pairs_of_a_value_and_an_index", pairs),
+    ("no_warning_for_no_communicator", no_communicator),
     ("an_mpi_that_is_loaded_late", loaded_late),
     ("a_line_for_each_kind_of_window", lines_of_windows),
     ("the_checker_sees_the_host", checked),
@@ -143,6 +147,8 @@ fn is_meant_for(host: &Host, what: &str) -> bool {
     match what {
         "spawned_processes" => host.spawns,
         "components_of_open_mpi" => host.interface() == "open_mpi",
+        // Their headers know the combiner.
+        "pairs_of_a_value_and_an_index" => ["mpich_5", "standard_abi"].contains(&host.name),
         "a_library_for_another_mpi" => others_of(host).next().is_some(),
         _ => true,
     }
@@ -323,6 +329,24 @@ fn warning(host: &'static Host) {
         let warnings = printed.lines().filter(|line| line.contains("a window is served by the MPI itself")).count();
         assert_eq!(warnings, count, "TRANSOM_WARNINGS={shown}: {printed}");
     }
+}
+
+/// A handle that is no communicator has no properties for which the host serves a window.
+/// Shows E1.
+/// Route: shm.
+fn no_communicator(host: &'static Host) {
+    let run = Run::of(host, host.program("invalid", Language::C), 2).served().with("TRANSOM_WARNINGS", "y");
+    let printed = verified(&run, false);
+    assert!(!printed.contains("a window is served by the MPI itself"), "{printed}");
+}
+
+/// A stand-in for a later MPI makes pairs without names, which these MPIs do not have.
+/// Shows O1, O4.
+/// Route: shm.
+fn pairs(host: &'static Host) {
+    let other = host.built("libpairs.so", &["-shared", "-fPIC", &Host::source("pairs_host.c")]);
+    let preloaded = format!("{}:{}", host.library().to_string_lossy(), other.to_string_lossy());
+    verified(&Run::of(host, host.program("pairs", Language::C), 2).info().with("LD_PRELOAD", preloaded), true);
 }
 
 /// A tool counts the program's calls while the library serves its windows. The tool is part of the

@@ -58,7 +58,6 @@ unsafe extern "C" {
     pub(crate) fn host_Comm_set_errhandler(comm: Comm, handler: Errhandler) -> c_int;
     pub(crate) fn host_Comm_set_attr(comm: Comm, keyval: c_int, value: *mut c_void) -> c_int;
     pub(crate) fn host_Comm_get_attr(comm: Comm, keyval: c_int, value: *mut c_void, flag: *mut c_int) -> c_int;
-    pub(crate) fn host_Group_excl(group: Group, n: c_int, ranks: *const c_int, out: *mut Group) -> c_int;
     pub(crate) fn host_Group_size(group: Group, size: *mut c_int) -> c_int;
     pub(crate) fn host_Group_free(group: *mut Group) -> c_int;
     pub(crate) fn host_Group_translate_ranks(
