@@ -276,9 +276,9 @@ fn a_post_that_fails_at_one_origin_reaches_the_others() {
         };
         let put = |value| win.start(&[0], |epoch| epoch.put_value(0, world.rank(), value));
         if world.rank() == 0 {
-            posted(&[1, 2])?
+            posted(&[1, 2])?;
         } else {
-            put(1)?
+            put(1)?;
         }
         world.barrier()?;
         world.step("an epoch without rank 1");
@@ -295,9 +295,9 @@ fn a_post_that_fails_at_one_origin_reaches_the_others() {
         quiet.wait();
         world.step("an epoch of all");
         if world.rank() == 0 {
-            posted(&[1, 2])?
+            posted(&[1, 2])?;
         } else {
-            put(3)?
+            put(3)?;
         }
         world.barrier()?;
         let mut found = [0; 3];

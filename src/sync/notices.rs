@@ -1,7 +1,7 @@
 //! Notices of post and complete (MPI-4.1 §12.5.2) between ranks of a node, in words of the
-//! receiving rank. One word counts completions, and only grows. A few slots hold the ranks whose post has not been
-//! consumed yet. A rank that finds no free slot sends a message instead, so that the memory does
-//! not grow with the number of ranks. Knows neither epochs nor sleepers.
+//! receiving rank. One word counts completions, and only grows. A few slots hold the ranks whose
+//! post has not been consumed yet. A rank that finds no free slot sends a message instead, so that
+//! the memory does not grow with the number of ranks. Knows neither epochs nor sleepers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

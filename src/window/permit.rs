@@ -71,7 +71,7 @@ impl Core {
         self.begin_passive(name, target).or_else(|refused| self.begin_anyway(name, target, refused))
     }
 
-    /// The permission to operate on `target` in a passive-target epoch, as notified operations need.
+    /// The permission to operate on `target` in a passive-target epoch, for notified operations.
     #[inline]
     pub(crate) fn begin_passive(&self, name: &'static str, target: usize) -> Result<Permit> {
         match self.epochs.check(name, Call::Request)?.0 {
