@@ -3,6 +3,7 @@
 //! every cause of death. Only a waiting call checks. All ranks leave the job together, so a process
 //! that ends earlier has died.
 
+mod attempts;
 pub(crate) mod connections;
 pub(crate) mod listener;
 
@@ -17,6 +18,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::error::ErrorKind;
+pub(crate) use attempts::Attempts;
 use connections::{Connections, Fate, Place, Silence};
 
 /// Interval of checks, shared by all waiting threads of a process.

@@ -8,7 +8,7 @@ mod thread;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -50,6 +50,8 @@ pub(crate) struct Progress {
     wire: Arc<Wire>,
     messages: Arc<Messages>,
     detector: Detector,
+    /// Whether the death of the rank that the net or the messages have lost was awaited.
+    explained: [Once; 2],
     /// Warns of a lack of descriptors; `None` on nets whose connections take none.
     descriptors: Option<Descriptors>,
     /// Initial polling time of a blocking call before it sleeps.
@@ -102,6 +104,7 @@ impl Progress {
             wire,
             messages,
             detector,
+            explained: [const { Once::new() }; 2],
             descriptors,
             spin,
             nap: if crowded && alone { NAP_CROWDED } else { NAP },
@@ -174,13 +177,22 @@ impl Progress {
             descriptors.look();
         }
         self.fail_requests_to_lost(self.detector.look(Duration::ZERO))?;
-        match self.wire.lost().or_else(|| self.messages.lost()) {
-            None => Ok(()),
-            Some(fault) => {
-                self.messages.give_up(&fault);
-                Err(self.explained(fault))
-            }
-        }
+        self.look_for_lost()
+    }
+
+    /// Fails if the net or the messages have lost a rank. The first failure waits for the rank's
+    /// death, and later ones do not: the caller may poll for the answers of other ranks.
+    fn look_for_lost(&self) -> Result<()> {
+        let lost = [self.wire.lost(), self.messages.lost()];
+        lost.iter().flatten().for_each(|fault| self.messages.give_up(fault));
+        let mut faults = lost.into_iter().zip(&self.explained);
+        let Some((fault, explained)) = faults.find_map(|(fault, explained)| Some((fault?, explained))) else {
+            return Ok(());
+        };
+        // The detector keeps a death that it finds, and the next look reports it.
+        explained.call_once(|| drop(self.detector.look(DYING)));
+        self.fail_requests_to_lost(self.detector.look(Duration::ZERO))?;
+        Err(self.unexplained(fault))
     }
 
     /// Counts a repeated post. Returns whether it is time to [`look`](Progress::look) although
@@ -200,9 +212,14 @@ impl Progress {
     /// A transport's error, or the death that caused it, perhaps of another rank than the error
     /// names.
     pub(crate) fn explained(&self, fault: Fault) -> Error {
+        self.or_death(self.unexplained(fault))
+    }
+
+    /// A transport's error.
+    fn unexplained(&self, fault: Fault) -> Error {
         let rank = fault.peer.index();
         let place = self.detector.place(rank).map(str::to_owned);
-        self.or_death(ErrorKind::Peer { rank, place, source: fault.cause.into() }.into())
+        ErrorKind::Peer { rank, place, source: fault.cause.into() }.into()
     }
 
     /// The error of an operation on a rank, or the death that caused it.

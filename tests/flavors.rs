@@ -54,6 +54,7 @@ static TESTS: &[Test] = &[
     test("shared_parts_past_four_gibibytes", &[2], shared::four_gibibytes),
     test("thousands_of_attached_regions", &[1, 2, 3], dynamic::thousands),
     test("regions_attached_one_by_one", &[2, 3], dynamic::one_by_one),
+    test("regions_detached_beside_a_thread_with_many_pieces", &[2, 3], dynamic::by_threads),
     test("every_operation_by_address", &[1, 2], dynamic::operations),
     test("accesses_outside_attached_memory_are_refused", &[1, 2, 3], dynamic::refusals),
     test("attaching_and_detaching_is_checked", &[1, 2], dynamic::attaching),

@@ -9,7 +9,7 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use simulated::{peer, run, run_on, same};
-use transom::{Lock, Notice, Window, ops};
+use transom::{ErrorKind, Lock, Notice, Window, ops};
 use transom_fabric::Coherence;
 use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
 
@@ -294,6 +294,40 @@ fn an_answer_that_can_not_be_sent_at_first_is_sent_later() {
         // Rank 0 sends nothing else meanwhile.
         while CUT.load(Ordering::Relaxed) {
             std::thread::yield_now();
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// Rank 0 loses rank 1 while rank 2 has not answered yet. The operation at rank 2 completes, and
+/// the program's hook is called meanwhile.
+#[test]
+fn an_operation_completes_although_another_rank_is_lost() {
+    run(3, &calm(), |world| {
+        let win = Window::<u64>::allocate(world, 4)?;
+        world.barrier()?;
+        if world.rank() == 0 {
+            win.lock_all(|epoch| {
+                epoch.accumulate(2, 0, &[3], ops::Sum)?;
+                epoch.flush(2)?;
+                let net = world.net();
+                world.while_waiting(move || net.shut(peer(0), false));
+                world.step("a fetch that rank 2 can't answer at once");
+                world.net().shut(peer(0), true);
+                world.net().lose(peer(0), Some(peer(1)));
+                let found = epoch.fetch_and_op(2, 0, 1, ops::Sum);
+                world.step("a flush, which only waits");
+                world.net().shut(peer(0), true);
+                epoch.accumulate(2, 0, &[3], ops::Sum)?;
+                let lost = epoch.flush(2);
+                world.accept(0);
+                world.net().lose(peer(0), None);
+                assert_eq!(found?, 3, "what rank 2 had");
+                let error = lost.expect_err("rank 1 is lost");
+                assert!(matches!(error.kind(), ErrorKind::Peer { rank: 1, .. }), "{error:#}");
+                epoch.flush(2)
+            })?;
         }
         world.barrier()?;
         Ok(win.free()?)

@@ -7,9 +7,10 @@ use transom_fabric::{Post, Tally, diagnostics};
 
 use super::{JobCore, peer};
 use crate::error::{ErrorKind, Result};
+use crate::failures::Attempts;
 use crate::transport::Lane;
 
-/// The time that transports have to report operations to a rank that died.
+/// The time that operations in flight have to complete or fail after a rank was lost.
 const LINGER: Duration = Duration::from_secs(10);
 
 impl JobCore {
@@ -61,15 +62,21 @@ impl JobCore {
 
     #[cold]
     fn finish_late(&self, tally: &Tally) {
-        let start = Instant::now();
+        let mut attempts = Attempts::begin(Instant::now());
         while let Err(error) = self.progress.until(|| tally.idle()) {
-            let lost = matches!(error.kind(), ErrorKind::RankDied { .. } | ErrorKind::RankUnreachable { .. });
-            if !lost || start.elapsed() > LINGER {
+            attempts.failed(Instant::now());
+            // The operations may be those of other ranks, which still answer.
+            let lost = matches!(
+                error.kind(),
+                ErrorKind::RankDied { .. } | ErrorKind::RankUnreachable { .. } | ErrorKind::Peer { .. }
+            );
+            if !lost || attempts.time() > LINGER {
                 // The process aborts next, so there is no caller to return the error to.
                 let what = format!("rank {}: operations in flight can't be completed: {error:#}", self.rank);
                 diagnostics::error("transom::progress", &what);
                 std::process::abort();
             }
+            self.progress.call_hook();
             std::thread::sleep(Duration::from_millis(1));
         }
     }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use transom_fabric::{Fault, Peer, Post, diagnostics};
 
 use super::{Messages, TARGET, locked};
+use crate::failures::Attempts;
 
 /// The number of peers that may refuse a message before `send_deferred` stops.
 const MOST_FULL: usize = 4;
@@ -33,8 +34,8 @@ pub(super) struct Deferral {
 struct Queue {
     /// Messages to peers that are not known to be blocked.
     ready: VecDeque<Message>,
-    /// The peers that did not take the message sent to them last. A peer leaves with its last
-    /// message.
+    /// The peers that did not take the message sent to them last. A peer leaves when its last
+    /// message was sent.
     blocked: BTreeMap<Peer, Blocked>,
     /// The number of the blocked peer with which the next attempt begins.
     at: u32,
@@ -44,8 +45,10 @@ struct Queue {
 #[derive(Default)]
 struct Blocked {
     messages: VecDeque<Message>,
-    /// Set if the peer can't be reached: the time of the first failure, and its reason.
-    failing: Option<(Instant, Fault)>,
+    /// The number of messages that threads are sending.
+    sending: u32,
+    /// Set if the peer can't be reached: the attempts since the first failure, and its reason.
+    failing: Option<(Attempts, Fault)>,
 }
 
 struct Message {
@@ -71,31 +74,41 @@ impl Queue {
         let (later, earlier) = (self.blocked.range(Peer(self.at)..), self.blocked.range(..Peer(self.at)));
         let &to = later.chain(earlier).find(candidate)?.0;
         self.at = to.0;
-        let message = self.blocked.get_mut(&to)?.messages.pop_front()?;
+        let blocked = self.blocked.get_mut(&to)?;
+        let message = blocked.messages.pop_front()?;
+        blocked.sending += 1;
         Some((message, true))
     }
 
-    /// Records that a blocked peer has taken a message.
-    fn taken(&mut self, peer: Peer) {
-        if let Some(blocked) = self.blocked.get_mut(&peer) {
+    /// Ends the attempt to send a message to a blocked peer, which has left the queue. `is_taken`:
+    /// the peer has it.
+    fn ended(&mut self, peer: Peer, is_taken: bool) {
+        // A peer that was given up meanwhile is not in the map.
+        let Some(blocked) = self.blocked.get_mut(&peer) else { return };
+        blocked.sending = blocked.sending.saturating_sub(1);
+        if is_taken {
             blocked.failing = None;
-            if blocked.messages.is_empty() {
-                self.blocked.remove(&peer);
-            }
+        }
+        if blocked.messages.is_empty() && blocked.sending == 0 {
+            self.blocked.remove(&peer);
         }
     }
 
     /// Puts a message back, which its peer has not taken. `fault`: the peer can't be reached.
-    fn put_back(&mut self, message: Message, fault: Option<Fault>) {
+    fn put_back(&mut self, message: Message, was_blocked: bool, fault: Option<Fault>) {
         // The next attempt begins with another peer.
         self.at = message.to.0.wrapping_add(1);
         let blocked = self.blocked.entry(message.to).or_default();
+        blocked.sending = blocked.sending.saturating_sub(was_blocked.into());
         blocked.failing = match (blocked.failing.take(), fault) {
             (_, None) => None,
-            (Some(known), Some(_)) => Some(known),
+            (Some((mut attempts, first)), Some(_)) => {
+                attempts.failed(Instant::now());
+                Some((attempts, first))
+            }
             (None, Some(fault)) => {
                 diagnostics::warn(TARGET, &format!("a reply or notice can't be sent, and is tried again: {fault:#}"));
-                Some((Instant::now(), fault))
+                Some((Attempts::begin(Instant::now()), fault))
             }
         };
         blocked.messages.push_front(message);
@@ -133,7 +146,7 @@ impl Messages {
             let fault = match (send(message.to, &message.bytes), message.token) {
                 (Post::Done | Post::Pending, _) => {
                     if was_blocked {
-                        locked(&self.deferred.queue).taken(message.to);
+                        locked(&self.deferred.queue).ended(message.to, true);
                     }
                     sent += 1;
                     // Relaxed: a count; the queue's lock orders its contents.
@@ -141,6 +154,9 @@ impl Messages {
                     continue;
                 }
                 (Post::Broken(fault), Some(token)) => {
+                    if was_blocked {
+                        locked(&self.deferred.queue).ended(message.to, false);
+                    }
                     self.unsent(message.to, token, &message.bytes, &fault);
                     // Relaxed: as above.
                     self.deferred.owed.fetch_sub(1, Ordering::Relaxed);
@@ -150,7 +166,7 @@ impl Messages {
                 (Post::Again, _) => None,
             };
             full.push(message.to);
-            locked(&self.deferred.queue).put_back(message, fault);
+            locked(&self.deferred.queue).put_back(message, was_blocked, fault);
         }
         sent
     }
@@ -179,8 +195,10 @@ impl Messages {
     fn lost_for(&self, patience: Duration) -> Option<Fault> {
         if self.deferred.lost.get().is_none() && self.owes_answers() {
             let queue = locked(&self.deferred.queue);
-            let mut failing = queue.blocked.values().filter_map(|blocked| blocked.failing.as_ref());
-            if let Some((_, fault)) = failing.find(|(since, _)| since.elapsed() >= patience) {
+            // A peer may take the message that a thread is sending.
+            let idle = queue.blocked.values().filter(|blocked| blocked.sending == 0);
+            let mut failing = idle.filter_map(|blocked| blocked.failing.as_ref());
+            if let Some((_, fault)) = failing.find(|(attempts, _)| attempts.time() >= patience) {
                 // Only the first fault is kept.
                 let _ = self.deferred.lost.set(fault.clone());
             }
@@ -191,7 +209,11 @@ impl Messages {
     /// Takes the first deferred message.
     #[cfg(test)]
     pub(super) fn take_deferred(&self) -> Option<Vec<u8>> {
-        let (message, _) = locked(&self.deferred.queue).next(&[])?;
+        let mut queue = locked(&self.deferred.queue);
+        let (message, was_blocked) = queue.next(&[])?;
+        if was_blocked {
+            queue.ended(message.to, true);
+        }
         self.deferred.owed.fetch_sub(1, Ordering::Relaxed);
         Some(message.bytes)
     }

@@ -43,6 +43,14 @@ pub(crate) struct Known {
     direct: bool,
 }
 
+impl Known {
+    /// The mapped region of an access, and its address.
+    fn memory(&self, address: u64, len: usize) -> Option<(&Memory, u64)> {
+        let (region, _) = covering(&self.regions, address, len)?;
+        Some((self.mapped.get(&region.address)?.as_ref()?, region.address))
+    }
+}
+
 /// How an access to a dynamic window's target is performed, by its addresses.
 pub(super) enum Resolved {
     /// By load and store: all regions of the access are this rank's own, or mapped.
@@ -205,14 +213,18 @@ impl Parts {
         self.job.wire.import_shm(rank, &key).ok()?.mapped()
     }
 
-    /// The bytes of an access that [`Parts::resolve`] has found mapped.
+    /// The bytes of an access that [`Parts::resolve`] has found mapped. Another thread may have
+    /// read the beginning of the list anew since, so that the list lacks the region.
     pub(super) fn within(&self, call: &'static str, target: &Target, address: u64, len: usize) -> Result<Within> {
         let found = if target.rank() == self.team.me {
             self.own.attached.find(address, len)
         } else {
-            let known = self.known_regions(target)?;
-            covering(&known.regions, address, len)
-                .and_then(|(region, _)| Some((known.mapped.get(&region.address)?.clone()?, region.address)))
+            let mut known = self.known_regions(target)?;
+            if known.memory(address, len).is_none() {
+                self.learn_more(target, &mut known, address, len)?;
+                self.reach(target, &mut known, address, len);
+            }
+            known.memory(address, len).map(|(memory, base)| (memory.clone(), base))
         };
         let within = found.map(|(memory, base)| Within { memory, at: index(address - base), base: index(base) });
         within.ok_or_else(|| {

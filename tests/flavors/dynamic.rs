@@ -2,6 +2,8 @@
 //! outside attached memory are errors (MPI-4.1 §12.2.4). Over a net the target reports the error,
 //! at the flush; within a node the origin finds it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use transom::{Assert, BasicType, Class, Datatype, Flavor, Info, Job, Op, RawWindow, Window};
 use transom_harness::{Outcome, ensure, same, step};
 
@@ -246,6 +248,51 @@ pub(crate) fn one_by_one(world: &Job) -> Outcome {
     }
     win.unlock_all()?;
     (0..COUNT).try_for_each(|region| block.detach(&win, region * STRIDE))?;
+    Ok(win.free()?)
+}
+
+/// A thread accesses a region in many pieces. Another thread finds meanwhile that other regions
+/// were detached, and reads the beginning of the list again, which lacks the first thread's region.
+/// Shows W1.
+pub(crate) fn by_threads(world: &Job) -> Outcome {
+    const COUNT: usize = 150;
+    const PIECES: usize = 2000;
+    const ROUNDS: usize = 400;
+    let next = (world.rank() + 1) % world.size();
+    let long = COUNT * STRIDE;
+    let block = Block::allocated(world, long / 8 + 2 * PIECES)?;
+    let win = RawWindow::create_dynamic(world, &Info::new())?;
+    for region in 0..COUNT {
+        block.attach(&win, region * STRIDE, REGION)?;
+    }
+    block.attach(&win, long, 16 * PIECES)?;
+    let base = addresses(world, block)?[next];
+    win.lock_all(Assert::NONE)?;
+    let every_second = Datatype::vector(PIECES, 1, 2, &Datatype::basic(BasicType::Uint64))?;
+    let words: Vec<u64> = (1..=PIECES as u64).collect();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        let pieces = threads.spawn(|| {
+            // Relaxed, as below: the flag orders no other access.
+            while !done.load(Ordering::Relaxed) {
+                memory::put_layout(&win, next, base + long as u64, &words, &every_second)?;
+            }
+            Ok::<_, transom::Error>(())
+        });
+        step("detaching, and accesses to the first region");
+        let rounds = (0..ROUNDS as u64).try_for_each(|round| {
+            block.detach(&win, STRIDE)?;
+            block.attach(&win, STRIDE, REGION)?;
+            memory::put(&win, next, base, &round.to_ne_bytes())
+        });
+        done.store(true, Ordering::Relaxed);
+        pieces.join().expect("no thread panics").and(rounds)
+    })?;
+    world.barrier()?;
+    same("the first region", &block.word(0), &(ROUNDS as u64 - 1))?;
+    let found: Vec<u64> = (0..PIECES).map(|piece| block.word(long + 16 * piece)).collect();
+    ensure(found == words, "every piece of the last region")?;
+    win.unlock_all()?;
     Ok(win.free()?)
 }
 

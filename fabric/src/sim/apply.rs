@@ -10,7 +10,8 @@ use super::domain::SimRemote;
 use super::flight::{Source, Work};
 use super::net::SimNet;
 use crate::{
-    Amo, AmoKind, Coherence, FabricError, Handler, Limits, Memory, Peer, Port, Post, RegionKey, Span, TallyRef, Width,
+    Amo, AmoKind, Coherence, FabricError, Fault, Handler, Limits, Memory, Peer, Port, Post, RegionKey, Span, TallyRef,
+    Width,
 };
 
 /// The content of a get's buffer until the data arrives.
@@ -233,6 +234,10 @@ impl Port for SimPort {
     fn send(&self, to: Peer, message: &[u8]) -> Post {
         within("a message", message.len(), self.limits.message_max);
         self.net.send(self.me, to, message)
+    }
+
+    fn lost(&self) -> Option<Fault> {
+        self.net.lost(self.me)
     }
 
     fn progress(&self, handler: &impl Handler) -> Result<usize, FabricError> {

@@ -7,7 +7,7 @@ use std::thread::ThreadId;
 use rustix::io::Errno;
 
 use super::net::SimNet;
-use crate::{FabricError, Fault, Peer};
+use crate::{FabricError, Fault, Peer, Reason};
 
 /// The faults of one rank.
 #[derive(Default)]
@@ -16,6 +16,8 @@ pub(super) struct Faults {
     pub(super) shut: bool,
     /// Whether messages to the rank answer `Broken`.
     cut: bool,
+    /// The peer that the rank's port reports as lost.
+    lost: Option<Peer>,
     /// A thread, and the number of its next steps of progress that fail.
     trips: Option<(ThreadId, u32)>,
 }
@@ -55,6 +57,21 @@ impl SimNet {
     /// If there is no such rank.
     pub fn cut(&self, rank: Peer, cut: bool) {
         self.faults(rank, |faults| faults.cut = cut);
+    }
+
+    /// The port of a rank reports a peer as lost from now on, or none.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn lose(&self, rank: Peer, peer: Option<Peer>) {
+        self.faults(rank, |faults| faults.lost = peer);
+    }
+
+    /// The peer that the port of a rank has lost.
+    pub(super) fn lost(&self, rank: Peer) -> Option<Fault> {
+        let mut lost = None;
+        self.faults(rank, |faults| lost = faults.lost);
+        lost.map(|peer| Fault::new(peer, Reason::NotConnected))
     }
 
     /// The next `steps` calls of a rank's progress in the calling thread are errors.

@@ -109,6 +109,56 @@ fn a_peer_to_which_no_answer_can_be_sent_is_lost() {
     assert_eq!((messages.owes_answers(), messages.lost()), (false, Some(fault)));
 }
 
+/// Time in which nothing was tried is no failure, as after the process was suspended.
+#[test]
+fn a_pause_between_attempts_ends_no_peer() {
+    let messages = Messages::default();
+    messages.defer(Peer(1), vec![1], None);
+    let fail = || messages.send_deferred(|to, _| Post::Broken(Box::new(Fault::new(to, Errno::NOMEM))));
+    fail();
+    let past = Instant::now().checked_sub(2 * PATIENCE).expect("the machine runs for longer");
+    {
+        let mut queue = locked(&messages.deferred.queue);
+        let failing = queue.blocked.get_mut(&Peer(1)).and_then(|blocked| blocked.failing.as_mut());
+        failing.expect("the first failure").0 = Attempts::begin(past);
+    }
+    assert!(messages.lost().is_none(), "before the next attempt");
+    fail();
+    assert!(messages.lost().is_none(), "after it");
+    assert!(messages.lost_for(Duration::from_secs(1)).is_some(), "a part of the pause counts");
+}
+
+/// A peer may take the message that another thread sends at the moment.
+#[test]
+fn no_peer_is_lost_while_a_message_to_it_is_sent() {
+    let messages = Messages::default();
+    messages.defer(Peer(1), vec![1], None);
+    messages.send_deferred(|to, _| Post::Broken(Box::new(Fault::new(to, Errno::NOMEM))));
+    let sent = messages.send_deferred(|_, _| {
+        assert!(messages.lost_for(Duration::ZERO).is_none() && messages.owes(Peer(1)));
+        Post::Done
+    });
+    assert_eq!((sent, messages.lost_for(Duration::ZERO), messages.owes(Peer(1))), (1, None, false));
+}
+
+/// The last message to a peer that took none is a request that can't be sent. Nothing is left for
+/// the peer, although messages to another peer wait.
+#[test]
+fn nothing_is_owed_to_a_peer_after_its_last_request_has_failed() {
+    let (messages, tally) = (Messages::default(), Tally::new());
+    let request = Request::Scatter { strips: Cow::default(), data: Cow::default() };
+    let (token, message) = messages.request(Peer(1), 4, 0, &request, Landing::Nowhere, &tally);
+    messages.defer(Peer(1), message, Some(token));
+    messages.defer(Peer(2), vec![2], None);
+    messages.send_deferred(|_, _| Post::Again);
+    messages.send_deferred(|to, _| match to {
+        Peer(1) => Post::Broken(Box::new(Fault::new(to, Errno::NOMEM))),
+        _ => Post::Again,
+    });
+    assert!(tally.idle() && tally.has_failed());
+    assert_eq!((messages.owes(Peer(1)), messages.owes(Peer(2))), (false, true));
+}
+
 /// A request with an order number that can't be sent fails. The peer gets a request with the number
 /// and without an effect, however often that one fails too.
 #[test]
