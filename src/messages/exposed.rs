@@ -46,7 +46,7 @@ pub(crate) struct Exposed {
     atomicity: Atomicity,
     /// Ordered requests, by origin.
     orders: Mutex<HashMap<Peer, Order>>,
-    /// Posts that came as messages and were not yet consumed by `start`, by the posting member.
+    /// Posts that came as messages and that no operation or `complete` has seen, by the member.
     /// Posts from ranks of this node are in control words while slots are free.
     posts: Mutex<HashMap<u32, u32>>,
     /// The number of those posts, so that a rank that waits for a post in a control word takes no

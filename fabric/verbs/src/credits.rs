@@ -19,7 +19,8 @@
 //!    therefore sent a message whose receipt raises its limit. If the peer makes no progress or has
 //!    ended, the sender waits as for a full queue, and other connections go on.
 //! 4. No completion announces a limit. A process with a refused message therefore sleeps at most
-//!    [`NAP`] at a time.
+//!    [`NAP`] at a time. A thread that is refused while another one takes the last credit may sleep
+//!    as long as without credits.
 //!
 //! Windows adapt. A message states whether the sender was refused since the one before. If so, the
 //! receiver doubles the window, as far as the share rule of `transom_fabric::share` allows. If not,

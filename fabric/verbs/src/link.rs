@@ -5,9 +5,9 @@
 //! arrives, it is unknown whether a flush follows. The newest small request is therefore *held*: it
 //! is written but not posted. The next request first posts the held request, unsignaled.
 //! [`Link::release`], which progress and the sleep in `wait` call, posts it signaled. N small puts
-//! and a flush are thus N requests, of which every 32nd and the last are signaled. Two kinds of
+//! and a flush are thus N requests, of which every 32nd and the last are signaled. Three kinds of
 //! requests are posted signaled immediately: large ones, because their transfer time matters, and
-//! messages, because no flush waits for them.
+//! messages and limits (`credits`), because no flush waits for them.
 //!
 //! The invariant: the last posted request is signaled, or a request is held. A completion therefore
 //! covers every request in flight.

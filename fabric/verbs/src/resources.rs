@@ -14,7 +14,7 @@ use crate::pool::{Block, Pools};
 /// The record of a request, kept until it completes.
 #[derive(Debug)]
 pub(crate) struct Record {
-    /// The tally that counts the operation; `None` for messages.
+    /// The tally that counts the operation; `None` for messages and limits.
     pub(crate) tally: Option<TallyRef>,
     /// The local bytes.
     pub(crate) local: Local,

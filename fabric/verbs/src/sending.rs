@@ -35,7 +35,7 @@ pub(crate) struct Request<'b> {
     pub(crate) bytes: Bytes<'b>,
     /// The request may be held until the next request or release.
     pub(crate) hold: bool,
-    /// The tally that counts the operation; `None` for messages.
+    /// The tally that counts the operation; `None` for messages and limits.
     pub(crate) tally: Option<&'b TallyRef>,
     pub(crate) local: Local,
 }

@@ -357,8 +357,10 @@ impl RawWindow {
     }
 }
 
-/// Request-based operations (MPI-4.1 §12.3.5), in passive epochs only. A request is complete when
-/// its buffers may be used again; if the operation gets data, when the data has arrived.
+/// Request-based operations (MPI-4.1 §12.3.5), in passive epochs only; windows of a
+/// [forgiving](crate::Info::forgiving) info perform them in every access epoch. A request is
+/// complete when its buffers may be used again; if the operation gets data, when the data has
+/// arrived.
 impl RawWindow {
     /// Like [`RawWindow::put_items`], and returns a request (`MPI_RPUT`).
     ///
