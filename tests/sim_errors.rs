@@ -74,8 +74,11 @@ fn a_rank_that_is_cut_off_is_named() {
             same("layers", &layers(&error), &expected)?;
             same("the whole", &format!("{error:#}"), &expected.join(": "))?;
         }
-        // `free` would wait for the rank that is cut off.
-        drop(win);
+        // `free` would wait for the rank that is cut off. At that rank the drop too would wait, for
+        // operations in flight, which can't be completed.
+        if world.rank() == 1 {
+            std::mem::forget(win);
+        }
         Ok(())
     });
 }
