@@ -169,6 +169,17 @@ impl Sink {
         unsafe { memory.copy_blocks::<false>(at, stride, blocks) }
     }
 
+    /// Adds `next`, a part of the same buffer, if its bytes follow those of this sink; returns it
+    /// otherwise.
+    #[inline]
+    pub(crate) fn joined(&mut self, next: Sink) -> Option<Sink> {
+        if self.0.as_ptr().wrapping_add(self.0.len()) != next.0.as_ptr() {
+            return Some(next);
+        }
+        self.0 = Span::from_raw(self.0.as_ptr(), self.0.len() + next.0.len());
+        None
+    }
+
     /// The part from `at`, at most `len` bytes long. Parts of one sink must not overlap.
     pub(crate) fn part(&self, at: usize, len: usize) -> Sink {
         Sink(self.0.slice(at, len.min(self.0.len() - at)).unwrap_or(Span::EMPTY))

@@ -255,6 +255,44 @@ fn fetching_accumulates_share_messages() {
     });
 }
 
+/// Operations with requests share messages with each other and with those without. Each request is
+/// complete when its wait returns, in whatever order the program waits.
+#[test]
+fn operations_with_requests_share_messages() {
+    run(2, &net(true), |world| {
+        let win = Window::<u64>::allocate(world, 64)?;
+        world.barrier()?;
+        if world.rank() == 1 {
+            let mut costs = Vec::new();
+            for turn in 1..=20u64 {
+                world.step(format!("turn {turn}"));
+                let values: Vec<u64> = (0..10).map(|at| turn << 32 | at).collect();
+                win.lock_all(|epoch| {
+                    epoch.flush_all()?;
+                    let spent = cost(world, || {
+                        let puts = (0..).zip(values.chunks(1)).map(|(at, value)| match at {
+                            5 => epoch.put(0, 2 * at, value).map(|()| None),
+                            at => epoch.rput(0, 2 * at, value).map(Some),
+                        });
+                        let puts = puts.collect::<transom::Result<Vec<_>>>()?;
+                        puts.into_iter().flatten().rev().try_for_each(|mut put| put.wait())
+                    })?;
+                    costs.push(spent);
+                    epoch.flush(0)?;
+                    let gets = (0..10).map(|at| epoch.rget(0, 2 * at, vec![0]));
+                    let gets = gets.collect::<transom::Result<Vec<_>>>()?;
+                    let found = gets.into_iter().map(|get| get.wait().map(|found| found[0]));
+                    assert_eq!(found.collect::<transom::Result<Vec<_>>>()?, values, "turn {turn}");
+                    Ok(())
+                })?;
+            }
+            same(&format!("1 put and 1 message: {costs:?}"), &costs.contains(&counted(1, 1)), &true)?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
 /// Operations on one location, kept and others, take effect in the order of the program (MPI-4.1
 /// §12.7.2).
 #[test]
@@ -294,32 +332,6 @@ fn kept_accumulates_keep_their_order_among_others() {
             let mut found = [0];
             win.lock(Lock::Shared, 0, |epoch| epoch.get(0, 0, &mut found))?;
             same("the last value", &found, &[expected])?;
-        }
-        world.barrier()?;
-        Ok(win.free()?)
-    });
-}
-
-/// A request reports the completion of one put, so such puts share no message.
-#[test]
-fn puts_with_requests_are_posted() {
-    run(2, &net(true), |world| {
-        let win = Window::<u64>::allocate(world, 128)?;
-        world.barrier()?;
-        let values: Vec<u64> = (100..116).collect();
-        if world.rank() == 1 {
-            win.lock_all(|epoch| {
-                let spent = cost(world, || {
-                    let puts = (0..).zip(values.chunks(1));
-                    let requests = puts.map(|(at, value)| epoch.rput(0, 2 * at, value));
-                    requests.collect::<transom::Result<Vec<_>>>()?.into_iter().try_for_each(|mut it| it.wait())
-                })?;
-                assert_eq!(spent, counted(16, 0));
-                let mut found = [0; 32];
-                epoch.scope(|part| part.get(0, 0, &mut found))?;
-                assert!(found.chunks(2).map(|pair| pair[0]).eq(values.iter().copied()), "{found:?}");
-                Ok(())
-            })?;
         }
         world.barrier()?;
         Ok(win.free()?)

@@ -128,11 +128,7 @@ impl Exposed {
                 let block = self.block(one.offset, data.len())?;
                 block.memory.write(block.at, data);
             }
-            _ => {
-                for (block, part) in self.blocks(strips, data.len())? {
-                    block.memory.write(block.at, &data[part]);
-                }
-            }
+            _ => self.each_block(strips, data.len(), |memory, at, _, part| memory.write(at, &data[part]))?,
         }
         counters::raise(counters, at);
         Ok(Vec::new())
@@ -224,19 +220,14 @@ impl Exposed {
     pub(super) fn execute(&self, request: &Request<'_>) -> Result<Vec<u8>, Refusal> {
         match request {
             Request::Scatter { strips, data } => {
-                for (block, part) in self.blocks(strips, data.len())? {
-                    block.memory.write(block.at, &data[part]);
-                }
+                self.each_block(strips, data.len(), |memory, at, _, part| memory.write(at, &data[part]))?;
                 Ok(Vec::new())
             }
             Request::Notify { index, strips, data } => self.notify(*index, strips, data),
             Request::Gather { strips } => {
                 let len = bytes(strips)?;
-                let blocks = self.blocks(strips, len)?;
                 let mut data = vec![0; len];
-                for (block, part) in blocks {
-                    block.memory.read(block.at, &mut data[part]);
-                }
+                self.each_block(strips, len, |memory, at, _, part| memory.read(at, &mut data[part]))?;
                 Ok(data)
             }
             Request::Combine { op, ty, fetch, strips, data } => self.combine(*op, *ty, *fetch, strips, data),
@@ -246,7 +237,7 @@ impl Exposed {
                     return Err(Refusal::Lengths { data, target });
                 }
                 let block = self.block(i64::try_from(*at).unwrap_or(-1), ty.size())?;
-                let old = self.place(&block).swap_anywhere(block.at, *ty, *expected, *new);
+                let old = self.place(&block.memory, block.base).swap_anywhere(block.at, *ty, *expected, *new);
                 Ok(bytes_of(&old.to_ne_bytes(), ty.size()).to_vec())
             }
             Request::SwapBytes { ty, at, data } => {
@@ -255,7 +246,7 @@ impl Exposed {
                 let (expected, new) = both.ok_or_else(|| lengths(data.len(), 2 * size))?;
                 let block = self.block(i64::try_from(*at).unwrap_or(-1), size)?;
                 let mut old = vec![0; size];
-                self.place(&block).swap_bytes(block.at, [expected, new], &mut old);
+                self.place(&block.memory, block.base).swap_bytes(block.at, [expected, new], &mut old);
                 Ok(old)
             }
             Request::Control { at, amo } => {
@@ -327,7 +318,13 @@ impl Exposed {
             operands.read(done, chunk);
             let operand = if op == Op::NoOp { Operand::Nothing(chunk.len()) } else { Operand::Bytes(chunk) };
             let mut old = |at: usize, bytes: &[u8]| operands.write(done + at, bytes);
-            self.place(&block).many(block.at + done, op, ty, operand, if fetch { Some(&mut old) } else { None });
+            self.place(&block.memory, block.base).many(
+                block.at + done,
+                op,
+                ty,
+                operand,
+                if fetch { Some(&mut old) } else { None },
+            );
         }
         Ok(Vec::new())
     }
@@ -358,40 +355,53 @@ impl Exposed {
         if data.len() != len && !(data.is_empty() && matches!(op, Op::NoOp)) {
             return Err(lengths(data.len(), len));
         }
-        let blocks = self.blocks(strips, len)?;
-        for (_, part) in &blocks {
-            if !part.len().is_multiple_of(ty.size()) {
-                return Err(Refusal::NotWhole { length: part.len() as u64, ty });
-            }
+        if let Some(strip) = strips.iter().find(|strip| !strip.block.is_multiple_of(ty.size())) {
+            return Err(Refusal::NotWhole { length: strip.block as u64, ty });
         }
         let mut before = Vec::with_capacity(if fetch { len } else { 0 });
-        for (block, part) in blocks {
+        self.each_block(strips, len, |memory, at, base, part| {
             let operand = data.get(part.clone()).map_or(Operand::Nothing(part.len()), Operand::Bytes);
             let mut old = |_: usize, bytes: &[u8]| before.extend_from_slice(bytes);
-            self.place(&block).many(block.at, op, ty, operand, if fetch { Some(&mut old) } else { None });
-        }
+            self.place(memory, base).many(at, op, ty, operand, if fetch { Some(&mut old) } else { None });
+        })?;
         Ok(before)
     }
 
-    fn place<'a>(&'a self, block: &'a Block) -> Place<'a> {
+    /// The accumulates on a memory whose stripes are counted from `base`.
+    fn place<'a>(&'a self, memory: &'a Memory, base: usize) -> Place<'a> {
         let Atomicity { block: of_rank, words_at, visitor, per_element } = &self.atomicity;
-        Place {
-            memory: &block.memory,
-            words: Words::at(of_rank, *words_at),
-            visitor,
-            per_element: *per_element,
-            base: block.base,
-        }
+        Place { memory, words: Words::at(of_rank, *words_at), visitor, per_element: *per_element, base }
     }
 
-    /// The blocks of the strips, each checked, and their parts of `len` bytes of data.
-    fn blocks(&self, strips: &[Strip], len: usize) -> Result<Vec<(Block, Range<usize>)>, Refusal> {
+    /// Calls `each` with the blocks of the strips: the memory, the offset in it, the offset from
+    /// which stripes are counted, and the block's part of `len` bytes of data.
+    ///
+    /// # Errors
+    /// A block does not exist; `each` was not called then.
+    fn each_block(
+        &self,
+        strips: &[Strip],
+        len: usize,
+        mut each: impl FnMut(&Memory, usize, usize, Range<usize>),
+    ) -> Result<(), Refusal> {
         let there = bytes(strips)?;
         if there != len {
             return Err(lengths(len, there));
         }
         let sides = Walk::of([Pieces::of(Strips::of(strips)), Pieces::contiguous(len)]);
-        sides.map(|([at, done], len)| Ok((self.block(at, len)?, range(done, len)))).collect()
+        if let Space::Part(memory) = &self.space {
+            sides.clone().try_for_each(|([at, _], len)| inside(memory, at, len).map(drop))?;
+            let mut sides = sides;
+            return sides.try_for_each(|([at, done], len)| {
+                each(memory, inside(memory, at, len)?, 0, range(done, len));
+                Ok(())
+            });
+        }
+        let blocks = sides.map(|([at, done], len)| Ok((self.block(at, len)?, range(done, len))));
+        for (Block { memory, at, base }, part) in blocks.collect::<Result<Vec<_>, _>>()? {
+            each(&memory, at, base, part);
+        }
+        Ok(())
     }
 
     /// The bytes of a piece, if all bytes of its operation exist: of several pieces either all are
@@ -406,12 +416,7 @@ impl Exposed {
 
     fn block(&self, at: i64, len: usize) -> Result<Block, Refusal> {
         match &self.space {
-            Space::Part(memory) => {
-                let outside = || Refusal::Outside { at, length: len as u64, limit: memory.len() as u64 };
-                let found = usize::try_from(at).ok().filter(|&at| at <= memory.len() && len <= memory.len() - at);
-                let at = found.ok_or_else(outside)?;
-                Ok(Block { memory: memory.clone(), at, base: 0 })
-            }
+            Space::Part(memory) => Ok(Block { memory: memory.clone(), at: inside(memory, at, len)?, base: 0 }),
             Space::Attached(attached) => {
                 let address = at.cast_unsigned();
                 let missing = Refusal::NotAttached { address, length: len as u64 };
@@ -421,6 +426,12 @@ impl Exposed {
             }
         }
     }
+}
+
+/// The offset of a block of the window's part, if all of the block is inside.
+fn inside(memory: &Memory, at: i64, len: usize) -> Result<usize, Refusal> {
+    let found = usize::try_from(at).ok().filter(|&at| at <= memory.len() && len <= memory.len() - at);
+    found.ok_or(Refusal::Outside { at, length: len as u64, limit: memory.len() as u64 })
 }
 
 /// The sum of the bytes of all blocks.

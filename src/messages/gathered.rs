@@ -11,7 +11,7 @@ use transom_fabric::{Fault, Peer, Post, TallyRef};
 
 use super::carried::{CARRIED, Carried};
 use super::codec::{MAX_STRIPS, OVERHEAD, PART, REPLY_OVERHEAD, Request, STRIP};
-use super::{Landing, Messages, locked};
+use super::{Landing, Messages, Waiting, locked};
 use crate::buffers::Sink;
 use crate::datatype::Strip;
 use crate::reduce::{BasicType, Op};
@@ -63,10 +63,18 @@ pub(crate) struct Towards {
     pub(crate) member: usize,
 }
 
+/// The tallies that count an operation: the target's, and that of the operation's request if it has
+/// one.
+#[derive(Clone, Copy)]
+pub(crate) struct Counting<'t> {
+    pub(crate) target: &'t TallyRef,
+    pub(crate) request: Option<&'t TallyRef>,
+}
+
 /// The outcome of an operation.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Gather {
-    /// The operation is kept, and its tally counts it.
+    /// The operation is kept, and its tallies count it.
     Kept,
     /// The message is full and must be sent first.
     Full,
@@ -92,8 +100,10 @@ struct Batch {
     /// One, except for accumulates that differ in operation or type.
     parts: Vec<Part>,
     size: Size,
-    /// The tally of the operations, which also counts the batch as one operation.
+    /// The target's tally, which counts the batch as one operation.
     tally: TallyRef,
+    /// The requests among the operations. Each counts its own operation.
+    requests: Vec<TallyRef>,
 }
 
 /// The effect of an operation at the target.
@@ -239,6 +249,15 @@ impl Batch {
         std::ptr::eq(&raw const *self.tally, &raw const **tally) && self.what.takes(small.what())
     }
 
+    /// Counts an operation of the batch in its request, whose tally ends with the batch.
+    #[inline]
+    fn count(&mut self, request: Option<&TallyRef>) {
+        if let Some(request) = request {
+            request.begin();
+            self.requests.push(request.clone());
+        }
+    }
+
     /// Adds an operation unless request or reply would then exceed `most` bytes.
     #[inline]
     fn add(&mut self, at: i64, small: &Small<'_>, most: usize) -> bool {
@@ -266,8 +285,11 @@ impl Batch {
         fits
     }
 
-    /// The offset and the operations, if they are contiguous at the target.
+    /// The offset and the operations, if they are contiguous at the target and have no requests.
     fn run(&self) -> Option<(u64, Run<'_>)> {
+        if !self.requests.is_empty() {
+            return None;
+        }
         let [Part { what, strips, data, buffers }] = &self.parts[..] else { return None };
         let [strip] = &strips[..] else { return None };
         let run = match what {
@@ -278,38 +300,48 @@ impl Batch {
         Some((strip.offset.cast_unsigned(), run))
     }
 
-    fn into_request(self) -> (Request<'static>, Landing, TallyRef) {
+    fn into_request(self) -> (Request<'static>, Waiting) {
         let (mut parts, mut landings): (Vec<_>, Vec<_>) = self.parts.into_iter().map(Part::into_request).unzip();
-        match (parts.pop(), landings.pop()) {
-            (Some(request), Some(into)) if parts.is_empty() => (request, into, self.tally),
+        let (request, into) = match (parts.pop(), landings.pop()) {
+            (Some(request), Some(into)) if parts.is_empty() => (request, into),
             (last, into) => {
                 parts.extend(last);
                 landings.extend(into);
-                (Request::Several { parts }, Landing::Carried(Arc::new(Carried::new(landings))), self.tally)
+                (Request::Several { parts }, Landing::Carried(Arc::new(Carried::new(landings))))
             }
-        }
+        };
+        (request, Waiting { from: self.to.peer, into, tally: self.tally, requests: self.requests })
+    }
+
+    fn fail(self, fault: &Fault) {
+        self.requests.iter().chain([&self.tally]).for_each(|tally| tally.fail(fault));
     }
 }
 
 impl Messages {
-    /// Keeps an operation at offset `at` of the target's part. `tally` counts it; `most` is the
-    /// maximum length of a message; `order` gives the number of a new message of accumulates.
+    /// Keeps an operation at offset `at` of the target's part, which the tallies of `counting`
+    /// count. `most` is the maximum length of a message; `order` gives the number of a new message
+    /// of accumulates.
     pub(crate) fn gather(
         &self,
         to: Towards,
         at: u64,
         small: &Small<'_>,
         most: usize,
-        tally: &TallyRef,
+        counting: Counting<'_>,
         order: impl FnOnce() -> u64,
     ) -> Gather {
         let at = at.cast_signed();
         let mut kept = locked(&self.gathering.batches);
-        if let Some(batch) = kept.iter_mut().find(|batch| batch.takes(small, tally)) {
-            return if batch.add(at, small, most) { Gather::Kept } else { Gather::Full };
+        if let Some(batch) = kept.iter_mut().find(|batch| batch.takes(small, counting.target)) {
+            if !batch.add(at, small, most) {
+                return Gather::Full;
+            }
+            batch.count(counting.request);
+            return Gather::Kept;
         }
-        let (what, parts, tally) = (small.what(), Vec::new(), tally.clone());
-        let mut batch = Batch { to, order: 0, what, parts, size: Size::EMPTY, tally };
+        let (what, parts, tally, requests) = (small.what(), Vec::new(), counting.target.clone(), Vec::new());
+        let mut batch = Batch { to, order: 0, what, parts, size: Size::EMPTY, tally, requests };
         if kept.len() == BATCHES || !batch.add(at, small, most) {
             return Gather::Refused;
         }
@@ -319,6 +351,7 @@ impl Messages {
         // Each call that waits for the tally sends the batch.
         batch.tally.begin();
         batch.tally.mix();
+        batch.count(counting.request);
         kept.push(batch);
         // Relaxed: the thread that waits for the operation began it, or the program orders the two
         // threads.
@@ -349,9 +382,9 @@ impl Messages {
     }
 
     fn requested_batch(&self, batch: Batch) -> (u64, Vec<u8>) {
-        let (Towards { peer, window, .. }, order) = (batch.to, batch.order);
-        let (request, into, tally) = batch.into_request();
-        self.counted(peer, window, order, &request, into, tally)
+        let (window, order) = (batch.to.window, batch.order);
+        let (request, waiting) = batch.into_request();
+        self.counted(window, order, &request, waiting)
     }
 
     /// Passes the request of the accumulates that are kept for a target to `send`, with its token:
@@ -396,7 +429,7 @@ impl Messages {
     /// Fails the kept operations for a peer that died.
     pub(super) fn give_up_gathered(&self, fault: &Fault) {
         for batch in self.take_gathered(|batch| batch.to.peer == fault.peer) {
-            batch.tally.fail(fault);
+            batch.fail(fault);
         }
     }
 

@@ -26,7 +26,7 @@ pub(crate) use carried::{CARRIED, Carried};
 use codec::Message;
 pub(crate) use codec::{MAX_STRIPS, Notice, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
 pub(crate) use exposed::{Atomicity, Exposed, Posted, Space};
-pub(crate) use gathered::{Combined, Gather, Run, Small, Towards};
+pub(crate) use gathered::{Combined, Counting, Gather, Run, Small, Towards};
 pub(crate) use staging::{Area, Grant, PIECE, PIECES, Piece};
 
 /// The log target of messages.
@@ -50,6 +50,9 @@ struct Waiting {
     from: Peer,
     into: Landing,
     tally: TallyRef,
+    /// The requests (`MPI_RPUT` and others) whose operations share the message. Each counts its own
+    /// operation.
+    requests: Vec<TallyRef>,
 }
 
 #[derive(Default)]
@@ -148,20 +151,13 @@ impl Messages {
     ) -> (u64, Vec<u8>) {
         tally.begin();
         tally.mix();
-        self.counted(to, window, order, request, into, tally.clone())
+        let waiting = Waiting { from: to, into, tally: tally.clone(), requests: Vec::new() };
+        self.counted(window, order, request, waiting)
     }
 
-    /// [`Messages::request`] of a request that `tally` has counted.
-    fn counted(
-        &self,
-        to: Peer,
-        window: u64,
-        order: u64,
-        request: &Request<'_>,
-        into: Landing,
-        tally: TallyRef,
-    ) -> (u64, Vec<u8>) {
-        let token = self.awaited(Waiting { from: to, into, tally });
+    /// [`Messages::request`] of a request that its tally has counted.
+    fn counted(&self, window: u64, order: u64, request: &Request<'_>, waiting: Waiting) -> (u64, Vec<u8>) {
+        let token = self.awaited(waiting);
         (token, codec::encode_request(&[token, window, order], request))
     }
 
@@ -177,7 +173,7 @@ impl Messages {
     /// Fails a request whose peer can't be reached.
     pub(crate) fn fail(&self, token: u64, fault: &Fault) {
         if let Some(waiting) = locked(&self.requests).waiting.remove(&token) {
-            waiting.tally.fail(fault);
+            waiting.fail(fault);
         }
     }
 
@@ -223,7 +219,7 @@ impl Messages {
         let lost: Vec<_> = tokens.iter().filter_map(|token| requests.waiting.remove(token)).collect();
         drop(requests);
         for waiting in lost {
-            waiting.tally.fail(fault);
+            waiting.fail(fault);
         }
         self.give_up_gathered(fault);
     }
@@ -264,13 +260,21 @@ impl Messages {
 
     fn answered(&self, token: u64, outcome: Result<&[u8], Fault>) {
         let Some(waiting) = locked(&self.requests).waiting.remove(&token) else { return };
-        match outcome {
-            Ok(bytes) => match waiting.into.fill(bytes) {
-                Ok(()) => waiting.tally.finish(),
-                Err(reason) => waiting.tally.refuse(&Fault::new(waiting.from, Cause::Answer(reason.to_words()))),
-            },
-            Err(fault) => waiting.tally.refuse(&fault),
+        let Waiting { from, into, tally, requests } = waiting;
+        let outcome = outcome
+            .and_then(|bytes| into.fill(bytes).map_err(|reason| Fault::new(from, Cause::Answer(reason.to_words()))));
+        for tally in requests.iter().chain([&tally]) {
+            match &outcome {
+                Ok(()) => tally.finish(),
+                Err(fault) => tally.refuse(fault),
+            }
         }
+    }
+}
+
+impl Waiting {
+    fn fail(self, fault: &Fault) {
+        self.requests.iter().chain([&self.tally]).for_each(|tally| tally.fail(fault));
     }
 }
 

@@ -442,7 +442,7 @@ impl Parts {
     fn combine(&self, target: &Target, at: i64, it: &Accumulate<'_>, tally: &TallyRef) -> Result<()> {
         let len = it.to.len();
         if let Reach::Unmapped(Unmapped::Posted(memory)) = &target.reach
-            && may_gather(memory, len, tally)
+            && may_gather(memory, len, target)
             && let Some(small) = it.contiguous()
             && !self.travels(target, len)?
             && self.gather_small(target, at.cast_unsigned(), Small::Combine(small), memory, tally)?

@@ -141,7 +141,12 @@ impl Batch {
                 self.data.extend_from_slice(from.part(ours, len).bytes());
             }
             if let Some(into) = into {
-                self.landing.push(into.part(result, len));
+                let part = into.part(result, len);
+                let apart = match self.landing.last_mut() {
+                    Some(last) => last.joined(part),
+                    None => Some(part),
+                };
+                self.landing.extend(apart);
             }
         }
         self.bytes > 0

@@ -103,6 +103,13 @@ impl Request {
         !matches!(*self.state, State::Inactive)
     }
 
+    /// Whether the operation is complete, without making progress. [`Request::wait`] and
+    /// [`Request::test`] then return at once. True for an inactive request.
+    #[inline]
+    pub fn is_complete(&self) -> bool {
+        self.is_over()
+    }
+
     /// Waits until the operation is complete (`MPI_WAIT`).
     ///
     /// # Errors

@@ -16,7 +16,7 @@ use crate::check::Kind;
 use crate::error::Result;
 use crate::job::peer;
 use crate::memory::layout::Layout;
-use crate::messages::{Gather, Small, Towards};
+use crate::messages::{Counting, Gather, Small, Towards};
 use crate::transport::NetMemory;
 
 /// The longest operation that shares a message.
@@ -99,8 +99,8 @@ impl Incoming<'_> {
 /// Whether an operation of `len` bytes may be kept for a message with others. It is posted at once
 /// if no operation is in flight, so that a single one before a flush is not delayed.
 #[inline(always)]
-pub(super) fn may_gather(memory: &NetMemory, len: usize, tally: &TallyRef) -> bool {
-    memory.gathers() && !tally.idle() && (1..=GATHERED).contains(&len)
+pub(super) fn may_gather(memory: &NetMemory, len: usize, target: &Target) -> bool {
+    memory.gathers() && !target.tally.idle() && (1..=GATHERED).contains(&len)
 }
 
 impl Parts {
@@ -141,7 +141,7 @@ impl Parts {
                 if memory.put_carried(at, from, tally) {
                     return Ok(());
                 }
-                if may_gather(memory, from.len(), tally)
+                if may_gather(memory, from.len(), target)
                     && self.gather_small(target, at, Small::Put(from.bytes()), memory, tally)?
                 {
                     return Ok(());
@@ -188,7 +188,7 @@ impl Parts {
             Reach::Unmapped(Unmapped::Posted(memory))
                 if bytes.len() <= memory.limits().inline_max && !self.travels(target, bytes.len())? =>
             {
-                if may_gather(memory, bytes.len(), &target.tally)
+                if may_gather(memory, bytes.len(), target)
                     && self.gather_small(target, at, Small::Put(bytes), memory, &target.tally)?
                 {
                     return Ok(());
@@ -204,7 +204,7 @@ impl Parts {
     }
 
     /// Keeps a small operation for a message with several of one target, and returns whether the
-    /// operation was kept.
+    /// operation was kept. `tally` is the target's tally or that of the operation's request.
     #[cold]
     pub(super) fn gather_small(
         &self,
@@ -215,26 +215,28 @@ impl Parts {
         tally: &TallyRef,
     ) -> Result<bool> {
         let most = memory.limits().message_max;
-        // A request has a separate tally, which counts this operation alone.
-        let request = !std::ptr::eq(&raw const **tally, &raw const *target.tally);
+        let counting = Counting {
+            target: &target.tally,
+            request: (!std::ptr::eq(&raw const **tally, &raw const *target.tally)).then_some(tally),
+        };
         let enough = match small {
             Small::Put(_) if self.notifies_at_end(target) => AHEAD_OF_NOTICES,
             _ => 1,
         };
-        if request || tally.outstanding() < enough {
+        if target.tally.outstanding() < enough {
             return Ok(false);
         }
         let member = target.rank();
         let to = Towards { peer: peer(self.team.rank(member)), window: self.id, member };
         loop {
-            match self.job.messages.gather(to, at, &small, most, tally, || self.next_order(target)) {
+            match self.job.messages.gather(to, at, &small, most, counting, || self.next_order(target)) {
                 Gather::Kept => return Ok(true),
                 Gather::Refused => return Ok(false),
                 Gather::Full => {
                     self.job.progress.poll_and_leave()?;
                     // Bounds the number of messages that each side keeps. Messages to other ranks,
                     // which may be stopped, delay no operation to this one.
-                    while tally.outstanding() > MOST_AHEAD || self.job.messages.owes(to.peer) {
+                    while target.tally.outstanding() > MOST_AHEAD || self.job.messages.owes(to.peer) {
                         self.job.taken(Post::Again)?;
                     }
                 }
@@ -276,7 +278,7 @@ impl Parts {
             Reach::Mapped(memory, _) => into.fill(memory, index(at)),
             Reach::Unmapped(Unmapped::Posted(memory)) if !self.travels(target, into.len())? => {
                 let tally = count.tally(target);
-                let is_kept = may_gather(memory, into.len(), tally)
+                let is_kept = may_gather(memory, into.len(), target)
                     && self.gather_small(target, at, Small::Get(&into), memory, tally)?;
                 if !is_kept {
                     Posted::of(&self.job, memory).get(at, &into, tally)?;

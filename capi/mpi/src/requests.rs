@@ -54,8 +54,9 @@ pub(crate) fn hand_over((win, target): (Win, c_int), made: Outcome<Request>, out
         Err(failure) if failure.is_nothing(target) => return process::complete_request(out),
         Err(failure) => return failure.raise(win),
     };
-    // For the conflict checker, the program knows that the operation is complete when it waits.
-    let over = if edges::is_on() { Ok(false) } else { request.test() };
+    // For the conflict checker, the program knows that the operation is complete when it waits. The
+    // call makes no progress, so that operations which follow each other can share a message.
+    let over = if !edges::is_on() && request.is_complete() { request.test() } else { Ok(false) };
     if let Ok(true) = over {
         return process::complete_request(out);
     }
@@ -116,14 +117,17 @@ fn look(watch: &Watch, one: bool) -> bool {
     let watched = watch.handles();
     let watched_left = {
         let mut pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut place = 0;
+        let (mut place, mut polled) = (0, false);
         while place < pending.len() {
             let handle = pending[place].handle;
             if watched.as_ref().is_some_and(|all| (one && !over.is_empty()) || !all.contains(&handle)) {
                 place += 1;
                 continue;
             }
-            match pending[place].request.test() {
+            // One test makes progress for all operations.
+            let request = &mut pending[place].request;
+            let tests = request.is_complete() || !std::mem::replace(&mut polled, true);
+            match if tests { request.test() } else { Ok(false) } {
                 Ok(false) => place += 1,
                 done => over.push((pending.swap_remove(place), done.map(drop))),
             }

@@ -6,6 +6,11 @@ use super::*;
 
 const TO: Towards = Towards { peer: Peer(1), window: 7, member: 4 };
 
+/// An operation without a request.
+fn counted(target: &TallyRef) -> Counting<'_> {
+    Counting { target, request: None }
+}
+
 fn sent(messages: &Messages) -> Vec<(Peer, Vec<u8>)> {
     let mut sent = Vec::new();
     messages.send_deferred(|to, bytes| {
@@ -21,7 +26,7 @@ fn kept_puts_are_one_request_that_their_tally_counts() {
     messages.end_gathering();
     assert!(sent(&messages).is_empty());
     for (at, bytes) in [(0, &[1u8; 8][..]), (64, &[2; 8]), (72, &[3; 8])] {
-        assert_eq!(messages.gather(TO, at, &Small::Put(bytes), 1024, &tally, || 0), Gather::Kept);
+        assert_eq!(messages.gather(TO, at, &Small::Put(bytes), 1024, counted(&tally), || 0), Gather::Kept);
     }
     assert_eq!((tally.outstanding(), tally.only_puts()), (1, false));
     messages.end_gathering();
@@ -36,6 +41,40 @@ fn kept_puts_are_one_request_that_their_tally_counts() {
     assert!(tally.idle());
 }
 
+/// Puts with requests share the message of puts without. Each request is complete when the message
+/// is answered, and each fails if it fails.
+#[test]
+fn operations_with_requests_share_messages() {
+    let (messages, target) = (Messages::default(), Tally::new());
+    let refused = Fault::new(TO.peer, Reason::Died);
+    for (token, outcome) in [(0, Ok(&[][..])), (1, Err(refused))] {
+        let requests = [Tally::within(&target), Tally::within(&target)];
+        for (at, request) in [(0, Some(&requests[0])), (64, None), (128, Some(&requests[1]))] {
+            let counting = Counting { target: &target, request };
+            assert_eq!(messages.gather(TO, at, &Small::Put(&[1; 8]), 1024, counting, || 0), Gather::Kept);
+        }
+        messages.post_runs(TO.window, |_, _, _, _| unreachable!("three strips"));
+        messages.end_gathering();
+        assert_eq!(sent(&messages).len(), 1);
+        assert_eq!(requests.each_ref().map(|request| request.outstanding()), [1, 1]);
+        let fails = outcome.is_err();
+        messages.answered(token, outcome);
+        assert!(target.idle() && requests.iter().all(|request| request.idle() && request.has_failed() == fails));
+    }
+}
+
+/// A single put with a request is not posted by a flush as a put of the target's tally.
+#[test]
+fn a_kept_put_with_a_request_is_sent_as_a_message() {
+    let (messages, target) = (Messages::default(), Tally::new());
+    let request = Tally::within(&target);
+    let counting = Counting { target: &target, request: Some(&request) };
+    assert_eq!(messages.gather(TO, 0, &Small::Put(&[1; 8]), 1024, counting, || 0), Gather::Kept);
+    messages.post_runs(TO.window, |_, _, _, _| unreachable!("it would not end the request"));
+    messages.give_up(&Fault::new(TO.peer, Reason::Died));
+    assert!(target.idle() && request.idle() && request.has_failed());
+}
+
 #[test]
 fn kept_gets_are_one_request_beside_that_of_puts() {
     let (messages, tally) = (Messages::default(), Tally::new());
@@ -46,8 +85,11 @@ fn kept_gets_are_one_request_beside_that_of_puts() {
             let (first, rest) = found.split_at_mut(8);
             for (at, into) in [(0, first), (64, rest)] {
                 let into = scope.sink(into);
-                assert_eq!(messages.gather(TO, at, &Small::Get(&into), 1024, &tally, || 0), Gather::Kept);
-                assert_eq!(messages.gather(TO, at + 512, &Small::Put(&[1; 8]), 1024, &tally, || 0), Gather::Kept);
+                assert_eq!(messages.gather(TO, at, &Small::Get(&into), 1024, counted(&tally), || 0), Gather::Kept);
+                assert_eq!(
+                    messages.gather(TO, at + 512, &Small::Put(&[1; 8]), 1024, counted(&tally), || 0),
+                    Gather::Kept
+                );
             }
             assert_eq!(tally.outstanding(), 2);
             messages.end_gathering();
@@ -86,9 +128,9 @@ fn kept_accumulates_are_one_request_with_one_number() {
         data: data.to_vec().into(),
     };
     for (at, bytes) in [(0, &[1u8; 8][..]), (8, &[2; 16]), (0, &[3; 8])] {
-        assert_eq!(messages.gather(TO, at, &sum(bytes), 1024, &tally, next), Gather::Kept);
+        assert_eq!(messages.gather(TO, at, &sum(bytes), 1024, counted(&tally), next), Gather::Kept);
     }
-    assert_eq!(messages.gather(TO, 0, &Small::Put(&[9; 8]), 1024, &tally, next), Gather::Kept);
+    assert_eq!(messages.gather(TO, 0, &Small::Put(&[9; 8]), 1024, counted(&tally), next), Gather::Kept);
     assert_eq!((tally.outstanding(), order.get()), (2, 1));
     messages.end_gathering();
     let data = [&[1u8; 8][..], &[2; 16], &[3; 8]].concat();
@@ -109,7 +151,7 @@ fn kept_accumulates_are_one_request_with_one_number() {
             let (ty, into) = (BasicType::Uint64, Some(&into));
             let read = Small::Combine(Combined { op: Op::NoOp, ty, from: &[], into, len: 8 });
             for small in [sum(&[1; 8]), read] {
-                assert_eq!(messages.gather(TO, 0, &small, 1024, &tally, next), Gather::Kept);
+                assert_eq!(messages.gather(TO, 0, &small, 1024, counted(&tally), next), Gather::Kept);
             }
             let mut closed = Vec::new();
             let mut close = |to, window| {
@@ -135,7 +177,14 @@ fn each_target_has_its_own_message() {
         for (to, tally) in (0..).zip(&tallies) {
             let expected = if (to as usize) < BATCHES { Gather::Kept } else { Gather::Refused };
             assert_eq!(
-                messages.gather(Towards { peer: Peer(to), ..TO }, 8 * turn, &Small::Put(&[1; 8]), 1024, tally, || 0),
+                messages.gather(
+                    Towards { peer: Peer(to), ..TO },
+                    8 * turn,
+                    &Small::Put(&[1; 8]),
+                    1024,
+                    counted(tally),
+                    || 0
+                ),
                 expected
             );
         }
@@ -162,7 +211,7 @@ fn a_message_of_accumulates_stays_within_its_limits() {
                     let (op, into) = (if differ && kept % 2 == 1 { Op::Max } else { Op::Sum }, results.last());
                     let (ty, from) = (BasicType::Uint64, &[0u8; 8][..]);
                     let small = Small::Combine(Combined { op, ty, from, into, len: 8 });
-                    if messages.gather(TO, 16 * kept, &small, most, &tally, || 0) != Gather::Kept {
+                    if messages.gather(TO, 16 * kept, &small, most, counted(&tally), || 0) != Gather::Kept {
                         break;
                     }
                     kept += 1;
@@ -184,10 +233,13 @@ fn a_message_of_accumulates_stays_within_its_limits() {
 #[test]
 fn a_message_of_puts_stays_within_its_limits() {
     let (messages, tally) = (Messages::default(), Tally::new());
-    assert_eq!(messages.gather(TO, 0, &Small::Put(&[0; 8]), OVERHEAD + STRIP + 7, &tally, || 0), Gather::Refused);
+    assert_eq!(
+        messages.gather(TO, 0, &Small::Put(&[0; 8]), OVERHEAD + STRIP + 7, counted(&tally), || 0),
+        Gather::Refused
+    );
     for (most, apart) in [(200, 16), (1 << 20, 16), (1 << 20, 8)] {
         let mut at = 0;
-        while messages.gather(TO, at, &Small::Put(&[0; 8]), most, &tally, || 0) == Gather::Kept {
+        while messages.gather(TO, at, &Small::Put(&[0; 8]), most, counted(&tally), || 0) == Gather::Kept {
             at += apart;
         }
         assert!(at >= 3 * apart, "{at}");
@@ -201,7 +253,7 @@ fn a_message_of_puts_stays_within_its_limits() {
 fn kept_puts_of_a_dead_peer_fail() {
     let (messages, tally) = (Messages::default(), Tally::new());
     let fault = |peer| Fault::new(Peer(peer), Reason::Died);
-    let keep = || assert_eq!(messages.gather(TO, 0, &Small::Put(&[0; 8]), 1024, &tally, || 0), Gather::Kept);
+    let keep = || assert_eq!(messages.gather(TO, 0, &Small::Put(&[0; 8]), 1024, counted(&tally), || 0), Gather::Kept);
     keep();
     messages.give_up(&fault(2));
     assert!(!tally.idle());
@@ -234,7 +286,8 @@ fn a_contiguous_run_is_posted_or_becomes_a_request() {
         tally.begin();
         Post::Pending
     };
-    let keep = |to, at| assert_eq!(messages.gather(to, at, &Small::Put(&[1; 8]), 1024, &tally, || 0), Gather::Kept);
+    let keep =
+        |to, at| assert_eq!(messages.gather(to, at, &Small::Put(&[1; 8]), 1024, counted(&tally), || 0), Gather::Kept);
     assert!(runs(&messages, pending).is_empty());
     keep(TO, 16);
     keep(TO, 24);
