@@ -62,7 +62,9 @@ pub(crate) unsafe extern "C" fn get_attr(win: Win, keyval: c_int, value: *mut c_
         }
         return SUCCESS;
     }
-    let Some(found) = find(win).and_then(|window| attribute(window, keyval)) else {
+    // The host reports a null pointer.
+    let window = find(win).filter(|_| !value.is_null() && !flag.is_null());
+    let Some(found) = window.and_then(|window| attribute(window, keyval)) else {
         // SAFETY: the caller's arguments, as MPI defines them; so in all entry points.
         return unsafe { host_Win_get_attr(win, keyval, value, flag) };
     };

@@ -42,6 +42,14 @@ fn measured(size: isize, unit: isize) -> ((usize, u32), Option<Failure>) {
     }
 }
 
+/// [`measured`] for a call that stores the window's address at `base`.
+fn measured_into(base: *mut c_void, size: isize, unit: isize) -> ((usize, u32), Option<Failure>) {
+    if base.is_null() {
+        return ((0, 0), Some(Failure::no_room("the window's address")));
+    }
+    measured(size, unit)
+}
+
 /// Creates a window over a communicator, whose ranks are `job`: by `ours`, or by `theirs` if the
 /// host must serve it. `own` is the failure of this rank's arguments.
 fn make(
@@ -53,11 +61,9 @@ fn make(
 ) -> c_int {
     let mut no_info = None;
     let made = job.and_then(|job| {
-        let hints = info_of(info).unwrap_or_else(|none| {
-            no_info = Some(none);
-            // Creation rejects an illegal value at all ranks. The others wait in it.
-            Info::new().with("no_locks", "no info")
-        });
+        let hints = info_of(info).map_err(|none| no_info = Some(none)).ok().filter(|_| !out.is_null());
+        // Creation rejects an illegal value at all ranks. The others wait in it.
+        let hints = hints.unwrap_or_else(|| Info::new().with("no_locks", "an invalid argument"));
         match ours(&job, &hints) {
             // All ranks get this error.
             Err(error) if matches!(error.kind(), ErrorKind::TooManyWindows { .. }) => {
@@ -69,6 +75,9 @@ fn make(
                 .and_then(|raw| register(&job, (info, comm), raw))),
         }
     });
+    if out.is_null() {
+        return theirs();
+    }
     if let Some(none) = no_info {
         // SAFETY: as below.
         unsafe { *out = constants().null_win };
@@ -190,10 +199,11 @@ pub(crate) unsafe fn allocate_window(
     (info, comm, base, win): (InfoHandle, Comm, *mut c_void, *mut Win),
     theirs: impl FnOnce() -> c_int,
 ) -> c_int {
-    let ((size, unit), own) = measured(size, unit);
+    let ((size, unit), own) = measured_into(base, size, unit);
     let ours = |job: &Job, info: &Info| {
         let raw = RawWindow::allocate(job, size, unit, info)?;
-        // SAFETY: the caller has room for an address there, as MPI demands.
+        // SAFETY: the caller has room for an address there, as MPI demands; a unit of 0, for NULL,
+        // is rejected.
         unsafe { *base.cast::<*mut u8>() = raw.base() };
         Ok(raw)
     };
@@ -210,7 +220,7 @@ pub(crate) unsafe fn allocate_shared_window(
     (info, comm, base, win): (InfoHandle, Comm, *mut c_void, *mut Win),
     theirs: impl FnOnce() -> c_int,
 ) -> c_int {
-    let ((size, unit), own) = measured(size, unit);
+    let ((size, unit), own) = measured_into(base, size, unit);
     let ours = |job: &Job, info: &Info| {
         let raw = RawWindow::allocate_shared(job, size, unit, info)?;
         // SAFETY: as in `allocate_window`.
@@ -253,6 +263,10 @@ pub(crate) unsafe extern "C" fn detach(win: Win, base: *const c_void) -> c_int {
 
 #[unsafe(export_name = "PMPI_Win_free")]
 pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
+    if win.is_null() {
+        // SAFETY: the host reports the null pointer.
+        return unsafe { host_Win_free(win) };
+    }
     // SAFETY: the caller has a handle there.
     let proxy = unsafe { *win };
     let window = windows::find(proxy);

@@ -83,6 +83,12 @@ impl Failure {
         Failure { kind: Kind::NullBuffer, text: text.into() }
     }
 
+    /// The failure of a call that got NULL in place of an address at which it stores `what`.
+    #[cold]
+    pub(crate) fn no_room(what: &str) -> Failure {
+        Failure::new(Class::Arg, format!("the call stores {what}, but got NULL for it"))
+    }
+
     /// The failure of the program's call `call`, if `performed` names the function that failed.
     #[cold]
     pub(crate) fn named(mut self, performed: &str, call: &str) -> Failure {

@@ -6,6 +6,7 @@ use std::ffi::{c_int, c_void};
 
 use crate::attributes::query;
 use crate::create::{allocate_shared_window, allocate_window, create_window};
+use crate::errors::Failure;
 use crate::host::{Comm, InfoHandle, OpHandle, RequestHandle, Type, Win};
 use crate::operate::{OriginSide, TargetSide, Typed};
 use crate::requests::hand_over;
@@ -147,6 +148,9 @@ both_forms! {
         win: Win, rank: c_int, size: *mut isize, unit: *mut Unit, base: *mut c_void,
     ) {
         let Some(window) = find(win) else { return theirs() };
+        if size.is_null() || unit.is_null() || base.is_null() {
+            return Failure::no_room("the size, unit and address of a part").raise(win);
+        }
         query(window, rank, (size, base), |step| *unit = Unit::try_from(step).unwrap_or(Unit::MAX))
     }
 }

@@ -11,8 +11,8 @@ use transom::{Job, diagnostics};
 use crate::boot::{GIVEN_UP, HostBootstrap};
 use crate::errors::{Failure, Outcome};
 use crate::host::{
-    Comm, SUCCESS, constants, host_Comm_dup, host_Comm_free, host_Comm_rank, host_Comm_size, host_Finalize, host_Init,
-    host_Init_thread, host_Query_thread, host_call_at_end, host_gather_lengths, host_present, host_progress,
+    Comm, SUCCESS, constants, host_Comm_dup, host_Comm_free, host_Comm_rank, host_Comm_set_errhandler, host_Comm_size,
+    host_Finalize, host_Init, host_Init_thread, host_Query_thread, host_call_at_end, host_gather_lengths, host_present,
     host_reads_early,
 };
 use crate::process::{self, Process};
@@ -34,13 +34,16 @@ fn begin() {
         if host_Comm_dup(world, &raw mut comm) != SUCCESS {
             return;
         }
+        // The duplicate has the handler of MPI_COMM_WORLD, which ends the program. A program that
+        // goes on after the death of a rank (ULFM) sets another one later.
+        host_Comm_set_errhandler(comm, constants().returns);
         host_Comm_rank(comm, &raw mut rank);
         host_Comm_size(comm, &raw mut size);
         host_Query_thread(&raw mut level);
     }
     let Some(job) = start(comm, rank, size) else { return };
-    // SAFETY: waiting calls end before the job does, and the job before the communicator.
-    job.while_waiting(move || unsafe { host_progress(comm) });
+    // Windows of a session may be used after the job has left.
+    job.while_waiting(process::progress);
     let looked_after = polls::begin(&job);
     types::begin();
     members::begin();

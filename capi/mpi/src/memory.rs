@@ -45,6 +45,9 @@ fn allocated(size: isize, info: InfoHandle) -> Option<Result<*mut u8, NoInfo>> {
 pub(crate) unsafe extern "C" fn alloc_mem(size: isize, info: InfoHandle, base: *mut c_void) -> c_int {
     // SAFETY: the caller's arguments, as MPI defines them.
     let by_host = || unsafe { host_Alloc_mem(size, info, base) };
+    if base.is_null() {
+        return by_host();
+    }
     match allocated(size, info) {
         Some(Ok(first)) => {
             // SAFETY: the caller has room for an address there, as MPI demands.

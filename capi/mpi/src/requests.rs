@@ -46,6 +46,10 @@ struct Pending {
 
 /// Gives the program a request on a target, or `MPI_REQUEST_NULL` if there is none.
 pub(crate) fn hand_over((win, target): (Win, c_int), made: Outcome<Request>, out: *mut RequestHandle) -> c_int {
+    if out.is_null() {
+        // The end of the epoch completes the operation.
+        return made.err().unwrap_or_else(|| Failure::no_room("a request")).raise(win);
+    }
     // SAFETY: the caller has room for a handle. Written first, since an error handler may never
     // return.
     unsafe { *out = constants().null_request };

@@ -120,6 +120,9 @@ pub(crate) unsafe extern "C" fn test(win: Win, flag: *mut c_int) -> c_int {
         // SAFETY: as in `fence`.
         return unsafe { host_Win_test(win, flag) };
     };
+    if flag.is_null() {
+        return Failure::no_room("a flag").raise(win);
+    }
     // SAFETY: as in `fence`. Written first, since an error handler may read it.
     unsafe { *flag = 0 };
     let mut done = false;

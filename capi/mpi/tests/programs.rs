@@ -60,6 +60,10 @@ static PROGRAMS: &[Program] = &[
     c("errors"),
     c("answers"),
     c("invalid"),
+    // After MPI_Finalize gets of MPICH 4.0 have wrong data.
+    Program { alone: Alone::New, ..c("session") },
+    // Open MPI crashes in some of the calls.
+    Program { alone: Alone::None, ..c("null_outputs") },
     Program { alone: Alone::New, ..c("proc_null") },
     // MPICH returns an address for shared memory of 0 bytes; MPICH 5 also answers queries of
     // created windows.

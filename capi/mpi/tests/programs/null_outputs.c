@@ -1,0 +1,60 @@
+/* Calls that get NULL in place of an output return an error. MPI's own errors have the class
+ * MPI_ERR_ARG under MPICH; Open MPI has others for some calls. */
+#include "check.h"
+
+static int is_error(int code) {
+#ifdef OPEN_MPI
+    return code != MPI_SUCCESS;
+#else
+    return class_of(code) == MPI_ERR_ARG;
+#endif
+}
+
+static void queries(MPI_Win win) {
+    int flag, unit;
+    MPI_Aint size;
+    void *value;
+    check("get_attr without a value", !is_error(MPI_Win_get_attr(win, MPI_WIN_SIZE, NULL, &flag)));
+    check("get_attr without a flag", !is_error(MPI_Win_get_attr(win, MPI_WIN_SIZE, &value, NULL)));
+    check("shared_query without a size", !is_error(MPI_Win_shared_query(win, 0, NULL, &unit, &value)));
+    check("shared_query without a unit", !is_error(MPI_Win_shared_query(win, 0, &size, NULL, &value)));
+    check("shared_query without an address", !is_error(MPI_Win_shared_query(win, 0, &size, &unit, NULL)));
+    check("test without a flag", !is_error(MPI_Win_test(win, NULL)));
+    check("alloc_mem without an address", !is_error(MPI_Alloc_mem(100, MPI_INFO_NULL, NULL)));
+#ifndef OPEN_MPI
+    check("free without a window", !is_error(MPI_Win_free(NULL)));
+#endif
+    int x = 1;
+    MPI_Win_lock_all(0, win);
+    check("rput without a request", !is_error(MPI_Rput(&x, 1, MPI_INT, rank_, 0, 1, MPI_INT, win, NULL)));
+    MPI_Win_unlock_all(win);
+}
+
+static void creations(void) {
+    int x = 0;
+    void *base;
+    MPI_Win win = MPI_WIN_NULL;
+    check("create without a window", !is_error(MPI_Win_create(&x, 4, 4, MPI_INFO_NULL, MPI_COMM_WORLD, NULL)));
+    check("create_dynamic without a window", !is_error(MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, NULL)));
+    check("allocate without a window", !is_error(MPI_Win_allocate(4, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &base, NULL)));
+    check("allocate without an address", !is_error(MPI_Win_allocate(4, 4, MPI_INFO_NULL, MPI_COMM_WORLD, NULL, &win)));
+    check("its window is none", win != MPI_WIN_NULL);
+    check("allocate_shared without an address",
+          !is_error(MPI_Win_allocate_shared(4, 4, MPI_INFO_NULL, MPI_COMM_WORLD, NULL, &win)));
+}
+
+int main(int argc, char **argv) {
+    begin(&argc, &argv);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Win win;
+    int *part;
+    MPI_Win_allocate(sizeof *part, sizeof *part, MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    MPI_Barrier(MPI_COMM_WORLD);
+    queries(win);
+    creations();
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_free(&win);
+    return end();
+}
