@@ -23,9 +23,10 @@ fn main() -> ExitCode {
     if args.next().as_deref() == Some("--rank") {
         return rank(&args.next().unwrap_or_default());
     }
-    let tests: [Named; 5] = [
+    let tests: [Named; 6] = [
         ("an_error_over_a_window_ends_the_job", an_error_ends_the_job),
         ("leaving_without_finalize_is_reported", leaving_without_finalize),
+        ("a_rank_that_leaves_early_says_so", leaving_early),
         ("dropping_or_finalizing_leaves_the_job", all_finalize),
         ("a_logger_of_the_program_gets_the_warnings", a_logger_gets_warnings),
         ("warnings_can_be_turned_off", warnings_are_off),
@@ -75,6 +76,17 @@ fn leaving_without_finalize(ranks: usize) {
     let (status, printed) = job(ranks, "leave");
     assert_eq!(status, Some(1), "{printed}");
     assert!(printed.contains("without finalizing"), "{printed}");
+}
+
+/// A rank that drops its job without a window, as a `?` may, waits until the others leave, and says
+/// so. The last rank leaves 6 s before the others.
+fn leaving_early(ranks: usize) {
+    let (status, printed) = job(ranks, "early");
+    assert_eq!(status, Some(7), "{printed}");
+    assert!(printed.contains("on purpose"), "{printed}");
+    let line = format!("rank {}: dropped its job without Job::finalize, and waits", ranks - 1);
+    assert_eq!(printed.matches(&line).count(), 1, "{printed}");
+    assert_eq!(printed.matches("without Job::finalize").count(), 1, "{printed}");
 }
 
 /// Windows that every rank drops without `free` cause no failure if the job is finalized.
@@ -133,8 +145,15 @@ fn rank(body: &str) -> ExitCode {
 }
 
 fn window(world: Job, body: &str) -> Result<(), Box<dyn Error>> {
-    let win = Window::<u64>::allocate(&world, 1)?;
     let last = world.rank() == world.size() - 1;
+    if body == "early" {
+        if last {
+            return Err("on purpose".into());
+        }
+        std::thread::sleep(std::time::Duration::from_secs(6));
+        return Ok(world.finalize()?);
+    }
+    let win = Window::<u64>::allocate(&world, 1)?;
     match body {
         "error" if last => return Err("on purpose".into()),
         "leave" if last => return Ok(()),

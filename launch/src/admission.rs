@@ -15,7 +15,8 @@ use rustix::io::Errno;
 use super::ranks::{Conn, keep_alive};
 use transom::launching::{INTERFACES, Words, addresses, to_hex};
 
-/// Maximum number of kept connections that have not sent the secret.
+/// Maximum number of kept connections that have not sent the secret, in addition to those of
+/// members of the job.
 pub(super) const STRANGERS: usize = 16;
 /// Maximum number of connections that are accepted before the accepted ones are read.
 const BATCH: usize = STRANGERS / 2;
@@ -30,6 +31,9 @@ pub(super) struct Admission {
     listeners: Vec<TcpListener>,
     secret: String,
     strangers: Vec<Conn>,
+    /// The number of connections of members: so many may be slow to send the secret, because their
+    /// processes wait for a core.
+    members: usize,
     /// A descriptor in reserve. It is closed for a moment if an accept finds no free descriptor.
     spare: Option<OwnedFd>,
 }
@@ -42,8 +46,8 @@ pub(super) struct Admitted {
 }
 
 impl Admission {
-    /// Listens for processes of the machines with these names.
-    pub(super) fn open(names: impl Iterator<Item = String>) -> io::Result<Admission> {
+    /// Listens for processes of the machines with these names, which make `members` connections.
+    pub(super) fn open(names: impl Iterator<Item = String>, members: usize) -> io::Result<Admission> {
         let listen = |address| {
             let listener = TcpListener::bind((address, 0))?;
             listener.set_nonblocking(true)?;
@@ -51,7 +55,7 @@ impl Admission {
         };
         let used = listening_addresses(names.map(|name| host_of(&name).to_owned()).collect());
         let listeners = used.into_iter().map(listen).collect::<io::Result<_>>()?;
-        Ok(Admission { listeners, secret: secret()?, strangers: Vec::new(), spare: Some(spare()?) })
+        Ok(Admission { listeners, secret: secret()?, strangers: Vec::new(), members, spare: Some(spare()?) })
     }
 
     /// The secret for admission.
@@ -134,7 +138,7 @@ impl Admission {
                 _ => {}
             }
         }
-        let surplus = self.strangers.len().saturating_sub(STRANGERS);
+        let surplus = self.strangers.len().saturating_sub(STRANGERS + self.members);
         self.strangers.drain(..surplus);
     }
 }
@@ -223,7 +227,25 @@ mod tests {
     use super::*;
 
     fn admission(names: &[&str]) -> Admission {
-        Admission::open(names.iter().map(ToString::to_string)).expect("a listener")
+        Admission::open(names.iter().map(ToString::to_string), 0).expect("a listener")
+    }
+
+    /// Members that connect at once, and send the secret only later, are all admitted, although
+    /// strangers came before and after them.
+    #[test]
+    fn slow_members_are_admitted() {
+        let members = 40;
+        let mut admission = Admission::open(["127.0.0.1".to_owned()].into_iter(), members).expect("a listener");
+        let at = admission.addresses().expect("addresses")[0];
+        let connect = || TcpStream::connect(at).expect("it listens");
+        let _before: Vec<_> = (0..STRANGERS).map(|_| connect()).collect();
+        let mut slow: Vec<_> = (0..members).map(|_| connect()).collect();
+        assert!(admission.turn().is_empty());
+        let _after: Vec<_> = (0..STRANGERS).map(|_| connect()).collect();
+        assert!(admission.turn().is_empty());
+        let line = format!("cmd=join host=1 secret={}\n", admission.secret());
+        slow.iter_mut().for_each(|member| member.write_all(line.as_bytes()).expect("open"));
+        assert_eq!(admission.turn().len(), members);
     }
 
     /// Machines that are reached by one interface are listened for at that interface only.

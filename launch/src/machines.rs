@@ -93,7 +93,8 @@ impl Machines {
         let room = job.hosts.iter().map(|host| host.slots).sum();
         let parts = hosts::place(&job.hosts, job.size).ok_or(LaunchError::NoRoom { size: job.size, room })?;
         let names = job.hosts.iter().zip(&parts).filter(|(_, ranks)| !ranks.is_empty());
-        let admission = Admission::open(names.map(|(host, _)| host.name.to_string_lossy().into_owned()))
+        let members = job.size + job.hosts.len();
+        let admission = Admission::open(names.map(|(host, _)| host.name.to_string_lossy().into_owned()), members)
             .map_err(io_error("listening for ranks"))?;
         let addresses = admission.addresses().map_err(io_error("listening for ranks"))?;
         let rendezvous = Rendezvous { addresses, secret: admission.secret().to_owned() };

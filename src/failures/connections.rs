@@ -12,6 +12,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::IpBindAddressNoPort;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{
@@ -148,8 +150,8 @@ impl Connections {
         &self.from
     }
 
-    /// Begins further connections; returns those that fail at once. While no descriptor is free
-    /// none begins.
+    /// Begins further connections; returns those that fail at once. While no descriptor or port is
+    /// free none begins.
     pub(super) fn extend(&mut self) -> Vec<(Place, Fate)> {
         self.extend_by(begin)
     }
@@ -166,7 +168,7 @@ impl Connections {
                     let (since, stage) = (Instant::now(), Stage::Connecting);
                     self.open.push(Connection { place, connected_before, socket, since, stage });
                 }
-                Err(Errno::MFILE | Errno::NFILE) => {
+                Err(error) if is_scarce(error) => {
                     self.pending.push_front(Pending { place, connected_before });
                     break;
                 }
@@ -259,6 +261,20 @@ fn refusal(connected_before: bool, error: Errno) -> Fate {
     if connected_before && error == Errno::CONNREFUSED { Fate::Died } else { Fate::Silent(Silence::System(error)) }
 }
 
+/// Whether a descriptor, a port or memory was not free, which says nothing about the other machine.
+fn is_scarce(error: Errno) -> bool {
+    matches!(
+        error,
+        Errno::MFILE
+            | Errno::NFILE
+            | Errno::ADDRINUSE
+            | Errno::ADDRNOTAVAIL
+            | Errno::AGAIN
+            | Errno::NOBUFS
+            | Errno::NOMEM
+    )
+}
+
 /// Whether the error says that the machine does not answer.
 fn is_silence(error: Errno) -> bool {
     matches!(error, Errno::TIMEDOUT | Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::NETDOWN | Errno::HOSTDOWN)
@@ -268,6 +284,9 @@ fn begin(from: IpAddr, to: SocketAddr, silence: Duration) -> rustix::io::Result<
     let (idle, unanswered) = keep_alive(silence);
     let socket = tcp(to.ip())?;
     if from.is_ipv4() == to.is_ipv4() {
+        // Otherwise `bind` takes a port that no other connection can use, and the ports of a
+        // machine with many ranks run out. A kernel without the option (before 4.2) takes one.
+        let _ = setsockopt(&socket, IpBindAddressNoPort, &true);
         bind(&socket, &SocketAddr::new(from, 0))?;
     }
     sockopt::set_socket_keepalive(&socket, true)?;

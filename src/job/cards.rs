@@ -18,6 +18,8 @@ pub(super) struct Card {
     /// Whether the kernel has the memory barrier that lets accumulates bypass locks
     /// (`sync::stripe`).
     pub(super) has_barrier: bool,
+    /// A number that is equal for ranks that may run on the same CPUs.
+    pub(super) cpus: u64,
     pub(super) site: Site,
     /// The address within the node; empty where this rank shares no memory.
     pub(super) shm_address: Vec<u8>,

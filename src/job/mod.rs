@@ -4,6 +4,7 @@
 mod block;
 mod cards;
 mod checked;
+mod cpus;
 mod delayed;
 mod descriptors;
 mod exchange;
@@ -409,7 +410,12 @@ impl Drop for LeaveOnDrop {
             // launcher ends the job.
             let what = "leaves the job without Job::finalize, and a window was dropped without free";
             diagnostics::warn("transom::job", &format!("rank {}: {what}", self.0.rank));
-        } else if let Err(error) = self.0.leave() {
+            return;
+        }
+        let told = report::tell_if_late(self.0.rank, self.0.size);
+        let left = self.0.leave();
+        drop(told);
+        if let Err(error) = left {
             // `drop` can't return an error.
             diagnostics::error("transom::job", &format!("rank {}: leaving the job failed: {error:#}", self.0.rank));
         }

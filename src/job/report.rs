@@ -1,10 +1,34 @@
-//! The routes of a job in words.
+//! The routes of a job in words, and the notice of a rank that waits at its end.
 
 use std::fmt::Write;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use transom_fabric::{diagnostics, threads};
 
 use super::JobCore;
 use crate::routes;
 use crate::transport::{Lane, Net};
+
+/// Time after which a rank that has dropped its job tells that it waits.
+const LATE: Duration = Duration::from_secs(2);
+
+/// Prints a line if the returned value is not dropped within [`LATE`]: a rank that has dropped its
+/// job, perhaps because of an error that it has not printed yet, waits until the others leave.
+pub(super) fn tell_if_late(rank: usize, size: usize) -> Sender<()> {
+    let (sender, ended) = mpsc::channel();
+    let tell = move || {
+        if ended.recv_timeout(LATE) == Err(RecvTimeoutError::Timeout) {
+            let what = "dropped its job without Job::finalize, and waits until the other ranks leave theirs";
+            diagnostics::warn("transom::job", &format!("rank {rank}: {what}"));
+        }
+    };
+    if size > 1 {
+        // Without the thread the line is missing.
+        drop(threads::spawn("transom-leaving", tell));
+    }
+    sender
+}
 
 /// The text that `TRANSOM_INFO=1` prints.
 pub(super) fn in_words(job: &JobCore) -> String {

@@ -12,7 +12,7 @@ use super::block::{self, Block};
 use super::cards::{Card, key_bytes, key_from};
 use super::exchange::{Copy, Exchange, HeapCopies};
 use super::peers::Peers;
-use super::{Delayed, Flags, JobCore, Presence, Team, checked, descriptors, peer, report, team};
+use super::{Delayed, Flags, JobCore, Presence, Team, checked, cpus, descriptors, peer, report, team};
 use crate::bootstrap::Bootstrap;
 use crate::bootstrap::fields::{pack, unpack};
 use crate::environment::{self, Settings};
@@ -24,7 +24,7 @@ use crate::interfaces::{self, Interface, Site};
 use crate::progress::Progress;
 use crate::routes::{self, Amos, NetAtomics};
 use crate::sync::stripe::{self, Visitor};
-use crate::transport::{self, Lane, Net, NetRegion, ShmRegion, SpinBudget, Way, Wire, topology};
+use crate::transport::{self, Lane, Net, NetRegion, ShmRegion, SpinBudget, Way, Wire};
 
 type Boot = Box<dyn Bootstrap>;
 type Exchanging<'a> = Exchange<HeapCopies<'a>>;
@@ -103,10 +103,7 @@ struct Assembly {
 fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
     stripe::set_own_number();
     let (me, size) = (parts.boot.rank(), parts.boot.size());
-    let cpus = topology::allowed_cpus().len();
-    // A rank that is bound to one core shares it with no other rank: the launcher binds ranks only
-    // if there are enough cores.
-    let crowded = parts.on_machine > if cpus == 1 { online_cpus() } else { cpus };
+    let crowded = cpus::are_crowded(me, &parts.cards);
     let spin = if crowded { SpinBudget::NONE } else { SpinBudget::choose(parts.on_machine, parts.on_machine) };
     let messages = super::staging::messages(&parts.wire);
     let has_net = parts.wire.has(Lane::Net);
@@ -192,16 +189,6 @@ fn addresses(me: usize, nodes: &[usize], cards: &[Card]) -> Vec<Option<Way>> {
     cards.iter().enumerate().map(way).collect()
 }
 
-/// The machine's CPUs, whatever CPUs this process is bound to.
-fn online_cpus() -> usize {
-    let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-    let count = |range: &str| match range.split_once('-') {
-        Some((low, high)) => Some(high.parse::<usize>().ok()?.checked_sub(low.parse().ok()?)? + 1),
-        None => range.parse::<usize>().ok().map(|_| 1),
-    };
-    list.trim().split(',').filter_map(count).sum::<usize>().max(1)
-}
-
 /// The identity that ranks must share to map each other's memory: the running kernel and the
 /// process namespace. Tests that pretend several nodes on one machine add the rank's pretended
 /// node.
@@ -225,7 +212,7 @@ fn exchange_cards(
         &settings.shared().encode(),
         process.kernel.as_bytes(),
         process.host.as_bytes(),
-        &[u64::from(process.pid.cast_unsigned()), process.began, u64::from(gate::is_supported())]
+        &[u64::from(process.pid.cast_unsigned()), process.began, u64::from(gate::is_supported()), cpus::own()]
             .map(u64::to_le_bytes)
             .concat(),
         &address.unwrap_or_default(),
@@ -243,7 +230,7 @@ fn exchange_cards(
             drop(boot.barrier());
             return Err(error.into());
         }
-        let [pid, began, has_barrier, ..] = key_from(&numbers).0;
+        let [pid, began, has_barrier, cpus] = key_from(&numbers).0;
         let process = Process {
             kernel: String::from_utf8_lossy(&kernel).into(),
             host: String::from_utf8_lossy(&host).into(),
@@ -257,6 +244,7 @@ fn exchange_cards(
             machine: machine_identity(&process.kernel, rank, settings.pretended.nodes),
             process,
             has_barrier: has_barrier != 0,
+            cpus,
             site: Site::decode(&String::from_utf8_lossy(&site)),
             ..Card::default()
         });
