@@ -42,6 +42,7 @@ use block::{Block, missing};
 pub use checked::CheckedBuffers;
 pub(crate) use delayed::{Delayed, TakesLock};
 pub(crate) use peers::Link;
+pub(crate) use posting::Notified;
 use peers::Peers;
 pub(crate) use signals::{BarrierWords, next};
 pub(crate) use staging::{Claim, Staging};
