@@ -77,6 +77,15 @@ static TESTS: &[Test] = &[
         fails: None,
         body: dynamic::all,
     },
+    // Shows W1, M4.
+    // Route: shm.
+    Test {
+        name: "accumulates_keep_their_order_beside_a_thread_that_reads_the_list",
+        ranks: &[2],
+        env: &[("TRANSOM_CMA", "n")],
+        fails: None,
+        body: dynamic::order_beside_a_thread,
+    },
     test("a_thousand_windows_at_once", &[1, 2], many::thousand),
     test("windows_over_the_same_memory", &[1, 2], many::same_memory),
     test("windows_without_bytes", &[1, 2], many::without_bytes),

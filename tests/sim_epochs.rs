@@ -306,3 +306,108 @@ fn a_post_that_fails_at_one_origin_reaches_the_others() {
         Ok(win.free()?)
     });
 }
+
+/// A net that refuses messages only if a test causes it.
+fn calm() -> SimOptions {
+    SimOptions { again_one_in: 0, done_one_in: 0, ..SimOptions::default() }
+}
+
+/// Starts a put of one byte.
+fn put_byte(win: &RawWindow, target: usize) -> transom::Result<()> {
+    let byte: &'static [u8] = &[7];
+    // SAFETY: the byte is constant.
+    unsafe { win.put(byte.as_ptr(), byte.len(), target, 0) }
+}
+
+/// Rank 0's `complete` fails before the targets have posted. They post afterwards, and these posts
+/// begin no later access epoch: the first put of the next epoch waits for the next post.
+fn posted_after_a_failed_complete(world: &Rank, targets: &[usize]) -> Outcome {
+    let (me, win) = (world.rank(), RawWindow::allocate(world, 8, 1, &Info::new())?);
+    let is_target = targets.contains(&me);
+    world.barrier()?;
+    if me == 0 {
+        win.start(targets, Assert::NONE)?;
+        world.trip();
+        same("complete fails", &win.complete().is_err(), &true)?;
+        world.accept(0);
+    }
+    world.barrier()?;
+    world.step("the late posts");
+    if is_target {
+        win.post(&[0], Assert::NONE)?;
+        win.wait()?;
+    }
+    world.barrier()?;
+    world.step("the next epoch");
+    if me == 0 {
+        win.start(targets, Assert::NONE)?;
+        for &target in targets {
+            // The put fails if it waits.
+            world.trip();
+            let early = put_byte(&win, target);
+            world.accept(0);
+            same(&format!("a put to rank {target} waits for its post"), &early.is_err(), &true)?;
+        }
+    }
+    world.barrier()?;
+    if me == 0 {
+        targets.iter().try_for_each(|&target| put_byte(&win, target))?;
+        win.complete()?;
+    } else if is_target {
+        win.post(&[0], Assert::NONE)?;
+        win.wait()?;
+        let mut found = [0];
+        win.load(0, &mut found);
+        same("the byte", &found, &[7])?;
+    }
+    world.barrier()?;
+    Ok(win.free()?)
+}
+
+/// Posts by control words, by messages, and by both: rank 2 is on rank 0's node (MPI-4.1 §12.5.2).
+/// Shows S1, E1.
+#[test]
+fn a_post_after_a_failed_complete_begins_no_later_epoch() {
+    for targets in [&[1][..], &[2], &[1, 2, 3]] {
+        run_on(Some(2), 4, &calm(), move |world| posted_after_a_failed_complete(world, targets));
+    }
+}
+
+/// The progress of the notifying rank fails while its notice waits for room. The call returns the
+/// failure, the notice is sent later, and both sides count it.
+/// Shows S1, E1.
+#[test]
+fn a_notice_that_is_sent_after_a_failure_counts() {
+    run(2, &calm(), |world| {
+        let (me, win) = (world.rank(), RawWindow::allocate(world, 8, 1, &Info::new())?);
+        for round in 0..3 {
+            world.barrier()?;
+            world.step(format!("round {round}"));
+            if me == 0 {
+                world.refuse(1);
+                let posted = win.post(&[1], Assert::NONE);
+                world.accept(1);
+                same("post fails", &posted.is_err(), &true)?;
+                win.wait()?;
+                let mut found = [0];
+                win.load(0, &mut found);
+                same("the byte", &found, &[7])?;
+                win.store(0, &[0]);
+                win.post(&[1], Assert::NONE)?;
+                win.wait()?;
+            } else {
+                win.start(&[0], Assert::NONE)?;
+                put_byte(&win, 0)?;
+                win.complete()?;
+                win.start(&[0], Assert::NONE)?;
+                put_byte(&win, 0)?;
+                world.refuse(0);
+                let completed = win.complete();
+                world.accept(0);
+                same("complete fails", &completed.is_err(), &true)?;
+            }
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}

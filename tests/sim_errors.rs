@@ -7,8 +7,8 @@ use std::error::Error;
 use std::iter::successors;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use simulated::{run, same};
-use transom::{Class, ErrorKind, TransportError, Window};
+use simulated::{Rank, run, run_on, same};
+use transom::{Class, ErrorKind, Info, Job, RawWindow, TransportError, Window};
 use transom_fabric::sim::{SimOptions, SimRegions};
 
 mod simulated;
@@ -80,5 +80,116 @@ fn a_rank_that_is_cut_off_is_named() {
             std::mem::forget(win);
         }
         Ok(())
+    });
+}
+
+/// Creates a window of a flavor; returns the error, which must not be missing.
+fn refused<W>(made: transom::Result<W>) -> Result<transom::Error, Box<dyn Error>> {
+    made.err().ok_or_else(|| "a window was created".into())
+}
+
+/// The errors of all creations of windows with an info.
+fn creations(world: &Rank, info: &Info) -> Result<Vec<transom::Error>, Box<dyn Error>> {
+    let mut errors = vec![
+        refused(Window::<u64>::allocate_with(world, 1, info))?,
+        refused(Window::create_with(world, vec![0u64], info))?,
+        refused(RawWindow::create_dynamic(world, info))?,
+    ];
+    for noncontig in ["true", "false"] {
+        let info = info.clone().with("alloc_shared_noncontig", noncontig);
+        errors.push(refused(Window::<u64>::allocate_shared(world, 1, &info))?);
+    }
+    Ok(errors)
+}
+
+/// Rank 0's directory is full. If rank 1 fails for another reason, no rank reports a full
+/// directory, for which a program may create the window otherwise at all ranks (MPI-4.1 §12.2.1).
+/// Shows W2, E1.
+#[test]
+fn all_ranks_report_a_full_directory_or_none() {
+    run_on(Some(1), 3, &SimOptions::default(), |world| {
+        let (me, own) = (world.rank(), world.subset(&[world.rank()])?);
+        let mut windows = Vec::new();
+        while me == 0 {
+            match Window::<u64>::allocate(&own, 0) {
+                Ok(win) => windows.push(win),
+                Err(_) => break,
+            }
+        }
+        let before = world.regions();
+        world.step("a full directory and an invalid hint");
+        let hint = if me == 1 { "nowhere" } else { "cpu" };
+        for error in creations(world, &Info::new().with("transom_atomics", hint))? {
+            let is_full = matches!(error.kind(), ErrorKind::TooManyWindows { .. });
+            same(&format!("{error}"), &is_full, &false)?;
+            match me {
+                1 => same("of the hint", &error.class(), &Class::InfoValue)?,
+                _ => same(&format!("{error} names rank 1"), &error.to_string().contains("rank 1"), &true)?,
+            }
+        }
+        world.step("a full directory");
+        for error in creations(world, &Info::new())? {
+            same(&format!("{error}"), &matches!(error.kind(), ErrorKind::TooManyWindows { .. }), &true)?;
+        }
+        same("regions", &world.regions(), &before)?;
+        world.step("room again");
+        windows.into_iter().try_for_each(Window::free)?;
+        let win = Window::<u64>::allocate(world, 1)?;
+        Ok(win.free()?)
+    });
+}
+
+/// A rank whose part would be longer than any memory fails, and the others learn of it.
+/// Shows W2, E1.
+#[test]
+fn a_shared_part_that_is_too_long_fails_at_all_ranks() {
+    run_on(Some(1), 2, &SimOptions::default(), |world| {
+        for noncontig in ["true", "false"] {
+            let info = Info::new().with("alloc_shared_noncontig", noncontig);
+            let len = if world.rank() == 0 { usize::MAX } else { 1 };
+            world.step(noncontig);
+            let error = refused(Window::<u64>::allocate_shared(world, len, &info))?;
+            same(&format!("{error}"), &(error.class() == Class::Size), &(world.rank() == 0))?;
+        }
+        Ok(())
+    });
+}
+
+/// The number of further windows for which this rank's directory has room.
+fn room(own: &Job) -> Result<usize, Box<dyn Error>> {
+    let mut windows = Vec::new();
+    while let Ok(win) = Window::<u64>::allocate(own, 0) {
+        windows.push(win);
+    }
+    let count = windows.len();
+    windows.into_iter().try_for_each(Window::free)?;
+    Ok(count)
+}
+
+/// A rank that fails in the barrier of creation exposes no part, because the program may free the
+/// part's memory.
+/// Shows W2, E1.
+#[test]
+fn a_creation_whose_barrier_fails_exposes_nothing() {
+    static FAILED: AtomicBool = AtomicBool::new(false);
+    let calm = SimOptions { again_one_in: 0, done_one_in: 0, ..SimOptions::default() };
+    run(2, &calm, |world| {
+        let own = world.subset(&[world.rank()])?;
+        world.barrier()?;
+        if world.rank() == 1 {
+            let before = (room(&own)?, world.regions());
+            world.trip();
+            drop(refused(Window::<u64>::allocate(world, 1))?);
+            same("room and regions", &(room(&own)?, world.regions()), &before)?;
+            // Release and Acquire: rank 0 calls after rank 1 has failed for lack of its signal.
+            FAILED.store(true, Ordering::Release);
+        } else {
+            while !FAILED.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            // Rank 1 has passed its signal on before it failed.
+            std::mem::forget(Window::<u64>::allocate(world, 1)?);
+        }
+        Ok(world.barrier()?)
     });
 }

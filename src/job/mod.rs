@@ -17,6 +17,7 @@ mod signals;
 mod staging;
 mod start;
 mod team;
+mod warnings;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,9 +45,11 @@ pub use checked::CheckedBuffers;
 pub(crate) use delayed::{Delayed, TakesLock};
 pub(crate) use peers::Link;
 use peers::Peers;
+pub(crate) use posting::Notified;
 pub(crate) use signals::{BarrierWords, next};
 pub(crate) use staging::{Claim, Staging};
 pub(crate) use team::{Team, check_rank};
+pub(crate) use warnings::Cause;
 
 static STARTED: AtomicBool = AtomicBool::new(false);
 
@@ -118,8 +121,8 @@ struct Flags {
     serial: AtomicBool,
     /// Whether waiting on shared words must poll ports as well.
     polls: AtomicBool,
-    /// Whether a fallback was reported.
-    warned: AtomicBool,
+    /// The warnings that were printed.
+    warned: warnings::Warned,
     /// Whether a window was dropped without `free`, as by a `?` before it. Other ranks may wait in
     /// that window for this one.
     leaked_window: AtomicBool,
@@ -223,7 +226,7 @@ impl Job {
         move || {
             let Some(core) = core.upgrade() else { return false };
             core.progress.poll_once().unwrap_or_else(|error| {
-                core.warn_once(&format!("making progress failed: {error:#}"));
+                core.warn_once(Cause::Progress, &format!("making progress failed: {error:#}"));
                 false
             })
         }
@@ -469,14 +472,6 @@ impl JobCore {
 
     pub(crate) fn polls(&self) -> bool {
         self.flags.polls.load(Ordering::Relaxed)
-    }
-
-    /// Reports a fallback of this job's routes once per process, because a fallback is never silent
-    /// (requirement T5).
-    pub(crate) fn warn_once(&self, what: &str) {
-        if !self.flags.warned.swap(true, Ordering::Relaxed) {
-            diagnostics::warn("transom::job", &format!("rank {}: {what}", self.rank));
-        }
     }
 
     /// Whether this process may access user memory of processes of the node by cross-memory attach.

@@ -6,12 +6,34 @@ use std::time::{Duration, Instant};
 use transom_fabric::{Post, Tally, diagnostics};
 
 use super::{JobCore, peer};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::failures::Attempts;
 use crate::transport::Lane;
 
 /// The time that operations in flight have to complete or fail after a rank was lost.
 const LINGER: Duration = Duration::from_secs(10);
+
+/// What became of a notice.
+#[derive(Debug)]
+#[must_use]
+pub(crate) enum Notified {
+    /// It was sent, or a thread will send it.
+    Sent,
+    /// The call failed, and progress will send the notice later.
+    Owed(Error),
+    /// It will never be sent.
+    Failed(Error),
+}
+
+impl Notified {
+    /// The result of the call that notifies.
+    pub(crate) fn outcome(self) -> Result<()> {
+        match self {
+            Notified::Sent => Ok(()),
+            Notified::Owed(error) | Notified::Failed(error) => Err(error),
+        }
+    }
+}
 
 impl JobCore {
     /// Whether the transport has taken an operation. If not, makes progress, and the caller posts
@@ -81,26 +103,32 @@ impl JobCore {
         }
     }
 
-    /// Sends a notice of `post` to a rank that was contacted before. If a rank of the node has no
-    /// room for it, a thread sends it later: `post` waits for no other rank (MPI-4.1 §12.5.2), and
-    /// the rank may sleep in a barrier or compute until this rank has gone on. Later messages may
-    /// overtake the notice, since notices are counted, and a window has none left when it is freed.
-    pub(crate) fn notify(&self, rank: usize, bytes: Vec<u8>) -> Result<()> {
-        let to = peer(rank);
-        if self.lane(rank) != Some(Lane::Shm) {
-            return self.send(rank, &bytes);
-        }
-        match self.wire.send(to, &bytes) {
-            Post::Again => {}
-            answer => return self.taken(answer).map(drop),
-        }
-        self.messages.defer(to, bytes, None);
-        if !self.progress.send_later() {
-            while self.messages.owes(to) {
-                self.again(Post::Again)?;
+    /// Sends a notice of `post` or `complete` to a rank that was contacted before. If a rank of the
+    /// node has no room for it, a thread sends it later: `post` waits for no other rank (MPI-4.1
+    /// §12.5.2), and the rank may sleep in a barrier or compute until this rank has gone on. A
+    /// notice that has to wait for room is sent later also after a failure of progress, which may
+    /// concern another rank. Later messages may overtake the notice, since notices are counted, and
+    /// a window has none left when it is freed.
+    pub(crate) fn notify(&self, rank: usize, bytes: Vec<u8>) -> Notified {
+        let (to, near) = (peer(rank), self.lane(rank) == Some(Lane::Shm));
+        let mut failure = None;
+        loop {
+            match self.wire.send(to, &bytes) {
+                Post::Done | Post::Pending => return Notified::Sent,
+                Post::Broken(fault) => return Notified::Failed(self.progress.explained(*fault)),
+                Post::Again if near => break,
+                Post::Again => failure = self.again(Post::Again).err(),
+            }
+            if failure.is_some() {
+                break;
             }
         }
-        Ok(())
+        self.messages.defer(to, bytes, None);
+        let has_sender = self.progress.send_later();
+        while !has_sender && failure.is_none() && self.messages.owes(to) {
+            failure = self.again(Post::Again).err();
+        }
+        failure.map_or(Notified::Sent, Notified::Owed)
     }
 
     /// Sends a message to a rank that was contacted before.

@@ -12,6 +12,7 @@ use super::block::{self, Block};
 use super::cards::{Card, key_bytes, key_from};
 use super::exchange::{Copy, Exchange, HeapCopies};
 use super::peers::Peers;
+use super::warnings::Warned;
 use super::{Delayed, Flags, JobCore, Presence, Team, checked, cpus, descriptors, peer, report, team};
 use crate::bootstrap::Bootstrap;
 use crate::bootstrap::fields::{pack, unpack};
@@ -144,7 +145,7 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
         flags: Flags {
             serial: AtomicBool::new(false),
             polls: AtomicBool::new(has_net),
-            warned: AtomicBool::new(false),
+            warned: Warned::default(),
             leaked_window: AtomicBool::new(false),
         },
         bootstrap: Mutex::new(parts.boot),

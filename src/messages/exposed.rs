@@ -52,6 +52,11 @@ pub(crate) struct Exposed {
     /// The number of those posts, so that a rank that waits for a post in a control word takes no
     /// lock.
     posts_by_message: AtomicU32,
+    /// Posts that belong to access epochs which ended without them, by the member: the wait of
+    /// `complete` failed. They belong to no later epoch.
+    skipped: Mutex<HashMap<u32, u32>>,
+    /// The number of those posts.
+    posts_skipped: AtomicU32,
     /// The number of completions that this rank has waited for.
     awaited: AtomicU64,
     /// The counters of notified operations.
@@ -108,7 +113,8 @@ impl Atomicity {
 impl Exposed {
     pub(crate) fn new(space: Space, words: Memory, atomicity: Atomicity) -> Exposed {
         let (orders, posts, posts_by_message, awaited) = Default::default();
-        Exposed { space, words, atomicity, orders, posts, posts_by_message, awaited, counters: OnceLock::new() }
+        let (skipped, posts_skipped, counters) = Default::default();
+        Exposed { space, words, atomicity, orders, posts, posts_by_message, skipped, posts_skipped, awaited, counters }
     }
 
     /// Lets notified operations count in this memory.
@@ -174,6 +180,42 @@ impl Exposed {
     /// delay the origin.
     #[inline]
     pub(crate) fn sees_post(&self, member: u32) -> Option<Posted> {
+        // Acquire: pairs with the Release in `sees_unskipped`, which has consumed a post before.
+        match self.posts_skipped.load(Ordering::Acquire) {
+            0 => self.finds_post(member),
+            _ => self.sees_unskipped(member),
+        }
+    }
+
+    /// [`Exposed::sees_post`] after posts were skipped. A skipped post that has come is consumed.
+    #[cold]
+    fn sees_unskipped(&self, member: u32) -> Option<Posted> {
+        let mut skipped = locked(&self.skipped);
+        let mut found = self.finds_post(member);
+        while let (Some(posted), Some(count)) = (found, skipped.get_mut(&member)) {
+            if posted == Posted::InWords {
+                self.take_post(member);
+            }
+            *count -= 1;
+            if *count == 0 {
+                skipped.remove(&member);
+            }
+            // Release: pairs with the Acquire in `sees_post`.
+            self.posts_skipped.fetch_sub(1, Ordering::Release);
+            found = self.finds_post(member);
+        }
+        found
+    }
+
+    /// Skips the next post of `member`: its access epoch has ended.
+    pub(crate) fn skip_post(&self, member: u32) {
+        *locked(&self.skipped).entry(member).or_default() += 1;
+        // Relaxed: the epoch that may see the post begins after this call.
+        self.posts_skipped.fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn finds_post(&self, member: u32) -> Option<Posted> {
         match notices::has_post(Words::at(&self.words, 0), member) {
             true => Some(Posted::InWords),
             false => self.take_message(member).then_some(Posted::ByMessage),

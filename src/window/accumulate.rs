@@ -268,10 +268,12 @@ impl Parts {
         into: Sink,
         tally: &TallyRef,
     ) -> Result<()> {
+        // Until the message is posted.
+        let mut _posting = None;
         if target.reach.is_dynamic() {
             let (call, size) = ("compare_and_swap", ty.size());
             match self.resolve(call, target, at.cast_signed(), &Layout::Bytes(size))? {
-                Resolved::Unmapped => {}
+                Resolved::Unmapped(posting) => _posting = Some(posting),
                 Resolved::Mapped => {
                     let there = self.within(call, target, at, size)?;
                     let old = self.place_within(target, &there)?.swap_anywhere(there.at, ty, expected, new);
@@ -383,9 +385,11 @@ impl Parts {
 
     #[inline(never)]
     pub(super) fn accumulate_far(&self, target: &Target, at: i64, it: &Accumulate<'_>, tally: &TallyRef) -> Result<()> {
+        // Until all messages are posted.
+        let mut _posting = None;
         if target.reach.is_dynamic() {
             match self.resolve(it.call, target, at, &it.to)? {
-                Resolved::Unmapped => {}
+                Resolved::Unmapped(posting) => _posting = Some(posting),
                 Resolved::Mapped => return self.accumulate_within(target, at, it),
                 Resolved::Across => {
                     self.combine(target, at, it, tally)?;

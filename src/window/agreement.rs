@@ -5,10 +5,10 @@ use crate::directory;
 use crate::error::{Error, ErrorKind, JobError, Result};
 use crate::job::Job;
 
-/// Bit of a rank that could not create its part.
+/// Bit of a rank that could not create its part, for another reason than [`FULL`].
 pub(super) const FAILED: u32 = 1;
 
-/// Bit that a failed rank adds to [`FAILED`] where its directory is full.
+/// Bit of a rank that could not create its part because its directory is full.
 const FULL: u32 = 1 << 12;
 
 /// A decision that must be the same at all ranks of a window. The constant is the bit by which a
@@ -47,18 +47,18 @@ impl Choice {
 
 /// The bits of a rank whose creation failed with `error`.
 pub(super) fn failed(error: &Error) -> u32 {
-    if matches!(error.kind(), ErrorKind::TooManyWindows { .. }) { FAILED | FULL } else { FAILED }
+    if is_full(error) { FULL } else { FAILED }
 }
 
 /// The result of a barrier of creation: the bits of all ranks.
 pub(super) struct Outcome {
     pub(super) bits: u32,
-    /// The lowest rank that could not create its part.
+    /// The lowest rank that passed [`FAILED`].
     failed: Option<usize>,
 }
 
-/// Passes a barrier of creation with this rank's bits: [`FAILED`] or its choices. If a rank failed,
-/// further barriers find the lowest one.
+/// Passes a barrier of creation with this rank's bits: those of [`failed`] or its choices. If a
+/// rank passes [`FAILED`], further barriers find the lowest one.
 pub(super) fn exchange(job: &Job, own: u32) -> Result<Outcome> {
     let bits = job.core().barrier_with_bits(job.team(), own)?;
     let failed = (bits & FAILED != 0).then(|| lowest(job, own & FAILED != 0)).transpose()?;
@@ -80,19 +80,25 @@ fn lowest(job: &Job, mut candidate: bool) -> Result<usize> {
     Ok(lowest)
 }
 
-/// Fails at all ranks if the directory of a rank is full, also if another step failed at some rank.
-pub(super) fn check_directories(id: u64, outcome: &Outcome) -> Result<()> {
-    if outcome.bits & FULL == 0 {
-        return Ok(());
-    }
-    Err(ErrorKind::TooManyWindows { window: id, limit: directory::SLOTS }.into())
+/// The error of a rank that failed with `own`. All ranks get [`ErrorKind::TooManyWindows`] or none
+/// does, because a program may then create the window otherwise at all ranks: the directory of a
+/// rank is full, and no rank failed for another reason.
+pub(super) fn error_at_failed(id: u64, outcome: &Outcome, own: Error) -> Error {
+    // A rank with another failure than a full directory reports its own reason.
+    if is_full(&own) { check_agreement(id, outcome).err().unwrap_or(own) } else { own }
+}
+
+fn is_full(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::TooManyWindows { .. })
 }
 
 /// Fails at all ranks if a rank could not create its part, or if their choices differ.
 pub(super) fn check_agreement(id: u64, outcome: &Outcome) -> Result<()> {
-    check_directories(id, outcome)?;
     if let Some(rank) = outcome.failed {
         return Err(JobError::PartFailed { window: id, rank }.into());
+    }
+    if outcome.bits & FULL != 0 {
+        return Err(ErrorKind::TooManyWindows { window: id, limit: directory::SLOTS }.into());
     }
     let choices = [
         (PER_ELEMENT, "mpi_accumulate_granularity"),

@@ -10,7 +10,7 @@ use transom_fabric::{FabricError, Memory};
 
 use crate::error::{Error, ErrorKind, Result, TransportError};
 use crate::hints::Hints;
-use crate::job::JobCore;
+use crate::job::{Cause, JobCore};
 use crate::transport::{self, Wire};
 
 /// Requests below this number of bytes are not checked: a check costs as much as some pages.
@@ -56,7 +56,7 @@ pub(super) fn aligned(
 pub(super) fn has_huge_pages(job: &JobCore) -> bool {
     let given = transport::huge_pages();
     if let Err(reason) = &given {
-        job.warn_once(&format!("transom_huge_pages has no effect: {reason}"));
+        job.warn_once(Cause::HugePages, &format!("transom_huge_pages has no effect: {reason}"));
     }
     given.is_ok()
 }

@@ -25,6 +25,7 @@ use crate::check::{
 use crate::error::{JobError, Result};
 use crate::flavor::Flavor;
 use crate::hints::{Hints, Info, Model};
+use crate::job::Cause;
 use crate::memory::layout::Layout;
 
 pub(super) use touched::Touch;
@@ -463,7 +464,7 @@ impl Parts {
     #[cold]
     fn note_local_checked(&self, member: usize, at: usize, len: usize, kind: Kind) {
         if let Err(error) = self.try_note_local(member, at, len, kind) {
-            self.job.warn_once(&format!("a {kind} was not checked: {error:#}"));
+            self.job.warn_once(Cause::Unchecked, &format!("a {kind} was not checked: {error:#}"));
         }
     }
 

@@ -41,6 +41,7 @@ impl Parts {
 
     fn swap_bytes_far(&self, target: &Target, at: u64, ty: BasicType, both: [&[u8]; 2], old: &mut [u8]) -> Result<()> {
         let (call, size) = ("compare_and_swap", ty.size());
+        // The call waits for its message, so that no later access can overtake it.
         if target.reach.is_dynamic()
             && let Resolved::Mapped = self.resolve(call, target, at.cast_signed(), &Layout::Bytes(size))?
         {

@@ -13,8 +13,8 @@ use transom_fabric::{Memory, RegionKey, diagnostics};
 
 use super::active_hints::ActiveHints;
 use super::agreement::{
-    BY_NIC, FAILED, NONCONTIG, PAGES_AT_FIRST_TOUCH, PER_ELEMENT, SEPARATE, UNMAPPED, check_agreement,
-    check_directories, exchange, failed,
+    BY_NIC, FAILED, NONCONTIG, PAGES_AT_FIRST_TOUCH, PER_ELEMENT, SEPARATE, UNMAPPED, check_agreement, error_at_failed,
+    exchange, failed,
 };
 use super::available_memory::{self, allocated};
 use super::core::Core;
@@ -73,17 +73,23 @@ impl Core {
     /// have it.
     fn join(job: &Job, id: u64, made: Result<Parts>) -> Result<Arc<Core>> {
         let made = made.and_then(Parts::checked);
-        let outcome = exchange(job, made.as_ref().map_or_else(failed, Parts::choices))?;
-        let parts = match made {
-            Ok(parts) => parts,
-            Err(error) => return check_directories(id, &outcome).and(Err(error)),
+        let met = exchange(job, made.as_ref().map_or_else(failed, Parts::choices));
+        let (parts, outcome) = match (made, met) {
+            (Ok(parts), Ok(outcome)) => (parts, outcome),
+            (Err(error), Ok(outcome)) => return Err(error_at_failed(id, &outcome, error)),
+            (Ok(parts), Err(unmet)) => {
+                parts.withdraw();
+                return Err(unmet);
+            }
+            (Err(_), Err(unmet)) => return Err(unmet),
         };
         check_agreement(id, &outcome).inspect_err(|_| parts.withdraw())?;
         let mapped = parts.flavor != Flavor::Dynamic && !UNMAPPED.any(outcome.bits);
         if outcome.bits & PAGES_AT_FIRST_TOUCH != 0 || UNMAPPED.differs(outcome.bits) {
             let ready = parts.prepare(outcome.bits);
-            let outcome = exchange(job, if ready.is_ok() { 0 } else { FAILED })?;
-            ready.and_then(|()| check_agreement(id, &outcome)).inspect_err(|_| parts.withdraw())?;
+            let met = exchange(job, if ready.is_ok() { 0 } else { FAILED });
+            let agreed = met.and_then(|outcome| ready.and_then(|()| check_agreement(id, &outcome)));
+            agreed.inspect_err(|_| parts.withdraw())?;
         }
         let epochs = EpochState::new(parts.team.size, job.core().is_serial());
         Ok(Arc::new_cyclic(|this| Core { parts, epochs, mapped, this: Weak::clone(this) }))
@@ -104,8 +110,9 @@ impl Core {
     }
 
     /// Creates a window whose parts are contiguous in one segment (MPI-4.1 §12.2.3), unless the
-    /// hint allows separate parts.
-    pub(super) fn create_shared(job: &Job, spec: &WindowSpec<'_>, size: usize) -> Result<Arc<Core>> {
+    /// hint allows separate parts. `size`: the size of this rank's part. Its error is reported
+    /// after the other ranks have learned of it.
+    pub(super) fn create_shared(job: &Job, spec: &WindowSpec<'_>, size: Result<usize>) -> Result<Arc<Core>> {
         let _collective = job.team().collective("creating a window")?;
         let hints = Core::draft(job, spec, |_, _| Ok(Memory::private(0))).and_then(|draft| {
             let remote = (0..job.size()).find(|&member| job.core().lane(job.team().rank(member)) == Some(Lane::Net));
@@ -116,22 +123,22 @@ impl Core {
             remote.map_or(Ok(draft.hints), apart)
         });
         if hints.as_ref().is_ok_and(|hints| hints.noncontig) {
-            return Core::create_within(job, spec, |job, hints| allocated(job, "allocate_shared", size, hints));
+            return Core::create_within(job, spec, |job, hints| allocated(job, "allocate_shared", size?, hints));
         }
         let id = job.team().next_window();
-        let sized = hints.and_then(|hints| Announced::publish(job, id, size, spec.unit, hints));
-        let outcome = exchange(job, sized.as_ref().map_or_else(failed, |_| NONCONTIG.bit(false)))?;
+        let sized = hints.and_then(|hints| Announced::publish(job, id, size?, spec.unit, hints));
+        let met = exchange(job, sized.as_ref().map_or_else(failed, |_| NONCONTIG.bit(false)));
         let sized = match sized {
             Ok(sized) => sized,
-            Err(error) => return check_directories(id, &outcome).and(Err(error)),
+            Err(error) => return Err(met.map_or_else(|unmet| unmet, |outcome| error_at_failed(id, &outcome, error))),
         };
-        check_agreement(id, &outcome).inspect_err(|_| job.core().block.retract(sized.place))?;
         let place = sized.place;
-        let segment = sized.segment();
-        let outcome = exchange(job, if segment.is_ok() { 0 } else { FAILED })?;
         let retract = |_: &Error| job.core().block.retract(place);
+        met.and_then(|outcome| check_agreement(id, &outcome)).inspect_err(retract)?;
+        let segment = sized.segment();
+        let met = exchange(job, if segment.is_ok() { 0 } else { FAILED });
         let (sized, region) = segment.inspect_err(retract)?;
-        check_agreement(id, &outcome).inspect_err(retract)?;
+        met.and_then(|outcome| check_agreement(id, &outcome)).inspect_err(retract)?;
         let made = sized.draft(region).and_then(|draft| Parts::open(job.core(), job.team(), id, spec, draft));
         // Until the barrier in `join` other ranks may read the published size.
         let published = made.is_err();

@@ -7,7 +7,7 @@
 //! error, and no part of it is performed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use transom_fabric::{Amo, AmoKind, Keyed, Memory, Tally, Width};
@@ -30,9 +30,18 @@ use crate::transport;
 /// a target with many regions costs no more than its accessed regions.
 const ANEW: usize = 4;
 
+/// A target's attached regions, and the accesses to them that are not posted yet.
+#[derive(Debug, Default)]
+pub(crate) struct Regions {
+    known: Mutex<Known>,
+    /// The number of accesses by message whose messages are not all posted, so that the target's
+    /// tally may lack them. Grows under the lock of `known`.
+    posting: AtomicU64,
+}
+
 /// A target's attached regions, as far as an origin has read their list.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+struct Known {
     /// The number of detached regions of the target when the list was read anew; `None` before.
     version: Option<u64>,
     regions: Vec<Extent>,
@@ -43,6 +52,12 @@ pub(crate) struct Known {
     direct: bool,
 }
 
+impl Regions {
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Known {
     /// The mapped region of an access, and its address.
     fn memory(&self, address: u64, len: usize) -> Option<(&Memory, u64)> {
@@ -51,12 +66,34 @@ impl Known {
     }
 }
 
+/// An access by message, until all its messages are posted. Other threads wait for the end of it
+/// before accesses become direct.
+pub(super) struct Posting<'p>(Option<&'p AtomicU64>);
+
+impl<'p> Posting<'p> {
+    /// An access by message to a target whose accesses may become direct.
+    fn begin(regions: &'p Regions) -> Posting<'p> {
+        // Relaxed: the lock of the list orders it for `learn`.
+        regions.posting.fetch_add(1, Ordering::Relaxed);
+        Posting(Some(&regions.posting))
+    }
+}
+
+impl Drop for Posting<'_> {
+    fn drop(&mut self) {
+        if let Some(posting) = self.0 {
+            // Release: pairs with the Acquire in `learn`, which then reads the tally.
+            posting.fetch_sub(1, Ordering::Release);
+        }
+    }
+}
+
 /// How an access to a dynamic window's target is performed, by its addresses.
-pub(super) enum Resolved {
+pub(super) enum Resolved<'p> {
     /// By load and store: all regions of the access are this rank's own, or mapped.
     Mapped,
     /// By system calls or messages.
-    Unmapped,
+    Unmapped(Posting<'p>),
     /// By messages, each of which is waited for: the access spans adjacent regions, which are
     /// contiguous only in the owner's address space. The wait orders the messages with this CPU's
     /// stores to the regions.
@@ -141,7 +178,7 @@ impl Parts {
         target: &Target,
         at: i64,
         layout: &Layout<'_>,
-    ) -> Result<Resolved> {
+    ) -> Result<Resolved<'_>> {
         let outside = |address, length| {
             let reason = ArgumentError::NotAttached { rank: target.rank(), address, length };
             Error::argument(Class::RmaRange, call, reason)
@@ -153,14 +190,15 @@ impl Parts {
             return Ok(Resolved::Mapped);
         }
         let Some(words) = target.words(self) else {
-            return self.ask_covered(target, at, layout).map(|()| Resolved::Unmapped);
+            return self.ask_covered(target, at, layout).map(|()| Resolved::Unmapped(Posting(None)));
         };
-        let mut known = self.known_regions(target)?;
+        let regions = self.regions(target)?;
+        let mut known = regions.lock();
         // SeqCst: pairs with the amo in `region_detached`. The user's own synchronization orders
         // the two.
         let version = words.word64(words::VERSION).load(Ordering::SeqCst);
         if known.version != Some(version) {
-            self.learn(target, words, &mut known)?;
+            self.learn(target, words, &regions.posting, &mut known)?;
         }
         let (mut all, mut across) = (true, false);
         for (address, len) in addresses(at, layout) {
@@ -182,7 +220,9 @@ impl Parts {
             (true, false) if all => Resolved::Mapped,
             // Cross-memory attach works by addresses, so adjacent regions need no messages.
             (true, true) if !near => Resolved::Across,
-            _ => Resolved::Unmapped,
+            // The kernel copies at once, so that no later access can overtake the copy.
+            _ if near => Resolved::Unmapped(Posting(None)),
+            _ => Resolved::Unmapped(Posting::begin(regions)),
         })
     }
 
@@ -199,11 +239,11 @@ impl Parts {
         }
     }
 
-    fn known_regions(&self, target: &Target) -> Result<MutexGuard<'_, Known>> {
+    fn regions(&self, target: &Target) -> Result<&Regions> {
         let number = target.peer();
-        let (_, known) =
-            self.targets.regions.get_or_try_insert(number, || Ok::<_, Error>((number, Mutex::default())))?;
-        Ok(known.lock().unwrap_or_else(PoisonError::into_inner))
+        let (_, regions) =
+            self.targets.regions.get_or_try_insert(number, || Ok::<_, Error>((number, Regions::default())))?;
+        Ok(regions)
     }
 
     /// Maps a region of a target of this node.
@@ -219,7 +259,7 @@ impl Parts {
         let found = if target.rank() == self.team.me {
             self.own.attached.find(address, len)
         } else {
-            let mut known = self.known_regions(target)?;
+            let mut known = self.regions(target)?.lock();
             if known.memory(address, len).is_none() {
                 self.learn_more(target, &mut known, address, len)?;
                 self.reach(target, &mut known, address, len);
@@ -260,11 +300,15 @@ impl Parts {
 
     /// Reads the beginning of the target's list of regions anew. If regions are detached meanwhile,
     /// the list may be out of date, and the next access reads it again.
-    fn learn(&self, target: &Target, words: Words<'_>, known: &mut Known) -> Result<()> {
+    fn learn(&self, target: &Target, words: Words<'_>, posting: &AtomicU64, known: &mut Known) -> Result<()> {
         let attaches = Beside::of(self, target).is_some();
         if !attaches {
-            // Operations sent as messages must complete before this CPU may store directly.
-            self.job.progress.complete(&target.tally)?;
+            // Operations sent as messages must complete before this CPU may store directly, also
+            // those that other threads are posting. Their failures are left to the program's flush.
+            // Acquire: pairs with the Release in the drop of `Posting`. The lock keeps further
+            // threads from posting meanwhile.
+            let is_quiet = || posting.load(Ordering::Acquire) == 0 && target.tally.idle();
+            self.job.progress.until(is_quiet)?;
         }
         // The number is read before the list, so that it changes if a region is detached after the
         // list was read. SeqCst: as in `resolve`.

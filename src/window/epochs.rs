@@ -140,7 +140,8 @@ impl<T: RmaElem> Window<T> {
     /// # Errors
     /// `RmaSync` within an exposure epoch, within a fence epoch with operations, or while this rank
     /// has its own part locked; `Rank` for an invalid group; a transport that failed. If only some
-    /// origins could be notified, the exposure epoch is open to those.
+    /// origins could be notified, the exposure epoch is open to those, and to origins whose notice
+    /// is sent later.
     pub fn post(&self, origins: &[usize]) -> Result<()> {
         self.core.post(origins, true)
     }

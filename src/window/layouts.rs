@@ -109,9 +109,11 @@ impl Parts {
                     self.scatter(target, at, from, to, tally)?;
                     self.job.progress.complete(tally)
                 }
-                (Resolved::Unmapped, Some(near)) => Attached::of(&self.job, near).put(at, from, to),
-                (Resolved::Unmapped, None) if self.put_staged(target, at, from, to, tally)? => Ok(()),
-                (Resolved::Unmapped, None) => self.scatter(target, at, from, to, tally),
+                (Resolved::Unmapped(_), Some(near)) => Attached::of(&self.job, near).put(at, from, to),
+                (Resolved::Unmapped(_posting), None) => match self.put_staged(target, at, from, to, tally)? {
+                    true => Ok(()),
+                    false => self.scatter(target, at, from, to, tally),
+                },
             },
         }
     }
@@ -217,9 +219,11 @@ impl Parts {
                     self.gather(target, at, into, from, tally)?;
                     self.job.progress.complete(tally)
                 }
-                (Resolved::Unmapped, Some(near)) => Attached::of(&self.job, near).get(at, into, from),
-                (Resolved::Unmapped, None) if self.get_staged(target, at, into, from, tally)? => Ok(()),
-                (Resolved::Unmapped, None) => self.gather(target, at, into, from, tally),
+                (Resolved::Unmapped(_), Some(near)) => Attached::of(&self.job, near).get(at, into, from),
+                (Resolved::Unmapped(_posting), None) => match self.get_staged(target, at, into, from, tally)? {
+                    true => Ok(()),
+                    false => self.gather(target, at, into, from, tally),
+                },
             },
         }
     }

@@ -6,6 +6,7 @@ use super::core::Core;
 use super::target::{Hold, Target};
 use crate::epoch::{Access, Call};
 use crate::error::{Error, ErrorKind, Result};
+use crate::job::Cause;
 
 /// The permission to operate on one target, or on `PROC_NULL`, in the open epoch.
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +90,7 @@ impl Core {
             return Err(refused);
         }
         if self.parts.job.rank == 0 {
-            self.parts.job.warn_once(&format!("{refused}; it is performed nevertheless"));
+            self.parts.job.warn_once(Cause::Request, &format!("{refused}; it is performed nevertheless"));
         }
         self.begin(name, target)
     }

@@ -12,7 +12,7 @@ use super::epoch_state::misused;
 use super::target::{Hold, Target};
 use crate::epoch::{Access, Call, Exposure};
 use crate::error::{ArgumentError, Class, Error, Result};
-use crate::job::{PROC_NULL, peer};
+use crate::job::{Notified, PROC_NULL, peer};
 use crate::messages::{Messages, Notice, Posted};
 use crate::sync::notices;
 use crate::sync::words::Words;
@@ -49,11 +49,11 @@ impl Core {
         let mut outcome = Ok(());
         for &origin in origins {
             let notified = self.notify(origin, Notice::Posted);
-            if notified.is_err() {
+            if matches!(notified, Notified::Failed(_)) {
                 // The epoch is open to the other origins. `wait` waits for those.
                 self.epochs.origins.fetch_sub(1, Ordering::Relaxed);
             }
-            outcome = outcome.and(notified);
+            outcome = outcome.and(notified.outcome());
         }
         outcome
     }
@@ -111,14 +111,18 @@ impl Core {
 
     /// Ends the epoch at one target after the wait for its post.
     fn complete_at(&self, target: &Target, posted: Result<()>) -> Result<()> {
-        let is_in_words = target.hold() == Hold::Posted;
+        let hold = target.hold();
         target.set_hold(Hold::None);
-        let outcome = posted.and(self.notify(target.rank(), Notice::Completed));
-        // Consumed after the notice, which the target awaits. A later post adds to the word.
-        if is_in_words {
-            self.parts.own.exposed.take_post(number(target.rank()));
+        let notified = self.notify(target.rank(), Notice::Completed).outcome();
+        match hold {
+            // Consumed after the notice, which the target awaits. A later post adds to the word.
+            Hold::Posted => drop(self.parts.own.exposed.take_post(number(target.rank()))),
+            // The wait for the post has failed. The notice ends the exposure epoch that the target
+            // has opened or will open, and the post is for no later epoch.
+            Hold::Started => self.parts.own.exposed.skip_post(number(target.rank())),
+            _ => {}
         }
-        outcome
+        posted.and(notified)
     }
 
     /// Ends the epoch at targets that had not posted, in the order of their posts.
@@ -197,11 +201,11 @@ impl Core {
         true
     }
 
-    fn notify(&self, rank: usize, notice: Notice) -> Result<()> {
+    fn notify(&self, rank: usize, notice: Notice) -> Notified {
         if rank == self.parts.team.me {
             self.parts.own.exposed.notice(number(rank), notice);
             self.parts.knock(rank);
-            return Ok(());
+            return Notified::Sent;
         }
         if let Some(words) = self.words_near(rank) {
             let taken = match notice {
@@ -213,7 +217,7 @@ impl Core {
             };
             if taken {
                 self.parts.knock(rank);
-                return Ok(());
+                return Notified::Sent;
             }
         }
         let message = Messages::notice(self.parts.id, number(self.parts.team.me), notice);

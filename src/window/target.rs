@@ -10,7 +10,7 @@ use super::parts::Parts;
 use crate::directory::Part;
 use crate::error::{JobError, Result};
 use crate::flavor::Flavor;
-use crate::job::{Link, peer};
+use crate::job::{Cause, Link, peer};
 use crate::routes::Actor;
 use crate::sync::words::Words;
 use crate::transport::{self, NetMemory, NodeMemory, ProcessMemory};
@@ -310,12 +310,14 @@ fn of_node(parts: &Parts, job_rank: usize, part: &Part) -> Result<Option<NodeMem
     match wire.import_shm(rank, &part.shm) {
         Ok(memory) => {
             if let (NodeMemory::Copied(_), Some(reason)) = (&memory, wire.unmapped()) {
-                parts.job.warn_once(&format!("user memory is reached by cross-memory attach: {reason}"));
+                let what = format!("user memory is reached by cross-memory attach: {reason}");
+                parts.job.warn_once(Cause::ByKernel, &what);
             }
             Ok(Some(memory))
         }
         Err(reason) if foreign => {
-            parts.job.warn_once(&format!("user memory of rank {job_rank} is reached by messages: {reason}"));
+            let what = format!("user memory of rank {job_rank} is reached by messages: {reason}");
+            parts.job.warn_once(Cause::ByMessages, &what);
             Ok(None)
         }
         Err(error) => Err(error.into()),

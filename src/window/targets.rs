@@ -1,11 +1,9 @@
 //! The targets of a window: those that this rank has contacted, and the operations in flight to
 //! them.
 
-use std::sync::Mutex;
-
 use transom_fabric::{Peer, PeerMap, Places, Tally, TallyRef};
 
-use super::dynamic::Known;
+use super::dynamic::Regions;
 use super::target::Target;
 use crate::error::Result;
 use crate::job::peer;
@@ -23,7 +21,7 @@ pub(crate) struct Targets {
     /// Places with atomics in flight at the net.
     pub(super) busy: Places,
     /// The attached regions of targets of this node that are known here, in a dynamic window.
-    pub(super) regions: PeerMap<(Peer, Mutex<Known>)>,
+    pub(super) regions: PeerMap<(Peer, Regions)>,
 }
 
 impl Targets {

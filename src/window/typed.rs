@@ -60,7 +60,7 @@ impl<T: RmaElem> Window<T> {
     /// As for [`Window::allocate_with`]; `RmaShared` if a rank is on another node.
     pub fn allocate_shared(job: &Job, len: usize, info: &Info) -> Result<Window<T>> {
         let spec = WindowSpec { flavor: Flavor::Shared, unit: unit::<T>(), info };
-        let core = Core::create_shared(job, &spec, bytes_of::<T>("allocate_shared", len)?)?;
+        let core = Core::create_shared(job, &spec, bytes_of::<T>("allocate_shared", len))?;
         Ok(Window { core, buffer: None, _elements: PhantomData })
     }
 

@@ -273,11 +273,14 @@ pub(crate) fn by_threads(world: &Job) -> Outcome {
     let done = AtomicBool::new(false);
     std::thread::scope(|threads| {
         let pieces = threads.spawn(|| {
-            // Relaxed, as below: the flag orders no other access.
-            while !done.load(Ordering::Relaxed) {
+            // At least one put, also where the thread starts late.
+            loop {
                 memory::put_layout(&win, next, base + long as u64, &words, &every_second)?;
+                // Relaxed, as below: the flag orders no other access.
+                if done.load(Ordering::Relaxed) {
+                    return Ok::<_, transom::Error>(());
+                }
             }
-            Ok::<_, transom::Error>(())
         });
         step("detaching, and accesses to the first region");
         let rounds = (0..ROUNDS as u64).try_for_each(|round| {
@@ -294,6 +297,65 @@ pub(crate) fn by_threads(world: &Job) -> Outcome {
     ensure(found == words, "every piece of the last region")?;
     win.unlock_all()?;
     Ok(win.free()?)
+}
+
+/// MPI-4.1 §12.7.2: accumulates of one thread keep their order while another thread finds that the
+/// target has detached its only region that is not mapped, so that accesses become direct again.
+/// Needs a job without cross-memory attach.
+/// Shows W1, M4.
+pub(crate) fn order_beside_a_thread(world: &Job) -> Outcome {
+    const ROUNDS: u64 = 120;
+    const WORDS: usize = 12_000;
+    let me = world.rank();
+    let (mapped, unmapped) = (Block::allocated(world, WORDS + 1)?, Block::words(8));
+    let win = RawWindow::create_dynamic(world, &Info::new())?;
+    mapped.attach(&win, 0, mapped.len())?;
+    let (base, beside) = (addresses(world, mapped)?[1], addresses(world, unmapped)?[1]);
+    win.lock_all(Assert::NONE)?;
+    for round in 0..ROUNDS {
+        step(format!("round {round}"));
+        if me == 1 {
+            unmapped.attach(&win, 0, 64)?;
+        }
+        world.barrier()?;
+        if me == 0 {
+            memory::put(&win, 1, beside, &[1; 8])?;
+        }
+        world.barrier()?;
+        if me == 0 {
+            two_threads(&win, base, WORDS)?;
+        } else {
+            // Different moments of the other rank's accumulates.
+            (0..round * 3000).for_each(|_| std::hint::spin_loop());
+            unmapped.detach(&win, 0)?;
+        }
+        world.barrier()?;
+    }
+    win.unlock_all()?;
+    Ok(win.free()?)
+}
+
+/// A long accumulate and then one of its last word by one thread; gets of a word that no
+/// accumulate changes by another.
+fn two_threads(win: &RawWindow, base: u64, words: usize) -> Outcome {
+    let (last, other) = (base + 8 * (words as u64 - 1), base + 8 * words as u64);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        let reader = threads.spawn(|| {
+            // Relaxed, as below: the flag orders no other access.
+            while !done.load(Ordering::Relaxed) {
+                memory::fetch(win, 1, other, Op::NoOp, 0)?;
+            }
+            Ok::<_, transom::Error>(())
+        });
+        let pairs = (0..8).try_for_each(|pair| {
+            memory::accumulate_both(win, 1, (base, &vec![2 * pair; words]), (last, &[2 * pair + 1]))?;
+            same("the later accumulate", &memory::fetch(win, 1, last, Op::NoOp, 0)?, &(2 * pair + 1))
+        });
+        done.store(true, Ordering::Relaxed);
+        reader.join().expect("no thread panics")?;
+        pairs
+    })
 }
 
 /// Whether this is the error of an access to memory that is not attached: it names rank, address

@@ -143,6 +143,23 @@ pub(crate) fn accumulate(win: &RawWindow, target: usize, at: u64, words: &[u64],
     done.and(win.flush(target))
 }
 
+/// Two accumulates that replace words, each at its address, complete on return.
+pub(crate) fn accumulate_both(
+    win: &RawWindow,
+    target: usize,
+    first: (u64, &[u64]),
+    second: (u64, &[u64]),
+) -> Result<()> {
+    let ty = Datatype::basic(BasicType::Uint64);
+    let replace = |(at, words): (u64, &[u64])| {
+        let to = transom::At::new(target, at, words.len(), &ty);
+        // SAFETY: the operation is flushed before the call returns.
+        unsafe { win.accumulate(Items::of(words.as_ptr().cast(), words.len(), &ty), to, Op::Replace) }
+    };
+    let done = replace(first).and_then(|()| replace(second));
+    done.and(win.flush(target))
+}
+
 /// `get_accumulate` of words, complete on return.
 pub(crate) fn get_accumulate(
     win: &RawWindow,

@@ -19,8 +19,7 @@
 //!    therefore sent a message whose receipt raises its limit. If the peer makes no progress or has
 //!    ended, the sender waits as for a full queue, and other connections go on.
 //! 4. No completion announces a limit. A process with a refused message therefore sleeps at most
-//!    [`NAP`] at a time. A thread that is refused while another one takes the last credit may sleep
-//!    as long as without credits.
+//!    [`NAP`] at a time.
 //!
 //! Windows adapt. A message states whether the sender was refused since the one before. If so, the
 //! receiver doubles the window, as far as the share rule of `transom_fabric::share` allows. If not,
@@ -106,7 +105,7 @@ impl Flow {
         self.any.load(Ordering::Relaxed)
     }
 
-    /// Removes the listed peers of which this is true; returns whether there were any.
+    /// Removes the listed peers for which `may_send` is true; returns whether there were any.
     #[cold]
     pub(crate) fn relieve(&self, may_send: impl Fn(Peer) -> bool) -> bool {
         let mut refused = lock(&self.refused);
@@ -172,6 +171,8 @@ pub(crate) struct Credits {
     sent: AtomicU64,
     /// A message was refused since the last one that was sent.
     refused: AtomicBool,
+    /// The flow lists the peer.
+    listed: AtomicBool,
     /// Where the peer's limit is in its memory.
     theirs: OnceLock<sys::Rdma>,
     account: Mutex<Account>,
@@ -197,8 +198,8 @@ impl Credits {
         // Relaxed: the limit reaches the peer by messages and by the device.
         cell.peers().store(u64::from(window), Ordering::Relaxed);
         let account = Mutex::new(Account { window, taken: 0, due: false });
-        let (sent, refused, theirs) = (AtomicU64::new(0), AtomicBool::new(false), OnceLock::new());
-        Ok(Credits { cell, sent, refused, theirs, account })
+        let (sent, refused, listed, theirs) = Default::default();
+        Ok(Credits { cell, sent, refused, listed, theirs, account })
     }
 
     /// The peer's first limit, and the place of this process's limit.
@@ -227,9 +228,13 @@ impl Credits {
         Some(self.refused.load(Ordering::Relaxed) && self.refused.swap(false, Ordering::Relaxed))
     }
 
-    /// Returns the credit for a message that was not sent.
-    pub(crate) fn put_back(&self) {
-        // Relaxed: as in `take`.
+    /// Returns the credit for a message that was not sent, and the mark that [`Credits::take`]
+    /// returned with it, which the next message states.
+    pub(crate) fn put_back(&self, was_refused: bool) {
+        // Relaxed for both: as in `take`.
+        if was_refused {
+            self.refused.store(true, Ordering::Relaxed);
+        }
         self.sent.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -239,10 +244,18 @@ impl Credits {
         self.sent.load(Ordering::Relaxed) < self.cell.own().load(Ordering::Relaxed)
     }
 
-    /// Notes that a message is refused; returns whether it is the first one since the last message.
+    /// Notes that a message is refused; returns whether the flow has to list the peer.
     pub(crate) fn refuse(&self) -> bool {
-        // Relaxed: as in `take`.
-        !self.refused.swap(true, Ordering::Relaxed)
+        // Relaxed for both: as in `take`. The flow's lock orders the changes of the list.
+        self.refused.store(true, Ordering::Relaxed);
+        !self.listed.swap(true, Ordering::Relaxed)
+    }
+
+    /// Notes that the flow removes the peer from its list. The next refusal lists it again, whether
+    /// or not a message was sent in between.
+    pub(crate) fn relieved(&self) {
+        // Relaxed: as in `refuse`.
+        self.listed.store(false, Ordering::Relaxed);
     }
 
     /// Counts a message of the peer that was taken, and whose receive is posted again. `refused`:

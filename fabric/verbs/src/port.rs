@@ -468,7 +468,7 @@ impl Port for VerbsPort {
         match self.send_with_credit(link, message, was_refused) {
             Post::Pending => Post::Done,
             answer => {
-                link.credits.put_back();
+                link.credits.put_back(was_refused);
                 answer
             }
         }

@@ -90,7 +90,14 @@ impl Open {
     /// there are any.
     #[cold]
     fn relieve(&self) -> bool {
-        let may_send = |peer| self.connections.link(peer).is_none_or(|link| link.takes_messages());
+        let may_send = |peer| {
+            let Some(link) = self.connections.link(peer) else { return true };
+            let takes = link.takes_messages();
+            if takes {
+                link.credits.relieved();
+            }
+            takes
+        };
         let relieved = self.resources.flow.relieve(may_send);
         if relieved {
             self.resources.wake.end_sleeps();

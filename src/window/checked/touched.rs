@@ -9,6 +9,7 @@ use std::cell::RefCell;
 use super::{Access, Checked, Checker, End, Kind, LogEntry, Parts};
 use crate::error::Result;
 use crate::flavor::Flavor;
+use crate::job::Cause;
 
 /// The number of accesses that a thread remembers, a power of two.
 const RECENT: usize = 256;
@@ -65,7 +66,7 @@ impl Parts {
             return;
         }
         if let Err(error) = self.record_touch(checked, checker, touch, address) {
-            self.job.warn_once(&format!("a load or store was not checked: {error:#}"));
+            self.job.warn_once(Cause::Unchecked, &format!("a load or store was not checked: {error:#}"));
         }
     }
 

@@ -8,7 +8,7 @@ use super::super::create::WindowSpec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flavor::Flavor;
 use crate::hints::{Hints, Info};
-use crate::job::{Job, JobCore, Team};
+use crate::job::{Cause, Job, JobCore, Team};
 
 /// Creates a window by `make`. If a forgiving info differs among the ranks, creation is repeated
 /// with the value that is correct for all ranks. The barrier reports the hint to every rank, so
@@ -35,6 +35,7 @@ fn agreed(job: &Job, spec: &WindowSpec<'_>, make: impl Fn(&WindowSpec<'_>) -> Re
                     let common = common(hint);
                     warn(
                         job.core(),
+                        Cause::DifferentHint,
                         &format!("the hint {hint} of a window differs among its ranks; the value {common} is used"),
                     );
                     info = info.with(*hint, common);
@@ -64,14 +65,14 @@ pub(super) fn usable(job: &JobCore, team: &Team, flavor: Flavor, info: &Info) ->
     };
     let (usable, wrong): (Info, Option<Error>) = info.usable(fits);
     if let Some(wrong) = wrong {
-        warn(job, &format!("a hint of a window is ignored: {wrong}"));
+        warn(job, Cause::Hint, &format!("a hint of a window is ignored: {wrong}"));
     }
     usable
 }
 
 /// Prints a warning, once for all ranks.
-fn warn(job: &JobCore, what: &str) {
+fn warn(job: &JobCore, cause: Cause, what: &str) {
     if job.rank == 0 {
-        job.warn_once(what);
+        job.warn_once(cause, what);
     }
 }

@@ -62,7 +62,7 @@ impl RawWindow {
     /// `RmaShared` if a rank is on another node; otherwise as for [`RawWindow::allocate`].
     pub fn allocate_shared(job: &Job, size: usize, disp_unit: u32, info: &Info) -> Result<RawWindow> {
         let spec = WindowSpec { flavor: Flavor::Shared, unit: disp_unit, info };
-        let core = agreeing(job, &spec, |spec| Core::create_shared(job, spec, size))?;
+        let core = agreeing(job, &spec, |spec| Core::create_shared(job, spec, Ok(size)))?;
         Ok(RawWindow { core, given: None })
     }
 

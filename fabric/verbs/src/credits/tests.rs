@@ -259,6 +259,49 @@ fn no_message_waits_for_credit_of_a_dead_rank() {
     assert!(!port.flow().has_refused());
 }
 
+/// Rank 0's last message to rank 1 was refused, and credit has arrived since.
+fn refused_and_relieved() -> Net {
+    let mut net = Net::new(2);
+    connect(&mut net, &[(0, 1)]);
+    while send(&net, 0, 1, b"text") {}
+    net.carry();
+    progress(&net, 1, &Inbox::default());
+    net.carry();
+    progress(&net, 0, &Inbox::default());
+    let port = net.domains[0].port();
+    let link = port.connections().link(Peer(1)).expect("connected");
+    assert!(link.credits.has_any() && !port.flow().has_refused());
+    net
+}
+
+/// A message that finds credit but no room in the queue does not clear the mark of a refusal, which
+/// the next message states.
+#[test]
+fn a_message_that_is_not_sent_states_no_refusal() {
+    let net = refused_and_relieved();
+    let region = net.domains[1].register(&Memory::private(8)).expect("memory");
+    let port = net.domains[0].port();
+    let remote = port.import(Peer(1), &region.key()).expect("connected");
+    let tally = Tally::new();
+    while matches!(port.put_inline(&remote, 0, &[1; 8], &tally), Post::Pending) {}
+    let link = port.connections().link(Peer(1)).expect("connected");
+    let credit = link.credits.sent.load(Ordering::Relaxed);
+    assert!(!send(&net, 0, 1, b"text"), "the queue is full");
+    let after = (link.credits.sent.load(Ordering::Relaxed), link.credits.refused.load(Ordering::Relaxed));
+    assert_eq!(after, (credit, true));
+}
+
+/// A thread is refused after other threads have taken the new credit, and before one of them has
+/// cleared the mark of the earlier refusal. The process then sleeps briefly too.
+#[test]
+fn a_refusal_after_relief_is_listed() {
+    let net = refused_and_relieved();
+    let port = net.domains[0].port();
+    let link = port.connections().link(Peer(1)).expect("connected");
+    link.credits.sent.store(link.credits.cell.own().load(Ordering::Relaxed), Ordering::Relaxed);
+    assert!(!send(&net, 0, 1, b"text") && port.flow().has_refused());
+}
+
 /// A thread that sleeps after its message was refused wakes as soon as there is credit, although no
 /// completion announces it.
 #[test]
