@@ -291,3 +291,84 @@ fn threads_flush_all_targets_while_others_hold_locks() {
         Ok(win.free()?)
     });
 }
+
+/// A thread has delayed a lock that another rank holds, or waits for it in `unlock`. The other rank
+/// releases the lock after a second thread has locked and changed a counter: the first lock call of
+/// the second thread does not wait for the delayed lock. Regression: the threads and the other rank
+/// waited for each other.
+/// Shows S2.
+#[test]
+fn a_lock_does_not_wait_for_a_lock_that_another_thread_has_delayed() {
+    for is_ending in [false, true] {
+        let (requested, changed) = (AtomicBool::new(false), AtomicBool::new(false));
+        run(3, &net(), move |world| contended_beside(world, is_ending, [&requested, &changed]));
+    }
+}
+
+/// `is_ending`: the second thread begins after the first has sent the lock request of its `unlock`.
+fn contended_beside(world: &Rank, is_ending: bool, [requested, changed]: [&AtomicBool; 2]) -> Outcome {
+    let (win, counter) = (Window::<u64>::allocate(world, 4)?, Window::<u64>::allocate(world, 1)?);
+    world.barrier()?;
+    // Relaxed all: the flags publish no other data.
+    let await_flag = |flag: &AtomicBool| {
+        while !flag.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+    };
+    if world.rank() == 0 {
+        delayed(&win, Lock::Shared, 2)?;
+    }
+    world.barrier()?;
+    if world.rank() == 1 {
+        win.lock(Lock::Exclusive, 2, |epoch| {
+            epoch.put_value(2, 3, 1)?;
+            epoch.flush(2)?;
+            world.barrier()?;
+            world.step("awaits the second thread");
+            await_flag(changed);
+            Ok(())
+        })?;
+    } else {
+        world.barrier()?;
+    }
+    if world.rank() == 0 {
+        let second = || {
+            await_flag(requested);
+            let done = counter.lock(Lock::Exclusive, 1, |epoch| epoch.accumulate(1, 0, &[1], Sum));
+            changed.store(true, Ordering::Relaxed);
+            done
+        };
+        std::thread::scope(|threads| {
+            let other = threads.spawn(second);
+            let request = || {
+                let before = world.counters().messages;
+                let sent = move || world.counters().messages > before + 1;
+                threads.spawn(move || {
+                    while is_ending && !sent() {
+                        std::thread::yield_now();
+                    }
+                    requested.store(true, Ordering::Relaxed);
+                });
+            };
+            world.step(format!("delays a lock, is_ending: {is_ending}"));
+            let first = win.lock(Lock::Shared, 2, |epoch| {
+                epoch.accumulate(2, 1, &[1], Sum)?;
+                request();
+                if !is_ending {
+                    await_flag(changed);
+                }
+                Ok(())
+            });
+            first.and(other.join().expect("no thread panics"))
+        })?;
+    }
+    world.barrier()?;
+    let mut found = [0; 4];
+    win.load(0, &mut found)?;
+    same("additions", &found, &if world.rank() == 2 { [0, 1, 0, 1] } else { [0; 4] })?;
+    counter.load(0, &mut found[..1])?;
+    same("the counter", &found[0], &u64::from(world.rank() == 1))?;
+    world.barrier()?;
+    win.free()?;
+    Ok(counter.free()?)
+}

@@ -5,7 +5,7 @@
 //! A process delays locks only if one thread makes all of its lock calls. Otherwise a thread that
 //! completes all operations of a window would have to take the lock that another thread has
 //! delayed. The first thread could then wait for a process that waits for a lock of the first
-//! thread.
+//! thread. For the same reason a thread takes only its own delayed lock before it waits.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -25,7 +25,7 @@ pub(crate) trait TakesLock: Send + Sync {
 pub(crate) struct Delayed {
     is_noted: AtomicBool,
     noted: Mutex<Option<Weak<dyn TakesLock>>>,
-    /// The thread that delayed a lock first.
+    /// The first thread whose lock call was recorded.
     thread: OnceLock<Identity>,
     /// Whether another thread has locked since then. Never reset.
     is_shared: AtomicBool,
@@ -36,8 +36,8 @@ impl Delayed {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether all locks came from this thread so far.
-    fn is_alone(&self) -> bool {
+    /// Records that this thread locks. Returns whether all recorded calls came from this thread.
+    pub(crate) fn is_alone(&self) -> bool {
         let me = threads::identity();
         // Relaxed both: the next lock of either thread finds the flag.
         if *self.thread.get_or_init(|| me) != me {
@@ -63,17 +63,18 @@ impl Delayed {
         self.is_noted.store(false, Ordering::Relaxed);
     }
 
-    /// Takes the delayed lock before this thread waits for another one.
+    /// Takes the delayed lock of this thread before the thread waits for another lock.
     #[inline]
     pub(crate) fn take_first(&self) -> Result<()> {
-        // Relaxed: a thread that misses another thread's lock sets `is_shared` at its own lock.
+        // Relaxed: the thread that has delayed a lock finds it.
         if self.is_noted.load(Ordering::Relaxed) { self.take_noted() } else { Ok(()) }
     }
 
     #[cold]
     fn take_noted(&self) -> Result<()> {
         self.is_alone();
-        self.take()
+        // Only the first thread that was recorded delays locks.
+        if self.thread.get() == Some(&threads::identity()) { self.take() } else { Ok(()) }
     }
 
     /// Takes the delayed lock, for an operation that needs it.

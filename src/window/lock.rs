@@ -105,6 +105,7 @@ impl Core {
         self.epochs.check("lock", Call::Lock { held, own: rank == self.parts.team.me })?;
         self.may_lock("lock")?;
         if check {
+            self.parts.job.delayed.is_alone();
             self.parts.job.delayed.take_first()?;
         }
         let hold = match check {
