@@ -139,8 +139,8 @@ impl Progress {
     }
 }
 
-/// The default table, for a run of some seconds: over a net an update takes a thousand times as
-/// long. All ranks must agree on it.
+/// The default size of the table, for a run of some seconds: over a net an update takes a thousand
+/// times as long. All ranks must use the same size.
 fn usual(world: &Job) -> u32 {
     if world.net().is_some() { 12 } else { 18 }
 }

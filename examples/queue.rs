@@ -72,7 +72,7 @@ fn place(ticket: u64, slots: usize) -> (usize, u64) {
 
 fn transfer(world: &Job, items: u64) -> Result<(), Box<dyn Error>> {
     let (me, producers) = (world.rank(), world.size() - 1);
-    // Each slot has a counter, and a window at most 4096.
+    // Each slot has a counter, and a window has at most 4096 counters.
     let slots = producers.max(256);
     let ahead = slots / producers.max(1);
     let win = Window::<u64>::allocate(world, if me == 0 { 1 + slots * WORDS } else { 0 })?;

@@ -11,7 +11,7 @@ use transom::{Job, Window};
 /// How often each rank adds.
 const TIMES: u64 = 1000;
 
-/// Adds one to the counter, as if no other rank did.
+/// Adds one to the counter. Wrong if another rank adds at the same time.
 fn by_get_and_put(win: &Window<u64>, owner: usize) -> transom::Result<()> {
     win.lock_all(|epoch| {
         let mut count = [0];

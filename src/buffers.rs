@@ -68,8 +68,8 @@ impl<'scope> Scope<'scope, '_> {
     }
 }
 
-/// An address from the caller. For no bytes it may be null, as often in C, but a slice can't begin
-/// there.
+/// The caller's address. C callers often pass null for an empty buffer, but a slice must not begin
+/// at null.
 #[inline]
 fn given(base: *mut u8) -> *mut u8 {
     if base.is_null() { std::ptr::dangling_mut() } else { base }
@@ -103,8 +103,9 @@ impl Source {
         unsafe { std::slice::from_raw_parts(self.0.as_ptr(), self.0.len()) }
     }
 
-    /// Stores equal blocks of these bytes, the first at `from`, into `memory`, the first at `at`.
-    /// If a block is not inside, it returns false and copies nothing.
+    /// Copies equal blocks of these bytes, placed by `from`, into `memory`: the first to byte `at`,
+    /// each next one `stride` bytes further. Returns false, and copies nothing, if a block is
+    /// outside of its buffer.
     #[inline]
     pub(crate) fn store_blocks(&self, from: Steps, memory: &Memory, at: i64, stride: i64) -> bool {
         let Some(blocks) = from.within(self.0) else { return false };
@@ -159,8 +160,9 @@ impl Sink {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.0.as_ptr(), len) };
     }
 
-    /// Fills equal blocks of these bytes, the first at `into`, from `memory`, the first at `at`. If
-    /// a block is not inside, it returns false and copies nothing.
+    /// Fills equal blocks of these bytes, placed by `into`, from `memory`: the first from byte
+    /// `at`, each next one from `stride` bytes further. Returns false, and copies nothing, if a
+    /// block is outside of its buffer.
     #[inline]
     pub(crate) fn load_blocks(&self, into: Steps, memory: &Memory, at: i64, stride: i64) -> bool {
         let Some(blocks) = into.within(self.0) else { return false };
@@ -317,7 +319,7 @@ pub(crate) fn post_amo<P: Port>(
     unsafe { port.amo(on, offset, amo, into.0, tally) }
 }
 
-/// The memory that a caller of an unsafe `create` promises to keep.
+/// The memory that a caller of an unsafe `create` promises to keep; `None` for a null address.
 ///
 /// # Safety
 /// As for [`Memory::new`] without an owner.

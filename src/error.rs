@@ -224,13 +224,14 @@ pub enum ErrorKind {
         /// The window's number in the job.
         window: u64,
     },
-    /// The launcher failed, or the exchange of addresses through it.
-    #[error("the job can't start: the launcher, or the exchange through it, failed")]
+    /// The launcher, or the exchange of data through it, failed: when the job starts, or at its
+    /// end.
+    #[error("the launcher, or the exchange of data through it, failed")]
     Bootstrap(#[from] BootstrapError),
     /// A transport failed.
     #[error(transparent)]
     Transport(TransportError),
-    /// The target refused an operation on memory outside of its part.
+    /// The target refused an operation, for example on memory outside of its part.
     #[error("rank {rank} refused the operation: {reason}")]
     Refused {
         /// The target.

@@ -1,4 +1,4 @@
-//! The four flavors of windows. Below `hints`, which depend on the flavor, and `window`.
+//! The four flavors of windows. A module of its own, because `hints` and `window` both need it.
 
 /// The source of a window's memory (MPI-4.1 §12.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

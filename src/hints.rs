@@ -250,7 +250,7 @@ impl Hints {
     }
 
     /// Whether accumulates are performed element by element by the CPU's atomics, instead of under
-    /// locks by vector code. A granularity of at most one element selects it.
+    /// locks by vector code. A granularity of 1 to 8 bytes selects it.
     pub(crate) fn per_element(&self) -> bool {
         (1..=8).contains(&self.granularity)
     }

@@ -89,7 +89,7 @@ impl Site {
         Site { network, interfaces: lines.filter_map(Interface::parse).collect() }
     }
 
-    fn is_with(&self, other: &Site) -> bool {
+    fn shares_interfaces(&self, other: &Site) -> bool {
         !self.network.is_empty() && self.network == other.network
     }
 }
@@ -100,8 +100,12 @@ impl Site {
 /// interface.
 pub(crate) fn choose(me: usize, sites: &[Site], has_list: bool) -> Interface {
     let own = &sites[me];
-    let others: Vec<&Site> =
-        sites.iter().enumerate().filter(|&(at, site)| at != me && !site.is_with(own)).map(|(_, site)| site).collect();
+    let others: Vec<&Site> = sites
+        .iter()
+        .enumerate()
+        .filter(|&(at, site)| at != me && !site.shares_interfaces(own))
+        .map(|(_, site)| site)
+        .collect();
     if others.is_empty() && !has_list {
         return Interface::loopback();
     }
@@ -130,7 +134,8 @@ fn family(sites: &[Site]) -> Option<bool> {
 /// devices before bridges and tunnels, the fast before the slow, IPv4 before IPv6, by name.
 ///
 /// # Errors
-/// The list names no interface of this machine. The error lists those that exist.
+/// The list names no interface of this machine; the error lists those that exist. Or the system
+/// does not list its interfaces.
 pub(crate) fn own(names: Option<&str>) -> Result<Vec<Interface>, SettingError> {
     let list = InterfaceList::parse(names.unwrap_or_default());
     let mut found: Vec<_> = all().map_err(|error| SettingError::Interfaces(error.into()))?;
@@ -182,8 +187,9 @@ impl<'l> InterfaceList<'l> {
         InterfaceList { exclude, list: list.collect() }
     }
 
-    /// The rank of an address among those to publish; `None` for one that may not be published. An
-    /// address at which no other machine reaches this one is published only if the user names it.
+    /// The position of an address in the user's list, or 0 if the list names no addresses to
+    /// publish; `None` for an address that may not be published. An address at which no other
+    /// machine reaches this one is published only if the user names it.
     fn place(&self, one: &Interface) -> Option<usize> {
         let named = |entry: &&str| match subnet_of(entry) {
             Some((address, prefix)) => within(address, one.address, prefix),

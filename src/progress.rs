@@ -50,7 +50,8 @@ pub(crate) struct Progress {
     wire: Arc<Wire>,
     messages: Arc<Messages>,
     detector: Detector,
-    /// Whether the death of the rank that the net or the messages have lost was awaited.
+    /// For the net, and for the messages: whether `look_for_lost` has waited for the death of the
+    /// rank that was lost.
     explained: [Once; 2],
     /// Warns of a lack of descriptors; `None` on nets whose connections take none.
     descriptors: Option<Descriptors>,
@@ -298,8 +299,8 @@ impl Progress {
     }
 
     /// [`until`](Progress::until) for a word of this rank that other ranks change. Where no net is
-    /// open, CPUs of this node change it, and this reads the word alone for a while before it makes
-    /// progress.
+    /// open, CPUs of this node change the word, and the call reads only the word for a while before
+    /// it makes progress.
     pub(crate) fn until_changed(&self, done: impl Fn() -> bool) -> Result<()> {
         if !self.spin.is_zero() && self.wire.net().is_none() {
             for _ in 0..BARE_POLLS {

@@ -392,7 +392,7 @@ fn first_contact_reads_few_slots_of_the_directory() {
 }
 
 /// Bytes that a window of 64 bytes keeps at a rank, and bytes per contacted target. The control
-/// words and the directory slot lie in the job's block, which exists before, and are added: 704
+/// words and the directory slot lie in the job's block, which exists before, and are added: 896
 /// bytes, 128 for each doubling of the ranks, and 128.
 /// Shows W1.
 #[test]

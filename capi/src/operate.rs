@@ -35,7 +35,7 @@ pub(crate) unsafe fn items<'a>(
     Ok(Items::of(address(base), count, ty))
 }
 
-/// An address as the library takes them: of no bytes too, an address that is not NULL.
+/// An address in the form that the library takes: not NULL, even for no bytes.
 #[inline]
 fn address(base: *const c_void) -> *const u8 {
     if base.is_null() { std::ptr::dangling() } else { base.cast() }

@@ -90,7 +90,8 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str
 /// # Safety
 /// As for [`array`].
 pub(crate) unsafe fn ranks(first: *const c_int, count: c_int, what: &str) -> Result<Vec<usize>, Failure> {
-    let many = u64::try_from(count).map_err(|_| Failure::new(TRANSOM_ERR_ARG, format!("{count} ranks")))?;
+    let many = u64::try_from(count)
+        .map_err(|_| Failure::new(TRANSOM_ERR_ARG, format!("{what}: the number {count} is negative")))?;
     // SAFETY: the caller's promise.
     unsafe { array(first, many, what) }?.iter().map(|&one| rank(one)).collect()
 }

@@ -23,7 +23,7 @@ pub(crate) fn handle(request: Request) -> *mut RequestHandle {
 /// Ends the handle in a slot.
 ///
 /// # Safety
-/// It is a live one, or NULL.
+/// The slot has a live handle, or NULL.
 unsafe fn end(slot: &mut *mut RequestHandle) {
     let handle = std::mem::replace(slot, std::ptr::null_mut());
     if !handle.is_null() {

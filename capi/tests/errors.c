@@ -24,7 +24,7 @@ static void without_handles(void) {
     FAILS(TRANSOM_ERR_ARG, "rank is NULL", transom_job_rank(world, NULL));
     FAILS(TRANSOM_ERR_ARG, "job is NULL", transom_job_barrier(NULL));
     FAILS(TRANSOM_ERR_ARG, "ranks is NULL", transom_job_subset(world, 1, NULL, &job));
-    FAILS(TRANSOM_ERR_ARG, "-1 ranks", transom_job_subset(world, -1, NULL, &job));
+    FAILS(TRANSOM_ERR_ARG, "ranks: the number -1 is negative", transom_job_subset(world, -1, NULL, &job));
     FAILS(TRANSOM_ERR_ARG, "job is NULL", transom_window_allocate(NULL, 8, 8, NULL, &base, &none));
     FAILS(TRANSOM_ERR_ARG, "base is NULL", transom_window_allocate(world, 8, 8, NULL, NULL, &none));
     FAILS(TRANSOM_ERR_ARG, "window is NULL", transom_window_allocate(world, 8, 8, NULL, &base, NULL));

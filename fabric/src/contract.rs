@@ -206,9 +206,9 @@ pub trait Port: Send + Sync + Debug + 'static {
         None
     }
 
-    /// Ends the connection to a peer that has died, as the failure detector knows: operations in
-    /// flight to it fail, and later posts answer `Broken`. A transport that learns of deaths soon
-    /// enough by itself does nothing.
+    /// Ends the connection to a peer that has, by the failure detector, died or become unreachable:
+    /// operations in flight to it fail, and later posts answer `Broken`. A transport that learns of
+    /// deaths soon enough by itself does nothing.
     fn lose(&self, peer: Peer, reason: Reason) {
         let _ = (peer, reason);
     }

@@ -42,7 +42,7 @@ impl Places {
             }
             let clear = seen & POSTERS == 0 && seen & PLACES != 0 && idle();
             let next = if clear { seen | CLEARING } else { (seen | bit) + POSTER };
-            // Acquire: pairs with the Release in `drop`. A thread that clears the notes then sees
+            // Acquire: pairs with the Release in `drop`. A thread that clears the bits then sees
             // the tally counts of each earlier poster.
             match self.0.compare_exchange_weak(seen, next, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => {
@@ -131,8 +131,8 @@ mod loom_tests {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// One thread's operation never completes, so that the next one on its place must find it,
-    /// whatever another thread, all of whose operations complete, notes and clears meanwhile.
+    /// One thread's operation never completes. The next operation on its place must find it,
+    /// whatever bits another thread, whose operations all complete, sets and clears meanwhile.
     #[test]
     fn loom_notes_of_what_is_in_flight_stay() {
         let mut model = loom::model::Builder::new();

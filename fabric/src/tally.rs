@@ -42,8 +42,7 @@ const MIXED: u64 = 1 << 61;
 /// Counts operations that were posted and are not complete at the target.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// The number of outstanding operations, with the bits [`FAILED`],
-    /// [`MARKED`] and [`MIXED`].
+    /// The number of outstanding operations, with the bits [`FAILED`], [`MARKED`] and [`MIXED`].
     state: AtomicU64,
     parent: Option<TallyRef>,
 }

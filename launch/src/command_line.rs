@@ -18,11 +18,11 @@ Examples:
   transom-run -n 4 ./app                   four ranks on this machine
   transom-run -n 4 --host a:2,b:2 ./app    two ranks on machine a, two on machine b
 
-Several machines (--host): Each machine needs transom-run and the program at the paths that they
-have here, and a network route to one of this machine's addresses. Ranks start in the directory
-that has the path of the current one. They get the variables TRANSOM_..., FI_... and those of --env,
-and an empty standard input. Ranks join with a secret that is on no command line. A machine that
-does not answer for 6 s counts as lost, and the job ends.
+Several machines (--host): Each machine needs transom-run and the program at the same paths as on
+this machine, and a network route to one of this machine's addresses. Ranks start in a directory
+with the same path as the current directory. They get the variables TRANSOM_..., FI_... and those of
+--env, and an empty standard input. Ranks join the job with a secret, which appears on no command
+line. If a machine does not answer for 6 s, it counts as lost, and the job ends.
 
 The end of a job: When a rank fails, the others get SIGTERM (after --grace) and, a second later,
 SIGKILL. The same happens when transom-run gets SIGINT, SIGTERM or SIGHUP; a second SIGINT kills
@@ -43,7 +43,7 @@ Exit status:
   127           PROGRAM, or the command of --launch-agent, is not found
   128 + signal  a signal ended transom-run, or killed the first rank that failed
   141           the reader of the standard output closed it
-  else          the status of the first rank that failed, or with which it aborted the job; or that
+  else          the status with which the first failed rank exited or aborted the job; or the status
                 of the command of --launch-agent, if it ended before the ranks of its machine";
 
 /// Start N ranks of a program, on this machine or on several, and wait for their end.
@@ -66,8 +66,8 @@ struct Options {
     #[arg(long)]
     tag_output: bool,
 
-    /// Start the ranks on these machines, by the command of --launch-agent, filling one machine
-    /// after the other: a:2,b:2, or a,b with one rank each
+    /// Start the ranks on these machines by the command of --launch-agent, filling one machine
+    /// after the other. a:2,b:2 allows two ranks on each machine, a,b one rank on each
     #[arg(long, alias = "hosts", value_name = "HOST[:RANKS],...", value_parser = OsStringValueParser::new().try_map(hosts))]
     host: Option<Hosts>,
 
@@ -77,8 +77,9 @@ struct Options {
     #[arg(long, alias = "agent", value_name = "COMMAND", default_value = "ssh", value_parser = OsStringValueParser::new().try_map(agent))]
     launch_agent: OsString,
 
-    /// Bind ranks to the CPUs that the launcher may use. core: rank i to CPU i modulo their number;
-    /// none: no binding. By default rank i is bound to CPU i if there is a CPU for every rank
+    /// Bind ranks to the CPUs that the launcher may use. core: rank i to CPU i modulo the number of
+    /// these CPUs; none: no binding. By default rank i is bound to CPU i if there is a CPU for
+    /// every rank
     #[arg(long, value_enum)]
     bind: Option<Binding>,
 

@@ -23,7 +23,8 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// A scale that contains all values, from one power of ten to another.
+    /// A scale that contains all values, from one power of ten to another. `from`, `to`: the pixels
+    /// of its ends.
     pub(crate) fn around(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Scale {
         let logs = values.filter(|value| *value > 0.0).map(f64::log10);
         let (low, high) = logs.fold((f64::MAX, f64::MIN), |(low, high), log| (low.min(log), high.max(log)));
@@ -39,7 +40,7 @@ impl Scale {
         self.from + (value.log10() - self.low) / (self.high - self.low) * (self.to - self.from)
     }
 
-    /// The powers of ten on it.
+    /// The powers of ten on the scale.
     pub(crate) fn ticks(&self) -> Vec<f64> {
         let mut ticks = Vec::new();
         let mut power = self.low;
@@ -126,7 +127,7 @@ pub(crate) fn panel(out: &mut String, title: &str, across: &str, curves: &[Curve
     }
 }
 
-/// A power of ten for people.
+/// A power of ten in a short form, with k or M.
 pub(crate) fn short(value: f64) -> String {
     match value {
         value if value >= 0.99e6 => format!("{:.0}M", value / 1e6),
@@ -136,7 +137,7 @@ pub(crate) fn short(value: f64) -> String {
     }
 }
 
-/// A text as SVG takes it.
+/// A text in which the special characters of XML are escaped.
 pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

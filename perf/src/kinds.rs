@@ -69,7 +69,7 @@ pub(crate) enum Test {
     /// All ranks: notified puts of 8 bytes to the right neighbour, -W of them before a flush.
     NotifyRate,
     /// All ranks: a notified put of 8 bytes to the right neighbour, and the wait for the notice of
-    /// the left one: the time of one way.
+    /// the left neighbour; the time is that of one direction.
     NotifyLatency,
     /// All ranks: a put to each rank and a fence; sizes are those of one put.
     Alltoall,

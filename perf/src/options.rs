@@ -10,27 +10,29 @@ use crate::kinds::Test;
 /// OSU benchmarks.
 ///
 /// Without a launcher transom-perf starts -n ranks itself, and binds them to cores if each rank has
-/// one. In tests whose description begins with "All ranks" all ranks work at once; the right
-/// neighbour of a rank is the rank with the next higher number, and rank 0 is that of the last
-/// rank. The other tests measure between ranks 0 and 1. The route is chosen as for every program.
-/// TRANSOM_TRANSPORTS=^shm measures the net between ranks of one machine: verbs where there is a
-/// device, else libfabric. TRANSOM_NET_DEVICES and TRANSOM_PROVIDER select the device and the
-/// provider.
+/// one. In tests whose description begins with "All ranks" all ranks work at once. The right
+/// neighbour of a rank is the rank with the next higher number; the right neighbour of the last
+/// rank is rank 0. The other tests measure between ranks 0 and 1. The ranks use the same route as
+/// those of any other program. With TRANSOM_TRANSPORTS=^shm ranks of one machine use the network:
+/// verbs if there is an RDMA device, else libfabric. TRANSOM_NET_DEVICES and TRANSOM_PROVIDER
+/// select the device and the provider.
 #[derive(Clone, Debug, Parser)]
 #[command(
     version,
     after_help = "Examples:\n  \
                   transom-perf put_latency -m 8:8 --vs-floor   puts of 8 bytes compared with the bare operation\n  \
                   transom-perf -n 4 gups                       random updates by four ranks at once\n\n\
-                  transom-perf compare runs a benchmark of plain MPI calls on each installed MPI, with transom's interposition library and \
-                  without: transom-perf compare --help\n\n\
+                  transom-perf compare runs a benchmark of plain MPI calls on each installed MPI, with transom's interposition library \
+                  (libtransom_mpi.so) and without: transom-perf compare --help\n\n\
                   transom-perf model computes time and memory of a window's calls for up to millions of ranks: transom-perf model --help"
 )]
 pub(crate) struct Options {
     /// The test to run.
     #[arg(value_enum)]
     pub(crate) test: Test,
-    /// Smallest and largest message in bytes; sizes double. A single number is the largest.
+    /// Smallest and largest message in bytes; sizes double. A single number is the largest. By
+    /// default 1:4194304, in accumulate and strided_put 8:1048576; tests of all ranks have other
+    /// sizes.
     #[arg(short = 'm', value_name = "MIN:MAX", value_parser = sizes)]
     pub(crate) sizes: Option<(usize, usize)>,
     /// Iterations for each size; by default 10000 up to 8 KiB and 1000 above (bandwidth: 1000 and
@@ -40,7 +42,7 @@ pub(crate) struct Options {
     /// Warm-up iterations, which are not measured; by default 100 up to 8 KiB and 10 above.
     #[arg(short = 'x', value_name = "SKIP")]
     pub(crate) skip: Option<usize>,
-    /// Operations in flight in the bandwidth tests.
+    /// Operations before one completion in the tests of bandwidths and rates.
     #[arg(short = 'W', value_name = "OPERATIONS", default_value_t = 64)]
     pub(crate) window: usize,
     /// Source of the window's memory.
@@ -59,9 +61,10 @@ pub(crate) struct Options {
     /// Also write the results to a file as JSON.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// For passive: the 36 cases of {create, allocate, dynamic} x {lock/unlock, lock_all/flush} x
-    /// {put of 8 bytes and of 64 KiB, get, accumulate, fetch-and-op, compare-and-swap}. Each case
-    /// verifies that the data has arrived when the operation is complete.
+    /// For the test passive: measure the 36 cases of {create, allocate, dynamic} x {lock/unlock,
+    /// lock_all/flush} x {put of 8 bytes, put of 64 KiB, get, accumulate, fetch-and-op,
+    /// compare-and-swap}. Each case verifies that the data has arrived when the operation is
+    /// complete.
     #[arg(long)]
     pub(crate) grid: bool,
     /// Ranks to start if there is no launcher. In tests between two ranks the other ranks wait.

@@ -3,8 +3,9 @@
 //! Two accesses to the same bytes of a window *conflict* if one of them changes the bytes and no
 //! synchronization orders them (MPI-4.1 §12.7). The result of such a program is undefined: it may
 //! be right on one machine and wrong on another. With `TRANSOM_CHECK=1` in the environment the
-//! library watches the accesses of a job on one node, and reports conflicting accesses. Each pair
-//! of conflicting *places*, which are calls in the program with their source lines, has one report:
+//! library watches the accesses of a job on one node, and reports conflicting accesses. A *place*
+//! is a call in the program, with its source line. Each pair of conflicting places is reported
+//! once:
 //!
 //! ```text
 //! $ TRANSOM_CHECK=1 transom-run -n 2 target/debug/examples/race
@@ -60,8 +61,8 @@
 //! A persistent collective call orders what a rank did before the start of the call. A partition of
 //! a message orders what the sender did before it marked the partition as ready. After some calls,
 //! such as messages on intercommunicators, the checker can't know for which ranks a rank has
-//! waited. The rank then counts as ordered after all that any rank has done, so that the checker
-//! may miss a conflict but does not report a false one.
+//! waited. The checker then treats the rank as ordered after everything that any rank has done. The
+//! checker may therefore miss a conflict, but does not report a false one.
 //!
 //! In this program the flag orders the get after the put, because the put is complete before the
 //! flag is set:
@@ -141,7 +142,7 @@
 //! ThreadSanitizer wraps.
 //!
 //! ThreadSanitizer does not see how the OpenMP library of gcc synchronizes threads, and therefore
-//! reports correct programs. In MPI programs a `libtransom_mpi` that was built with
+//! reports races in correct programs. In MPI programs a `libtransom_mpi` that was built with
 //! `--features openmp` tells ThreadSanitizer of parallel regions, barriers, tasks with their
 //! dependences, critical and ordered regions, and locks. Use that build for such programs only,
 //! because it defines functions with the names of gcc's OpenMP library. Two tasks or two sections
@@ -165,26 +166,26 @@
 //! The job continues, because only the user can decide whether to end it. In MPI programs the calls
 //! include the collective calls of the MPI and its blocking sends and receives, but not `MPI_Wait`,
 //! `MPI_Waitall` and the like. Nothing is reported while a rank computes, or while all ranks are in
-//! the same collective call. Nothing is reported either if others may end the wait: further threads
-//! of a rank that make calls, and processes outside of the job that the program has started or
-//! connected to.
+//! the same collective call. Nothing is reported either if the wait may be ended by a further
+//! thread of a rank, or by a process outside of the job that the program has started or connected
+//! to.
 //!
-//! # What is not seen
+//! # Missed and false reports
 //!
-//! - Loads and stores through pointers, without ThreadSanitizer. In a shared window the checker
-//!   sees those of all ranks in MPI programs that gcc has compiled; in others ThreadSanitizer sees
-//!   those of the rank that has the memory. Functions of the C library, such as `memcpy`, that
-//!   access the memory of another rank are not seen.
-//! - Synchronization outside of the library, such as sockets, files, and mutexes of POSIX that
-//!   processes share. Accesses that such synchronization orders may be reported.
-//! - Conflicts of an operation that began before another window got the same memory. Accumulates of
-//!   two windows on the same memory count as accumulates of one window, although MPI leaves their
-//!   result undefined (MPI-4.1 §12.2.1).
-//! - Conflicts of two threads of one rank, without ThreadSanitizer: a rank has one clock. A rank
-//!   that synchronizes with one thread of another rank therefore counts as ordered after all that
-//!   any thread of that rank has completed.
-//! - Jobs over several nodes or without shared memory: the variable has no effect there, and rank 0
-//!   prints a warning.
+//! - Loads and stores through pointers are not seen without ThreadSanitizer. With ThreadSanitizer,
+//!   in a shared window, the loads and stores of all ranks are seen in MPI programs that gcc has
+//!   compiled; in other programs only those of the rank that owns the memory. Functions of the C
+//!   library, such as `memcpy`, that access the memory of another rank are not seen.
+//! - Synchronization outside of the library, such as sockets, files, and POSIX mutexes that
+//!   processes share, is not seen. Accesses that such synchronization orders may be reported.
+//! - Conflicts of an operation that began before another window got the same memory are missed.
+//!   Accumulates of two windows on the same memory count as accumulates of one window, although MPI
+//!   leaves their result undefined (MPI-4.1 §12.2.1).
+//! - Conflicts of two threads of one rank are missed without ThreadSanitizer, because a rank has
+//!   one clock. A rank that synchronizes with one thread of another rank therefore counts as
+//!   ordered after all that any thread of that rank has completed.
+//! - Jobs over several nodes or without shared memory are not checked: `TRANSOM_CHECK` has no
+//!   effect there, and rank 0 prints a warning.
 //!
 //! # Memory and limits
 //!

@@ -1,5 +1,7 @@
-//! When does a load of the target see a put? After the put is complete *and* the two ranks have
-//! synchronized. This chapter gives the pattern, the rule behind it, and a way to test it.
+//! Copies: when a load of the target sees a put.
+//!
+//! A load sees a put if the put is complete *and* the two ranks have synchronized before the load.
+//! This chapter shows the pattern, the rule behind it, and a way to test a program.
 //!
 //! # The pattern that holds under both models
 //!

@@ -3,7 +3,7 @@
 //! This chapter helps to choose between two ways to write a program. The tables count remote
 //! operations. Tests check the counts on simulated nets of up to 512 ranks (`tests/sim.rs`,
 //! `tests/sim_costs.rs`). Times depend on the machine: `transom-perf` measures each operation with
-//! the library, and the same operation without it.
+//! the library and, with `--vs-floor`, without the library.
 //!
 //! Three rules of thumb follow from the tables:
 //!
@@ -111,7 +111,7 @@
 //! | call | cost at one rank |
 //! |---|---|
 //! | fence, `free`, [`Job::barrier`](crate::Job::barrier), creating a window | ceil(log2 p) signals |
-//! | creating a contiguous shared window | three times as many |
+//! | creating a contiguous shared window | 3 ceil(log2 p) signals |
 //! | allocating a window with a part above `TRANSOM_POPULATE` (1 MiB by default), or creating one of which ranks of a node map only some parts | ceil(log2 p) signals more |
 //! | `lock`, shared | 1 word at the target |
 //! | `lock`, exclusive | 1 word at the target, and 1 word at rank 0 of the window |
@@ -123,13 +123,13 @@
 //! | `post`, to each other origin | a message |
 //! | `complete`, to each target | the flush, and an atomic within a node or a message between nodes |
 //! | `start`, `wait`, `test`, `sync` | nothing is sent |
-//! | first contact with a rank of a window | a read of a directory there, and on the node a mapping |
+//! | first contact with a rank of a window | a read of the rank's directory of windows; within the node also a mapping of its memory, if the piece is not mapped yet |
 //!
 //! `complete` sends its message before the flush where the net delivers messages after earlier
 //! puts.
 //!
-//! These counts hold without contention; a rank that finds a lock held tries again, with growing
-//! pauses. Where a word is a request and its reply, `lock` may send nothing: the lock, small
+//! These counts hold without contention. A rank that finds a lock held tries again, with growing
+//! pauses. Where a word takes a request and a reply, `lock` may send nothing: the lock, small
 //! operations and `unlock` then take one request and one reply together. Barriers of a subset of
 //! ranks, and therefore the creation of its windows, use messages within a node too; fences of
 //! these windows do not.

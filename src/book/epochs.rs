@@ -107,8 +107,8 @@
 //!   windows are independent.
 //! - An access and an exposure epoch may overlap. A rank may not lock its own part while the part
 //!   is exposed.
-//! - A call in the wrong epoch changes nothing and is an error of the class
-//!   [`RmaSync`](crate::Class::RmaSync), which names the rule.
+//! - A call in the wrong epoch changes nothing and returns an error of the class
+//!   [`RmaSync`](crate::Class::RmaSync), whose text names the rule.
 //!
 //! # Threads
 //!
@@ -121,10 +121,10 @@
 //! Calls that open or end epochs may also come from several threads at the same time: for example
 //! locks of different targets, or an access epoch and an exposure epoch. A waiting call does not
 //! block the others. Epochs that exclude each other within a thread also exclude each other between
-//! threads: the later call is an error. Collective calls of one job or window come from one thread
-//! at a time (MPI-4.1 §11.6.2). If two threads of a rank call a barrier or create a window over the
-//! same job at the same time, the later call is an error of the class [`Arg`](crate::Class::Arg).
-//! Threads that need collective calls of their own make subsets by
+//! threads: the later call is an error. Only one thread at a time may make collective calls on a
+//! job or window (MPI-4.1 §11.6.2). If two threads of a rank call a barrier or create a window over
+//! the same job at the same time, the later call is an error of the class
+//! [`Arg`](crate::Class::Arg). Threads that need collective calls of their own make subsets by
 //! [`Job::subset_tagged`](crate::Job::subset_tagged).
 //!
 //! ```

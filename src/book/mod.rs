@@ -39,8 +39,8 @@
 //! - A *job* is a set of processes, called *ranks*, with the numbers 0 to `size - 1`.
 //! - Ranks of one *node* share memory. Other ranks reach each other over a *net*: verbs or
 //!   libfabric.
-//! - A *window* is created by all ranks of a job together. Each rank opens a *part* of its memory
-//!   to the others.
+//! - All ranks of a job together create a *window*. In the window each rank opens a *part* of its
+//!   memory to the other ranks.
 //! - The *origin* calls an *operation* (put, get, accumulate), which accesses the part of the
 //!   *target*. Origin and target may be the same rank. A *displacement* is a position in the
 //!   target's part.

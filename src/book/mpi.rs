@@ -1,12 +1,12 @@
 //! Coming from MPI: every name of MPI's one-sided chapter (12 in MPI-4.1), and its equivalent here.
 //!
-//! Most functions have a method of the same name, without `MPI_Win_` or `MPI_`, on
-//! [`RawWindow`](crate::RawWindow), which has explicit calls, assertions, types at run time and
-//! addresses. [`Window`](crate::Window) has epochs as closures; its operations are methods of the
-//! closure's argument, [`Access`](crate::Access) and in passive epochs [`Passive`](crate::Passive).
-//! When you port a program, handles become values, error codes become [`Result`](crate::Result),
-//! and a count with a datatype becomes a slice or [`Items`](crate::Items). Only windows are freed
-//! explicitly.
+//! [`RawWindow`](crate::RawWindow) has a method for most functions, with the function's name
+//! without `MPI_Win_` or `MPI_`. As in MPI, these methods open and end epochs explicitly and take
+//! assertions, datatypes as values, and buffers by address. [`Window`](crate::Window) has epochs as
+//! closures. Its operations are methods of the closure's argument: of [`Access`](crate::Access),
+//! and in passive epochs also of [`Passive`](crate::Passive). When you port a program, handles
+//! become values, error codes become [`Result`](crate::Result), and a count with a datatype becomes
+//! a slice or [`Items`](crate::Items). Only windows are freed explicitly.
 //!
 //! ```
 //! // MPI_Win_allocate(10 * 8, 8, info, comm, &base, &win); MPI_Win_lock_all(MPI_MODE_NOCHECK, win);

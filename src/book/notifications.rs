@@ -120,9 +120,9 @@
 //! | post/start/complete/wait | 1.3 | 1.6 |
 //! | fences | 1.5 | 1.6 |
 //!
-//! `docs/measured.md` describes the measurement. A fence costs more with more ranks, because all
-//! ranks wait for all others; the cost of the other two ways depends only on the number of
-//! neighbours.
+//! `docs/measured.md` describes the measurement. The table is of two ranks. With more ranks a fence
+//! costs more, because all ranks wait for all others. The cost of the other two ways depends only
+//! on the number of neighbours.
 //!
 //! # Costs
 //!

@@ -11,7 +11,7 @@
 //! | [`start_fetch_and_op`](crate::Access::start_fetch_and_op), [`start_compare_and_swap`](crate::Access::start_compare_and_swap) | `fetch_and_op` and `compare_and_swap` without the wait for the value, as in MPI | `MPI_Fetch_and_op`, `MPI_Compare_and_swap` |
 //!
 //! A call that returns a value waits for this value; all other operations may be incomplete when
-//! their calls return. The choice depends on the accesses of other ranks:
+//! their calls return. Which operations a program needs depends on the accesses of other ranks:
 //!
 //! - If one rank at a time accesses a location, put and get are enough.
 //! - If several ranks may change a location at the same time, use the accumulate family (all rows
@@ -59,10 +59,10 @@
 //! # Atomicity
 //!
 //! Functions of the accumulate family are atomic with respect to each other, element by element,
-//! from all origins including the target itself. This requires that all accesses to a location use
-//! one type. A whole call is not atomic: two accumulates of many elements may interleave. A put or
-//! a get is not atomic, even if it has one element. The table says what happens if two ranks access
-//! one location at the same time:
+//! from all origins including the target itself. They are atomic only if all accesses to a location
+//! use the same predefined type. A whole call is not atomic: two accumulates of many elements may
+//! interleave. A put or a get is not atomic, even if it has one element. The table says what
+//! happens if two ranks access one location at the same time:
 //!
 //! | on the same location, without synchronization between them | result |
 //! |---|---|

@@ -38,9 +38,10 @@
 //!
 //! [`rput`](crate::Passive::rput), [`raccumulate`](crate::Passive::raccumulate) and
 //! [`rget_into`](crate::Passive::rget_into) borrow their buffer for the epoch and return a
-//! [`Request`](crate::Request), and so do all request-based calls of `RawWindow`. A program can
-//! wait for several requests of one kind together: for [all](crate::Request::wait_all), for
-//! [any](crate::Request::wait_any), for [some](crate::Request::wait_some).
+//! [`Request`](crate::Request). The request-based calls of `RawWindow` also return a `Request`;
+//! their buffers are addresses. A program can wait for several requests of one kind together: for
+//! [all](crate::Request::wait_all), for [any](crate::Request::wait_any), for
+//! [some](crate::Request::wait_some).
 //!
 //! ```
 //! use transom::{Request, ops};

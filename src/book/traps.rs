@@ -139,6 +139,6 @@
 //!   origin's.
 //! - **A collective call that one rank leaves out hangs the others.** Collective calls are fences,
 //!   barriers, and the creation and freeing of windows. After an error, `?` skips the calls that
-//!   follow. If one of them is the `free` of a window, the rank does not wait for the others, and
-//!   the launcher ends the job with the error. In other cases the job hangs until the user or
-//!   `transom-run --timeout` ends it.
+//!   follow. If a skipped call is the `free` of a window, the rank does not wait for the other
+//!   ranks, and the launcher ends the job with the error. If another collective call is skipped,
+//!   the job hangs until the user or `transom-run --timeout` ends it.

@@ -126,8 +126,8 @@
 //! - [`set_info`](crate::Window::set_info) changes the first five hints of the table, and the two
 //!   hints about counters (`mpi_assert_...`).
 //!
-//! Unknown keys are ignored. Creation fails at every rank if a known key has an illegal value, or
-//! if a key that is marked with * has different values at different ranks.
+//! Unknown keys are ignored. Creation fails at all ranks if a known key has an illegal value at one
+//! rank, or if a key that the table marks with * has different values at different ranks.
 //! [`Info::forgiving`](crate::Info::forgiving) is for programs that may break the promises of their
 //! hints, as some MPI programs do: no window then relies on a hint.
 //!

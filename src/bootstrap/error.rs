@@ -83,7 +83,7 @@ pub enum BootstrapError {
         /// The problem with the descriptor.
         why: String,
     },
-    /// No process listens at `PMI_PORT`.
+    /// The launcher can't be reached at `PMI_PORT`.
     #[error("the launcher can't be reached at PMI_PORT={port}")]
     Unreachable {
         /// The value of `PMI_PORT`.
@@ -91,10 +91,10 @@ pub enum BootstrapError {
         /// The system's error.
         source: io::Error,
     },
-    /// The launcher sent no answer on `PMI_FD`.
+    /// The launcher sent no answer within the time limit.
     #[error(
-        "the launcher did not answer on PMI_FD within {seconds} s ({during}); is it one that speaks PMI-1, such as \
-         transom-run, the mpiexec of MPICH (Hydra), or srun --mpi=pmi2?"
+        "the launcher did not answer within {seconds} s ({during}); does it speak PMI-1, as transom-run, the mpiexec of \
+         MPICH (Hydra) and srun --mpi=pmi2 do?"
     )]
     NoAnswer {
         /// How long this rank waited, in seconds.

@@ -20,7 +20,8 @@ const FAN: usize = 8;
 /// The longest name of an allgather: leaves room in a key for `.LEVEL.RANK.PIECE`.
 const MAX_NAME: usize = 40;
 
-/// Bytes before the first piece: the length of all pieces together, little-endian.
+/// Bytes at the beginning of the first piece: the length of the block without these bytes,
+/// little-endian.
 const HEADER: usize = 4;
 
 /// State of an allgather after its barriers.

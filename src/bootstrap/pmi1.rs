@@ -73,7 +73,7 @@ impl Pmi1 {
     /// requests it.
     ///
     /// # Errors
-    /// No process listens there; those of [`Pmi1::join`].
+    /// The launcher can't be reached at `port`; those of [`Pmi1::join`].
     pub fn connect(port: &str, id: usize, secret: Option<&str>) -> Result<Self, BootstrapError> {
         let failed = |source| BootstrapError::Unreachable { port: port.to_owned(), source };
         let mut stream = Err(io::Error::other("the host has no address"));

@@ -59,7 +59,7 @@ impl Shown {
         }
     }
 
-    /// Whether a count in the words of a slot is larger.
+    /// Whether a count in the words of a slot is larger than its count shown here.
     #[inline]
     pub(super) fn lacks(&self, words: &[AtomicU64]) -> bool {
         let exceeds =

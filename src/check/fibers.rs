@@ -159,7 +159,7 @@ impl Fibers {
         let fiber = state.fiber_of(sanitizer, thread);
         let pieces: Vec<_> = mirrored.pieces().map(|piece| (state.mirror(sanitizer, piece.0), piece.1)).collect();
         sanitizer.release(&mark);
-        sanitizer.call(fiber, name);
+        sanitizer.name_fiber(fiber, name);
         sanitizer.on(fiber, || {
             sanitizer.acquire(&mark);
             uses.iter().for_each(|&one| sanitizer.access(one, place));
@@ -201,7 +201,7 @@ impl Fibers {
         let (sanitizer, mark) = (self.sanitizer, Mark::default());
         let mut state = self.state();
         sanitizer.release(&mark);
-        // A later release of another thread comes with what this one has done.
+        // A later release by another thread also publishes this thread's accesses.
         sanitizer.on(state.releasing, || {
             sanitizer.acquire(&mark);
             sanitizer.release(&mark);
@@ -217,9 +217,10 @@ impl Fibers {
         self.state().waiting.extend(accesses);
     }
 
-    /// The calling thread has merged `clock`, at `place`; `name` names an operation, and `exposed`
-    /// finds the attached memory of a window with some bytes. The clock came with the number of
-    /// this rank's releases that other ranks knew.
+    /// The calling thread has merged clocks of other ranks, with the result `clock`. `back`: the
+    /// number of this rank's releases that those ranks knew of. `place` returns the place of the
+    /// call, `name` the name of an operation, and `exposed` the attached memory of a window that
+    /// has some bytes.
     pub(super) fn learn(
         &self,
         (clock, back): (&Clock, u64),
@@ -240,7 +241,7 @@ impl Fibers {
         let place = if known.is_empty() { 0 } else { place() };
         for one in &known {
             let memory = one.memory(&exposed);
-            sanitizer.call(state.others, &name(&one.entry));
+            sanitizer.name_fiber(state.others, &name(&one.entry));
             sanitizer.on(state.others, || {
                 let last = state.releases.range(..=one.entry.known).next_back();
                 let oldest = || state.releases.first_key_value().filter(|_| one.entry.known > 0);

@@ -10,7 +10,8 @@ use super::clock::{Clock, Slot, slot_bytes};
 
 /// The number of calls of a rank that are remembered.
 const CALLS: usize = 64;
-/// The words of a call before its clock: the group, and the turn, which is 0 while it is written.
+/// The words of a call before its clock: the group, and the turn, which is 0 while the call is
+/// written.
 const GROUP: usize = 0;
 const TURN: usize = 8;
 const CLOCK: usize = 16;

@@ -391,8 +391,8 @@ impl Checker {
         self.atomics.load(Ordering::Relaxed)
     }
 
-    /// Reports a conflict, unless one of the same places was reported by any rank. `first`: the
-    /// area of rank 0.
+    /// Reports a conflict, unless it is suppressed, a rank has reported one of the same calls and
+    /// places, or [`MOST_REPORTS`] were reported. `first`: the area of rank 0.
     pub(crate) fn report(&self, first: Area<'_>, conflict: &Conflict) {
         if self.suppressed.iter().any(|text| conflict.mentions(text)) {
             return;
@@ -403,7 +403,7 @@ impl Checker {
                 append(self.file.as_deref(), &conflict.json());
             }
             Some(MOST_REPORTS) => {
-                diagnostics::answer(&format!("transom: {MOST_REPORTS} conflicts were reported; no more are"));
+                diagnostics::answer(&format!("transom: {MOST_REPORTS} conflicts were reported; further ones are not"));
             }
             _ => {}
         }

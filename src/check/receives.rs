@@ -1,7 +1,7 @@
 //! The clocks with which a rank has begun to receive messages of another library (an MPI). A
 //! synchronous send is complete only when its receive has begun, so the sender then knows all that
-//! the receiver did before the receive. Receives that may match the same message share a clock; by
-//! chance, other receives share it too.
+//! the receiver did before the receive. Receives that may match the same message share a clock.
+//! Other receives may share it too, because a hash selects the clock.
 
 use transom_fabric::Memory;
 

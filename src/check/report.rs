@@ -33,7 +33,7 @@ impl Side {
 }
 
 impl Conflict {
-    /// The number of the pair of places, from whichever side it is seen.
+    /// A hash of the kinds and places of both accesses, equal for both orders of the sides.
     pub(super) fn number(&self) -> u64 {
         let mut sides = [&self.older, &self.newer].map(|side| format!("{} {}", side.access.kind, side.place()));
         sides.sort_unstable();

@@ -240,8 +240,8 @@ fn operation(kind: u32) -> u32 {
     kind >> OP & 15
 }
 
-/// The rule that two overlapping accesses break if neither is ordered before the other. Each is its
-/// kind and its first byte.
+/// The rule that two overlapping accesses break if neither is ordered before the other. Each access
+/// is given by its kind and its first byte.
 pub(crate) fn conflict(one: (Kind, u64), other: (Kind, u64), same_origin: bool) -> Option<Rule> {
     if one.0.only_reads() && other.0.only_reads() {
         return None;

@@ -63,7 +63,7 @@ impl Sanitizer {
     pub(super) fn find() -> Option<&'static Sanitizer> {
         static FOUND: OnceLock<Option<Sanitizer>> = OnceLock::new();
         // SAFETY: the types are those of `sanitizer/tsan_interface.h` and of
-        // `sanitizer/tsan_interface_atomic.h`, of one-word arguments throughout.
+        // `sanitizer/tsan_interface_atomic.h`.
         FOUND
             .get_or_init(|| unsafe {
                 Some(Sanitizer {
@@ -88,7 +88,7 @@ impl Sanitizer {
             .as_ref()
     }
 
-    /// The thread that calls, by its number.
+    /// Identifies the calling thread, by the address of its fiber.
     pub(super) fn thread(&self) -> usize {
         // SAFETY: the sanitizer is there, so this thread has a fiber.
         unsafe { (self.current)() }.addr()
@@ -128,7 +128,7 @@ impl Sanitizer {
     }
 
     /// Names a fiber in reports.
-    pub(super) fn call(&self, fiber: Fiber, name: &str) {
+    pub(super) fn name_fiber(&self, fiber: Fiber, name: &str) {
         let name = CString::new(name).unwrap_or_default();
         // SAFETY: a fiber of `Sanitizer::fiber`; the sanitizer copies the name.
         unsafe { (self.name)(std::ptr::with_exposed_provenance_mut(fiber.0), name.as_ptr()) };

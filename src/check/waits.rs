@@ -1,7 +1,7 @@
 //! Detection of deadlocks. Each rank records in the area of rank 0 in which call it waits, and for
 //! which rank. A thread of rank 0 reads these entries periodically. If every rank has waited in one
-//! call for a long time, the thread reports the calls. It does not if all ranks are in the same
-//! collective call, which may take long.
+//! call for a long time, the thread reports the calls. It reports nothing if all ranks are in the
+//! same collective call, because such a call may take long.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};

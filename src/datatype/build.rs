@@ -105,7 +105,9 @@ impl Datatype {
 
     /// A part of an array: for each dimension, `sizes` has the elements of the array, `subsizes`
     /// those of the part, and `starts` the first element of the part (`MPI_Type_create_subarray`).
-    /// The extent is that of the whole array. Errors have the class `Arg`.
+    /// The extent is that of the whole array. Fails with the class `Arg` if the lists are empty or
+    /// differ in length, or if the part is not within the array; with `Count` like all
+    /// constructors.
     pub fn subarray(
         sizes: &[usize],
         subsizes: &[usize],
@@ -153,9 +155,9 @@ impl Datatype {
 }
 
 impl Datatype {
-    /// The first `elements` elements, of as many items as these need, as one item: the part of a
-    /// receiving side that is filled when the data ends within an item (MPI-4.1 §12.3.1, §12.3.2).
-    /// Fails with the class `Type` if the elements have several basic types.
+    /// The first `elements` basic elements of a sequence of items, as one item. A receiving side
+    /// needs it if the data ends within an item (MPI-4.1 §12.3.1, §12.3.2). Fails with the class
+    /// `Type` if the elements have several basic types.
     pub fn leading(&self, elements: usize) -> Result<Datatype> {
         let call = "leading";
         let Some(basic) = self.uniform() else {
@@ -214,8 +216,8 @@ fn scattered(
     Ok(all.finish().finish())
 }
 
-/// `(blocks, items of each, first displacement, step)` where all have as many items and equal
-/// distances.
+/// `(number of blocks, items of each, first displacement, step)`, if all blocks have the same
+/// number of items and follow at equal distances.
 fn regular(mut blocks: impl Iterator<Item = (usize, isize)>) -> Option<(usize, usize, isize, i64)> {
     let (length, first) = blocks.next()?;
     let mut count = 1;

@@ -55,7 +55,7 @@ pub(crate) struct EqualBlocks {
     pub(crate) basic: BasicType,
     /// The bytes of all blocks.
     pub(crate) bytes: usize,
-    /// Items of it are one block.
+    /// Whether consecutive items form one block.
     dense: bool,
 }
 
@@ -203,8 +203,9 @@ impl Datatype {
         Some((clamp(i128::from(low) + last.min(0)), clamp(i128::from(end) + last.max(0))))
     }
 
-    /// `count` items as one strip of one basic type, no two blocks of which share a byte. `None`
-    /// means unknown: the query is cheap, and the first of most transfers.
+    /// `count` items as one strip of one basic type, no two blocks of which share a byte. `None` if
+    /// they need several strips, or if it is not known cheaply whether blocks share bytes: most
+    /// transfers make this query first.
     #[inline(always)]
     pub(crate) fn even(&self, count: usize) -> Option<EqualBlocks> {
         let one = self.0.even.as_ref()?;
@@ -218,7 +219,7 @@ impl Datatype {
         Some(EqualBlocks { strip, basic: one.basic, bytes, dense: one.dense })
     }
 
-    /// The same for no items, or several that are not one block.
+    /// [`Datatype::even`] for no items, or for several items that do not form one block.
     #[inline(never)]
     fn even_items(&self, one: &EqualBlocks, count: usize) -> Option<EqualBlocks> {
         let strip = one.strip.repeated(count, self.extent()).filter(|strip| count > 0 && strip.clear())?;

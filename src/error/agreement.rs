@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// The settings that are the same at all ranks of a job.
+/// The settings that must be equal at all ranks of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SharedSettings {

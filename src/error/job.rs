@@ -39,7 +39,9 @@ pub enum JobError {
         own: SharedSettings,
     },
     /// A rank could not create its counters of notified operations.
-    #[error("window {window:x}: a rank could not make its counters, so no rank has new counters")]
+    #[error(
+        "window {window:x}: a rank could not make its counters, or requested too many, so no rank has new counters"
+    )]
     NoCounters {
         /// The window's number in the job.
         window: u64,
@@ -145,8 +147,8 @@ pub enum SettingError {
     /// Not a list of the words, nor `none`.
     #[error("the value must be none, or a list of {}", listed(.0, "and"))]
     NotListOf(&'static [&'static str]),
-    /// Not a number of bytes.
-    #[error("the value must be a number of bytes")]
+    /// Not a whole number.
+    #[error("the value must be a whole number")]
     NotBytes,
     /// Not a size of memory, which may have a suffix.
     #[error("the value must be a number of bytes, optionally with k, m or g")]

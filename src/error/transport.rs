@@ -9,9 +9,9 @@ use transom_fabric::{Cause, FabricError, Reason};
 use crate::error::Refusal;
 
 /// Why a transport failed: the content of [`ErrorKind::Transport`](crate::ErrorKind::Transport),
-/// which displays the message and has the sources of this type, and the source of
-/// [`ErrorKind::Peer`](crate::ErrorKind::Peer). Displays its own message. The chain of sources ends
-/// with the `io::Error` of the system.
+/// which displays this type's message and has its sources, and the source of
+/// [`ErrorKind::Peer`](crate::ErrorKind::Peer). If the system refused a call, the chain of sources
+/// ends with its `io::Error`.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TransportError {

@@ -370,9 +370,6 @@ mod tests {
         drop(first);
     }
 
-    /// More silent connections than the kernel's backlog takes, or than descriptors last for, do
-    /// not keep a rank out, before it connects and after.
-    /// Shows E3.
     /// A rank whose descriptors are used up gives up no rank, and connects later.
     #[test]
     fn connections_without_a_descriptor_begin_later() {
@@ -385,6 +382,9 @@ mod tests {
         }
     }
 
+    /// More silent connections than the kernel's backlog takes, or than descriptors last for, do
+    /// not keep a rank out, before it connects and after.
+    /// Shows E3.
     #[test]
     fn silent_strangers_keep_no_rank_out() {
         let listener = listener();

@@ -2,10 +2,10 @@
 //! yet. Before a thread waits for another lock, it takes the delayed lock, so that a process takes
 //! locks in the program's order. Otherwise processes that all lock in one order could deadlock.
 //!
-//! A process delays locks only if one thread makes all of its lock calls. Otherwise a thread that
-//! completes all operations of a window would have to take the lock that another thread has
-//! delayed. The first thread could then wait for a process that waits for a lock of the first
-//! thread. For the same reason a thread takes only its own delayed lock before it waits.
+//! A process delays locks only if one thread makes all of its lock calls. Otherwise thread A, which
+//! completes all operations of a window, would have to take the lock that thread B has delayed. A
+//! could then wait for a process that waits for a lock that A holds. For the same reason a thread
+//! takes only its own delayed lock before it waits.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -39,7 +39,7 @@ impl Delayed {
     /// Records that this thread locks. Returns whether all recorded calls came from this thread.
     pub(crate) fn is_alone(&self) -> bool {
         let me = threads::identity();
-        // Relaxed both: the next lock of either thread finds the flag.
+        // Relaxed, both: the next lock of either thread sees the flag.
         if *self.thread.get_or_init(|| me) != me {
             self.is_shared.store(true, Ordering::Relaxed);
         }

@@ -432,8 +432,8 @@ impl JobCore {
         self.flags.leaked_window.store(true, Ordering::Relaxed);
     }
 
-    /// Leaves the job, once. The barrier before it makes sure that no message of this process is
-    /// lost with its sockets, and that no waiting rank sees this process end.
+    /// Leaves the job, once. A barrier first ensures that no message of this process is lost with
+    /// its sockets, and that no waiting rank sees this process end.
     fn leave(&self) -> Result<()> {
         let mut bootstrap = self.bootstrap.lock().unwrap_or_else(PoisonError::into_inner);
         // Relaxed: accessed under the mutex.

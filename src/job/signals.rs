@@ -76,7 +76,7 @@ fn wait_polling(job: &JobCore, word: &AtomicU32, value: u32) -> Result<()> {
     let mut failed = None;
     loop {
         let idle = || {
-            // This thread sends no answers while it sleeps on the word, which may follow.
+            // This thread may sleep on the word next, and sends no answers while it sleeps.
             if let Err(error) = job.progress.poll_and_leave() {
                 failed = Some(error);
             }

@@ -342,7 +342,8 @@ fn agreed(
 /// A rank that can't use verbs, and the reason that it reported to the others.
 type Without = (usize, String);
 
-/// Opens verbs if all ranks can; otherwise returns the first that can't, where verbs was tried.
+/// Opens verbs if all ranks can. Otherwise returns the first rank that can't, with its reason;
+/// `None` if the settings exclude verbs.
 fn open_verbs(boot: &mut Exchanging<'_>, settings: &Settings) -> Result<std::result::Result<Net, Option<Without>>> {
     if !settings.verbs {
         return Ok(Err(None));
@@ -369,7 +370,7 @@ fn open_ofi(boot: &mut Exchanging<'_>, settings: &Settings, source: &Interface, 
     if let Some(list) = &settings.interfaces {
         interfaces::own(Some(list)).map_err(|reason| environment::invalid_interfaces(list, reason))?;
     }
-    // Verbs have one descriptor for the device, for any number of peers.
+    // Verbs needs one descriptor for the device, for any number of peers.
     descriptors::make_room(boot.rank(), boot.size())?;
     let me = peer(boot.rank());
     let open = |passive| {

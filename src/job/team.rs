@@ -38,7 +38,7 @@ pub(crate) struct Team {
 /// Distinguishes teams of the same list, and is equal at all members of a team.
 #[derive(Clone, Copy, Debug, Hash)]
 pub(crate) enum Name {
-    /// The caller's tag, and how often the tag was used with the list before.
+    /// The caller's tag, and how often the tag was used with the list, this time included.
     Tagged(u64, u64),
     /// A number that the list's first rank has given to no other team.
     Agreed(u64),

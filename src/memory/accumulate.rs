@@ -3,10 +3,11 @@
 //! under which large operations run vector code; or by CPU atomics, if the window was created with
 //! element granularity. In a window a type has one of the two disciplines, never both.
 //!
-//! Integers that are words of the CPU have both sides of the stripes' gates: while the gate is open
-//! one element is changed by one atomic, and vector code runs when no operation passes. Other types
-//! always take the lock, and so do elements at misaligned addresses, under both disciplines: the
-//! CPU's atomics need aligned words. MPI defines nothing where elements overlap in part.
+//! Integers of 32 and 64 bits also use the gates of the stripes. While a gate is open, an operation
+//! on a few elements changes each of them by one atomic, without the lock; vector code first closes
+//! the gate. Other types always take the lock, and so do elements at misaligned addresses, under
+//! both disciplines: the CPU's atomics need aligned words. MPI defines nothing where elements
+//! overlap in part.
 
 use std::sync::atomic::Ordering;
 
@@ -159,8 +160,7 @@ impl<'a> Place<'a> {
         old
     }
 
-    /// [`Place::swap`] of an element of any size, as bytes: the first of `both` is expected, the
-    /// second stored.
+    /// [`Place::swap`] of an element of any size, as bytes.
     pub(crate) fn swap_bytes(&self, at: usize, [expected, new]: [&[u8]; 2], old: &mut [u8]) {
         let _held = self.lock(at);
         self.memory.read(at, old);
@@ -317,8 +317,8 @@ impl<'a> Place<'a> {
     }
 }
 
-/// What an operation under locks does to elements, and whether operations on single elements of
-/// them may bypass the lock.
+/// An operation under locks: its function, its type, and whether operations on single elements may
+/// bypass the lock.
 #[derive(Clone, Copy)]
 struct Many {
     op: Op,

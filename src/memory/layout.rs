@@ -67,7 +67,8 @@ impl<'t> Layout<'t> {
         Walk::of([self.pieces(), other.pieces()])
     }
 
-    /// The result of [`Datatype::even`], and the number of bytes; bytes match every basic type.
+    /// The strip of [`Datatype::even`], the number of bytes, and the basic type. The type is `None`
+    /// for plain bytes, which match every basic type.
     #[inline(always)]
     pub(crate) fn even(&self) -> Option<(Strip, usize, Option<BasicType>)> {
         match self {

@@ -1,6 +1,6 @@
 //! Answers to requests that contain several operations: the outcome of the lock that the request
-//! carries, then of each operation. A word has the length of an operation's result, or says that
-//! the operation was refused.
+//! carries, then of each operation. Before each result, a word has the result's length, or says
+//! that the operation was refused.
 
 use std::sync::{Mutex, OnceLock};
 

@@ -55,12 +55,13 @@ pub(crate) enum Request<'a> {
     /// Answers with the key of the sender's staging area at the target; without bytes if there is
     /// none.
     Stage,
-    /// Combines the elements of a piece with the operands in the sender's staging area, where the
-    /// previous values take their place if `fetch`.
+    /// Combines the elements of a piece with the operands in the sender's staging area; if `fetch`,
+    /// the previous values replace the operands there.
     Staged { op: Op, ty: BasicType, fetch: bool, piece: Piece },
     /// Copies a piece from the sender's staging area; if `fetch`, to the area.
     Copy { fetch: bool, piece: Piece },
-    /// Performs the operations one after another. Answers as a request that carries a lock.
+    /// Performs the operations one after another. The answer has the form of the answer to a
+    /// request that carries a lock.
     Several { parts: Vec<Request<'a>> },
 }
 

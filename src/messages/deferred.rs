@@ -60,9 +60,9 @@ struct Message {
 }
 
 impl Queue {
-    /// Takes a message to none of the peers in `full`: the next one to a peer that is not known to
-    /// be blocked, otherwise one to a blocked peer, and then true. Each message moves to a blocked
-    /// peer at most once.
+    /// Takes the next message to a peer that is not in `full`, and returns whether the peer is
+    /// blocked. Messages to peers that are not known to be blocked come first. Each message moves
+    /// to a blocked peer at most once.
     fn next(&mut self, full: &[Peer]) -> Option<(Message, bool)> {
         while let Some(message) = self.ready.pop_front() {
             match self.blocked.get_mut(&message.to) {
@@ -80,8 +80,8 @@ impl Queue {
         Some((message, true))
     }
 
-    /// Ends the attempt to send a message to a blocked peer, which has left the queue. `is_taken`:
-    /// the peer has it.
+    /// Ends the attempt to send a message, which has left the queue, to a blocked peer. `is_taken`:
+    /// the peer has the message.
     fn ended(&mut self, peer: Peer, is_taken: bool) {
         // A peer that was given up meanwhile is not in the map.
         let Some(blocked) = self.blocked.get_mut(&peer) else { return };

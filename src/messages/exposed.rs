@@ -168,7 +168,7 @@ impl Exposed {
             Notice::Posted => {
                 let mut posts = locked(&self.posts);
                 *posts.entry(member).or_default() += 1;
-                // Release: pairs with the Acquire in `take_message`.
+                // Release: pairs with the Acquire in `take_post_by_message`.
                 self.posts_by_message.fetch_add(1, Ordering::Release);
             }
             Notice::Completed => notices::complete(Words::at(&self.words, 0)),
@@ -218,7 +218,7 @@ impl Exposed {
     fn finds_post(&self, member: u32) -> Option<Posted> {
         match notices::has_post(Words::at(&self.words, 0), member) {
             true => Some(Posted::InWords),
-            false => self.take_message(member).then_some(Posted::ByMessage),
+            false => self.take_post_by_message(member).then_some(Posted::ByMessage),
         }
     }
 
@@ -228,7 +228,7 @@ impl Exposed {
     }
 
     /// Consumes a post of `member` that came as a message; returns whether there was one.
-    fn take_message(&self, member: u32) -> bool {
+    fn take_post_by_message(&self, member: u32) -> bool {
         // Acquire: pairs with the Release in `notice`.
         if self.posts_by_message.load(Ordering::Acquire) == 0 {
             return false;

@@ -48,7 +48,7 @@ pub(crate) struct Combined<'a> {
     pub(crate) len: usize,
 }
 
-/// Kept operations that are contiguous at the target: one put or get does all of them.
+/// Kept operations that are contiguous at the target: one put or get performs all of them.
 #[derive(Debug)]
 pub(crate) enum Run<'a> {
     Put(&'a [u8]),
@@ -254,6 +254,8 @@ impl Batch {
     fn count(&mut self, request: Option<&TallyRef>) {
         if let Some(request) = request {
             request.begin();
+            // A notice must not follow the operation, as it may follow a posted put.
+            request.mix();
             self.requests.push(request.clone());
         }
     }

@@ -12,7 +12,8 @@ use transom_fabric::{Memory, Peer, RegionKey};
 
 use super::locked;
 
-/// Bytes of a piece: a part of the processor's second cache, from which the CPU combines.
+/// Bytes of a piece: a part of the processor's second-level cache, so that the CPU combines
+/// operands from this cache.
 pub(crate) const PIECE: usize = 1 << 17;
 /// Pieces of an area, so that puts, combining and answers overlap.
 pub(crate) const PIECES: usize = 8;

@@ -37,8 +37,8 @@ impl Descriptors {
         }
     }
 
-    /// Looks for a free descriptor if the calls of this function have gone on for [`QUIET`] without
-    /// [`progressed`](Descriptors::progressed), and warns once if there is none.
+    /// Looks for a free descriptor if this function was called repeatedly for [`QUIET`] without a
+    /// call of [`progressed`](Descriptors::progressed), and warns once if there is none.
     pub(super) fn look(&self) {
         // Relaxed for all operations: they only choose the time of a look.
         if self.warned.load(Ordering::Relaxed) || !self.is_time(self.begun.elapsed()) {

@@ -18,13 +18,14 @@ const KEEP_AWAY: Duration = Duration::from_micros(32);
 /// Maximum time for which the thread leaves polling to callers. The end of a single longer call
 /// wakes the thread.
 const KEEP_AWAY_MAX: Duration = Duration::from_micros(256);
-/// The same where a call came in each [`DENSE`] on average. Such calls serve origins soon enough.
+/// [`KEEP_AWAY_MAX`] where calls are dense: at least one in each [`DENSE`] on average. Such calls
+/// serve origins soon enough.
 const KEEP_AWAY_DENSE: Duration = Duration::from_micros(1024);
 const DENSE: Duration = Duration::from_micros(64);
 /// Enough calls for the longest sleep.
 const MANY_CALLS: u32 = 16;
-/// A poll with as many events may have left others. The thread then polls again, at most [`ROUNDS`]
-/// times: while it kept away, events of all operations in flight may have come.
+/// A poll with this many events may have left others. The thread then polls again, at most
+/// [`ROUNDS`] times: while it kept away, events of all operations in flight may have come.
 const MANY: usize = 32;
 const ROUNDS: u32 = 64;
 /// Maximum sleep of the thread.
@@ -103,8 +104,8 @@ impl Drop for CallerGuard<'_> {
 
 /// The progress thread: it sleeps until messages arrive, and does not poll while callers do.
 pub(super) fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Callers, stop: &AtomicBool) {
-    // The usual slack of 50 us would be longer than the shortest sleep; where it is refused, that
-    // sleep takes twice as long.
+    // The usual timer slack of 50 us would be longer than the shortest sleep; where it is refused,
+    // that sleep takes twice as long.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1000));
     let (mut seen, mut retry) = (Seen::default(), RETRY);
     // Acquire: pairs with the Release in `stop`.

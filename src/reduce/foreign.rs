@@ -42,17 +42,17 @@ macro_rules! table {
 table! {
     /// `MPI_LONG_DOUBLE`, where it has 16 bytes.
     LongDouble = "MPI_LONG_DOUBLE", 16, Float;
-    /// `MPI_C_LONG_DOUBLE_COMPLEX`: two of these.
+    /// `MPI_C_LONG_DOUBLE_COMPLEX`: two `long double`.
     ComplexLong = "MPI_C_LONG_DOUBLE_COMPLEX", 32, Complex;
     /// `MPI_LONG_DOUBLE_INT`: a `long double` and its index, 32 bytes with padding.
     LongDoubleInt = "MPI_LONG_DOUBLE_INT", 32, Pair;
     /// `MPI_REAL16`: IEEE binary128.
     Float128 = "MPI_REAL16", 16, Float;
-    /// `MPI_COMPLEX32`: two of these.
+    /// `MPI_COMPLEX32`: two IEEE binary128 numbers.
     Complex128 = "MPI_COMPLEX32", 32, Complex;
     /// `MPI_REAL2`: IEEE binary16.
     Float16 = "MPI_REAL2", 2, Float;
-    /// `MPI_COMPLEX4`: two of these.
+    /// `MPI_COMPLEX4`: two IEEE binary16 numbers.
     Complex16 = "MPI_COMPLEX4", 4, Complex;
     /// `MPI_INTEGER16`.
     Int128 = "MPI_INTEGER16", 16, Integer;
@@ -64,9 +64,9 @@ table! {
     Logical64 = "MPI_LOGICAL8", 8, Logical;
     /// `MPI_LOGICAL16`.
     Logical128 = "MPI_LOGICAL16", 16, Logical;
-    /// `MPI_2REAL`: an `f32` and its index, which is one too.
+    /// `MPI_2REAL`: an `f32` and its index, also an `f32`.
     TwoFloat = "MPI_2REAL", 8, Pair;
-    /// `MPI_2DOUBLE_PRECISION`: an `f64` and its index, which is one too.
+    /// `MPI_2DOUBLE_PRECISION`: an `f64` and its index, also an `f64`.
     TwoDouble = "MPI_2DOUBLE_PRECISION", 16, Pair;
 }
 

@@ -66,7 +66,7 @@ macro_rules! domains {
 }
 
 domains! {
-    /// Integers and floats: elements with a larger and a smaller one.
+    /// Integers and floats: elements that `MPI_MAX` and `MPI_MIN` order.
     Ordered [Max Min]: i8, i16, i32, i64, u8, u16, u32, u64, f32, f64;
     /// Integers, floats and complex numbers: elements with sums and products.
     Arithmetic [Sum Prod]: i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, Complex<f32>, Complex<f64>;

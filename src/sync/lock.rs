@@ -110,7 +110,7 @@ pub(crate) trait Words {
     /// The patience of this process with others that may only wait.
     fn patience(&self) -> &Patience;
 
-    /// The time since some moment.
+    /// A monotonic time, from an arbitrary origin.
     fn now(&self) -> Duration;
 }
 
@@ -321,7 +321,7 @@ fn announce_slow(words: &impl Words, nested: impl Fn() -> bool, mut found: u64) 
 }
 
 /// Waits, after this process has withdrawn its announcement, until no `lock_all` has priority, but
-/// not for ever: that one may wait for a lock of this process.
+/// not for ever: the process of that call may wait for a lock of this one.
 pub(crate) fn stand_aside(words: &impl Words) -> Result<()> {
     wait_patiently(words, Place::Master, true, |word| word & PRIORITY == 0).map(drop)
 }
@@ -341,9 +341,9 @@ const fn others_wait(word: u64) -> bool {
     word & WAITING_WRITERS > WAITING_WRITER
 }
 
-/// [`Bias::exclusive_waits`] of a writer that is counted as waiting. `word`: the target's word;
-/// `defers`: whether another waiting writer goes first; `gives_way`: whether this process may give
-/// way to a `lock_all`.
+/// [`Bias::exclusive_waits`] of a writer that is counted as waiting. `needs`: the bits of the word
+/// without which it stops waiting; `word`: the target's word; `defers`: whether another waiting
+/// writer goes first; `gives_way`: whether this process may give way to a `lock_all`.
 fn exclusive_waiting(
     words: &impl Words,
     place: Place,

@@ -243,7 +243,7 @@ fn gate(words: Words<'_>, at: usize) -> Gate<'_> {
 impl Drop for Held<'_> {
     #[inline]
     fn drop(&mut self) {
-        // Release: pairs with the Acquire in `lock` and `wait`.
+        // Release: pairs with the Acquire in `try_lock` and `wait`.
         self.word.store(self.free, Ordering::Release);
     }
 }

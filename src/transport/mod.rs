@@ -33,8 +33,8 @@ pub(crate) use transom_shm::huge_pages;
 pub(crate) use transom_shm::topology;
 pub use transom_verbs::Posted;
 
-/// Memory up to this size is populated at once where it matters which process touches a page first:
-/// in shared segments for the NUMA node, and where the program requests huge pages.
+/// Memory up to this size is populated at once in shared segments, whose pages should be on their
+/// owner's NUMA node, and where the program requests huge pages.
 const TOUCHED_BY_OWNER: usize = 64 << 20;
 
 /// A lane: one of the two kinds of transport to a peer.
@@ -457,7 +457,7 @@ impl Wire {
         self.net.as_ref().and_then(|net| each_net!(net, domain => domain.port().lost()))
     }
 
-    /// Ends the net's connection to a peer that has died.
+    /// Ends the net's connection to a peer that has died or can't be reached.
     pub(crate) fn lose(&self, peer: Peer, reason: Reason) {
         if let Some(net) = &self.net {
             each_net!(net, domain => domain.port().lose(peer, reason));
@@ -524,7 +524,7 @@ impl Wire {
         }
     }
 
-    /// Wakes another thread.
+    /// Ends the [`Wire::wait_on`] of another thread on this lane, or the next one.
     pub(crate) fn wake(&self, lane: Lane) {
         match (lane, &self.shm, &self.net) {
             (Lane::Shm, Some(shm), _) => shm.port().wake(),

@@ -153,8 +153,9 @@ impl NetMemory {
         each_port!(self, port, at => buffers::post_put(port, at, offset, from, tally))
     }
 
-    /// Posts a put as an RDMA request if possible, and returns whether it was posted. This post is
-    /// tried before all others, since the search for the way is a large part of its cost.
+    /// Posts a put whose bytes travel inside the RDMA request, if possible, and returns whether it
+    /// was posted. This post is tried before all others, since the search for the way is a large
+    /// part of its cost.
     #[inline(always)]
     pub(crate) fn put_carried(&self, offset: u64, from: Source, tally: &TallyRef) -> bool {
         match self {

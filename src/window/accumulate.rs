@@ -447,6 +447,8 @@ impl Parts {
         let len = it.to.len();
         if let Reach::Unmapped(Unmapped::Posted(memory)) = &target.reach
             && may_gather(memory, len, target)
+            // An accumulate with its own tally is sent at once: its call may wait for the result.
+            && std::ptr::eq(&raw const **tally, &raw const *target.tally)
             && let Some(small) = it.contiguous()
             && !self.travels(target, len)?
             && self.gather_small(target, at.cast_unsigned(), Small::Combine(small), memory, tally)?

@@ -1,7 +1,7 @@
-//! The memory that is available for a window: what the machine, or the control group of the
-//! process, has left. The kernel allocates pages at the first touch, so it grants any size, and
-//! kills a process that touches too much. The creation of a window therefore fails if the window is
-//! larger than the available memory.
+//! The memory that is available for a window: the rest of the machine's memory, or of the limit of
+//! the process's control group. The kernel allocates pages at the first touch, so it grants any
+//! size, and kills a process that touches too much. The creation of a window therefore fails if the
+//! window is larger than the available memory.
 
 use std::fs::read_to_string;
 use std::path::Path;

@@ -162,7 +162,7 @@ impl Checked {
         })
     }
 
-    /// Ends the access of peers, and says what was forgotten.
+    /// Ends the access of peers, and reports the number of forgotten accesses.
     pub(super) fn withdraw(&self) {
         // Relaxed: no other call runs on a window that is being freed.
         self.withdrawn.store(true, Ordering::Relaxed);
@@ -338,7 +338,7 @@ impl Parts {
         Ok(self)
     }
 
-    /// Memory is attached to the window.
+    /// Tells the checker that memory was attached to the window.
     pub(super) fn exposes(&self, memory: &Memory) {
         if let Some((checked, checker)) = self.checker()
             && !memory.is_empty()
@@ -347,7 +347,7 @@ impl Parts {
         }
     }
 
-    /// The memory that begins at an address is detached from the window.
+    /// Tells the checker that the memory that begins at an address was detached from the window.
     pub(super) fn conceals(&self, start: u64) {
         if let Some((_, checker)) = self.checker() {
             checker.conceal(self.id, start);

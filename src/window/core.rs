@@ -46,7 +46,7 @@ impl Core {
         }
         let flushed = self.parts.flush_all();
         if outstanding != 0 {
-            self.forget_first();
+            self.unmix_first();
         }
         self.parts.own.publish();
         self.parts.meet("fence", || self.disseminate(0, &self.signals(|member| self.words_for_fence(member))))?;
@@ -71,7 +71,7 @@ impl Core {
     }
 
     #[cold]
-    fn forget_first(&self) {
+    fn unmix_first(&self) {
         if let Some(first) = self.first() {
             first.tally.unmix();
         }

@@ -374,7 +374,8 @@ fn is_unmapped(region: &transport::ShmRegion) -> bool {
     !transport::is_mapped(&transport::shm_key(region))
 }
 
-/// Serves requests that other ranks may send to the window's rank while it computes.
+/// Serves requests that other ranks may send to this rank while it computes. `foreign`: ranks of
+/// the node can't map a part of the window.
 fn serve(job: &JobCore, foreign: bool) -> Result<()> {
     if foreign && job.has_neighbours() {
         job.serve(Lane::Shm)?;

@@ -41,9 +41,8 @@ pub(crate) struct LockDelay {
     pending: AtomicBool,
     /// The target whose lock was delayed last.
     target: AtomicU32,
-    /// Whether this process has noticed an operation of the last epoch. If so, the
-    /// program's locks guard the window's data. Relaxed everywhere, because the value is an
-    /// estimate.
+    /// Whether this process has noticed an operation of the last epoch. If so, the program's locks
+    /// guard the window's data. Relaxed everywhere, because the value is an estimate.
     guards: AtomicBool,
 }
 
@@ -295,7 +294,7 @@ impl Core {
         match (carried.outcome(), kind) {
             (Some(Tried::Busy), _) => self.take_with(target, kind, again()),
             (Some(Tried::NoBias), _) => {
-                self.epochs.bias.is_lost();
+                self.epochs.bias.record_lost();
                 self.take_with(target, kind, again())
             }
             (Some(Tried::Taken), Lock::Shared) if !release => (Hold::Shared, done),

@@ -82,7 +82,7 @@ impl Parts {
     }
 
     /// Fails if entries of a target that is written overlap (MPI-4.1 §12.3.1, §12.3.4). Windows
-    /// that forgive accept them: MPIs write and combine such entries one after another.
+    /// with `Info::forgiving` accept them: MPIs write and combine such entries one after another.
     pub(super) fn no_overlap_at_target(&self, call: &'static str, layout: &Layout<'_>) -> Result<()> {
         no_overlap(call, Side::Target, layout)
             .or_else(|error| if self.hints.is_forgiving() { Ok(()) } else { Err(error) })

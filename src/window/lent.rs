@@ -40,7 +40,7 @@ impl<'l> Buffer<'l> {
 }
 
 impl Accumulate<'_> {
-    /// The kind of access that the use of the buffer is.
+    /// The kind of the accumulate's access to the target.
     pub(super) fn kind(&self) -> Kind {
         let call = if self.into.is_some() { Call::GetAccumulate } else { Call::Accumulate };
         Kind::Combine { call, op: Some(self.op), ty: self.ty }

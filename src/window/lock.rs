@@ -45,8 +45,9 @@ impl Core {
         }
     }
 
-    /// Takes the only lock of this window. The epoch word changes only after the lock words have
-    /// granted the lock, so that it records no lock while the call waits.
+    /// Takes a lock while no epoch of this window is open, so that it becomes the only one. The
+    /// epoch word changes only after the lock words have granted the lock, so that it records no
+    /// lock while the call waits.
     #[inline]
     fn lock_here(&self, kind: Lock, target: &Target, here: &Here<'_>) -> Result<()> {
         self.parts.job.delayed.take_first()?;
@@ -239,7 +240,7 @@ impl Core {
         }
     }
 
-    /// Releases the only lock of this window.
+    /// Releases the only lock that this process holds on this window.
     #[inline]
     fn unlock_here(
         &self,

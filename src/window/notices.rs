@@ -67,7 +67,7 @@ impl<'w> Notices<'w> {
         self.polled(index, 1)
     }
 
-    /// The counter's value. Below `awaited` it is an error if a rank died.
+    /// The counter's value. If it is below `awaited`, fails if a rank has died.
     fn polled(&self, index: usize, awaited: u64) -> Result<u64> {
         let counters = self.core.parts.own_counters("get_notify_value", index)?;
         self.core.parts.job.progress.poll_and_leave()?;
@@ -149,7 +149,9 @@ impl<T: RmaElem> Window<T> {
     /// numbers may differ between ranks.
     ///
     /// # Errors
-    /// `Arg` for a number that is too large; then the counters of all ranks are unchanged.
+    /// `Arg` at a rank whose number is too large, and then `Other` at the other ranks. If a rank
+    /// can't make its counters, all ranks get an error. After an error the counters of all ranks
+    /// are unchanged.
     pub fn set_num_notify(&self, number: usize) -> Result<()> {
         self.core.set_num_notify(number)
     }

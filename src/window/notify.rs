@@ -243,7 +243,7 @@ impl Parts {
         if let Reach::Unmapped(Unmapped::Posted(memory)) = &target.reach {
             self.check_notice(CALL, rank, index)?;
             let room = self.message_max(target).saturating_sub(OVERHEAD + STRIP + INDEX);
-            // A strip has bytes.
+            // A strip is never empty: the notice of an empty put is sent below.
             if (1..=room).contains(&from.len()) && self.is_notified_by_message(rank) {
                 let strips = [Strip::one(at.cast_signed(), from.len())];
                 let request =

@@ -113,7 +113,7 @@ pub(super) struct Batch {
     landing: Vec<Sink>,
     bytes: usize,
     message_max: usize,
-    /// Pieces are cut at multiples of it.
+    /// Pieces are cut at multiples of this number of bytes.
     unit: usize,
 }
 

@@ -82,7 +82,7 @@ impl Core {
     }
 
     /// A request-based operation in a fence epoch or an epoch of `start`. MPI forbids it, but MPIs
-    /// perform it, and so do windows that forgive.
+    /// perform it, and so do windows with `Info::forgiving`.
     #[cold]
     fn begin_anyway(&self, name: &'static str, target: usize, refused: Error) -> Result<Permit> {
         let is_active = matches!(self.epochs.state().0, Access::Fenced | Access::Fence | Access::Start);

@@ -1,6 +1,6 @@
-//! Operations that are contiguous at the target, on memory that the net reaches. Each is posted as
-//! few transfers as the port allows. If the port refuses a post because it is busy, the job makes
-//! progress and the post is repeated. Knows no window.
+//! Operations that are contiguous at the target, on memory that the net reaches. Each is posted in
+//! as few transfers as the port allows. If the port refuses a post because it is busy, the job
+//! makes progress and the post is repeated. Knows no window.
 
 use transom_fabric::TallyRef;
 

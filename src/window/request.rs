@@ -25,7 +25,8 @@ use crate::job::JobCore;
 /// nothing, and the functions on several requests ignore the request.
 #[must_use = "an operation is complete when its request was waited for, or its epoch ended"]
 pub struct Request {
-    /// Dropped by [`Request::discard`]: a request without resources needs one check.
+    /// `ManuallyDrop`, so that the drop of a request without resources is one check.
+    /// [`Request::discard`] drops the others.
     state: ManuallyDrop<State>,
 }
 
@@ -54,7 +55,7 @@ enum Until {
 }
 
 impl Until {
-    /// The last operation of a checked window is complete.
+    /// The condition that this thread's last operation on a checked window is complete.
     #[cold]
     fn checked(core: &Core, tally: TallyRef) -> Until {
         match core.this.upgrade() {

@@ -21,7 +21,7 @@ use crate::messages::{Landing, PIECE, Piece, Request};
 use crate::reduce::{BasicType, Op};
 use crate::transport::{Lane, Net};
 
-/// Accumulates of at most as many messages are sent as messages. On a dynamic window several
+/// Accumulates of at most this many messages are sent as messages. On a dynamic window several
 /// messages need a further request, which checks the whole access before them.
 const FEW: usize = 2;
 const FEW_BY_ADDRESS: usize = 1;
@@ -78,7 +78,7 @@ impl Parts {
         self.long_staged(target, at, &long, tally)
     }
 
-    /// Performs a put on a dynamic window through a staging area; false as
+    /// Performs a put on a dynamic window through a staging area; returns false like
     /// [`Parts::accumulate_staged`].
     pub(super) fn put_staged(
         &self,
@@ -95,7 +95,7 @@ impl Parts {
         self.long_staged(target, at, &long, tally)
     }
 
-    /// Performs a get on a dynamic window through a staging area; false as
+    /// Performs a get on a dynamic window through a staging area; returns false like
     /// [`Parts::accumulate_staged`].
     pub(super) fn get_staged(
         &self,
@@ -128,7 +128,8 @@ impl Parts {
 
     fn long_staged(&self, target: &Target, at: i64, long: &Long<'_>, tally: &TallyRef) -> Result<bool> {
         let Some(area) = self.area(target, long.len)? else { return Ok(false) };
-        // Such an operation is too long for the message of a wanted lock, so the lock is held now.
+        // Such an operation is too long for the message of a delayed lock, so `travels` takes the
+        // lock now.
         self.travels(target, long.len)?;
         self.stage(target, at, long, area, tally).map(|()| true)
     }

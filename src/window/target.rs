@@ -251,7 +251,7 @@ impl Target {
         }
     }
 
-    /// A target with the route to its rank.
+    /// The target's control words, through the link to its rank.
     #[inline(always)]
     pub(super) fn words_of<'t>(&self, parts: &Parts, link: &'t Link) -> Option<Words<'t>> {
         Some(Words::at(link.block()?, parts.job.block.words_at(usize::from(self.place))))

@@ -19,11 +19,11 @@ use crate::memory::layout::Layout;
 use crate::messages::{Counting, Gather, Small, Towards};
 use crate::transport::NetMemory;
 
-/// The longest operation that shares a message.
+/// The longest operation that shares a message, in bytes.
 const GATHERED: usize = 1024;
-/// Operations in flight to a target from which on puts share a message, in an epoch whose end
-/// notifies the target. The notice follows posted puts without waiting, but has to wait for the
-/// message.
+/// The number of operations in flight to a target at which further puts share a message, in an
+/// epoch whose end notifies the target. The notice follows posted puts without waiting, but has to
+/// wait for the message.
 const AHEAD_OF_NOTICES: u64 = 6;
 /// Maximum number of operations in flight to a target when a message of several operations, or one
 /// whose reply carries data, is begun.

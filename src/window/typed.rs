@@ -120,7 +120,7 @@ impl<T: RmaElem> Window<T> {
         Ok(self.buffer.take().map(|buffer| unsafe { buffer.take() }).unwrap_or_default())
     }
 
-    /// The elements of this rank's part.
+    /// The number of elements of this rank's part.
     pub fn len(&self) -> usize {
         self.core.parts.own.memory.len() / size_of::<T>().max(1)
     }

@@ -52,7 +52,8 @@ const ATOMIC: Hull = Hull { start: &ATOMIC_START, len: &ATOMIC_LEN };
 static WATCHED: RwLock<Vec<Watched>> = RwLock::new(Vec::new());
 
 impl Hull {
-    /// Relaxed: a thread that accesses the memory of a new window got its address after the change.
+    /// Sets the range to one around all `ranges`. Relaxed: a thread that accesses the memory of a
+    /// new window got its address after the change.
     fn set(&self, ranges: impl Iterator<Item = (usize, usize)>) {
         let hull = ranges.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1))).unwrap_or_default();
         // Meanwhile every address is in the hull.
@@ -73,7 +74,7 @@ pub(crate) fn begin() {
     retain(|_| false);
 }
 
-/// The checker is on.
+/// Connects the checker, which is on now, with the accesses that ThreadSanitizer reports.
 pub(crate) fn check() {
     if let Some(job) = process::get().and_then(Process::job).filter(|_| names::are_called()) {
         job.checker_sees_atomics();

@@ -11,7 +11,7 @@ use transom::Job;
 
 use crate::borrowed::Borrowed;
 
-/// The most partitions whose buffers are told apart.
+/// The most partitions whose buffers are distinguished.
 const LENT: usize = 64;
 /// A message in partitions that the conflict checker knows.
 pub(crate) struct Channel {

@@ -131,8 +131,9 @@ impl Call {
             // SAFETY: as the caller says.
             before.extend_from_slice(unsafe { std::slice::from_raw_parts(requests, count) });
         }
-        // What an earlier call left of these requests. Other failures may belong to a call in
-        // progress, of which this call is a part: functions of generalized requests call MPI, too.
+        // Drops failures that an earlier call left for these requests. Other failures may belong to
+        // a call in progress, of which this call is a part: functions of generalized requests call
+        // MPI, too.
         drop(found_of(&before));
         Call { watch, before }
     }

@@ -74,14 +74,14 @@ fn release() -> Option<Vec<u64>> {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn transom_edge_release(clock: *mut u64) {
     let words = WORDS.load(Ordering::Relaxed);
-    // Zeros tell nothing.
+    // A rank learns nothing from zeros.
     let mut known = release().unwrap_or_default();
     known.resize(words, 0);
     // SAFETY: the caller has room.
     unsafe { std::ptr::copy_nonoverlapping(known.as_ptr(), clock, words) };
 }
 
-/// Learns a clock, which all ranks of the job have passed on to each other if `all` is not 0.
+/// Merges a clock. `all` is not 0 if all ranks of the job have exchanged their clocks.
 ///
 /// # Safety
 /// The clock has the words that `begin` was told.
@@ -99,7 +99,7 @@ unsafe extern "C" fn transom_edge_learn(clock: *const u64, all: c_int) {
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 extern "C" fn transom_edge_waits(call: *const c_char) {
-    /// How calls begin that wait for single ranks.
+    /// Prefixes of the calls that wait for single ranks.
     const SINGLE: [&str; 8] =
         ["MPI_Send", "MPI_Bsend", "MPI_Rsend", "MPI_Ssend", "MPI_Recv", "MPI_Probe", "MPI_Mprobe", "MPI_Mrecv"];
     /// Calls after which processes outside of the job may send to this one.
@@ -114,7 +114,7 @@ extern "C" fn transom_edge_waits(call: *const c_char) {
     }
 }
 
-/// The job was started by another one.
+/// Tells the checker that another job has started this one.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 extern "C" fn transom_edge_has_parent() {
@@ -132,7 +132,7 @@ extern "C" fn transom_edge_goes_on() {
     }
 }
 
-/// Learns all that any rank has released.
+/// Merges the clocks that all ranks have released.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 extern "C" fn transom_edge_learn_all() {

@@ -79,7 +79,7 @@ impl Failure {
     /// The failure of an operation that has data but no address for it.
     #[cold]
     pub(crate) fn null_buffer() -> Failure {
-        let text = "an operation with data got the buffer NULL, from which no datatype leads away";
+        let text = "the buffer of an operation with data is NULL, and its datatype has no absolute addresses";
         Failure { kind: Kind::NullBuffer, text: text.into() }
     }
 
@@ -156,8 +156,7 @@ impl Failure {
         if self.is_nothing(target) { SUCCESS } else { self.raise(win) }
     }
 
-    /// Whether only an epoch was missing for a call that does nothing, because its target is
-    /// `MPI_PROC_NULL`.
+    /// Whether the failure is a missing epoch for a call on `MPI_PROC_NULL`, which has no effect.
     pub(crate) fn is_nothing(&self, target: c_int) -> bool {
         self.kind == Kind::Of(Class::RmaSync) && target == constants().proc_null
     }

@@ -9,7 +9,7 @@ use transom::diagnostics;
 
 use crate::host::{host_at_build, host_name};
 
-/// What decides whether handles and constants agree.
+/// The binary interface of an MPI, which determines its handles and constants.
 #[derive(Debug, PartialEq, Eq)]
 enum Interface<'t> {
     StandardAbi,
@@ -47,14 +47,15 @@ fn shown(name: &str) -> String {
     name.replace("Version:", "").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether this process reports what all ranks find. The MPI has not started, so launchers'
-/// variables tell the rank.
+/// Whether this process prints a message that concerns all ranks. The MPI has not started, so
+/// launchers' variables tell the rank.
 fn is_first() -> bool {
     let ranks = ["PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"];
     ranks.iter().find_map(std::env::var_os).is_none_or(|rank| rank == "0")
 }
 
-/// How long the other ranks wait until rank 0 has told what ends the program.
+/// The time for which the other ranks wait before they end, so that rank 0 prints the message
+/// first.
 const HEAD_START: Duration = Duration::from_secs(1);
 
 /// Ends the program with a message if the library was built for another MPI.

@@ -36,7 +36,7 @@ pub(crate) fn begin() {
     }
 }
 
-/// What is known of a communicator, kept with it: its ranks stay the same.
+/// The data of a communicator, cached with it: its ranks never change.
 struct Known {
     /// Whether it is no intercommunicator and all its ranks are of `MPI_COMM_WORLD`.
     of_world: bool,
@@ -80,7 +80,7 @@ fn broadcast(comm: Comm, mut number: u64) -> Option<u64> {
     (code == SUCCESS).then_some(number)
 }
 
-/// What is known of a communicator, which the first collective call on it finds out. MPI lets no
+/// The cached data of a communicator, which the first collective call on it determines. MPI lets no
 /// other collective call on it run at the same time. `None` if nothing can be kept with it.
 fn known(comm: Comm) -> Result<Option<&'static Known>, Refused> {
     let Some(&keyval) = KEYVAL.get() else { return Ok(None) };

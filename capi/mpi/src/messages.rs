@@ -16,7 +16,7 @@ use crate::host::{RequestHandle, Type, constants, host_status_of};
 use crate::process::{self, Process};
 use crate::types;
 
-/// The most pieces of a buffer that are told apart.
+/// The most pieces of a buffer that are distinguished.
 const PIECES: usize = 1 << 12;
 
 /// The bit by which the number of a group's persistent calls differs from the group's.
@@ -44,26 +44,27 @@ struct Entry {
     channel: Option<Channel>,
 }
 
-/// What a rank learns when a request is complete.
+/// The clocks that a rank merges when a request is complete.
 #[derive(Clone, Debug)]
 enum What {
     /// Nothing of other ranks. With a stream: the message that its start sends.
     Send(Option<(usize, c_int, u64)>),
-    /// What the rank had done that began to receive this message.
+    /// The clock with which the receiver began to receive this message.
     Synchronous((usize, c_int, u64)),
     Receive(Receive),
-    /// What these ranks knew when they entered a collective call.
+    /// The clocks with which these ranks entered a collective call.
     Collective {
         group: u64,
         turn: u64,
         ranks: Vec<usize>,
     },
-    /// What any rank has released. A communicator that is there now has the number.
+    /// The clocks that all ranks have released. The communicator that the call has stored in `out`
+    /// gets the number.
     Duplicate {
         out: usize,
         number: u64,
     },
-    /// What any rank has released.
+    /// The clocks that all ranks have released.
     Any,
 }
 
@@ -272,8 +273,9 @@ extern "C" fn transom_edge_uses() {
     });
 }
 
-/// The call has returned. ThreadSanitizer is told again, because it remembers the last access to a
-/// byte, and what the host's libraries did since is suppressed.
+/// The call has returned. The uses are reported to ThreadSanitizer again: it remembers the last
+/// access to a byte, and suppresses reports on accesses of the host's libraries, which came in
+/// between.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 extern "C" fn transom_edge_used() {
@@ -335,7 +337,7 @@ extern "C" fn transom_edge_sends(handle: RequestHandle) {
     requested(handle, What::Send(None), false);
 }
 
-/// A request of a call has begun, of which the checker does not know for whom it waits.
+/// A call has begun a request, and the checker does not know for which ranks the request waits.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 extern "C" fn transom_edge_waits_for_any(handle: RequestHandle) {
@@ -432,7 +434,8 @@ unsafe fn ranks(numbers: *const c_int, size: c_int) -> Vec<usize> {
     unsafe { std::slice::from_raw_parts(numbers, rank_of(size)) }.iter().map(|&rank| rank_of(rank)).collect()
 }
 
-/// A collective call has begun, after which this rank knows what `from` knew when they called.
+/// A collective call has begun, after which this rank has the clocks with which the ranks `from`
+/// entered the call.
 ///
 /// # Safety
 /// There are `size` ranks.
@@ -461,7 +464,8 @@ unsafe extern "C" fn transom_edge_kept(handle: RequestHandle, group: u64, call: 
     requested(handle, what, true);
 }
 
-/// A collective call is over, after which this rank knows what `from` knew when they called.
+/// A collective call is over, after which this rank has the clocks with which the ranks `from`
+/// entered the call.
 ///
 /// # Safety
 /// There are `size` ranks.
@@ -523,7 +527,7 @@ extern "C" fn transom_edge_sent(rank: c_int, tag: c_int, group: u64) {
     }
 }
 
-/// Learns what came with a message of a rank, which was received, or only looked at.
+/// Merges the clock of a message of a rank, which was received or only probed.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 extern "C" fn transom_edge_received(rank: c_int, tag: c_int, group: u64, takes: c_int) {

@@ -59,7 +59,8 @@ struct Here {
 struct Team {
     begins: Mark,
     ends: Mark,
-    /// Barriers take turns: who is late at one does not learn from those at the next.
+    /// Barriers use the two marks in turn, so that a thread that is late at one barrier is not
+    /// ordered after threads at the next.
     barriers: [Mark; 2],
     /// The tasks that have ended.
     tasks: Mark,

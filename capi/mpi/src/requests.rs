@@ -32,7 +32,7 @@ static PENDING: Mutex<Vec<Pending>> = Mutex::new(Vec::new());
 /// The number of operations with requests of the host that are not complete: those in `PENDING`,
 /// and those that a thread has removed from it to complete their requests.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-/// Operations in flight that are not swept.
+/// The number of operations in flight up to which none is swept.
 const FEW: usize = 256;
 /// Polls after which a waiting thread yields.
 const LOOKS: u32 = 64;
@@ -109,9 +109,9 @@ fn end(handle: RequestHandle, kept: &Kept, outcome: Outcome<()>) {
 }
 
 /// Polls the operations in flight, and completes the requests of those that are complete. Returns
-/// whether operations are left in flight.
-/// For the conflict checker a program knows of an operation only if it waits for it: while that is
-/// on, only the operations of `watch` are polled, and if `one` is set, one of them is completed.
+/// whether operations are left in flight. For the conflict checker a program knows of an operation
+/// only if it waits for it: while the checker is on, only the operations of `watch` are polled, and
+/// if `one` is set, at most one of them is completed.
 fn look(watch: &Watch, one: bool) -> bool {
     // Relaxed: see `hand_over`.
     if COUNT.load(Ordering::Relaxed) == 0 {

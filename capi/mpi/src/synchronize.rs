@@ -43,7 +43,7 @@ fn called(window: &Window, call: impl FnOnce() -> Result<()>) -> c_int {
 
 /// Makes a call on `MPI_PROC_NULL`. A call without effect, such as a second lock, succeeds as it
 /// does under MPICH.
-fn nobody(window: &Window, call: impl FnOnce() -> Outcome<()>) -> c_int {
+fn called_on_null(window: &Window, call: impl FnOnce() -> Outcome<()>) -> c_int {
     coded_at(window.proxy, constants().proc_null, call())
 }
 
@@ -152,7 +152,7 @@ pub(crate) unsafe extern "C" fn lock(kind: c_int, target: c_int, promise: c_int,
         }
     };
     match windows::rank(target) {
-        Ok(PROC_NULL) => nobody(window, || Ok(window.raw.lock(kind, PROC_NULL, assertion(promise)?)?)),
+        Ok(PROC_NULL) => called_on_null(window, || Ok(window.raw.lock(kind, PROC_NULL, assertion(promise)?)?)),
         Ok(rank) => promised(window, promise, |assert| window.raw.lock(kind, rank, assert)),
         Err(failure) => failure.raise(win),
     }
@@ -166,7 +166,7 @@ pub(crate) unsafe extern "C" fn unlock(target: c_int, win: Win) -> c_int {
         return unsafe { host_Win_unlock(target, win) };
     };
     match windows::rank(target) {
-        Ok(PROC_NULL) => nobody(window, || Ok(window.raw.unlock(PROC_NULL)?)),
+        Ok(PROC_NULL) => called_on_null(window, || Ok(window.raw.unlock(PROC_NULL)?)),
         Ok(rank) => called(window, || window.raw.unlock(rank)),
         Err(failure) => failure.raise(win),
     }

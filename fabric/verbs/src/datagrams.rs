@@ -84,8 +84,8 @@ impl Datagrams {
         self.sends.give_back(buffer);
     }
 
-    /// The hello in a buffer that received `len` bytes with the device's header, if they are one.
-    /// The buffer is posted again.
+    /// The hello in a buffer that received `len` bytes with the device's header, if the bytes are a
+    /// hello. The buffer is posted again.
     ///
     /// # Errors
     /// The receive can't be posted again.

@@ -8,7 +8,7 @@ use transom_fabric::devices::{entries, line, name};
 use crate::address::Address;
 use crate::sys;
 
-/// The routers that a packet may pass.
+/// The hop limit of packets: the most routers that one may pass.
 const HOPS: u8 = 64;
 
 /// Settings of a port and of its paths. By default the port's own values hold.

@@ -157,7 +157,7 @@ impl VerbsPort {
         to.link.push_carried(|| to.at(offset), bytes, tally, &self.open.resources)
     }
 
-    /// Puts bytes that are too long for a request.
+    /// Puts bytes that are too long to travel inside a request.
     ///
     /// # Safety
     /// Bytes that are copied are readable over the call; for others the rules of [`Port::put`]

@@ -137,7 +137,7 @@ fn bar(out: &mut String, scale: &Scale, outcome: Result<f64, &'static str>, colo
         writeln!(out, "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"10\">{}</text>", to + 4.0, top + 9.0, escaped(&text));
 }
 
-/// A number of bytes for people.
+/// A number of bytes in B, KiB or MiB.
 fn size(bytes: usize) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),

@@ -33,10 +33,10 @@ const SOURCES: [(&str, &str); 5] = [
 /// Output is missing for this time only if the launcher hangs, because the benchmark itself has a
 /// shorter limit.
 const SILENCE: Duration = Duration::from_secs(40);
-/// Most restarts of a plan after lines that ended the job.
+/// The most restarts of a plan after lines that ended the job.
 const RESTARTS: usize = 24;
 
-/// The launcher at work, which a signal to this program ends too; 0 without one.
+/// The process of the running launcher, which a signal to this program ends too; 0 if none runs.
 static LAUNCHER: AtomicI32 = AtomicI32::new(0);
 
 /// When a signal ends this program, removes the folder, ends the job, and then lets the signal end
@@ -51,7 +51,7 @@ fn clean_on_signal(folder: PathBuf) -> std::io::Result<()> {
                 let _ = kill_process(launcher, Signal::TERM);
             }
             let _ = std::fs::remove_dir_all(&folder);
-            // It fails only for signals that can't be.
+            // It fails only for unknown signals, which these are not.
             let _ = emulate_default_handler(signal);
         }
     });

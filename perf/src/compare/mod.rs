@@ -24,9 +24,10 @@ use hosts::Host;
 use launch::Bench;
 use plan::Line;
 
-/// Runs a benchmark of plain MPI calls on each installed MPI, with transom's interposition library
-/// (LD_PRELOAD) and without, alternately. Prints one table with ratios, then 36 cases in which the
-/// target computes. With -n it measures many ranks at once.
+/// Runs a benchmark of plain MPI calls on each installed MPI, alternately with transom's
+/// interposition library (libtransom_mpi.so, by LD_PRELOAD) and without. Prints a table of times
+/// with their ratios, then 36 cases in which the target computes. With -n the benchmark measures
+/// many ranks at once.
 ///
 /// A missing interposition library is built first if cargo and the sources are installed; otherwise
 /// the MPI is measured without the library.
@@ -64,9 +65,9 @@ pub(crate) struct Options {
     /// Write all results to a file as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Check that the comparison works, without reliable times: one round in place of 3, 32 cells
-    /// in place of 440 (two sizes, allocated and created windows, flush and fence) and 6 cases in
-    /// place of 36, in less than a minute. Cells that have not run by then are marked as skipped.
+    /// Measure a part in less than a minute: one round in place of 3, so that small differences
+    /// mean little; 32 cells in place of 440 (two sizes, allocated and created windows, flush and
+    /// fence); and 6 cases in place of 36. Cells that have not run by then are marked as skipped.
     #[arg(long)]
     quick: bool,
     /// Build no interposition library: an MPI whose library is missing is measured without it.
@@ -137,7 +138,7 @@ pub(crate) fn main(args: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
     }
 }
 
-/// How long the measuring of a quick run may take.
+/// The time limit of the measurements of a quick run.
 const QUICK: Duration = Duration::from_secs(50);
 
 /// Runs all plans. Returns whether something was measured, all requested libraries were built, and

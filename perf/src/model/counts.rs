@@ -72,7 +72,7 @@ pub(crate) fn control_bytes(ranks: u64) -> u64 {
 }
 
 /// Largest number of bytes that a window keeps in addition to those for each target.
-pub(crate) const WINDOW_BYTES: u64 = 1856;
+pub(crate) const WINDOW_BYTES: u64 = 1920;
 
 /// Most bytes for each target that a window has contacted.
 pub(crate) const TARGET_BYTES: u64 = 128;

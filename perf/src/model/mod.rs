@@ -22,8 +22,8 @@ use goal::Schedule;
 use loggp::LogGp;
 use measured::Measured;
 
-/// Computes time and memory of window creation, fence, locks, post-start-complete-wait and start-up
-/// for any number of ranks.
+/// Computes, for any number of ranks, the time of window creation, fence, locks,
+/// post-start-complete-wait and start-up, and the memory of a window.
 ///
 /// The remote operations of each call are those of docs/protocols.md, which tests assert on the
 /// simulated net for 2 to 512 ranks. Their times come from the LogGP model: a message takes L +

@@ -56,7 +56,7 @@ fn operations_with_requests_share_messages() {
         messages.post_runs(TO.window, |_, _, _, _| unreachable!("three strips"));
         messages.end_gathering();
         assert_eq!(sent(&messages).len(), 1);
-        assert_eq!(requests.each_ref().map(|request| request.outstanding()), [1, 1]);
+        assert_eq!(requests.each_ref().map(|request| (request.outstanding(), request.only_puts())), [(1, false); 2]);
         let fails = outcome.is_err();
         messages.answered(token, outcome);
         assert!(target.idle() && requests.iter().all(|request| request.idle() && request.has_failed() == fails));

@@ -66,7 +66,7 @@ impl Bias {
     }
 
     /// Records that a target was found without the bias.
-    pub(crate) fn is_lost(&self) {
+    pub(crate) fn record_lost(&self) {
         self.expected.store(false, Ordering::Relaxed);
     }
 

@@ -66,7 +66,7 @@ impl Parts {
         Ok(value)
     }
 
-    /// Learns from earlier accumulates on a word whose clock has these words.
+    /// Merges the clocks of earlier accumulates on a word. `words`: the words of that word's clock.
     #[inline]
     fn learn_if_news(&self, checker: &Checker, words: &[AtomicU64], shadow: Shadow<'_>) {
         let long = shadow.long();

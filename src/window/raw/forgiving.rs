@@ -47,7 +47,7 @@ fn agreed(job: &Job, spec: &WindowSpec<'_>, make: impl Fn(&WindowSpec<'_>) -> Re
     }
 }
 
-/// The value of a hint on which the ranks disagree: MPI's default.
+/// The value of a hint on which the ranks disagree: one that is correct for every program.
 fn common(hint: &str) -> &'static str {
     match hint {
         "mpi_accumulate_granularity" => "0",

@@ -15,7 +15,9 @@ impl RawWindow {
     /// [`Window::set_num_notify`](crate::Window::set_num_notify). Collective.
     ///
     /// # Errors
-    /// `Arg` for too large a number; then the counters of all ranks are unchanged.
+    /// `Arg` at a rank whose number is too large, and then `Other` at the other ranks. If a rank
+    /// can't make its counters, all ranks get an error. After an error the counters of all ranks
+    /// are unchanged.
     pub fn set_num_notify(&self, number: usize) -> Result<()> {
         self.core.set_num_notify(number)
     }

@@ -16,8 +16,8 @@ unsafe extern "C" {
     fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
 }
 
-/// A function of ThreadSanitizer, which is kept in `known`. Null where there is none: nobody calls
-/// this library's then.
+/// A function of ThreadSanitizer, which is kept in `known`. Null if the process has no
+/// ThreadSanitizer: then no code calls the functions of this library.
 fn find(name: &CStr, known: &AtomicPtr<c_void>) -> *mut c_void {
     // Relaxed: all threads find the same.
     let found = known.load(Ordering::Relaxed);

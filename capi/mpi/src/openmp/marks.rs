@@ -68,7 +68,7 @@ impl Real {
     /// The function, in the library that comes after this one, or was loaded before it.
     ///
     /// # Panics
-    /// Where there is none. Nobody has called it then.
+    /// If no library has the function; a program that calls it has loaded one.
     pub(super) fn get<F: Copy>(&self) -> F {
         // Relaxed: all threads find the same.
         let mut found = self.found.load(Ordering::Relaxed);
@@ -85,8 +85,8 @@ impl Real {
     }
 }
 
-/// An object by which the sanitizer orders threads: who acquires it is behind all that released it.
-/// Its address is that of no other, because a box is never empty.
+/// An object by which the sanitizer orders threads: a thread that acquires the mark is ordered
+/// after all threads that released it before. The box gives the mark a unique address.
 #[derive(Debug, Default)]
 pub(super) struct Mark(Box<u64>);
 

@@ -25,7 +25,7 @@ pub(super) fn within<R>(body: Body, data: *mut c_void, run: impl FnOnce(Body, *m
     done
 }
 
-/// What a thread of a region runs.
+/// The function that each thread of a region runs.
 ///
 /// # Safety
 /// `region` is a [`Region`], which outlives the call.
@@ -74,7 +74,7 @@ pub(super) fn section(next: impl FnOnce() -> u32) -> u32 {
     })
 }
 
-/// What this thread does next in an ordered region comes after what others did in theirs.
+/// Orders this thread's next work in an ordered region after the work of other threads in theirs.
 pub(super) fn ordered(begins: bool) {
     HERE.with(|here| match here.team() {
         Some(team) if begins => team.ordered.acquire(),

@@ -10,7 +10,7 @@ use super::{HERE, Mark, Team, marks, spread};
 /// Copies the data of a task: to, and from.
 pub(super) type Copier = unsafe extern "C" fn(*mut c_void, *mut c_void);
 
-/// A task that runs, by what others wait for.
+/// The marks of a running task for which others wait.
 #[derive(Default)]
 pub(super) struct Node {
     /// The children that have ended.
@@ -57,7 +57,7 @@ const FINAL: u32 = 1 << 1;
 const DEPENDS: u32 = 1 << 3;
 const DETACHED: u32 = 1 << 6;
 
-/// What `GOMP_task` gets of a task.
+/// The arguments of `GOMP_task`.
 pub(super) struct Given {
     pub(super) body: Body,
     pub(super) data: *mut c_void,
@@ -75,8 +75,9 @@ pub(super) struct Given {
 pub(super) struct Dependences(Vec<(*mut c_void, bool)>);
 
 impl Dependences {
-    /// Those of a list: its length, or 0 and then its length; how many change their object, of two
-    /// kinds in the second form; and the objects, first these.
+    /// The dependences of a list of gcc. First form: the length, the number of objects that the
+    /// task changes, and the objects, those first. Second form: 0, the length, two numbers of
+    /// objects that the task changes, a word that is not used here, and the objects, those first.
     ///
     /// # Safety
     /// The list is one of gcc's.
@@ -91,7 +92,8 @@ impl Dependences {
         Dependences((0..count).map(|at| (unsafe { list.add(first + at).read() }, at < changed)).collect())
     }
 
-    /// Behind all that changed these objects and, for those that change, all that used them.
+    /// Orders this task after all that changed these objects and, where it changes an object, after
+    /// all that used it.
     fn acquire(&self) {
         for &(object, changes) in &self.0 {
             marks::acquire(object);
@@ -108,10 +110,10 @@ impl Dependences {
     }
 }
 
-/// How far from an object the mark of those is that only use it.
+/// The offset from an object to the mark of the tasks that only use it, in bytes.
 const USED: usize = 1;
 
-/// Makes a task by `make`, which gets what the library is to run.
+/// Makes a task by `make`, which passes the arguments to the OpenMP library.
 pub(super) fn task(given: Given, make: impl FnOnce(Given)) {
     if given.flags & DETACHED != 0 {
         return make(given);
@@ -244,10 +246,10 @@ pub(super) fn group_ends(wait: impl FnOnce()) {
     }
 }
 
-/// The loops of tasks that are told apart by the functions that gcc makes of their bodies.
+/// The number of task loops that are distinguished by the functions that gcc makes of their bodies.
 const LOOPS: usize = 16;
 static LOOPS_SEEN: [OnceLock<Loop>; LOOPS] = [const { OnceLock::new() }; LOOPS];
-/// What a task of each loop runs.
+/// The function that the tasks of each loop run.
 const CHUNKS: [Body; LOOPS] = [
     chunk::<0>,
     chunk::<1>,

@@ -210,7 +210,7 @@ impl Process<'_> {
             word.into_inner()
         })?;
         if tried == Tried::NoBias {
-            self.bias.is_lost();
+            self.bias.record_lost();
         }
         match (tried, write) {
             (Tried::Taken, _) => self.carried_on(target, write),
