@@ -79,7 +79,7 @@ fn leaving_without_finalize(ranks: usize) {
 }
 
 /// A rank that drops its job without a window, as a `?` may, waits until the others leave, and says
-/// so. The last rank leaves 6 s before the others.
+/// so. The last rank leaves 26 s before the others.
 fn leaving_early(ranks: usize) {
     let (status, printed) = job(ranks, "early");
     assert_eq!(status, Some(7), "{printed}");
@@ -150,7 +150,7 @@ fn window(world: Job, body: &str) -> Result<(), Box<dyn Error>> {
         if last {
             return Err("on purpose".into());
         }
-        std::thread::sleep(std::time::Duration::from_secs(6));
+        std::thread::sleep(std::time::Duration::from_secs(26));
         return Ok(world.finalize()?);
     }
     let win = Window::<u64>::allocate(&world, 1)?;

@@ -11,7 +11,7 @@ use crate::routes;
 use crate::transport::{Lane, Net};
 
 /// Time after which a rank that has dropped its job tells that it waits.
-const LATE: Duration = Duration::from_secs(2);
+const LATE: Duration = Duration::from_secs(20);
 
 /// Prints a line if the returned value is not dropped within [`LATE`]: a rank that has dropped its
 /// job, perhaps because of an error that it has not printed yet, waits until the others leave.
