@@ -26,6 +26,8 @@ pub struct Endpoint {
     pub av: *mut sys::fid_av,
     domain: *mut sys::fid_domain,
     fabric: *mut sys::fid_fabric,
+    /// The set that the queue signals; null where the queue has a descriptor of its own, or none.
+    set: *mut sys::fid_wait,
     /// `None` where the provider has no descriptor for its queue.
     wait_fd: Option<RawFd>,
     registering: Registering,
@@ -82,6 +84,7 @@ impl Endpoint {
             av: std::ptr::null_mut(),
             domain: std::ptr::null_mut(),
             fabric: std::ptr::null_mut(),
+            set: std::ptr::null_mut(),
             wait_fd: None,
             registering,
             keys: Arc::new(Keys::new(registering.keys)),
@@ -129,8 +132,17 @@ impl Endpoint {
     /// Opens the completion queue: with a descriptor if it is requested and the provider accepts
     /// it, else without.
     fn open_queue(&mut self, entries: usize, descriptor: bool) -> Result<(), FabricError> {
-        let (null, mut status, mut fd) = (std::ptr::null_mut::<c_void>(), 0, -1);
-        for wait_obj in [sys::FI_WAIT_FD, sys::FI_WAIT_NONE].into_iter().skip(usize::from(!descriptor)) {
+        if descriptor && rules::of(&self.info.provider()).wait_set {
+            self.open_set();
+        }
+        let waits: &[u32] = match (descriptor, self.set.is_null()) {
+            (false, _) => &[sys::FI_WAIT_NONE],
+            (true, true) => &[sys::FI_WAIT_FD, sys::FI_WAIT_NONE],
+            (true, false) => &[sys::FI_WAIT_SET, sys::FI_WAIT_FD, sys::FI_WAIT_NONE],
+        };
+        let mut status = 0;
+        for &wait_obj in waits {
+            let wait_set = if wait_obj == sys::FI_WAIT_SET { self.set } else { std::ptr::null_mut() };
             let mut cq = sys::fi_cq_attr {
                 size: entries,
                 flags: 0,
@@ -138,24 +150,43 @@ impl Endpoint {
                 wait_obj,
                 signaling_vector: 0,
                 wait_cond: 0,
-                wait_set: null,
+                wait_set,
             };
             // SAFETY: an open domain, and structures that live over the calls; the queue is used
             // only after it was opened.
-            unsafe {
-                status = call!(self.domain, ops, cq_open(&raw mut cq, &raw mut self.cq, null));
-                if status == 0 && wait_obj == sys::FI_WAIT_FD {
-                    let queue = &raw mut (*self.cq).fid;
-                    status = call!(queue, ops, control(sys::FI_GETWAIT, (&raw mut fd).cast::<c_void>()));
+            status = unsafe { call!(self.domain, ops, cq_open(&raw mut cq, &raw mut self.cq, std::ptr::null_mut())) };
+            let awaited = match wait_obj {
+                _ if status != 0 => None,
+                sys::FI_WAIT_SET => Some(self.set.cast()),
+                sys::FI_WAIT_FD => Some(self.cq.cast()),
+                _ => return Ok(()),
+            };
+            match awaited.map(descriptor_of) {
+                Some(Ok(fd)) => {
+                    self.wait_fd = Some(fd);
+                    return Ok(());
                 }
+                Some(Err(error)) => status = error,
+                None => {}
             }
-            if status == 0 {
-                self.wait_fd = (wait_obj == sys::FI_WAIT_FD).then_some(fd);
-                return Ok(());
-            }
-            close(std::mem::replace(&mut self.cq, null.cast()).cast());
+            close(std::mem::replace(&mut self.cq, std::ptr::null_mut()).cast());
+            close(std::mem::replace(&mut self.set, std::ptr::null_mut()).cast());
         }
         checked(self.library(), &self.info.provider(), "fi_cq_open", status as isize)
+    }
+
+    /// Opens a wait set with a descriptor (man fi_poll), if the library has wait sets.
+    fn open_set(&mut self) {
+        let mut attributes = sys::fi_wait_attr { wait_obj: sys::FI_WAIT_FD, flags: 0 };
+        // SAFETY: an open fabric, and a structure that lives over the call; the set is used only
+        // after it was opened.
+        unsafe {
+            if let Some(open) = (*(*self.fabric).ops).wait_open
+                && open(self.fabric, &raw mut attributes, &raw mut self.set) != 0
+            {
+                self.set = std::ptr::null_mut();
+            }
+        }
     }
 
     /// The library's entry for the provider that was opened.
@@ -169,7 +200,7 @@ impl Endpoint {
     }
 
     /// The descriptor that becomes readable when the completion queue may have an entry (man fi_cq,
-    /// FI_WAIT_FD), if there is one.
+    /// FI_WAIT_FD and FI_WAIT_SET), if there is one.
     pub fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
         // SAFETY: the library keeps it open as long as the queue.
         self.wait_fd.map(|fd| unsafe { BorrowedFd::borrow_raw(fd) })
@@ -180,8 +211,13 @@ impl Endpoint {
         &self.registering
     }
 
-    /// Whether a sleep on the descriptor is allowed now (man fi_poll, fi_trywait).
+    /// Whether a sleep on the descriptor is allowed now (man fi_poll, fi_trywait). A wait of no
+    /// time on the set also ends the signal that the queue gave earlier.
     pub fn may_sleep(&self) -> bool {
+        if !self.set.is_null() {
+            // SAFETY: an open set.
+            return unsafe { call!(self.set, ops, wait(0)) } == -Errno::TIMEDOUT.raw_os_error();
+        }
         let mut object = self.cq.cast::<sys::fid>();
         // SAFETY: an array of one open object.
         unsafe { call!(self.fabric, ops, trywait(&raw mut object, 1)) == 0 }
@@ -329,7 +365,19 @@ impl Drop for Endpoint {
         close(self.cq.cast());
         close(self.av.cast());
         close(self.domain.cast());
+        close(self.set.cast());
         close(self.fabric.cast());
+    }
+}
+
+/// The descriptor of an open queue or wait set (man fi_control, FI_GETWAIT); else the provider's
+/// error.
+fn descriptor_of(object: *mut sys::fid) -> Result<RawFd, c_int> {
+    let mut fd = -1;
+    // SAFETY: an open object, and a place that lives over the call.
+    match unsafe { call!(object, ops, control(sys::FI_GETWAIT, (&raw mut fd).cast::<c_void>())) } {
+        0 => Ok(fd),
+        error => Err(error),
     }
 }
 

@@ -40,6 +40,7 @@ pub const FI_MR_ENDPOINT: c_int = 1 << 9;
 pub const FI_EP_RDM: u32 = 3;
 pub const FI_AV_TABLE: u32 = 2;
 pub const FI_WAIT_NONE: u32 = 0;
+pub const FI_WAIT_SET: u32 = 2;
 pub const FI_WAIT_FD: u32 = 3;
 pub const FI_CQ_FORMAT_MSG: u32 = 2;
 pub const FI_THREAD_SAFE: u32 = 1;
@@ -168,7 +169,7 @@ pub struct fi_ops_fabric {
     pub domain: Option<unsafe extern "C" fn(*mut fid_fabric, *mut fi_info, *mut *mut fid_domain, *mut c_void) -> c_int>,
     pub passive_ep: Unused,
     pub eq_open: Unused,
-    pub wait_open: Unused,
+    pub wait_open: Option<unsafe extern "C" fn(*mut fid_fabric, *mut fi_wait_attr, *mut *mut fid_wait) -> c_int>,
     pub trywait: Option<unsafe extern "C" fn(*mut fid_fabric, *mut *mut fid, c_int) -> c_int>,
 }
 
@@ -180,6 +181,24 @@ pub struct fid_fabric {
 }
 
 #[repr(C)]
+pub struct fi_wait_attr {
+    pub wait_obj: u32,
+    pub flags: u64,
+}
+
+#[repr(C)]
+pub struct fi_ops_wait {
+    pub size: usize,
+    pub wait: Option<unsafe extern "C" fn(*mut fid_wait, c_int) -> c_int>,
+}
+
+#[repr(C)]
+pub struct fid_wait {
+    pub fid: fid,
+    pub ops: *mut fi_ops_wait,
+}
+
+#[repr(C)]
 pub struct fi_cq_attr {
     pub size: usize,
     pub flags: u64,
@@ -187,7 +206,7 @@ pub struct fi_cq_attr {
     pub wait_obj: u32,
     pub signaling_vector: c_int,
     pub wait_cond: u32,
-    pub wait_set: *mut c_void,
+    pub wait_set: *mut fid_wait,
 }
 
 #[repr(C)]
@@ -489,6 +508,8 @@ mod tests {
         assert_eq!((size_of::<fi_rx_attr>(), offset_of!(fi_rx_attr, size)), (64, 48));
         assert_eq!((size_of::<fi_fabric_attr>(), offset_of!(fi_fabric_attr, prov_name)), (32, 16));
         assert_eq!((size_of::<fi_cq_attr>(), offset_of!(fi_cq_attr, wait_obj)), (40, 20));
+        assert_eq!((size_of::<fi_wait_attr>(), offset_of!(fi_wait_attr, flags)), (16, 8));
+        assert_eq!((offset_of!(fid_wait, ops), offset_of!(fi_ops_fabric, wait_open)), (24, 32));
         assert_eq!((size_of::<fi_av_attr>(), size_of::<fi_cq_msg_entry>()), (48, 24));
         assert_eq!(offset_of!(fi_cq_err_entry, room), 80);
         assert_eq!((size_of::<fi_msg_rma>(), offset_of!(fi_msg_rma, context)), (64, 48));

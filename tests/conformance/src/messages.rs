@@ -183,6 +183,30 @@ pub fn a_message_ends_a_wait(fixture: &impl Fixture) {
     });
 }
 
+/// "False where `limit` passed": after traffic has ended, a wait lasts. Regression: over `net` the
+/// descriptor stayed readable after the first message, and each wait ended at once.
+pub fn a_wait_after_traffic_lasts(fixture: &impl Fixture) {
+    run(fixture, 2, |rank| {
+        rank.pause();
+        rank.barrier();
+        if rank.me.0 == 0 {
+            rank.send(Peer(1), b"traffic");
+        }
+        while rank.me.0 == 1 && arrived(rank) == 0 {
+            rank.progress();
+        }
+        rank.barrier();
+        let port = rank.domain().port();
+        let lasted = (0..100).any(|turn| {
+            rank.step(format!("asleep without traffic, wait {turn}"));
+            rank.progress();
+            !port.wait_beside(Duration::from_millis(5), None, || true)
+        });
+        assert!(lasted, "each of 100 waits ended before its limit");
+        rank.barrier();
+    });
+}
+
 /// "Ends a `wait` of another thread, or the next one."
 pub fn wake_ends_a_wait(fixture: &impl Fixture) {
     run(fixture, 1, |rank| {

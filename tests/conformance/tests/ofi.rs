@@ -25,6 +25,13 @@ mod without_descriptor {
     conformance!([super::Ofi("tcp;ofi_rxm", false)]);
 }
 
+#[test]
+fn a_wait_after_traffic_lasts() {
+    for provider in ["tcp;ofi_rxm", "net"] {
+        transom_conformance::messages::a_wait_after_traffic_lasts(&Ofi(provider, true));
+    }
+}
+
 /// Regression: the port asked for atomics and order together, which `ofi_rxm` refuses, and then
 /// took the atomics without the order. Every message behind a put waited for the put.
 #[test]
