@@ -64,6 +64,7 @@
 //!
 //! | for reference | |
 //! |---|---|
+//! | [glossary](book::glossary) | the terms |
 //! | [errors](book::errors) | error classes, and the state after an error |
 //! | [checking](book::checking) | reports of conflicting accesses |
 //! | [costs](book::costs) | what operations and synchronization cost |

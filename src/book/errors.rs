@@ -54,10 +54,10 @@
 //!
 //! Every waiting call reports the death of a rank as
 //! [`ErrorKind::RankDied`](crate::ErrorKind::RankDied), and a machine that does not answer as
-//! [`ErrorKind::RankUnreachable`](crate::ErrorKind::RankUnreachable). A rank that does not wait gets
-//! no report. Most launchers end the job before such an error is printed; `transom-run --grace
-//! SECONDS` gives the other ranks time to report it. The section "When a rank fails" of
-//! docs/running.md has the details.
+//! [`ErrorKind::RankUnreachable`](crate::ErrorKind::RankUnreachable). A rank that does not wait
+//! gets no report. Most launchers end the job before such an error is printed;
+//! `transom-run --grace SECONDS` gives the other ranks time to report it. The section "When a rank
+//! fails" of docs/running.md has the details.
 //!
 //! # Warnings
 //!
