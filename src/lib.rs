@@ -64,9 +64,10 @@
 //!
 //! | for reference | |
 //! |---|---|
+//! | [glossary](book::glossary) | the terms |
 //! | [errors](book::errors) | error classes, and the state after an error |
 //! | [checking](book::checking) | reports of conflicting accesses |
-//! | [costs](book::costs) | the number of remote operations of each call on each route |
+//! | [costs](book::costs) | what operations and synchronization cost |
 //! | [from MPI](book::mpi) | every name of MPI's chapter, and its equivalent here |
 //!
 //! Begin with the types [`Job`], [`Window`] and [`Access`]. [`RawWindow`] has a method for each of

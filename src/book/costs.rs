@@ -1,11 +1,10 @@
-//! The number of remote operations of each call on each route.
+//! What operations and synchronization cost, for each route and kind of memory.
 //!
-//! This chapter helps to choose between two ways to write a program. The tables count remote
-//! operations. Tests check the counts on simulated nets of up to 512 ranks (`tests/sim.rs`,
-//! `tests/sim_costs.rs`). Times depend on the machine: `transom-perf` measures each operation with
-//! the library and, with `--vs-floor`, without the library.
+//! This chapter helps to choose between two ways to write a program. Times depend on the machine:
+//! `transom-perf` measures each operation with the library and, with `--vs-floor`, without the
+//! library.
 //!
-//! Three rules of thumb follow from the tables:
+//! Three rules of thumb:
 //!
 //! - Start many operations before one flush: they are in flight together.
 //! - Use memory of the library (allocated windows, `alloc_mem`): the ranks of a node map it.
@@ -102,37 +101,17 @@
 //!
 //! # Synchronization
 //!
-//! `p` is the number of ranks of the window. A *signal* is a store within a node and a message
-//! between nodes. A *word* is one atomic on a control word of another rank. Within a node the CPU
-//! performs this atomic. Between nodes the device performs the atomic; if the device has no
-//! atomics, a request and its reply replace the atomic. In a window across nodes whose device is
-//! not atomic with the CPU, the device performs the atomics on all words.
+//! - A fence, a barrier, `free` and the creation of a window take ceil(log2 p) signals at each of p
+//!   ranks. All ranks wait for all others.
+//! - A lock takes a round trip to the target, an exclusive lock at first also one to rank 0 of the
+//!   window. `lock_all` takes a round trip to rank 0. Locks with `NOCHECK` send nothing.
+//! - `post` and `complete` send one notice to each partner. `start`, `wait`, `test` and `sync` send
+//!   nothing.
+//! - Over nets without atomics a lock, small operations and `unlock` may take one request and one
+//!   reply together. `lock` then sends nothing.
 //!
-//! | call | cost at one rank |
-//! |---|---|
-//! | fence, `free`, [`Job::barrier`](crate::Job::barrier), creating a window | ceil(log2 p) signals |
-//! | creating a contiguous shared window | 3 ceil(log2 p) signals |
-//! | allocating a window with a part above `TRANSOM_POPULATE` (1 MiB by default), or creating one of which ranks of a node map only some parts | ceil(log2 p) signals more |
-//! | `lock`, shared | 1 word at the target |
-//! | `lock`, exclusive | 1 word at the target, and 1 word at rank 0 of the window |
-//! | the same, if the rank holds another exclusive lock, or the target has the *bias* of exclusive locks (docs/protocols.md) | 1 word at the target |
-//! | `lock_all` | 1 word at rank 0 of the window; more where targets have the bias |
-//! | `unlock`, `unlock_all` | the flush, then as many words as for the lock, without a wait for their results |
-//! | locks with `NOCHECK`, and their ends | the flush |
-//! | `post`, to each origin of the node | an atomic; a message if all 8 slots of the origin are taken |
-//! | `post`, to each other origin | a message |
-//! | `complete`, to each target | the flush, and an atomic within a node or a message between nodes |
-//! | `start`, `wait`, `test`, `sync` | nothing is sent |
-//! | first contact with a rank of a window | a read of the rank's directory of windows; within the node also a mapping of its memory, if the piece is not mapped yet |
-//!
-//! `complete` sends its message before the flush where the net delivers messages after earlier
-//! puts.
-//!
-//! These counts hold without contention. A rank that finds a lock held tries again, with growing
-//! pauses. Where a word takes a request and a reply, `lock` may send nothing: the lock, small
-//! operations and `unlock` then take one request and one reply together. Barriers of a subset of
-//! ranks, and therefore the creation of its windows, use messages within a node too; fences of
-//! these windows do not.
+//! The file docs/protocols.md of the repository has the table of all calls, with the tests that
+//! assert the numbers on simulated nets of up to 512 ranks.
 //!
 //! # Memory
 //!

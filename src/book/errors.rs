@@ -52,16 +52,12 @@
 //!
 //! # The death of a rank
 //!
-//! The death of a rank is reported to every rank that waits. Any waiting call, such as a fence, a
-//! flush, or a lock that the dead rank holds, returns
-//! [`ErrorKind::RankDied`](crate::ErrorKind::RankDied), which names the rank and its machine. If a
-//! machine does not answer for the time of `TRANSOM_SILENCE` (6 s by default), its ranks are
-//! reported as [`ErrorKind::RankUnreachable`](crate::ErrorKind::RankUnreachable), with the address
-//! and the interface that were used. If a rank ends before all ranks have started,
-//! [`init`](crate::init) fails at the others; under `transom-run` the error names the rank. A rank
-//! that does not wait gets no report, and loads and stores to the dead rank's memory within the
-//! node continue to work. Most launchers end the job before such an error is printed;
-//! `transom-run --grace SECONDS` gives the other ranks time to report it.
+//! Every waiting call reports the death of a rank as
+//! [`ErrorKind::RankDied`](crate::ErrorKind::RankDied), and a machine that does not answer as
+//! [`ErrorKind::RankUnreachable`](crate::ErrorKind::RankUnreachable). A rank that does not wait
+//! gets no report. Most launchers end the job before such an error is printed;
+//! `transom-run --grace SECONDS` gives the other ranks time to report it. The section "When a rank
+//! fails" of docs/running.md has the details.
 //!
 //! # Warnings
 //!

@@ -34,20 +34,9 @@
 //! transom-run -n 4 target/debug/ring      # four processes; without a launcher, a job of one
 //! ```
 //!
-//! # The terms
-//!
-//! - A *job* is a set of processes, called *ranks*, with the numbers 0 to `size - 1`.
-//! - Ranks of one *node* share memory. Other ranks reach each other over a *net*: verbs or
-//!   libfabric.
-//! - All ranks of a job together create a *window*. In the window each rank opens a *part* of its
-//!   memory to the other ranks.
-//! - The *origin* calls an *operation* (put, get, accumulate), which accesses the part of the
-//!   *target*. Origin and target may be the same rank. A *displacement* is a position in the
-//!   target's part.
-//! - An *epoch* is a period in which a rank may call operations. A call only starts an operation.
-//!   The operation is *complete* at the end of the epoch, or earlier after a *flush*.
-//! - *Synchronization* opens and ends epochs, and decides when the target's own program may read
-//!   the data. In the program above, the fence does both.
+//! In this program a *job* of several processes, called *ranks*, creates a *window*. The *origin*
+//! puts a number into the *part* of its *target*, within an *epoch*, and the fence completes the
+//! put. [`glossary`] explains these and all other terms.
 //!
 //! # The chapters
 //!
@@ -70,9 +59,10 @@
 //!
 //! For reference:
 //!
+//! - [`glossary`]: the terms.
 //! - [`errors`]: error classes, and the state after an error.
 //! - [`checking`]: reports of conflicting accesses.
-//! - [`costs`]: the number of remote operations of each call on each route.
+//! - [`costs`]: what operations and synchronization cost.
 //! - [`mpi`]: every name of MPI's one-sided chapter, and its equivalent here. If you know MPI,
 //!   begin there.
 //!
@@ -86,6 +76,8 @@ pub mod costs;
 pub mod dynamic;
 pub mod epochs;
 pub mod errors;
+#[doc = include_str!("../../docs/glossary.md")]
+pub mod glossary {}
 pub mod layouts;
 pub mod mpi;
 pub mod notifications;

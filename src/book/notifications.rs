@@ -110,19 +110,11 @@
 //! | post/start/complete/wait | both sides know their partners, and the target must first allow the access |
 //! | a flush and an atomic | the signal is a value, such as a flag with a state |
 //!
-//! The program `examples/stencil.rs` exchanges halos in three of these ways. The table has the
-//! times of `transom-run -n 2 stencil 64 STEPS WAY`, including the computation, as multiples of the
-//! time with notices:
-//!
-//! | way | shared memory, 20000 steps | TCP, 1000 steps |
-//! |---|---|---|
-//! | notices | 1 | 1 |
-//! | post/start/complete/wait | 1.3 | 1.6 |
-//! | fences | 1.5 | 1.6 |
-//!
-//! `docs/measured.md` describes the measurement. The table is of two ranks. With more ranks a fence
-//! costs more, because all ranks wait for all others. The cost of the other two ways depends only
-//! on the number of neighbours.
+//! The program `examples/stencil.rs` exchanges halos in three of these ways. With two ranks, and
+//! computation included, post/start/complete/wait took 1.3 times as long as notices over shared
+//! memory and 1.6 times over TCP; fences took 1.5 and 1.6 times as long (docs/measured.md). With
+//! more ranks a fence costs more, because all ranks wait for all others. The cost of the other two
+//! ways depends only on the number of neighbours.
 //!
 //! # Costs
 //!
