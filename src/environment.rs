@@ -75,7 +75,7 @@ pub const VARIABLES: [Variable; 25] = [
     },
     Variable {
         name: PROVIDER,
-        default: "the first available one of cxi, efa, opx, tcp;ofi_rxm, tcp, net, sockets, verbs;ofi_rxm",
+        default: "the first available one of cxi, efa, opx, tcp, net, tcp;ofi_rxm, sockets, verbs;ofi_rxm",
         meaning: "the libfabric provider, by the name that fi_info prints",
     },
     Variable {

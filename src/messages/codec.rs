@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use transom_fabric::{Amo, AmoKind, Width};
 
+use super::packed;
 use super::staging::Piece;
 use crate::datatype::Strip;
 use crate::error::Refusal;
@@ -14,8 +15,12 @@ use crate::reduce::{BasicType, Op};
 pub(crate) const OVERHEAD: usize = 29;
 /// Length of a strip in bytes.
 pub(crate) const STRIP: usize = 32;
-/// Most strips of one request.
-pub(crate) const MAX_STRIPS: usize = 255;
+/// Most strips of one request whose list is not packed.
+pub(crate) const MAX_STRIPS: usize = 254;
+/// Most strips whose list is never packed.
+pub(crate) const FEW_STRIPS: usize = 8;
+/// In place of the number of strips: their list is packed.
+const PACKED: u8 = 255;
 /// Length of a request in bytes as a part of another one, without strips and data.
 pub(crate) const PART: usize = 13;
 /// Length of a reply in bytes without data.
@@ -92,7 +97,7 @@ impl Request<'_> {
             // Other requests have at most three words.
             _ => (0, 24),
         };
-        OVERHEAD + STRIP * strips + data
+        OVERHEAD + packed::most_len(strips) + data
     }
 
     /// The request with its own data, which outlives the message.
@@ -254,6 +259,12 @@ pub(super) fn encode_request(head: &[u64], request: &Request<'_>) -> Vec<u8> {
     encode_request_behind(Vec::with_capacity(request.most_bytes()), head, request)
 }
 
+/// The length of a request as a message.
+#[cfg(test)]
+pub(crate) fn encoded_len(request: &Request<'_>) -> usize {
+    encode_request(&[0; 3], request).len()
+}
+
 /// [`encode_request`] behind the bytes of `out`.
 pub(super) fn encode_request_behind(mut out: Vec<u8>, head: &[u64], request: &Request<'_>) -> Vec<u8> {
     let start = |kind| {
@@ -379,10 +390,18 @@ fn with_bytes(mut out: Vec<u8>, bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Appends strips to the four bytes, the last of which is the number of strips, at most
-/// [`MAX_STRIPS`].
+/// Appends strips to the four bytes, the last of which is their number, or [`PACKED`] if their
+/// packed list is not longer.
 fn with_strips(mut out: Vec<u8>, strips: &[Strip]) -> Vec<u8> {
-    let count = out.len() - 1;
+    let (count, begun) = (out.len() - 1, out.len());
+    if strips.len() > FEW_STRIPS {
+        packed::pack(&mut out, strips);
+        if strips.len() > MAX_STRIPS || out.len() - begun <= STRIP * strips.len() {
+            out[count] = PACKED;
+            return out;
+        }
+        out.truncate(begun);
+    }
     out[count] = u8::try_from(strips.len()).expect("at most MAX_STRIPS");
     strips.iter().fold(out, |out, strip| with_words(out, &strip.encode()))
 }
@@ -405,6 +424,9 @@ impl Reader<'_> {
     }
 
     fn strips(&mut self, count: u8) -> Option<Cow<'static, [Strip]>> {
+        if count == PACKED {
+            return self.packed().map(Cow::from);
+        }
         (0..count).map(|_| Strip::decode([self.word()?, self.word()?, self.word()?, self.word()?])).collect()
     }
 }
@@ -508,9 +530,27 @@ mod tests {
 
     /// The receiver would take the surplus for data.
     #[test]
-    #[should_panic(expected = "at most MAX_STRIPS")]
+    #[should_panic(expected = "at most MAX_PACKED")]
     fn a_request_of_too_many_strips_is_not_encoded() {
-        encode_request(&[], &Request::Gather { strips: vec![Strip::one(0, 8); MAX_STRIPS + 1].into() });
+        encode_request(&[], &Request::Gather { strips: vec![Strip::one(0, 8); packed::MAX_PACKED + 1].into() });
+    }
+
+    /// Lists of every length, with small and with large differences, are within the stated bounds.
+    #[test]
+    fn long_lists_of_strips_round_trip() {
+        for far in [0, 1 << 61] {
+            for count in [1, 8, 9, 254, 255, 256, 3000] {
+                let at = |index: i64| if index % 2 == 0 { index * 40 } else { index * 40 - far };
+                let strips: Vec<_> = (0..count).map(|index| Strip::one(at(index), 1 + index as usize % 9)).collect();
+                let request = Request::Scatter { strips: strips.into(), data: b"data".into() };
+                let message = Message::Request { token: 5, window: 6, order: 0, request };
+                let bytes = message.encode();
+                let Message::Request { request, .. } = &message else { unreachable!() };
+                assert!(bytes.len() <= request.most_bytes());
+                assert!(far != 0 || count <= 8 || bytes.len() <= OVERHEAD + 2 + 4 * count as usize + 4);
+                assert_eq!(Message::decode(&bytes), Some(message));
+            }
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod exposed;
 #[cfg(test)]
 mod fuzz;
 mod gathered;
+mod packed;
 mod riding;
 mod staging;
 
@@ -24,9 +25,12 @@ use crate::error::Refusal;
 use crate::sync::barrier;
 pub(crate) use carried::{CARRIED, Carried};
 use codec::Message;
-pub(crate) use codec::{MAX_STRIPS, Notice, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
+#[cfg(test)]
+pub(crate) use codec::encoded_len;
+pub(crate) use codec::{FEW_STRIPS, MAX_STRIPS, Notice, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
 pub(crate) use exposed::{Atomicity, Exposed, Posted, Space};
 pub(crate) use gathered::{Combined, Counting, Gather, Run, Small, Towards};
+pub(crate) use packed::{MAX_PACKED, PACKED_COUNT, PACKED_MOST, packed_len};
 pub(crate) use staging::{Area, Grant, PIECE, PIECES, Piece};
 
 /// The log target of messages.

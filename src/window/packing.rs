@@ -11,7 +11,10 @@ use crate::datatype::{Strip, Walk};
 use crate::error::Result;
 use crate::job::peer;
 use crate::memory::layout::{Layout, walk_sides};
-use crate::messages::{Landing, MAX_STRIPS, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
+use crate::messages::{
+    FEW_STRIPS, Landing, MAX_PACKED, MAX_STRIPS, OVERHEAD, PACKED_COUNT, PACKED_MOST, REPLY_OVERHEAD, Request, STRIP,
+    packed_len,
+};
 use crate::transport::Lane;
 
 impl Parts {
@@ -111,6 +114,8 @@ pub(super) struct Batch {
     pub(super) strips: Vec<Strip>,
     pub(super) data: Vec<u8>,
     landing: Vec<Sink>,
+    /// The bytes of all strips but the last in a packed list.
+    packed: usize,
     bytes: usize,
     message_max: usize,
     /// Pieces are cut at multiples of this number of bytes.
@@ -119,7 +124,7 @@ pub(super) struct Batch {
 
 impl Batch {
     pub(super) fn new(message_max: usize, unit: usize) -> Batch {
-        Batch { strips: Vec::new(), data: Vec::new(), landing: Vec::new(), bytes: 0, message_max, unit }
+        Batch { strips: Vec::new(), data: Vec::new(), landing: Vec::new(), packed: 0, bytes: 0, message_max, unit }
     }
 
     /// Begins a new request, and adds pieces until it is full or the pieces end; false where none
@@ -134,7 +139,7 @@ impl Batch {
         self.strips.clear();
         self.data.clear();
         self.landing.clear();
-        self.bytes = 0;
+        (self.packed, self.bytes) = (0, 0);
         while let Some(([theirs, ours, result], len)) = pieces.next_at_most(self.room(from.is_some())) {
             self.add(at + theirs, len);
             if let Some(from) = from {
@@ -162,14 +167,25 @@ impl Batch {
 
     /// The bytes that still fit into request and reply; `carries`: the request contains the data.
     fn room(&self, carries: bool) -> usize {
-        if self.strips.len() >= MAX_STRIPS {
+        if self.strips.len() >= MAX_PACKED {
             return 0;
         }
-        let fixed = OVERHEAD + STRIP * (self.strips.len() + 1) + if carries { self.bytes } else { 0 };
+        let fixed = OVERHEAD + self.list_most() + if carries { self.bytes } else { 0 };
         let there = self.message_max.saturating_sub(fixed);
         let back = self.message_max.saturating_sub(REPLY_OVERHEAD + self.bytes);
         let there = if carries || there == 0 { there } else { usize::MAX };
         there.min(back) / self.unit * self.unit
+    }
+
+    /// The most bytes of the list of strips with one more strip. The last strip may still grow.
+    fn list_most(&self) -> usize {
+        let count = self.strips.len() + 1;
+        let packed = PACKED_COUNT + self.packed + 2 * PACKED_MOST;
+        match count {
+            ..=FEW_STRIPS => STRIP * count,
+            ..=MAX_STRIPS => packed.min(STRIP * count),
+            _ => packed,
+        }
     }
 
     /// Adds a block of the target; it extends the last strip where it continues that strip.
@@ -187,6 +203,9 @@ impl Batch {
                 return;
             }
         }
+        if let Some((last, before)) = self.strips.split_last() {
+            self.packed += packed_len(before.last(), last);
+        }
         self.strips.push(Strip::one(at, len));
     }
 }
@@ -194,6 +213,7 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::messages::encoded_len;
 
     #[test]
     fn a_batch_describes_equal_blocks_by_one_strip() {
@@ -208,21 +228,35 @@ mod tests {
         assert_eq!(batch.strips, [Strip { offset: 16, block: 8, count: 3, stride: -8 }]);
     }
 
+    /// Blocks at equal distances, near ones in no order, and distant ones.
     #[test]
     fn a_batch_fits_request_and_reply() {
-        let mut batch = Batch::new(200, 8);
-        let mut sent = 0;
-        for index in 0.. {
-            let len = batch.room(true).min(64);
-            if len == 0 {
-                break;
+        let places: [fn(i64) -> i64; 3] =
+            [|index| index * 1000, |index| index * 1000 + index % 3 * 64, |index| index % 2 * (1 << 60) + index * 1000];
+        for (place, most, block) in
+            places.iter().flat_map(|&place| [(place, 200, 64), (place, 16384, 8), (place, 4096, 24)])
+        {
+            let mut batch = Batch::new(most, 8);
+            let mut sent = 0;
+            for index in 0.. {
+                let len = batch.room(true).min(block);
+                if len == 0 {
+                    break;
+                }
+                assert!(len.is_multiple_of(8));
+                batch.add(place(index), len);
+                sent += len;
+                let request = Request::Scatter { strips: (&batch.strips).into(), data: vec![0; sent].into() };
+                assert!(encoded_len(&request) <= most && sent + REPLY_OVERHEAD <= most);
             }
-            assert!(len.is_multiple_of(8));
-            batch.add(index * 1000, len);
-            sent += len;
-            assert!(OVERHEAD + STRIP * batch.strips.len() + sent <= 200 && sent + REPLY_OVERHEAD <= 200);
+            assert!(sent > 0);
         }
-        assert!(sent > 0);
+        // 1,000 blocks of 8 bytes in no regular order are one message.
+        let mut batch = Batch::new(16384, 1);
+        for index in 0..1000 {
+            assert!(batch.room(true) >= 8, "block {index}");
+            batch.add(index * 56 + index % 3 * 8, 8);
+        }
         let gather = Batch::new(200, 1);
         assert_eq!(gather.room(false), 200 - REPLY_OVERHEAD);
     }

@@ -29,12 +29,7 @@ pub(crate) fn main(what: &str, ports: &[&str]) -> ExitCode {
         set_thread_gid(Gid::from_raw(NOBODY)).expect("root may");
         set_thread_uid(Uid::from_raw(NOBODY)).expect("root may");
     }
-    let options = OfiOptions {
-        provider: Some("tcp;ofi_rxm".into()),
-        passive: PassiveProbe::Known(false),
-        rank: Peer(1),
-        ..OfiOptions::default()
-    };
+    let options = OfiOptions { passive: PassiveProbe::Known(false), rank: Peer(1), ..OfiOptions::default() };
     let intruder = Intruder { domain: OfiDomain::open(&options).expect("libfabric"), begun: Instant::now() };
     for (number, port) in ports.iter().enumerate() {
         let peer = Peer(u32::try_from(number).expect("few ports"));

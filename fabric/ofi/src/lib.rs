@@ -1,4 +1,4 @@
-//! libfabric as a transport: `tcp;ofi_rxm`, `cxi`, and every other provider that offers RMA on
+//! libfabric as a transport: `tcp`, `net`, `cxi`, and every other provider that offers RMA on
 //! reliable datagram endpoints.
 //!
 //! The library is opened at run time, and providers are probed. A put is a write whose completion
