@@ -105,6 +105,8 @@ pub(crate) struct JobCore {
 pub(crate) struct Presence {
     /// The interface by which other ranks reach this rank.
     pub(crate) source: Interface,
+    /// The reasons why a job over sockets does not use the devices of this machine.
+    pub(crate) unused: Option<String>,
     /// The registrations of the job block.
     _regions: (Option<ShmRegion>, Option<NetRegion>),
     /// The copies of cards that other ranks read at start. All ranks have read them by the next
