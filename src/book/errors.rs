@@ -60,8 +60,10 @@
 //! and the interface that were used. If a rank ends before all ranks have started,
 //! [`init`](crate::init) fails at the others; under `transom-run` the error names the rank. A rank
 //! that does not wait gets no report, and loads and stores to the dead rank's memory within the
-//! node continue to work. Most launchers end the job before such an error is printed;
-//! `transom-run --grace SECONDS` gives the other ranks time to report it.
+//! node continue to work. A rank that drops its job after a death, or finalizes it, does not wait
+//! for the others: the launcher, which would wait for the dead rank, then ends the job. Most
+//! launchers end the job before such an error is printed; `transom-run --grace SECONDS` gives the
+//! other ranks time to report it.
 //!
 //! # Warnings
 //!

@@ -151,6 +151,7 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
             polls: AtomicBool::new(has_net),
             warned: Warned::default(),
             leaked_window: AtomicBool::new(false),
+            left: AtomicBool::new(false),
         },
         bootstrap: Mutex::new(parts.boot),
     });
