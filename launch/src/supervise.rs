@@ -494,8 +494,8 @@ fn poll_until(fds: &mut [PollFd<'_>], limit: Option<Duration>) -> Result<(), Err
 /// Descriptors of the launcher itself, with those of a rank that is being started.
 const OWN: usize = 32;
 
-/// Raises the limit of open files. A local rank needs four descriptors, and one for its CPU. A remote
-/// rank needs one and its machine five, beside the connections of strangers.
+/// Raises the limit of open files. A local rank needs four descriptors, and one for its CPU. A
+/// remote rank needs one and its machine five, beside the connections of strangers.
 fn raise_descriptor_limit(job: &Job) -> Result<(), LaunchError> {
     let size = job.size;
     let each = if job.hosts.is_empty() { 5 * size } else { size + 5 * job.hosts.len().min(size) + STRANGERS };
