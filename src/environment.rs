@@ -63,8 +63,8 @@ pub const VARIABLES: [Variable; 25] = [
         name: DEVICES,
         default: "the first active port, preferably near the process's NUMA node; ranks are distributed over equal ports of one \
                   InfiniBand subnet, and over several cxi devices",
-        meaning: "the devices to choose from: a list of RDMA ports device[:port] or of Slingshot's cxi0, cxi1 ...; ^ before the \
-                  list excludes its members",
+        meaning: "the devices to choose from: a list of RDMA ports device[:port], or of the devices of libfabric's providers \
+                  cxi (cxi0), efa (rdmap0s6), opx (hfi1_0) and verbs;ofi_rxm (mlx5_0); ^ before the list excludes its members",
     },
     Variable {
         name: INTERFACES,

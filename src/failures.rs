@@ -177,6 +177,18 @@ impl Detector {
         outcome
     }
 
+    /// Whether all ranks were alive at the last check, without a new one.
+    ///
+    /// # Errors
+    /// As for [`Detector::look`].
+    pub(crate) fn known(&self) -> Result<(), ErrorKind> {
+        // Relaxed: as in `look`.
+        if !self.any_lost.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).outcome()
+    }
+
     /// Whether the period has passed; only one caller gets `true`.
     fn is_time(&self) -> bool {
         let now = u64::try_from(self.begun.get_or_init(Instant::now).elapsed().as_millis()).unwrap_or(u64::MAX);

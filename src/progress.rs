@@ -181,6 +181,14 @@ impl Progress {
         self.look_for_lost()
     }
 
+    /// Whether no rank is known to have died or to be unreachable.
+    ///
+    /// # Errors
+    /// `RankDied` or `RankUnreachable`, as an earlier call may have reported.
+    pub(crate) fn known_deaths(&self) -> Result<()> {
+        Ok(self.detector.known()?)
+    }
+
     /// Fails if the net or the messages have lost a rank. The first failure waits for the rank's
     /// death, and later ones do not: the caller may poll for the answers of other ranks.
     fn look_for_lost(&self) -> Result<()> {

@@ -8,10 +8,12 @@
 
 use std::error::Error;
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
 use rustix::process::{Signal, getpid, kill_process};
+use transom::bootstrap::{Bootstrap, BootstrapError, detect};
 use transom::{Info, Job, Lock, Notice, RawWindow, Request, Window, ops};
 
 const RANKS: usize = 3;
@@ -24,10 +26,11 @@ type Done = Result<(), Box<dyn Error>>;
 type Stage = (&'static str, fn(&Job, &Death) -> Done);
 
 /// The place of the victim's death, and the calls of the other ranks at that time.
-const STAGES: [Stage; 16] = [
+const STAGES: [Stage; 17] = [
     // Before `init`: see `as_rank`.
     ("starting", barrier),
     ("barrier", barrier),
+    (LEAVING, barrier),
     ("creating", creating),
     ("fence", fence),
     ("before_post", before_post),
@@ -43,6 +46,9 @@ const STAGES: [Stage; 16] = [
     ("testing_requests", testing_requests),
     ("free", free),
 ];
+
+/// In this stage the survivors drop the job, under a launcher that waits for the victim.
+const LEAVING: &str = "leaving";
 
 /// The cause of death, and the resulting exit status.
 const WAYS: [(&str, i32); 3] = [("kill", 128 + 9), ("segv", 128 + 11), ("stop_and_kill", 128 + 9)];
@@ -90,7 +96,12 @@ fn as_rank(stage: &str, way: &str) -> ExitCode {
     if stage == "starting" && std::env::var("PMI_RANK").is_ok_and(|rank| rank == VICTIM.to_string()) {
         death.now();
     }
-    match transom::init().map_err(Into::into).and_then(|world| whole(world, &death, *body)) {
+    let joined = if stage == LEAVING {
+        detect().map_err(Into::into).and_then(|inner| Job::with_bootstrap(Box::new(Patient { inner })))
+    } else {
+        transom::init()
+    };
+    match joined.map_err(Into::into).and_then(|world| whole(world, stage, &death, *body)) {
         Ok(()) => eprintln!("nothing failed"),
         Err(error) => eprintln!("reported: {error:#}"),
     }
@@ -102,9 +113,59 @@ fn as_rank(stage: &str, way: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn whole(world: Job, death: &Death, body: fn(&Job, &Death) -> Done) -> Done {
+/// A launcher that ignores deaths: after the start its barriers wait for ever.
+#[derive(Debug)]
+struct Patient {
+    inner: Box<dyn Bootstrap>,
+}
+
+/// Whether the job has started.
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+impl Bootstrap for Patient {
+    fn rank(&self) -> usize {
+        self.inner.rank()
+    }
+
+    fn size(&self) -> usize {
+        self.inner.size()
+    }
+
+    fn value_limit(&self) -> usize {
+        self.inner.value_limit()
+    }
+
+    fn put(&mut self, key: &str, value: &[u8]) -> Result<(), BootstrapError> {
+        self.inner.put(key, value)
+    }
+
+    fn barrier(&mut self) -> Result<(), BootstrapError> {
+        // Relaxed: set by this thread.
+        while STARTED.load(Ordering::Relaxed) {
+            std::thread::park();
+        }
+        self.inner.barrier()
+    }
+
+    fn get(&mut self, from: usize, key: &str) -> Result<Option<Vec<u8>>, BootstrapError> {
+        self.inner.get(from, key)
+    }
+
+    fn finalize(&mut self) -> Result<(), BootstrapError> {
+        self.inner.finalize()
+    }
+
+    fn abort(&mut self, code: i32, why: &str) -> Result<(), BootstrapError> {
+        self.inner.abort(code, why)
+    }
+}
+
+fn whole(world: Job, stage: &str, death: &Death, body: fn(&Job, &Death) -> Done) -> Done {
+    // Relaxed: read by this thread.
+    STARTED.store(true, Ordering::Relaxed);
     let done = body(&world, death);
-    if done.is_err() {
+    // Regression: the drop of the job waited for the victim for ever.
+    if done.is_err() && stage != LEAVING {
         // A rank that got the error can't leave the job collectively.
         std::mem::forget(world);
         return done;

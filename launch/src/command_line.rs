@@ -29,6 +29,9 @@ SIGKILL. The same happens when transom-run gets SIGINT, SIGTERM or SIGHUP; a sec
 the ranks at once. When transom-run is killed, all processes of the ranks' process group die with
 it.
 
+Other signals: SIGUSR1, SIGUSR2, SIGQUIT, SIGTSTP and SIGCONT are passed on to all ranks. SIGTSTP
+also stops transom-run.
+
 Environment of the ranks: They find each other through PMI-1 (PMI_FD, PMI_RANK, PMI_SIZE; on other
 machines PMI_PORT, PMI_ID). They also get TRANSOM_LAUNCHER=transom-run and, if the standard error
 is a terminal, TRANSOM_STDERR_IS_TERMINAL=1.
@@ -78,8 +81,8 @@ struct Options {
     launch_agent: OsString,
 
     /// Bind ranks to the CPUs that the launcher may use. core: rank i to CPU i modulo the number of
-    /// these CPUs; none: no binding. By default rank i is bound to CPU i if there is a CPU for
-    /// every rank
+    /// these CPUs; none: no binding. By default each rank is bound to a CPU of its own, if there is
+    /// one for every rank to which no other transom-run has bound a rank
     #[arg(long, value_enum)]
     bind: Option<Binding>,
 

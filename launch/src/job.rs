@@ -8,7 +8,8 @@ use crate::hosts::Host;
 /// How ranks are bound to CPUs, among those that the launcher itself may use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Bind {
-    /// Rank `i` on CPU `i` where there is a CPU for every rank; unbound otherwise.
+    /// Each rank on a CPU of its own where there is one for every rank; unbound otherwise. CPUs to
+    /// which another launcher of this machine has bound ranks are not used.
     #[default]
     Auto,
     /// Rank `i` on CPU `i` modulo the number of CPUs.

@@ -30,7 +30,7 @@ pub(super) struct Machines {
     machines: Vec<Machine>,
     /// The ranks that have connected. When all ranks and machines have, the admission ends.
     joined: BTreeSet<usize>,
-    /// The last signal to all ranks, for parts that connect later.
+    /// The signal that ends the ranks, for parts that connect later.
     signalled: Option<Signal>,
 }
 
@@ -159,7 +159,9 @@ impl Machines {
 
     /// Sends `signal` to the ranks of all parts.
     pub(super) fn signal(&mut self, signal: Signal) {
-        self.signalled = Some(signal);
+        if [Signal::TERM, Signal::KILL].contains(&signal) {
+            self.signalled = Some(signal);
+        }
         for part in self.machines.iter_mut().filter_map(|machine| machine.part.as_mut()) {
             part.send(&order_to(signal));
         }

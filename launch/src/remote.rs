@@ -17,7 +17,7 @@ use rustix::stdio::{stderr, stdin, stdout};
 use super::guard::Guard;
 use super::output::{Sink, duplicate};
 use super::ranks::{Conn, Rank, drain, forward, keep_alive, keep_alive_unacknowledged};
-use crate::bind;
+use crate::bind::{self, Claim, Places};
 use crate::order::{Order, Rendezvous};
 use crate::outcome::{LaunchError, io_error};
 use transom::launching::{Words, to_hex};
@@ -37,6 +37,7 @@ pub fn serve() -> Result<u8, LaunchError> {
         launcher: Conn::new(launcher).map_err(io_error("the launcher's connection"))?,
         first: order.ranks.start,
         ranks: Vec::new(),
+        places: None,
         out: Sink::new(duplicate(stdout()).map_err(io_error("standard output"))?),
         err: Sink::new(duplicate(stderr()).map_err(io_error("standard error"))?),
     };
@@ -79,6 +80,8 @@ struct Part {
     launcher: Conn,
     first: usize,
     ranks: Vec<Rank>,
+    /// The CPUs of the ranks, where they are bound.
+    places: Option<Places>,
     out: Sink,
     err: Sink,
 }
@@ -87,10 +90,10 @@ impl Part {
     fn start(&mut self, order: Order, at: String) -> Result<(), LaunchError> {
         let Order { mut job, ranks, rendezvous, folder, .. } = order;
         std::env::set_current_dir(&folder).map_err(|source| LaunchError::Folder { folder, source })?;
-        let cpus = bind::plan(job.bind, ranks.len(), &bind::allowed_cpus());
+        self.places = bind::plan(job.bind, ranks.len(), &bind::allowed_cpus(), Claim::of);
         job.rendezvous = Some((at, rendezvous.secret));
         for rank in ranks {
-            let cpu = cpus.as_ref().map(|cpus| cpus[rank - self.first]);
+            let cpu = self.places.as_ref().map(|places| places.cpus[rank - self.first]);
             let started = Rank::start(&job, rank, self.guard.group(), cpu)?;
             let pid = started.pid.as_raw_nonzero();
             self.ranks.push(started);

@@ -7,8 +7,19 @@ use std::os::unix::net::UnixStream;
 
 use rustix::net::{RecvFlags, recv};
 use signal_hook::SigId;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
 use signal_hook::low_level::{pipe, signal_name, unregister};
+
+/// Signals that end the job.
+const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+/// Signals that are passed on to the ranks, whose programs decide on the effect. Batch systems send
+/// some of them before a time limit, and shells those of job control.
+const PASSED_ON: [i32; 5] = [SIGUSR1, SIGUSR2, SIGQUIT, SIGTSTP, SIGCONT];
+
+/// Whether a watched signal is passed on to the ranks; the others end the job.
+pub(super) fn is_passed_on(signal: i32) -> bool {
+    PASSED_ON.contains(&signal)
+}
 
 /// One descriptor for each watched signal. Drop ends the watch; signal-hook leaves its handlers in
 /// place, which then have no effect.
@@ -25,12 +36,12 @@ struct Watched {
 }
 
 impl Signals {
-    /// Watches SIGINT, SIGTERM and SIGHUP, except those that this process inherited as ignored
-    /// (`nohup`, `&`).
+    /// Watches the signals that end the job or are passed on, except those that this process
+    /// inherited as ignored (`nohup`, `&`).
     pub(super) fn watch() -> io::Result<Self> {
         let ignored = ignored_signals();
         let mut signals = Self { watched: Vec::new() };
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        for signal in ENDING.into_iter().chain(PASSED_ON) {
             if ignored >> (signal - 1) & 1 == 1 {
                 continue;
             }

@@ -14,7 +14,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use rustix::stdio::{stderr, stdout};
-use signal_hook::consts::SIGINT;
+use signal_hook::consts::{SIGINT, SIGTSTP};
+use signal_hook::low_level::emulate_default_handler;
 
 use super::admission::STRANGERS;
 use super::guard::Guard;
@@ -24,7 +25,7 @@ use super::ranks::{Rank, drain, forward};
 use super::server::{Replies, Request, Server};
 use super::signals::{self, Signals};
 use super::stdin::Input;
-use crate::bind;
+use crate::bind::{self, Claim, Places};
 use crate::job::{Bind, Job};
 use crate::outcome::{Failure, LaunchError, Outcome, io_error};
 
@@ -43,9 +44,10 @@ impl Job {
     /// lost.
     ///
     /// During the run, SIGINT, SIGTERM and SIGHUP to this process end the job instead of the
-    /// process. The handlers stay after the run: from then on these signals have no effect on the
-    /// process. Orphaned descendants become children of this process. This process has no control
-    /// over descendants that leave the ranks' process group or session.
+    /// process. SIGUSR1, SIGUSR2, SIGQUIT, SIGTSTP and SIGCONT are passed on to the ranks, and
+    /// SIGTSTP then stops this process too. The handlers stay after the run: from then on these
+    /// signals have no effect on the process. Orphaned descendants become children of this process.
+    /// This process has no control over descendants that leave the ranks' process group or session.
     ///
     /// # Errors
     /// The job could not be started; later failures are in the [`Outcome`].
@@ -86,6 +88,8 @@ struct Supervisor {
     ending: Ending,
     /// The launcher ends without writing the rest of the ranks' output.
     discards_output: bool,
+    /// The CPUs of the ranks, where they are bound. Other launchers bind to none of them meanwhile.
+    places: Option<Places>,
 }
 
 /// How far the ranks are being ended.
@@ -122,7 +126,9 @@ impl Supervisor {
         if job.bind == Bind::Core && allowed.is_empty() {
             return Err(LaunchError::NoCpus);
         }
-        let cpus = bind::plan(job.bind, job.size, &allowed);
+        // Other machines bind their ranks themselves.
+        let here = if job.hosts.is_empty() { job.bind } else { Bind::None };
+        let places = bind::plan(here, job.size, &allowed, Claim::of);
         // Best effort: output that this program has buffered before comes first.
         let _ = std::io::stdout().flush();
         let mut supervisor = Self {
@@ -140,6 +146,7 @@ impl Supervisor {
             outcome: None,
             ending: Ending::No,
             discards_output: false,
+            places,
         };
         if !job.hosts.is_empty() {
             let machines = Machines::start(job)?;
@@ -150,7 +157,7 @@ impl Supervisor {
         }
         let group = supervisor.guard.group();
         for number in 0..job.size {
-            let cpu = cpus.as_ref().map(|cpus| cpus[number]);
+            let cpu = supervisor.places.as_ref().map(|places| places.cpus[number]);
             supervisor.ranks.push(Rank::start(job, number, group, cpu)?);
         }
         supervisor.input = Input::new(supervisor.ranks[0].take_stdin());
@@ -254,6 +261,10 @@ impl Supervisor {
 
     fn on_signal(&mut self, index: usize) {
         while let Some(signal) = self.signals.take(index) {
+            if signals::is_passed_on(signal) {
+                self.pass_on(signal);
+                continue;
+            }
             if self.outcome.is_some() {
                 self.discards_output = true;
                 if signal == SIGINT {
@@ -262,6 +273,18 @@ impl Supervisor {
                 continue;
             }
             self.end(Outcome::Signalled(signal), Some(&format!("{}: {}", signals::name(signal), self.ending())));
+        }
+    }
+
+    /// Passes a signal on to the ranks. SIGTSTP then stops this process, as a shell expects; the
+    /// SIGCONT that continues this process is passed on too.
+    fn pass_on(&mut self, signal: i32) {
+        if let Some(signal) = Signal::from_named_raw(signal) {
+            self.signal_all(signal);
+        }
+        if signal == SIGTSTP {
+            // The only possible error is an unknown signal.
+            let _ = emulate_default_handler(signal);
         }
     }
 
@@ -471,11 +494,11 @@ fn poll_until(fds: &mut [PollFd<'_>], limit: Option<Duration>) -> Result<(), Err
 /// Descriptors of the launcher itself, with those of a rank that is being started.
 const OWN: usize = 32;
 
-/// Raises the limit of open files. A local rank needs four descriptors. A remote rank needs one and
-/// its machine five, beside the connections of strangers.
+/// Raises the limit of open files. A local rank needs four descriptors, and one for its CPU. A
+/// remote rank needs one and its machine five, beside the connections of strangers.
 fn raise_descriptor_limit(job: &Job) -> Result<(), LaunchError> {
     let size = job.size;
-    let each = if job.hosts.is_empty() { 4 * size } else { size + 5 * job.hosts.len().min(size) + STRANGERS };
+    let each = if job.hosts.is_empty() { 5 * size } else { size + 5 * job.hosts.len().min(size) + STRANGERS };
     let needed = (OWN + each) as u64;
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_none_or(|current| current >= needed) {

@@ -20,6 +20,9 @@ use transom::Job;
 use transom::bootstrap::counted::{Counted, noise};
 use transom::bootstrap::{Bootstrap, BootstrapError, MAX_GATHERED, detect};
 
+#[path = "launch/signals.rs"]
+mod signals;
+
 /// Longer than any of these jobs takes on a busy machine.
 const WATCHDOG: Duration = Duration::from_secs(60);
 
@@ -30,7 +33,7 @@ fn main() -> ExitCode {
     {
         return rank_body(&body.to_string_lossy());
     }
-    let tests: [(&str, fn()); 26] = [
+    let tests: [(&str, fn()); 30] = [
         ("lines_are_whole_and_tagged", lines_are_whole_and_tagged),
         ("a_rank_alone_is_passed_through", a_rank_alone_is_passed_through),
         ("options_of_the_program_are_untouched", options_of_the_program_are_untouched),
@@ -41,8 +44,11 @@ fn main() -> ExitCode {
         ("a_barrier_that_cannot_complete_ends_the_job", a_barrier_that_cannot_complete_ends_the_job),
         ("killing_the_launcher_leaves_no_process", killing_the_launcher_leaves_no_process),
         ("grandchildren_end_with_the_job", grandchildren_end_with_the_job),
-        ("signals_end_the_job", signals_end_the_job),
-        ("a_second_interrupt_kills_at_once", a_second_interrupt_kills_at_once),
+        ("signals_end_the_job", signals::signals_end_the_job),
+        ("a_second_interrupt_kills_at_once", signals::a_second_interrupt_kills_at_once),
+        ("other_signals_are_passed_on", signals::other_signals_are_passed_on),
+        ("other_signals_reach_other_machines", signals::other_signals_reach_other_machines),
+        ("a_stopped_launcher_stops_its_ranks", signals::a_stopped_launcher_stops_its_ranks),
         ("ranks_that_ignore_sigterm_are_killed", ranks_that_ignore_sigterm_are_killed),
         ("timeout_names_the_ranks", timeout_names_the_ranks),
         ("a_closed_output_ends_quietly", a_closed_output_ends_quietly),
@@ -53,6 +59,7 @@ fn main() -> ExitCode {
         ("ranks_exchange_values", ranks_exchange_values),
         ("many_ranks_gather_and_start", many_ranks_gather_and_start),
         ("binding_and_environment", binding_and_environment),
+        ("jobs_of_one_machine_are_bound_to_different_cpus", signals::jobs_of_one_machine_are_bound_to_different_cpus),
         ("bytes_that_are_not_utf8_pass_through", bytes_that_are_not_utf8_pass_through),
         ("hosts_and_agents_may_have_any_bytes", hosts_and_agents_may_have_any_bytes),
         ("an_agent_that_reads_nothing_delays_no_other", an_agent_that_reads_nothing_delays_no_other),
@@ -324,33 +331,6 @@ fn killing_the_launcher_leaves_no_process() {
 fn grandchildren_end_with_the_job() {
     let (child, pids) = started(&["-n", "2", "sh", "-c", "sleep 1000 & echo $!"], 2);
     assert_eq!(finish_child(child).status.code(), Some(0));
-    assert_all_gone(&pids);
-}
-
-/// Shows E4.
-fn signals_end_the_job() {
-    for (signal, name) in [(Signal::INT, "SIGINT"), (Signal::TERM, "SIGTERM"), (Signal::HUP, "SIGHUP")] {
-        let (child, pids) = started(&["-n", "2", "sh", "-c", TWO_SLEEPERS], 4);
-        kill_process(Pid::from_child(&child), signal).unwrap();
-        let output = finish_child(child);
-        assert_eq!(output.status.code(), Some(128 + signal.as_raw()));
-        let err = text(&output.stderr);
-        assert_eq!(err, format!("transom-run: {name}: ending ranks 0-1, which still run\n"));
-        assert_all_gone(&pids);
-    }
-}
-
-/// Shows E4.
-fn a_second_interrupt_kills_at_once() {
-    let script = "trap 'echo 0' TERM; echo $$; while :; do sleep 0.01; done";
-    let (mut child, pids) = started(&["-n", "1", "sh", "-c", script], 1);
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    // The rank prints that it has seen SIGTERM and goes on.
-    let mut answer = [0; 2];
-    child.stdout.as_mut().unwrap().read_exact(&mut answer).unwrap();
-    assert_eq!(&answer, b"0\n");
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    assert_eq!(finish_child(child).status.code(), Some(130));
     assert_all_gone(&pids);
 }
 

@@ -57,7 +57,9 @@
 //! [`ErrorKind::RankUnreachable`](crate::ErrorKind::RankUnreachable). A rank that does not wait
 //! gets no report. Most launchers end the job before such an error is printed;
 //! `transom-run --grace SECONDS` gives the other ranks time to report it. The section "When a rank
-//! fails" of docs/running.md has the details.
+//! fails" of docs/running.md has the details. A rank that drops its job after a death, or
+//! finalizes it, does not wait for the others: the launcher, which would wait for the dead rank,
+//! then ends the job.
 //!
 //! # Warnings
 //!

@@ -105,6 +105,8 @@ pub(crate) struct JobCore {
 pub(crate) struct Presence {
     /// The interface by which other ranks reach this rank.
     pub(crate) source: Interface,
+    /// The reasons why a job over sockets does not use the devices of this machine.
+    pub(crate) unused: Option<String>,
     /// The registrations of the job block.
     _regions: (Option<ShmRegion>, Option<NetRegion>),
     /// The copies of cards that other ranks read at start. All ranks have read them by the next
@@ -126,6 +128,8 @@ struct Flags {
     /// Whether a window was dropped without `free`, as by a `?` before it. Other ranks may wait in
     /// that window for this one.
     leaked_window: AtomicBool,
+    /// Whether this process has left the job, or tried to.
+    left: AtomicBool,
 }
 
 /// Joins the job in which a launcher has started this process. A process without a launcher is a
@@ -436,18 +440,22 @@ impl JobCore {
     /// its sockets, and that no waiting rank sees this process end.
     fn leave(&self) -> Result<()> {
         let mut bootstrap = self.bootstrap.lock().unwrap_or_else(PoisonError::into_inner);
-        // Relaxed: accessed under the mutex.
+        // Relaxed: accessed under the mutex. The drop follows a `finalize`.
+        if self.flags.left.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
         self.flags.leaked_window.store(false, Ordering::Relaxed);
+        // The launcher's barrier may wait for a dead rank for ever. This process ends without
+        // leaving in good order, so the launcher ends the job.
+        if let Err(death) = self.progress.known_deaths() {
+            self.progress.stop();
+            return Err(death);
+        }
         if self.flags.polls.load(Ordering::Relaxed) && self.wire.has(Lane::Net) {
             self.progress.serve(Lane::Net)?;
         }
         if self.size > 1 {
-            match bootstrap.barrier() {
-                Ok(()) => {}
-                // The job was left before by `finalize`; this is the drop.
-                Err(bootstrap::BootstrapError::Finalized { .. }) => return Ok(()),
-                Err(error) => return Err(error.into()),
-            }
+            bootstrap.barrier()?;
         }
         if let Some(text) = report::at_the_end(self).filter(|_| self.settings.info && self.rank == 0) {
             diagnostics::answer(&text);

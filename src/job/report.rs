@@ -50,6 +50,9 @@ pub(super) fn in_words(job: &JobCore) -> String {
         let passive = if net.passive_target() { "serves idle targets by itself" } else { "needs the progress thread" };
         let at = if net.uses_ip() { format!(" at {}", job.presence.source) } else { String::new() };
         let _ = writeln!(text, "  {remote} other ranks: {}{at}, which {passive}", Net::name(net));
+        if let Some(why) = &job.presence.unused {
+            let _ = writeln!(text, "  its devices are not used: {why}");
+        }
         if let Some(paths) = net.paths() {
             let _ = writeln!(text, "  its paths: {paths}");
         }

@@ -55,10 +55,11 @@ pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDom
     let one_node = nodes.iter().all(|&node| node == 0);
     let source = source(&settings, rank, &cards);
     let net = match simulated {
-        Some(domain) => Some(Net::Sim(domain)),
+        Some(domain) => Some((Net::Sim(domain), None)),
         None if one_node => None,
         None => Some(open_net(&mut boot, &settings, &nodes, &source)?),
     };
+    let (net, unused) = net.map_or((None, None), |(net, unused)| (Some(net), unused));
     let wire = Arc::new(Wire::new(shm, net));
     let listener = open_listener(&wire, &source, rank, &cards);
     let (block_net, atomics) = join_net(&mut boot, &wire, &block, &mut cards, listener.as_ref())?;
@@ -77,6 +78,7 @@ pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDom
         copies: copies.into_copies(),
         on_machine,
         source,
+        unused,
         listener,
     })?;
     if core.settings.info && rank == 0 {
@@ -98,6 +100,7 @@ struct Assembly {
     copies: Vec<Copy>,
     on_machine: usize,
     source: Interface,
+    unused: Option<String>,
     listener: Option<Listener>,
 }
 
@@ -136,6 +139,7 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
         block: Block::new(me, size, parts.block, visitor, checker),
         presence: Presence {
             source: parts.source,
+            unused: parts.unused,
             _regions: parts.regions,
             _copies: parts.copies,
             _listener: parts.listener,
@@ -147,6 +151,7 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
             polls: AtomicBool::new(has_net),
             warned: Warned::default(),
             leaked_window: AtomicBool::new(false),
+            left: AtomicBool::new(false),
         },
         bootstrap: Mutex::new(parts.boot),
     });
@@ -305,18 +310,33 @@ fn open_listener(wire: &Wire, source: &Interface, me: usize, cards: &[Card]) -> 
         .ok()
 }
 
-/// Opens the net at every rank: verbs where every rank has a device, else libfabric.
-fn open_net(boot: &mut Exchanging<'_>, settings: &Settings, nodes: &[usize], source: &Interface) -> Result<Net> {
+/// Opens the net at every rank: verbs where every rank has a device, else libfabric. Also returns
+/// the reasons why a job over sockets does not use the devices of this machine.
+fn open_net(
+    boot: &mut Exchanging<'_>,
+    settings: &Settings,
+    nodes: &[usize],
+    source: &Interface,
+) -> Result<(Net, Option<String>)> {
     let apart = nodes.iter().position(|&node| node != nodes[0]).unwrap_or(0);
     let without = match open_verbs(boot, settings)? {
-        Ok(net) => return Ok(net),
+        Ok(net) => return Ok((net, None)),
         Err(without) => without,
     };
     if settings.ofi {
-        return open_ofi(boot, settings, source, apart);
+        let net = open_ofi(boot, settings, source, apart)?;
+        let verbs = without.as_ref().filter(|_| transport::has_rdma_port());
+        let unused = unused_devices(verbs.map(|without| without.reason.as_str()), net.unused());
+        let unused = unused.filter(|_| net.uses_ip());
+        let is_told = without.is_some_and(|without| without.is_told);
+        if let Some(why) = unused.as_ref().filter(|_| boot.rank() == 0 && settings.provider.is_none() && !is_told) {
+            // A fallback is never silent (requirement T5)
+            diagnostics::warn("transom::job", &over_sockets(&net.shared_name().to_string(), why));
+        }
+        return Ok((net, unused));
     }
     let source = match without {
-        Some((rank, reason)) => TransportError::OfiExcluded { rank, reason },
+        Some(Without { rank, reason, .. }) => TransportError::OfiExcluded { rank, reason },
         None => TransportError::NetsExcluded,
     };
     Err(ErrorKind::Net { first: 0, second: apart, source }.into())
@@ -339,8 +359,29 @@ fn agreed(
     if theirs == own { Ok(()) } else { Err(JobError::SettingsDiffer { rank, theirs, own_rank, own }) }
 }
 
-/// A rank that can't use verbs, and the reason that it reported to the others.
-type Without = (usize, String);
+/// The reasons why a job does not use the devices of this machine: that of verbs, where there is a
+/// device, and those of libfabric's providers.
+fn unused_devices(verbs: Option<&str>, providers: &[String]) -> Option<String> {
+    let all: Vec<&str> = verbs.into_iter().chain(providers.iter().map(String::as_str)).collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+/// The warning of a job over sockets whose machines have other devices.
+fn over_sockets(net: &str, why: &str) -> String {
+    format!(
+        "the job uses sockets ({net}), since no network device of this machine can be used: {why}; if \
+         TRANSOM_PROVIDER names a provider, this warning is not printed"
+    )
+}
+
+/// A rank that can't use verbs.
+struct Without {
+    rank: usize,
+    /// The reason that it reported to the others.
+    reason: String,
+    /// Whether rank 0 has printed the reason.
+    is_told: bool,
+}
 
 /// Opens verbs if all ranks can. Otherwise returns the first rank that can't, with its reason;
 /// `None` if the settings exclude verbs.
@@ -352,17 +393,20 @@ fn open_verbs(boot: &mut Exchanging<'_>, settings: &Settings) -> Result<std::res
     let own = opened.as_ref().err().map(|error| format!("{error:#}")).unwrap_or_default();
     let reasons = boot.allgather("transom.verbs", own.as_bytes())?;
     let Some(first) = reasons.iter().position(|reason| !reason.is_empty()) else {
-        return Ok(opened.map_err(|_| Some((boot.rank(), own))));
+        let (rank, is_told) = (boot.rank(), false);
+        return Ok(opened.map_err(|_| Some(Without { rank, reason: own, is_told })));
     };
     let reason = String::from_utf8_lossy(&reasons[first]).into_owned();
     // A job without any device is the usual case and no fallback. A device that the user named, or
     // that other ranks have, is missed.
-    if boot.rank() == 0 && settings.ofi && (settings.devices.is_some() || reasons.iter().any(Vec::is_empty)) {
+    // `open_net` reports devices that no rank can use.
+    let is_told = settings.devices.is_some() || reasons.iter().any(Vec::is_empty);
+    if boot.rank() == 0 && settings.ofi && is_told {
         // A fallback is never silent (requirement T5)
         let what = format!("libfabric is used, since not every rank can use verbs: rank {first}: {reason}");
         diagnostics::warn("transom::job", &what);
     }
-    Ok(Err(Some((first, reason))))
+    Ok(Err(Some(Without { rank: first, reason, is_told })))
 }
 
 /// Opens libfabric. Rank 0 opens first, because its probe of idle targets serves all ranks.
@@ -431,6 +475,19 @@ fn join_net(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Regression: a job over sockets said nothing if the devices failed at every rank alike.
+    /// Shows T5.
+    #[test]
+    fn a_job_over_sockets_names_the_devices_that_it_does_not_use() {
+        let cxi = "cxi: No data available (-61)".to_owned();
+        assert_eq!(unused_devices(None, &[]), None, "the machine has no other device");
+        let why = unused_devices(Some("no port can be used: mlx5_0:1 is not active"), &[cxi]).expect("two devices");
+        let warning = over_sockets("libfabric tcp;ofi_rxm", &why);
+        for part in ["sockets (libfabric tcp;ofi_rxm)", "mlx5_0:1 is not active; cxi: No data", "TRANSOM_PROVIDER"] {
+            assert!(warning.contains(part), "{warning}");
+        }
+    }
 
     #[test]
     fn different_versions_or_settings_are_errors_that_name_both() {

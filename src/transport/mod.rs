@@ -108,6 +108,11 @@ pub(crate) fn open_verbs(me: Peer, settings: &Settings) -> Result<Net, FabricErr
     VerbsDomain::open(&options).map(Net::Verbs)
 }
 
+/// Whether this machine has a port of an RDMA device, usable or not.
+pub(crate) fn has_rdma_port() -> bool {
+    !transom_verbs::ports().is_empty()
+}
+
 /// Opens libfabric: the provider that `provider` names, or the first that works, with one of
 /// `devices`, at the address `source`. `passive` is the result of another rank's probe; without it
 /// this process probes.
@@ -164,6 +169,14 @@ impl Net {
                 NetName { provider: Some(domain.provider()), variables, ..NetName::of("libfabric") }
             }
             Net::Sim(_) => NetName::of("sim"),
+        }
+    }
+
+    /// The reasons why libfabric does not use devices of this machine that it should prefer.
+    pub(crate) fn unused(&self) -> &[String] {
+        match self {
+            Net::Ofi(domain) => domain.unused(),
+            Net::Verbs(_) | Net::Sim(_) => &[],
         }
     }
 

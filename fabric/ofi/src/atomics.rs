@@ -15,11 +15,7 @@ impl Atomics {
         let mut bits = 0;
         for kind in AmoKind::ALL {
             for width in [Width::W32, Width::W64] {
-                let form = match kind {
-                    AmoKind::CompareSwap => sys::FI_COMPARE_ATOMIC,
-                    _ => sys::FI_FETCH_ATOMIC,
-                };
-                if endpoint.claims_atomic(datatype(width), operation(kind), form) {
+                if endpoint.claims_atomic(datatype(width), operation(kind), kind == AmoKind::CompareSwap) {
                     bits |= Atomics::bit(kind, width);
                 }
             }

@@ -16,6 +16,7 @@ use crate::{environment, rules};
 #[derive(Debug)]
 pub struct OfiDomain {
     port: OfiPort,
+    unused: Vec<String>,
 }
 
 /// Registered memory, which keeps the provider open and the memory alive.
@@ -30,11 +31,11 @@ pub struct OfiRegion {
 }
 
 impl OfiDomain {
-    /// Opens the provider of `info`.
-    pub(crate) fn assemble(info: Info, how: &Assembly) -> Result<Arc<OfiDomain>, FabricError> {
+    /// Opens a provider of [`choose`](crate::provider::choose).
+    pub(crate) fn assemble((info, unused): (Info, Vec<String>), how: &Assembly) -> Result<Arc<OfiDomain>, FabricError> {
         let endpoint = Endpoint::open(info, 4096, how.descriptor)?;
         let atomics = if how.refuted { Atomics::default() } else { Atomics::claimed(&endpoint) };
-        Ok(Arc::new(OfiDomain { port: OfiPort::new(endpoint, atomics, how)? }))
+        Ok(Arc::new(OfiDomain { port: OfiPort::new(endpoint, atomics, how)?, unused }))
     }
 
     /// The provider's name.
@@ -49,6 +50,11 @@ impl OfiDomain {
             Some(_) => format!("{provider} {}", info.domain_name()),
             None => provider,
         }
+    }
+
+    /// The reasons why devices of this machine are not used whose providers come before this one.
+    pub fn unused(&self) -> &[String] {
+        &self.unused
     }
 
     /// Whether the provider's addresses are those of IP interfaces.

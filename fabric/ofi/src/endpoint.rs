@@ -4,12 +4,13 @@
 
 use std::ffi::{c_int, c_void};
 use std::fmt;
+use std::mem::offset_of;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
 use rustix::mm::{Advice, madvise};
-use transom_fabric::{FabricError, Keys};
+use transom_fabric::{Cause, FabricError, Keys, Memory, Span};
 
 use crate::library::{Info, Library};
 use crate::offer::{Offer, Registering};
@@ -54,7 +55,20 @@ pub struct Registration {
     /// The requested key, which becomes free when the region is closed.
     asked: u64,
     keys: Arc<Keys>,
+    /// The registered memory, if it is a copy of the caller's.
+    copy: Option<Box<Memory>>,
 }
+
+/// The rights of a window's memory, which peers access.
+const WINDOW: u64 =
+    sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE | sys::FI_READ | sys::FI_WRITE | sys::FI_SEND | sys::FI_RECV;
+/// The rights of memory from which and into which this process transfers (man fi_mr). Providers
+/// that emulate transfers use messages.
+const OWN: u64 = SOURCE | DESTINATION;
+/// The rights of a put's source, which may be read-only memory.
+const SOURCE: u64 = sys::FI_WRITE | sys::FI_SEND;
+/// The rights of a get's destination.
+const DESTINATION: u64 = sys::FI_READ | sys::FI_RECV;
 
 // SAFETY: libfabric serializes calls on its objects (`Endpoint`), and only drop changes the
 // registration.
@@ -62,11 +76,22 @@ unsafe impl Send for Registration {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Registration {}
 
-/// Calls a function of an object's table.
+/// A function of an object's table; `None` where the provider lacks it.
+macro_rules! function {
+    ($object:expr, $table:ident, $function:ident) => {{
+        let table = (*$object).$table;
+        if table.is_null() { None } else { (*table).$function }
+    }};
+}
+
+/// Calls a function of an object's table. The result is `FI_ENOSYS` where the provider lacks the
+/// function, as that of libfabric's own calls is.
 macro_rules! call {
     ($object:expr, $table:ident, $function:ident ( $($argument:expr),* $(,)? )) => {
-        // A library whose table lacks a required function violates its interface.
-        ((*(*$object).$table).$function.expect(stringify!($function)))($object $(, $argument)*)
+        match function!($object, $table, $function) {
+            Some(function) => function($object $(, $argument)*),
+            None => -sys::FI_ENOSYS,
+        }
     };
 }
 
@@ -116,7 +141,9 @@ impl Endpoint {
             check("fi_domain", call!(self.fabric, ops, domain(info, &raw mut self.domain, null)))?;
             check("fi_av_open", call!(self.domain, ops, av_open(&raw mut av, &raw mut self.av, null)))?;
         }
-        self.open_queue(entries, descriptor)?;
+        // SAFETY: an open fabric.
+        let may_wait = unsafe { function!(self.fabric, ops, trywait) }.is_some();
+        self.open_queue(entries, descriptor && may_wait)?;
         // SAFETY: each object is opened by its parent's table, with structures that live over the
         // call; pointers are used only after the call that set them succeeded.
         unsafe {
@@ -125,7 +152,31 @@ impl Endpoint {
             check("fi_ep_bind (av)", call!(ep, ops, bind(&raw mut (*self.av).fid, 0)))?;
             let both = sys::FI_SEND | sys::FI_RECV;
             check("fi_ep_bind (cq)", call!(ep, ops, bind(&raw mut (*self.cq).fid, both)))?;
-            check("fi_enable", call!(ep, ops, control(sys::FI_ENABLE, null)))
+            check("fi_enable", call!(ep, ops, control(sys::FI_ENABLE, null)))?;
+        }
+        match self.missing() {
+            None => Ok(()),
+            Some(what) => check(what, -sys::FI_ENOSYS),
+        }
+    }
+
+    /// A function that this crate requires and the provider lacks. The calls on hot paths rely on
+    /// this check.
+    fn missing(&self) -> Option<&'static str> {
+        // SAFETY: open objects.
+        unsafe {
+            let all = [
+                ("fi_mr_reg", function!(self.domain, mr, reg).is_some()),
+                ("fi_getname", function!(self.ep, cm, getname).is_some()),
+                ("fi_cq_read", function!(self.cq, ops, read).is_some()),
+                ("fi_cq_readerr", function!(self.cq, ops, readerr).is_some()),
+                ("fi_recv", function!(self.ep, msg, recv).is_some()),
+                ("fi_send", function!(self.ep, msg, send).is_some()),
+                ("fi_read", function!(self.ep, rma, read).is_some()),
+                ("fi_readmsg", function!(self.ep, rma, readmsg).is_some()),
+                ("fi_writemsg", function!(self.ep, rma, writemsg).is_some()),
+            ];
+            all.into_iter().find(|(_, is_there)| !is_there).map(|(what, _)| what)
         }
     }
 
@@ -267,9 +318,7 @@ impl Endpoint {
         Err(FabricError::failed("fi_av_insert", self.library().strerror(inserted as isize)))
     }
 
-    /// Registers memory for peers' access, and for use as an origin buffer. Where the provider
-    /// refuses a fast key, a second attempt uses another key: providers may have fewer fast regions
-    /// than fast keys.
+    /// Registers memory for peers' access, and for use as an origin buffer.
     ///
     /// # Errors
     /// The provider's refusal, with length and address.
@@ -277,6 +326,69 @@ impl Endpoint {
     /// # Safety
     /// The memory stays valid until the registration is dropped.
     pub unsafe fn register(&self, base: *const u8, len: usize) -> Result<Registration, FabricError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.register_for(base, len, WINDOW) }
+    }
+
+    /// Registers memory for use by this process only.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::register`].
+    ///
+    /// # Safety
+    /// As for [`Endpoint::register`].
+    pub(crate) unsafe fn register_own(&self, base: *const u8, len: usize) -> Result<Registration, FabricError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.register_for(base, len, OWN) }
+    }
+
+    /// Registers the destination of a get.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::register`].
+    ///
+    /// # Safety
+    /// As for [`Endpoint::register`].
+    pub(crate) unsafe fn register_destination(&self, into: Span) -> Result<Registration, FabricError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.register_for(into.as_ptr(), into.len(), DESTINATION) }
+    }
+
+    /// Registers the source of a put, and returns the registered memory: a copy, if the provider
+    /// registers writable memory only (`efa` with RDMA writes) and this memory is read-only.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::register`].
+    ///
+    /// # Safety
+    /// As for [`Endpoint::register`].
+    pub(crate) unsafe fn register_source(&self, from: Span) -> Result<(Registration, Span), FabricError> {
+        // SAFETY: the caller's promise.
+        let error = match unsafe { self.register_for(from.as_ptr(), from.len(), SOURCE) } {
+            Ok(registration) => return Ok((registration, from)),
+            Err(error) => error,
+        };
+        let fault = i64::from(Errno::FAULT.raw_os_error());
+        if !matches!(&error, FabricError::Failed { cause: Cause::Library { code, .. }, .. } if *code == -fault) {
+            return Err(error);
+        }
+        let copy = Box::new(Memory::private(from.len()));
+        // SAFETY: the caller of the put promised that the bytes are readable and not written
+        // meanwhile.
+        copy.write(0, unsafe { std::slice::from_raw_parts(from.as_ptr(), from.len()) });
+        // SAFETY: the registration keeps the copy until the region is closed.
+        let mut registration = unsafe { self.register_for(copy.as_ptr(), copy.len(), SOURCE) }?;
+        let copied = copy.span();
+        registration.copy = Some(copy);
+        Ok((registration, copied))
+    }
+
+    /// Registers memory with these rights. Where the provider refuses a fast key, a second attempt
+    /// uses another key: providers may have fewer fast regions than fast keys.
+    ///
+    /// # Safety
+    /// The memory stays valid until the registration is dropped.
+    unsafe fn register_for(&self, base: *const u8, len: usize, access: u64) -> Result<Registration, FabricError> {
         let what = || format!("fi_mr_reg of {len} bytes at {base:p}");
         if self.registering.populated {
             // SAFETY: the caller promises the memory.
@@ -285,7 +397,7 @@ impl Endpoint {
         let mut asked = self.keys.take()?;
         loop {
             // SAFETY: the caller promises the memory until the registration is dropped.
-            match unsafe { self.register_as(base, len, asked) } {
+            match unsafe { self.register_as(base, len, access, asked) } {
                 Ok(registration) => return Ok(registration),
                 Err(_) if self.keys.is_fast(asked) => asked = self.keys.take_standard()?,
                 Err(status) if -status == Errno::NOMEM.raw_os_error() as isize => {
@@ -301,11 +413,9 @@ impl Endpoint {
     ///
     /// # Safety
     /// As for `register`.
-    unsafe fn register_as(&self, base: *const u8, len: usize, asked: u64) -> Result<Registration, isize> {
-        let access =
-            sys::FI_READ | sys::FI_WRITE | sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE | sys::FI_SEND | sys::FI_RECV;
-        let null = std::ptr::null_mut();
-        let mut registration = Registration { region: std::ptr::null_mut(), asked, keys: Arc::clone(&self.keys) };
+    unsafe fn register_as(&self, base: *const u8, len: usize, access: u64, asked: u64) -> Result<Registration, isize> {
+        let (null, keys) = (std::ptr::null_mut(), Arc::clone(&self.keys));
+        let mut registration = Registration { region: std::ptr::null_mut(), asked, keys, copy: None };
         // SAFETY: open objects; the caller promises the memory. A region is used only after the
         // call that made it.
         let status = unsafe {
@@ -325,16 +435,37 @@ impl Endpoint {
         if status == 0 { Ok(registration) } else { Err(status as isize) }
     }
 
-    /// Whether the provider claims this atomic (man fi_atomic, fi_query_atomic). `flags` selects
-    /// the form.
-    pub fn claims_atomic(&self, datatype: u32, op: u32, flags: u64) -> bool {
-        let mut attr = sys::fi_atomic_attr::default();
+    /// Whether the provider claims this atomic (man fi_atomic). `compares` selects the form.
+    /// Providers without `fi_query_atomic` (`opx`) answer by the endpoint's functions.
+    pub fn claims_atomic(&self, datatype: u32, op: u32, compares: bool) -> bool {
         if self.info.main().caps & sys::FI_ATOMIC == 0 {
             return false;
         }
-        // SAFETY: an open domain, a structure to fill.
-        let status = unsafe { call!(self.domain, ops, query_atomic(datatype, op, &raw mut attr, flags)) };
-        status == 0 && attr.count >= 1
+        let mut attr = sys::fi_atomic_attr::default();
+        let flags = if compares { sys::FI_COMPARE_ATOMIC } else { sys::FI_FETCH_ATOMIC };
+        // SAFETY: open objects, a structure and a number to fill.
+        unsafe {
+            let is_there = match compares {
+                true => function!(self.ep, atomic, compwritemsg).is_some(),
+                false => function!(self.ep, atomic, readwritemsg).is_some(),
+            };
+            if !is_there {
+                return false;
+            }
+            // The table of an older provider may end before this function (`FI_CHECK_OP`).
+            let is_long = (*(*self.domain).ops).size > offset_of!(sys::fi_ops_domain, query_atomic);
+            let mut status = -sys::FI_ENOSYS;
+            if is_long {
+                status = call!(self.domain, ops, query_atomic(datatype, op, &raw mut attr, flags));
+            }
+            if status == -sys::FI_ENOSYS {
+                status = match compares {
+                    true => call!(self.ep, atomic, compwritevalid(datatype, op, &raw mut attr.count)),
+                    false => call!(self.ep, atomic, readwritevalid(datatype, op, &raw mut attr.count)),
+                };
+            }
+            status == 0 && attr.count >= 1
+        }
     }
 }
 
@@ -392,8 +523,9 @@ fn close(object: *mut sys::fid) {
     }
 }
 
-/// Populates the pages of a range, as a provider may require (man fi_mr, FI_MR_ALLOCATED). Where
-/// populating fails, the provider's own pinning reports the error.
+/// Populates the pages of a range, as a provider may require (man fi_mr, FI_MR_ALLOCATED);
+/// read-only pages for reading. Where populating fails, the provider's own pinning reports the
+/// error.
 ///
 /// # Safety
 /// The memory stays valid over the call.
@@ -401,8 +533,12 @@ unsafe fn populate(base: *const u8, len: usize) {
     let page = rustix::param::page_size();
     let before = base.addr() % page;
     let (first, len) = (base.wrapping_sub(before).cast_mut().cast(), before + len);
-    // SAFETY: whole pages of valid memory; populating changes no content.
-    let _ = unsafe { madvise(first, len, Advice::LinuxPopulateWrite) };
+    for advice in [Advice::LinuxPopulateWrite, Advice::LinuxPopulateRead] {
+        // SAFETY: whole pages of valid memory; populating changes no content.
+        if unsafe { madvise(first, len, advice) }.is_ok() {
+            return;
+        }
+    }
 }
 
 fn checked(library: &Library, provider: &str, what: &str, status: isize) -> Result<(), FabricError> {

@@ -30,8 +30,19 @@ pub(crate) struct Choice<'c> {
 }
 
 impl Devices {
-    /// A device with its attributes from sysfs.
-    pub(crate) fn nic(&self, name: String) -> Nic {
+    /// Whether this machine has such devices, by a folder in sysfs of their own.
+    pub(crate) fn are_here(&self) -> bool {
+        self.has_class && !devices::entries(Path::new(self.class)).is_empty()
+    }
+
+    /// The device of a domain, with its attributes from sysfs.
+    pub(crate) fn nic(&self, domain: &str) -> Nic {
+        let end = self.ends.iter().find_map(|end| domain.strip_suffix(end));
+        let name = end.unwrap_or(domain);
+        let name = match name.strip_prefix(self.begins.0) {
+            Some(rest) => format!("{}{rest}", self.begins.1),
+            None => name.to_owned(),
+        };
         let numa_node = devices::numa_node(&Path::new(self.class).join(&name));
         Nic { name, numa_node }
     }
@@ -58,7 +69,9 @@ impl Choice<'_> {
                 true => format!("{} is excluded by TRANSOM_NET_DEVICES", nic.name),
                 false => format!("{} is not among the devices that the launcher granted", nic.name),
             };
-            let all: Vec<_> = offered.iter().map(why).collect();
+            let mut all: Vec<_> = offered.iter().map(why).collect();
+            // The library may offer a device in several variants.
+            all.dedup();
             return Err(format!("no device can be used: {}", all.join("; ")));
         }
         Ok(equal[self.rank as usize % equal.len()])
@@ -68,6 +81,7 @@ impl Choice<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rules;
 
     /// Four devices, two at each of two NUMA nodes.
     fn four() -> Vec<Nic> {
@@ -93,6 +107,18 @@ mod tests {
         let error = of("mlx5_0", 0).expect_err("a device of others");
         assert!(error.contains("cxi0 is excluded by TRANSOM_NET_DEVICES"), "{error}");
         assert!(of("cxi0:x", 0).is_err());
+    }
+
+    /// Domains of `efa` and `verbs` are named after devices and kinds of endpoints, those of `opx`
+    /// after units.
+    /// Shows T3.
+    #[test]
+    fn the_names_of_domains_tell_the_devices() {
+        let device = |provider: &str, domain: &str| rules::of(provider).devices.expect("devices").nic(domain).name;
+        assert_eq!([device("efa", "rdmap0s6-rdm"), device("efa", "rdmap0s6-direct")], ["rdmap0s6", "rdmap0s6"]);
+        assert_eq!([device("opx", "ib0"), device("opx", "hfi1_1")], ["hfi1_0", "hfi1_1"]);
+        let verbs = |domain| device("verbs;ofi_rxm", domain);
+        assert_eq!([verbs("mlx5_0"), verbs("mlx5_1-xrc"), device("cxi", "cxi2")], ["mlx5_0", "mlx5_1", "cxi2"]);
     }
 
     /// Man fi_cxi, "Authorization Keys": a launcher's keys are for the devices that it names.

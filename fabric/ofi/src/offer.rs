@@ -59,7 +59,7 @@ const MODES: [(c_int, &str); 10] = [
     (1 << 7, "FI_MR_MMU_NOTIFY"),
     (1 << 8, "FI_MR_RMA_EVENT"),
     (sys::FI_MR_ENDPOINT, "FI_MR_ENDPOINT"),
-    (1 << 10, "FI_MR_HMEM"),
+    (sys::FI_MR_HMEM, "FI_MR_HMEM"),
     (1 << 11, "FI_MR_COLLECTIVE"),
 ];
 
@@ -149,7 +149,7 @@ mod tests {
         let found = cxi().registering(rules::of("cxi").fast_keys);
         let keys = KeyRange { fast: 100, end: 1 << 32, choice: KeyChoice::Reused };
         assert_eq!(found, Registering { bound: true, addresses: false, local: false, populated: true, keys });
-        assert_eq!(cxi().check(rules::of("cxi").mr_mode), Ok(()));
+        assert_eq!(cxi().check(rules::of("cxi").fulfilled()), Ok(()));
     }
 
     /// On-demand paging (`FI_CXI_ODP`) removes a requirement; older versions have keys of 2 bytes.
@@ -159,7 +159,7 @@ mod tests {
         let paged = Offer { mr_mode: sys::FI_MR_ENDPOINT, key_bytes: 2, ..cxi() };
         let found = paged.registering(100);
         assert_eq!((found.bound, found.populated, found.keys.end), (true, false, 1 << 16));
-        assert_eq!(paged.check(rules::of("cxi").mr_mode), Ok(()));
+        assert_eq!(paged.check(rules::of("cxi").fulfilled()), Ok(()));
         let provider_keys = Offer { mr_mode: cxi().mr_mode | sys::FI_MR_PROV_KEY, key_bytes: 8, ..cxi() };
         assert_eq!(provider_keys.registering(100).keys, KeyRange::SECRET);
     }
@@ -177,9 +177,9 @@ mod tests {
     /// Shows T3.
     #[test]
     fn unfulfilled_modes_are_named() {
-        let wanting = Offer { mr_mode: cxi().mr_mode | 1 << 10 | sys::FI_MR_LOCAL, ..cxi() };
-        let words = wanting.check(rules::of("cxi").mr_mode).expect_err("device memory");
-        assert!(words.contains("0x404: FI_MR_LOCAL, FI_MR_HMEM"), "{words}");
+        let wanting = Offer { mr_mode: cxi().mr_mode | 1 << 11 | sys::FI_MR_LOCAL, ..cxi() };
+        let words = wanting.check(rules::of("cxi").fulfilled()).expect_err("other modes");
+        assert!(words.contains("0x804: FI_MR_LOCAL, FI_MR_COLLECTIVE"), "{words}");
     }
 
     /// Shows T3.

@@ -212,7 +212,7 @@ fn register(endpoint: &Endpoint, slots: &Slots) -> Result<Registration, FabricEr
     let (at, len) = slots.buffers();
     // SAFETY: the pool and its registration are fields of one `Open`, whose drop closes the
     // registration first.
-    unsafe { endpoint.register(at, len) }
+    unsafe { endpoint.register_own(at, len) }
 }
 
 #[cfg(test)]

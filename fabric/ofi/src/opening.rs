@@ -90,9 +90,10 @@ impl OfiDomain {
             devices: options.devices.as_deref().unwrap_or_default(),
             rank: options.rank.0,
         };
-        let info = provider::choose(library, &criteria)?;
+        let chosen = provider::choose(library, &criteria)?;
+        let info = &chosen.0;
         let name = info.provider();
-        let manual = Offer::of(&info).manual_progress;
+        let manual = Offer::of(info).manual_progress;
         let called = rules::of(&name).targets_call(manual, environment::variable);
         let (passive, refuted) = match options.passive {
             PassiveProbe::Run => {
@@ -102,6 +103,6 @@ impl OfiDomain {
             PassiveProbe::Known(passive) => (passive && !called, false),
         };
         let OfiOptions { rank, descriptor, .. } = *options;
-        OfiDomain::assemble(info, &Assembly { passive, refuted, rank, descriptor })
+        OfiDomain::assemble(chosen, &Assembly { passive, refuted, rank, descriptor })
     }
 }

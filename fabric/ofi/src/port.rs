@@ -13,7 +13,7 @@ use transom_fabric::{
 };
 
 use crate::atomics::Atomics;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, Registration};
 use crate::offer::Offer;
 use crate::opened::{Assembly, MESSAGE, Open, PACKED, Pool};
 use crate::posting::{LIST, Posted, RESULT, vector};
@@ -43,6 +43,10 @@ pub struct OfiPort {
     /// Has one further reference for each operation in flight whose bytes were registered for it.
     registered: Arc<()>,
 }
+
+/// A caller's bytes for one operation: the end of their registration, the bytes to transfer, and
+/// their descriptor.
+type Lent = (Local, Span, *mut c_void);
 
 /// The route to a peer: its address, and the token that messages to it carry.
 #[derive(Clone, Copy, Debug)]
@@ -183,10 +187,16 @@ impl OfiPort {
         len <= self.limits.copied_max
     }
 
-    /// Registers a caller's bytes for one operation, where the provider requires it.
-    fn lend(&self, peer: Peer, own: Span) -> Result<(Local, *mut c_void), Post> {
+    /// Registers a caller's bytes for one operation by `register`, where the provider requires it.
+    /// Returns the bytes to transfer and their descriptor.
+    fn lend(
+        &self,
+        peer: Peer,
+        own: Span,
+        register: impl FnOnce(&Endpoint) -> Result<(Registration, Span), FabricError>,
+    ) -> Result<Lent, Post> {
         if !self.open.registers() {
-            return Ok((Local::Nothing, std::ptr::null_mut()));
+            return Ok((Local::Nothing, own, std::ptr::null_mut()));
         }
         // Each attempt at a post would register and deregister, by two system calls.
         if !self.open.operations.has_free(peer) {
@@ -194,12 +204,10 @@ impl OfiPort {
         }
         // Also asked before, because the last of the others may end during the call.
         let has_others = self.has_registered();
-        // SAFETY: the caller of `put` or `get` promised that its bytes stay until the tally falls.
-        // The slot keeps the registration and drops it before the tally falls.
-        match unsafe { self.open.endpoint.register(own.as_ptr(), own.len()) } {
-            Ok(registered) => {
+        match register(&self.open.endpoint) {
+            Ok((registered, bytes)) => {
                 let descriptor = registered.descriptor();
-                Ok((Local::Registered(registered, Arc::clone(&self.registered)), descriptor))
+                Ok((Local::Registered(registered, Arc::clone(&self.registered)), bytes, descriptor))
             }
             // The memory that a process may lock is limited, and the end of another operation frees
             // some.
@@ -308,7 +316,10 @@ impl Port for OfiPort {
             let bytes = unsafe { std::slice::from_raw_parts(from.as_ptr(), from.len()) };
             return self.put_inline(to, offset, bytes, tally);
         }
-        let (local, descriptor) = match self.lend(to.peer, from) {
+        // SAFETY: the caller promised that its bytes stay until the tally falls. The slot keeps the
+        // registration and drops it before the tally falls.
+        let lent = self.lend(to.peer, from, |endpoint| unsafe { endpoint.register_source(from) });
+        let (local, from, descriptor) = match lent {
             Ok(lent) => lent,
             Err(answer) => return answer,
         };
@@ -330,7 +341,11 @@ impl Port for OfiPort {
         if self.is_copied(into.len()) {
             return self.fetch(from, offset, into.len(), Local::Result(0, into), tally);
         }
-        let (local, descriptor) = match self.lend(from.peer, into) {
+        let lent = self.lend(from.peer, into, |endpoint| {
+            // SAFETY: as in `put`.
+            Ok((unsafe { endpoint.register_destination(into) }?, into))
+        });
+        let (local, into, descriptor) = match lent {
             Ok(lent) => lent,
             Err(answer) => return answer,
         };

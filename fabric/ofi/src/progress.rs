@@ -64,7 +64,10 @@ impl Progress {
                 Ok(count)
             }
             Err(_) if -status == sys::FI_EAGAIN => Ok(0),
-            Err(_) if -status == sys::FI_EAVAIL => self.failed().map(|()| 1),
+            Err(_) if -status == sys::FI_EAVAIL => {
+                self.failed();
+                Ok(1)
+            }
             Err(_) => Err(FabricError::failed("fi_cq_read", self.open.endpoint.library().strerror(status))),
         }
     }
@@ -119,7 +122,7 @@ impl Progress {
     }
 
     /// Takes one error completion.
-    fn failed(&self) -> Result<(), FabricError> {
+    fn failed(&self) {
         // SAFETY: an all-zero entry is valid (integers and null pointers), and offers no buffer for
         // error data.
         let mut entry: sys::fi_cq_err_entry = unsafe { std::mem::zeroed() };
@@ -129,7 +132,7 @@ impl Progress {
             read(self.open.endpoint.cq, &raw mut entry, 0)
         };
         if status != 1 {
-            return Ok(());
+            return;
         }
         let reason = self.open.endpoint.library().strerror(entry.err as isize);
         match self
@@ -143,10 +146,10 @@ impl Progress {
                 let fault = Fault::new(peer, reason);
                 self.open.sends.breaks(peer, &fault);
                 tally.fail(&fault);
-                return Ok(());
+                return;
             }
             // Every operation has a tally.
-            Some(_) => return Ok(()),
+            Some(_) => return,
             None => {}
         }
         if let Some(slot) = self.open.sends.slots.of_context(entry.op_context) {
@@ -154,14 +157,11 @@ impl Progress {
                 // Only the first fault is kept.
                 let _ = self.lost.set(Fault::new(peer, reason));
             }
-            return Ok(());
+            return;
         }
         match self.open.receives.of_context(entry.op_context) {
-            Some(slot) => {
-                self.post_receive(slot);
-                Ok(())
-            }
-            None => Err(FabricError::failed("an operation that was not posted", reason)),
+            Some(slot) => self.post_receive(slot),
+            None => self.strangers.failed(&reason),
         }
     }
 }

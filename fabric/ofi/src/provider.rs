@@ -45,15 +45,36 @@ pub(crate) struct Criteria<'w> {
     pub(crate) rank: u32,
 }
 
-/// Finds a provider and one of its devices.
-pub(crate) fn choose(library: &Arc<Library>, criteria: &Criteria<'_>) -> Result<Info, FabricError> {
-    let mut refusals = Vec::new();
+/// The reason why a provider is not used.
+struct Refusal {
+    text: String,
+    /// The library has no such provider, or the provider finds no device.
+    is_absent: bool,
+}
+
+impl From<String> for Refusal {
+    fn from(text: String) -> Refusal {
+        Refusal { text, is_absent: false }
+    }
+}
+
+/// Finds a provider and one of its devices. Also returns the reasons why devices of this machine
+/// are not used whose providers come before.
+pub(crate) fn choose(library: &Arc<Library>, criteria: &Criteria<'_>) -> Result<(Info, Vec<String>), FabricError> {
+    let (mut refusals, mut unused) = (Vec::new(), Vec::new());
     let names = criteria.provider.map_or_else(|| PREFERRED.to_vec(), |name| vec![name]);
     for name in names {
         let rules = rules::of(name);
-        match query(library, name, criteria.source, rules.progress).and_then(|list| pick(rules, list, criteria)) {
-            Ok(info) => return Ok(info),
-            Err(reason) => refusals.push(format!("{name}: {reason}")),
+        let list = query(library, name, criteria.source, rules.progress);
+        match list.and_then(|list| pick(rules, list, criteria).map_err(Refusal::from)) {
+            Ok(info) => return Ok((info, unused)),
+            Err(Refusal { text, is_absent }) => {
+                let text = format!("{name}: {text}");
+                if !is_absent || rules.devices.is_some_and(|devices| devices.are_here()) {
+                    unused.push(text.clone());
+                }
+                refusals.push(text);
+            }
         }
     }
     let reason = format!("{library:?} has no provider that fits: {}", refusals.join("; "));
@@ -62,15 +83,15 @@ pub(crate) fn choose(library: &Arc<Library>, criteria: &Criteria<'_>) -> Result<
 
 /// The library's entries for a provider, at least one, with atomics if it has them, and with the
 /// first `progress` that it accepts.
-fn query(library: &Arc<Library>, name: &str, source: Option<IpAddr>, progress: &[u32]) -> Result<Vec<Info>, String> {
+fn query(library: &Arc<Library>, name: &str, source: Option<IpAddr>, progress: &[u32]) -> Result<Vec<Info>, Refusal> {
     let rules = rules::of(name);
     let source = source.map(|address| address.to_string());
-    let mut last = -61;
+    let mut last = -sys::FI_ENODATA;
     for hints in rules.hints(name, source.as_deref(), progress) {
         match library.query(&hints) {
             // The name is compared because 1.17 answers `tcp` with `tcp;ofi_rxm`.
             Ok(mut list) if list.first().is_some_and(|info| info.provider() == name) => {
-                Offer::of(&list[0]).check(rules.mr_mode)?;
+                Offer::of(&list[0]).check(rules.fulfilled())?;
                 let order = order_without_atomics(library, &hints, rules);
                 list.iter_mut().for_each(|info| info.add_order(order));
                 return Ok(list);
@@ -79,7 +100,7 @@ fn query(library: &Arc<Library>, name: &str, source: Option<IpAddr>, progress: &
             Err(error) => last = error,
         }
     }
-    Err(format!("{:#}", library.strerror(last)))
+    Err(Refusal { text: format!("{:#}", library.strerror(last)), is_absent: last == -sys::FI_ENODATA })
 }
 
 /// The part of [`Rules::order`] that a provider promises without atomics only; 0 if `hints` have no
@@ -100,10 +121,10 @@ fn order_without_atomics(library: &Arc<Library>, hints: &Hints<'_>, rules: &Rule
 /// The entry to open: that of the chosen device, or the first, which the library prefers.
 fn pick(rules: &Rules, mut list: Vec<Info>, criteria: &Criteria<'_>) -> Result<Info, String> {
     let Some(found) = rules.devices else { return Ok(list.swap_remove(0)) };
-    let nics: Vec<Nic> = list.iter().map(|info| found.nic(info.domain_name())).collect();
-    let granted = environment::variable(found.granted);
-    let (near, devices) = (devices::near_node(), criteria.devices);
-    let at = Choice { granted: granted.as_deref(), devices, near, rank: criteria.rank }.of(&nics)?;
+    let nics: Vec<Nic> = list.iter().map(|info| found.nic(&info.domain_name())).collect();
+    let granted = found.granted.and_then(environment::variable);
+    let (near, rank) = if found.distributed { (devices::near_node(), criteria.rank) } else { (None, 0) };
+    let at = Choice { granted: granted.as_deref(), devices: criteria.devices, near, rank }.of(&nics)?;
     Ok(list.swap_remove(at))
 }
 
@@ -116,6 +137,7 @@ pub fn providers(soname: &str) -> Result<(String, Vec<ProviderInfo>), FabricErro
     let progress = [sys::FI_PROGRESS_AUTO, sys::FI_PROGRESS_UNSPEC];
     let offer =
         |name: &str| query(&library, name, Some(Ipv4Addr::LOCALHOST.into()), &progress).map(|list| Offer::of(&list[0]));
-    let list = PREFERRED.map(|name| ProviderInfo { name: name.to_owned(), offer: offer(name) });
+    let list = PREFERRED
+        .map(|name| ProviderInfo { name: name.to_owned(), offer: offer(name).map_err(|refusal| refusal.text) });
     Ok((library.version(), list.to_vec()))
 }

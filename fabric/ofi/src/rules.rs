@@ -15,8 +15,9 @@ pub(crate) struct Rules {
     pub(crate) name: &'static str,
     /// Kinds of data progress, in the order of the attempts.
     pub(crate) progress: &'static [u32],
-    /// The registration modes that the port fulfils (man fi_mr).
-    pub(crate) mr_mode: c_int,
+    /// The registration modes to offer, in the order of the attempts; the port fulfils all of them
+    /// (man fi_mr).
+    pub(crate) mr_modes: &'static [c_int],
     /// Addresses are those of IP interfaces.
     pub(crate) ip: bool,
     /// Whether manual data progress means that an idle target is not served, so that no probe is
@@ -30,7 +31,7 @@ pub(crate) struct Rules {
     pub(crate) calls_at_target: Option<&'static str>,
     /// Regions whose keys are below this number are fast.
     pub(crate) fast_keys: u64,
-    /// Set where each device is a domain, so that one must be chosen.
+    /// Set where each device is a domain, and the domain's name tells the device.
     pub(crate) devices: Option<Devices>,
     /// Set where `fi_trywait` does not end the signal of a completion queue, so that its descriptor
     /// stays readable after the first completion. The queue then signals a wait set instead, if the
@@ -44,14 +45,33 @@ pub(crate) struct Rules {
     pub(crate) in_software: &'static [(&'static str, &'static str)],
 }
 
-/// The place of a provider's devices.
+/// The place of a provider's devices, and the choice among them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Devices {
     /// The folder in sysfs.
     pub(crate) class: &'static str,
+    /// Whether the folder has devices of this provider only.
+    pub(crate) has_class: bool,
     /// The variable in which a launcher lists the devices that the job may use.
-    pub(crate) granted: &'static str,
+    pub(crate) granted: Option<&'static str>,
+    /// The begins of a domain's name and of its device's name, where they differ.
+    pub(crate) begins: (&'static str, &'static str),
+    /// Ends of domains' names that the devices' names lack.
+    pub(crate) ends: &'static [&'static str],
+    /// Whether ranks are distributed over devices. Otherwise the first device that the user allows
+    /// is used, in the library's order.
+    pub(crate) distributed: bool,
 }
+
+/// RDMA devices, each a domain of the same name.
+const RDMA: Devices = Devices {
+    class: "/sys/class/infiniband",
+    has_class: false,
+    granted: None,
+    begins: ("", ""),
+    ends: &[],
+    distributed: false,
+};
 
 /// For providers over sockets. With manual data progress they start no thread, which would delay
 /// every operation, and a descriptor becomes readable when a thread of this library has to make a
@@ -69,7 +89,7 @@ const RECEIVES: &[(&str, &str)] = &[("FI_OFI_RXM_MSG_RX_SIZE", "64")];
 const OTHER: Rules = Rules {
     name: "",
     progress: AUTO_FIRST,
-    mr_mode: sys::FI_MR_LOCAL | sys::FI_MR_VIRT_ADDR | sys::FI_MR_ALLOCATED | sys::FI_MR_PROV_KEY,
+    mr_modes: &[sys::FI_MR_LOCAL | sys::FI_MR_VIRT_ADDR | sys::FI_MR_ALLOCATED | sys::FI_MR_PROV_KEY],
     ip: true,
     manual_is_manual: true,
     order: 0,
@@ -90,13 +110,19 @@ const OTHER: Rules = Rules {
 const CXI: Rules = Rules {
     name: "cxi",
     progress: MANUAL,
-    mr_mode: sys::FI_MR_ENDPOINT | sys::FI_MR_ALLOCATED,
+    mr_modes: &[sys::FI_MR_ENDPOINT | sys::FI_MR_ALLOCATED],
     ip: false,
     manual_is_manual: false,
     order: 0,
     calls_at_target: Some("FI_CXI_MR_MATCH_EVENTS"),
     fast_keys: 100,
-    devices: Some(Devices { class: "/sys/class/cxi", granted: "SLINGSHOT_DEVICES" }),
+    devices: Some(Devices {
+        class: "/sys/class/cxi",
+        has_class: true,
+        granted: Some("SLINGSHOT_DEVICES"),
+        distributed: true,
+        ..RDMA
+    }),
     wait_set: false,
     agreed: &["FI_CXI_OPTIMIZED_MRS"],
     variables: &[],
@@ -105,28 +131,50 @@ const CXI: Rules = Rules {
 
 /// InfiniBand and RoCE through libfabric. With its default number of expected peers, its completion
 /// queues are one entry too long for Soft-RoCE.
-const VERBS: Rules =
-    Rules { name: "verbs;ofi_rxm", ip: false, variables: &[], in_software: &[("FI_UNIVERSE_SIZE", "16")], ..OTHER };
+const VERBS: Rules = Rules {
+    name: "verbs;ofi_rxm",
+    ip: false,
+    devices: Some(Devices { ends: &["-xrc"], ..RDMA }),
+    variables: &[],
+    in_software: &[("FI_UNIVERSE_SIZE", "16")],
+    ..OTHER
+};
 
 /// Elastic Fabric Adapter. Addresses are the device's. The provider claims automatic progress,
 /// which its documentation calls an error, and has no descriptor to sleep on. It chooses for each
 /// transfer whether the device writes without the CPU, so targets must make calls.
-const EFA: Rules = Rules { name: "efa", progress: MANUAL, ip: false, variables: &[], ..OTHER };
+const EFA: Rules = Rules {
+    name: "efa",
+    progress: MANUAL,
+    ip: false,
+    devices: Some(Devices { ends: &["-rdm", "-direct"], ..RDMA }),
+    variables: &[],
+    ..OTHER
+};
 
 /// Omni-Path. Automatic progress would start a thread for each queue. The only registration mode is
-/// the scalable one, which excludes all others: offsets, and keys chosen by the process.
-const OPX: Rules =
-    Rules { name: "opx", progress: MANUAL_FIRST, mr_mode: sys::FI_MR_SCALABLE, ip: false, variables: &[], ..OTHER };
+/// the scalable one, which excludes all others: offsets, and keys chosen by the process. Builds for
+/// device memory add `FI_MR_HMEM`. Domains are named `ib0`, `ib1` after the numbers of the devices
+/// `hfi1_0`, `hfi1_1`.
+const OPX: Rules = Rules {
+    name: "opx",
+    progress: MANUAL_FIRST,
+    mr_modes: &[sys::FI_MR_SCALABLE, sys::FI_MR_SCALABLE | sys::FI_MR_HMEM],
+    ip: false,
+    devices: Some(Devices { begins: ("ib", "hfi1_"), ..RDMA }),
+    variables: &[],
+    ..OTHER
+};
 
 /// Intel's library over Ethernet: used where the user names it, because it may run over any
 /// interface.
 const PSM3: Rules = Rules { name: "psm3", progress: MANUAL_FIRST, ip: false, variables: &[], ..OTHER };
 
 /// Processes of one machine, by names: used where the user names it, for tests.
-const SHM: Rules = Rules { name: "shm", ..EFA };
+const SHM: Rules = Rules { name: "shm", devices: None, ..EFA };
 
 /// Shared memory linked with another provider. An address consists of the addresses of both.
-const LNX: Rules = Rules { name: "lnx", ..EFA };
+const LNX: Rules = Rules { name: "lnx", devices: None, ..EFA };
 
 /// Sockets. `tcp` of 1.18 and later, called `net` in 1.17, connects processes itself: a message
 /// costs half the system calls that it costs through `ofi_rxm`, which signals each one to itself by
@@ -180,15 +228,23 @@ impl Rules {
         source: Option<&'h str>,
         progress: &'h [u32],
     ) -> impl Iterator<Item = Hints<'h>> {
-        let (mr_mode, node) = (self.mr_mode, source.filter(|_| self.ip));
+        let node = source.filter(|_| self.ip);
         [sys::FI_ATOMIC, 0].into_iter().flat_map(move |atomics| {
             let caps = sys::FI_MSG | sys::FI_RMA | atomics;
             let orders = std::iter::once(self.order).chain((self.order != 0).then_some(0));
             progress.iter().flat_map(move |&progress| {
-                let hints = move |order| Hints { provider, node, caps, mr_mode, progress, order };
-                orders.clone().map(hints)
+                orders.clone().flat_map(move |order| {
+                    let hints = move |&mr_mode| Hints { provider, node, caps, mr_mode, progress, order };
+                    self.mr_modes.iter().map(hints)
+                })
             })
         })
+    }
+
+    /// The registration modes that the port fulfils. `FI_MR_HMEM` concerns memory of devices only,
+    /// which is never passed to the library (man fi_mr).
+    pub(crate) fn fulfilled(&self) -> c_int {
+        self.mr_modes.iter().fold(sys::FI_MR_HMEM, |all, modes| all | modes)
     }
 
     /// Whether targets must make calls where data progress is `manual`, without a probe.
@@ -270,7 +326,8 @@ mod tests {
         }
         assert!(EFA.hints("efa", None, EFA.progress).all(|hints| hints.progress != sys::FI_PROGRESS_AUTO));
         // Man fi_opx, "Memory registration modes"; man fi_mr: the scalable mode stands alone.
-        assert_eq!(OPX.hints("opx", None, OPX.progress).map(|hints| hints.mr_mode).max(), Some(1 << 1));
+        let modes: Vec<_> = OPX.hints("opx", None, &[sys::FI_PROGRESS_MANUAL]).map(|hints| hints.mr_mode).collect();
+        assert_eq!(modes, [1 << 1, 1 << 1 | 1 << 10].repeat(2), "with and without atomics");
         let chosen = |name| TABLE.iter().any(|rules| rules.name == name);
         assert!(chosen("efa") && chosen("opx") && !chosen("psm3") && !chosen("shm") && !chosen("lnx"));
     }

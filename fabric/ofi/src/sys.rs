@@ -36,6 +36,7 @@ pub const FI_MR_VIRT_ADDR: c_int = 1 << 4;
 pub const FI_MR_ALLOCATED: c_int = 1 << 5;
 pub const FI_MR_PROV_KEY: c_int = 1 << 6;
 pub const FI_MR_ENDPOINT: c_int = 1 << 9;
+pub const FI_MR_HMEM: c_int = 1 << 10;
 
 pub const FI_EP_RDM: u32 = 3;
 pub const FI_AV_TABLE: u32 = 2;
@@ -50,6 +51,8 @@ pub const FI_PROGRESS_MANUAL: u32 = 2;
 pub const FI_GETWAIT: c_int = 5;
 pub const FI_ENABLE: c_int = 6;
 
+pub const FI_ENOSYS: c_int = 38;
+pub const FI_ENODATA: isize = 61;
 pub const FI_EAGAIN: isize = 11;
 pub const FI_EAVAIL: isize = 259;
 
@@ -478,7 +481,13 @@ pub struct fi_ops_atomic {
             u64,
         ) -> isize,
     >,
+    pub writevalid: Unused,
+    pub readwritevalid: AtomicValid,
+    pub compwritevalid: AtomicValid,
 }
+
+/// `fi_fetch_atomicvalid` and `fi_compare_atomicvalid`.
+pub type AtomicValid = Option<unsafe extern "C" fn(*mut fid_ep, u32, u32, *mut usize) -> c_int>;
 
 #[repr(C)]
 pub struct fid_ep {
@@ -518,6 +527,7 @@ mod tests {
         assert_eq!((size_of::<fi_msg_atomic>(), offset_of!(fi_msg_atomic, context)), (72, 56));
         assert_eq!((offset_of!(fi_ops_atomic, readwritemsg), offset_of!(fi_ops_atomic, compwritemsg)), (56, 80));
         assert_eq!((offset_of!(fi_ops_domain, query_atomic), offset_of!(fi_ops_cq, strerror)), (72, 56));
+        assert_eq!((offset_of!(fi_ops_atomic, compwritevalid), size_of::<fi_ops_atomic>()), (104, 112));
         assert_eq!((offset_of!(fid_ep, rma), offset_of!(fid_ep, atomic), offset_of!(fid_mr, key)), (48, 64, 32));
     }
 }

@@ -255,8 +255,24 @@ extern "C" fn query_port(_: *mut ibv_context, _: u8, into: *mut ibv_port_attr) -
     0
 }
 
-extern "C" fn reg_mr(pd: *mut ibv_pd, addr: *mut c_void, length: usize, _: c_int) -> *mut ibv_mr {
+/// The kernel pins memory for writes only if the process may write it.
+extern "C" fn reg_mr(pd: *mut ibv_pd, addr: *mut c_void, length: usize, access: c_int) -> *mut ibv_mr {
+    if access & IBV_ACCESS_LOCAL_WRITE != 0 && is_read_only(addr.addr()) {
+        return null_mut();
+    }
     leak(ibv_mr { context: pd.cast(), pd, addr, length, handle: 0, lkey: 1, rkey: 2 })
+}
+
+/// Whether this process may only read the page at an address.
+fn is_read_only(at: usize) -> bool {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("own mappings");
+    let of = |line: &str| {
+        let (range, rest) = line.split_once(' ')?;
+        let (begin, end) = range.split_once('-')?;
+        let number = |text| usize::from_str_radix(text, 16).ok();
+        (number(begin)?..number(end)?).contains(&at).then(|| rest.starts_with("r-"))
+    };
+    maps.lines().find_map(of).unwrap_or(false)
 }
 
 extern "C" fn get_device_list(count: *mut c_int) -> *mut *mut ibv_device {

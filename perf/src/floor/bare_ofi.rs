@@ -73,7 +73,7 @@ impl BareOfi {
         let (key, address) = card.split_at_checked(32).ok_or("the address that the other rank sent is too short")?;
         let words = key.as_chunks::<8>().0;
         let address = domain.endpoint().insert(address)?;
-        let atomics = domain.endpoint().claims_atomic(sys::FI_UINT64, sys::FI_SUM, sys::FI_FETCH_ATOMIC);
+        let atomics = domain.endpoint().claims_atomic(sys::FI_UINT64, sys::FI_SUM, false);
         let server = serve.then(|| Server::start(&domain)).transpose()?;
         Ok(BareOfi {
             rank,

@@ -137,6 +137,84 @@ fn regions_with_slow_keys_work() {
     assert!(again.iter().map(|region| region.key().0[1]).eq(keys), "the same keys again");
 }
 
+/// The user's list holds for every provider whose domains are devices. Regression: only `cxi` kept
+/// to it.
+/// Shows T3.
+#[test]
+fn the_users_devices_are_used_with_every_provider() {
+    let open = |provider: &str, devices: &str| {
+        let (provider, devices) = (Some(provider.to_owned()), Some(devices.to_owned()));
+        OfiDomain::open_of(&stand_in::library(), &OfiOptions { provider, devices, ..OfiOptions::default() })
+    };
+    for (provider, device, domain) in [
+        ("efa", "rdmap0s7", "rdmap0s7-rdm"),
+        ("efa", "^rdmap0s6", "rdmap0s7-rdm"),
+        ("opx", "hfi1_1", "ib1"),
+        ("verbs;ofi_rxm", "mlx5_1,mlx5_0", "mlx5_1"),
+        ("verbs;ofi_rxm", "", "mlx5_0"),
+    ] {
+        assert_eq!(open(provider, device).expect("the device is there").name(), format!("{provider} {domain}"));
+    }
+    for (provider, first, second) in
+        [("efa", "rdmap0s6", "rdmap0s7"), ("opx", "hfi1_0", "hfi1_1"), ("verbs;ofi_rxm", "mlx5_0", "mlx5_1")]
+    {
+        let error = format!("{:#}", open(provider, "mlx5_9").expect_err("a device that is not there"));
+        for device in [first, second] {
+            assert!(error.contains(&format!("{device} is excluded by TRANSOM_NET_DEVICES")), "{error}");
+        }
+    }
+}
+
+/// The reasons of providers that come first and have devices are kept; providers without a device
+/// give no reason.
+/// Shows T3, T5.
+#[test]
+fn devices_that_are_not_used_are_named() {
+    let open = |devices: &str| {
+        let options = OfiOptions { devices: Some(devices.to_owned()), ..OfiOptions::default() };
+        OfiDomain::open_of(&stand_in::library(), &options).expect("a device of a provider")
+    };
+    assert_eq!(open("cxi1").unused(), [""; 0]);
+    let last = open("mlx5_1");
+    let names: Vec<_> =
+        last.unused().iter().filter_map(|reason| reason.split_once(": ")).map(|(name, _)| name).collect();
+    assert_eq!((last.provider().as_str(), names), ("verbs;ofi_rxm", vec!["cxi", "efa", "opx"]));
+}
+
+/// A build for memory of devices requires `FI_MR_HMEM`, which changes nothing for host memory.
+/// Regression: the provider was refused.
+/// Shows T3.
+#[test]
+fn builds_of_opx_for_device_memory_are_used() {
+    let opened = stand_in::built_for_devices(|| Named("opx").open(1));
+    assert_eq!(opened[0].provider(), "opx");
+}
+
+/// The source of a put may be read-only memory. Some providers register such memory if the right to
+/// write is not requested, others do not register it. Regression: the put failed.
+#[test]
+fn the_source_of_a_put_may_be_read_only() {
+    for named in ALL.into_iter().chain([LOCKED]) {
+        run(&named, 2, |rank| {
+            let long = 1 << 16;
+            let window: Window<Named> = rank.window(long);
+            if rank.me.0 == 1 {
+                let source = stand_in::read_only(long, 7);
+                let (tally, target) = (Tally::new(), &window.remotes[0]);
+                rank.put(target, 0, &source, &tally);
+                rank.flush(&tally);
+            }
+            rank.barrier();
+            if rank.me.0 == 0 {
+                let mut found = vec![0; long];
+                window.memory.read(0, &mut found);
+                assert!(found.iter().all(|&byte| byte == 7), "{}", rank.me);
+            }
+            rank.barrier();
+        });
+    }
+}
+
 /// A put of the caller's bytes takes two functions of the port before libfabric. Above the port it
 /// takes six (tests/sim_frames.rs), so that the way from the public call to `fi_writemsg` has
 /// eight functions.
@@ -249,6 +327,25 @@ fn the_refusal_of_the_last_receive_ends_sleeps() {
         let slept = sleeper.join().expect("no panic");
         assert!(slept < LONG / 2 && count.0.get() > 0, "{} messages, a sleep of {slept:?}", count.0.get());
     });
+}
+
+/// Errors of operations that nobody posted are dropped, and messages arrive afterwards. Regression:
+/// the first such error ended the progress of the process.
+#[test]
+fn errors_of_unknown_operations_end_nothing() {
+    let domains = CXI.open(2);
+    let (origin, target) = (domains[0].port(), domains[1].port());
+    stand_in::stray_errors(5);
+    while stand_in::unread_errors() > 0 {
+        target.progress(&NoMessages).expect("the error concerns no operation of this process");
+    }
+    let count = Count::default();
+    assert!(matches!(origin.send(Peer(1), &[1]), Post::Done));
+    for _ in 0..10_000 {
+        origin.progress(&NoMessages).expect("the queue works");
+        target.progress(&count).expect("the queue works");
+    }
+    assert_eq!(count.0.get(), 1);
 }
 
 /// Counts messages.

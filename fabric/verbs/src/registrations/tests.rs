@@ -6,7 +6,14 @@ use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use rustix::mm::{Advice, MapFlags, MremapFlags, ProtFlags, madvise, mmap, mmap_anonymous, mremap_fixed, munmap};
+use rustix::mm::{
+    Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, mremap_fixed,
+    munmap,
+};
+use transom_fabric::{Domain, Memory, Peer, Port, Post, Region, Span, Tally};
+
+use crate::domain::{VerbsDomain, VerbsOptions};
+use crate::standin::Standin;
 
 use super::*;
 
@@ -308,4 +315,26 @@ fn only_memory_of_kept_registrations_is_watched() {
     kept.unmap();
     place.unmap();
     half.unmap();
+}
+
+/// Memory that the program may only read is registered for reads: it is the source of puts, and not
+/// the destination of gets.
+#[test]
+fn read_only_memory_is_the_source_of_puts() {
+    let domain = VerbsDomain::on(Standin::open().0, &VerbsOptions::default()).expect("a stand-in");
+    let (peer, tally) = (Peer(1), Tally::new());
+    let region = domain.register(&Memory::private(LEN)).expect("memory of this process");
+    domain.port().connect(peer, &domain.port().address()).expect("a queue pair");
+    let remote = domain.port().import(peer, &region.key()).expect("connected");
+    remote.link.open();
+    let buffer = Buffer::map(0, 7).expect("a new address");
+    let span = Span::from_raw(buffer.0, LEN);
+    // SAFETY: the mapping is the buffer's, which stays until the domain has ended.
+    let (get, put) = unsafe {
+        mprotect(buffer.0.cast(), LEN, MprotectFlags::READ).expect("mapped");
+        (domain.port().get(&remote, 0, span, &tally), domain.port().put(&remote, 0, span, &tally))
+    };
+    assert!(matches!((&get, &put), (Post::Broken(_), Post::Pending)), "{get:?}, {put:?}");
+    drop((remote, region, domain));
+    buffer.unmap();
 }

@@ -32,10 +32,11 @@ pub(super) unsafe extern "C" fn getinfo(
         let (domain, endpoint) = (&*(*hints).domain_attr, &*(*hints).ep_attr);
         let manual = [sys::FI_PROGRESS_UNSPEC, sys::FI_PROGRESS_MANUAL].contains(&domain.data_progress);
         // The scalable mode stands alone, and a caller that fulfils others does not take it.
+        let mr_mode = mr_mode(model);
         let modes = if model.has(sys::FI_MR_SCALABLE) {
-            domain.mr_mode == model.mr_mode
+            domain.mr_mode == mr_mode
         } else {
-            domain.mr_mode & model.mr_mode == model.mr_mode
+            domain.mr_mode & mr_mode == mr_mode
         };
         let contexts = (*hints).mode & model.mode() == model.mode();
         let served = (manual || model.automatic) && modes && contexts;
@@ -53,6 +54,12 @@ pub(super) unsafe extern "C" fn getinfo(
     0
 }
 
+/// The registration modes that the provider requires.
+fn mr_mode(model: &Model) -> c_int {
+    let for_devices = model.has(sys::FI_MR_SCALABLE) && super::FOR_DEVICES.get();
+    model.mr_mode | if for_devices { sys::FI_MR_HMEM } else { 0 }
+}
+
 /// The offer of one device.
 fn entry(model: &Model, device: &str, caps: u64, progress: u32) -> *mut sys::fi_info {
     // SAFETY: a new entry with all attributes; names are C's to free.
@@ -64,7 +71,7 @@ fn entry(model: &Model, device: &str, caps: u64, progress: u32) -> *mut sys::fi_
         domain.name = libc::strdup(name.as_ptr());
         domain.threading = sys::FI_THREAD_SAFE;
         (domain.control_progress, domain.data_progress) = (progress, progress);
-        (domain.mr_mode, domain.mr_key_size) = (model.mr_mode, model.key_bytes);
+        (domain.mr_mode, domain.mr_key_size) = (mr_mode(model), model.key_bytes);
         let endpoint = &mut *(*entry).ep_attr;
         (endpoint.type_, endpoint.max_msg_size) = (sys::FI_EP_RDM, (1 << 32) - 1);
         (*(*entry).tx_attr).inject_size = model.inject;

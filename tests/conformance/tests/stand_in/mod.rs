@@ -7,9 +7,10 @@
 //! model is passive serves targets that make no call; otherwise the target reads its queue. Regions
 //! are usable once they are registered, or, where the mode demands it, once they are bound to an
 //! enabled endpoint and enabled. Descriptors of origins' buffers must be those of open regions that
-//! hold the buffers. The provider's part of an operation's context is overwritten, and must keep
-//! that value until the completion. Operations without delivery complete are refused,
-//! because no other completion level is reliable.
+//! hold the buffers and were registered for such a use. Peers reach only regions that were
+//! registered for peers. The provider's part of an operation's context is overwritten, and must
+//! keep that value until the completion. Operations without delivery complete are refused, because
+//! no other completion level is reliable.
 
 #![allow(unsafe_code)]
 
@@ -22,7 +23,10 @@ mod operations;
 use std::backtrace::Backtrace;
 use std::cell::Cell;
 use std::ffi::{c_char, c_int};
+use std::ptr::NonNull;
 use std::sync::Arc;
+
+use transom_fabric::Memory;
 
 pub(crate) use model::FAST;
 use transom_ofi::library::{Functions, Library};
@@ -41,6 +45,7 @@ const EAVAIL: isize = 259;
 const EKEYREJECTED: c_int = 129;
 const ENOKEY: c_int = 266;
 const EIO: c_int = 5;
+const EFAULT: c_int = 14;
 const ETOOSMALL: c_int = 257;
 
 thread_local! {
@@ -49,6 +54,10 @@ thread_local! {
     static WATCHED: Cell<bool> = const { Cell::new(false) };
     /// The error of this thread's next calls of `fi_recv`, and the number of these calls.
     static REFUSED: Cell<(isize, usize)> = const { Cell::new((0, 0)) };
+    /// The number of error completions that this thread will read first, of unknown operations.
+    static STRAY: Cell<usize> = const { Cell::new(0) };
+    /// Whether the library that this thread calls is built for memory of devices.
+    static FOR_DEVICES: Cell<bool> = const { Cell::new(false) };
     /// Whether the queues that this thread opens have descriptors.
     static DESCRIBED: Cell<bool> = const { Cell::new(false) };
 }
@@ -60,6 +69,39 @@ pub(crate) fn describe_queues<T>(open: impl FnOnce() -> T) -> T {
     let opened = open();
     DESCRIBED.set(false);
     opened
+}
+
+/// The next `count` completions that this thread reads are errors of operations that nobody posted.
+pub(crate) fn stray_errors(count: usize) {
+    STRAY.set(count);
+}
+
+/// The number of such completions that this thread has not read yet.
+pub(crate) fn unread_errors() -> usize {
+    STRAY.get()
+}
+
+/// `opx` offers the modes of a build for memory of devices, which adds `FI_MR_HMEM`.
+pub(crate) fn built_for_devices<T>(open: impl FnOnce() -> T) -> T {
+    FOR_DEVICES.set(true);
+    let opened = open();
+    FOR_DEVICES.set(false);
+    opened
+}
+
+/// Memory of `len` bytes of this value, which the kernel lets this process only read. It stays
+/// until the process ends.
+pub(crate) fn read_only(len: usize, value: u8) -> Memory {
+    let (none, flags) = (std::ptr::null_mut(), libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping at an address of the kernel's choice, filled before it becomes
+    // read-only.
+    unsafe {
+        let base = libc::mmap(none, len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+        assert_ne!(base, libc::MAP_FAILED, "address space");
+        base.cast::<u8>().write_bytes(value, len);
+        assert_eq!(libc::mprotect(base, len, libc::PROT_READ), 0);
+        Memory::new(NonNull::new(base.cast()).expect("mapped"), len, None)
+    }
 }
 
 fn describes_queues() -> bool {
@@ -120,6 +162,7 @@ unsafe extern "C" fn strerror(error: c_int) -> *const c_char {
         ENODATA => c"No data available",
         EKEYREJECTED => c"Key was rejected by service",
         EIO => c"Input/output error",
+        EFAULT => c"Bad address",
         ETOOSMALL => c"Provided buffer is too small",
         _ => c"Unspecified error",
     };

@@ -30,6 +30,10 @@ pub(super) struct Model {
     pub(super) few_fast: bool,
     /// The longest message of one copy.
     pub(super) inject: usize,
+    /// Whether each registered region must be writable, whatever the requested rights.
+    pub(super) writes: bool,
+    /// Whether the domain has `fi_query_atomic`, a function of later versions.
+    pub(super) queries: bool,
     /// The most open regions of a domain: the memory that the process may lock.
     pub(super) most: usize,
 }
@@ -46,14 +50,16 @@ const CXI: Model = Model {
     passive: true,
     few_fast: true,
     inject: 192,
+    writes: false,
+    queries: true,
     most: usize::MAX,
 };
 
 /// Elastic Fabric Adapter: man fi_efa. It has no inject, claims automatic progress in error, and
-/// uses the caller's descriptors.
+/// uses the caller's descriptors. Where the device writes to peers, each region must be writable.
 const EFA: Model = Model {
     name: c"efa",
-    devices: &["rdmap0s6-rdm"],
+    devices: &["rdmap0s6-rdm", "rdmap0s7-rdm"],
     mr_mode: sys::FI_MR_LOCAL | sys::FI_MR_VIRT_ADDR | sys::FI_MR_ALLOCATED | sys::FI_MR_PROV_KEY,
     key_bytes: 8,
     address: 32,
@@ -62,13 +68,16 @@ const EFA: Model = Model {
     passive: false,
     few_fast: false,
     inject: 0,
+    writes: true,
+    queries: true,
     most: usize::MAX,
 };
 
-/// Omni-Path: man fi_opx. It requires `FI_CONTEXT2` and the scalable mode.
+/// Omni-Path: man fi_opx. It requires `FI_CONTEXT2` and the scalable mode. Its domain's table has
+/// no `fi_query_atomic`.
 const OPX: Model = Model {
     name: c"opx",
-    devices: &["opx-0"],
+    devices: &["ib0", "ib1"],
     mr_mode: sys::FI_MR_SCALABLE,
     key_bytes: 8,
     address: 8,
@@ -77,6 +86,8 @@ const OPX: Model = Model {
     passive: false,
     few_fast: false,
     inject: 64,
+    writes: false,
+    queries: false,
     most: usize::MAX,
 };
 
@@ -92,6 +103,8 @@ const PSM3: Model = Model {
     passive: false,
     few_fast: false,
     inject: 64,
+    writes: false,
+    queries: true,
     most: usize::MAX,
 };
 
@@ -107,6 +120,8 @@ const SHM: Model = Model {
     passive: false,
     few_fast: false,
     inject: 4096,
+    writes: false,
+    queries: true,
     most: usize::MAX,
 };
 
@@ -122,13 +137,23 @@ const LNX: Model = Model {
     passive: false,
     few_fast: false,
     inject: 64,
+    writes: false,
+    queries: true,
     most: usize::MAX,
 };
 
 /// InfiniBand through libfabric, in a process that may lock little memory: three pools, a window
 /// and one more region.
-const VERBS: Model =
-    Model { name: c"verbs;ofi_rxm", devices: &["mlx5_0"], address: 16, passive: true, inject: 64, most: 5, ..EFA };
+const VERBS: Model = Model {
+    name: c"verbs;ofi_rxm",
+    devices: &["mlx5_0", "mlx5_1"],
+    address: 16,
+    passive: true,
+    inject: 64,
+    writes: false,
+    most: 5,
+    ..EFA
+};
 
 static MODELS: [Model; 7] = [CXI, EFA, OPX, PSM3, SHM, LNX, VERBS];
 

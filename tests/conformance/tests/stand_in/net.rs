@@ -17,11 +17,11 @@ pub(super) type Pid = usize;
 
 pub(super) struct Net {
     pub(super) endpoints: BTreeMap<Pid, Port>,
-    /// Usable memory by its owner and key. The owner is an endpoint where regions are bound to
-    /// endpoints, else a domain.
-    regions: BTreeMap<(Pid, u64), Memory>,
-    /// The memory of open regions by their descriptors.
-    descriptors: BTreeMap<usize, Span>,
+    /// Usable memory and its rights, by its owner and key. The owner is an endpoint where regions
+    /// are bound to endpoints, else a domain.
+    regions: BTreeMap<(Pid, u64), (Memory, u64)>,
+    /// The memory of open regions and its rights, by their descriptors.
+    descriptors: BTreeMap<usize, (Span, u64)>,
     pub(super) underway: Vec<Posted>,
     pub(super) last: Pid,
     chance: u64,
@@ -114,7 +114,7 @@ impl Net {
     }
 
     /// Makes a region usable; the device may have no room for another fast one.
-    pub(super) fn enable(&mut self, model: &Model, owner: Pid, key: u64, memory: Memory) -> c_int {
+    pub(super) fn enable(&mut self, model: &Model, owner: Pid, key: u64, memory: (Memory, u64)) -> c_int {
         let fast = self.regions.range((owner, 0)..(owner, 100)).count();
         if model.few_fast && key < 100 && fast >= FAST {
             return -ENOSPC;
@@ -129,8 +129,8 @@ impl Net {
         self.regions.remove(&(owner, key));
     }
 
-    pub(super) fn describe(&mut self, descriptor: usize, memory: Span) {
-        self.descriptors.insert(descriptor, memory);
+    pub(super) fn describe(&mut self, descriptor: usize, memory: Span, access: u64) {
+        self.descriptors.insert(descriptor, (memory, access));
     }
 
     pub(super) fn forget(&mut self, descriptor: usize) {
@@ -138,10 +138,13 @@ impl Net {
     }
 
     /// Whether a buffer may be used by the provider: without the mode of local registration, or
-    /// under the descriptor of an open region that holds it.
-    pub(super) fn may_use(&self, origin: Pid, buffer: Span, descriptor: usize) -> bool {
+    /// under the descriptor of an open region that holds it and has the `right`.
+    pub(super) fn may_use(&self, origin: Pid, buffer: Span, descriptor: usize, right: u64) -> bool {
         let Some(port) = self.endpoints.get(&origin) else { return false };
-        let holds = |region: &Span| {
+        let holds = |(region, access): &(Span, u64)| {
+            if access & right == 0 {
+                return false;
+            }
             let begin = region.as_ptr() as usize;
             let at = (buffer.as_ptr() as usize).wrapping_sub(begin);
             at <= region.len() && buffer.len() <= region.len() - at
@@ -181,7 +184,11 @@ impl Net {
             return false;
         };
         let owner = if port.model.has(sys::FI_MR_ENDPOINT) { posted.target } else { port.domain };
-        let Some(memory) = self.regions.get(&(owner, place.key)) else { return false };
+        let Some((memory, access)) = self.regions.get(&(owner, place.key)) else { return false };
+        let right = if matches!(posted.work, Work::Read(..)) { sys::FI_REMOTE_READ } else { sys::FI_REMOTE_WRITE };
+        if access & right == 0 {
+            return false;
+        }
         let base = if port.model.has(sys::FI_MR_VIRT_ADDR) { memory.as_ptr() as u64 } else { 0 };
         let at = usize::try_from(place.offset.wrapping_sub(base)).unwrap_or(usize::MAX);
         let Some(part) = memory.slice(at, place.len) else { return false };

@@ -12,7 +12,7 @@ use transom_ofi::sys;
 use super::model::Model;
 use super::net::{Pid, Port, net};
 use super::operations::{ATOMIC_OPS, MSG_OPS, RMA_OPS, kind, width};
-use super::{EAGAIN, EAVAIL, EBUSY, EINVAL, EKEYREJECTED, ENOMEM, ENOSYS, ETOOSMALL};
+use super::{EAGAIN, EAVAIL, EBUSY, EFAULT, EINVAL, EIO, EKEYREJECTED, ENOMEM, ENOSYS, ETOOSMALL};
 
 #[repr(C)]
 struct Domain {
@@ -26,6 +26,7 @@ struct Region {
     fid: sys::fid_mr,
     model: &'static Model,
     memory: Memory,
+    access: u64,
     /// The endpoint or the domain under whose number the region is usable.
     owner: Option<Pid>,
     enabled: bool,
@@ -75,7 +76,7 @@ static FABRIC_OPS: sys::fi_ops_fabric = sys::fi_ops_fabric {
     trywait: Some(try_wait),
 };
 static DOMAIN_OPS: sys::fi_ops_domain = sys::fi_ops_domain {
-    size: 0,
+    size: size_of::<sys::fi_ops_domain>(),
     av_open: Some(open_vector),
     cq_open: Some(open_queue),
     endpoint: Some(open_endpoint),
@@ -86,6 +87,8 @@ static DOMAIN_OPS: sys::fi_ops_domain = sys::fi_ops_domain {
     srx_ctx: None,
     query_atomic: Some(query_atomic),
 };
+/// The table of a provider that knows no `fi_query_atomic`.
+static DOMAIN_OPS_WITHOUT_QUERY: sys::fi_ops_domain = sys::fi_ops_domain { query_atomic: None, ..DOMAIN_OPS };
 static MR_OPS: sys::fi_ops_mr = sys::fi_ops_mr { size: 0, reg: Some(register) };
 static AV_OPS: sys::fi_ops_av = sys::fi_ops_av { size: 0, insert: Some(insert) };
 static CQ_OPS: sys::fi_ops_cq = sys::fi_ops_cq {
@@ -147,7 +150,8 @@ unsafe extern "C" fn domain(
     // SAFETY: an entry of `getinfo`, whose provider has a model, and the caller's place.
     unsafe {
         let Some(model) = Model::of(CStr::from_ptr((*(*info).fabric_attr).prov_name)) else { return -EINVAL };
-        let fid = sys::fid_domain { fid: fid(&DOMAIN), ops: table(&DOMAIN_OPS), mr: table(&MR_OPS) };
+        let ops = if model.queries { &DOMAIN_OPS } else { &DOMAIN_OPS_WITHOUT_QUERY };
+        let fid = sys::fid_domain { fid: fid(&DOMAIN), ops: table(ops), mr: table(&MR_OPS) };
         give(Domain { fid, model, number: net().number() }, place)
     }
 }
@@ -302,7 +306,7 @@ unsafe extern "C" fn register(
     domain: *mut sys::fid,
     base: *const c_void,
     len: usize,
-    _access: u64,
+    access: u64,
     offset: u64,
     key: u64,
     _flags: u64,
@@ -316,6 +320,11 @@ unsafe extern "C" fn register(
         return -EKEYREJECTED;
     }
     let Some(base) = NonNull::new(base.cast_mut().cast::<u8>()).filter(|_| offset == 0) else { return -EINVAL };
+    // Man fi_mr: the device writes into destinations of reads and receives, and for peers.
+    let writes = model.writes || access & (sys::FI_READ | sys::FI_RECV | sys::FI_REMOTE_WRITE) != 0;
+    if writes && is_read_only(base.as_ptr()) {
+        return -EFAULT;
+    }
     // SAFETY: the owner keeps the memory until the region is closed (man fi_mr).
     let memory = unsafe { Memory::new(base, len, None) };
     let mut net = net();
@@ -326,21 +335,33 @@ unsafe extern "C" fn register(
         return -ENOMEM;
     }
     if !bound {
-        match net.enable(model, number, key, memory.clone()) {
+        match net.enable(model, number, key, (memory.clone(), access)) {
             0 => {}
             error => return error,
         }
     }
     let fid = sys::fid_mr { fid: fid(&REGION), mem_desc: null_mut(), key };
     let owner = (!bound).then_some(number);
-    let region = Region { fid, model, memory: memory.clone(), owner, enabled: !bound };
+    let region = Region { fid, model, memory: memory.clone(), access, owner, enabled: !bound };
     // SAFETY: the caller's place, at which the region lies then.
     unsafe {
         give(region, place);
         (**place).mem_desc = (*place).cast();
-        net.describe(*place as usize, memory.span());
+        net.describe(*place as usize, memory.span(), access);
     }
     0
+}
+
+/// Whether the kernel lets this process only read the page at an address.
+fn is_read_only(at: *const u8) -> bool {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("own mappings");
+    let of = |line: &str| {
+        let (range, rest) = line.split_once(' ')?;
+        let (begin, end) = range.split_once('-')?;
+        let number = |text| usize::from_str_radix(text, 16).ok();
+        (number(begin)?..number(end)?).contains(&at.addr()).then(|| rest.starts_with("r-"))
+    };
+    maps.lines().find_map(of).unwrap_or(false)
 }
 
 /// # Safety
@@ -364,7 +385,11 @@ unsafe extern "C" fn enable_region(region: *mut sys::fid, command: c_int, _argum
     let Some(me) = region.owner.filter(|_| command == sys::FI_ENABLE && !region.enabled) else { return -EINVAL };
     let mut net = net();
     let is_open = net.endpoints.get(&me).is_some_and(|port| port.enabled);
-    let status = if is_open { net.enable(region.model, me, region.fid.key, region.memory.clone()) } else { -EBUSY };
+    let status = if is_open {
+        net.enable(region.model, me, region.fid.key, (region.memory.clone(), region.access))
+    } else {
+        -EBUSY
+    };
     region.enabled = status == 0;
     status
 }
@@ -430,6 +455,9 @@ unsafe extern "C" fn read_queue(queue: *mut sys::fid_cq, entries: *mut c_void, c
     // SAFETY: an open queue, and room for `count` entries.
     unsafe {
         let Some(me) = (*queue.cast::<Queue>()).of else { return -EAGAIN };
+        if super::unread_errors() > 0 {
+            return -EAVAIL;
+        }
         net().step(me);
         port(me, |port| {
             if port.done.front().is_some_and(|done| done.error != 0) {
@@ -451,6 +479,13 @@ unsafe extern "C" fn read_error(queue: *mut sys::fid_cq, entry: *mut sys::fi_cq_
     // SAFETY: an open queue, and the caller's entry.
     unsafe {
         let Some(me) = (*queue.cast::<Queue>()).of else { return -EAGAIN };
+        if let Some(left) = super::unread_errors().checked_sub(1) {
+            super::stray_errors(left);
+            // Null, or an address of the provider.
+            (*entry).op_context = if left % 2 == 0 { null_mut() } else { queue.cast() };
+            (*entry).err = EIO;
+            return 1;
+        }
         let failed = |port: &mut Port| port.done.front().is_some_and(|done| done.error != 0);
         let Some(done) = port(me, |port| if failed(port) { port.done.pop_front() } else { None }) else {
             return -EAGAIN;

@@ -1,6 +1,6 @@
 //! The stand-in's operations: messages, reads, writes and atomics.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 
 use transom_fabric::{Amo, AmoKind, Span, Width};
 use transom_ofi::sys;
@@ -32,7 +32,32 @@ pub(super) static ATOMIC_OPS: sys::fi_ops_atomic = sys::fi_ops_atomic {
     compwrite: None,
     compwritev: None,
     compwritemsg: Some(swap),
+    writevalid: None,
+    readwritevalid: Some(fetch_valid),
+    compwritevalid: Some(swap_valid),
 };
+
+/// # Safety
+/// Called as libfabric documents it.
+unsafe extern "C" fn fetch_valid(_endpoint: *mut sys::fid_ep, datatype: u32, op: u32, count: *mut usize) -> c_int {
+    if width(datatype).is_none() || op == sys::FI_CSWAP || kind(op).is_none() {
+        return -EINVAL;
+    }
+    // SAFETY: the caller's place.
+    unsafe { *count = 1 };
+    0
+}
+
+/// # Safety
+/// Called as libfabric documents it.
+unsafe extern "C" fn swap_valid(_endpoint: *mut sys::fid_ep, datatype: u32, op: u32, count: *mut usize) -> c_int {
+    if width(datatype).is_none() || op != sys::FI_CSWAP {
+        return -EINVAL;
+    }
+    // SAFETY: the caller's place.
+    unsafe { *count = 1 };
+    0
+}
 
 pub(super) fn width(datatype: u32) -> Option<Width> {
     [(sys::FI_UINT32, Width::W32), (sys::FI_UINT64, Width::W64)]
@@ -65,7 +90,13 @@ unsafe fn post(
         let addresses = &(*endpoint.vector).addresses;
         (endpoint.me, addresses.get(usize::try_from(to).unwrap_or(usize::MAX)).copied())
     };
-    let Some(target) = target.filter(|_| net.may_use(origin, buffer, descriptor as usize)) else {
+    // Results of atomics are fetched as by reads.
+    let right = match work {
+        Work::Write(..) => sys::FI_WRITE,
+        Work::Read(..) | Work::Atomic(..) => sys::FI_READ,
+        Work::Send(_) => sys::FI_SEND,
+    };
+    let Some(target) = target.filter(|_| net.may_use(origin, buffer, descriptor as usize, right)) else {
         return -(EINVAL as isize);
     };
     if net.in_flight(origin) >= IN_FLIGHT {
@@ -95,7 +126,7 @@ unsafe extern "C" fn receive(
         return error;
     }
     let into = Span::from_raw(at.cast(), len);
-    if !net().may_use(me, into, descriptor as usize) {
+    if !net().may_use(me, into, descriptor as usize, sys::FI_RECV) {
         return -(EINVAL as isize);
     }
     port(me, |port| {
@@ -201,7 +232,7 @@ unsafe fn atomic(
         let (Some(width), Some(kind)) = (width(message.datatype), kind(message.op)) else { return -(EINVAL as isize) };
         let operand_span = Span::from_raw(operand.addr.cast(), width.bytes());
         let origin = (*endpoint.cast::<Endpoint>()).me;
-        let may_use = net().may_use(origin, operand_span, *message.desc as usize);
+        let may_use = net().may_use(origin, operand_span, *message.desc as usize, sys::FI_WRITE);
         if !one || !may_use || !delivered(flags) || !place.addr.is_multiple_of(width.bytes() as u64) {
             return -(EINVAL as isize);
         }
