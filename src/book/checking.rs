@@ -120,7 +120,8 @@
 //!   also by another thread of the rank;
 //! - operations of two threads of a rank that conflict at a target;
 //! - loads and stores of several ranks in one shared window (MPI programs of gcc);
-//! - conflicts with the buffers of the MPI's own sends, receives and collective calls.
+//! - conflicts with the buffers of the MPI's own sends, receives and collective calls, and of
+//!   `MPI_Pack`, `MPI_Unpack` and `MPI_Reduce_local`.
 //!
 //! ```text
 //! $ mpicc -g -fsanitize=thread program.c

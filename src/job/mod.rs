@@ -256,6 +256,15 @@ impl Job {
         start::start(bootstrap, settings, Some(net)).map(Job::new)
     }
 
+    /// [`Job::simulated_on`] one node, with the conflict checker.
+    #[cfg(test)]
+    pub(crate) fn checked(net: Arc<SimDomain>, bootstrap: Box<dyn Bootstrap>) -> Result<Job> {
+        let mut settings =
+            Settings { pretended: Pretended { nodes: Some(1), ..Pretended::default() }, ..Settings::default() };
+        settings.check.on = true;
+        start::start(bootstrap, settings, Some(net)).map(Job::new)
+    }
+
     /// This process's rank, from 0. In a subset, the number in the subset.
     pub fn rank(&self) -> usize {
         self.team.me

@@ -10,7 +10,6 @@ use std::sync::atomic::{Ordering, fence};
 use transom_fabric::{Tally, TallyRef};
 
 use super::accumulate_net::{ByNet, width_by_net};
-use super::checked::End;
 use super::dynamic::{Resolved, Within};
 use super::layouts::no_overlap;
 use super::near::Beside;
@@ -147,11 +146,12 @@ impl Parts {
         if let Some(place) = target.place_at(self, at, ty) {
             return self.note_around(target, at, (kind, ty), || place.one_anywhere(index(at), op, ty, operand));
         }
-        self.note_one(target, at, kind, End::InCall)?;
         let operand = operand.to_ne_bytes();
         let mut old = [0; REGISTER];
         let size = ty.size();
-        self.fetch_bytes_far(target, at, op, ty, bytes_of(&operand, size), &mut old[..size])?;
+        self.note_around_far(target, at, (kind, ty), || {
+            self.fetch_bytes_far(target, at, op, ty, bytes_of(&operand, size), &mut old[..size])
+        })?;
         Ok(value(&old[..size]))
     }
 
@@ -174,8 +174,7 @@ impl Parts {
                 place.many(index(at), op, ty, operand, Some(&mut |_, bytes: &[u8]| old.copy_from_slice(bytes)));
             });
         }
-        self.note_one(target, at, kind, End::InCall)?;
-        self.fetch_bytes_far(target, at, op, ty, operand, old)
+        self.note_around_far(target, at, (kind, ty), || self.fetch_bytes_far(target, at, op, ty, operand, old))
     }
 
     fn fetch_bytes_far(
@@ -210,8 +209,7 @@ impl Parts {
                 self.accumulate_far(target, at.cast_signed(), &accumulate, &tally)
             },
         )?;
-        self.job.progress.complete(&tally)?;
-        self.fetched(target, at, ty)
+        self.job.progress.complete(&tally)
     }
 
     /// Stores `new` if the value is `expected` and waits for the previous value (MPI-4.1 §12.3.4),
@@ -245,16 +243,16 @@ impl Parts {
         if let Some(place) = target.place_at(self, at, ty) {
             return self.note_around(target, at, (kind, ty), || place.swap_anywhere(index(at), ty, expected, new));
         }
-        self.note_one(target, at, kind, End::InCall)?;
         let mut old = [0; REGISTER];
         let tally = Tally::within(&target.tally);
         let old = &mut old[..ty.size()];
-        crate::buffers::scoped(
-            || self.job.finish(&tally),
-            |scope| self.swap_far(target, at, ty, (expected, new), scope.sink(old), &tally),
-        )?;
-        self.job.progress.complete(&tally)?;
-        self.fetched(target, at, ty)?;
+        self.note_around_far(target, at, (kind, ty), || {
+            crate::buffers::scoped(
+                || self.job.finish(&tally),
+                |scope| self.swap_far(target, at, ty, (expected, new), scope.sink(old), &tally),
+            )?;
+            self.job.progress.complete(&tally)
+        })?;
         Ok(value(old))
     }
 

@@ -5,6 +5,8 @@
 
 mod elements;
 mod orders;
+#[cfg(test)]
+mod tests;
 mod touched;
 
 use std::cell::Cell;
@@ -382,12 +384,13 @@ impl Parts {
         }
         // The operation is not complete when its call returns, so its request needs a tally.
         count.tally(target);
-        self.note_checked(target, at, layout, kind, End::Later)
+        self.note_checked(target, at, layout, kind, End::Later).map(drop)
     }
 
+    /// Returns the number of this rank's releases in the records.
     #[cold]
-    fn note_checked(&self, target: &Target, at: i64, layout: &Layout<'_>, kind: Kind, end: End) -> Result<()> {
-        let Some((checked, checker)) = self.checker() else { return Ok(()) };
+    fn note_checked(&self, target: &Target, at: i64, layout: &Layout<'_>, kind: Kind, end: End) -> Result<u64> {
+        let Some((checked, checker)) = self.checker() else { return Ok(0) };
         let (place, member) = (checker.place_of(kind), target.rank());
         let (rank, shadow) = (self.team.rank(member), checked.shadow(member)?);
         let operation = checked.operations.fetch_add(1, Ordering::Relaxed) + 1;
@@ -397,7 +400,7 @@ impl Parts {
         let passes = is_polled && !kind.only_reads();
         let (mut conflicts, mut clashes) = (Vec::new(), Vec::new());
         let by_addresses = if shadow.shared().is_some() { checked.by_address(checker, member)? } else { None };
-        let mut pending = checked.pending();
+        let (mut pending, mut released) = (checked.pending(), 0);
         let list = &mut pending[member];
         layout.each_piece(|offset, len| {
             let start = at.wrapping_add(offset).cast_unsigned();
@@ -429,12 +432,19 @@ impl Parts {
             } else if rank != self.job.rank && shadow.has_log() {
                 checked.lock(shadow)?.log(LogEntry { access: new, known, done: clock.of(self.job.rank) });
             }
+            released = clock.of(self.job.rank);
             drop(clock);
             Ok::<(), crate::Error>(())
         })?;
         drop(pending);
+        self.report_all(checker, member, conflicts).map(|()| released)
+    }
+
+    /// Reports conflicts of accesses to a member's part. Each has whether it was found by address.
+    fn report_all(&self, checker: &Checker, member: usize, conflicts: Vec<(Access, Clash, bool)>) -> Result<()> {
+        let is_dynamic = self.flavor == Flavor::Dynamic;
         conflicts.into_iter().try_for_each(|(new, clash, by_address)| {
-            self.conflict_by(checker, member, (new, clash), by_address || self.flavor == Flavor::Dynamic)
+            self.conflict_by(checker, member, (new, clash), by_address || is_dynamic)
         })
     }
 

@@ -3,7 +3,6 @@
 
 use transom_fabric::Tally;
 
-use super::checked::End;
 use super::dynamic::Resolved;
 use super::near::Beside;
 use super::parts::{Parts, index};
@@ -34,9 +33,7 @@ impl Parts {
         if let Some(place) = target.place(self, ty) {
             return self.note_around(target, at, (kind, ty), || place.swap_bytes(index(at), both, old));
         }
-        self.note_one(target, at, kind, End::InCall)?;
-        self.swap_bytes_far(target, at, ty, both, old)?;
-        self.fetched(target, at, ty)
+        self.note_around_far(target, at, (kind, ty), || self.swap_bytes_far(target, at, ty, both, old))
     }
 
     fn swap_bytes_far(&self, target: &Target, at: u64, ty: BasicType, both: [&[u8]; 2], old: &mut [u8]) -> Result<()> {

@@ -3,7 +3,6 @@
 
 use super::accumulate::{Accumulate, REGISTER, local};
 use super::accumulate_net::ByNet;
-use super::checked::End;
 use super::parts::{Parts, index};
 use super::permit::Permit;
 use super::target::Target;
@@ -30,7 +29,7 @@ impl Parts {
         let rank = permit.rank();
         let Some((target, at)) = self.locate("fetch_and_op", rank, displacement, ty.size())? else { return Ok(()) };
         let kind = Kind::Combine { call: Call::FetchAndOp, op: Some(op), ty };
-        self.note_one(target, at, kind, End::Later)?;
+        self.note_one(target, at, kind)?;
         let reads = [(op != Op::NoOp).then_some(operand.as_ptr().addr()), None];
         let writes = into.address();
         if let (Some(place), true) = (target.place_at(self, at, ty), ty.size() <= REGISTER) {
@@ -95,7 +94,7 @@ impl Parts {
             return Ok(());
         };
         let kind = Kind::Combine { call: Call::CompareAndSwap, op: None, ty };
-        self.note_one(target, at, kind, End::Later)?;
+        self.note_one(target, at, kind)?;
         let writes = into.address();
         match target.place_at(self, at, ty) {
             Some(place) => {

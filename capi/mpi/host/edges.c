@@ -478,6 +478,14 @@ void host_edges_partitioned(MPI_Comm comm, int rank, int tag, MPI_Request reques
     EDGE_BY(name, parameters, arguments, (lends(b, n, t, 1), transom_edge_uses(), before_receive(comm, rank, tag));         \
             s = host_own_status(s),                                                                                         \
             after_receive(comm, s, 1))
+/* Waits for no other rank. */
+#define LOCAL(name, parameters, arguments, buffers)                                                                         \
+    EDGE_BY(name, parameters, arguments, (buffers, transom_edge_uses()), )
+/* Reads or writes a packed buffer from `*at` on. The call's end shows how many bytes of it. */
+#define PACKED(name, parameters, arguments, buffer, packed, written)                                                        \
+    EDGE_BY(name, parameters, arguments, const int64_t from = *at; (buffer, transom_edge_uses()),                           \
+            (lends((const char *)(packed) + from, *at - from, MPI_BYTE, written), transom_edge_uses(),                      \
+             transom_edge_used()))
 /* Sends and receives. */
 #define BOTH(name, parameters, arguments, buffers)                                                                          \
     EDGE_BY(name, parameters, arguments, (buffers, transom_edge_uses(), before_send(comm, to, tag, clock));                 \

@@ -3,7 +3,7 @@
  * IALL, IDOWN, IUP and ISCAN those that do not wait; MADE makes a communicator, and MAKES begins
  * to. SENT and SENDS send a message, of which those with ANY wait
  * until its receive has begun; POSTS receives one, BOTH do both. MATCHED receives what PROBED has
- * taken. A function that the host lacks is never called.
+ * taken. LOCAL and PACKED wait for no rank. A function that the host lacks is never called.
  *
  * The collective calls that wait. Those that make persistent requests have two arguments more. */
 #define COLLECTIVE(suffix, N, D)                                                                  \
@@ -198,6 +198,15 @@ READY(Pready_range, (int n, int m, MPI_Request q), (n, m, q),
 READY(Pready_list, (int n, const int *m, MPI_Request q), (n, m, q),
     for (int i = 0; i < n; i++) transom_edge_ready(q, m[i]))
 READY(Parrived, (MPI_Request q, int n, int *flag), (q, n, flag), , if (*flag) transom_edge_arrived(q, n))
+#define MEMORY(suffix, N)                                                                         \
+    LOCAL(Reduce_local##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op op), (a, b,  \
+        n, t, op), (lends(a, n, t, 0), lends(b, n, t, 1)))                                        \
+    PACKED(Pack##suffix, (const void *b, N n, MPI_Datatype t, void *p, N size, N *at, MPI_Comm    \
+        comm), (b, n, t, p, size, at, comm), lends(b, n, t, 0), p, 1)                             \
+    PACKED(Unpack##suffix, (const void *p, N size, N *at, void *b, N n, MPI_Datatype t, MPI_Comm  \
+        comm), (p, size, at, b, n, t, comm), lends(b, n, t, 1), p, 0)
+MEMORY(, int)
+MEMORY(_c, MPI_Count)
 PROBED(Probe, (int rank, int tag, MPI_Comm comm, MPI_Status *s), (rank, tag, comm, s), 0)
 PROBED_FLAG(Iprobe, (int rank, int tag, MPI_Comm comm, int *flag, MPI_Status *s), (rank, tag,
     comm, flag, s), 0)

@@ -145,7 +145,7 @@ extern "C" fn transom_edge_learn_all() {
 /// Suppressions for ThreadSanitizer, in programs that have it (`sanitizer/tsan_interface.h`).
 /// Copies that this library and an MPI make through the C library are reported as the operations
 /// that they serve. The MPI's locks order nothing on which the program may rely, and accesses among
-/// the MPI's libraries do not concern the program.
+/// the MPI's libraries do not concern the program. Open MPI 4 destroys a mutex that it holds.
 // SAFETY: the function may be defined once in a process.
 #[unsafe(no_mangle)]
 extern "C" fn __tsan_default_suppressions() -> *const c_char {
@@ -166,6 +166,10 @@ deadlock:mca_
 deadlock:libmpi.so
 deadlock:libopen-pal.so
 deadlock:libmpich.so
+mutex:mca_
+mutex:libmpi.so
+mutex:libopen-pal.so
+mutex:libopen-rte.so
 race:libfabric.so
 race:libucp.so
 race:libuct.so

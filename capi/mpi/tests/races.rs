@@ -40,7 +40,7 @@ struct Suite {
     joins: bool,
 }
 
-const SUITES: [Suite; 5] = [
+const SUITES: [Suite; 6] = [
     Suite {
         name: "races",
         ranks: 2,
@@ -54,6 +54,7 @@ const SUITES: [Suite; 5] = [
     Suite::of_three("races_kinds", 80, 3),
     Suite::of_three("races_orders", 110, 5),
     Suite::of_three("races_patterns", 80, 5),
+    Suite::of_three("races_forms", 100, 5),
     Suite {
         options: &["-fopenmp"],
         ranks: 2,

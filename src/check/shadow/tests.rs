@@ -291,6 +291,26 @@ fn the_fast_path_leaves_conflicts_and_accesses_in_flight_to_the_slower_one() {
     assert!(!by_word(shadow, of(1, 8, Op::Prod), &clock), "a record in a chain");
 }
 
+/// Two threads of a rank read a word by atomics. The first one has read the number of the rank's
+/// releases before the second one releases, and is recorded last.
+#[test]
+fn an_access_with_an_older_count_does_not_replace_one_of_another_thread() {
+    let memory = memory(64, 4);
+    let shadow = Shadow::of(&memory, RANKS);
+    let read = Access { kind: accumulate(Op::NoOp), ..put(0, 0, 8) };
+    let Access { start, kind, origin, place, .. } = read;
+    let of = |released| WordAccess { start, len: 8, kind: kind.encode(), origin, place, released };
+    let mut clock = Clock::new(RANKS);
+    clock.advance(0);
+    assert!(shadow.recorded(read, &clock, true).is_some());
+    let known = Shown::new(0, RANKS);
+    assert!(!shadow.record_word(&of(0), &known), "the record of the other thread is of use");
+    assert!(shadow.record_word(&of(1), &known), "the same count");
+    let mut other = Clock::new(RANKS);
+    other.learn_of(0, 1);
+    assert_eq!(shadow.recorded(put(1, 0, 8), &other, true).expect("room").1.len(), 1, "after one release only");
+}
+
 #[test]
 fn blocks_that_share_a_cell_keep_their_conflicts_apart() {
     let memory = memory(1 << 16, 64);

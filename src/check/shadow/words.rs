@@ -94,6 +94,11 @@ impl Look<'_> {
         if !own && known.of(origin) <= ended {
             return agree(kind, new.kind);
         }
+        // Another thread of this rank may have recorded a later access, which the new one must not
+        // replace.
+        if own && ended > new.released {
+            return false;
+        }
         // The access is complete, and ordered before the new one.
         if (own && kind == new.kind) || includes(new.kind, kind) || known.common_of(origin) > ended {
             self.replaced |= 1 << slot;

@@ -1,5 +1,10 @@
 //! Accumulates on single elements in a checked window: their records, and the clocks that a rank
 //! learns from fetched values.
+//!
+//! The record of an access that is complete in its call has the number of the rank's releases. If
+//! another thread of the rank releases before the access is performed, a rank that learns of this
+//! release would take the access for an earlier one. The access is then recorded again, with the
+//! new number.
 
 use std::convert::Infallible;
 use std::ops::Deref;
@@ -7,7 +12,7 @@ use std::sync::atomic::AtomicU64;
 
 use super::super::target::Target;
 use super::{End, Parts};
-use crate::check::{Access, Checker, Clash, Clock, Kind, Shadow, Slot, WordAccess};
+use crate::check::{Access, Checker, Clock, Kind, Shadow, Slot, WordAccess};
 use crate::error::Result;
 use crate::memory::layout::Layout;
 use crate::reduce::BasicType;
@@ -26,12 +31,12 @@ struct Element {
 impl Parts {
     /// [`Parts::note`] for one element of an accumulate.
     #[inline]
-    pub(in crate::window) fn note_one(&self, target: &Target, at: u64, kind: Kind, end: End) -> Result<()> {
+    pub(in crate::window) fn note_one(&self, target: &Target, at: u64, kind: Kind) -> Result<()> {
         let Kind::Combine { ty, .. } = kind else { return Ok(()) };
         if !self.is_checked() {
             return Ok(());
         }
-        self.note_checked(target, at.cast_signed(), &Layout::Bytes(ty.size()), kind, end)
+        self.note_checked(target, at.cast_signed(), &Layout::Bytes(ty.size()), kind, End::Later).map(drop)
     }
 
     /// Performs an accumulate on one element of `ty` that is complete when `atomic` returns.
@@ -55,15 +60,53 @@ impl Parts {
     fn around_checked<R>(&self, target: &Target, at: u64, element: &Element, atomic: impl FnOnce() -> R) -> Result<R> {
         let Some((checked, checker)) = self.checker() else { return Ok(atomic()) };
         let shadow = checked.shadow(target.rank())?;
-        let Some(words) = self.note_in_call(checker, shadow, (target, at), element)? else {
-            let layout = Layout::Bytes(element.len);
-            self.note_checked(target, at.cast_signed(), &layout, element.kind, End::InCall)?;
-            let value = atomic();
-            return self.fetched_checked(target, at.cast_signed(), &layout).map(|()| value);
+        let Some((words, released)) = self.note_in_call(checker, shadow, (target, at), element)? else {
+            return self.around_far(target, at, (element.kind, element.len), || Ok(atomic()));
         };
         let value = atomic();
+        if checker.released() != released {
+            self.note_again(target, at, (element.kind, element.len))?;
+        }
         self.learn_if_news(checker, words, shadow);
         Ok(value)
+    }
+
+    /// [`Parts::note_around`] for an accumulate that may be a message.
+    pub(in crate::window) fn note_around_far<R>(
+        &self,
+        target: &Target,
+        at: u64,
+        (kind, ty): (Kind, BasicType),
+        atomic: impl FnOnce() -> Result<R>,
+    ) -> Result<R> {
+        if self.is_checked() { self.around_far(target, at, (kind, ty.size()), atomic) } else { atomic() }
+    }
+
+    #[cold]
+    fn around_far<R>(
+        &self,
+        target: &Target,
+        at: u64,
+        (kind, len): (Kind, usize),
+        atomic: impl FnOnce() -> Result<R>,
+    ) -> Result<R> {
+        let released = self.note_checked(target, at.cast_signed(), &Layout::Bytes(len), kind, End::InCall)?;
+        let value = atomic()?;
+        if let Some((_, checker)) = self.checker()
+            && checker.released() != released
+        {
+            self.note_again(target, at, (kind, len))?;
+        }
+        self.fetched_one(target, at, len).map(|()| value)
+    }
+
+    /// Records an accumulate once more that is complete, because the rank has released since.
+    #[cold]
+    fn note_again(&self, target: &Target, at: u64, (kind, len): (Kind, usize)) -> Result<()> {
+        let Some((checked, checker)) = self.checker() else { return Ok(()) };
+        let (member, place) = (target.rank(), checker.place_of(kind).number);
+        let new = Access { start: at, end: at + len as u64, kind, origin: self.job.rank, place };
+        self.record_in_call(checked, checker, (member, new), true)
     }
 
     /// Merges the clocks of earlier accumulates on a word. `words`: the words of that word's clock.
@@ -84,8 +127,8 @@ impl Parts {
     }
 
     /// [`Parts::note_checked`] for an access within a word that is complete when its call returns.
-    /// Returns the words of the word's clock. `None`: the caller has to call
-    /// [`Parts::note_checked`].
+    /// Returns the words of the word's clock, and the number of releases in the record. `None`: the
+    /// caller has to call [`Parts::note_checked`].
     #[inline(never)]
     fn note_in_call<'s>(
         &self,
@@ -93,7 +136,7 @@ impl Parts {
         shadow: Shadow<'s>,
         (target, at): (&Target, u64),
         element: &Element,
-    ) -> Result<Option<&'s [AtomicU64]>> {
+    ) -> Result<Option<(&'s [AtomicU64], u64)>> {
         let len = element.len as u64;
         let Some(slot) = shadow.clock_of(at, len) else { return Ok(None) };
         // The cache lines arrive while this rank searches for the place of the call.
@@ -110,17 +153,18 @@ impl Parts {
         let (words, origin) = (shadow.words_of(slot), self.job.rank);
         let new = |released| WordAccess { start: at, len, kind: element.encoded, origin, place, released };
         if element.only_reads {
-            if shadow.record_word(&new(checker.released()), checker.known()) {
-                return Ok(Some(words));
+            let new = new(checker.released());
+            if shadow.record_word(&new, checker.known()) {
+                return Ok(Some((words, new.released)));
             }
-            return self.note_in_cell(checker, checker.clock(), shadow, (target, &new(0), element.kind), words);
+            return self.note_in_cell(checker, checker.clock(), shadow, (target, &new, element.kind), words);
         }
         // The atomic passes on what this rank has done before it.
         let clock = checker.release();
         clock.teach_words(origin, words);
         let new = new(clock.of(origin));
         if shadow.record_word(&new, &*clock) {
-            return Ok(Some(words));
+            return Ok(Some((words, new.released)));
         }
         self.note_in_cell(checker, clock, shadow, (target, &new, element.kind), words)
     }
@@ -135,21 +179,17 @@ impl Parts {
         shadow: Shadow<'s>,
         (target, new, kind): (&Target, &WordAccess, Kind),
         words: &'s [AtomicU64],
-    ) -> Result<Option<&'s [AtomicU64]>> {
+    ) -> Result<Option<(&'s [AtomicU64], u64)>> {
         let WordAccess { start, len, origin, place, .. } = *new;
         let new = Access { start, end: start + len, kind, origin, place };
         let mut clashes = Vec::new();
         if shadow.record(new, &clock, true, &mut clashes).is_none() {
             return Ok(None);
         }
+        let released = clock.of(origin);
         drop(clock);
-        self.report_all(checker, target.rank(), new, clashes)?;
-        Ok(Some(words))
-    }
-
-    #[cold]
-    fn report_all(&self, checker: &Checker, member: usize, new: Access, clashes: Vec<Clash>) -> Result<()> {
-        clashes.into_iter().try_for_each(|clash| self.conflict(checker, member, new, clash))
+        self.report_all(checker, target.rank(), clashes.into_iter().map(|clash| (new, clash, false)).collect())?;
+        Ok(Some((words, released)))
     }
 
     /// Learns the clocks of earlier accumulates on a range whose values have arrived.

@@ -76,6 +76,20 @@ impl Parts {
         let place = address.map_or_else(|| checker.place_of(kind), |address| checker.place_at(address));
         let (start, rank) = (at as u64, self.job.rank);
         let new = Access { start, end: start + len as u64, kind, origin: rank, place: place.number };
+        // The loads and stores of the part's own rank are recorded in shared windows only. In
+        // others, that rank's ThreadSanitizer compares them with this access.
+        self.record_in_call(checked, checker, (member, new), self.flavor != Flavor::Shared)
+    }
+
+    /// Records an access to a member's part that is complete in its call. `is_told`: the member's
+    /// ThreadSanitizer, if there is one, learns of it.
+    pub(super) fn record_in_call(
+        &self,
+        checked: &Checked,
+        checker: &Checker,
+        (member, new): (usize, Access),
+        is_told: bool,
+    ) -> Result<()> {
         let shadow = checked.shadow(member)?;
         let (mut conflicts, mut clashes) = (Vec::new(), Vec::new());
         let by_addresses = if shadow.shared().is_some() { checked.by_address(checker, member)? } else { None };
@@ -86,16 +100,12 @@ impl Parts {
         if let (Some(base), Some(memory)) = (shadow.shared(), &by_addresses) {
             checked.record_by_address(memory, base, new, (&clock, End::InCall), &mut conflicts)?;
         }
-        // The loads and stores of the part's own rank are recorded in shared windows only. In
-        // others, that rank's ThreadSanitizer compares them with this access.
-        if self.flavor != Flavor::Shared && member != self.team.me && shadow.has_log() {
+        if is_told && member != self.team.me && shadow.has_log() {
             let known = clock.of(self.team.rank(member));
-            checked.lock(shadow)?.log(LogEntry { access: new, known, done: clock.of(rank) });
+            checked.lock(shadow)?.log(LogEntry { access: new, known, done: clock.of(new.origin) });
         }
         drop((clock, pending));
-        conflicts
-            .into_iter()
-            .try_for_each(|(new, clash, by_address)| self.conflict_by(checker, member, (new, clash), by_address))
+        self.report_all(checker, member, conflicts)
     }
 
     /// The program is about to change a word of a part by an atomic, which passes on what this rank

@@ -1,0 +1,89 @@
+//! Two threads of a rank: one makes an accumulate, within which the other one releases.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use transom_fabric::Peer;
+use transom_fabric::sim::{SimNet, SimOptions};
+
+use crate::bootstrap::local::Board;
+use crate::check::{Call, Kind};
+use crate::error::Result;
+use crate::job::Job;
+use crate::reduce::{BasicType, Op};
+use crate::window::Window;
+
+/// Time limit, sufficient on a busy machine.
+const LIMIT: Duration = Duration::from_secs(100);
+
+/// Performs an accumulate on rank 1's part. In its place, another thread meets rank 1, which then
+/// puts and says so.
+type Accumulate = fn(&Window<i64>, Kind, &dyn Fn()) -> Result<()>;
+
+const WAYS: [(Accumulate, Op); 3] = [(within_a_word, Op::NoOp), (within_a_word, Op::Sum), (far, Op::Prod)];
+
+fn within_a_word(win: &Window<i64>, kind: Kind, meanwhile: &dyn Fn()) -> Result<()> {
+    let parts = &win.core.parts;
+    let target = parts.target("fetch_and_op", 1)?.expect("a rank");
+    parts.note_around(target, 0, (kind, BasicType::Int64), meanwhile)
+}
+
+fn far(win: &Window<i64>, kind: Kind, meanwhile: &dyn Fn()) -> Result<()> {
+    let parts = &win.core.parts;
+    let target = parts.target("fetch_and_op", 1)?.expect("a rank");
+    parts.note_around_far(target, 0, (kind, BasicType::Int64), || {
+        meanwhile();
+        Ok(())
+    })
+}
+
+fn first(world: &Job, win: &Window<i64>, has_put: &Receiver<()>) -> Result<()> {
+    for (count, (accumulate, op)) in (1..).zip(WAYS) {
+        let kind = Kind::Combine { call: Call::FetchAndOp, op: Some(op), ty: BasicType::Int64 };
+        accumulate(win, kind, &|| {
+            thread::scope(|scope| scope.spawn(|| world.barrier()).join().expect("no panic")).expect("a barrier");
+            has_put.recv_timeout(LIMIT).expect("rank 1 puts");
+        })?;
+        let found = world.core().block.checker.as_ref().map(|checker| checker.own().noted());
+        assert_eq!(found, Some(count), "the put is after the barrier, but not after the accumulate {op}");
+        world.barrier()?;
+    }
+    Ok(())
+}
+
+fn second(world: &Job, win: &Window<i64>, has_put: &Sender<()>) -> Result<()> {
+    for _ in WAYS {
+        world.barrier()?;
+        win.lock_all(|epoch| epoch.put_value(1, 0, 5))?;
+        has_put.send(()).expect("rank 0 waits");
+        world.barrier()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_release_by_another_thread_hides_no_accumulate() {
+    let (net, board) = (SimNet::new(2, SimOptions::default()), Board::new(2));
+    let (puts, has_put) = channel();
+    let (ends, ended) = channel();
+    let mut sides = [None, Some(puts)].into_iter().zip([Some(has_put), None]);
+    for rank in 0..2u32 {
+        let (domain, boot) = (net.domain(Peer(rank)).expect("a rank"), Box::new(Board::rank(&board, rank as usize)));
+        let ((puts, has_put), ends) = (sides.next().expect("two ranks"), ends.clone());
+        thread::spawn(move || {
+            let world = Job::checked(domain, boot).expect("a job");
+            let win = Window::<i64>::allocate(&world, 1).expect("a window");
+            let outcome = match (puts, has_put) {
+                (Some(puts), _) => second(&world, &win, &puts),
+                (None, Some(has_put)) => first(&world, &win, &has_put),
+                (None, None) => Ok(()),
+            };
+            outcome.and_then(|()| win.free()).expect("a window");
+            ends.send(world.finalize()).expect("the test waits");
+        });
+    }
+    for _ in 0..2 {
+        ended.recv_timeout(LIMIT).expect("both ranks end").expect("a job");
+    }
+}
