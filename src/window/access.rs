@@ -63,7 +63,7 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
 
     /// Puts one value, which is copied: no buffer is borrowed. Where only messages reach the target
     /// (dynamic windows, and created ones without cross-memory attach), and for values above 4 KiB,
-    /// the call waits for the operations in flight to the target.
+    /// the call waits for the put.
     ///
     /// # Errors
     /// As for [`Access::put`].
