@@ -80,7 +80,7 @@ impl Parts {
     /// Sends a request, which the target's CPU executes, as a separate message or in the message of
     /// a delayed lock.
     pub(super) fn ask(&self, target: &Target, request: Request<'_>, into: Landing, tally: &TallyRef) -> Result<()> {
-        if !target.awaits_use() || self.use_taken(target) {
+        if !target.awaits_use() || self.use_taken(target)? {
             return self.send(target, &request, into, tally);
         }
         match self.keep(target, request, into, tally)? {
