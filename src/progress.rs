@@ -193,7 +193,7 @@ impl Progress {
     /// death, and later ones do not: the caller may poll for the answers of other ranks.
     fn look_for_lost(&self) -> Result<()> {
         let lost = [self.wire.lost(), self.messages.lost()];
-        lost.iter().flatten().for_each(|fault| self.messages.give_up(fault));
+        lost.iter().flatten().for_each(|fault| self.give_up(fault));
         let mut faults = lost.into_iter().zip(&self.explained);
         let Some((fault, explained)) = faults.find_map(|(fault, explained)| Some((fault?, explained))) else {
             return Ok(());
@@ -245,10 +245,17 @@ impl Progress {
             };
             for peer in lost.iter().filter_map(|&rank| u32::try_from(rank).ok()).map(Peer) {
                 self.wire.lose(peer, reason.clone());
-                self.messages.give_up(&Fault::new(peer, reason.clone()));
+                self.give_up(&Fault::new(peer, reason.clone()));
             }
             died.into()
         })
+    }
+
+    /// Fails the requests to a peer that is lost. Other calls may wait for them.
+    fn give_up(&self, fault: &Fault) {
+        if self.messages.give_up(fault) {
+            self.end_sleeps();
+        }
     }
 
     /// Processes pending events for a program that waits in another library, unless a call of this
@@ -268,6 +275,21 @@ impl Progress {
         let taken = self.poll();
         self.leave();
         taken
+    }
+
+    /// [`poll`](Progress::poll) for a call that waits on after a failure: sleeps for `nap` if there
+    /// was no event. Returns whether there were events.
+    pub(crate) fn poll_on(&self, nap: Duration) -> Result<bool> {
+        // The progress thread leaves the events to this call.
+        let guard = self.callers.enter();
+        let polled = self.poll_keeping(1);
+        self.send_kept();
+        if !matches!(polled, Ok(1..)) {
+            std::thread::sleep(nap);
+        }
+        drop(guard);
+        self.leave();
+        polled.map(|events| events > 0)
     }
 
     /// [`poll`](Progress::poll) for a call that may return after it. Answers that this poll leaves
@@ -291,6 +313,14 @@ impl Progress {
             // SeqCst both: pair with those in `serve`. A thread that does not doze finds the
             // answers when its sleep ends.
             self.wire.wake(Lane::Net);
+        }
+    }
+
+    /// Ends the sleeps of other calls, after this thread has changed a state for which they wait.
+    pub(crate) fn end_sleeps(&self) {
+        // Relaxed: if a caller is missed, its sleep is short.
+        if self.callers.inside.load(Ordering::Relaxed) > 0 {
+            self.wire.end_sleeps();
         }
     }
 

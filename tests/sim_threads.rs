@@ -3,12 +3,14 @@
 //!
 //! Route: sim.
 
+use std::collections::VecDeque;
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use simulated::{Rank, run, same};
-use transom::Window;
 use transom::ops::Replace;
+use transom::{At, BasicType, Datatype, Window};
 use transom_fabric::Coherence;
 use transom_fabric::sim::{SimAmo, SimOptions};
 
@@ -184,6 +186,68 @@ fn notices_to_the_own_rank_end_the_sleep_of_another_thread() {
             })?;
             let late = world.late_wakes() - before;
             same(&format!("{late} late wakes are few"), &(late <= ROUNDS / 10), &true)?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// One thread always has many puts in flight to a target, until another thread has put a value and
+/// has asked for more blocks than the target may have to keep. Regression: such calls waited until
+/// few operations of all threads were in flight.
+/// Shows S2.
+#[test]
+fn calls_do_not_wait_for_the_operations_of_another_thread() {
+    const IN_FLIGHT: usize = 300;
+    const BLOCKS: usize = 2000;
+    let options = SimOptions {
+        delay: 400,
+        again_one_in: 0,
+        done_one_in: 0,
+        inline_max: 4,
+        amo: SimAmo::None,
+        ..SimOptions::default()
+    };
+    run(2, &options, |world: &Rank| {
+        let win = Window::<i64>::allocate(world, 2 * BLOCKS)?;
+        win.store(0, &[3; 2 * BLOCKS])?;
+        world.barrier()?;
+        if world.rank() == 0 {
+            let every_other = Datatype::vector(BLOCKS, 1, 2, &Datatype::basic(BasicType::Int64))?;
+            let (done, mut back) = (AtomicBool::new(false), vec![0; 2 * BLOCKS]);
+            win.lock_all(|epoch| {
+                let stream = || {
+                    let mut puts = VecDeque::new();
+                    // Relaxed: the flag publishes no other data.
+                    while !done.load(Ordering::Relaxed) {
+                        puts.push_back(epoch.rput_owned(1, 1, vec![4])?);
+                        if puts.len() > IN_FLIGHT
+                            && let Some(put) = puts.pop_front()
+                        {
+                            put.wait()?;
+                        }
+                    }
+                    Ok::<(), transom::Error>(())
+                };
+                std::thread::scope(|threads| {
+                    let other = threads.spawn(stream);
+                    world.step("puts a value beside the stream");
+                    let calls = (0..3).try_for_each(|_| epoch.put_value(1, 3, 5)).and_then(|()| {
+                        world.step("gets blocks beside the stream");
+                        epoch.get_items(&mut back, 1, &every_other, At::new(1, 0, 1, &every_other))
+                    });
+                    done.store(true, Ordering::Relaxed);
+                    world.step("ends the stream");
+                    calls.and(other.join().expect("no thread panics"))
+                })
+            })?;
+            same("the blocks", &back.chunks_exact(2).all(|two| two == [3, 0]), &true)?;
+        }
+        world.barrier()?;
+        if world.rank() == 1 {
+            let mut found = [0; 4];
+            win.load(0, &mut found)?;
+            same("the puts", &found, &[3, 4, 3, 5])?;
         }
         world.barrier()?;
         Ok(win.free()?)

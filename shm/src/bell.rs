@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use transom_fabric::Row;
 
-use crate::ring::{self, AWAKE, Cells, Shared};
+use crate::ring::{self, Cells, Shared, has_sleepers};
 use crate::word::Word32 as _;
 
 /// The word that shows whether a [`ShmPort::knock`](crate::ShmPort::knock) must wake a thread.
@@ -25,7 +25,7 @@ impl Bell {
         // SeqCst: takes the place of the fence in `ring::knock`. The caller's change precedes this
         // load in the order of sequentially consistent operations, which includes the fence of
         // `ring::still`: either the sleeper sees the change, or this load sees the announced sleep.
-        self.0.get(0).is_some_and(|bell| bell.load(Ordering::SeqCst) != AWAKE)
+        self.0.get(0).is_some_and(|bell| has_sleepers(bell.load(Ordering::SeqCst)))
     }
 }
 
@@ -34,7 +34,7 @@ impl Bell {
 #[inline]
 pub(crate) fn knock_after_change(ring: &impl Cells) {
     // SeqCst: as in `Bell::is_heard`.
-    if ring.bell().load(Ordering::SeqCst) != AWAKE {
+    if has_sleepers(ring.bell().load(Ordering::SeqCst)) {
         ring::wake(ring);
     }
 }

@@ -46,12 +46,19 @@ const SENDER_AT: usize = 8;
 const LENGTH_AT: usize = 12;
 const PAYLOAD_AT: usize = 16;
 
-/// The doorbell: no thread sleeps.
-pub(crate) const AWAKE: u32 = 0;
-/// The doorbell: a thread sleeps on the word, or is about to.
+/// Bit of the doorbell: a thread sleeps on the word, or is about to.
 const ASLEEP: u32 = 1;
-/// The doorbell: a thread sleeps on descriptors, among them the owner's pipe, or is about to.
+/// Bit of the doorbell: a thread sleeps on descriptors, among them the owner's pipe, or is about to.
 const ELSEWHERE: u32 = 2;
+/// The bits of the doorbell for sleepers. The bits above count the wakes, so that a thread does not
+/// fall asleep after a wake because another thread has announced a sleep since then.
+const SLEEPERS: u32 = ASLEEP | ELSEWHERE;
+
+/// Whether a doorbell of this value has a thread that sleeps, or is about to.
+#[inline]
+pub(crate) fn has_sleepers(bell: u32) -> bool {
+    bell & SLEEPERS != 0
+}
 
 /// Where a ring's words and cells are: in shared memory, or in a loom model.
 pub(crate) trait Cells {
@@ -126,8 +133,7 @@ pub(crate) fn receive(ring: &impl Cells, into: &mut [u8]) -> Option<(u32, usize)
     // Release: pairs with the Acquire in `send`: the cell was read before it is free for the next
     // lap.
     ring.state(cell).store(free + 2, Ordering::Release);
-    // Relaxed: see above; a thread in `sleep` that reads an old value returns early or at its
-    // limit.
+    // Relaxed: see above; a thread in `still` that reads an old value finds a cell that was taken.
     ring.head().store(position + 1, Ordering::Relaxed);
     Some(taken)
 }
@@ -175,8 +181,9 @@ pub(crate) fn still(ring: &impl Cells, stay: impl FnOnce() -> bool) -> bool {
     // fills the pipe.
     fence(Ordering::SeqCst);
     let (cell, free) = place(ring, ring.head().load(Ordering::Relaxed));
-    // Relaxed: the message is taken by `receive`, which acquires.
-    ring.state(cell).load(Ordering::Relaxed) != free + 1 && stay()
+    // Relaxed: the message is taken by `receive`, which acquires. If another consumer has taken the
+    // cell, the head is an old one, and a message may wait behind the cell.
+    ring.state(cell).load(Ordering::Relaxed) == free && stay()
 }
 
 /// Wakes the threads that sleep on the ring. The caller has published its message before.
@@ -184,16 +191,24 @@ pub(crate) fn knock(ring: &impl Cells) {
     // SeqCst: pairs with the fence in `still`.
     fence(Ordering::SeqCst);
     // Relaxed: ordered by the fence.
-    if ring.bell().load(Ordering::Relaxed) != AWAKE {
+    if has_sleepers(ring.bell().load(Ordering::Relaxed)) {
         wake(ring);
     }
 }
 
 #[cold]
 pub(crate) fn wake(ring: &impl Cells) {
-    // Acquire: pairs with the Release in `announce_elsewhere`. If several threads knock at the same
-    // time, one of them finds the sleeper here.
-    let sleepers = ring.bell().swap(AWAKE, Ordering::Acquire);
+    // Relaxed: the exchange below decides.
+    let mut sleepers = ring.bell().load(Ordering::Relaxed);
+    // If several threads knock at the same time, one of them finds the sleepers here.
+    while has_sleepers(sleepers) {
+        // The bits are cleared, and the wake is counted. Acquire: pairs with the Release in
+        // `announce_elsewhere`.
+        match ring.bell().compare_exchange(sleepers, (sleepers | SLEEPERS).wrapping_add(1), Ordering::Acquire) {
+            Ok(_) => break,
+            Err(now) => sleepers = now,
+        }
+    }
     if sleepers & ASLEEP != 0 {
         ring.bell().wake_all();
     }
@@ -383,7 +398,7 @@ mod tests {
             let ring = ring.clone();
             thread::spawn(move || {
                 let deadline = Instant::now() + LONG;
-                while ring.bell().load(Ordering::Relaxed) == AWAKE && Instant::now() < deadline {
+                while !has_sleepers(ring.bell().load(Ordering::Relaxed)) && Instant::now() < deadline {
                     thread::yield_now();
                 }
                 send(&ring, 1, b"up")
@@ -401,198 +416,4 @@ mod tests {
 }
 
 #[cfg(all(test, loom))]
-mod loom_tests {
-    use super::*;
-    use crate::word::model::ModelFutex;
-    use loom::sync::Arc;
-    use loom::sync::atomic::AtomicU64 as ModelU64;
-    use loom::thread;
-
-    /// Two cells. Payloads are relaxed words: one that is read before it was published shows as an
-    /// old value.
-    struct Model {
-        tail: ModelU64,
-        head: ModelU64,
-        bell: ModelFutex,
-        /// 1 where it is readable.
-        pipe: ModelFutex,
-        states: [ModelU64; 2],
-        payloads: [ModelU64; 2],
-    }
-
-    impl Model {
-        fn new() -> Arc<Model> {
-            let word = || ModelU64::new(0);
-            Arc::new(Model {
-                tail: word(),
-                head: word(),
-                bell: ModelFutex::new(),
-                pipe: ModelFutex::new(),
-                states: [word(), word()],
-                payloads: [word(), word()],
-            })
-        }
-    }
-
-    impl Cells for Model {
-        type Position = ModelU64;
-        type Bell = ModelFutex;
-
-        fn count(&self) -> u64 {
-            2
-        }
-        fn tail(&self) -> &ModelU64 {
-            &self.tail
-        }
-        fn head(&self) -> &ModelU64 {
-            &self.head
-        }
-        fn bell(&self) -> &ModelFutex {
-            &self.bell
-        }
-        fn fill_pipe(&self) {
-            self.pipe.swap(1, Ordering::SeqCst);
-            self.pipe.wake_all();
-        }
-        fn state(&self, cell: usize) -> &ModelU64 {
-            &self.states[cell]
-        }
-        fn fill(&self, cell: usize, sender: u32, message: &[u8]) {
-            let word = u64::from(sender) << 8 | u64::from(message[0]);
-            self.payloads[cell].store(word, Ordering::Relaxed);
-        }
-        fn empty(&self, cell: usize, into: &mut [u8]) -> (u32, usize) {
-            let word = self.payloads[cell].load(Ordering::Relaxed);
-            into[0] = word.to_le_bytes()[0];
-            (u32::from(word.to_le_bytes()[1]), 1)
-        }
-    }
-
-    fn take(ring: &Model) -> (u32, u8) {
-        let mut byte = [0];
-        loop {
-            if let Some((sender, 1)) = receive(ring, &mut byte) {
-                return (sender, byte[0]);
-            }
-            thread::yield_now();
-        }
-    }
-
-    #[test]
-    fn loom_two_producers_and_a_consumer() {
-        loom::model(|| {
-            let ring = Model::new();
-            let producers: Vec<_> = (1..=2u8)
-                .map(|sender| {
-                    let ring = Arc::clone(&ring);
-                    thread::spawn(move || assert!(send(&*ring, sender.into(), &[10 + sender])))
-                })
-                .collect();
-            let mut taken = [take(&ring), take(&ring)];
-            taken.sort_unstable();
-            assert_eq!(taken, [(1, 11), (2, 12)]);
-            for producer in producers {
-                producer.join().expect("no panic");
-            }
-        });
-    }
-
-    /// Three messages through two cells: a cell is used again only after its message was read.
-    #[test]
-    fn loom_cells_are_used_again_in_order() {
-        loom::model(|| {
-            let ring = Model::new();
-            let producer = {
-                let ring = Arc::clone(&ring);
-                thread::spawn(move || {
-                    for number in 1..=3 {
-                        while !send(&*ring, 1, &[number]) {
-                            thread::yield_now();
-                        }
-                    }
-                })
-            };
-            for number in 1..=3 {
-                assert_eq!(take(&ring), (1, number));
-            }
-            producer.join().expect("no panic");
-        });
-    }
-
-    /// A lost knock is a model that stops with the consumer asleep, which loom reports as a
-    /// deadlock.
-    #[test]
-    fn loom_no_message_is_missed_by_a_sleeper_on_the_word() {
-        loom::model(|| {
-            let ring = Model::new();
-            let producer = {
-                let ring = Arc::clone(&ring);
-                thread::spawn(move || assert!(send(&*ring, 1, &[5])))
-            };
-            let mut byte = [0];
-            while receive(&*ring, &mut byte).is_none() {
-                sleep(&*ring, None, || true);
-            }
-            assert_eq!(byte, [5]);
-            producer.join().expect("no panic");
-        });
-    }
-
-    /// Sleeps on a net's descriptors, with the pipe emptied after each sleep.
-    #[test]
-    fn loom_no_message_is_missed_by_a_sleeper_on_descriptors() {
-        loom::model(|| {
-            let ring = Model::new();
-            let producer = {
-                let ring = Arc::clone(&ring);
-                thread::spawn(move || assert!(send(&*ring, 1, &[5])))
-            };
-            let mut byte = [0];
-            while receive(&*ring, &mut byte).is_none() {
-                announce_elsewhere(&*ring);
-                if still(&*ring, || true) {
-                    ring.pipe.sleep(0, None);
-                }
-                withdraw_elsewhere(&*ring);
-                ring.pipe.swap(0, Ordering::SeqCst);
-            }
-            assert_eq!(byte, [5]);
-            producer.join().expect("no panic");
-        });
-    }
-
-    #[test]
-    fn loom_sleepers_on_the_word_and_on_descriptors_are_both_woken() {
-        // All interleavings of three threads take minutes; bugs need few preemptions.
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(2);
-        model.check(|| {
-            let (ring, flag) = (Model::new(), Arc::new(ModelU64::new(0)));
-            let sleeper = {
-                let (ring, flag) = (Arc::clone(&ring), Arc::clone(&flag));
-                thread::spawn(move || {
-                    while flag.load(Ordering::Acquire) == 0 {
-                        sleep(&*ring, None, || flag.load(Ordering::Acquire) == 0);
-                    }
-                })
-            };
-            let knocker = {
-                let (ring, flag) = (Arc::clone(&ring), Arc::clone(&flag));
-                thread::spawn(move || {
-                    flag.store(1, Ordering::Release);
-                    knock(&*ring);
-                })
-            };
-            while flag.load(Ordering::Acquire) == 0 {
-                announce_elsewhere(&*ring);
-                if still(&*ring, || flag.load(Ordering::Acquire) == 0) {
-                    ring.pipe.sleep(0, None);
-                }
-                withdraw_elsewhere(&*ring);
-                ring.pipe.swap(0, Ordering::SeqCst);
-            }
-            sleeper.join().expect("no panic");
-            knocker.join().expect("no panic");
-        });
-    }
-}
+mod loom_tests;

@@ -123,6 +123,12 @@ pub enum JobError {
         /// The rank.
         rank: usize,
     },
+    /// A call in an epoch of `lock` whose lock could not be taken.
+    #[error("the lock of rank {rank} could not be taken; an earlier call has returned the cause")]
+    NotLocked {
+        /// The rank.
+        rank: usize,
+    },
     /// The control words of a mapped target are not mapped.
     #[error("the memory of rank {rank} is mapped, but its control words are not")]
     WordsUnmapped {

@@ -5,7 +5,8 @@
 //! A process delays locks only if one thread makes all of its lock calls. Otherwise thread A, which
 //! completes all operations of a window, would have to take the lock that thread B has delayed. A
 //! could then wait for a process that waits for a lock that A holds. For the same reason a thread
-//! takes only its own delayed lock before it waits.
+//! takes only its own delayed lock before it waits, and a thread that locks completes the operations
+//! of a window without another thread's delayed lock.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -73,8 +74,19 @@ impl Delayed {
     #[cold]
     fn take_noted(&self) -> Result<()> {
         self.is_alone();
-        // Only the first thread that was recorded delays locks.
-        if self.thread.get() == Some(&threads::identity()) { self.take() } else { Ok(()) }
+        if self.is_mine() { self.take() } else { Ok(()) }
+    }
+
+    /// Whether the delayed lock is this thread's: only the first thread that was recorded delays
+    /// locks.
+    pub(crate) fn is_mine(&self) -> bool {
+        self.thread.get() == Some(&threads::identity())
+    }
+
+    /// Whether several threads lock.
+    pub(crate) fn is_shared(&self) -> bool {
+        // Relaxed: a thread that has locked sees the flag.
+        self.is_shared.load(Ordering::Relaxed)
     }
 
     /// Takes the delayed lock, for an operation that needs it.

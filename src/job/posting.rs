@@ -10,8 +10,38 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::failures::Attempts;
 use crate::transport::Lane;
 
-/// The time that operations in flight have to complete or fail after a rank was lost.
+/// The time after which a wait for operations in flight gives up, if a rank was lost and nothing has
+/// moved.
 const LINGER: Duration = Duration::from_secs(10);
+/// The time between two looks of such a wait, if nothing comes.
+const NAP: Duration = Duration::from_millis(1);
+
+/// The time for which nothing has moved, in a wait that goes on after a rank was lost.
+struct Stillness {
+    attempts: Attempts,
+    /// The number of operations that the wait is for.
+    left: u64,
+}
+
+impl Stillness {
+    fn begin(now: Instant, left: u64) -> Stillness {
+        Stillness { attempts: Attempts::begin(now), left }
+    }
+
+    /// Records a look at the operations. `came`: events of any rank were processed.
+    fn looked(&mut self, now: Instant, left: u64, came: bool) {
+        if came || left < self.left {
+            self.attempts = Attempts::begin(now);
+        } else {
+            self.attempts.failed(now);
+        }
+        self.left = left;
+    }
+
+    fn is_over(&self) -> bool {
+        self.attempts.time() > LINGER
+    }
+}
 
 /// What became of a notice.
 #[derive(Debug)]
@@ -78,28 +108,35 @@ impl JobCore {
     #[inline]
     pub(crate) fn finish(&self, tally: &Tally) {
         if !tally.idle() {
-            self.finish_late(tally);
+            self.outlast(|| tally.outstanding());
         }
     }
 
+    /// Waits until `left`, the number of operations in flight, is 0, also after a rank was lost. If
+    /// that is impossible, the process aborts.
     #[cold]
-    fn finish_late(&self, tally: &Tally) {
-        let mut attempts = Attempts::begin(Instant::now());
-        while let Err(error) = self.progress.until(|| tally.idle()) {
-            attempts.failed(Instant::now());
+    pub(crate) fn outlast(&self, left: impl Fn() -> u64) {
+        let Err(mut error) = self.progress.until(|| left() == 0) else { return };
+        let mut stillness = Stillness::begin(Instant::now(), left());
+        while left() > 0 {
             // The operations may be those of other ranks, which still answer.
             let lost = matches!(
                 error.kind(),
                 ErrorKind::RankDied { .. } | ErrorKind::RankUnreachable { .. } | ErrorKind::Peer { .. }
             );
-            if !lost || attempts.time() > LINGER {
+            if !lost || stillness.is_over() {
                 // The process aborts next, so there is no caller to return the error to.
                 let what = format!("rank {}: operations in flight can't be completed: {error:#}", self.rank);
                 diagnostics::error("transom::progress", &what);
                 std::process::abort();
             }
             self.progress.call_hook();
-            std::thread::sleep(Duration::from_millis(1));
+            let came = self.progress.poll_on(NAP).unwrap_or_else(|failure| {
+                error = failure;
+                false
+            });
+            error = self.progress.look().err().unwrap_or(error);
+            stillness.looked(Instant::now(), left(), came);
         }
     }
 
@@ -124,8 +161,8 @@ impl JobCore {
             }
         }
         self.messages.defer(to, bytes, None);
-        let has_sender = self.progress.send_later();
-        while !has_sender && failure.is_none() && self.messages.owes(to) {
+        let (has_sender, end) = (self.progress.send_later(), self.messages.next_deferred());
+        while !has_sender && failure.is_none() && self.messages.owes(to, end) {
             failure = self.again(Post::Again).err();
         }
         failure.map_or(Notified::Sent, Notified::Owed)
@@ -135,5 +172,29 @@ impl JobCore {
     pub(crate) fn send(&self, rank: usize, bytes: &[u8]) -> Result<()> {
         while !self.taken(self.wire.send(peer(rank), bytes))? {}
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: operations of more than 10 s ended the process after another rank was lost,
+    /// although operations were completed meanwhile.
+    #[test]
+    fn a_wait_gives_up_only_if_nothing_has_moved() {
+        let begun = Instant::now();
+        let mut stillness = Stillness::begin(begun, 3);
+        let mut wait = |from: u64, to: u64, left: u64, came_at: Option<u64>| {
+            (from..to).any(|second| {
+                stillness.looked(begun + Duration::from_secs(second), left, came_at == Some(second));
+                stillness.is_over()
+            })
+        };
+        assert!(!wait(1, 10, 3, None));
+        assert!(!wait(10, 19, 2, None), "an operation is complete");
+        assert!(!wait(19, 29, 2, Some(19)), "an event came");
+        assert!(!wait(29, 30, 4, None), "another thread's operations");
+        assert!(wait(30, 33, 4, None), "nothing has moved");
     }
 }

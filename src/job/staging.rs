@@ -8,6 +8,7 @@ use transom_fabric::{Fault, Keyed, Memory, Peer, Reason, RegionKey, Tally, Tally
 use super::{JobCore, peer};
 use crate::error::Result;
 use crate::messages::{self, Landing, Messages, PIECES, Request};
+use crate::progress::Progress;
 use crate::transport::{Net, NetMemory, Wire};
 
 /// The area of one peer; `None` where the peer has given none.
@@ -25,15 +26,20 @@ pub(crate) struct Staging {
 /// A piece of an area that an accumulate uses. Operations on the piece may be in flight after the
 /// end of the claim.
 #[derive(Debug)]
-pub(crate) struct Claim {
+pub(crate) struct Claim<'j> {
     pub(crate) piece: usize,
     /// Counts the claim, as one operation, and the operations on the piece.
     pub(crate) tally: TallyRef,
+    progress: &'j Progress,
 }
 
-impl Drop for Claim {
+impl Drop for Claim<'_> {
     fn drop(&mut self) {
         self.tally.finish();
+        if self.tally.idle() {
+            // Other threads may wait for the piece or for the operation.
+            self.progress.end_sleeps();
+        }
     }
 }
 
@@ -54,13 +60,13 @@ impl Staging {
     }
 
     /// Takes a piece that has no operation in flight, for an accumulate that `tally` counts.
-    pub(crate) fn claim(&self, tally: &TallyRef) -> Option<Claim> {
+    pub(crate) fn claim<'j>(&self, tally: &TallyRef, progress: &'j Progress) -> Option<Claim<'j>> {
         let mut pieces = self.pieces();
         let free = pieces.iter().position(is_free)?;
         let own = Tally::within(tally);
         own.begin();
         pieces[free] = Some(own.clone());
-        Some(Claim { piece: free, tally: own })
+        Some(Claim { piece: free, tally: own, progress })
     }
 
     /// Whether some piece has no operation in flight.

@@ -39,6 +39,8 @@ struct Queue {
     blocked: BTreeMap<Peer, Blocked>,
     /// The number of the blocked peer with which the next attempt begins.
     at: u32,
+    /// The number of the next message.
+    next: u64,
 }
 
 /// The messages to a peer that takes none, in their order.
@@ -53,6 +55,8 @@ struct Blocked {
 
 struct Message {
     to: Peer,
+    /// Grows from message to message.
+    number: u64,
     bytes: Vec<u8>,
     /// The token of a request that fails if it can't be sent; `None` for a message that is kept
     /// until it is sent.
@@ -114,6 +118,15 @@ impl Queue {
         blocked.messages.push_front(message);
     }
 
+    /// Whether messages to `peer` before the number `end` wait, or a thread is sending one to the
+    /// blocked peer.
+    fn owes(&self, peer: Peer, end: u64) -> bool {
+        let is_earlier = |message: &Message| message.to == peer && message.number < end;
+        let blocked = self.blocked.get(&peer);
+        blocked.is_some_and(|blocked| blocked.sending > 0 || blocked.messages.iter().any(is_earlier))
+            || self.ready.iter().any(is_earlier)
+    }
+
     /// Drops the messages to a peer, and returns their number.
     fn drop_all(&mut self, peer: Peer) -> usize {
         let before = self.ready.len();
@@ -131,7 +144,9 @@ impl Messages {
         // Relaxed: as in `send_deferred`. Counted before the queue has the message, so that the
         // count is never too small.
         self.deferred.owed.fetch_add(1, Ordering::Relaxed);
-        queue.ready.push_back(Message { to, bytes, token });
+        let number = queue.next;
+        queue.next += 1;
+        queue.ready.push_back(Message { to, number, bytes, token });
     }
 
     /// Sends the deferred messages by `send`; returns their number. Messages to a peer for which
@@ -179,11 +194,14 @@ impl Messages {
         self.deferred.owed.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether deferred messages to `peer` wait to be sent.
-    pub(crate) fn owes(&self, peer: Peer) -> bool {
-        let is_queued =
-            |queue: &Queue| queue.blocked.contains_key(&peer) || queue.ready.iter().any(|message| message.to == peer);
-        self.owes_answers() && is_queued(&locked(&self.deferred.queue))
+    /// The number of the next deferred message. All earlier ones have lower numbers.
+    pub(crate) fn next_deferred(&self) -> u64 {
+        locked(&self.deferred.queue).next
+    }
+
+    /// Whether deferred messages to `peer`, of those before the number `end`, wait to be sent.
+    pub(crate) fn owes(&self, peer: Peer, end: u64) -> bool {
+        self.owes_answers() && locked(&self.deferred.queue).owes(peer, end)
     }
 
     /// The first peer to which a message that it needs could not be sent for [`PATIENCE`]. The

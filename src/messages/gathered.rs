@@ -428,11 +428,14 @@ impl Messages {
         }
     }
 
-    /// Fails the kept operations for a peer that died.
-    pub(super) fn give_up_gathered(&self, fault: &Fault) {
-        for batch in self.take_gathered(|batch| batch.to.peer == fault.peer) {
+    /// Fails the kept operations for a peer that died. Returns whether there were any.
+    pub(super) fn give_up_gathered(&self, fault: &Fault) -> bool {
+        let lost = self.take_gathered(|batch| batch.to.peer == fault.peer);
+        let any = !lost.is_empty();
+        for batch in lost {
             batch.fail(fault);
         }
+        any
     }
 
     fn take_gathered(&self, wanted: impl Fn(&Batch) -> bool) -> Vec<Batch> {

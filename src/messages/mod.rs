@@ -214,18 +214,32 @@ impl Messages {
         locked(&self.requests).waiting.get(&token).is_some_and(|waiting| waiting.into.len() > 0)
     }
 
-    /// Fails all requests to a peer that died, and drops the deferred messages to it.
-    pub(crate) fn give_up(&self, fault: &Fault) {
+    /// The number of the next request. All earlier requests have lower numbers.
+    pub(crate) fn next_token(&self) -> u64 {
+        locked(&self.requests).next
+    }
+
+    /// Whether more than `most` requests to a peer, of those before the number `end`, wait for their
+    /// replies.
+    pub(crate) fn waits_for_more(&self, to: Peer, end: u64, most: usize) -> bool {
+        let requests = locked(&self.requests);
+        requests.waiting.range(..end).filter(|(_, waiting)| waiting.from == to).nth(most).is_some()
+    }
+
+    /// Fails all requests to a peer that died, and drops the deferred messages to it. Returns
+    /// whether operations have failed.
+    pub(crate) fn give_up(&self, fault: &Fault) -> bool {
         self.give_up_deferred(fault.peer);
         let mut requests = locked(&self.requests);
         let to_it = |(&token, waiting): (&u64, &Waiting)| (waiting.from == fault.peer).then_some(token);
         let tokens: Vec<_> = requests.waiting.iter().filter_map(to_it).collect();
         let lost: Vec<_> = tokens.iter().filter_map(|token| requests.waiting.remove(token)).collect();
         drop(requests);
+        let any = !lost.is_empty();
         for waiting in lost {
             waiting.fail(fault);
         }
-        self.give_up_gathered(fault);
+        self.give_up_gathered(fault) || any
     }
 
     /// Executes a request and queues the answer.

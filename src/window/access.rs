@@ -63,7 +63,7 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
 
     /// Puts one value, which is copied: no buffer is borrowed. Where only messages reach the target
     /// (dynamic windows, and created ones without cross-memory attach), and for values above 4 KiB,
-    /// the call waits for the operations in flight to the target.
+    /// the call waits for the put.
     ///
     /// # Errors
     /// As for [`Access::put`].
@@ -135,7 +135,7 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
     pub fn scope<'s, R>(&'s self, body: impl for<'part> FnOnce(&Access<'part, 's, T>) -> Result<R>) -> Result<R> {
         // Also where `body` unwinds: no operation that is kept may refer to a buffer of this part.
         let ends = || {
-            drop(self.core.take_any_delayed());
+            drop(self.core.complete_delayed());
             self.core.parts.settle();
         };
         buffers::scoped(ends, |scope| {

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::sync::Weak;
+use std::sync::atomic::{Ordering, fence};
 
 use super::epoch_state::EpochState;
 use super::parts::Parts;
@@ -82,6 +83,9 @@ impl Core {
     /// operations are not ordered after the puts.
     #[cold]
     fn fence_behind(&self) -> Result<()> {
+        // The first signal precedes the fence of `flush_all`. A rank that it reaches, also by way of
+        // other ranks, must see this rank's stores to mapped memory.
+        fence(Ordering::AcqRel);
         self.parts.own.publish();
         let signals =
             barrier::Behind::new(self.signals(|member| self.words_for_fence(member)), || self.parts.flush_all());

@@ -20,7 +20,7 @@ use super::core::Core;
 use super::lock::Lock;
 use super::parts::Parts;
 use super::target::{Control, Hold, Reach, Target, Unmapped};
-use crate::error::Result;
+use crate::error::{Error, JobError, Result};
 use crate::job::{TakesLock, peer};
 use crate::messages::{CARRIED, Carried, Landing, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
 use crate::routes::Actor;
@@ -37,10 +37,13 @@ impl TakesLock for Core {
 pub(crate) struct LockDelay {
     /// The delayed lock. `None` also while a thread takes it.
     slot: Mutex<Option<Box<DelayedLock>>>,
-    /// Whether the epoch word counts a lock that is not granted yet.
+    /// Whether the epoch word counts a lock that is not granted yet, or that could not be taken.
     pending: AtomicBool,
     /// The target whose lock was delayed last.
     target: AtomicU32,
+    /// Whether an operation of another thread than the one that has delayed the lock waits for the
+    /// lock, or is performed with it now. Relaxed everywhere: a thread sees its own operation.
+    is_foreign: AtomicBool,
     /// Whether this process has noticed an operation of the last epoch. If so, the program's locks
     /// guard the window's data. Relaxed everywhere, because the value is an estimate.
     guards: AtomicBool,
@@ -80,9 +83,15 @@ impl LockDelay {
         self.slot().take()
     }
 
+    /// Whether no operation waits for the delayed lock, and no thread takes the lock.
+    fn is_empty(&self) -> bool {
+        self.slot().as_ref().is_some_and(|lock| lock.operations.is_empty())
+    }
+
     /// Ends the delay. The epoch word then counts granted locks alone.
     pub(super) fn end(&self) {
         *self.slot() = None;
+        self.is_foreign.store(false, Ordering::Relaxed);
         // Release: pairs with the acquire of a thread that waits for the lock.
         self.pending.store(false, Ordering::Release);
     }
@@ -93,8 +102,15 @@ impl LockDelay {
         u64::from(self.pending.load(Ordering::Relaxed))
     }
 
-    /// Keeps an operation, or gives it back where the message has no room for it.
-    fn keep<'r>(&self, request: Request<'r>, into: Landing, most: usize) -> Option<(Request<'r>, Landing)> {
+    /// Keeps an operation, or gives it back where the message has no room for it. `is_foreign`: the
+    /// operation of another thread than the one that has delayed the lock.
+    fn keep<'r>(
+        &self,
+        request: Request<'r>,
+        into: Landing,
+        most: usize,
+        is_foreign: bool,
+    ) -> Option<(Request<'r>, Landing)> {
         let mut slot = self.slot();
         let Some(lock) = &mut *slot else { return Some((request, into)) };
         let request_bytes = lock.request_bytes + request.most_bytes();
@@ -104,6 +120,7 @@ impl LockDelay {
         }
         (lock.request_bytes, lock.reply_bytes) = (request_bytes, reply_bytes);
         lock.operations.push((request.into_owned(), into));
+        self.is_foreign.fetch_or(is_foreign, Ordering::Relaxed);
         None
     }
 }
@@ -124,7 +141,7 @@ impl Parts {
 
     #[cold]
     fn travels_slow(&self, target: &Target, len: usize) -> Result<bool> {
-        if self.use_taken(target) {
+        if self.use_taken(target)? {
             return Ok(false);
         }
         let most = self.message_max(target);
@@ -137,14 +154,19 @@ impl Parts {
     }
 
     /// Records the first operation under a lock that is held; false for a delayed lock.
-    pub(super) fn use_taken(&self, target: &Target) -> bool {
+    ///
+    /// # Errors
+    /// The lock could not be taken.
+    pub(super) fn use_taken(&self, target: &Target) -> Result<bool> {
         let hold = target.hold();
-        if hold == Hold::Delayed {
-            return false;
+        match hold {
+            Hold::Delayed => return Ok(false),
+            Hold::Failed => return Err(not_locked(target.rank())),
+            _ => {}
         }
         target.shift(hold, hold.used());
         self.delay.guards.store(true, Ordering::Relaxed);
-        true
+        Ok(true)
     }
 
     /// Records that an epoch has ended without an operation.
@@ -163,10 +185,11 @@ impl Parts {
         into: Landing,
         tally: &TallyRef,
     ) -> Result<Option<(Request<'r>, Landing)>> {
-        let left = self.delay.keep(request, into, self.message_max(target));
+        let is_foreign = !self.job.delayed.is_mine();
+        let left = self.delay.keep(request, into, self.message_max(target), is_foreign);
         // The end of the epoch, or a flush, waits for the operations that the target's tally
         // counts. The caller waits for an operation that another tally counts.
-        if left.is_some() || !std::ptr::eq(tally, &raw const target.tally) {
+        if left.is_some() || !std::ptr::eq(&raw const **tally, &raw const *target.tally) {
             self.need_lock(target)?;
         }
         Ok(left)
@@ -178,7 +201,21 @@ impl Parts {
     fn need_lock(&self, target: &Target) -> Result<()> {
         let taken = self.job.delayed.take();
         // The state of the target's lock changes last, maybe in another thread.
-        taken.and(self.job.progress.until(|| target.hold() != Hold::Delayed))
+        let changed = self.await_taken(target);
+        taken.and(changed)?;
+        if target.hold() == Hold::Failed { Err(not_locked(target.rank())) } else { Ok(()) }
+    }
+
+    /// Waits until the thread that takes a target's lock has taken it or has failed. The wait goes
+    /// on after an error, because the operations that wait for the lock have lent buffers, and the
+    /// state of the lock still changes.
+    fn await_taken(&self, target: &Target) -> Result<()> {
+        let is_delayed = || target.hold() == Hold::Delayed;
+        let waited = self.job.progress.until(|| !is_delayed());
+        if waited.is_err() {
+            self.job.outlast(|| u64::from(is_delayed()));
+        }
+        waited
     }
 }
 
@@ -221,43 +258,78 @@ impl Core {
     /// Gives up the delayed lock and the operations that wait for it, because the program will not
     /// end their epoch.
     pub(super) fn abandon_delayed(&self) {
-        if self.parts.delay.pending() > 0 {
+        let is_delayed = self.parts.delay.slot().is_some();
+        if is_delayed {
             self.parts.end_delay();
         }
     }
 
     /// Takes the delayed lock of a target and performs the delayed operations. `release`: the epoch
-    /// ends and needs no lock afterwards. If the lock can't be taken, the epoch continues without
-    /// it, and this call returns the failure.
+    /// ends and needs no lock afterwards. If the lock can't be taken, this call returns the failure,
+    /// and later calls of the epoch fail.
     #[cold]
     pub(super) fn take_delayed_lock(&self, target: &Target, release: bool) -> Result<()> {
         let Some(lock) = self.parts.delay.take() else {
             // Another thread takes the lock.
-            return self.parts.job.progress.until(|| target.hold() != Hold::Delayed);
+            return self.parts.await_taken(target);
         };
         if release && lock.operations.is_empty() {
             self.parts.was_unused();
         }
         let (hold, done) = self.carry(target, *lock, release);
-        self.parts.end_delay();
+        match hold {
+            // The epoch word counts the lock until the epoch ends.
+            Hold::Failed => {
+                self.parts.delay.is_foreign.store(false, Ordering::Relaxed);
+                self.parts.job.delayed.forget();
+            }
+            _ => self.parts.end_delay(),
+        }
         target.set_hold(hold);
+        self.parts.job.progress.end_sleeps();
         done
     }
 
-    /// [`Core::take_delayed_lock`] for the target whose lock is delayed, if there is one.
-    pub(super) fn take_any_delayed(&self) -> Result<()> {
+    /// The target whose lock was delayed last, if the lock is not taken.
+    fn pending_target(&self) -> Option<&Target> {
         if self.parts.delay.pending() == 0 {
-            return Ok(());
+            return None;
         }
-        let last = self.parts.targets.get(self.parts.delay.target.load(Ordering::Relaxed) as usize);
-        let delayed = last.filter(|target| target.hold() == Hold::Delayed);
+        self.parts.targets.get(self.parts.delay.target.load(Ordering::Relaxed) as usize)
+    }
+
+    /// [`Core::take_delayed_lock`] for the target whose lock is delayed, if there is one.
+    fn take_any_delayed(&self) -> Result<()> {
+        let delayed = self.pending_target().filter(|target| target.hold() == Hold::Delayed);
         delayed.map_or(Ok(()), |target| self.take_delayed_lock(target, false))
+    }
+
+    /// Takes the delayed lock, for a call that completes operations. On return none of this thread's
+    /// operations waits for the lock.
+    ///
+    /// # Errors
+    /// The lock can't be taken, now or by an earlier call of the epoch.
+    pub(super) fn complete_delayed(&self) -> Result<()> {
+        let Some(target) = self.pending_target() else { return Ok(()) };
+        match target.hold() {
+            Hold::Delayed if self.needs_delayed() => self.take_delayed_lock(target, false),
+            Hold::Failed => Err(not_locked(target.rank())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a call that completes operations needs the delayed lock. A rank that holds this lock
+    /// may wait for a lock of this thread. A thread that may hold locks therefore leaves another
+    /// thread's lock, with the operations of that thread, to that thread.
+    fn needs_delayed(&self) -> bool {
+        let (delay, delayed) = (&self.parts.delay, &self.parts.job.delayed);
+        delayed.is_mine() || delay.is_foreign.load(Ordering::Relaxed) || !(delayed.is_shared() || delay.is_empty())
     }
 
     /// Completes all operations of an epoch that continues.
     #[inline]
     pub(crate) fn flush_epoch(&self) -> Result<()> {
-        let taken = self.take_any_delayed();
+        let taken = self.complete_delayed();
         taken.and(self.parts.flush_all())
     }
 
@@ -265,7 +337,7 @@ impl Core {
     /// again.
     #[inline]
     pub(crate) fn flush_epoch_locally(&self) -> Result<()> {
-        let taken = self.take_any_delayed();
+        let taken = self.complete_delayed();
         taken.and(self.parts.flush_all_locally())?;
         if self.parts.is_checked() { self.parts.all_completed(Completed::Fetching) } else { Ok(()) }
     }
@@ -299,7 +371,8 @@ impl Core {
             }
             (Some(Tried::Taken), Lock::Shared) if !release => (Hold::Shared, done),
             (Some(Tried::Taken), Lock::Exclusive) if !release => (Hold::Biased, done),
-            (Some(Tried::Taken) | None, _) => (Hold::Unchecked, done),
+            (Some(Tried::Taken), _) => (Hold::Unchecked, done),
+            (None, _) => (Hold::Failed, done.and(Err(not_locked(target.rank())))),
         }
     }
 
@@ -307,14 +380,22 @@ impl Core {
     fn take_with(&self, target: &Target, kind: Lock, operations: Vec<(Request<'_>, Landing)>) -> (Hold, Result<()>) {
         let hold = match self.take(kind, target.rank()) {
             Ok(hold) => hold,
-            Err(error) => return (Hold::Unchecked, Err(error)),
+            Err(error) => return (Hold::Failed, Err(error)),
         };
         let mut operations = operations.into_iter();
-        let sent = operations.try_for_each(|(request, into)| self.parts.send(target, &request, into, &target.tally));
-        let done = sent.and(self.parts.job.progress.complete(&target.tally));
+        // The target's tally may also count operations that other threads begin meanwhile.
+        let tally = Tally::within(&target.tally);
+        let sent = operations.try_for_each(|(request, into)| self.parts.send(target, &request, into, &tally));
+        let done = sent.and(self.parts.job.progress.complete(&tally));
         if done.is_err() {
-            self.parts.job.finish(&target.tally);
+            self.parts.job.finish(&tally);
         }
         (hold, done)
     }
+}
+
+/// The error of a call in an epoch whose lock could not be taken.
+#[cold]
+pub(super) fn not_locked(rank: usize) -> Error {
+    JobError::NotLocked { rank }.into()
 }

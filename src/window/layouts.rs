@@ -3,7 +3,7 @@
 //! copy loop moves. Other layouts are walked block by block, or become as few remote operations as
 //! possible.
 
-use transom_fabric::{Memory, TallyRef};
+use transom_fabric::{Memory, Tally, TallyRef};
 
 use super::dynamic::Resolved;
 use super::near::Attached;
@@ -106,8 +106,10 @@ impl Parts {
             Unmapped::Dynamic(near) => match (self.resolve("put", target, at, to)?, near) {
                 (Resolved::Mapped, _) => self.put_within(target, at, from, to),
                 (Resolved::Across, _) => {
-                    self.scatter(target, at, from, to, tally)?;
-                    self.job.progress.complete(tally)
+                    // The call waits for its own messages alone.
+                    let own = Tally::within(tally);
+                    self.scatter(target, at, from, to, &own)?;
+                    self.job.progress.complete(&own)
                 }
                 (Resolved::Unmapped(_), Some(near)) => Attached::of(&self.job, near).put(at, from, to),
                 (Resolved::Unmapped(_posting), None) => match self.put_staged(target, at, from, to, tally)? {
@@ -216,8 +218,9 @@ impl Parts {
             Unmapped::Dynamic(near) => match (self.resolve("get", target, at, from)?, near) {
                 (Resolved::Mapped, _) => self.get_within(target, at, into, from),
                 (Resolved::Across, _) => {
-                    self.gather(target, at, into, from, tally)?;
-                    self.job.progress.complete(tally)
+                    let own = Tally::within(tally);
+                    self.gather(target, at, into, from, &own)?;
+                    self.job.progress.complete(&own)
                 }
                 (Resolved::Unmapped(_), Some(near)) => Attached::of(&self.job, near).get(at, into, from),
                 (Resolved::Unmapped(_posting), None) => match self.get_staged(target, at, into, from, tally)? {

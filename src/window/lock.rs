@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use super::core::Core;
+use super::delayed_lock::not_locked;
 use super::epoch_state::after;
 use super::lock_words::Here;
 use super::target::{Hold, Target};
@@ -264,7 +265,11 @@ impl Core {
         let Some(target) = self.parts.target("unlock", rank)? else { return self.unlock_null() };
         let last = self.epochs.word().locks() == 1;
         self.epochs.check("unlock", Call::Unlock { held: target.hold() != Hold::None, last })?;
-        let carried = if target.hold() == Hold::Delayed { self.take_delayed_lock(target, true) } else { Ok(()) };
+        let carried = match target.hold() {
+            Hold::Delayed => self.take_delayed_lock(target, true),
+            Hold::Failed => Err(not_locked(rank)),
+            _ => Ok(()),
+        };
         let found = target.hold();
         let hold = found.used();
         if found != hold {
@@ -280,6 +285,9 @@ impl Core {
         };
         // Another thread may have unlocked the target meanwhile.
         let held = target.unclaim(found);
+        if held && found == Hold::Failed {
+            self.parts.delay.end();
+        }
         self.epochs.check("unlock", Call::Unlock { held, last })?;
         let last = self.unlocked(hold)?;
         flushed.and(passed_on).and(match hold {

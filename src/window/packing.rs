@@ -61,7 +61,20 @@ impl Parts {
     /// may ask it for more than its memory holds.
     pub(super) fn bound_replies(&self, target: &Target) -> Result<()> {
         // Operations that wait for a delayed lock are not in flight.
-        while !target.awaits_use() && target.tally.outstanding() > MOST_AHEAD {
+        if target.awaits_use() { Ok(()) } else { self.await_few(target) }
+    }
+
+    /// Waits until few of the requests to a target that were made before this call wait for their
+    /// replies. Operations that other threads begin meanwhile do not extend the wait.
+    pub(super) fn await_few(&self, target: &Target) -> Result<()> {
+        let is_ahead = || target.tally.outstanding() > MOST_AHEAD;
+        if !is_ahead() {
+            return Ok(());
+        }
+        let (to, messages) = (peer(self.team.rank(target.rank())), &self.job.messages);
+        let end = messages.next_token();
+        let most = usize::try_from(MOST_AHEAD).unwrap_or(usize::MAX);
+        while is_ahead() && messages.waits_for_more(to, end, most) {
             self.job.taken(Post::Again)?;
         }
         Ok(())
@@ -70,7 +83,7 @@ impl Parts {
     /// Sends a request, which the target's CPU executes, as a separate message or in the message of
     /// a delayed lock.
     pub(super) fn ask(&self, target: &Target, request: Request<'_>, into: Landing, tally: &TallyRef) -> Result<()> {
-        if !target.awaits_use() || self.use_taken(target) {
+        if !target.awaits_use() || self.use_taken(target)? {
             return self.send(target, &request, into, tally);
         }
         match self.keep(target, request, into, tally)? {

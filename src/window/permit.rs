@@ -3,6 +3,7 @@
 
 use super::access;
 use super::core::Core;
+use super::delayed_lock::not_locked;
 use super::target::{Hold, Target};
 use crate::epoch::{Access, Call};
 use crate::error::{Error, ErrorKind, Result};
@@ -104,6 +105,7 @@ impl Core {
             Hold::Shared | Hold::Exclusive | Hold::Biased | Hold::Unchecked => Ok(permit),
             Hold::Open | Hold::Posted | Hold::Delayed | Hold::UnusedShared | Hold::UnusedBiased => Ok(permit),
             Hold::Started => self.await_post(target).map(|()| permit),
+            Hold::Failed => Err(not_locked(rank)),
             Hold::None if self.epochs.state().0 == Access::Start => Err(ErrorKind::Epoch {
                 call: name,
                 reason: "the target is not in the group of start (MPI-4.1 §12.5.2)",
@@ -130,8 +132,8 @@ impl Core {
             _ => None,
         };
         self.epochs.check(call, Call::Flush { held: hold != Some(Hold::None) })?;
-        if hold == Some(Hold::Delayed) {
-            self.take_any_delayed()?;
+        if matches!(hold, Some(Hold::Delayed | Hold::Failed)) {
+            self.complete_delayed()?;
         }
         Ok(Permit { rank })
     }

@@ -37,8 +37,8 @@ struct Long<'a> {
 }
 
 /// A piece whose fetched bytes this rank has not yet got.
-struct Owed {
-    claim: Claim,
+struct Owed<'j> {
+    claim: Claim<'j>,
     into: Sink,
 }
 
@@ -159,7 +159,7 @@ impl Parts {
     }
 
     /// Puts the operands of a piece. A message that is sent afterwards finds them at the target.
-    fn fill(&self, area: &Staging, claim: &Claim, operands: Source) -> Result<()> {
+    fn fill(&self, area: &Staging, claim: &Claim<'_>, operands: Source) -> Result<()> {
         let (memory, at) = (Posted::of(&self.job, area.memory()), (claim.piece * PIECE) as u64);
         if area.memory().limits().ordered {
             return memory.put(at, operands, &claim.tally);
@@ -171,9 +171,9 @@ impl Parts {
 
     /// Claims a free piece of an area. Ends this operation's claims before it waits for claims of
     /// other threads.
-    fn claim(&self, area: &Staging, tally: &TallyRef, owed: &mut VecDeque<Owed>) -> Result<Claim> {
+    fn claim<'j>(&'j self, area: &Staging, tally: &TallyRef, owed: &mut VecDeque<Owed<'j>>) -> Result<Claim<'j>> {
         loop {
-            if let Some(claim) = area.claim(tally) {
+            if let Some(claim) = area.claim(tally, &self.job.progress) {
                 return Ok(claim);
             }
             match owed.pop_front() {
@@ -184,7 +184,7 @@ impl Parts {
     }
 
     /// Waits until the target has performed a piece, then gets the fetched bytes.
-    fn get_owed(&self, area: &Staging, Owed { claim, into }: Owed) -> Result<()> {
+    fn get_owed(&self, area: &Staging, Owed { claim, into }: Owed<'_>) -> Result<()> {
         self.job.progress.until(|| claim.tally.outstanding() <= 1)?;
         if claim.tally.has_failed() {
             // The failure is in the tally.

@@ -56,7 +56,7 @@ impl Parts {
         operand: &[u8],
         into: Sink,
     ) -> Result<()> {
-        // The operand is copied before the call returns, as for every accumulate.
+        // The operand is copied before the call returns: one element needs no staging area.
         crate::buffers::scoped(
             || (),
             |scope| {

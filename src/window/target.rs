@@ -29,8 +29,7 @@ pub(crate) enum Hold {
     Shared = 1,
     /// An exclusive lock, announced in the master word.
     Exclusive = 2,
-    /// A lock whose end changes no word: by `MPI_MODE_NOCHECK`, released already, or not taken
-    /// because of an error.
+    /// A lock whose end changes no word: by `MPI_MODE_NOCHECK`, or released already.
     Unchecked = 3,
     /// In the group of `start`; its post has not arrived yet.
     Started = 4,
@@ -46,6 +45,9 @@ pub(crate) enum Hold {
     UnusedShared = 9,
     /// `Biased` where the lock could have been delayed; no operation so far.
     UnusedBiased = 10,
+    /// A delayed lock that could not be taken. No operation is possible until the epoch's end, which
+    /// is an error too.
+    Failed = 11,
 }
 
 impl Hold {
@@ -200,11 +202,13 @@ impl Target {
             8 => Hold::Delayed,
             9 => Hold::UnusedShared,
             10 => Hold::UnusedBiased,
+            11 => Hold::Failed,
             _ => Hold::None,
         }
     }
 
-    /// Whether the first operation on the target changes the state of its lock.
+    /// Whether the state of the target's lock concerns the next operation: the operation changes the
+    /// state, or is refused.
     #[inline]
     pub(super) fn awaits_use(&self) -> bool {
         // Relaxed: as for the window's epoch.

@@ -196,10 +196,16 @@ impl Parts {
                 while !self.job.taken(memory.put_inline(at, bytes, &target.tally))? {}
                 Ok(())
             }
-            Reach::Unmapped(far) => crate::buffers::scoped(
-                || self.job.finish(&target.tally),
-                |scope| self.put_far(target, far, at, scope.source(bytes), &target.tally),
-            ),
+            Reach::Unmapped(far) => {
+                // The call waits for its own put alone. A put that a delayed lock keeps is counted
+                // by the target's tally, or the call would take the lock.
+                let own = (!target.awaits_use()).then(|| Tally::within(&target.tally));
+                let tally = own.as_ref().unwrap_or(&target.tally);
+                crate::buffers::scoped(
+                    || self.job.finish(tally),
+                    |scope| self.put_far(target, far, at, scope.source(bytes), tally),
+                )
+            }
         }
     }
 
@@ -235,10 +241,13 @@ impl Parts {
                 Gather::Full => {
                     self.job.progress.poll_and_leave()?;
                     // Bounds the number of messages that each side keeps. Messages to other ranks,
-                    // which may be stopped, delay no operation to this one.
-                    while target.tally.outstanding() > MOST_AHEAD || self.job.messages.owes(to.peer) {
+                    // which may be stopped, delay no operation to this one, and neither do later
+                    // messages of other threads.
+                    let end = self.job.messages.next_deferred();
+                    while self.job.messages.owes(to.peer, end) {
                         self.job.taken(Post::Again)?;
                     }
+                    self.await_few(target)?;
                 }
             }
         }

@@ -90,11 +90,25 @@ fn an_answer_that_can_not_be_sent_is_kept() {
         })
     };
     assert_eq!((send(true), send(true)), (1, 0));
-    assert!(messages.owes(Peer(1)) && !messages.owes(Peer(2)));
+    assert!(messages.owes(Peer(1), u64::MAX) && !messages.owes(Peer(2), u64::MAX));
     assert!(messages.lost().is_none(), "not yet");
     assert_eq!((send(false), messages.owes_answers()), (2, false));
     assert_eq!(attempts.into_inner(), [10, 20, 10, 10, 11]);
     assert!(messages.lost_for(Duration::ZERO).is_none(), "the peer was reached");
+}
+
+/// A wait for deferred messages to a peer is over when those that were there at its beginning are
+/// sent.
+#[test]
+fn later_messages_do_not_extend_a_wait() {
+    let messages = Messages::default();
+    messages.defer(Peer(1), vec![10], None);
+    let end = messages.next_deferred();
+    messages.defer(Peer(1), vec![11], None);
+    assert!(messages.owes(Peer(1), end));
+    let first = |_, bytes: &[u8]| if bytes == [10] { Post::Done } else { Post::Again };
+    assert_eq!(messages.send_deferred(first), 1);
+    assert!(!messages.owes(Peer(1), end) && messages.owes(Peer(1), messages.next_deferred()));
 }
 
 /// A peer that can't be reached for long is lost for good.
@@ -135,10 +149,10 @@ fn no_peer_is_lost_while_a_message_to_it_is_sent() {
     messages.defer(Peer(1), vec![1], None);
     messages.send_deferred(|to, _| Post::Broken(Box::new(Fault::new(to, Errno::NOMEM))));
     let sent = messages.send_deferred(|_, _| {
-        assert!(messages.lost_for(Duration::ZERO).is_none() && messages.owes(Peer(1)));
+        assert!(messages.lost_for(Duration::ZERO).is_none() && messages.owes(Peer(1), u64::MAX));
         Post::Done
     });
-    assert_eq!((sent, messages.lost_for(Duration::ZERO), messages.owes(Peer(1))), (1, None, false));
+    assert_eq!((sent, messages.lost_for(Duration::ZERO), messages.owes(Peer(1), u64::MAX)), (1, None, false));
 }
 
 /// The last message to a peer that took none is a request that can't be sent. Nothing is left for
@@ -156,7 +170,7 @@ fn nothing_is_owed_to_a_peer_after_its_last_request_has_failed() {
         _ => Post::Again,
     });
     assert!(tally.idle() && tally.has_failed());
-    assert_eq!((messages.owes(Peer(1)), messages.owes(Peer(2))), (false, true));
+    assert_eq!((messages.owes(Peer(1), u64::MAX), messages.owes(Peer(2), u64::MAX)), (false, true));
 }
 
 /// A request with an order number that can't be sent fails. The peer gets a request with the number
@@ -169,7 +183,7 @@ fn an_ordered_request_that_can_not_be_sent_leaves_its_number() {
     messages.defer(Peer(1), message, Some(token));
     for _ in 0..3 {
         messages.send_deferred(|to, _| Post::Broken(Box::new(Fault::new(to, Errno::NOMEM))));
-        assert!(tally.idle() && tally.has_failed() && messages.owes(Peer(1)));
+        assert!(tally.idle() && tally.has_failed() && messages.owes(Peer(1), u64::MAX));
     }
     let mut sent = Vec::new();
     messages.send_deferred(|_, bytes| {
