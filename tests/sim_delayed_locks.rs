@@ -475,8 +475,8 @@ fn the_epoch_of_a_lock_that_can_not_be_taken_fails() {
 
 /// A get of the second thread waits for a delayed lock. The first thread has sent the request that
 /// takes the lock and performs the get, and the target does not answer yet, when another rank is
-/// lost. The calls of both threads are errors, and the second thread gets its buffer back only after
-/// the answer. Regression: the buffer was returned while the get was in flight.
+/// lost. The calls of both threads are errors, and the second thread gets its buffer back only
+/// after the answer. Regression: the buffer was returned while the get was in flight.
 /// Shows E1.
 #[test]
 fn a_buffer_is_not_returned_while_another_thread_takes_the_lock() {

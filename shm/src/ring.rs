@@ -48,7 +48,8 @@ const PAYLOAD_AT: usize = 16;
 
 /// Bit of the doorbell: a thread sleeps on the word, or is about to.
 const ASLEEP: u32 = 1;
-/// Bit of the doorbell: a thread sleeps on descriptors, among them the owner's pipe, or is about to.
+/// Bit of the doorbell: a thread sleeps on descriptors, among them the owner's pipe, or is about
+/// to.
 const ELSEWHERE: u32 = 2;
 /// The bits of the doorbell for sleepers. The bits above count the wakes, so that a thread does not
 /// fall asleep after a wake because another thread has announced a sleep since then.

@@ -5,8 +5,8 @@
 //! A process delays locks only if one thread makes all of its lock calls. Otherwise thread A, which
 //! completes all operations of a window, would have to take the lock that thread B has delayed. A
 //! could then wait for a process that waits for a lock that A holds. For the same reason a thread
-//! takes only its own delayed lock before it waits, and a thread that locks completes the operations
-//! of a window without another thread's delayed lock.
+//! takes only its own delayed lock before it waits, and a thread that locks completes the
+//! operations of a window without another thread's delayed lock.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, Weak};

@@ -10,8 +10,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::failures::Attempts;
 use crate::transport::Lane;
 
-/// The time after which a wait for operations in flight gives up, if a rank was lost and nothing has
-/// moved.
+/// The time after which a wait for operations in flight gives up, if a rank was lost and nothing
+/// has moved.
 const LINGER: Duration = Duration::from_secs(10);
 /// The time between two looks of such a wait, if nothing comes.
 const NAP: Duration = Duration::from_millis(1);

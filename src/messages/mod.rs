@@ -219,8 +219,8 @@ impl Messages {
         locked(&self.requests).next
     }
 
-    /// Whether more than `most` requests to a peer, of those before the number `end`, wait for their
-    /// replies.
+    /// Whether more than `most` requests to a peer, of those before the number `end`, wait for
+    /// their replies.
     pub(crate) fn waits_for_more(&self, to: Peer, end: u64, most: usize) -> bool {
         let requests = locked(&self.requests);
         requests.waiting.range(..end).filter(|(_, waiting)| waiting.from == to).nth(most).is_some()

@@ -2,8 +2,8 @@
 //! type in a window: the device, by the net's atomics; or CPUs of the target's node. This CPU
 //! performs an accumulate if it maps the memory or the kernel copies it (`near`); otherwise a
 //! message has the target's CPU perform it. CPUs perform all accumulates on misaligned elements,
-//! for which neither CPUs nor devices have atomics. The operands are copied, or used, before the call
-//! returns, except those that the net puts into a staging area (`staged`).
+//! for which neither CPUs nor devices have atomics. The operands are copied, or used, before the
+//! call returns, except those that the net puts into a staging area (`staged`).
 
 use std::sync::atomic::{Ordering, fence};
 

@@ -83,8 +83,8 @@ impl Core {
     /// operations are not ordered after the puts.
     #[cold]
     fn fence_behind(&self) -> Result<()> {
-        // The first signal precedes the fence of `flush_all`. A rank that it reaches, also by way of
-        // other ranks, must see this rank's stores to mapped memory.
+        // The first signal precedes the fence of `flush_all`. A rank that it reaches, also by way
+        // of other ranks, must see this rank's stores to mapped memory.
         fence(Ordering::AcqRel);
         self.parts.own.publish();
         let signals =

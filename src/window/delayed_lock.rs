@@ -265,8 +265,8 @@ impl Core {
     }
 
     /// Takes the delayed lock of a target and performs the delayed operations. `release`: the epoch
-    /// ends and needs no lock afterwards. If the lock can't be taken, this call returns the failure,
-    /// and later calls of the epoch fail.
+    /// ends and needs no lock afterwards. If the lock can't be taken, this call returns the
+    /// failure, and later calls of the epoch fail.
     #[cold]
     pub(super) fn take_delayed_lock(&self, target: &Target, release: bool) -> Result<()> {
         let Some(lock) = self.parts.delay.take() else {
@@ -304,8 +304,8 @@ impl Core {
         delayed.map_or(Ok(()), |target| self.take_delayed_lock(target, false))
     }
 
-    /// Takes the delayed lock, for a call that completes operations. On return none of this thread's
-    /// operations waits for the lock.
+    /// Takes the delayed lock, for a call that completes operations. On return none of this
+    /// thread's operations waits for the lock.
     ///
     /// # Errors
     /// The lock can't be taken, now or by an earlier call of the epoch.

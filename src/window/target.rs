@@ -45,8 +45,8 @@ pub(crate) enum Hold {
     UnusedShared = 9,
     /// `Biased` where the lock could have been delayed; no operation so far.
     UnusedBiased = 10,
-    /// A delayed lock that could not be taken. No operation is possible until the epoch's end, which
-    /// is an error too.
+    /// A delayed lock that could not be taken. No operation is possible until the epoch's end,
+    /// which is an error too.
     Failed = 11,
 }
 
@@ -207,8 +207,8 @@ impl Target {
         }
     }
 
-    /// Whether the state of the target's lock concerns the next operation: the operation changes the
-    /// state, or is refused.
+    /// Whether the state of the target's lock concerns the next operation: the operation changes
+    /// the state, or is refused.
     #[inline]
     pub(super) fn awaits_use(&self) -> bool {
         // Relaxed: as for the window's epoch.
