@@ -195,8 +195,8 @@ impl Batch {
         let count = self.strips.len() + 1;
         let packed = PACKED_COUNT + self.packed + 2 * PACKED_MOST;
         match count {
-            ..=FEW_STRIPS => STRIP * count,
-            ..=MAX_STRIPS => packed.min(STRIP * count),
+            0..=FEW_STRIPS => STRIP * count,
+            _ if count <= MAX_STRIPS => packed.min(STRIP * count),
             _ => packed,
         }
     }
