@@ -434,6 +434,40 @@ fn a_flush_does_not_wait_for_a_lock_that_another_thread_has_delayed() {
     });
 }
 
+/// A second thread, which has locked another window, flushes the target whose lock the first thread
+/// has delayed, and the first thread's operation is then performed. Regression: the flush left it
+/// to the first thread.
+/// Shows S2, O4.
+#[test]
+fn a_flush_of_the_target_performs_what_another_thread_has_delayed() {
+    let [flushed, seen] = [const { AtomicBool::new(false) }; 2];
+    run(2, &net(), move |world| {
+        let [win, other] = [Window::<u64>::allocate(world, 4)?, Window::<u64>::allocate(world, 4)?];
+        world.barrier()?;
+        if world.rank() == 0 {
+            delayed(&win, Lock::Shared, 1)?;
+            win.lock(Lock::Shared, 1, |epoch| {
+                epoch.accumulate(1, 0, &[7], Sum)?;
+                let flushes = || other.lock(Lock::Shared, 1, |_| Ok(())).and(epoch.flush(1));
+                let done = std::thread::scope(|threads| threads.spawn(flushes).join().expect("no thread panics"));
+                raise(&flushed);
+                await_flag(&seen);
+                done
+            })?;
+        } else {
+            await_flag(&flushed);
+            win.sync();
+            let mut found = [0; 4];
+            win.load(0, &mut found)?;
+            raise(&seen);
+            same("additions before the unlock", &found[0], &7)?;
+        }
+        world.barrier()?;
+        other.free()?;
+        Ok(win.free()?)
+    });
+}
+
 /// A delayed lock can't be taken, because a rank is lost while another rank holds the lock. The
 /// operations that wait for the lock are not performed. All further calls of the epoch and its end
 /// are errors, and the next epoch is as usual. Regression: later operations were performed without

@@ -16,26 +16,30 @@ const LINGER: Duration = Duration::from_secs(10);
 /// The time between two looks of such a wait, if nothing comes.
 const NAP: Duration = Duration::from_millis(1);
 
+/// The time for which events of other ranks may prolong such a wait.
+const PROLONGED: Duration = Duration::from_secs(300);
+
 /// The time for which nothing has moved, in a wait that goes on after a rank was lost.
 struct Stillness {
+    begun: Instant,
     attempts: Attempts,
-    /// The number of operations that the wait is for.
-    left: u64,
+    /// The smallest number of operations that were left so far.
+    least: u64,
 }
 
 impl Stillness {
     fn begin(now: Instant, left: u64) -> Stillness {
-        Stillness { attempts: Attempts::begin(now), left }
+        Stillness { begun: now, attempts: Attempts::begin(now), least: left }
     }
 
     /// Records a look at the operations. `came`: events of any rank were processed.
     fn looked(&mut self, now: Instant, left: u64, came: bool) {
-        if came || left < self.left {
+        if left < self.least || (came && now.duration_since(self.begun) < PROLONGED) {
             self.attempts = Attempts::begin(now);
         } else {
             self.attempts.failed(now);
         }
-        self.left = left;
+        self.least = self.least.min(left);
     }
 
     fn is_over(&self) -> bool {
@@ -196,5 +200,11 @@ mod tests {
         assert!(!wait(19, 29, 2, Some(19)), "an event came");
         assert!(!wait(29, 30, 4, None), "another thread's operations");
         assert!(wait(30, 33, 4, None), "nothing has moved");
+        let mut stillness = Stillness::begin(begun, 1);
+        let over = (1..400).find(|&second| {
+            stillness.looked(begun + Duration::from_secs(second), 1, true);
+            stillness.is_over()
+        });
+        assert!(over.is_some_and(|second| second > 300), "events of other ranks do not prolong it for ever");
     }
 }

@@ -329,7 +329,10 @@ fn open_net(
         let unused = unused_devices(verbs.map(|without| without.reason.as_str()), net.unused());
         let unused = unused.filter(|_| net.uses_ip());
         let is_told = without.is_some_and(|without| without.is_told);
-        if let Some(why) = unused.as_ref().filter(|_| boot.rank() == 0 && settings.provider.is_none() && !is_told) {
+        if let Some(why) = unused
+            .as_ref()
+            .filter(|_| boot.rank() == 0 && settings.provider.is_none() && (!is_told || !net.unused().is_empty()))
+        {
             // A fallback is never silent (requirement T5)
             diagnostics::warn("transom::job", &over_sockets(&net.shared_name().to_string(), why));
         }

@@ -44,6 +44,10 @@ pub(crate) struct LockDelay {
     /// Whether an operation of another thread than the one that has delayed the lock waits for the
     /// lock, or is performed with it now. Relaxed everywhere: a thread sees its own operation.
     is_foreign: AtomicBool,
+    /// Whether an operation that waits for the lock, or is performed with it now, stores its result
+    /// in a lent buffer. Relaxed everywhere: the end of a scope sees the operations that it must
+    /// complete.
+    lends: AtomicBool,
     /// Whether this process has noticed an operation of the last epoch. If so, the program's locks
     /// guard the window's data. Relaxed everywhere, because the value is an estimate.
     guards: AtomicBool,
@@ -92,6 +96,7 @@ impl LockDelay {
     pub(super) fn end(&self) {
         *self.slot() = None;
         self.is_foreign.store(false, Ordering::Relaxed);
+        self.lends.store(false, Ordering::Relaxed);
         // Release: pairs with the acquire of a thread that waits for the lock.
         self.pending.store(false, Ordering::Release);
     }
@@ -119,6 +124,7 @@ impl LockDelay {
             return Some((request, into));
         }
         (lock.request_bytes, lock.reply_bytes) = (request_bytes, reply_bytes);
+        self.lends.fetch_or(into.len() > 0, Ordering::Relaxed);
         lock.operations.push((request.into_owned(), into));
         self.is_foreign.fetch_or(is_foreign, Ordering::Relaxed);
         None
@@ -202,20 +208,20 @@ impl Parts {
         let taken = self.job.delayed.take();
         // The state of the target's lock changes last, maybe in another thread.
         let changed = self.await_taken(target);
-        taken.and(changed)?;
-        if target.hold() == Hold::Failed { Err(not_locked(target.rank())) } else { Ok(()) }
+        taken.and(changed)
     }
 
-    /// Waits until the thread that takes a target's lock has taken it or has failed. The wait goes
-    /// on after an error, because the operations that wait for the lock have lent buffers, and the
-    /// state of the lock still changes.
+    /// Waits until the thread that takes a target's lock has taken it or has failed, which is an
+    /// error here too. The wait goes on after an error, because the operations that wait for the
+    /// lock have lent buffers, and the state of the lock still changes.
     fn await_taken(&self, target: &Target) -> Result<()> {
         let is_delayed = || target.hold() == Hold::Delayed;
         let waited = self.job.progress.until(|| !is_delayed());
         if waited.is_err() {
             self.job.outlast(|| u64::from(is_delayed()));
         }
-        waited
+        waited?;
+        if target.hold() == Hold::Failed { Err(not_locked(target.rank())) } else { Ok(()) }
     }
 }
 
@@ -279,10 +285,7 @@ impl Core {
         let (hold, done) = self.carry(target, *lock, release);
         match hold {
             // The epoch word counts the lock until the epoch ends.
-            Hold::Failed => {
-                self.parts.delay.is_foreign.store(false, Ordering::Relaxed);
-                self.parts.job.delayed.forget();
-            }
+            Hold::Failed => self.parts.job.delayed.forget(),
             _ => self.parts.end_delay(),
         }
         target.set_hold(hold);
@@ -315,6 +318,41 @@ impl Core {
             Hold::Delayed if self.needs_delayed() => self.take_delayed_lock(target, false),
             Hold::Failed => Err(not_locked(target.rank())),
             _ => Ok(()),
+        }
+    }
+
+    /// [`Core::complete_delayed`] for a flush of the target whose lock is delayed. It also performs
+    /// the operations of other threads.
+    pub(super) fn complete_delayed_target(&self) -> Result<()> {
+        if !self.parts.delay.is_empty() {
+            self.take_any_delayed()?;
+        }
+        self.complete_delayed()
+    }
+
+    /// [`Core::complete_delayed`] for the end of a scope, whose buffers may be lent to operations
+    /// of any thread.
+    pub(super) fn complete_lent(&self) -> Result<()> {
+        if self.parts.delay.lends.load(Ordering::Relaxed) {
+            self.take_any_delayed()?;
+        }
+        self.complete_delayed()
+    }
+
+    /// [`Core::complete_lent`] at the end of an epoch's closure. The thread that has delayed the
+    /// lock performs its operations in the unlock that follows.
+    #[inline]
+    pub(super) fn complete_others(&self) {
+        if self.parts.delay.pending() > 0 {
+            self.complete_others_late();
+        }
+    }
+
+    #[cold]
+    fn complete_others_late(&self) {
+        if !self.parts.job.delayed.is_mine() {
+            // The tally of the operations, or the unlock of the other thread, has the failure.
+            let _ = self.complete_lent();
         }
     }
 

@@ -132,8 +132,10 @@ impl Core {
             _ => None,
         };
         self.epochs.check(call, Call::Flush { held: hold != Some(Hold::None) })?;
-        if matches!(hold, Some(Hold::Delayed | Hold::Failed)) {
-            self.complete_delayed()?;
+        match hold {
+            Some(Hold::Delayed) => self.complete_delayed_target()?,
+            Some(Hold::Failed) => return Err(not_locked(rank)),
+            _ => {}
         }
         Ok(Permit { rank })
     }

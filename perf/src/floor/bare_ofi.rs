@@ -104,7 +104,8 @@ impl BareOfi {
                 if posted < window {
                     match -self.post(test, size, posted) {
                         0 => posted += 1,
-                        sys::FI_EAGAIN => {}
+                        // Providers connect only while the queue is read.
+                        sys::FI_EAGAIN => done += self.poll()?,
                         error => return Err(self.domain.endpoint().library().strerror(error).into()),
                     }
                 }
