@@ -1,5 +1,5 @@
-//! The contract's tests over libfabric, on loopback: one run for each installed provider.
-//! `tcp;ofi_rxm` must be installed.
+//! The contract's tests over libfabric, on loopback: `tcp;ofi_rxm` and `net` of libfabric 1.17.
+//! Those of the native `tcp` of later versions run on request: `ci/test "libfabric 2"`.
 //!
 //! Shows T3.
 //! Route: tcp.
@@ -23,6 +23,18 @@ mod net {
 mod without_descriptor {
     use super::*;
     conformance!([super::Ofi("tcp;ofi_rxm", false)]);
+}
+
+/// libfabric 1.18 and later have this provider.
+mod tcp {
+    use super::*;
+    conformance!(ignored: "the native tcp of libfabric 1.18 or later"; [super::Ofi("tcp", true)]);
+
+    #[test]
+    #[ignore = "the native tcp of libfabric 1.18 or later"]
+    fn a_wait_after_traffic_lasts() {
+        transom_conformance::messages::a_wait_after_traffic_lasts(&super::Ofi("tcp", true));
+    }
 }
 
 #[test]
