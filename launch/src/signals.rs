@@ -65,6 +65,12 @@ impl Signals {
             _ => None,
         }
     }
+
+    /// Takes one arrival of this signal; false if there is none.
+    pub(super) fn take_of(&self, signal: i32) -> bool {
+        let index = self.watched.iter().position(|watched| watched.signal == signal);
+        index.is_some_and(|index| self.take(index).is_some())
+    }
 }
 
 impl Drop for Signals {

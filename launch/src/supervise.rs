@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use rustix::stdio::{stderr, stdout};
-use signal_hook::consts::{SIGINT, SIGTSTP};
+use signal_hook::consts::{SIGCONT, SIGINT, SIGTSTP};
 use signal_hook::low_level::emulate_default_handler;
 
 use super::admission::STRANGERS;
@@ -282,7 +282,13 @@ impl Supervisor {
         if let Some(signal) = Signal::from_named_raw(signal) {
             self.signal_all(signal);
         }
-        if signal == SIGTSTP {
+        if signal != SIGTSTP {
+            return;
+        }
+        // A SIGCONT that has come already would not end the stop of this process.
+        if self.signals.take_of(SIGCONT) {
+            self.signal_all(Signal::CONT);
+        } else {
             // The only possible error is an unknown signal.
             let _ = emulate_default_handler(signal);
         }

@@ -332,7 +332,6 @@ impl<'t, F: Fixture> Rank<'t, F> {
 
 impl<F: Fixture> Handler for Rank<'_, F> {
     fn message(&self, from: Peer, bytes: &[u8]) {
-        lock(&self.inbox).push((from, bytes.to_vec()));
         // Acquire: pairs with the Release of the test that asks for echoes.
         if self.echo.load(Ordering::Acquire) && bytes.first().is_some_and(|first| *first != 0) {
             let mut answer = bytes.to_vec();
@@ -343,6 +342,9 @@ impl<F: Fixture> Handler for Rank<'_, F> {
                 other => panic!("an echo was answered {other:?}"),
             }
         }
+        // Last: a rank that has all its messages sends the echoes that are still owed, and no later
+        // ones.
+        lock(&self.inbox).push((from, bytes.to_vec()));
     }
 }
 

@@ -33,7 +33,7 @@ mod tcp {
     #[test]
     #[ignore = "the native tcp of libfabric 1.18 or later"]
     fn a_wait_after_traffic_lasts() {
-        transom_conformance::messages::a_wait_after_traffic_lasts(&super::Ofi("tcp", true));
+        transom_conformance::messages::a_wait_after_traffic_lasts(&Ofi("tcp", true));
     }
 }
 
