@@ -81,8 +81,8 @@
 //! - A put or get over the net takes several operations where the provider limits the length. Over
 //!   sockets several puts or gets of at most 1 KiB share a message.
 //! - Blocks of a layout that are smaller than 1 KiB are packed into few puts, gets or messages.
-//!   Over verbs, blocks up to 128 KiB (4 KiB with on-demand paging) are combined too if they are
-//!   contiguous at the target.
+//!   Longer blocks share an operation if they are contiguous at the target (docs/protocols.md,
+//!   "Layouts").
 //! - On mapped memory an operation on one contended integer is one CPU atomic.
 //! - Over sockets more than 32 KiB of contiguous elements take a put and a message for each 128
 //!   KiB.
