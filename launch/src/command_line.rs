@@ -20,8 +20,8 @@ Examples:
 
 Several machines (--host): Each machine needs transom-run and the program at the same paths as on
 this machine, and a network route to one of this machine's addresses. Ranks start in a directory
-with the same path as the current directory. They get the variables TRANSOM_..., FI_... and those of
---env, and an empty standard input. Ranks join the job with a secret, which appears on no command
+with the same path as the current directory. Ranks get the variables TRANSOM_..., FI_... and those
+of --env, and an empty standard input. Ranks join the job with a secret, which appears on no command
 line. If a machine does not answer for 6 s, it counts as lost, and the job ends.
 
 The end of a job: When a rank fails, the others get SIGTERM (after --grace) and, a second later,
@@ -32,8 +32,8 @@ it.
 Other signals: SIGUSR1, SIGUSR2, SIGQUIT, SIGTSTP and SIGCONT are passed on to all ranks. SIGTSTP
 also stops transom-run.
 
-Environment of the ranks: They find each other through PMI-1 (PMI_FD, PMI_RANK, PMI_SIZE; on other
-machines PMI_PORT, PMI_ID). They also get TRANSOM_LAUNCHER=transom-run and, if the standard error
+Environment of the ranks: Ranks find each other through PMI-1 (PMI_FD, PMI_RANK, PMI_SIZE; on other
+machines PMI_PORT, PMI_ID). Ranks also get TRANSOM_LAUNCHER=transom-run and, if the standard error
 is a terminal, TRANSOM_STDERR_IS_TERMINAL=1.
 
 Exit status:
@@ -81,8 +81,8 @@ struct Options {
     launch_agent: OsString,
 
     /// Bind ranks to the CPUs that the launcher may use. core: rank i to CPU i modulo the number of
-    /// these CPUs; none: no binding. By default each rank is bound to a CPU of its own, if there is
-    /// one for every rank to which no other transom-run has bound a rank
+    /// these CPUs; none: no binding. By default each rank is bound to a CPU of its own, among the
+    /// CPUs to which no other transom-run has bound a rank; if these are too few, no rank is bound
     #[arg(long, value_enum)]
     bind: Option<Binding>,
 

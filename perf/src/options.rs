@@ -9,13 +9,13 @@ use crate::kinds::Test;
 /// Measure one-sided communication between two ranks or among many. The tables have the form of the
 /// OSU benchmarks.
 ///
-/// Without a launcher transom-perf starts -n ranks itself, and binds them to cores if each rank has
-/// one. In tests whose description begins with "All ranks" all ranks work at once. The right
-/// neighbour of a rank is the rank with the next higher number; the right neighbour of the last
-/// rank is rank 0. The other tests measure between ranks 0 and 1. The ranks use the same route as
-/// those of any other program. With TRANSOM_TRANSPORTS=^shm ranks of one machine use the network:
-/// verbs if there is an RDMA device, else libfabric. TRANSOM_NET_DEVICES and TRANSOM_PROVIDER
-/// select the device and the provider.
+/// Without a launcher transom-perf starts -n ranks itself, and binds the ranks to cores if there is
+/// a core for each. In tests whose description begins with "All ranks" all ranks work at once. The
+/// right neighbour of a rank is the rank with the next higher number; the right neighbour of the
+/// last rank is rank 0. The other tests measure between ranks 0 and 1. The ranks use the same route
+/// as those of any other program. With TRANSOM_TRANSPORTS=^shm ranks of one machine use the
+/// network: verbs if there is an RDMA device, else libfabric. TRANSOM_NET_DEVICES and
+/// TRANSOM_PROVIDER select the device and the provider.
 #[derive(Clone, Debug, Parser)]
 #[command(
     version,
@@ -30,13 +30,13 @@ pub(crate) struct Options {
     /// The test to run.
     #[arg(value_enum)]
     pub(crate) test: Test,
-    /// Smallest and largest message in bytes; sizes double. A single number is the largest. By
-    /// default 1:4194304, in accumulate and strided_put 8:1048576; tests of all ranks have other
-    /// sizes.
+    /// Smallest and largest message in bytes; each size is twice the previous one. A single number
+    /// is the largest size; the smallest is then 1. By default 1:4194304, in accumulate and
+    /// strided_put 8:1048576; tests of all ranks have other defaults.
     #[arg(short = 'm', value_name = "MIN:MAX", value_parser = sizes)]
     pub(crate) sizes: Option<(usize, usize)>,
-    /// Iterations for each size; by default 10000 up to 8 KiB and 1000 above (bandwidth: 1000 and
-    /// 100), fewer where a size would take longer than about two seconds.
+    /// Iterations for each size. By default 10000 up to 8 KiB and 1000 above, in tests of bandwidth
+    /// 1000 and 100; fewer if a size would take longer than about two seconds.
     #[arg(short = 'i', value_name = "ITERATIONS")]
     pub(crate) iterations: Option<usize>,
     /// Warm-up iterations, which are not measured; by default 100 up to 8 KiB and 10 above.

@@ -53,10 +53,12 @@
 //!   synchronous send (`MPI_Ssend`); after any other send, the sender is not ordered after the
 //!   receive;
 //! - what a rank did before a collective call happens before what the other ranks do after it, or
-//!   after the wait for its request if the call is nonblocking. Some calls order less. A broadcast
-//!   or a scatter orders only what the root did before; a reduction to a root or a gather only what
-//!   the root does after; a scan only lower ranks before higher ones; a neighborhood collective
-//!   call only what the neighbors did.
+//!   after the wait for its request if the call is nonblocking.
+//!
+//! Some collective calls order less. A broadcast or a scatter orders only what the root did before
+//! the call. A reduction to a root or a gather orders only what the root does after the call. A
+//! scan orders only lower ranks before higher ranks. A neighborhood collective call orders only
+//! what the neighbors did.
 //!
 //! A persistent collective call orders what a rank did before the start of the call. A partition of
 //! a message orders what the sender did before it marked the partition as ready. After some calls,
@@ -101,9 +103,10 @@
 //!
 //! Loads and stores are those of [`Window::load`](crate::Window::load) and related calls. Loads of
 //! up to 8 bytes are not checked in the unified model, because a program may poll a word for an
-//! update. A [`sync`](crate::Window::sync) orders the later accesses of its rank after the
-//! operations that are complete at this rank, except in MPI programs with ThreadSanitizer, where
-//! the checker sees the loads by which a program polls.
+//! update. Such a program then calls [`sync`](crate::Window::sync). The checker therefore treats
+//! the later accesses of a rank that calls `sync` as ordered after the operations that are complete
+//! at this rank. In MPI programs with ThreadSanitizer this does not hold, because the checker sees
+//! the loads by which a program polls.
 //!
 //! In C and MPI programs an operation also uses its buffers until it is complete at the origin
 //! (MPI-4.1 §12.3): until then no other operation may write the buffer of a put, or access the
@@ -135,10 +138,11 @@
 //! ```
 //!
 //! An operation appears as a thread with the name of the operation, its rank, and its place in the
-//! program. The rank that owns window memory prints the reports about this memory, when the rank
-//! reads the operation's record. A program may poll a word of 4 or 8 bytes by atomic loads; plain
-//! loads that poll are reported. An atomic load of window memory orders its rank after what
-//! other ranks did before they changed the word, by an operation or by an atomic of the language.
+//! program. The rank that owns window memory prints the reports about this memory. A report appears
+//! when the owner reads the record of the operation. A program may poll a word of 4 or 8 bytes by
+//! atomic loads; plain loads that poll are reported. An atomic load of window memory orders the
+//! loading rank after the ranks that changed the word, by an operation or by an atomic of the
+//! language, and after all that these ranks did before the change.
 //! `UCX_MEM_EVENTS=no` keeps UCX, which some MPIs use, from patching functions that
 //! ThreadSanitizer wraps.
 //!
@@ -167,9 +171,8 @@
 //! The job continues, because only the user can decide whether to end it. In MPI programs the calls
 //! include the collective calls of the MPI and its blocking sends and receives, but not `MPI_Wait`,
 //! `MPI_Waitall` and the like. Nothing is reported while a rank computes, or while all ranks are in
-//! the same collective call. Nothing is reported either if the wait may be ended by a further
-//! thread of a rank, or by a process outside of the job that the program has started or connected
-//! to.
+//! the same collective call. Nothing is reported either if a further thread of a rank may end the
+//! wait, or a process outside of the job that the program has started or connected to.
 //!
 //! # Missed and false reports
 //!
@@ -179,12 +182,12 @@
 //!   library, such as `memcpy`, that access the memory of another rank are not seen.
 //! - Synchronization outside of the library, such as sockets, files, and POSIX mutexes that
 //!   processes share, is not seen. Accesses that such synchronization orders may be reported.
-//! - Conflicts of an operation that began before another window got the same memory are missed.
-//!   Accumulates of two windows on the same memory count as accumulates of one window, although MPI
-//!   leaves their result undefined (MPI-4.1 §12.2.1).
-//! - Conflicts of two threads of one rank are missed without ThreadSanitizer, because a rank has
-//!   one clock. A rank that synchronizes with one thread of another rank therefore counts as
-//!   ordered after all that any thread of that rank has completed.
+//! - If a window is created over memory that another window already has, conflicts of operations
+//!   that began before the creation are missed. Accumulates of two windows on the same memory count
+//!   as accumulates of one window, although MPI leaves their result undefined (MPI-4.1 §12.2.1).
+//! - The checker keeps one clock for each rank, not for each thread. Conflicts of two threads of
+//!   one rank are therefore missed without ThreadSanitizer. A rank that synchronizes with one
+//!   thread of another rank counts as ordered after all that any thread of that rank has completed.
 //! - Jobs over several nodes or without shared memory are not checked: `TRANSOM_CHECK` has no
 //!   effect there, and rank 0 prints a warning.
 //!

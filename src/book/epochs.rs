@@ -9,7 +9,7 @@
 //! |---|---|---|---|
 //! | fence | [`fence`](crate::Window::fence), collective | all | the same fences |
 //! | start | [`start`](crate::Window::start) | those listed | [`post`](crate::Window::post) and [`wait`](crate::Window::wait) |
-//! | lock | [`lock`](crate::Window::lock) | one; others may be locked within it | nothing: passive |
+//! | lock | [`lock`](crate::Window::lock) | one; the rank may lock others at the same time | nothing: passive |
 //! | lock all | [`lock_all`](crate::Window::lock_all) | all | nothing: passive |
 //!
 //! In the first two kinds the target takes part (*active target*): it opens its memory by an
@@ -39,8 +39,8 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! If the epoch itself needs the value that it gets, use a [`scope`](crate::Access::scope) within
-//! the epoch: the end of the scope completes its operations, and their buffers may be used again:
+//! To use the result of a get within the epoch, call the get in a [`scope`](crate::Access::scope).
+//! The end of the scope completes the operations of the scope, and returns their buffers:
 //!
 //! ```
 //! # let world = transom::init()?;
@@ -65,7 +65,8 @@
 //!
 //! | call | completes |
 //! |---|---|
-//! | the end of an access epoch, [`flush`](crate::Passive::flush) | this rank's operations at both sides |
+//! | the end of an access epoch | this rank's operations of the epoch at both sides |
+//! | [`flush`](crate::Passive::flush) | this rank's operations on one target at both sides |
 //! | fence | the operations of all ranks at both sides |
 //! | [`flush_local`](crate::Passive::flush_local), the wait for a [request](super::requests) | this rank's operations at the origin |
 //!

@@ -47,8 +47,8 @@
 //! - *A closure that fails* ends its epoch. If the end of the epoch fails too, the error of the
 //!   closure is returned.
 //!
-//! A failure is reported once, by the first call that covers its operation. There are no error
-//! handlers: an error is a value, and `?` passes it on.
+//! A failure is reported once: by the first wait for a request, flush or end of an epoch that
+//! completes the operation. There are no error handlers: an error is a value, and `?` passes it on.
 //!
 //! # The death of a rank
 //!
@@ -57,8 +57,8 @@
 //! [`ErrorKind::RankUnreachable`](crate::ErrorKind::RankUnreachable). A rank that does not wait
 //! gets no report. Most launchers end the job before such an error is printed;
 //! `transom-run --grace SECONDS` gives the other ranks time to report it. The section "When a rank
-//! fails" of docs/running.md has the details. A rank that drops its job after a death, or
-//! finalizes it, does not wait for the others: the launcher, which would wait for the dead rank,
+//! fails" of docs/running.md has the details. A rank that drops or finalizes its job after a death
+//! does not wait for the others, because the launcher would wait for the dead rank. The launcher
 //! then ends the job.
 //!
 //! # Warnings
@@ -78,5 +78,5 @@
 //!   `InfoValue` and `Other`;
 //! - `RmaNotification` of [notified operations](super::notifications).
 //!
-//! Two classes are never returned: `Win`, since no value stands for a window that does not exist,
-//! and `RmaConflict`, since the [conflict checker](super::checking) prints its reports.
+//! Two classes are never returned: `Win`, because no handle of a window is invalid, and
+//! `RmaConflict`, because the [conflict checker](super::checking) prints its reports.

@@ -60,8 +60,8 @@
 //!
 //! A call that breaks one of these rules fails with the class in parentheses:
 //!
-//! - Items that are written, at the target of a put or an accumulate or in a result, must not
-//!   overlap (`Type`).
+//! - Items that an operation writes must not overlap (`Type`). These are the items at the target of
+//!   a put or an accumulate, and the items of a result.
 //! - The items must lie within the target's part (`RmaRange`), and in a typed window within the
 //!   origin's slice (`Count`).
 //! - The accumulate family requires one basic type throughout (`Type`). With layouts it exists only

@@ -53,7 +53,7 @@
 //!
 //! - [`layouts`]: data that is not contiguous.
 //! - [`requests`]: waiting for one operation.
-//! - [`notifications`]: data and its signal in one operation.
+//! - [`notifications`]: an operation that also signals the target.
 //! - [`shared`]: loads and stores in the parts of other ranks.
 //! - [`dynamic`]: memory that is attached and detached.
 //!
@@ -66,8 +66,8 @@
 //! - [`mpi`]: every name of MPI's one-sided chapter, and its equivalent here. If you know MPI,
 //!   begin there.
 //!
-//! Every example is a test, which runs as a job of one rank; this rank is its own target. The
-//! examples are correct for any number of ranks. The text says where one rank can't show the
+//! The examples are correct for any number of ranks. Every example is also a test, which runs as a
+//! job of one rank; this rank is then its own target. The text says where one rank can't show the
 //! effect. Sections (§) are those of MPI-4.1.
 
 pub mod checking;

@@ -117,7 +117,7 @@
 //! | `MPI_NO_OP` | [`Op::NoOp`](crate::Op::NoOp), [`ops::NoOp`](crate::ops::NoOp) |
 //! | `MPI_REPLACE` | [`Op::Replace`](crate::Op::Replace), [`ops::Replace`](crate::ops::Replace) |
 //! | `MPI_Win` | [`Window`](crate::Window), [`RawWindow`](crate::RawWindow) |
-//! | `MPI_WIN_NULL` | not here, because no value stands for a window that does not exist: `None` of an `Option` |
+//! | `MPI_WIN_NULL` | not here, because no handle is invalid: use `None` of an `Option` |
 //!
 //! # Error classes
 //!
@@ -134,7 +134,7 @@
 //! | `MPI_ERR_RMA_SYNC` | [`Class::RmaSync`](crate::Class::RmaSync) |
 //! | `MPI_ERR_RMA_WRONG_FLAVOR` | [`Class::RmaFlavor`](crate::Class::RmaFlavor); `MPI_ERR_RMA_FLAVOR` in later texts |
 //! | `MPI_ERR_SIZE` | [`Class::Size`](crate::Class::Size) |
-//! | `MPI_ERR_WIN` | [`Class::Win`](crate::Class::Win); never returned, because no value stands for a window that does not exist |
+//! | `MPI_ERR_WIN` | [`Class::Win`](crate::Class::Win); never returned, because no handle is invalid |
 //!
 //! # Names of other chapters
 //!

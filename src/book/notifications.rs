@@ -1,4 +1,4 @@
-//! Notified operations: data and its signal in one operation.
+//! Notified operations: an operation that also signals the target.
 //!
 //! After a put and a flush the data is at the target, but the target's program does not know that
 //! it has arrived. A *notified* operation also signals the target: it performs the put, get or
@@ -110,11 +110,10 @@
 //! | post/start/complete/wait | both sides know their partners, and the target must first allow the access |
 //! | a flush and an atomic | the signal is a value, such as a flag with a state |
 //!
-//! The program `examples/stencil.rs` exchanges halos in three of these ways. With two ranks, and
-//! computation included, post/start/complete/wait took 1.3 times as long as notices over shared
-//! memory and 1.6 times over TCP; fences took 1.5 and 1.6 times as long (docs/measured.md). With
-//! more ranks a fence costs more, because all ranks wait for all others. The cost of the other two
-//! ways depends only on the number of neighbours.
+//! The program `examples/stencil.rs` exchanges halos in the first three of these ways. Between two
+//! ranks notices are the fastest of the three (docs/measured.md, "Halo exchange"). With more ranks
+//! a fence costs more, because all ranks wait for all others. The cost of the other two ways
+//! depends only on the number of neighbours.
 //!
 //! # Costs
 //!

@@ -58,9 +58,9 @@
 //!
 //! # Atomicity
 //!
-//! Functions of the accumulate family are atomic with respect to each other, element by element,
-//! from all origins including the target itself. They are atomic only if all accesses to a location
-//! use the same predefined type. A whole call is not atomic: two accumulates of many elements may
+//! Operations of the accumulate family are atomic with respect to each other, for each element.
+//! This holds for all origins, also for the target itself, if all accesses to a location use the
+//! same predefined type. A whole call is not atomic: two accumulates of many elements may
 //! interleave. A put or a get is not atomic, even if it has one element. The table says what
 //! happens if two ranks access one location at the same time:
 //!

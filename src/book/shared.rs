@@ -31,7 +31,7 @@
 //! [`load_from`](crate::Window::load_from) and [`store_to`](crate::Window::store_to) are safe
 //! calls. [`shared_query`](crate::RawWindow::shared_query) gives access by pointers: it returns the
 //! base, size and displacement unit of a rank's part. For [`PROC_NULL`](crate::PROC_NULL) it
-//! returns those of the lowest rank whose part is not empty, which is the beginning of the segment.
+//! returns those of the lowest rank whose part is not empty; this part begins the segment.
 //!
 //! ```
 //! use transom::{Info, PROC_NULL, RawWindow};

@@ -9,8 +9,8 @@
 //!
 //! If unsure: open `lock_all` once around the main loop, flush where an operation must be complete,
 //! and use the [accumulate family](super::operations#atomicity) for locations that several ranks
-//! change. This choice needs no call of a target, and its epoch costs a rank one atomic at its
-//! beginning and one at its end.
+//! change. This choice needs no call of a target. The beginning of the epoch costs a rank one
+//! atomic, and so does its end.
 //!
 //! # Fence
 //!
@@ -95,15 +95,15 @@
 //! - Holders of shared and of exclusive locks take turns, so that no rank starves.
 //! - A rank may lock several targets at once. To avoid deadlock, all ranks lock them in the same
 //!   order.
-//! - Over a net a lock may be acquired as late as the first operation or the end of the epoch. Do
-//!   not use a lock as a mutex for files or messages.
+//! - Over a net a lock may be acquired later than the call returns, even at the end of the epoch.
+//!   If a lock also guards files or messages, call a flush at the beginning of the epoch.
 //!
 //! # Lock all, and flush
 //!
-//! `lock_all` opens an epoch to all ranks with shared locks. Despite its name the call is not
-//! collective, and the locks exclude only exclusive ones. Within the epoch a
-//! [`flush`](crate::Passive::flush) completes the operations on one target and leaves the others in
-//! flight.
+//! `lock_all` takes a shared lock of each rank, and opens an epoch to all ranks. Despite its name
+//! the call is not collective: other ranks need not make it. Shared locks exclude only exclusive
+//! locks. Within the epoch a [`flush`](crate::Passive::flush) completes the operations on one
+//! target and leaves the others in flight.
 //!
 //! ```
 //! let world = transom::init()?;
@@ -125,7 +125,7 @@
 //!
 //! # Assertions
 //!
-//! An assertion is a promise of the program, by which a call may omit work (§12.5.5). In a
+//! An assertion is a promise of the program, which lets a call omit work (§12.5.5). In a
 //! `Window<T>`, [`lock_with`](crate::Window::lock_with) and
 //! [`lock_all_with`](crate::Window::lock_all_with) take assertions; in a `RawWindow`, every
 //! synchronization call does.
@@ -137,8 +137,8 @@
 //! | `NOPRECEDE` with `NOSUCCEED` of a fence | the whole fence |
 //! | `NOPRECEDE` or `NOSUCCEED` alone, `NOSTORE`, `NOPUT` | nothing; they are accepted |
 //!
-//! An assertion that MPI does not define for its call, or that the library finds to be false, is an
-//! error of the class [`Assert`](crate::Class::Assert).
+//! Two kinds of assertions are errors of the class [`Assert`](crate::Class::Assert): one that MPI
+//! does not define for the call, and one that the library finds to be false.
 //!
 //! ```
 //! use transom::{Assert, Class, Lock, Window};

@@ -2,7 +2,7 @@
 //!
 //! Creating a window is collective: all ranks of a [`Job`](crate::Job) make the same call, and all
 //! create their windows in the same order. Each rank chooses the length of its own part, which may
-//! be 0. In this example each rank opens ten elements, and puts three into the next rank's part:
+//! be 0. In this example each rank has ten elements, and puts three into the next rank's part:
 //!
 //! ```
 //! use transom::{Flavor, Window};
@@ -32,7 +32,7 @@
 //!
 //! # Flavors
 //!
-//! The flavor says which memory a window opens:
+//! The flavor determines the memory of a window:
 //!
 //! | flavor | made by | memory | when to use it |
 //! |---|---|---|---|
@@ -53,8 +53,8 @@
 //! (`MPI_ALLOC_MEM`). A window that is created over this memory, or over a piece of it, is as fast
 //! as an allocated one. Several windows may use the same memory, which lives as long as the
 //! [`Allocation`](crate::Allocation) or one of the windows. Each rank decides for its own part
-//! whether to use such memory. [`is_mapped`](crate::Window::is_mapped) tells whether all parts are
-//! in memory of the library, which ranks of a node map without XPMEM.
+//! whether to use such memory. If all parts of a window are memory of the library, the ranks of a
+//! node map them without XPMEM, and [`is_mapped`](crate::Window::is_mapped) is true.
 //!
 //! ```
 //! use transom::{Info, Window};
@@ -71,8 +71,8 @@
 //! # Displacements
 //!
 //! In a `Window<T>` a displacement counts elements. In a `RawWindow` it counts the *target's*
-//! displacement unit, which may differ from rank to rank. Each operation is checked against the
-//! size of the target's part, at the origin, before anything is written.
+//! displacement unit, which may differ from rank to rank. The origin compares each operation with
+//! the size of the target's part before it writes anything.
 //!
 //! # Freeing a window
 //!
@@ -127,15 +127,15 @@
 //!   hints about counters (`mpi_assert_...`).
 //!
 //! Unknown keys are ignored. Creation fails at all ranks if a known key has an illegal value at one
-//! rank, or if a key that the table marks with * has different values at different ranks.
-//! [`Info::forgiving`](crate::Info::forgiving) is for programs that may break the promises of their
-//! hints, as some MPI programs do: no window then relies on a hint.
+//! rank, or if a key that the table marks with * has different values at different ranks. With
+//! [`Info::forgiving`](crate::Info::forgiving) no window relies on the promise of a hint. This is
+//! for programs that may break their promises, as some MPI programs do.
 //!
 //! | key | values, the default first | effect |
 //! |---|---|---|
 //! | `no_locks` | `false`, `true` | `true`: locks are errors of the class `LockType` |
-//! | `accumulate_ordering` | `rar,raw,war,waw`, a part of them, `none` | `none`: [no order](super::operations#order) is kept; a part of the list keeps all four |
-//! | `accumulate_ops` | `same_op_no_op`, `same_op` | reported by `info`; different operations on one location are always atomic with each other |
+//! | `accumulate_ordering` | `rar,raw,war,waw`, a part of them, `none` | `none`: [no order](super::operations#order) is kept; each other value keeps all four orders |
+//! | `accumulate_ops` | `same_op_no_op`, `same_op` | no effect; `info` reports it. Different operations on one location are always atomic with each other |
 //! | `same_size` | `false`, `true` | no effect; `info` reports it |
 //! | `same_disp_unit` | `false`, `true` | no effect; `info` reports it |
 //! | `alloc_shared_noncontig` * | `false`, `true` | `true`: each part of a shared window is a separate allocation |

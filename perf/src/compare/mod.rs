@@ -32,9 +32,9 @@ use plan::Line;
 /// A missing interposition library is built first if cargo and the sources are installed; otherwise
 /// the MPI is measured without the library.
 ///
-/// Times are the best of all rounds. A ratio is the time with transom divided by the time without
-/// it; for rates and bandwidths it is the inverse. Below 1 transom is faster. A run that hangs,
-/// crashes or has wrong data is marked in its cell.
+/// A time is the best of all rounds. A ratio is the time with transom divided by the time without
+/// transom, for rates and bandwidths the inverse. Below 1 transom is faster. The cell of a run that
+/// hangs, crashes or has wrong data has a mark.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "transom-perf compare", bin_name = "transom-perf compare", version)]
 pub(crate) struct Options {
@@ -67,7 +67,8 @@ pub(crate) struct Options {
     json: Option<PathBuf>,
     /// Measure a part in less than a minute: one round in place of 3, so that small differences
     /// mean little; 32 cells in place of 440 (two sizes, allocated and created windows, flush and
-    /// fence); and 6 cases in place of 36. Cells that have not run by then are marked as skipped.
+    /// fence); and 6 cases in place of 36. Cells that have not run within the time are marked as
+    /// skipped.
     #[arg(long)]
     quick: bool,
     /// Build no interposition library: an MPI whose library is missing is measured without it.

@@ -27,7 +27,7 @@ use measured::Measured;
 ///
 /// The remote operations of each call are those of docs/protocols.md, which tests assert on the
 /// simulated net for 2 to 512 ranks. Their times come from the LogGP model: a message takes L +
-/// 2o + (bytes - 1) G, a rank sends one message in the time g, and the answer of a put or an atomic
+/// 2o + (bytes - 1) G, a rank sends one message in the time g, and the answer to a put or an atomic
 /// takes a further L. The model assumes that locks are not contended, and that all ranks enter a
 /// collective call at the same time.
 #[derive(Clone, Debug, Parser)]
@@ -38,8 +38,8 @@ struct Options {
     ranks: (u64, u64),
     /// L, o and g in us, and G in ns for each byte. By default these are measured between two ranks
     /// over the route that TRANSOM_TRANSPORTS chooses: o and g from puts in flight, G from a long
-    /// put, L as the longer of the times that a fence and a put of 8 bytes give. Within a node puts
-    /// and atomics then take less time than the model computes; the head of the table shows the
+    /// put, L from a fence and from a put of 8 bytes (the longer of the two times). Within a node
+    /// puts and atomics take less time than the model computes; the head of the table shows the
     /// measured times.
     #[arg(long, value_name = "L,o,g,G", value_parser = LogGp::parse)]
     loggp: Option<LogGp>,
