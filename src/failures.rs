@@ -23,6 +23,8 @@ use connections::{Connections, Fate, Place, Silence};
 
 /// Interval of checks, shared by all waiting threads of a process.
 const PERIOD: Duration = Duration::from_millis(50);
+/// The pause between two checks of a wait for a loss.
+const BETWEEN: Duration = Duration::from_millis(1);
 
 /// A process, as other processes of its machine identify it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -170,7 +172,7 @@ impl Detector {
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if time {
-            self.poll_ranks(&mut state, patience);
+            self.await_loss(&mut state, patience);
         }
         let outcome = state.outcome();
         self.any_lost.store(outcome.is_err(), Ordering::Relaxed);
@@ -196,6 +198,22 @@ impl Detector {
         // Relaxed for all operations: they only select the thread that checks.
         let next = self.next.load(Ordering::Relaxed);
         now >= next && self.next.compare_exchange(next, after, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Checks all ranks, and waits up to `patience` for a first loss.
+    fn await_loss(&self, state: &mut State, patience: Duration) {
+        let begun = Instant::now();
+        loop {
+            let left = patience.saturating_sub(begun.elapsed());
+            // The operation's error has its explanation if a loss is known.
+            let patience = if state.outcome().is_err() { Duration::ZERO } else { left };
+            self.poll_ranks(state, patience);
+            if patience.is_zero() || state.outcome().is_err() {
+                return;
+            }
+            // A connection that was made is an event too.
+            std::thread::sleep(BETWEEN.min(left));
+        }
     }
 
     /// Moves the ranks that have ended from the living to the dead.

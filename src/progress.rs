@@ -355,7 +355,7 @@ impl Progress {
         // Relaxed: a time, which orders no other access.
         let mut spin = Duration::from_micros(self.poll_time.load(Ordering::Relaxed).into());
         let (mut naps, mut nap) = (0u32, NAP);
-        let mut quiet_since: Option<Instant> = None;
+        let (mut quiet_since, mut hooked): (Option<Instant>, Option<Instant>) = (None, None);
         let (mut polls, mut missed) = (0u32, false);
         // An answer that the caller's puts since the last wait have not taken along.
         self.send_kept();
@@ -379,6 +379,14 @@ impl Progress {
             polls = polls.wrapping_add(1);
             if polls.is_multiple_of(POLLS_BETWEEN_CHECKS) {
                 self.look()?;
+            }
+            if polls.is_multiple_of(16) && self.hook.get().is_some() {
+                // Events of other ranks may keep the call from its sleeps.
+                let since = *hooked.get_or_insert_with(Instant::now);
+                if since.elapsed() >= NAP {
+                    self.call_hook();
+                    hooked = None;
+                }
             }
             if seen > 0 {
                 quiet_since = None;

@@ -189,6 +189,15 @@ impl Tally {
         first
     }
 
+    /// Forgets the failures that a parent has reported. Failures that nobody has reported stay.
+    pub fn forget_reported(&self) {
+        let waiting = waiting();
+        if !waiting.has(self.key()) {
+            // Relaxed: the failures themselves are under the lock.
+            self.state.fetch_and(!FAILED, Ordering::Relaxed);
+        }
+    }
+
     /// The fault of the first failure that has not been reported.
     pub fn fault(&self) -> Option<Fault> {
         let waiting = waiting();

@@ -184,7 +184,10 @@ impl Heap {
     /// The offset in the heap of one of its blocks, or of a part of one, in bytes; `None` for other
     /// memory, and for memory of no bytes.
     pub fn offset_of(&self, memory: &Memory) -> Option<u64> {
-        self.entry(memory.span()).map(|(inside, entry)| entry.offset + inside as u64)
+        let (inside, entry) = self.entry(memory.span())?;
+        // Between `munmap` and the end of the entry its addresses may be memory of the program.
+        entry.memory.upgrade()?;
+        Some(entry.offset + inside as u64)
     }
 
     /// The block that contains these bytes, and their offset in it.

@@ -1,6 +1,7 @@
 //! The job: its ranks, the route to each rank, and the barrier of all ranks. Windows are built on
 //! the job, which knows no windows.
 
+mod bare;
 mod block;
 mod cards;
 mod checked;

@@ -127,6 +127,13 @@ macro_rules! pairs {
             pub const fn index(&self) -> i32 {
                 self.index
             }
+
+            /// Takes the value and the index of another pair. Padding stays, because it may be the
+            /// program's memory.
+            #[inline]
+            pub(super) fn take(&mut self, other: &Self) {
+                (self.value, self.index) = (other.value, other.index);
+            }
         }
 
         /// By value and index; padding has no part in it.

@@ -28,6 +28,14 @@ macro_rules! table {
                 match self { $(Foreign::$name => $size,)+ }
             }
 
+            /// As [`BasicType::data`](super::BasicType::data).
+            pub(super) const fn data(self) -> usize {
+                match self {
+                    Foreign::LongDoubleInt => 20,
+                    _ => self.size(),
+                }
+            }
+
             pub(super) const fn name(self) -> &'static str {
                 match self { $(Foreign::$name => $mpi,)+ }
             }

@@ -252,15 +252,21 @@ fn pair<T: Pair, V: Visit>(op: Op, visit: V) -> V::Output {
     // (MPI-4.1 §6.9.4).
     let first = |old: &T, operand: &T| operand.index() < old.index();
     match op {
-        Op::MaxLoc => visit.apply(|old: T, operand: T| {
+        Op::MaxLoc => visit.apply(|mut old: T, operand: T| {
             let wins =
                 operand.value().above(old.value()) || (!old.value().above(operand.value()) && first(&old, &operand));
-            if wins { operand } else { old }
+            if wins {
+                old.take(&operand);
+            }
+            old
         }),
-        Op::MinLoc => visit.apply(|old: T, operand: T| {
+        Op::MinLoc => visit.apply(|mut old: T, operand: T| {
             let wins =
                 operand.value().below(old.value()) || (!old.value().below(operand.value()) && first(&old, &operand));
-            if wins { operand } else { old }
+            if wins {
+                old.take(&operand);
+            }
+            old
         }),
         _ => undefined(op, "pairs"),
     }
@@ -364,6 +370,7 @@ trait Pair: Pod {
     type Value: Ranked;
     fn value(&self) -> Self::Value;
     fn index(&self) -> i32;
+    fn take(&mut self, other: &Self);
 }
 
 macro_rules! pairs {
@@ -379,6 +386,11 @@ macro_rules! pairs {
             #[inline]
             fn index(&self) -> i32 {
                 self.index()
+            }
+
+            #[inline]
+            fn take(&mut self, other: &Self) {
+                self.take(other);
             }
         }
     )*};

@@ -86,6 +86,17 @@ impl BasicType {
         }
     }
 
+    /// Bytes of an element from its beginning to the end of its data. Padding behind it is not
+    /// accessed at the target.
+    #[must_use]
+    pub const fn data(self) -> usize {
+        match self {
+            DoubleInt | LongInt => 12,
+            Foreign(foreign) => foreign.data(),
+            _ => self.size(),
+        }
+    }
+
     /// The alignment of an element in memory that was allocated for elements of this type, in
     /// bytes.
     #[must_use]

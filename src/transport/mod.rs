@@ -95,17 +95,22 @@ macro_rules! each_net {
 pub(crate) fn open_verbs(me: Peer, settings: &Settings) -> Result<Net, FabricError> {
     let usual = VerbsOptions::default();
     let silence = settings.silence.unwrap_or(usual.silence);
-    let Rdma { gid_index, service_level, traffic_class, partition, mtu, registered, page_faults } = settings.rdma;
     let options = VerbsOptions {
         rank: me,
         devices: settings.devices.clone(),
         silence,
-        paths: PathOptions { gid_index, service_level, traffic_class, partition, mtu },
-        registered_max: registered.unwrap_or(usual.registered_max),
-        page_faults,
+        paths: rdma_paths(settings),
+        registered_max: settings.rdma.registered.unwrap_or(usual.registered_max),
+        page_faults: settings.rdma.page_faults,
         ..usual
     };
     VerbsDomain::open(&options).map(Net::Verbs)
+}
+
+/// The settings of the paths of RDMA devices.
+pub(crate) fn rdma_paths(settings: &Settings) -> PathOptions {
+    let Rdma { gid_index, service_level, traffic_class, partition, mtu, .. } = settings.rdma;
+    PathOptions { gid_index, service_level, traffic_class, partition, mtu }
 }
 
 /// Whether this machine has a port of an RDMA device, usable or not.

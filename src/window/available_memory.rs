@@ -5,6 +5,7 @@
 
 use std::fs::read_to_string;
 use std::path::Path;
+use std::time::Duration;
 
 use transom_fabric::{FabricError, Memory};
 
@@ -15,6 +16,12 @@ use crate::transport::{self, Wire};
 
 /// Requests below this number of bytes are not checked: a check costs as much as some pages.
 pub(super) const LARGE: usize = 4 << 20;
+
+/// While other ranks return memory, the available memory is read again after each pause, and grows
+/// at least by `GROWTH` bytes.
+const PAUSE: Duration = Duration::from_millis(50);
+const GROWTH: u64 = 16 << 20;
+const MOST_PAUSES: usize = 200;
 
 /// The bytes that processes of this machine can still allocate, as the kernel reports them. `None`
 /// where the kernel is configured to grant everything (`vm.overcommit_memory` 1, man proc_sys_vm).
@@ -37,7 +44,7 @@ pub(super) fn aligned(
 ) -> Result<Memory> {
     let failed = |source| Error::from(ErrorKind::Memory { call, rank: job.rank, bytes, source });
     if bytes >= LARGE
-        && let Some(available) = available().filter(|&available| bytes as u64 > available)
+        && let Some(available) = lacking(bytes as u64, available)
     {
         return Err(failed(TransportError::OutOfMemory { available }));
     }
@@ -50,6 +57,21 @@ pub(super) fn aligned(
     let block = make(&job.wire, room).map_err(|error| failed(error.into()))?;
     let skip = block.as_ptr().addr().next_multiple_of(alignment) - block.as_ptr().addr();
     block.slice(skip, bytes).ok_or_else(|| failed(TransportError::SizeOverflow))
+}
+
+/// The available memory, if it is less than `bytes`. While it grows, this waits: another rank of the
+/// machine may still return the memory of a window that the ranks have freed just before.
+fn lacking(bytes: u64, available: impl Fn() -> Option<u64>) -> Option<u64> {
+    let mut before = available().filter(|&available| bytes > available)?;
+    for _ in 0..MOST_PAUSES {
+        std::thread::sleep(PAUSE);
+        let now = available().filter(|&available| bytes > available)?;
+        if now < before.saturating_add(GROWTH) {
+            return Some(now);
+        }
+        before = now;
+    }
+    Some(before)
 }
 
 /// Whether the kernel provides huge pages on request. One line of warning reports that it does not.
@@ -174,6 +196,21 @@ mod tests {
             ("groups/memory/job/memory.stat", "active_file 7\ntotal_active_file 524288\n"),
         ];
         assert_eq!(Files::new("old", &files).available(), Some(2 << 20));
+    }
+
+    #[test]
+    fn memory_that_is_being_returned_is_awaited() {
+        let readings = |all: &'static [u64]| {
+            let next = std::cell::Cell::new(0);
+            move || Some(all[next.replace(next.get() + 1)])
+        };
+        assert_eq!(lacking(100 << 20, readings(&[40 << 20, 60 << 20, 120 << 20])), None, "another rank returned it");
+        assert_eq!(
+            lacking(100 << 20, readings(&[40 << 20, 60 << 20, 61 << 20])),
+            Some(61 << 20),
+            "nobody returns more"
+        );
+        assert_eq!(lacking(100 << 20, || None), None);
     }
 
     /// Shows W2.

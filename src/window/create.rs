@@ -265,11 +265,11 @@ impl Parts {
         if UNMAPPED.any(bits) { serve(&self.job, true) } else { Ok(()) }
     }
 
-    /// The number of copies of the part whose pages the kernel allocates at the first touch: 0 to
-    /// 2.
-    fn unallocated_copies(&self) -> u64 {
-        let own = matches!(self.flavor, Flavor::Allocate | Flavor::Shared) && self.own.segment.is_none();
-        u64::from(own) + u64::from(self.own.separate.is_some())
+    /// Whether the kernel allocates the part's pages at the first touch. Those of the separate
+    /// memory model are touched already.
+    fn is_unallocated(&self) -> bool {
+        let allocates = matches!(self.flavor, Flavor::Allocate | Flavor::Shared) && self.own.segment.is_none();
+        allocates && self.own.separate.is_none()
     }
 
     /// Whether the pages of a part of `len` bytes are allocated at its creation.
@@ -279,12 +279,15 @@ impl Parts {
 
     /// Fails if the machine lacks memory for the parts of all its ranks.
     fn check_memory(&self) -> Result<()> {
+        if !self.is_unallocated() {
+            return Ok(());
+        }
         let here = |&member: &usize| self.job.lane(self.team.rank(member)) != Some(Lane::Net);
         let mut bytes = 0u64;
         for member in (0..self.team.size).filter(here) {
             let (part, _) = self.job.lookup(self.team.rank(member), self.id)?;
             if !self.is_populated(usize::try_from(part.size).unwrap_or(usize::MAX)) {
-                bytes = bytes.saturating_add(part.size.saturating_mul(self.unallocated_copies()));
+                bytes = bytes.saturating_add(part.size);
             }
         }
         let available = if bytes < available_memory::LARGE as u64 { None } else { available_memory::available() };
@@ -306,11 +309,8 @@ impl Parts {
         };
         let model = SEPARATE.bit(self.own.separate.is_some());
         let foreign = if self.job.has_neighbours() { UNMAPPED.bit(self.is_unmapped()) } else { 0 };
-        let promised = if self.unallocated_copies() > 0 && !self.is_populated(self.own.memory.len()) {
-            PAGES_AT_FIRST_TOUCH
-        } else {
-            0
-        };
+        let promised =
+            if self.is_unallocated() && !self.is_populated(self.own.memory.len()) { PAGES_AT_FIRST_TOUCH } else { 0 };
         promised
             | foreign
             | noncontig

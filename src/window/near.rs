@@ -105,7 +105,9 @@ impl<'t> Beside<'t> {
     }
 
     pub(super) fn accumulate(&self, at: i64, it: &Accumulate<'_>) -> Result<()> {
-        let (most, mut pieces) = (BYTES / it.ty.size() * it.ty.size(), it.pieces());
+        // Pairs with padding behind them go one by one: the padding is not written.
+        let most = if is_padded(it.ty) { it.ty.size() } else { BYTES / it.ty.size() * it.ty.size() };
+        let mut pieces = it.pieces();
         let mut next = |left| {
             let ([theirs, from, into], len) = pieces.next_at_most(left)?;
             Some(Piece { at: (at + theirs).cast_unsigned(), from, into, len })
@@ -153,7 +155,14 @@ impl<'t> Beside<'t> {
             }
             done += piece.len;
         }
-        if matches!(it.op, Op::NoOp) { Ok(()) } else { self.write(pieces, scratch) }
+        match (it.op, pieces) {
+            (Op::NoOp, _) => Ok(()),
+            (_, [one]) if is_padded(it.ty) => {
+                let len = it.ty.data();
+                self.write(&[Piece { len, ..*one }], &scratch[..len])
+            }
+            _ => self.write(pieces, scratch),
+        }
     }
 
     /// Stores `new` if the element equals `expected`. The previous value is stored in `into`.
@@ -195,6 +204,11 @@ impl<'t> Beside<'t> {
             },
         )
     }
+}
+
+/// Whether elements have padding behind their data.
+fn is_padded(ty: BasicType) -> bool {
+    ty.data() < ty.size()
 }
 
 /// Each piece with its offset in a buffer in which the pieces are contiguous.

@@ -47,12 +47,12 @@ impl Targets {
         self.contacted.get_or_try_insert(peer(rank), contact)
     }
 
-    /// Discards the targets' records of a failure that was reported for all targets, so that it is
-    /// not reported again.
+    /// Discards the targets' records of failures that were reported for all targets, so that they
+    /// are not reported again.
     #[cold]
     pub(super) fn discard_reported(&self) {
         for target in self.contacted.values() {
-            drop(target.tally.take_failure());
+            target.tally.forget_reported();
         }
     }
 }

@@ -54,10 +54,18 @@ struct two_double { double value, index; };
 /* For equal values the smaller index wins, and for equal indices the target's pair (MPI-4.1 section
  * 6.9.4). NaN wins. */
 #define BEATS(a, b, than) (a.value than b.value || (a.value != a.value && b.value == b.value))
+#define TAKE(pair, other) pair.value = other.value, pair.index = other.index
+/* Padding of the target's pair stays. */
 #define PAIR(name, type)                                                                                                    \
     COMBINES(name, type,                                                                                                    \
-             case OP_MAXLOC: if (BEATS(old, new, >) || (!BEATS(new, old, >) && !(new.index < old.index))) new = old; break; \
-             case OP_MINLOC: if (BEATS(old, new, <) || (!BEATS(new, old, <) && !(new.index < old.index))) new = old; break;)
+             case OP_MAXLOC:                                                                                                \
+                 if (BEATS(new, old, >) || (!BEATS(old, new, >) && new.index < old.index)) TAKE(old, new);                  \
+                 new = old;                                                                                                 \
+                 break;                                                                                                     \
+             case OP_MINLOC:                                                                                                \
+                 if (BEATS(new, old, <) || (!BEATS(old, new, <) && new.index < old.index)) TAKE(old, new);                  \
+                 new = old;                                                                                                 \
+                 break;)
 
 FLOAT(long_double, long double)
 COMPLEX(complex_long, long double _Complex)

@@ -42,6 +42,7 @@ PASS(Win_set_info, (MPI_Win win, MPI_Info info), (win, info))
 PASS(Win_get_info, (MPI_Win win, MPI_Info *info), (win, info))
 PASS(Win_call_errhandler, (MPI_Win win, int code), (win, code))
 PASS(Win_get_errhandler, (MPI_Win win, MPI_Errhandler *out), (win, out))
+PASS(Win_set_errhandler, (MPI_Win win, MPI_Errhandler handler), (win, handler))
 PASS(Errhandler_free, (MPI_Errhandler *out), (out))
 
 PASS(Win_lock, (int type, int rank, int assert, MPI_Win win), (type, rank, assert, win))

@@ -456,12 +456,12 @@ impl Window {
         let (old, operand) = (&mut old[..ty.size()], &mut operand[..ty.size()]);
         if op != Op::NoOp && rank != PROC_NULL {
             // SAFETY: the caller's promise.
-            unsafe { origin.cast::<u8>().copy_to_nonoverlapping(operand.as_mut_ptr(), operand.len()) };
+            unsafe { origin.cast::<u8>().copy_to_nonoverlapping(operand.as_mut_ptr(), ty.data()) };
         }
         self.raw.fetch_and_op(operand, old, ty, rank, displacement, op)?;
         if rank != PROC_NULL {
             // SAFETY: the caller's promise.
-            unsafe { result.cast::<u8>().copy_from_nonoverlapping(old.as_ptr(), old.len()) };
+            unsafe { result.cast::<u8>().copy_from_nonoverlapping(old.as_ptr(), ty.data()) };
         }
         Ok(())
     }

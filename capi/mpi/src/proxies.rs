@@ -9,7 +9,8 @@ use transom::Class;
 use crate::errors::{Failure, Outcome};
 use crate::host::{
     Comm, InfoHandle, SUCCESS, Win, constants, host_Comm_dup, host_Comm_free, host_Comm_set_errhandler,
-    host_Win_allocate, host_Win_allocate_shared, host_Win_create, host_Win_free, host_Win_set_info,
+    host_Errhandler_free, host_Win_allocate, host_Win_allocate_shared, host_Win_create, host_Win_free,
+    host_Win_get_errhandler, host_Win_set_errhandler, host_Win_set_info,
 };
 
 /// The host's calls that create a window without memory. Hosts do least in the first. A component
@@ -97,10 +98,21 @@ pub(crate) fn create() -> Outcome<Win> {
 /// Gives the proxy the hints of its window, so that `MPI_Win_get_info` also returns those that only
 /// the host knows.
 pub(crate) fn hint(proxy: Win, info: InfoHandle) {
-    if info != constants().null_info {
-        // A proxy moves no data, so a refusal changes nothing.
-        // SAFETY: the proxy is a window of this process; the info is the caller's.
-        unsafe { host_Win_set_info(proxy, info) };
+    if info == constants().null_info {
+        return;
+    }
+    let mut kept = constants().fatal;
+    // A proxy moves no data, so a refusal changes nothing, and no error handler learns of it.
+    // SAFETY: the proxy is a window of this process; the info is the caller's; the handle of the
+    // handler is freed once.
+    unsafe {
+        let is_known = host_Win_get_errhandler(proxy, &raw mut kept) == SUCCESS;
+        host_Win_set_errhandler(proxy, constants().returns);
+        host_Win_set_info(proxy, info);
+        if is_known {
+            host_Win_set_errhandler(proxy, kept);
+            host_Errhandler_free(&raw mut kept);
+        }
     }
 }
 

@@ -306,9 +306,9 @@ fn decode(ty: Type, envelope: &Envelope) -> Outcome<Decoded> {
     let typed: Option<Vec<Datatype>> = parts.iter().map(|part| part.typed.clone()).collect();
     let build = |parts: &[Datatype]| construct(envelope, &values, parts);
     // Accumulates take no type of several basic types; for all others the intersection is exact.
-    // Blocks of length 0 have no data.
+    // Blocks of length 0, and of a type of size 0, have no data.
     let has_data = |block: usize| envelope.combiner != combiner::STRUCT || values.get(1 + block) != Some(&0);
-    let parts_with_data = parts.iter().enumerate().filter(|(block, _)| has_data(*block));
+    let parts_with_data = parts.iter().enumerate().filter(|(block, part)| has_data(*block) && part.bytes.size() > 0);
     let ops = Ops(parts_with_data.fold(u32::MAX, |ops, (_, part)| ops & part.ops.0));
     Ok(Decoded { ops, ..finish(build(&bytes)?, typed.map(|typed| build(&typed)).transpose()?, measured)? })
 }

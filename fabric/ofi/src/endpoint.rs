@@ -172,7 +172,6 @@ impl Endpoint {
                 ("fi_cq_readerr", function!(self.cq, ops, readerr).is_some()),
                 ("fi_recv", function!(self.ep, msg, recv).is_some()),
                 ("fi_send", function!(self.ep, msg, send).is_some()),
-                ("fi_read", function!(self.ep, rma, read).is_some()),
                 ("fi_readmsg", function!(self.ep, rma, readmsg).is_some()),
                 ("fi_writemsg", function!(self.ep, rma, writemsg).is_some()),
             ];

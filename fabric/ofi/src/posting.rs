@@ -65,7 +65,8 @@ impl Open {
         }
     }
 
-    /// Reads into the slot's buffer or the caller's place.
+    /// Reads into the slot's buffer or the caller's place. The flag is explicit, because older versions
+    /// of `opx` complete no read without it.
     #[inline]
     pub(crate) fn read(
         &self,
@@ -73,16 +74,9 @@ impl Open {
         offset: u64,
         into: Span,
         descriptor: *mut c_void,
-        (slot, address): Posted<'_>,
+        posted: Posted<'_>,
     ) -> isize {
-        // SAFETY: the slot is in flight until the completion; the caller's place stays by its
-        // promise.
-        unsafe {
-            let read = (*(*self.endpoint.ep).rma).read.expect("read");
-            let (at, len) = (into.as_ptr().cast(), into.len());
-            let (remote, context) = (from.base + offset, slot.context());
-            read(self.endpoint.ep, at, len, descriptor, address, remote, from.key, context)
-        }
+        self.read_all(from, offset, &[vector(into)], &mut [descriptor], posted)
     }
 
     /// Performs an atomic with delivery complete: without it a device may complete before the

@@ -7,6 +7,8 @@
 //! sleeps on the queue's descriptor. Its polling would take a core from the library, so all rounds
 //! of the library come before the floor's first operation, which wakes the thread.
 
+use std::cell::UnsafeCell;
+use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -14,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
+use transom::Job;
 use transom_fabric::{Domain, Memory, Peer, Region};
 use transom_ofi::endpoint::Endpoint;
 use transom_ofi::{OfiDomain, OfiOptions, OfiRegion, PassiveProbe, sys};
@@ -26,13 +29,19 @@ use crate::outcome::Outcome;
 const ATTENTIVE: Duration = Duration::from_millis(1);
 /// Longest sleep before the thread checks whether it must end.
 const NAP: Duration = Duration::from_millis(100);
-/// Time limit of a bare round of both ranks.
+/// Operations in flight at once.
+const MOST: usize = 32;
+/// Time limit of a bare operation.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// An endpoint in addition to the library's, through which the other rank's memory is reached.
 pub(crate) struct BareOfi {
     rank: Peer,
     buffer: Memory,
+    /// The buffer's registration, which some providers require.
+    own: OfiRegion,
+    /// The contexts of operations in flight: some providers write to them (`FI_CONTEXT2`).
+    contexts: Box<[UnsafeCell<[u64; 8]>]>,
     address: sys::fi_addr_t,
     key: u64,
     base: u64,
@@ -55,15 +64,16 @@ impl BareOfi {
     /// With `serve` a thread polls the queue from now on: this rank is the target and makes no
     /// calls in other threads.
     pub(super) fn open(
-        rank: usize,
+        world: &Job,
         room: usize,
         flight: usize,
         serve: bool,
         exchange: impl Fn(&[u8]) -> Outcome<Vec<u8>>,
     ) -> Outcome<BareOfi> {
         let provider = crate::options::filled("TRANSOM_PROVIDER");
-        let rank = Peer(u32::try_from(rank)?);
-        let options = OfiOptions { provider, passive: PassiveProbe::Known(true), rank, ..OfiOptions::default() };
+        let (rank, source) = (Peer(u32::try_from(world.rank())?), Some(world.source()));
+        let passive = PassiveProbe::Known(true);
+        let options = OfiOptions { provider, passive, rank, source, ..OfiOptions::default() };
         let domain = OfiDomain::open(&options)?;
         let target = Memory::private(room.max(64));
         let region = domain.register(&target)?;
@@ -75,10 +85,13 @@ impl BareOfi {
         let address = domain.endpoint().insert(address)?;
         let atomics = domain.endpoint().claims_atomic(sys::FI_UINT64, sys::FI_SUM, false);
         let server = serve.then(|| Server::start(&domain)).transpose()?;
+        let buffer = Memory::private(room.max(64) * flight);
         Ok(BareOfi {
             rank,
             _server: server,
-            buffer: Memory::private(room.max(64) * flight),
+            own: domain.register(&buffer)?,
+            contexts: (0..=MOST).map(|_| UnsafeCell::new([0; 8])).collect(),
+            buffer,
             address,
             key: u64::from_le_bytes(words[1]),
             base: u64::from_le_bytes(words[2]),
@@ -93,36 +106,45 @@ impl BareOfi {
         self.atomics
     }
 
+    /// Whether a write can make an entry in the target's queue. `cxi` refuses such writes.
+    pub(super) fn tells_of_writes(&self) -> bool {
+        self.domain.endpoint().info().provider() != "cxi"
+    }
+
     /// Performs the operation `count` times; in the bandwidth tests with a window of operations in
     /// flight.
     pub(super) fn batch(&self, test: Test, size: usize, window: usize, count: usize) -> Outcome<()> {
         let window = if test.is_bandwidth() { window } else { 1 };
         for _ in 0..count {
-            let mut posted = 0;
-            let mut done = 0;
+            let (mut posted, mut done) = (0, 0);
+            let mut idle = None;
             while done < window {
+                let mut taken = 0;
                 if posted < window {
                     match -self.post(test, size, posted) {
                         0 => posted += 1,
                         // Providers connect only while the queue is read.
-                        sys::FI_EAGAIN => done += self.poll()?,
+                        sys::FI_EAGAIN => taken = self.poll()?,
                         error => return Err(self.domain.endpoint().library().strerror(error).into()),
                     }
                 }
-                if posted == window || posted - done >= 32 {
-                    done += self.poll()?;
+                if posted == window || posted - done - taken >= MOST {
+                    taken += self.poll()?;
                 }
+                done += taken;
+                in_time(&mut idle, taken > 0)?;
             }
         }
         Ok(())
     }
 
-    /// Posts operation number `turn` of those in flight; returns libfabric's result.
-    fn post(&self, test: Test, size: usize, turn: usize) -> isize {
-        let turn = if test == Test::GetBw { turn } else { 0 };
+    /// Posts operation number `posted` of a window; returns libfabric's result.
+    fn post(&self, test: Test, size: usize, posted: usize) -> isize {
+        let turn = if test == Test::GetBw { posted } else { 0 };
         assert!((turn + 1) * size <= self.buffer.len(), "room for {size} bytes");
         let endpoint: &Endpoint = self.domain.endpoint();
-        let (ep, local, null) = (endpoint.ep, self.buffer.as_ptr(), std::ptr::null_mut());
+        let (ep, local) = (endpoint.ep, self.buffer.as_ptr());
+        let (own, context) = (self.own.descriptor(), self.context(posted));
         // SAFETY: the endpoint is open; the buffers live as long as `self`, and `batch` takes every
         // completion before it returns.
         unsafe {
@@ -130,22 +152,23 @@ impl BareOfi {
                 Test::GetLatency | Test::GetBw => {
                     let read = (*(*ep).rma).read.expect("read");
                     let into = local.add(turn * size).cast();
-                    read(ep, into, size, null, self.address, self.base, self.key, null)
+                    read(ep, into, size, own, self.address, self.base, self.key, context)
                 }
                 Test::FopLatency => {
                     let fetch = (*(*ep).atomic).readwrite.expect("readwrite");
                     let (operand, result) = (local.cast(), local.add(8).cast());
                     let (kind, sum) = (sys::FI_UINT64, sys::FI_SUM);
-                    fetch(ep, operand, 1, null, result, null, self.address, self.base, self.key, kind, sum, null)
+                    let (to, at, key) = (self.address, self.base, self.key);
+                    fetch(ep, operand, 1, own, result, own, to, at, key, kind, sum, context)
                 }
                 Test::CasLatency => {
                     let swap = (*(*ep).atomic).compwrite.expect("compwrite");
                     let (operand, compare, result) = (local.cast(), local.add(16).cast(), local.add(8).cast());
                     let (kind, op) = (sys::FI_UINT64, sys::FI_CSWAP);
                     let (to, at, key) = (self.address, self.base, self.key);
-                    swap(ep, operand, 1, null, compare, null, result, null, to, at, key, kind, op, null)
+                    swap(ep, operand, 1, own, compare, own, result, own, to, at, key, kind, op, context)
                 }
-                _ => self.write(size, sys::FI_DELIVERY_COMPLETE | sys::FI_COMPLETION),
+                _ => self.write(size, sys::FI_DELIVERY_COMPLETE | sys::FI_COMPLETION, posted),
             }
         }
     }
@@ -168,11 +191,11 @@ impl BareOfi {
         // Arrivals: a peer can be one round ahead.
         let mut arrived = 0;
         for turn in 1..=count {
-            let mut start = None;
+            let mut idle = None;
             let (mut posted, mut left) = (false, false);
             while !(posted && left && arrived >= turn) {
                 if !posted && (!answers || arrived >= turn) {
-                    match -self.write(8, sys::FI_REMOTE_CQ_DATA | sys::FI_COMPLETION) {
+                    match -self.write(8, sys::FI_REMOTE_CQ_DATA | sys::FI_COMPLETION, turn) {
                         0 => posted = true,
                         sys::FI_EAGAIN => {}
                         error => return Err(endpoint.library().strerror(error).into()),
@@ -183,27 +206,26 @@ impl BareOfi {
                 for entry in &entries[..taken] {
                     if entry.flags & sys::FI_REMOTE_CQ_DATA != 0 { arrived += 1 } else { left = true }
                 }
-                if start.get_or_insert_with(Instant::now).elapsed() > TIME_LIMIT {
-                    return Err(format!("bare round {turn}: no answer of the other rank within {TIME_LIMIT:?}").into());
-                }
+                in_time(&mut idle, taken > 0)?;
             }
         }
         Ok(())
     }
 
-    fn write(&self, size: usize, flags: u64) -> isize {
+    /// Writes as operation number `posted`; returns libfabric's result.
+    fn write(&self, size: usize, flags: u64, posted: usize) -> isize {
         let endpoint: &Endpoint = self.domain.endpoint();
-        let null: *mut std::ffi::c_void = std::ptr::null_mut();
+        let mut own = self.own.descriptor();
         let source = sys::iovec { iov_base: self.buffer.as_ptr().cast(), iov_len: size };
         let target = sys::fi_rma_iov { addr: self.base, len: size, key: self.key };
         let message = sys::fi_msg_rma {
             msg_iov: &raw const source,
-            desc: null.cast(),
+            desc: &raw mut own,
             iov_count: 1,
             addr: self.address,
             rma_iov: &raw const target,
             rma_iov_count: 1,
-            context: null,
+            context: self.context(posted),
             data: 0,
         };
         // SAFETY: the endpoint is open; the vectors live over the call, the buffer lives as long as
@@ -214,6 +236,12 @@ impl BareOfi {
         }
     }
 
+    /// The context of operation number `posted`. At most [`MOST`] and one more are in flight, and a
+    /// context is used again only when all earlier ones may have been.
+    fn context(&self, posted: usize) -> *mut c_void {
+        self.contexts[posted % self.contexts.len()].get().cast()
+    }
+
     /// Takes completions; returns their number.
     fn poll(&self) -> Outcome<usize> {
         self.read(&mut [EMPTY; 32])
@@ -221,6 +249,18 @@ impl BareOfi {
 
     fn read(&self, entries: &mut [sys::fi_cq_msg_entry]) -> Outcome<usize> {
         read(self.domain.endpoint(), entries)
+    }
+}
+
+/// Fails if nothing has completed for [`TIME_LIMIT`]. `idle`: since when.
+fn in_time(idle: &mut Option<Instant>, moved: bool) -> Outcome<()> {
+    if moved {
+        *idle = None;
+        return Ok(());
+    }
+    match idle.get_or_insert_with(Instant::now).elapsed() > TIME_LIMIT {
+        true => Err(format!("bare libfabric: no operation completed within {TIME_LIMIT:?}").into()),
+        false => Ok(()),
     }
 }
 

@@ -5,6 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use transom::Job;
 use transom_fabric::{Memory, Peer};
 use transom_verbs::bare::BarePair;
 use transom_verbs::{VerbsOptions, sys};
@@ -37,13 +38,14 @@ pub(crate) struct BareVerbs {
 impl BareVerbs {
     /// Usable once both ranks have opened it.
     pub(super) fn open(
-        rank: usize,
+        world: &Job,
         room: usize,
         flight: usize,
         exchange: impl Fn(&[u8]) -> Outcome<Vec<u8>>,
     ) -> Outcome<BareVerbs> {
         let devices = crate::options::filled("TRANSOM_NET_DEVICES");
-        let options = VerbsOptions { devices, rank: Peer(u32::try_from(rank)?), ..VerbsOptions::default() };
+        let (rank, paths) = (Peer(u32::try_from(world.rank())?), world.rdma_paths());
+        let options = VerbsOptions { devices, rank, paths, ..VerbsOptions::default() };
         let room = room.max(64);
         let memory = Memory::private(room + room * flight);
         let pair = BarePair::open(&options, u32::try_from(DEPTH)?, &memory)?;

@@ -46,11 +46,11 @@ impl Floor {
         Ok(Some(match world.route(1 - world.rank())? {
             Route::Shm => Floor::Shm(BareShm::open(world.rank(), room, flight, exchange)?),
             _ if world.net().is_some_and(|net| net.starts_with("verbs")) => {
-                Floor::Verbs(BareVerbs::open(world.rank(), room, flight, exchange)?)
+                Floor::Verbs(BareVerbs::open(world, room, flight, exchange)?)
             }
             _ => {
                 let serve = world.rank() == 1 && !matches!(test, Test::FenceLatency | Test::NotifyPingpong);
-                Floor::Ofi(BareOfi::open(world.rank(), room, flight, serve, exchange)?)
+                Floor::Ofi(BareOfi::open(world, room, flight, serve, exchange)?)
             }
         }))
     }
@@ -84,6 +84,7 @@ impl Floor {
             (Floor::Verbs(_), _) => true,
             (Floor::Ofi(ofi), Test::FopLatency | Test::CasLatency) => ofi.has_atomics(),
             (Floor::Ofi(_), Test::Lock | Test::Pscw) => false,
+            (Floor::Ofi(ofi), Test::FenceLatency | Test::NotifyPingpong) => ofi.tells_of_writes(),
             (Floor::Ofi(_), _) => true,
         }
     }

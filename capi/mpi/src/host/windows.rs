@@ -68,6 +68,7 @@ unsafe extern "C" {
     pub(crate) fn host_Win_get_info(win: Win, info: *mut InfoHandle) -> c_int;
     pub(crate) fn host_Win_call_errhandler(win: Win, code: c_int) -> c_int;
     pub(crate) fn host_Win_get_errhandler(win: Win, out: *mut Errhandler) -> c_int;
+    pub(crate) fn host_Win_set_errhandler(win: Win, handler: Errhandler) -> c_int;
     pub(crate) fn host_Win_lock(kind: c_int, rank: c_int, promise: c_int, win: Win) -> c_int;
     pub(crate) fn host_Win_lock_all(promise: c_int, win: Win) -> c_int;
     pub(crate) fn host_Win_unlock(rank: c_int, win: Win) -> c_int;

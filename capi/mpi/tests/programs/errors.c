@@ -150,6 +150,7 @@ static void refused_arguments(MPI_Win win) {
 static void hints(void) {
     MPI_Info info, seen;
     MPI_Win win;
+    MPI_Errhandler counts;
     char value[64] = "";
     int flag;
     long *base;
@@ -172,6 +173,12 @@ static void hints(void) {
     MPI_Info_get(seen, "no_locks", 63, value, &flag);
     check("hints are changed", !flag || strcmp(value, "false"));
     MPI_Info_free(&seen);
+    MPI_Win_create_errhandler(handler, &counts);
+    MPI_Win_set_errhandler(win, counts);
+    MPI_Info_set(info, "accumulate_ordering", "rar, raw");
+    called = 0;
+    check("spaces in a hint concern no error handler", MPI_Win_set_info(win, info) != MPI_SUCCESS || called != 0);
+    MPI_Errhandler_free(&counts);
     MPI_Info_free(&info);
     MPI_Win_lock(MPI_LOCK_SHARED, rank_, 0, win);
     MPI_Win_unlock(rank_, win);

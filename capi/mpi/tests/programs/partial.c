@@ -215,16 +215,19 @@ static void long_ones(void) {
     free(mine);
 }
 
-/* Pairs with padding: 2 pairs by an item of 3. Blocks of length 0 forbid no operation. */
+/* Pairs with padding: 2 pairs by an item of 3. Blocks of length 0, or of a type without data, forbid
+ * no operation. */
 static void pairs_and_empty_blocks(void) {
     struct { double value; int place; } *part, mine[2] = {{rank_ + 1.5, rank_}, {rank_ + 2.5, rank_}};
-    MPI_Datatype three, with_empty;
+    MPI_Datatype three, with_empty, none, with_none;
     MPI_Win win;
     MPI_Aint at[2] = {0, 0};
     int lengths[2] = {1, 0}, bits = 1 << rank_, *word;
     MPI_Datatype parts[2] = {MPI_INT, MPI_DOUBLE};
     MPI_Type_contiguous(3, MPI_DOUBLE_INT, &three), MPI_Type_commit(&three);
     MPI_Type_create_struct(2, lengths, at, parts, &with_empty), MPI_Type_commit(&with_empty);
+    MPI_Type_contiguous(0, MPI_DOUBLE, &none), lengths[1] = 1, parts[1] = none;
+    MPI_Type_create_struct(2, lengths, at, parts, &with_none), MPI_Type_commit(&with_none);
     MPI_Win_allocate(3 * sizeof *part, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
     for (int i = 0; i < 3; i++) part[i].value = -1, part[i].place = -1;
     MPI_Win_fence(0, win);
@@ -240,8 +243,13 @@ static void pairs_and_empty_blocks(void) {
     MPI_Accumulate(&bits, 1, MPI_INT, 0, 0, 1, with_empty, MPI_BOR, win);
     MPI_Win_fence(0, win);
     check("an empty block beside the data", rank_ == 0 && *word != (1 << size_) - 1);
+    *word = 0;
+    MPI_Win_fence(0, win);
+    MPI_Accumulate(&bits, 1, MPI_INT, 0, 0, 1, with_none, MPI_BOR, win);
+    MPI_Win_fence(0, win);
+    check("a type without data beside the data", rank_ == 0 && *word != (1 << size_) - 1);
     MPI_Win_free(&win);
-    MPI_Type_free(&three), MPI_Type_free(&with_empty);
+    MPI_Type_free(&three), MPI_Type_free(&with_empty), MPI_Type_free(&none), MPI_Type_free(&with_none);
 }
 
 int main(int argc, char **argv) {

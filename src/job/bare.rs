@@ -1,0 +1,22 @@
+//! The settings that a measurement of bare calls needs in order to use the paths of the library.
+
+use std::net::IpAddr;
+
+use transom_verbs::PathOptions;
+
+use super::Job;
+use crate::transport;
+
+impl Job {
+    /// The address at which peers reach this rank through a net with IP addresses.
+    #[doc(hidden)]
+    pub fn source(&self) -> IpAddr {
+        self.core.presence.source.address
+    }
+
+    /// The settings of the paths of RDMA devices.
+    #[doc(hidden)]
+    pub fn rdma_paths(&self) -> PathOptions {
+        transport::rdma_paths(&self.core.settings)
+    }
+}
