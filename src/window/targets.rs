@@ -47,11 +47,16 @@ impl Targets {
         self.contacted.get_or_try_insert(peer(rank), contact)
     }
 
+    /// The targets with first contact.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Target> {
+        self.contacted.values()
+    }
+
     /// Discards the targets' records of a failure that was reported for all targets, so that it is
     /// not reported again.
     #[cold]
     pub(super) fn discard_reported(&self) {
-        for target in self.contacted.values() {
+        for target in self.iter() {
             drop(target.tally.take_failure());
         }
     }
