@@ -449,6 +449,11 @@ impl Progress {
     #[cold]
     fn complete_late(&self, tally: &Tally) -> Result<()> {
         self.until(|| tally.idle())?;
+        self.outcome(tally)
+    }
+
+    /// The first failure of the operations that `tally` has counted, if it was not reported.
+    pub(crate) fn outcome(&self, tally: &Tally) -> Result<()> {
         match tally.take_failure() {
             None => Ok(()),
             Some(Failure::Broken(fault)) => Err(self.explained(fault)),

@@ -7,13 +7,14 @@
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use simulated::{Outcome, Rank, cost, messages, on_every_net, peer, run, same};
 use transom::ops::Sum;
 use transom::{Assert, Class, Info, Lock, RawWindow, Window};
-use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
+use transom_fabric::sim::{SimAmo, SimOptions};
 
+#[path = "sim_delayed_locks/flushes.rs"]
+mod flushes;
 mod simulated;
 
 const SEVEN: &[u8] = &[7; 8];
@@ -264,8 +265,7 @@ fn a_lock_without_operations_is_taken_at_once() {
     });
 }
 
-/// Each thread of a rank locks one target at a time, and completes the operations of all: no thread
-/// waits for another thread's lock while it holds its own.
+/// Each thread of a rank locks one target at a time, and completes the operations of all.
 /// Shows S2.
 #[test]
 fn threads_flush_all_targets_while_others_hold_locks() {
@@ -406,68 +406,6 @@ fn beside_a_holder(world: &Rank, win: &Window<u64>, changed: &AtomicBool, body: 
     done
 }
 
-/// A second thread completes the operations of a window on which the first thread has delayed a
-/// lock. No operation waits for the lock, which another rank holds, so the second thread does not
-/// wait for it either. Regression: the second thread took the lock.
-/// Shows S2.
-#[test]
-fn a_flush_does_not_wait_for_a_lock_that_another_thread_has_delayed() {
-    let changed = AtomicBool::new(false);
-    run(3, &net(), move |world| {
-        let win = Window::<u64>::allocate(world, 4)?;
-        world.barrier()?;
-        beside_a_holder(world, &win, &changed, || {
-            let second = win.lock(Lock::Shared, 2, |epoch| {
-                let flushes = || epoch.flush_all().and(epoch.flush(2)).and(epoch.scope(|_| Ok(())));
-                let done = std::thread::scope(|threads| threads.spawn(flushes).join().expect("no thread panics"));
-                raise(&changed);
-                done.and(epoch.accumulate(2, 1, &[1], Sum))
-            });
-            Ok(second?)
-        })?;
-        world.barrier()?;
-        let mut found = [0; 4];
-        win.load(0, &mut found)?;
-        same("additions", &found, &if world.rank() == 2 { [0, 1, 0, 1] } else { [0; 4] })?;
-        world.barrier()?;
-        Ok(win.free()?)
-    });
-}
-
-/// A second thread, which has locked another window, flushes the target whose lock the first thread
-/// has delayed, and the first thread's operation is then performed. Regression: the flush left it
-/// to the first thread.
-/// Shows S2, O4.
-#[test]
-fn a_flush_of_the_target_performs_what_another_thread_has_delayed() {
-    let [flushed, seen] = [const { AtomicBool::new(false) }; 2];
-    run(2, &net(), move |world| {
-        let [win, other] = [Window::<u64>::allocate(world, 4)?, Window::<u64>::allocate(world, 4)?];
-        world.barrier()?;
-        if world.rank() == 0 {
-            delayed(&win, Lock::Shared, 1)?;
-            win.lock(Lock::Shared, 1, |epoch| {
-                epoch.accumulate(1, 0, &[7], Sum)?;
-                let flushes = || other.lock(Lock::Shared, 1, |_| Ok(())).and(epoch.flush(1));
-                let done = std::thread::scope(|threads| threads.spawn(flushes).join().expect("no thread panics"));
-                raise(&flushed);
-                await_flag(&seen);
-                done
-            })?;
-        } else {
-            await_flag(&flushed);
-            win.sync();
-            let mut found = [0; 4];
-            win.load(0, &mut found)?;
-            raise(&seen);
-            same("additions before the unlock", &found[0], &7)?;
-        }
-        world.barrier()?;
-        other.free()?;
-        Ok(win.free()?)
-    });
-}
-
 /// A delayed lock can't be taken, because a rank is lost while another rank holds the lock. The
 /// operations that wait for the lock are not performed. All further calls of the epoch and its end
 /// are errors, and the next epoch is as usual. Regression: later operations were performed without
@@ -505,72 +443,4 @@ fn the_epoch_of_a_lock_that_can_not_be_taken_fails() {
         world.barrier()?;
         Ok(win.free()?)
     });
-}
-
-/// A get of the second thread waits for a delayed lock. The first thread has sent the request that
-/// takes the lock and performs the get, and the target does not answer yet, when another rank is
-/// lost. The calls of both threads are errors, and the second thread gets its buffer back only
-/// after the answer. Regression: the buffer was returned while the get was in flight.
-/// Shows E1.
-#[test]
-fn a_buffer_is_not_returned_while_another_thread_takes_the_lock() {
-    let mail = SimMail { slots: Some(64), ..SimMail::default() };
-    let options = SimOptions { again_one_in: 0, mail, ..net() };
-    run(3, &options, |world| {
-        let win = Window::<u64>::allocate(world, 4)?;
-        win.store(0, &[5; 4])?;
-        world.barrier()?;
-        if world.rank() == 0 {
-            delayed(&win, Lock::Shared, 1)?;
-            let early = win.lock(Lock::Shared, 1, |epoch| Ok(got_beside(world, epoch)))?;
-            same("the buffer was returned early", &early?, &false)?;
-        }
-        world.barrier()?;
-        Ok(win.free()?)
-    });
-}
-
-/// Returns whether the buffer of the second thread was returned before the target answered.
-fn got_beside(world: &Rank, epoch: &transom::LockEpoch<'_, '_, u64>) -> Result<bool, String> {
-    let flags: [AtomicBool; 3] = Default::default();
-    let [is_kept, is_sent, is_returned] = &flags;
-    let gets = || {
-        let mut seen = [9];
-        let outcome = epoch.scope(|part| {
-            part.get(1, 0, &mut seen)?;
-            raise(is_kept);
-            await_flag(is_sent);
-            Ok(())
-        });
-        raise(is_returned);
-        (outcome, seen)
-    };
-    let before = world.counters().messages;
-    let answers = || {
-        while world.counters().messages == before {
-            std::thread::yield_now();
-        }
-        world.net().lose(peer(0), Some(peer(2)));
-        raise(is_sent);
-        // Long enough for a call that does not wait; any time is sufficient for one that does.
-        std::thread::sleep(Duration::from_millis(100));
-        let early = is_returned.load(Ordering::Relaxed);
-        world.net().lose(peer(0), None);
-        world.net().shut(peer(1), false);
-        early
-    };
-    std::thread::scope(|threads| {
-        let second = threads.spawn(gets);
-        await_flag(is_kept);
-        world.net().shut(peer(1), true);
-        let answering = threads.spawn(answers);
-        world.step("takes the lock");
-        let flushed = epoch.flush(1);
-        let early = answering.join().expect("no thread panics");
-        let (outcome, seen) = second.join().expect("no thread panics");
-        if flushed.is_ok() || outcome.is_ok() || seen != [5] {
-            return Err(format!("{flushed:?}, {outcome:?}, {seen:?}"));
-        }
-        Ok(early)
-    })
 }

@@ -3,16 +3,15 @@
 //!
 //! Route: sim.
 
-use std::collections::VecDeque;
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-use simulated::{Rank, run, same};
-use transom::ops::Replace;
-use transom::{At, BasicType, Datatype, Window};
+use simulated::{Rank, peer, run, same};
+use transom::ops::{Replace, Sum};
+use transom::{At, BasicType, Datatype, Lock, LockAllEpoch, Window};
 use transom_fabric::Coherence;
-use transom_fabric::sim::{SimAmo, SimOptions};
+use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
 
 mod simulated;
 
@@ -192,64 +191,191 @@ fn notices_to_the_own_rank_end_the_sleep_of_another_thread() {
     });
 }
 
-/// One thread always has many puts in flight to a target, until another thread has put a value and
-/// has asked for more blocks than the target may have to keep. Regression: such calls waited until
-/// few operations of all threads were in flight.
+/// A call that waits for its own put, and one that asks for more blocks than the target may have to
+/// keep, return although another thread has many operations in flight at all times. Regression:
+/// such calls waited until few operations of all threads were in flight.
 /// Shows S2.
 #[test]
 fn calls_do_not_wait_for_the_operations_of_another_thread() {
-    const IN_FLIGHT: usize = 300;
     const BLOCKS: usize = 2000;
-    let options = SimOptions {
-        delay: 400,
-        again_one_in: 0,
-        done_one_in: 0,
-        inline_max: 4,
-        amo: SimAmo::None,
-        ..SimOptions::default()
-    };
+    type Calls = fn(&LockAllEpoch<'_, '_, u64>, &Datatype, &mut [u64]) -> transom::Result<()>;
+    const CALLS: [(&str, Calls); 2] = [
+        ("puts a value", |epoch, _, _| epoch.put_value(1, 3, 5)),
+        ("gets blocks", |epoch, every_other, back| {
+            epoch.scope(|part| part.get_items(back, 1, every_other, At::new(1, 4, 1, every_other)))
+        }),
+    ];
+    let options = SimOptions { inline_max: 4, ..answered_late(SimAmo::None) };
     run(2, &options, |world: &Rank| {
-        let win = Window::<i64>::allocate(world, 2 * BLOCKS)?;
-        win.store(0, &[3; 2 * BLOCKS])?;
+        let win = Window::<u64>::allocate(world, 2 * BLOCKS + 4)?;
+        win.store(4, &[3; 2 * BLOCKS])?;
         world.barrier()?;
         if world.rank() == 0 {
-            let every_other = Datatype::vector(BLOCKS, 1, 2, &Datatype::basic(BasicType::Int64))?;
-            let (done, mut back) = (AtomicBool::new(false), vec![0; 2 * BLOCKS]);
+            let of_every_other = |count| Datatype::vector(count, 1, 2, &Datatype::basic(BasicType::Uint64));
+            let (two, many) = (of_every_other(2)?, of_every_other(BLOCKS)?);
+            let mut back = vec![0; 2 * BLOCKS];
             win.lock_all(|epoch| {
-                let stream = || {
-                    let mut puts = VecDeque::new();
-                    // Relaxed: the flag publishes no other data.
-                    while !done.load(Ordering::Relaxed) {
-                        puts.push_back(epoch.rput_owned(1, 1, vec![4])?);
-                        if puts.len() > IN_FLIGHT
-                            && let Some(put) = puts.pop_front()
-                        {
-                            put.wait()?;
-                        }
-                    }
-                    Ok::<(), transom::Error>(())
-                };
-                std::thread::scope(|threads| {
-                    let other = threads.spawn(stream);
-                    world.step("puts a value beside the stream");
-                    let calls = (0..3).try_for_each(|_| epoch.put_value(1, 3, 5)).and_then(|()| {
-                        world.step("gets blocks beside the stream");
-                        epoch.get_items(&mut back, 1, &every_other, At::new(1, 0, 1, &every_other))
-                    });
-                    done.store(true, Ordering::Relaxed);
-                    world.step("ends the stream");
-                    calls.and(other.join().expect("no thread panics"))
+                let put = || epoch.put_items(&[4, 9, 4], 1, &two, At::new(1, 0, 1, &two));
+                CALLS.into_iter().try_for_each(|(call, calls)| {
+                    world.step(format!("{call} beside the stream"));
+                    beside_a_stream(world, put, || calls(epoch, &many, &mut back))
                 })
             })?;
             same("the blocks", &back.chunks_exact(2).all(|two| two == [3, 0]), &true)?;
         }
         world.barrier()?;
         if world.rank() == 1 {
-            let mut found = [0; 4];
+            let mut found = [0; 5];
             win.load(0, &mut found)?;
-            same("the puts", &found, &[3, 4, 3, 5])?;
+            same("the puts", &found, &[4, 0, 4, 5, 3])?;
         }
         world.barrier()?;
         Ok(win.free()?)
     });
+}
+
+/// A call that completes operations returns although another thread has operations in flight at all
+/// times. Regression: such calls waited until no operation of any thread was in flight.
+/// Shows S2.
+#[test]
+fn calls_that_complete_operations_end_beside_the_stream_of_another_thread() {
+    type Completes = fn(&LockAllEpoch<'_, '_, u64>) -> transom::Result<()>;
+    const CALLS: [(&str, Completes); 6] = [
+        ("flush", |epoch| epoch.flush(1)),
+        ("flush_local", |epoch| epoch.flush_local(1)),
+        ("flush_all", |epoch| epoch.flush_all()),
+        ("flush_local_all", |epoch| epoch.flush_local_all()),
+        ("scope", |epoch| epoch.scope(|part| part.put(1, 4, &[5]))),
+        ("accumulates on one location", |epoch| {
+            (0..4).try_for_each(|_| epoch.accumulate(1, 5, &[1], Sum)).and(epoch.flush(1))
+        }),
+    ];
+    for (amo, net) in [(SimAmo::None, "no atomics"), (SimAmo::All(Coherence::DeviceOnly), "atomics")] {
+        run(2, &answered_late(amo), move |world: &Rank| {
+            let win = Window::<u64>::allocate(world, 8)?;
+            world.barrier()?;
+            if world.rank() == 0 {
+                let blocks = Datatype::vector(2, 1, 2, &Datatype::basic(BasicType::Uint64))?;
+                win.lock_all(|epoch| {
+                    let put = || epoch.put_items(&[4, 9, 4], 1, &blocks, At::new(1, 0, 1, &blocks));
+                    CALLS.into_iter().try_for_each(|(call, completes)| {
+                        world.step(format!("{call}, {net}"));
+                        beside_a_stream(world, put, || epoch.put_value(1, 3, 7).and(completes(epoch)))
+                    })
+                })?;
+            }
+            world.barrier()?;
+            if world.rank() == 1 {
+                let mut found = [0; 8];
+                win.load(0, &mut found)?;
+                same("the operations", &found, &[4, 0, 4, 7, 5, 4, 0, 0])?;
+            }
+            world.barrier()?;
+            Ok(win.free()?)
+        });
+    }
+}
+
+/// The end of a closure's epoch waits for operations in flight to all targets. It returns although
+/// another thread, which has locked another target, has operations in flight at all times.
+/// Regression: it waited until no operation of any thread was in flight.
+/// Shows S2.
+#[test]
+fn epochs_end_beside_the_stream_of_another_thread() {
+    run(3, &answered_late(SimAmo::None), |world: &Rank| {
+        let win = Window::<u64>::allocate(world, 4)?;
+        world.barrier()?;
+        if world.rank() == 0 {
+            let blocks = Datatype::vector(2, 1, 2, &Datatype::basic(BasicType::Uint64))?;
+            win.lock(Lock::Shared, 1, |epoch| {
+                let put = || epoch.put_items(&[4, 9, 4], 1, &blocks, At::new(1, 0, 1, &blocks));
+                world.step("ends an epoch beside the stream");
+                beside_a_stream(world, put, || win.lock(Lock::Exclusive, 2, |epoch| epoch.put_value(2, 3, 3)))
+            })?;
+        }
+        world.barrier()?;
+        let mut found = [0; 4];
+        win.load(0, &mut found)?;
+        same("the puts", &found, &[[0; 4], [4, 0, 4, 0], [0, 0, 0, 3]][world.rank()])?;
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// A net whose messages stay in flight while their receiver takes none.
+fn answered_late(amo: SimAmo) -> SimOptions {
+    let mail = SimMail { slots: Some(1000), ..SimMail::default() };
+    SimOptions { delay: 0, again_one_in: 0, done_one_in: 0, amo, mail, ..SimOptions::default() }
+}
+
+/// Runs `body` while another thread of rank 0 puts to rank 1 by messages, many of which are in
+/// flight at any time: rank 0 gets the answers to a batch of messages only after the next batch was
+/// sent, or the thread has not sent it for a while. Afterwards the other thread can put again.
+fn beside_a_stream(
+    world: &Rank,
+    put: impl Fn() -> transom::Result<()> + Sync,
+    body: impl FnOnce() -> transom::Result<()>,
+) -> transom::Result<()> {
+    /// More than a call that limits the operations in flight lets be.
+    const BATCH: u64 = 70;
+    let [wanted, posted] = [const { AtomicU64::new(0) }; 2];
+    let is_done = AtomicBool::new(false);
+    let stream = || {
+        // Relaxed, here and below: the flag and the numbers publish no other data.
+        while !is_done.load(Ordering::Relaxed) {
+            if number_of(&posted) < number_of(&wanted) {
+                put()?;
+                posted.fetch_add(1, Ordering::Relaxed);
+            } else {
+                std::thread::yield_now();
+            }
+        }
+        Ok::<(), transom::Error>(())
+    };
+    let ask = || {
+        let goal = number_of(&posted) + BATCH;
+        wanted.store(goal, Ordering::Relaxed);
+        await_at_least(|| number_of(&posted), goal)
+    };
+    let control = || {
+        let (net, answers) = (world.net(), || world.net().counters(peer(1)).messages);
+        while !is_done.load(Ordering::Relaxed) {
+            net.shut(peer(0), true);
+            let goal = answers() + BATCH;
+            net.shut(peer(1), false);
+            await_at_least(answers, goal);
+            net.shut(peer(1), true);
+            ask();
+            net.shut(peer(0), false);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        net.shut(peer(1), false);
+    };
+    std::thread::scope(|threads| {
+        world.net().shut(peer(1), true);
+        let other = threads.spawn(stream);
+        let is_begun = ask();
+        let control = threads.spawn(control);
+        let outcome = body();
+        let goal = number_of(&posted) + BATCH;
+        let is_continued = await_at_least(|| number_of(&posted), goal);
+        is_done.store(true, Ordering::Relaxed);
+        control.join().expect("no thread panics");
+        outcome.and(other.join().expect("no thread panics"))?;
+        assert!(is_begun && is_continued, "the other thread puts before the call and after it");
+        Ok(())
+    })
+}
+
+/// Waits for a while until a number has grown. Returns whether it has.
+fn await_at_least(number: impl Fn() -> u64, goal: u64) -> bool {
+    let begun = Instant::now();
+    while number() < goal && begun.elapsed() < Duration::from_millis(200) {
+        std::thread::yield_now();
+    }
+    number() >= goal
+}
+
+fn number_of(count: &AtomicU64) -> u64 {
+    count.load(Ordering::Relaxed)
 }

@@ -3,10 +3,10 @@
 //! locks in the program's order. Otherwise processes that all lock in one order could deadlock.
 //!
 //! A process delays locks only if one thread makes all of its lock calls. Otherwise thread A, which
-//! completes all operations of a window, would have to take the lock that thread B has delayed. A
-//! could then wait for a process that waits for a lock that A holds. For the same reason a thread
-//! takes only its own delayed lock before it waits, and a thread that locks completes the
-//! operations of a window without another thread's delayed lock.
+//! completes all operations of a window, would often have to take the lock that thread B has
+//! delayed. A could then wait for a process that waits for a lock that A holds. For the same reason
+//! a thread takes only its own delayed lock before it waits, and completes the operations of a
+//! window without another thread's delayed lock if no operation waits for that lock.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -81,12 +81,6 @@ impl Delayed {
     /// locks.
     pub(crate) fn is_mine(&self) -> bool {
         self.thread.get() == Some(&threads::identity())
-    }
-
-    /// Whether several threads lock.
-    pub(crate) fn is_shared(&self) -> bool {
-        // Relaxed: a thread that has locked sees the flag.
-        self.is_shared.load(Ordering::Relaxed)
     }
 
     /// Takes the delayed lock, for an operation that needs it.

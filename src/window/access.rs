@@ -135,12 +135,12 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
     pub fn scope<'s, R>(&'s self, body: impl for<'part> FnOnce(&Access<'part, 's, T>) -> Result<R>) -> Result<R> {
         // Also where `body` unwinds: no operation that is kept may refer to a buffer of this part.
         let ends = || {
-            drop(self.core.complete_lent());
+            drop(self.core.complete_delayed());
             self.core.parts.settle();
         };
         buffers::scoped(ends, |scope| {
             let done = body(&Access { core: self.core, scope, checked: self.checked, _elements: PhantomData });
-            let flushed = self.core.complete_lent().and(self.core.parts.flush_all());
+            let flushed = self.core.complete_delayed().and(self.core.parts.flush_all());
             done.and_then(|done| flushed.map(|()| done))
         })
     }

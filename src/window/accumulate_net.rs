@@ -5,6 +5,7 @@
 use transom_fabric::{Amo, AmoKind, Posting, Tally, TallyRef, Width};
 
 use super::accumulate::Accumulate;
+use super::drain::{self, Whom};
 use super::parts::Parts;
 use super::target::Target;
 use super::targets::Targets;
@@ -139,10 +140,13 @@ impl<'t> ByNet<'t> {
     /// Posts an atomic of the net. It waits for other atomics in flight on the same place, since a
     /// port keeps no order and MPI orders accumulates on one location (MPI-4.1 §12.7.2).
     fn post(&self, at: u64, amo: Amo, into: &Sink, tally: &TallyRef) -> Result<()> {
+        if self.target.awaits_use() {
+            drain::await_release(self.job, self.target);
+        }
         // The place is held until the port has counted the operation.
         let posting = self.ordered.then(|| self.targets.busy.begin(at, || self.targets.tally.idle()));
         if posting.as_ref().is_some_and(Posting::is_busy) {
-            self.job.progress.until(|| self.target.tally.idle())?;
+            drain::drain(self.job, Whom::One(self.target))?;
         }
         while !self.job.taken(self.memory.amo(at, amo, into, tally))? {}
         Ok(())

@@ -2,9 +2,10 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use transom_fabric::{Post, Tally};
+use transom_fabric::Post;
 
 use super::checked::Completed;
+use super::drain::{self, Whom};
 use super::parts::Parts;
 use super::permit::Permit;
 use super::target::{Reach, Unmapped};
@@ -28,7 +29,7 @@ impl Parts {
         // it is the memory barrier.
         fence(Ordering::AcqRel);
         match self.fast_target(rank) {
-            Some(target) => self.complete_counted(&target.tally),
+            Some(target) => self.complete_counted(Whom::One(target)),
             None => self.complete_other(call, rank),
         }
     }
@@ -42,21 +43,22 @@ impl Parts {
         job::check_rank(&self.team, call, rank)?;
         // Without first contact, nothing is in flight.
         let Some(target) = self.known(rank) else { return Ok(()) };
-        self.complete_counted(&target.tally)?;
+        self.complete_counted(Whom::One(target))?;
         self.completed(rank, if call == "flush_local" { Completed::Fetching } else { Completed::All })
     }
 
-    /// Waits for the operations that `tally` counts.
+    /// Waits for all operations in flight.
     #[inline]
-    fn complete_counted(&self, tally: &Tally) -> Result<()> {
-        if tally.settled() { Ok(()) } else { self.complete_counted_late(tally) }
+    fn complete_counted(&self, whom: Whom<'_>) -> Result<()> {
+        if whom.tally().settled() { Ok(()) } else { self.complete_counted_late(whom) }
     }
 
     /// A separate function, so that calls that need not wait keep no registers for the wait.
     #[cold]
-    fn complete_counted_late(&self, tally: &Tally) -> Result<()> {
+    fn complete_counted_late(&self, whom: Whom<'_>) -> Result<()> {
         self.post_runs();
-        self.job.progress.complete(tally)
+        drain::drain(&self.job, whom)?;
+        self.job.progress.outcome(whom.tally())
     }
 
     /// Completes all operations to all targets.
@@ -71,7 +73,7 @@ impl Parts {
     #[inline]
     pub(super) fn flush_all_locally(&self) -> Result<()> {
         fence(Ordering::AcqRel);
-        self.complete_counted(&self.targets.tally).inspect_err(|_| self.targets.discard_reported())
+        self.complete_counted(Whom::All(&self.targets)).inspect_err(|_| self.targets.discard_reported())
     }
 
     /// Waits until no operation is in flight, even after errors, so that lent buffers can be
@@ -86,7 +88,7 @@ impl Parts {
     #[cold]
     fn settle_late(&self) {
         self.post_runs();
-        self.job.finish(&self.targets.tally);
+        drain::outlast(&self.job, Whom::All(&self.targets));
     }
 
     /// Posts those kept operations (`messages::gathered`) that one put or get can perform, because

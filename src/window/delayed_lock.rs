@@ -41,12 +41,12 @@ pub(crate) struct LockDelay {
     pending: AtomicBool,
     /// The target whose lock was delayed last.
     target: AtomicU32,
-    /// Whether an operation of another thread than the one that has delayed the lock waits for the
-    /// lock, or is performed with it now. Relaxed everywhere: a thread sees its own operation.
-    is_foreign: AtomicBool,
-    /// Whether an operation that waits for the lock, or is performed with it now, stores its result
-    /// in a lent buffer. Relaxed everywhere: the end of a scope sees the operations that it must
-    /// complete.
+    /// Whether an operation whose call has returned waits for the lock, or is performed with it
+    /// now. Relaxed everywhere: the program has ordered the operations that a call must complete
+    /// before this call.
+    owes: AtomicBool,
+    /// Whether such an operation, of another thread than the one that has delayed the lock, stores
+    /// its result in a lent buffer. Relaxed everywhere, as for `owes`.
     lends: AtomicBool,
     /// Whether this process has noticed an operation of the last epoch. If so, the program's locks
     /// guard the window's data. Relaxed everywhere, because the value is an estimate.
@@ -87,15 +87,10 @@ impl LockDelay {
         self.slot().take()
     }
 
-    /// Whether no operation waits for the delayed lock, and no thread takes the lock.
-    fn is_empty(&self) -> bool {
-        self.slot().as_ref().is_some_and(|lock| lock.operations.is_empty())
-    }
-
     /// Ends the delay. The epoch word then counts granted locks alone.
     pub(super) fn end(&self) {
         *self.slot() = None;
-        self.is_foreign.store(false, Ordering::Relaxed);
+        self.owes.store(false, Ordering::Relaxed);
         self.lends.store(false, Ordering::Relaxed);
         // Release: pairs with the acquire of a thread that waits for the lock.
         self.pending.store(false, Ordering::Release);
@@ -107,14 +102,14 @@ impl LockDelay {
         u64::from(self.pending.load(Ordering::Relaxed))
     }
 
-    /// Keeps an operation, or gives it back where the message has no room for it. `is_foreign`: the
-    /// operation of another thread than the one that has delayed the lock.
+    /// Keeps an operation, or gives it back where the message has no room for it. `owes` and
+    /// `lends`: the operation's share of these fields.
     fn keep<'r>(
         &self,
         request: Request<'r>,
         into: Landing,
         most: usize,
-        is_foreign: bool,
+        [owes, lends]: [bool; 2],
     ) -> Option<(Request<'r>, Landing)> {
         let mut slot = self.slot();
         let Some(lock) = &mut *slot else { return Some((request, into)) };
@@ -124,9 +119,9 @@ impl LockDelay {
             return Some((request, into));
         }
         (lock.request_bytes, lock.reply_bytes) = (request_bytes, reply_bytes);
-        self.lends.fetch_or(into.len() > 0, Ordering::Relaxed);
         lock.operations.push((request.into_owned(), into));
-        self.is_foreign.fetch_or(is_foreign, Ordering::Relaxed);
+        self.owes.fetch_or(owes, Ordering::Relaxed);
+        self.lends.fetch_or(lends, Ordering::Relaxed);
         None
     }
 }
@@ -159,19 +154,23 @@ impl Parts {
         Ok(false)
     }
 
-    /// Records the first operation under a lock that is held; false for a delayed lock.
+    /// Records the first operation under a lock that is held; false for a delayed lock. Waits while
+    /// operations on the target are held back.
     ///
     /// # Errors
     /// The lock could not be taken.
     pub(super) fn use_taken(&self, target: &Target) -> Result<bool> {
+        self.await_drain(target);
         let hold = target.hold();
         match hold {
             Hold::Delayed => return Ok(false),
             Hold::Failed => return Err(not_locked(target.rank())),
+            Hold::UnusedShared | Hold::UnusedBiased => {
+                target.shift(hold, hold.used());
+                self.delay.guards.store(true, Ordering::Relaxed);
+            }
             _ => {}
         }
-        target.shift(hold, hold.used());
-        self.delay.guards.store(true, Ordering::Relaxed);
         Ok(true)
     }
 
@@ -191,11 +190,12 @@ impl Parts {
         into: Landing,
         tally: &TallyRef,
     ) -> Result<Option<(Request<'r>, Landing)>> {
-        let is_foreign = !self.job.delayed.is_mine();
-        let left = self.delay.keep(request, into, self.message_max(target), is_foreign);
         // The end of the epoch, or a flush, waits for the operations that the target's tally
         // counts. The caller waits for an operation that another tally counts.
-        if left.is_some() || !std::ptr::eq(&raw const **tally, &raw const *target.tally) {
+        let owes = std::ptr::eq(&raw const **tally, &raw const *target.tally);
+        let lends = owes && into.len() > 0 && !self.job.delayed.is_mine();
+        let left = self.delay.keep(request, into, self.message_max(target), [owes, lends]);
+        if left.is_some() || !owes {
             self.need_lock(target)?;
         }
         Ok(left)
@@ -215,10 +215,9 @@ impl Parts {
     /// error here too. The wait goes on after an error, because the operations that wait for the
     /// lock have lent buffers, and the state of the lock still changes.
     fn await_taken(&self, target: &Target) -> Result<()> {
-        let is_delayed = || target.hold() == Hold::Delayed;
-        let waited = self.job.progress.until(|| !is_delayed());
+        let waited = self.job.progress.until(|| !target.is_delayed());
         if waited.is_err() {
-            self.job.outlast(|| u64::from(is_delayed()));
+            self.job.outlast(|| u64::from(target.is_delayed()));
         }
         waited?;
         if target.hold() == Hold::Failed { Err(not_locked(target.rank())) } else { Ok(()) }
@@ -307,8 +306,9 @@ impl Core {
         delayed.map_or(Ok(()), |target| self.take_delayed_lock(target, false))
     }
 
-    /// Takes the delayed lock, for a call that completes operations. On return none of this
-    /// thread's operations waits for the lock.
+    /// Takes the delayed lock, for a call that completes operations. On return no operation whose
+    /// call has returned, of whatever thread, waits for the lock (MPI-4.1 §12.5.4: a flush
+    /// completes the operations of the process).
     ///
     /// # Errors
     /// The lock can't be taken, now or by an earlier call of the epoch.
@@ -321,26 +321,9 @@ impl Core {
         }
     }
 
-    /// [`Core::complete_delayed`] for a flush of the target whose lock is delayed. It also performs
-    /// the operations of other threads.
-    pub(super) fn complete_delayed_target(&self) -> Result<()> {
-        if !self.parts.delay.is_empty() {
-            self.take_any_delayed()?;
-        }
-        self.complete_delayed()
-    }
-
-    /// [`Core::complete_delayed`] for the end of a scope, whose buffers may be lent to operations
-    /// of any thread.
-    pub(super) fn complete_lent(&self) -> Result<()> {
-        if self.parts.delay.lends.load(Ordering::Relaxed) {
-            self.take_any_delayed()?;
-        }
-        self.complete_delayed()
-    }
-
-    /// [`Core::complete_lent`] at the end of an epoch's closure. The thread that has delayed the
-    /// lock performs its operations in the unlock that follows.
+    /// Completes the operations of other threads than the one that has delayed the lock, if their
+    /// buffers are lent: the epoch of a closure ends, and buffers of this thread may be among them.
+    /// The thread that has delayed the lock performs its own operations in the unlock that follows.
     #[inline]
     pub(super) fn complete_others(&self) {
         if self.parts.delay.pending() > 0 {
@@ -350,18 +333,18 @@ impl Core {
 
     #[cold]
     fn complete_others_late(&self) {
-        if !self.parts.job.delayed.is_mine() {
+        if self.parts.delay.lends.load(Ordering::Relaxed) && !self.parts.job.delayed.is_mine() {
             // The tally of the operations, or the unlock of the other thread, has the failure.
-            let _ = self.complete_lent();
+            let _ = self.take_any_delayed();
         }
     }
 
     /// Whether a call that completes operations needs the delayed lock. A rank that holds this lock
-    /// may wait for a lock of this thread. A thread that may hold locks therefore leaves another
-    /// thread's lock, with the operations of that thread, to that thread.
+    /// may wait for a lock of this thread. A thread therefore takes another thread's lock only if
+    /// operations wait for it. The thread that has delayed the lock takes it in any case, so that a
+    /// flush after `lock` waits for the lock.
     fn needs_delayed(&self) -> bool {
-        let (delay, delayed) = (&self.parts.delay, &self.parts.job.delayed);
-        delayed.is_mine() || delay.is_foreign.load(Ordering::Relaxed) || !(delayed.is_shared() || delay.is_empty())
+        self.parts.job.delayed.is_mine() || self.parts.delay.owes.load(Ordering::Relaxed)
     }
 
     /// Completes all operations of an epoch that continues.

@@ -71,7 +71,8 @@ impl Parts {
             return Ok(words.amo(at, amo));
         }
         let mut old = 0u64;
-        let tally = Tally::within(&target.tally);
+        // Not within the target's tally: a flush does not wait for it, because this call does.
+        let tally = Tally::new();
         buffers::scoped(
             || self.job.finish(&tally),
             |scope| {

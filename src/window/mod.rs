@@ -19,6 +19,7 @@ mod completion;
 pub(crate) mod core;
 mod create;
 mod delayed_lock;
+mod drain;
 mod dynamic;
 mod element;
 mod epoch_state;

@@ -61,7 +61,7 @@ impl Parts {
     /// may ask it for more than its memory holds.
     pub(super) fn bound_replies(&self, target: &Target) -> Result<()> {
         // Operations that wait for a delayed lock are not in flight.
-        if target.awaits_use() { Ok(()) } else { self.await_few(target) }
+        if target.is_delayed() { Ok(()) } else { self.await_few(target) }
     }
 
     /// Waits until few of the requests to a target that were made before this call wait for their

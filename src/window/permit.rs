@@ -133,7 +133,7 @@ impl Core {
         };
         self.epochs.check(call, Call::Flush { held: hold != Some(Hold::None) })?;
         match hold {
-            Some(Hold::Delayed) => self.complete_delayed_target()?,
+            Some(Hold::Delayed) => self.complete_delayed()?,
             Some(Hold::Failed) => return Err(not_locked(rank)),
             _ => {}
         }

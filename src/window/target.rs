@@ -19,6 +19,9 @@ use crate::transport::{self, NetMemory, NodeMemory, ProcessMemory};
 /// entries. The limit is 128 bytes for each target (tests/sim_costs.rs).
 const _: () = assert!(size_of::<Target>() == 72);
 
+/// Bit of a target's state: operations that begin wait until the bit is clear (`drain`).
+const HELD_BACK: u8 = 1 << 7;
+
 /// The state of this process's access epoch at a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -51,6 +54,25 @@ pub(crate) enum Hold {
 }
 
 impl Hold {
+    /// The state of a number, without [`HELD_BACK`].
+    #[inline]
+    fn of(number: u8) -> Hold {
+        match number {
+            1 => Hold::Shared,
+            2 => Hold::Exclusive,
+            3 => Hold::Unchecked,
+            4 => Hold::Started,
+            5 => Hold::Open,
+            6 => Hold::Posted,
+            7 => Hold::Biased,
+            8 => Hold::Delayed,
+            9 => Hold::UnusedShared,
+            10 => Hold::UnusedBiased,
+            11 => Hold::Failed,
+            _ => Hold::None,
+        }
+    }
+
     /// The state of a lock before its first operation, if the lock could have been delayed.
     pub(super) fn unused(self) -> Hold {
         match self {
@@ -191,30 +213,41 @@ impl Target {
     #[inline]
     pub(crate) fn hold(&self) -> Hold {
         // Acquire: pairs with the Release in `set_hold`.
-        match self.hold.load(Ordering::Acquire) {
-            1 => Hold::Shared,
-            2 => Hold::Exclusive,
-            3 => Hold::Unchecked,
-            4 => Hold::Started,
-            5 => Hold::Open,
-            6 => Hold::Posted,
-            7 => Hold::Biased,
-            8 => Hold::Delayed,
-            9 => Hold::UnusedShared,
-            10 => Hold::UnusedBiased,
-            11 => Hold::Failed,
-            _ => Hold::None,
-        }
+        Hold::of(self.hold.load(Ordering::Acquire) & !HELD_BACK)
     }
 
-    /// Whether the state of the target's lock concerns the next operation: the operation changes
-    /// the state, or is refused.
+    /// Whether the state of the target's lock concerns the next operation: the operation waits,
+    /// changes the state, or is refused.
     #[inline]
     pub(super) fn awaits_use(&self) -> bool {
         // Relaxed: as for the window's epoch.
         self.hold.load(Ordering::Relaxed) >= Hold::Delayed as u8
     }
 
+    /// Whether operations on the target may wait for its lock.
+    pub(super) fn is_delayed(&self) -> bool {
+        self.hold() == Hold::Delayed
+    }
+
+    // Relaxed in the next three: the bit only makes a wait shorter.
+
+    /// Has operations that begin wait for [`Target::let_go`], or for a change of the state.
+    pub(super) fn hold_back(&self) {
+        self.hold.fetch_or(HELD_BACK, Ordering::Relaxed);
+    }
+
+    /// Lets operations begin.
+    pub(super) fn let_go(&self) {
+        self.hold.fetch_and(!HELD_BACK, Ordering::Relaxed);
+    }
+
+    /// Whether operations that begin wait.
+    #[inline]
+    pub(super) fn is_held_back(&self) -> bool {
+        self.hold.load(Ordering::Relaxed) & HELD_BACK != 0
+    }
+
+    /// Sets the state. No operation is held back afterwards.
     pub(crate) fn set_hold(&self, hold: Hold) {
         // Release: one of several threads sees that the target has posted. The others then read
         // what the target has stored before its post.
@@ -229,7 +262,8 @@ impl Target {
     /// Changes the state `from` to `to`; false where the state is another one.
     pub(super) fn shift(&self, from: Hold, to: Hold) -> bool {
         // Relaxed: of threads that change a state at the same time exactly one succeeds.
-        self.hold.compare_exchange(from as u8, to as u8, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        let change = |now: u8| (now & !HELD_BACK == from as u8).then_some(now & HELD_BACK | to as u8);
+        self.hold.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change).is_ok()
     }
 
     /// Releases the state `found`. Returns false if another thread has released it before.

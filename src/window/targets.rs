@@ -47,11 +47,16 @@ impl Targets {
         self.contacted.get_or_try_insert(peer(rank), contact)
     }
 
+    /// The targets with first contact.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Target> {
+        self.contacted.values()
+    }
+
     /// Discards the targets' records of failures that were reported for all targets, so that they
     /// are not reported again.
     #[cold]
     pub(super) fn discard_reported(&self) {
-        for target in self.contacted.values() {
+        for target in self.iter() {
             target.tally.forget_reported();
         }
     }

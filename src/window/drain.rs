@@ -1,0 +1,131 @@
+//! Waits for all operations in flight, to one target or to all. The count of these operations may
+//! never be zero while other threads begin further ones. A wait that lasts therefore holds them
+//! back: it sets a bit in the state of each target's lock, which puts and gets over a net load in
+//! any case. Operations that begin later wait until the bit is clear. No thread waits there while
+//! an operation in flight depends on it, as on the claim of a piece of a staging area.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use transom_fabric::Tally;
+
+use super::parts::Parts;
+use super::target::{Reach, Target};
+use super::targets::Targets;
+use crate::error::Result;
+use crate::job::JobCore;
+
+/// The time for which a wait does not hold operations back: longer than the operations of one
+/// thread usually take.
+const PATIENCE: Duration = Duration::from_micros(250);
+/// The number of looks at the count between two looks at the clock.
+const LOOKS: u32 = 16;
+
+/// The targets of a wait.
+#[derive(Clone, Copy)]
+pub(super) enum Whom<'t> {
+    One(&'t Target),
+    All(&'t Targets),
+}
+
+impl<'t> Whom<'t> {
+    /// Counts the operations in flight.
+    pub(super) fn tally(self) -> &'t Tally {
+        match self {
+            Whom::One(target) => &target.tally,
+            Whom::All(targets) => &targets.tally,
+        }
+    }
+
+    /// Calls `each` for each target to which operations can be in flight.
+    fn for_each(self, each: impl Fn(&Target)) {
+        let is_far = |target: &&Target| matches!(target.reach, Reach::Unmapped(_));
+        match self {
+            Whom::One(target) => Some(target).filter(is_far).into_iter().for_each(each),
+            Whom::All(targets) => targets.iter().filter(is_far).for_each(each),
+        }
+    }
+}
+
+/// A wait for all operations in flight. Its end lets operations begin that it holds back.
+struct Drain<'t> {
+    job: &'t JobCore,
+    whom: Whom<'t>,
+    looks: Cell<u32>,
+    begun: Cell<Option<Instant>>,
+    holds_back: Cell<bool>,
+}
+
+impl<'t> Drain<'t> {
+    fn new(job: &'t JobCore, whom: Whom<'t>) -> Drain<'t> {
+        Drain { job, whom, looks: Cell::new(0), begun: Cell::new(None), holds_back: Cell::new(false) }
+    }
+
+    /// The number of operations in flight.
+    fn left(&self) -> u64 {
+        let left = self.whom.tally().outstanding();
+        if left > 0 {
+            self.looks.set(self.looks.get().wrapping_add(1));
+            if self.looks.get().is_multiple_of(LOOKS) {
+                self.look_at_clock();
+            }
+        }
+        left
+    }
+
+    #[cold]
+    fn look_at_clock(&self) {
+        match self.begun.get() {
+            None => self.begun.set(Some(Instant::now())),
+            Some(begun) if begun.elapsed() >= PATIENCE => {
+                // Again and again: a change of the target's lock, or the end of another thread's
+                // wait, clears the bit, and the window may have a new target.
+                self.holds_back.set(true);
+                self.whom.for_each(Target::hold_back);
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+impl Drop for Drain<'_> {
+    fn drop(&mut self) {
+        if self.holds_back.get() {
+            self.whom.for_each(Target::let_go);
+            self.job.progress.end_sleeps();
+        }
+    }
+}
+
+/// Waits until no operation is in flight to `whom`. Failed operations stay recorded in the tally.
+#[cold]
+pub(super) fn drain(job: &JobCore, whom: Whom<'_>) -> Result<()> {
+    let drain = Drain::new(job, whom);
+    job.progress.until(|| drain.left() == 0)
+}
+
+/// [`drain`] that goes on after errors, because lent buffers can't be returned before. If that is
+/// impossible, the process aborts.
+#[cold]
+pub(super) fn outlast(job: &JobCore, whom: Whom<'_>) {
+    let drain = Drain::new(job, whom);
+    job.outlast(|| drain.left());
+}
+
+impl Parts {
+    /// Waits at the beginning of an operation while another thread's wait holds operations on the
+    /// target back.
+    #[inline]
+    pub(super) fn await_drain(&self, target: &Target) {
+        if target.is_held_back() {
+            await_release(&self.job, target);
+        }
+    }
+}
+
+/// [`Parts::await_drain`] for a target whose operations are held back.
+#[cold]
+pub(super) fn await_release(job: &JobCore, target: &Target) {
+    // After an error the operation begins, and its own failure is reported.
+    let _ = job.progress.until(|| !target.is_held_back());
+}
