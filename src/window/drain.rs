@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use transom_fabric::Tally;
 
 use super::parts::Parts;
-use super::target::{Reach, Target};
+use super::target::Target;
 use super::targets::Targets;
 use crate::error::Result;
 use crate::job::JobCore;
@@ -37,12 +37,11 @@ impl<'t> Whom<'t> {
         }
     }
 
-    /// Calls `each` for each target to which operations can be in flight.
+    /// Calls `each` for each target. Atomics by the device may be in flight to mapped targets too.
     fn for_each(self, each: impl Fn(&Target)) {
-        let is_far = |target: &&Target| matches!(target.reach, Reach::Unmapped(_));
         match self {
-            Whom::One(target) => Some(target).filter(is_far).into_iter().for_each(each),
-            Whom::All(targets) => targets.iter().filter(is_far).for_each(each),
+            Whom::One(target) => each(target),
+            Whom::All(targets) => targets.iter().for_each(each),
         }
     }
 }

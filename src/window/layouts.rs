@@ -213,7 +213,7 @@ impl Parts {
         match far {
             Unmapped::Posted(_) if self.travels(target, from.len())? => self.gather(target, at, into, from, tally),
             Unmapped::Posted(memory) => self.get_layout_posted(target, memory, at, into, from, tally),
-            Unmapped::Copied(near) => Attached::of(&self.job, near).get(at, into, from),
+            Unmapped::Copied(near) => Attached::of(&self.job, near).get_together(at, into, from),
             Unmapped::Messages => self.gather(target, at, into, from, tally),
             Unmapped::Dynamic(near) => match (self.resolve("get", target, at, from)?, near) {
                 (Resolved::Mapped, _) => self.get_within(target, at, into, from),

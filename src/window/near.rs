@@ -28,6 +28,15 @@ const PIECES: usize = 64;
 /// The longest accumulate of one piece that allocates no memory.
 const SMALL: usize = 64;
 
+/// Pieces of a get that are read together: at least as many, at most so far apart, and at most so
+/// many bytes with those between them.
+const FEW: usize = 4;
+const GAP: u64 = 2 << 10;
+const TOGETHER: u64 = 64 << 10;
+
+/// A piece of a get: its offset at the target, and its destination.
+type Place = (u64, Sink);
+
 /// Memory of another process that the kernel copies, and the job, which explains failures of the
 /// copies.
 #[derive(Clone, Copy)]
@@ -73,8 +82,37 @@ impl<'t> Attached<'t> {
     }
 
     pub(super) fn get(self, at: i64, into: &Incoming<'_>, from: &Layout<'_>) -> Result<()> {
-        let pieces = from.beside(&into.layout);
-        self.read(pieces.map(|([theirs, ours], len)| ((at + theirs).cast_unsigned(), into.part(ours, len))))
+        self.read(incoming(at, into, from))
+    }
+
+    /// [`Attached::get`] from memory that is mapped between the pieces too. Pieces that lie close
+    /// together are read with the bytes between them, because the kernel takes about as long for a
+    /// small piece as for a page.
+    pub(super) fn get_together(self, at: i64, into: &Incoming<'_>, from: &Layout<'_>) -> Result<()> {
+        let (mut close, mut others, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
+        for (offset, into) in incoming(at, into, from) {
+            if !close.is_empty() && !follows(&close, offset, into.len()) {
+                self.read_close(&mut close, &mut others, &mut scratch)?;
+            }
+            close.push((offset, into));
+        }
+        self.read_close(&mut close, &mut others, &mut scratch)?;
+        self.read(others.into_iter())
+    }
+
+    /// Reads pieces that lie close together, by way of `scratch`. Few pieces are kept in `others`.
+    fn read_close(self, close: &mut Vec<Place>, others: &mut Vec<Place>, scratch: &mut Vec<u8>) -> Result<()> {
+        if close.len() < FEW {
+            others.append(close);
+            return if others.len() < PIECES { Ok(()) } else { self.read(others.drain(..)) };
+        }
+        let (start, end) = range(close);
+        scratch.resize(index(end - start), 0);
+        scoped(|| (), |scope| self.get_bytes(start, scope.sink(scratch)))?;
+        for (offset, into) in close.drain(..) {
+            into.fill_from(&scratch[index(offset - start)..]);
+        }
+        Ok(())
     }
 
     /// Writes pieces, each to its offset.
@@ -209,6 +247,24 @@ impl<'t> Beside<'t> {
 /// Whether elements have padding behind their data.
 fn is_padded(ty: BasicType) -> bool {
     ty.data() < ty.size()
+}
+
+/// The pieces of a get.
+fn incoming<'a>(at: i64, into: &'a Incoming<'a>, from: &'a Layout<'a>) -> impl Iterator<Item = Place> + 'a {
+    let pieces = from.beside(&into.layout);
+    pieces.map(move |([theirs, ours], len)| ((at + theirs).cast_unsigned(), into.part(ours, len)))
+}
+
+/// The first offset of pieces that follow each other, and the end of the last one.
+fn range(close: &[Place]) -> (u64, u64) {
+    let start = close.first().map_or(0, |first| first.0);
+    (start, close.last().map_or(start, |(offset, into)| offset + into.len() as u64))
+}
+
+/// Whether a piece of `len` bytes at `offset` is read together with the pieces before it.
+fn follows(close: &[Place], offset: u64, len: usize) -> bool {
+    let (start, end) = range(close);
+    offset >= end && offset - end <= GAP && offset - start + len as u64 <= TOGETHER
 }
 
 /// Each piece with its offset in a buffer in which the pieces are contiguous.

@@ -233,7 +233,10 @@ impl Target {
 
     /// Has operations that begin wait for [`Target::let_go`], or for a change of the state.
     pub(super) fn hold_back(&self) {
-        self.hold.fetch_or(HELD_BACK, Ordering::Relaxed);
+        // A wait of many targets comes here again and again, and mostly finds the bit set.
+        if !self.is_held_back() {
+            self.hold.fetch_or(HELD_BACK, Ordering::Relaxed);
+        }
     }
 
     /// Lets operations begin.
