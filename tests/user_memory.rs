@@ -466,10 +466,10 @@ fn excluded(world: &Job) -> Outcome {
 }
 
 /// Gets of blocks that lie close together, far apart, or in descending order.
-/// Shows D4, T2.
+/// Shows O5, T2.
 fn scattered(world: &Job) -> Outcome {
     const BYTES: usize = 300_000;
-    let byte = |rank: usize, at: usize| (at.wrapping_mul(2_654_435_761) >> 11) as u8 ^ rank as u8;
+    let byte = |rank: usize, at: usize| (at.wrapping_mul(2_654_435_761) >> 11).to_le_bytes()[0] ^ rank.to_le_bytes()[0];
     let next = (world.rank() + 1) % world.size();
     let memory: Vec<u8> = (0..BYTES).map(|at| byte(world.rank(), at)).collect();
     let win = Window::create(world, memory)?;

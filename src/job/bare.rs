@@ -2,10 +2,8 @@
 
 use std::net::IpAddr;
 
-use transom_verbs::PathOptions;
-
 use super::Job;
-use crate::transport;
+use crate::transport::{self, PathOptions};
 
 impl Job {
     /// The address at which peers reach this rank through a net with IP addresses.

@@ -18,7 +18,8 @@ use transom_fabric::{
 };
 use transom_ofi::{OfiDomain, OfiOptions, PassiveProbe};
 use transom_shm::{Heap, HeapOptions, ShmDomain};
-use transom_verbs::{PathOptions, VerbsDomain, VerbsOptions};
+pub(crate) use transom_verbs::PathOptions;
+use transom_verbs::{VerbsDomain, VerbsOptions};
 
 use crate::environment::{Rdma, Settings};
 use crate::error::NetName;

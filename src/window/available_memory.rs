@@ -59,8 +59,8 @@ pub(super) fn aligned(
     block.slice(skip, bytes).ok_or_else(|| failed(TransportError::SizeOverflow))
 }
 
-/// The available memory, if it is less than `bytes`. While it grows, this waits: another rank of the
-/// machine may still return the memory of a window that the ranks have freed just before.
+/// The available memory, if it is less than `bytes`. While it grows, this waits: another rank of
+/// the machine may still return the memory of a window that the ranks have freed just before.
 fn lacking(bytes: u64, available: impl Fn() -> Option<u64>) -> Option<u64> {
     let mut before = available().filter(|&available| bytes > available)?;
     for _ in 0..MOST_PAUSES {

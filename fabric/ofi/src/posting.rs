@@ -65,8 +65,8 @@ impl Open {
         }
     }
 
-    /// Reads into the slot's buffer or the caller's place. The flag is explicit, because older versions
-    /// of `opx` complete no read without it.
+    /// Reads into the slot's buffer or the caller's place. The flag is explicit, because older
+    /// versions of `opx` complete no read without it.
     #[inline]
     pub(crate) fn read(
         &self,

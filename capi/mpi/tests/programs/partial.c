@@ -215,8 +215,8 @@ static void long_ones(void) {
     free(mine);
 }
 
-/* Pairs with padding: 2 pairs by an item of 3. Blocks of length 0, or of a type without data, forbid
- * no operation. */
+/* Pairs with padding: 2 pairs by an item of 3. Blocks of length 0, or of a type without data,
+ * forbid no operation. */
 static void pairs_and_empty_blocks(void) {
     struct { double value; int place; } *part, mine[2] = {{rank_ + 1.5, rank_}, {rank_ + 2.5, rank_}};
     MPI_Datatype three, with_empty, none, with_none;
