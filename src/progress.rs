@@ -41,8 +41,8 @@ const NAP_CROWDED: Duration = Duration::from_millis(16);
 /// Number of polls after which a blocking call that does not sleep, or a post that is repeated,
 /// checks whether all ranks live.
 const POLLS_BETWEEN_CHECKS: u32 = 4096;
-/// Maximum time between the closing of a dying process's sockets, which its peers notice first, and
-/// its end.
+/// Maximum time from the closing of a dying process's sockets, which its peers notice first, to the
+/// end of the process.
 const DYING: Duration = Duration::from_millis(800);
 
 /// Polls, waits, and owns the progress threads.
@@ -357,7 +357,7 @@ impl Progress {
         let (mut naps, mut nap) = (0u32, NAP);
         let (mut quiet_since, mut hooked): (Option<Instant>, Option<Instant>) = (None, None);
         let (mut polls, mut missed) = (0u32, false);
-        // An answer that the caller's puts since the last wait have not taken along.
+        // Sends answers that no put of the caller since its last wait has taken along.
         self.send_kept();
         loop {
             let mut seen = self.poll_keeping(1)?;

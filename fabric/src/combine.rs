@@ -5,8 +5,8 @@
 #[cfg(any(test, target_arch = "x86_64"))]
 const WIDE: usize = 256;
 
-/// Replaces each `T` of `len` bytes at `to` by `function` of it and the `T` at the same place of
-/// `from`, at any alignment.
+/// Replaces each `T` in the `len` bytes at `to` by `function` of this `T` and of the `T` at the
+/// same offset from `from`. The addresses may have any alignment.
 ///
 /// # Safety
 /// During the call, `len` bytes at `from` are readable and `len` bytes at `to` are readable and

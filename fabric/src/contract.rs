@@ -88,11 +88,14 @@ pub trait Handler {
 /// The access to the peers. All methods may be called from several threads at the same time.
 ///
 /// Nothing is ordered: neither two operations to one target nor a message after a put. There are
-/// two exceptions: the caller has waited for the [`Tally`](crate::Tally) of the first operation, or
-/// the first operations are puts and the port's limits have [`Limits::ordered`] for a message after
-/// them, or [`Limits::amos_ordered`] for an atomic. A count that falls means that the target has
-/// the data, which is visible to every process that reads it afterwards, and that the origin's
-/// buffer may be used again.
+/// two exceptions:
+///
+/// - The caller has waited for the [`Tally`](crate::Tally) of the first operation.
+/// - The first operations are puts, and the port's limits have [`Limits::ordered`] for a message
+///   after them, or [`Limits::amos_ordered`] for an atomic.
+///
+/// A count that falls means that the target has the data, that the data is visible to every process
+/// that reads it afterwards, and that the origin's buffer may be used again.
 ///
 /// Offsets and lengths are bytes within the remote region, checked by the caller against the
 /// window's size; backends check them against the region again where the check is free.
@@ -182,8 +185,8 @@ pub trait Port: Send + Sync + Debug + 'static {
     /// As for [`Port::get`].
     unsafe fn amo(&self, on: &Self::Remote, offset: u64, amo: Amo, into: Span, tally: &TallyRef) -> Post;
 
-    /// Posts requests to the peer that the port holds back until the next request.
-    /// [`Port::progress`] does this for all peers.
+    /// Posts the requests to the peer that the port would otherwise hold back until the next
+    /// request. [`Port::progress`] does this for all peers.
     fn release(&self, to: &Self::Remote) {
         let _ = to;
     }

@@ -39,8 +39,9 @@ impl Failures {
         Failures { waiting: BTreeMap::new(), next: 0, of: BTreeMap::new(), own: BTreeMap::new() }
     }
 
-    /// Stores a failure of an operation of the first of `reporters`, unless that tally has a
-    /// failure: the first failure names the cause. Returns whether it was kept.
+    /// Stores a failure of an operation whose tally is the first of `reporters`, unless this tally
+    /// already has a failure: the first failure names the cause. Returns whether the failure was
+    /// stored.
     pub(crate) fn keep(&mut self, reporters: Vec<usize>, failure: &Failure) -> bool {
         let number = self.next;
         let Some(&own) = reporters.first().filter(|own| !self.own.contains_key(own)) else { return false };

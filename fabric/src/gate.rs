@@ -70,7 +70,7 @@ impl<'w> Gate<'w> {
         self.0.store(OPEN, Ordering::Release);
     }
 
-    /// Whether there can be no visit. The caller holds the lock.
+    /// Whether the gate is closed, so that no visit can be in progress. The caller holds the lock.
     #[inline(always)]
     pub fn is_closed(self) -> bool {
         // Relaxed: the lock orders the changes of the gate among its holders.

@@ -244,9 +244,9 @@ impl Memory {
         unsafe { copy(from, bytes.as_mut_ptr(), bytes.len()) };
     }
 
-    /// Replaces each `T` of `operand.len()` bytes from `at` on by `function` of it and the `T` at
-    /// the same place of `operand`, at any alignment. Not atomic: the caller excludes other
-    /// accesses, or accepts a race.
+    /// Replaces each `T` in the `operand.len()` bytes from `at` on by `function` of this `T` and of
+    /// the `T` at the same offset in `operand`. The bytes may have any alignment. Not atomic: the
+    /// caller excludes other accesses, or accepts a race.
     ///
     /// # Panics
     /// As for [`Memory::write`].
@@ -399,9 +399,10 @@ unsafe fn blocks<const WRITE: bool, W: Copy>(there: *mut u8, stride: i64, here: 
     }
 }
 
-/// The loop: four blocks in each iteration, at distances that are computed before the loop. Without
-/// `black_box` the compiler would make a chain of additions of them, in which each block waits for
-/// the one before. `opaque` applies it to our side too, where the distance is no constant.
+/// The loop copies four blocks in each iteration, at distances that are computed before the loop.
+/// Without `black_box` the compiler would compute each distance by an addition to the one before,
+/// so that each block would wait for the previous block. `opaque` applies `black_box` to the
+/// distances of our side too, unless they are constants.
 ///
 /// # Safety
 /// As for [`blocks`].

@@ -27,8 +27,8 @@ pub struct Posting<'p> {
 }
 
 impl Places {
-    /// Sets the bit of the 4 bytes at `at`. `idle`: whether no posted operation is in flight. Then
-    /// all older bits are cleared.
+    /// Sets the bit of the 4 bytes at `at`. `idle` returns whether no posted operation is in
+    /// flight; if it returns true, all older bits are cleared.
     #[inline]
     pub fn begin(&self, at: u64, idle: impl Fn() -> bool) -> Posting<'_> {
         let bit = bit(at);

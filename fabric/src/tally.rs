@@ -110,7 +110,7 @@ impl Tally {
         }
     }
 
-    /// Clears the mark of operations other than puts if none is outstanding.
+    /// Clears the mark of operations other than puts if no operation is outstanding.
     pub fn unmix(&self) {
         let counted = |state: u64| state & !(FAILED | MARKED | MIXED) != 0;
         // Relaxed: as in `mix`.
@@ -248,7 +248,8 @@ mod tests {
         assert!(window.take_failure().is_none() && !window.has_failed(), "its child has reported it");
     }
 
-    /// A get of a request counts above too, until the count is zero and forgotten.
+    /// A get with a request also marks the parents, until their counts are zero and the marks are
+    /// cleared.
     #[test]
     fn puts_are_distinguished_from_other_operations() {
         let window = Tally::new();

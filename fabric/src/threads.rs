@@ -8,8 +8,9 @@ use std::thread::{Builder, JoinHandle};
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 
-/// The signals that a fault of the thread itself raises, and those of profilers. The others are for
-/// the program's threads: one that waits for a signal by `sigwait` has blocked it only in its own.
+/// The signals that a fault of the thread itself raises, and those of profilers. All other signals
+/// are for the program's threads: a program that waits for a signal by `sigwait` has blocked the
+/// signal in its own threads only.
 const OWN: [Signal; 8] = [
     Signal::SIGSEGV,
     Signal::SIGBUS,

@@ -186,7 +186,7 @@ impl Machines {
             if let Some(signal) = self.signalled {
                 conn.send(&order_to(signal));
             }
-            // Without it the end of the machine is noticed late, but all else works.
+            // Without this option the end of the machine is noticed late, but all else works.
             let _ = keep_alive_unacknowledged(&conn.socket);
             machine.part = Some(conn);
             machine.connected = true;

@@ -208,7 +208,7 @@ impl Feed {
         self.read(sink, MAX_READS, Sink::is_full)
     }
 
-    /// Moves what the pipe holds into `sink`, however full that is, and ends.
+    /// Moves the content of the pipe into `sink`, even if the sink is full, and ends the feed.
     fn drain(mut self, sink: &mut Sink) {
         let held = rustix::pipe::fcntl_getpipe_size(&self.pipe).unwrap_or(0);
         if self.read(sink, held.div_ceil(MAX_READ) + 1, |_| false) {
@@ -304,8 +304,9 @@ pub(super) fn keep_alive(socket: &OwnedFd) -> rustix::io::Result<()> {
     sockopt::set_tcp_keepcnt(socket, 4)
 }
 
-/// [`keep_alive`] also while sent bytes lack their acknowledgment, when the kernel does not probe.
-/// Not for connections to ranks: the kernel would end that of a stopped rank whose buffer is full.
+/// [`keep_alive`] also while sent bytes are unacknowledged, when the kernel does not probe. Not for
+/// connections to ranks: the kernel would end the connection to a stopped rank whose buffer is
+/// full.
 pub(super) fn keep_alive_unacknowledged(socket: &OwnedFd) -> rustix::io::Result<()> {
     sockopt::set_tcp_user_timeout(socket, 6000)
 }

@@ -63,7 +63,8 @@ fn connect(rendezvous: &Rendezvous) -> Result<(OwnedFd, String), LaunchError> {
         match TcpStream::connect_timeout(address, PATIENCE) {
             Ok(stream) => {
                 let stream = stream.into();
-                // Without it the end of the launcher's machine is noticed late, but all else works.
+                // Without these options the end of the launcher's machine is noticed late, but all
+                // else works.
                 let _ = keep_alive(&stream).and_then(|()| keep_alive_unacknowledged(&stream));
                 return Ok((stream, address.to_string()));
             }

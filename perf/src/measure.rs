@@ -15,7 +15,7 @@ const ROUND: Duration = Duration::from_micros(100);
 /// Time limit of one size.
 const BUDGET: Duration = Duration::from_secs(2);
 
-/// Times of one operation over the rounds, in nanoseconds, sorted.
+/// Quantiles of the time of one operation over the rounds, in nanoseconds.
 #[derive(Clone, Debug, serde::Serialize)]
 pub(crate) struct Times {
     /// The median round.

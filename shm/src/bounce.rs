@@ -1,5 +1,5 @@
-//! Long copies of the kernel between places for which its copy is slow: they go through a buffer of
-//! the calling thread, whose place in a page suits the kernel.
+//! Long copies by the kernel between addresses for which its copy is slow. These copies go through
+//! a buffer of the calling thread, from a place in a page on that suits the kernel.
 
 use std::cell::OnceCell;
 use std::io;

@@ -50,7 +50,7 @@ impl Contact {
     }
 
     /// The range `[offset, offset + len)` of the peer's heap as memory of this process. `apart`: in
-    /// a mapping of its own, which advice to the kernel may concern.
+    /// a mapping of its own, so that advice to the kernel concerns no other range.
     ///
     /// # Errors
     /// The range is not inside the heap, or there is no address space or mapping for it. Where the

@@ -31,8 +31,9 @@ impl SpinBudget {
     pub const NONE: SpinBudget = SpinBudget { spin: Duration::ZERO, yields: 0 };
 
     /// The budget for `ranks` processes of this node on `cpus` processors that they may use
-    /// *together* (not the one processor that a bound rank has for itself): 20 us where each has
-    /// its own, as much as several sleeps and wakes cost; one `sched_yield` where they share.
+    /// *together* (not the one processor that a bound rank has for itself). If each process has its
+    /// own processor, the budget is 20 us, as much as several sleeps and wakes cost. If processes
+    /// share processors, the budget is one `sched_yield`.
     pub const fn choose(ranks: usize, cpus: usize) -> SpinBudget {
         if ranks <= cpus {
             SpinBudget { spin: Duration::from_micros(20), yields: 0 }

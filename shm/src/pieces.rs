@@ -100,7 +100,7 @@ fn part(mapping: &Arc<Mapping>, start: u64, range: &Range<u64>) -> Result<Memory
     Ok(mapping.part(bytes(range.start - start)?, bytes(range.end - range.start)?))
 }
 
-/// The range in a mapping of its own, which advice to the kernel may concern.
+/// The range in a mapping of its own, so that advice to the kernel concerns no other range.
 ///
 /// # Errors
 /// As for [`Pieces::map`].

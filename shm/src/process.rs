@@ -20,7 +20,7 @@ use crate::spare::is_lack;
 /// The longest copy through the file. Above a page, cross-memory attach is faster.
 const SHORT: usize = 4096;
 
-/// The short writes of a range after which its protection is read.
+/// Number of short writes of a range after which the range's protection is read.
 const TRIALS: u32 = 64;
 /// States of [`Range::writes`] beyond the count of trials.
 const WRITABLE: u32 = u32::MAX;
@@ -183,9 +183,10 @@ impl Range {
         unsafe { cma::write(to, from) }
     }
 
-    /// Whether the whole range is known to be writable by its process. This is checked because the
-    /// kernel would also write pages through the file that the process may only read. Reading the
-    /// protection takes as long as many writes, so the first writes use cross-memory attach.
+    /// Whether the whole range is known to be writable by its process. The check is necessary
+    /// because through the file the kernel would also write pages that the process may only read.
+    /// Reading the protection takes as long as many writes, so the first writes use cross-memory
+    /// attach.
     fn is_writable(&self) -> bool {
         match self.writes.load(Ordering::Relaxed) {
             WRITABLE => true,
@@ -200,7 +201,7 @@ impl Range {
                 let state = match writable {
                     Some(true) => WRITABLE,
                     Some(false) => PROTECTED,
-                    // As many writes later the next attempt follows.
+                    // The next attempt follows after `TRIALS` further writes.
                     None => 0,
                 };
                 self.writes.store(state, Ordering::Relaxed);

@@ -58,7 +58,7 @@
 //! Some collective calls order less. A broadcast or a scatter orders only what the root did before
 //! the call. A reduction to a root or a gather orders only what the root does after the call. A
 //! scan orders only lower ranks before higher ranks. A neighborhood collective call orders only
-//! what the neighbors did.
+//! what the neighbours did.
 //!
 //! A persistent collective call orders what a rank did before the start of the call. A partition of
 //! a message orders what the sender did before it marked the partition as ready. After some calls,
@@ -103,10 +103,10 @@
 //!
 //! Loads and stores are those of [`Window::load`](crate::Window::load) and related calls. Loads of
 //! up to 8 bytes are not checked in the unified model, because a program may poll a word for an
-//! update. Such a program then calls [`sync`](crate::Window::sync). The checker therefore treats
-//! the later accesses of a rank that calls `sync` as ordered after the operations that are complete
-//! at this rank. In MPI programs with ThreadSanitizer this does not hold, because the checker sees
-//! the loads by which a program polls.
+//! update. After the update such a program calls [`sync`](crate::Window::sync). The checker
+//! therefore treats the accesses of a rank after its call of `sync` as ordered after the operations
+//! that are complete at this rank. In MPI programs with ThreadSanitizer `sync` has no such effect,
+//! because the checker sees the loads by which a program polls.
 //!
 //! In C and MPI programs an operation also uses its buffers until it is complete at the origin
 //! (MPI-4.1 §12.3): until then no other operation may write the buffer of a put, or access the
@@ -116,13 +116,14 @@
 //! # Loads and stores: ThreadSanitizer
 //!
 //! The library does not see loads and stores through pointers. If a program is compiled with
-//! `-fsanitize=thread`, the checker tells ThreadSanitizer which memory of the process operations
-//! access, by which threads and in which order. The reports of ThreadSanitizer then include
+//! `-fsanitize=thread`, the checker tells ThreadSanitizer about the operations that access memory
+//! of the process: which memory, by which threads and in which order. The reports of
+//! ThreadSanitizer then include
 //!
 //! - stores to a buffer before its put is complete, and loads of window memory before the fence,
 //!   also by another thread of the rank;
 //! - operations of two threads of a rank that conflict at a target;
-//! - loads and stores of several ranks in one shared window (MPI programs of gcc);
+//! - loads and stores of several ranks in one shared window, in MPI programs that gcc has compiled;
 //! - conflicts with the buffers of the MPI's own sends, receives and collective calls, and of
 //!   `MPI_Pack`, `MPI_Unpack` and `MPI_Reduce_local`.
 //!
@@ -139,12 +140,15 @@
 //!
 //! An operation appears as a thread with the name of the operation, its rank, and its place in the
 //! program. The rank that owns window memory prints the reports about this memory. A report appears
-//! when the owner reads the record of the operation. A program may poll a word of 4 or 8 bytes by
-//! atomic loads; plain loads that poll are reported. An atomic load of window memory orders the
-//! loading rank after the ranks that changed the word, by an operation or by an atomic of the
-//! language, and after all that these ranks did before the change.
-//! `UCX_MEM_EVENTS=no` keeps UCX, which some MPIs use, from patching functions that
-//! ThreadSanitizer wraps.
+//! when the owner reads the record of the operation.
+//!
+//! A program may poll a word of 4 or 8 bytes by atomic loads; plain loads that poll are reported.
+//! An atomic load of window memory orders the loading rank after each change of the word, whether
+//! by an operation or by an atomic of the language, and after all that the changing rank did before
+//! the change.
+//!
+//! `UCX_MEM_EVENTS=no` keeps UCX, which some MPIs use, from patching functions that ThreadSanitizer
+//! wraps.
 //!
 //! ThreadSanitizer does not see how the OpenMP library of gcc synchronizes threads, and therefore
 //! reports races in correct programs. In MPI programs a `libtransom_mpi` that was built with
@@ -171,15 +175,15 @@
 //! The job continues, because only the user can decide whether to end it. In MPI programs the calls
 //! include the collective calls of the MPI and its blocking sends and receives, but not `MPI_Wait`,
 //! `MPI_Waitall` and the like. Nothing is reported while a rank computes, or while all ranks are in
-//! the same collective call. Nothing is reported either if a further thread of a rank may end the
-//! wait, or a process outside of the job that the program has started or connected to.
+//! the same collective call. Nothing is reported either if a further thread of a rank, or a process
+//! outside of the job that the program has started or connected to, may end the wait.
 //!
 //! # Missed and false reports
 //!
-//! - Loads and stores through pointers are not seen without ThreadSanitizer. With ThreadSanitizer,
-//!   in a shared window, the loads and stores of all ranks are seen in MPI programs that gcc has
-//!   compiled; in other programs only those of the rank that owns the memory. Functions of the C
-//!   library, such as `memcpy`, that access the memory of another rank are not seen.
+//! - Without ThreadSanitizer the checker does not see loads and stores through pointers. With
+//!   ThreadSanitizer it sees those of the rank that owns the memory. It sees the loads and stores
+//!   of other ranks in a shared window only in MPI programs that gcc has compiled. It never sees
+//!   functions of the C library, such as `memcpy`, that access the memory of another rank.
 //! - Synchronization outside of the library, such as sockets, files, and POSIX mutexes that
 //!   processes share, is not seen. Accesses that such synchronization orders may be reported.
 //! - If a window is created over memory that another window already has, conflicts of operations
@@ -195,7 +199,7 @@
 //!
 //! For each rank's part of a window the checker remembers the accesses to 262144 blocks of 16
 //! bytes: up to four accesses to each block, in 64 bytes. It also remembers 65536 other accesses,
-//! each in 72 bytes. A later access at the same place replaces an earlier one. If the checker must
+//! each in 72 bytes. A later access to the same bytes replaces an earlier one. If the checker must
 //! discard accesses that may still conflict, it reports their number at the end of the window.
 //! `TRANSOM_CHECK_RECORDS` sets the limit for other accesses; the limit for blocks is four times as
 //! large. With `TRANSOM_CHECK` a process has at most 1024 windows.

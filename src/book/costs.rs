@@ -103,9 +103,9 @@
 //!
 //! - A fence, a barrier, `free` and the creation of a window take ceil(log2 p) signals at each of p
 //!   ranks. All ranks wait for all others.
-//! - A lock takes a round trip to the target. The first exclusive locks of a target also take one
-//!   to rank 0 of the window. `lock_all` takes a round trip to rank 0. Locks with `NOCHECK` send
-//!   nothing.
+//! - A lock takes a round trip to the target. Each of the first exclusive locks of a target takes a
+//!   second round trip, to rank 0 of the window. `lock_all` takes a round trip to rank 0. Locks
+//!   with `NOCHECK` send nothing.
 //! - `post` and `complete` send one notice to each partner. `start`, `wait`, `test` and `sync` send
 //!   nothing.
 //! - Over nets without atomics a lock, small operations and `unlock` may take one request and one

@@ -54,9 +54,9 @@
 //!
 //! - **Attaching** sends nothing and leaves the memory unchanged.
 //! - **Within the node** an origin keeps a copy of the target's list of regions. Each access loads
-//!   one word of the target, which changes when the target detaches a region. Only then does the
-//!   origin fetch the list again; it asks the target about regions that the list lacks. Regions in
-//!   memory of [`alloc_mem`](crate::Job::alloc_mem), and others where the kernel has XPMEM, are
-//!   mapped at the first access and then accessed like an allocated window. The rest are accessed
-//!   by system calls.
+//!   one word of the target. This word changes when the target detaches a region, and only then
+//!   does the origin fetch the list again. If the list lacks a region, the origin asks the target
+//!   about it. Regions in memory of [`alloc_mem`](crate::Job::alloc_mem), and others where the
+//!   kernel has XPMEM, are mapped at the first access and then accessed like an allocated window.
+//!   The rest are accessed by system calls.
 //! - **Over a net** operations are messages that the target's CPU executes.

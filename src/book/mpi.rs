@@ -1,4 +1,5 @@
-//! Coming from MPI: every name of MPI's one-sided chapter (12 in MPI-4.1), and its equivalent here.
+//! Coming from MPI: every name of MPI's one-sided chapter (chapter 12 of MPI-4.1), and its
+//! equivalent here.
 //!
 //! [`RawWindow`](crate::RawWindow) has a method for most functions, with the function's name
 //! without `MPI_Win_` or `MPI_`. As in MPI, these methods open and end epochs explicitly and take
@@ -155,7 +156,7 @@
 //! | `MPI_COMM_WORLD` | the [`Job`](crate::Job) that [`init`](crate::init) gives |
 //! | `MPI_Datatype` | [`Datatype`](crate::Datatype), [`BasicType`](crate::BasicType); in typed calls the [`Element`](crate::Element) |
 //! | `MPI_DOUBLE` | `f64`, [`BasicType::Float64`](crate::BasicType::Float64) |
-//! | `MPI_ERR_OP` | [`Class::Op`](crate::Class::Op); with [`ops`](crate::ops) such a pair does not compile |
+//! | `MPI_ERR_OP` | [`Class::Op`](crate::Class::Op); a compile error with [`ops`](crate::ops) |
 //! | `MPI_ERR_RANK` | [`Class::Rank`](crate::Class::Rank) |
 //! | `MPI_ERROR` | [`Error::class`](crate::Error::class) of the error that waiting for a request gives |
 //! | `MPI_ERRORS_ARE_FATAL` | not here, because an error is a value: `expect` makes it fatal |

@@ -117,8 +117,9 @@
 //!
 //! # Costs
 //!
-//! Over a net a put, a flush and an atomic take one round trip more than a notified put of one
-//! message, because the flush waits for the target's answer before the atomic is sent.
+//! Over a net the sequence of a put, a flush and an atomic takes one round trip more than a
+//! notified put of one message, because the flush waits for the target's answer before the atomic
+//! is sent.
 //!
 //! | route | cost of a notified put |
 //! |---|---|

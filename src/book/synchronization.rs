@@ -95,8 +95,9 @@
 //! - Holders of shared and of exclusive locks take turns, so that no rank starves.
 //! - A rank may lock several targets at once. To avoid deadlock, all ranks lock them in the same
 //!   order.
-//! - Over a net a lock may be acquired later than the call returns, even at the end of the epoch.
-//!   If a lock also guards files or messages, call a flush at the beginning of the epoch.
+//! - Over a net `lock` may return before the lock is acquired; the library may acquire the lock as
+//!   late as the end of the epoch. If a lock also guards files or messages, call a flush at the
+//!   beginning of the epoch.
 //!
 //! # Lock all, and flush
 //!

@@ -49,7 +49,7 @@
 //!
 //! # Memory for several windows
 //!
-//! [`Job::alloc_mem`](crate::Job::alloc_mem) allocates such memory without a window
+//! [`Job::alloc_mem`](crate::Job::alloc_mem) allocates memory of the library without a window
 //! (`MPI_ALLOC_MEM`). A window that is created over this memory, or over a piece of it, is as fast
 //! as an allocated one. Several windows may use the same memory, which lives as long as the
 //! [`Allocation`](crate::Allocation) or one of the windows. Each rank decides for its own part
@@ -71,8 +71,8 @@
 //! # Displacements
 //!
 //! In a `Window<T>` a displacement counts elements. In a `RawWindow` it counts the *target's*
-//! displacement unit, which may differ from rank to rank. The origin compares each operation with
-//! the size of the target's part before it writes anything.
+//! displacement unit, which may differ from rank to rank. The origin checks the range of each
+//! operation against the size of the target's part before the operation writes anything.
 //!
 //! # Freeing a window
 //!

@@ -50,7 +50,7 @@ impl Delayed {
     /// Records the delayed lock of this thread. Returns false if another lock is delayed, or if
     /// several threads lock.
     pub(crate) fn note(&self, window: Weak<dyn TakesLock>) -> bool {
-        // Relaxed: of threads that record a lock at the same time one finds false.
+        // Relaxed: of several threads that record a lock at the same time, only one finds false.
         if !self.is_alone() || self.is_noted.swap(true, Ordering::Relaxed) {
             return false;
         }

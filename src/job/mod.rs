@@ -478,7 +478,7 @@ impl JobCore {
         }
     }
 
-    /// Has waits on shared words poll ports too, and a thread serve origins on `lane`.
+    /// Makes waits on shared words poll ports too, and has a thread serve origins on `lane`.
     pub(crate) fn serve(&self, lane: Lane) -> Result<()> {
         self.flags.polls.store(true, Ordering::Relaxed);
         self.progress.serve(lane)
@@ -578,7 +578,7 @@ impl JobCore {
         routes::actor(self.settings.atomics, self.is_one_node(team), self.atomics).unwrap_or(Actor::Cpu)
     }
 
-    /// The atomicity actor of a window: the hint's choice, or without a hint the job's.
+    /// The actor of a window's accumulates: the hint's choice, or without a hint the job's.
     pub(crate) fn actor_for(&self, team: &Team, hint: Option<Atomics>) -> Result<Actor> {
         routes::actor(hint.unwrap_or(self.settings.atomics), self.is_one_node(team), self.atomics)
             .map_err(|why| Error::argument(Class::InfoValue, "info", why))

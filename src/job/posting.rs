@@ -47,7 +47,7 @@ impl Stillness {
     }
 }
 
-/// What became of a notice.
+/// The outcome of sending a notice.
 #[derive(Debug)]
 #[must_use]
 pub(crate) enum Notified {
@@ -148,8 +148,8 @@ impl JobCore {
     /// node has no room for it, a thread sends it later: `post` waits for no other rank (MPI-4.1
     /// §12.5.2), and the rank may sleep in a barrier or compute until this rank has gone on. A
     /// notice that has to wait for room is sent later also after a failure of progress, which may
-    /// concern another rank. Later messages may overtake the notice, since notices are counted, and
-    /// a window has none left when it is freed.
+    /// concern another rank. Later messages may overtake the notice. This is harmless, since
+    /// notices are counted, and a window has none left when it is freed.
     pub(crate) fn notify(&self, rank: usize, bytes: Vec<u8>) -> Notified {
         let (to, near) = (peer(rank), self.lane(rank) == Some(Lane::Shm));
         let mut failure = None;

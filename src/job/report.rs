@@ -1,4 +1,4 @@
-//! The routes of a job in words, and the notice of a rank that waits at its end.
+//! The routes of a job in words, and the warning of a rank that waits at the end of the job.
 
 use std::fmt::Write;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -10,7 +10,7 @@ use super::JobCore;
 use crate::routes;
 use crate::transport::{Lane, Net};
 
-/// Time after which a rank that has dropped its job tells that it waits.
+/// Time after which a rank that has dropped its job warns that it still waits.
 const LATE: Duration = Duration::from_secs(20);
 
 /// Prints a line if the returned value is not dropped within [`LATE`]: a rank that has dropped its

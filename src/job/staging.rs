@@ -23,8 +23,8 @@ pub(crate) struct Staging {
     pieces: Mutex<[Option<TallyRef>; PIECES]>,
 }
 
-/// A piece of an area that an accumulate uses. Operations on the piece may be in flight after the
-/// end of the claim.
+/// A piece of an area that a long operation uses. Operations on the piece may be in flight after
+/// the end of the claim.
 #[derive(Debug)]
 pub(crate) struct Claim<'j> {
     pub(crate) piece: usize,
@@ -59,7 +59,7 @@ impl Staging {
         self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a piece that has no operation in flight, for an accumulate that `tally` counts.
+    /// Takes a piece that has no operation in flight, for a long operation that `tally` counts.
     pub(crate) fn claim<'j>(&self, tally: &TallyRef, progress: &'j Progress) -> Option<Claim<'j>> {
         let mut pieces = self.pieces();
         let free = pieces.iter().position(is_free)?;

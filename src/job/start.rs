@@ -1,6 +1,6 @@
 //! The start of a job: own memory, nodes, the net where one is needed, and the agreement of all
-//! ranks. A start takes at most four exchanges and a value of rank 0; a job on one node opens no
-//! net and takes two exchanges.
+//! ranks. A start takes at most four exchanges and one broadcast from rank 0. A job on one node
+//! opens no net and takes two exchanges.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -30,8 +30,8 @@ use crate::transport::{self, Lane, Net, NetRegion, ShmRegion, SpinBudget, Way, W
 type Boot = Box<dyn Bootstrap>;
 type Exchanging<'a> = Exchange<HeapCopies<'a>>;
 
-/// Starts this rank. With `simulated` the net between nodes is that one. Every rank is then a
-/// separate node without shared memory, unless the settings simulate a number of nodes.
+/// Starts this rank. `simulated`: the net between nodes, in place of a real one. Every rank is then
+/// a separate node without shared memory, unless the settings simulate a number of nodes.
 pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDomain>>) -> Result<Arc<JobCore>> {
     let (rank, size) = (boot.rank(), boot.size());
     // Messages have 32 bits for a rank, and the job's own barrier has slots for 2^32 ranks.
@@ -400,9 +400,9 @@ fn open_verbs(boot: &mut Exchanging<'_>, settings: &Settings) -> Result<std::res
         return Ok(opened.map_err(|_| Some(Without { rank, reason: own, is_told })));
     };
     let reason = String::from_utf8_lossy(&reasons[first]).into_owned();
-    // A job without any device is the usual case and no fallback. A device that the user named, or
-    // that other ranks have, is missed.
-    // `open_net` reports devices that no rank can use.
+    // A job without any device is the usual case and no fallback. The warning concerns a device
+    // that the user named, or that other ranks have. `open_net` reports devices that no rank can
+    // use.
     let is_told = settings.devices.is_some() || reasons.iter().any(Vec::is_empty);
     if boot.rank() == 0 && settings.ofi && is_told {
         // A fallback is never silent (requirement T5)

@@ -31,7 +31,7 @@ pub(crate) struct Team {
     busy: AtomicBool,
     /// Whether all members share a node; set by the first query.
     one_node: OnceLock<bool>,
-    /// Where the barriers' signals arrive; `None` for the job, whose signals stay.
+    /// Where the barriers' signals arrive; `None` for the job, whose signals are never dropped.
     signals: Option<Arc<Messages>>,
 }
 

@@ -83,7 +83,7 @@ impl Request<'_> {
         matches!(self, Combine { .. } | Swap { .. } | SwapBytes { .. } | Staged { .. })
     }
 
-    /// An upper bound of its length as a message and as a part of another request.
+    /// An upper bound of the request's length as a message and as a part of another request.
     pub(crate) fn most_bytes(&self) -> usize {
         let (strips, data) = match self {
             Request::Scatter { strips, data } | Request::Combine { strips, data, .. } => (strips.len(), data.len()),

@@ -1,7 +1,8 @@
 //! Messages that wait for a thread that makes progress: answers, notices, and requests of several
-//! operations. A peer that takes no message delays its own messages alone. An answer or notice is
-//! kept until it is sent or the peer is given up, because the peer may wait for it. A request that
-//! can't be sent fails, and a request with its order number and without an effect takes its place.
+//! operations. A peer that takes no message delays only the messages to this peer. An answer or
+//! notice is kept until it is sent or the peer is given up, because the peer may wait for it. A
+//! request that can't be sent fails, and a request with its order number and without an effect
+//! takes its place.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,8 +35,8 @@ pub(super) struct Deferral {
 struct Queue {
     /// Messages to peers that are not known to be blocked.
     ready: VecDeque<Message>,
-    /// The peers that did not take the message sent to them last. A peer leaves when its last
-    /// message was sent.
+    /// The peers that did not take the message sent to them last. A peer is removed when the last
+    /// message to it has been sent.
     blocked: BTreeMap<Peer, Blocked>,
     /// The number of the blocked peer with which the next attempt begins.
     at: u32,

@@ -1,6 +1,6 @@
 //! The target's side of a window: its memory, and the execution of requests on it. Requests run the
-//! code that origins on mapped memory run (`memory`), so that both are atomic with each other. It
-//! sends nothing.
+//! code that origins on mapped memory run (`memory`), so that both are atomic with each other. This
+//! module sends nothing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;

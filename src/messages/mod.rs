@@ -62,7 +62,7 @@ struct Waiting {
 #[derive(Default)]
 struct Requests {
     next: u64,
-    /// By token. Few wait at a time, and tokens ascend, so that this is faster than hashing.
+    /// By token. Few requests wait at a time, and tokens ascend, so a tree is faster than hashing.
     waiting: BTreeMap<u64, Waiting>,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Messages {
     gathering: gathered::Gathering,
     /// Answers that wait for a message in the other direction.
     riding: riding::Riding,
-    /// Where peers put the operands of long accumulates.
+    /// Areas into which peers put the operands of long operations.
     areas: staging::Areas,
 }
 
@@ -297,7 +297,7 @@ impl Waiting {
 }
 
 impl Landing {
-    /// The bytes that it takes.
+    /// The number of bytes that the destination takes.
     pub(crate) fn len(&self) -> usize {
         match self {
             Landing::Nowhere | Landing::Carried(_) => 0,

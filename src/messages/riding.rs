@@ -36,8 +36,8 @@ pub(super) struct Riding {
 struct Turns {
     /// The requests whose answers wait.
     tokens: Vec<u64>,
-    /// The time at which the first notified put of the peer since this rank's last one was
-    /// executed.
+    /// The time at which this rank executed the first notified put of the peer since this rank's
+    /// own last notified put to the peer.
     came: Option<Instant>,
     /// The number of consecutive quick puts in return.
     soon: u32,

@@ -1,6 +1,6 @@
-//! Staging areas: memory of this rank into which one peer puts the operands of long accumulates,
-//! piece by piece. A short request then has this rank's CPU combine the piece. A peer gets its area
-//! at its first request; the number of areas is bounded.
+//! Staging areas: memory of this rank into which one peer puts the operands of long operations,
+//! piece by piece. A short request then has this rank's CPU combine or copy the piece. A peer gets
+//! its area at its first request; the number of areas is bounded.
 
 use std::any::Any;
 use std::collections::HashMap;

@@ -21,7 +21,7 @@ pub(super) struct Descriptors {
     begun: Instant,
     /// The beginning of the wait, in milliseconds since `begun`; 0 after progress.
     since: AtomicU64,
-    /// The last look, in the same time.
+    /// The time of the last look, in milliseconds since `begun`.
     last: AtomicU64,
     warned: AtomicBool,
 }

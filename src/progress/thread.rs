@@ -12,8 +12,8 @@ use crate::messages::Messages;
 use crate::transport::{Lane, Wire};
 
 /// Initial time for which the thread leaves polling to callers. The time doubles while callers
-/// poll. After the last caller has left, an origin therefore waits about as long as the callers
-/// have polled, at most.
+/// poll. After the last caller has left, an origin therefore waits at most about as long as the
+/// callers have polled.
 const KEEP_AWAY: Duration = Duration::from_micros(32);
 /// Maximum time for which the thread leaves polling to callers. The end of a single longer call
 /// wakes the thread.
@@ -22,7 +22,8 @@ const KEEP_AWAY_MAX: Duration = Duration::from_micros(256);
 /// serve origins soon enough.
 const KEEP_AWAY_DENSE: Duration = Duration::from_micros(1024);
 const DENSE: Duration = Duration::from_micros(64);
-/// Enough calls for the longest sleep.
+/// Maximum number of counted calls: this many are dense even over the longest sleep,
+/// [`KEEP_AWAY_DENSE`].
 const MANY_CALLS: u32 = 16;
 /// A poll with this many events may have left others. The thread then polls again, at most
 /// [`ROUNDS`] times: while it kept away, events of all operations in flight may have come.
@@ -33,8 +34,8 @@ const IDLE: Duration = Duration::from_millis(500);
 /// Initial sleep of the thread where replies wait for room at their origins, which no event
 /// reports. The sleep doubles while no room appears.
 pub(super) const RETRY: Duration = Duration::from_micros(64);
-/// Maximum of the same sleep. A target that computes for long and then polls gets the reply after
-/// this time at the latest.
+/// Maximum of the sleep that begins with [`RETRY`]. A target that computes for long and then polls
+/// gets the reply after this time at the latest.
 const RETRY_MAX: Duration = Duration::from_millis(16);
 
 /// The threads inside blocking calls (*callers*), which poll by themselves. The progress thread

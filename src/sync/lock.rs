@@ -55,8 +55,8 @@
 //! meanwhile.
 //!
 //! A lock of another window, or a message, can cause the same deadlock, and the words do not show
-//! it. A process that waits for processes that may only wait themselves therefore does so for a
-//! limited number of polls, its *patience* ([`Patience`]). When its patience has ended:
+//! it. A process therefore waits only for a limited number of polls, its *patience* ([`Patience`]),
+//! for processes that may themselves only wait. When its patience has ended:
 //! - A reader no longer waits behind writers that only wait.
 //! - A writer that only waits, for its announcement or for its target, withdraws its announcement
 //!   while a `lock_all` has priority, and stands aside.
@@ -320,8 +320,8 @@ fn announce_slow(words: &impl Words, nested: impl Fn() -> bool, mut found: u64) 
     }
 }
 
-/// Waits, after this process has withdrawn its announcement, until no `lock_all` has priority, but
-/// not for ever: the process of that call may wait for a lock of this one.
+/// Waits, after this process has withdrawn its announcement, until no `lock_all` has priority. The
+/// wait is limited, because the process of that `lock_all` may wait for a lock of this process.
 pub(crate) fn stand_aside(words: &impl Words) -> Result<()> {
     wait_patiently(words, Place::Master, true, |word| word & PRIORITY == 0).map(drop)
 }

@@ -50,8 +50,8 @@ const POLLS_BETWEEN_CHECKS: u32 = 256;
 /// Bit of a held lock, in addition to the process number in the word.
 const HELD: u32 = 1 << 31;
 
-/// This process's number, which locks that it takes have; 0 before [`set_own_number`]. No waiter
-/// takes over a lock with number 0.
+/// This process's number, which is stored in the locks that the process takes; 0 before
+/// [`set_own_number`]. No waiter takes over a lock with number 0.
 static OWN: AtomicU32 = AtomicU32::new(0);
 
 /// From now on, locks that this process takes have its number.
@@ -284,8 +284,8 @@ fn pause(polls: u32) -> u32 {
     polls.checked_add(1).unwrap_or(YIELDED)
 }
 
-/// The value of a thread without a seat that has not requested one. A larger value: it requested
-/// one and all were taken.
+/// The value of a thread without a seat that has not requested one. A larger value: the thread
+/// requested a seat, and all were taken.
 const NOT_ASKED: usize = LINE;
 const REFUSED: usize = LINE + 4;
 

@@ -266,7 +266,7 @@ impl Parts {
         into: Sink,
         tally: &TallyRef,
     ) -> Result<()> {
-        // Until the message is posted.
+        // Held until the message is posted.
         let mut _posting = None;
         if target.reach.is_dynamic() {
             let (call, size) = ("compare_and_swap", ty.size());
@@ -383,7 +383,7 @@ impl Parts {
 
     #[inline(never)]
     pub(super) fn accumulate_far(&self, target: &Target, at: i64, it: &Accumulate<'_>, tally: &TallyRef) -> Result<()> {
-        // Until all messages are posted.
+        // Held until all messages are posted.
         let mut _posting = None;
         if target.reach.is_dynamic() {
             match self.resolve(it.call, target, at, &it.to)? {

@@ -25,8 +25,9 @@ pub(super) const SEPARATE: Choice = Choice(7);
 pub(super) const PAGES_AT_FIRST_TOUCH: u32 = 1 << 9;
 
 /// Whether other ranks of the node can't map the part, and reach it by system calls or by messages.
-/// A rank reports it if it has other ranks on its node. The choices of ranks may differ. Then all
-/// ranks serve requests, also those that would not need to.
+/// A rank reports this choice if it has other ranks on its node. Unlike other choices, this one may
+/// differ among the ranks: if any rank reports yes, all ranks serve requests, also those that would
+/// not need to.
 pub(super) const UNMAPPED: Choice = Choice(10);
 
 impl Choice {
@@ -80,9 +81,9 @@ fn lowest(job: &Job, mut candidate: bool) -> Result<usize> {
     Ok(lowest)
 }
 
-/// The error of a rank that failed with `own`. All ranks get [`ErrorKind::TooManyWindows`] or none
-/// does, because a program may then create the window otherwise at all ranks: the directory of a
-/// rank is full, and no rank failed for another reason.
+/// The error of a rank that failed with `own`. Either all ranks get [`ErrorKind::TooManyWindows`]
+/// or none: all get it if the directory of a rank is full and no rank failed for another reason. A
+/// program may then create the window in another way at all ranks.
 pub(super) fn error_at_failed(id: u64, outcome: &Outcome, own: Error) -> Error {
     // A rank with another failure than a full directory reports its own reason.
     if is_full(&own) { check_agreement(id, outcome).err().unwrap_or(own) } else { own }

@@ -59,8 +59,9 @@ pub(super) fn aligned(
     block.slice(skip, bytes).ok_or_else(|| failed(TransportError::SizeOverflow))
 }
 
-/// The available memory, if it is less than `bytes`. While it grows, this waits: another rank of
-/// the machine may still return the memory of a window that the ranks have freed just before.
+/// The available memory, if it is less than `bytes`. The call waits while the available memory
+/// grows: another rank of the machine may still be returning the memory of a window that the ranks
+/// have just freed.
 fn lacking(bytes: u64, available: impl Fn() -> Option<u64>) -> Option<u64> {
     let mut before = available().filter(|&available| bytes > available)?;
     for _ in 0..MOST_PAUSES {
@@ -103,8 +104,8 @@ fn kibibytes(info: &str, name: &str) -> Option<u64> {
     value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The least memory left to a control group and to its ancestors. `line`: of /proc/self/cgroup (man
-/// cgroups; version 2 and 1).
+/// The least memory left to a control group and to its ancestors. `line`: a line of
+/// /proc/self/cgroup (man cgroups; version 2 and 1).
 fn of_groups(groups: &Path, line: &str) -> Option<u64> {
     let mut fields = line.splitn(3, ':').skip(1);
     let (controllers, path) = (fields.next()?, fields.next()?);

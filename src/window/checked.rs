@@ -273,8 +273,8 @@ impl Checked {
     ) -> Result<Record> {
         let new = Access { start: base.wrapping_add(new.start), end: base.wrapping_add(new.end), ..new };
         let shadow = Shadow::of(memory, self.shadows.job.size);
-        // The lock, and not a reader: this shadow belongs to several windows, whose threads may
-        // call this at the same time.
+        // Takes the lock instead of using a reader (`Shadow::read`): this shadow belongs to several
+        // windows, whose threads may call this at the same time.
         let mut clashes = Vec::new();
         let record = self.lock(shadow)?.record(new, clock, end == End::InCall, &mut clashes);
         conflicts.extend(clashes.into_iter().map(|clash| (new, clash, true)));
@@ -440,7 +440,8 @@ impl Parts {
         self.report_all(checker, member, conflicts).map(|()| released)
     }
 
-    /// Reports conflicts of accesses to a member's part. Each has whether it was found by address.
+    /// Reports conflicts of accesses to a member's part. The flag of a conflict says whether the
+    /// conflict was found by address.
     fn report_all(&self, checker: &Checker, member: usize, conflicts: Vec<(Access, Clash, bool)>) -> Result<()> {
         let is_dynamic = self.flavor == Flavor::Dynamic;
         conflicts.into_iter().try_for_each(|(new, clash, by_address)| {
@@ -556,14 +557,15 @@ impl Parts {
         Ok(())
     }
 
-    /// Adds to one of a part's clocks.
+    /// Adds this rank's clock to one of a part's clocks.
     fn pass_to(&self, member: usize, into: At) -> Result<()> {
         let Some((checked, checker)) = self.checker() else { return Ok(()) };
         checker.release().teach(checked.shadow(member)?.clock(into));
         Ok(())
     }
 
-    /// Learns from those that held a part's lock before.
+    /// Learns the clocks that earlier holders of a part's lock passed on; for a shared lock, those
+    /// of exclusive holders only.
     pub(super) fn lock_taken(&self, member: usize, kind: Lock) -> Result<()> {
         match kind {
             Lock::Shared => self.learn_from(member, &[At::Exclusive]),

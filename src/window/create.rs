@@ -110,8 +110,8 @@ impl Core {
     }
 
     /// Creates a window whose parts are contiguous in one segment (MPI-4.1 §12.2.3), unless the
-    /// hint allows separate parts. `size`: the size of this rank's part. Its error is reported
-    /// after the other ranks have learned of it.
+    /// hint allows separate parts. `size`: the size of this rank's part. An error in `size` is
+    /// reported after the other ranks have learned of it.
     pub(super) fn create_shared(job: &Job, spec: &WindowSpec<'_>, size: Result<usize>) -> Result<Arc<Core>> {
         let _collective = job.team().collective("creating a window")?;
         let hints = Core::draft(job, spec, |_, _| Ok(Memory::private(0))).and_then(|draft| {

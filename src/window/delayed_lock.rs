@@ -8,7 +8,8 @@
 //! `lock`.
 //!
 //! Programs also use locks to guard data outside of the window, such as other windows or files.
-//! Such epochs have no operations. A lock is therefore delayed only if the epoch before it had one.
+//! Such epochs have no operations. A lock is therefore delayed only if the epoch before it had an
+//! operation.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -71,7 +72,7 @@ impl LockDelay {
 
     /// Delays a target's lock; false where another lock is delayed.
     fn delay(&self, kind: Lock, target: usize) -> bool {
-        // Relaxed: of threads that delay a lock at the same time one finds false.
+        // Relaxed: of several threads that delay a lock at the same time, only one finds false.
         if self.pending.swap(true, Ordering::Relaxed) {
             return false;
         }
@@ -103,7 +104,7 @@ impl LockDelay {
     }
 
     /// Keeps an operation, or gives it back where the message has no room for it. `owes` and
-    /// `lends`: the operation's share of these fields.
+    /// `lends`: whether the operation sets these fields.
     fn keep<'r>(
         &self,
         request: Request<'r>,
@@ -201,8 +202,8 @@ impl Parts {
         Ok(left)
     }
 
-    /// Has the delayed lock of a target taken by its window ([`TakesLock`]), with the operations
-    /// delayed until then.
+    /// Makes the window ([`TakesLock`]) take the delayed lock of a target and perform the
+    /// operations delayed until then.
     #[cold]
     fn need_lock(&self, target: &Target) -> Result<()> {
         let taken = self.job.delayed.take();
@@ -334,7 +335,7 @@ impl Core {
     #[cold]
     fn complete_others_late(&self) {
         if self.parts.delay.lends.load(Ordering::Relaxed) && !self.parts.job.delayed.is_mine() {
-            // The tally of the operations, or the unlock of the other thread, has the failure.
+            // The tally of the operations, or the unlock of the other thread, reports the failure.
             let _ = self.take_any_delayed();
         }
     }

@@ -1,8 +1,9 @@
 //! Waits for all operations in flight, to one target or to all. The count of these operations may
-//! never be zero while other threads begin further ones. A wait that lasts therefore holds them
-//! back: it sets a bit in the state of each target's lock, which puts and gets over a net load in
-//! any case. Operations that begin later wait until the bit is clear. No thread waits there while
-//! an operation in flight depends on it, as on the claim of a piece of a staging area.
+//! never be zero while other threads begin further ones. A long wait therefore holds further
+//! operations back: it sets a bit in the state of each target's lock, which puts and gets over a
+//! net load in any case. Operations that begin later wait until the bit is clear. No thread is held
+//! back while an operation in flight depends on it, as on the thread's claim of a piece of a
+//! staging area.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -77,8 +78,8 @@ impl<'t> Drain<'t> {
         match self.begun.get() {
             None => self.begun.set(Some(Instant::now())),
             Some(begun) if begun.elapsed() >= PATIENCE => {
-                // Again and again: a change of the target's lock, or the end of another thread's
-                // wait, clears the bit, and the window may have a new target.
+                // The bit is set again at each look: a change of the target's lock, or the end of
+                // another thread's wait, clears the bit, and the window may have a new target.
                 self.holds_back.set(true);
                 self.whom.for_each(Target::hold_back);
             }
@@ -103,8 +104,8 @@ pub(super) fn drain(job: &JobCore, whom: Whom<'_>) -> Result<()> {
     job.progress.until(|| drain.left() == 0)
 }
 
-/// [`drain`] that goes on after errors, because lent buffers can't be returned before. If that is
-/// impossible, the process aborts.
+/// [`drain`] that goes on after errors, because lent buffers can't be returned before the
+/// operations are complete. If waiting for them is impossible, the process aborts.
 #[cold]
 pub(super) fn outlast(job: &JobCore, whom: Whom<'_>) {
     let drain = Drain::new(job, whom);

@@ -226,8 +226,8 @@ impl Parts {
         })
     }
 
-    /// Whether the region of an access is mapped, now or before; `None` within: the access lies in
-    /// several adjacent regions. `None`: the list has no such regions.
+    /// Whether the region of an access is mapped, now or before. `Some(None)`: the access lies in
+    /// several adjacent regions. `None`: the regions of the list do not cover the access.
     #[allow(clippy::option_option)]
     fn reach(&self, target: &Target, known: &mut Known, address: u64, len: usize) -> Option<Option<bool>> {
         let Known { regions, mapped, .. } = known;
@@ -344,8 +344,9 @@ impl Parts {
         Ok(())
     }
 
-    /// Asks for the target's regions behind `from`, by addresses, so that changes between two
-    /// requests hide no other region: until they reach `end`, by `requests` at most.
+    /// Asks for the target's regions behind `from` until they reach `end`, by at most `requests`
+    /// requests. Each request names an address, so that changes between two requests hide no other
+    /// region.
     fn ask_regions(&self, target: &Target, from: u64, end: u64, requests: usize) -> Result<Vec<Extent>> {
         let most = (self.message_max(target) - REPLY_OVERHEAD - 8) / (8 * Extent::WORDS);
         let mut regions: Vec<Extent> = Vec::new();

@@ -48,8 +48,8 @@ pub(crate) struct EpochState {
 }
 
 impl EpochState {
-    /// No epoch in a window of `ranks` ranks. `serial`: synchronization calls come from one thread
-    /// at a time.
+    /// The state without epochs, in a window of `ranks` ranks. `serial`: synchronization calls come
+    /// from one thread at a time.
     pub(super) fn new(ranks: usize, serial: bool) -> EpochState {
         EpochState {
             word: AtomicU64::new(EpochWord::CLOSED.0),
@@ -118,7 +118,7 @@ impl EpochState {
         Ok(Change { name, call, from, to: after(from, name, call)? })
     }
 
-    /// Makes a change, without a wait since [`EpochState::change`].
+    /// Makes a change. The caller has not waited since [`EpochState::change`].
     #[inline]
     pub(super) fn apply(&self, change: Change) -> Result<()> {
         match self.shift(change.from, change.to) {

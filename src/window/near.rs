@@ -28,8 +28,8 @@ const PIECES: usize = 64;
 /// The longest accumulate of one piece that allocates no memory.
 const SMALL: usize = 64;
 
-/// Pieces of a get that are read together: at least as many, at most so far apart, and at most so
-/// many bytes with those between them.
+/// Pieces of a get are read together if they are at least [`FEW`], are at most [`GAP`] bytes apart,
+/// and span at most [`TOGETHER`] bytes.
 const FEW: usize = 4;
 const GAP: u64 = 2 << 10;
 const TOGETHER: u64 = 64 << 10;
@@ -100,7 +100,8 @@ impl<'t> Attached<'t> {
         self.read(others.into_iter())
     }
 
-    /// Reads pieces that lie close together, by way of `scratch`. Few pieces are kept in `others`.
+    /// Reads pieces that lie close together, by way of `scratch`. If there are fewer than [`FEW`],
+    /// moves them to `others` instead.
     fn read_close(self, close: &mut Vec<Place>, others: &mut Vec<Place>, scratch: &mut Vec<u8>) -> Result<()> {
         if close.len() < FEW {
             others.append(close);

@@ -2,11 +2,11 @@
 //! then adds one to a counter of the target. The counter changes after the operation is complete at
 //! the target.
 //!
-//! The counters of a window are the memory of a second window without a handle, so that peers reach
-//! them by every route by which they reach a part. The first `set_num_notify` creates this window.
-//! A mapped counter is incremented by this CPU. Any other counter is incremented by an atomic of
-//! the net if the device is the actor, else by a message, which also carries the data if there is
-//! room.
+//! The counters of a window are the memory of a second window without a handle, so that every route
+//! by which peers reach a part also leads to its counters. The first `set_num_notify` creates this
+//! window. A mapped counter is incremented by this CPU. Any other counter is incremented by an
+//! atomic of the net if the device is the actor, else by a message, which also carries the data if
+//! there is room.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -163,7 +163,7 @@ impl Core {
         }
         if let Some(new) = new {
             self.parts.own.exposed.count_in(new.parts.own.memory.clone());
-            // Set once: the call is collective, so that one thread of a rank is in it.
+            // Set once: the call is collective, so only one thread of a rank is in the call.
             let _ = self.parts.counters.set(Box::new(new));
         }
         if let Some(counters) = self.parts.counters.get() {

@@ -64,8 +64,8 @@ impl Parts {
         if target.is_delayed() { Ok(()) } else { self.await_few(target) }
     }
 
-    /// Waits until few of the requests to a target that were made before this call wait for their
-    /// replies. Operations that other threads begin meanwhile do not extend the wait.
+    /// Waits until only few of the requests that were made to a target before this call still lack
+    /// a reply. Operations that other threads begin meanwhile do not extend the wait.
     pub(super) fn await_few(&self, target: &Target) -> Result<()> {
         let is_ahead = || target.tally.outstanding() > MOST_AHEAD;
         if !is_ahead() {

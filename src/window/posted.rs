@@ -170,8 +170,8 @@ impl Group {
         Group { bytes: limits.transfer_max, parts: limits.list_max }
     }
 
-    /// Calls `post` for each group of pieces of the origin's side, which `part` turns into parts,
-    /// with the number of bytes before the group.
+    /// Collects pieces of the origin's side in groups; `part` turns each piece into a part. Calls
+    /// `post` for each group, with the number of bytes before the group.
     fn each<S: Lent>(
         self,
         mut pieces: Pieces<'_>,

@@ -2,8 +2,8 @@
 //! origin waits for the notice only at its first operation on the target, or at `complete`.
 //! `complete` notifies each target after the operations on it are complete, or at once if the net
 //! delivers the notice after the puts; `wait` counts these notices. A notice is one atomic on a
-//! word of the receiving rank within a node, and one message otherwise. The state of a window is
-//! the groups themselves, and nothing for each rank.
+//! word of the receiving rank within a node, and one message otherwise. A window keeps only the
+//! groups themselves, and no state for each rank.
 
 use std::sync::atomic::Ordering;
 
@@ -77,8 +77,9 @@ impl Core {
     }
 
     /// Completes the epoch's operations at origin and target, and notifies the targets
-    /// (`MPI_WIN_COMPLETE`). The wait may need a call of another thread, such as `post`: the epoch
-    /// remains open until the wait is over, and the thread that took the group ends it.
+    /// (`MPI_WIN_COMPLETE`). The wait may depend on a call of another thread, such as `post`. The
+    /// epoch therefore remains open until the wait is over, and the thread that took the group ends
+    /// the epoch.
     pub(crate) fn complete(&self) -> Result<()> {
         self.epochs.check("complete", Call::Complete)?;
         let Some(targets) = self.epochs.group_of_start().take() else {

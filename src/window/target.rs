@@ -231,9 +231,10 @@ impl Target {
 
     // Relaxed in the next three: the bit only makes a wait shorter.
 
-    /// Has operations that begin wait for [`Target::let_go`], or for a change of the state.
+    /// Makes operations that begin from now on wait for [`Target::let_go`], or for a change of the
+    /// state.
     pub(super) fn hold_back(&self) {
-        // A wait of many targets comes here again and again, and mostly finds the bit set.
+        // A wait for many targets calls this again and again, and mostly finds the bit set.
         if !self.is_held_back() {
             self.hold.fetch_or(HELD_BACK, Ordering::Relaxed);
         }

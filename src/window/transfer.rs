@@ -198,7 +198,7 @@ impl Parts {
             }
             Reach::Unmapped(far) => {
                 // The call waits for its own put alone. A put that a delayed lock keeps is counted
-                // by the target's tally, or the call would take the lock.
+                // by the target's tally; otherwise the call would take the lock.
                 let own = (!target.is_delayed()).then(|| Tally::within(&target.tally));
                 let tally = own.as_ref().unwrap_or(&target.tally);
                 crate::buffers::scoped(

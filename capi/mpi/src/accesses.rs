@@ -173,9 +173,9 @@ fn touched(start: usize, len: usize, written: bool, place: Option<usize>) {
     });
 }
 
-/// A call of the host begins to use buffers: address, length, and whether the call writes them.
-/// Records what the call reads. When a message is written into a buffer, its clock is not known
-/// yet.
+/// Records the buffers that a call of the host reads, when the call begins. `buffers` has the
+/// address and length of each buffer, and whether the call writes it. Written buffers are left out:
+/// the clock of the message that is written into them is not known yet.
 pub(crate) fn read(buffers: &[(usize, usize, bool)]) {
     // Relaxed: see `Hull::set`.
     if PLAIN.len.load(Ordering::Relaxed) != 0 && edges::is_on() {

@@ -164,7 +164,7 @@ pub(crate) unsafe extern "C" fn get_info(win: Win, info: *mut InfoHandle) -> c_i
     SUCCESS
 }
 
-/// The handle of an info is that of none. Hosts report this to different error handlers.
+/// The program's handle is not that of an info. Hosts report this to different error handlers.
 #[derive(Debug)]
 pub(crate) enum NoInfo {
     /// The host has reported it, with this code.

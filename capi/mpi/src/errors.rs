@@ -89,7 +89,8 @@ impl Failure {
         Failure::new(Class::Arg, format!("the call stores {what}, but got NULL for it"))
     }
 
-    /// The failure of the program's call `call`, if `performed` names the function that failed.
+    /// Replaces `performed`, the name of the function that failed, at the beginning of the text by
+    /// `call`, the name of the program's call.
     #[cold]
     pub(crate) fn named(mut self, performed: &str, call: &str) -> Failure {
         if let Some(rest) = self.text.strip_prefix(performed) {

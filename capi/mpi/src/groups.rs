@@ -1,8 +1,8 @@
 //! The groups of windows, as `MPI_Win_get_group` gives them to programs. A window keeps one handle
 //! of the host, and each call lends the program a reference to it: programs ask for the group
 //! before each operation, and some never free it. The host would make a new group for each call.
-//! `MPI_Group_free` returns lent references first, and then the host's own. The host counts those
-//! of one group alike, so it does not matter which of them a program frees.
+//! `MPI_Group_free` returns lent references first, and then the host's own. The host counts all
+//! references to a group alike, so it does not matter which of these references a program frees.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;

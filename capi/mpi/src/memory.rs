@@ -23,8 +23,8 @@ fn given() -> MutexGuard<'static, BTreeMap<usize, Allocation>> {
     GIVEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The address of a new allocation, if transom can make it; `None` for no bytes, for which hosts
-/// have answers of their own. The error is that of an info that is none.
+/// The address of a new allocation, if transom can make it; `None` for 0 bytes, for which hosts
+/// have answers of their own. The error is that of a handle that is not an info's.
 fn allocated(size: isize, info: InfoHandle) -> Option<Result<*mut u8, NoInfo>> {
     let bytes = usize::try_from(size).ok().filter(|&bytes| bytes > 0)?;
     let job = process::get()?.job()?;

@@ -47,7 +47,7 @@ struct Entry {
 /// The clocks that a rank merges when a request is complete.
 #[derive(Clone, Debug)]
 enum What {
-    /// Nothing of other ranks. With a stream: the message that its start sends.
+    /// No clock of another rank. With a stream: each start sends a message of this stream.
     Send(Option<(usize, c_int, u64)>),
     /// The clock with which the receiver began to receive this message.
     Synchronous((usize, c_int, u64)),
@@ -447,8 +447,9 @@ unsafe extern "C" fn transom_edge_meets(handle: RequestHandle, group: u64, turn:
     requested(handle, What::Collective { group, turn, ranks }, false);
 }
 
-/// A collective call that can be started again, the `call`th of its group. When it is complete,
-/// this rank knows what `from` knew when they started theirs. `group` is 0 if it is not known.
+/// A collective call that can be started again, the `call`th of its group. When the call is
+/// complete, this rank knows what the ranks `from` knew when they started their calls. `group` is 0
+/// if it is not known.
 ///
 /// # Safety
 /// There are `size` ranks.

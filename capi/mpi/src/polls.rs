@@ -44,7 +44,7 @@ extern "C" fn poll() -> c_int {
 }
 
 /// Makes the host poll transom too while it waits, if other ranks reach this one through a net:
-/// transom's thread would have to be woken. Returns whether the host does.
+/// otherwise transom's thread would have to be woken. Returns whether the host polls transom.
 pub(crate) fn begin(job: &Job) -> bool {
     let far = |rank| job.route(rank).is_ok_and(|route| route == Route::Net);
     let wanted = (0..job.size()).any(far) && POLLER.set(Box::new(job.poller())).is_ok();

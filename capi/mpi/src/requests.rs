@@ -58,8 +58,9 @@ pub(crate) fn hand_over((win, target): (Win, c_int), made: Outcome<Request>, out
         Err(failure) if failure.is_nothing(target) => return process::complete_request(out),
         Err(failure) => return failure.raise(win),
     };
-    // For the conflict checker, the program knows that the operation is complete when it waits. The
-    // call makes no progress, so that operations which follow each other can share a message.
+    // For the conflict checker, the program knows that the operation is complete only when it
+    // waits. `is_complete` makes no progress, so that operations that follow each other can share a
+    // message.
     let over = if !edges::is_on() && request.is_complete() { request.test() } else { Ok(false) };
     if let Ok(true) = over {
         return process::complete_request(out);
@@ -88,8 +89,9 @@ pub(crate) fn hand_over((win, target): (Win, c_int), made: Outcome<Request>, out
     SUCCESS
 }
 
-/// Completes the requests of complete operations when there are twice as many as after the last
-/// time, because a program may free its requests instead of waiting for them.
+/// Completes the requests of complete operations, when the number of operations with requests has
+/// doubled since the last sweep. This is necessary because a program may free its requests instead
+/// of waiting for them.
 fn sweep() {
     static NEXT: AtomicUsize = AtomicUsize::new(FEW);
     // Relaxed, both: an estimate, which orders no other access.

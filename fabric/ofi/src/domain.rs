@@ -52,7 +52,8 @@ impl OfiDomain {
         }
     }
 
-    /// The reasons why devices of this machine are not used whose providers come before this one.
+    /// For each provider that comes before this one and has devices on this machine: the reason why
+    /// its devices are not used.
     pub fn unused(&self) -> &[String] {
         &self.unused
     }

@@ -84,8 +84,8 @@ macro_rules! function {
     }};
 }
 
-/// Calls a function of an object's table. The result is `FI_ENOSYS` where the provider lacks the
-/// function, as that of libfabric's own calls is.
+/// Calls a function of an object's table. The result is `-FI_ENOSYS` where the provider lacks the
+/// function, as in libfabric's own calls.
 macro_rules! call {
     ($object:expr, $table:ident, $function:ident ( $($argument:expr),* $(,)? )) => {
         match function!($object, $table, $function) {
@@ -261,8 +261,8 @@ impl Endpoint {
         &self.registering
     }
 
-    /// Whether a sleep on the descriptor is allowed now (man fi_poll, fi_trywait). A wait of no
-    /// time on the set also ends the signal that the queue gave earlier.
+    /// Whether a sleep on the descriptor is allowed now (man fi_poll, fi_trywait). A wait on the
+    /// set with a timeout of 0 also ends the signal that the queue gave earlier.
     pub fn may_sleep(&self) -> bool {
         if !self.set.is_null() {
             // SAFETY: an open set.

@@ -16,7 +16,7 @@ use crate::sys;
 
 /// Most operations in flight.
 const OPERATIONS: u32 = 1024;
-/// The records of operations from which each peer gets a share only.
+/// Number of operation records in the reserve, of which each peer gets only a share.
 const RESERVED: u32 = 256;
 /// Longest inline or packed put, in bytes.
 pub(crate) const PACKED: usize = 4096;
@@ -67,7 +67,8 @@ struct Unposted {
 }
 
 impl Unposted {
-    /// Keeps a receive that was refused, of `all`. Returns whether none is posted any more.
+    /// Keeps the refused receive `index`, one of `all` receives. Returns whether no receive is
+    /// posted any more.
     fn keep(&self, index: usize, all: usize) -> bool {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         slots.push(index);
@@ -219,7 +220,7 @@ fn register(endpoint: &Endpoint, slots: &Slots) -> Result<Registration, FabricEr
 mod tests {
     use super::*;
 
-    /// Whoever keeps the last receive learns that none is posted.
+    /// The call that keeps the last receive returns that no receive is posted.
     #[test]
     fn the_last_receive_is_noticed_each_time() {
         let unposted = Unposted { count: AtomicUsize::new(0), slots: Mutex::default(), reported: Once::new() };

@@ -94,8 +94,8 @@ impl OfiPort {
     /// Shows the progress thread that this thread posts.
     #[inline]
     fn note_post(&self) {
-        // Relaxed, and no atomic addition: the progress thread looks for changes only, so a lost
-        // one of two threads that post at the same time does not matter.
+        // Relaxed, and no atomic addition: the progress thread only looks for changes. If two
+        // threads post at the same time, one of their additions may be lost, which does not matter.
         self.posts.store(self.posts.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 

@@ -46,7 +46,8 @@ impl Open {
         }
     }
 
-    /// Reads into several places of the caller.
+    /// Reads into several places of the caller. `FI_COMPLETION` is explicit, because older versions
+    /// of `opx` complete no read without it.
     pub(crate) fn read_all(
         &self,
         from: &OfiRemote,
@@ -65,8 +66,7 @@ impl Open {
         }
     }
 
-    /// Reads into the slot's buffer or the caller's place. The flag is explicit, because older
-    /// versions of `opx` complete no read without it.
+    /// Reads into the slot's buffer or the caller's place.
     #[inline]
     pub(crate) fn read(
         &self,

@@ -58,8 +58,8 @@ impl From<String> for Refusal {
     }
 }
 
-/// Finds a provider and one of its devices. Also returns the reasons why devices of this machine
-/// are not used whose providers come before.
+/// Finds a provider and one of its devices. Also returns, for each earlier provider that has
+/// devices on this machine, the reason why its devices are not used.
 pub(crate) fn choose(library: &Arc<Library>, criteria: &Criteria<'_>) -> Result<(Info, Vec<String>), FabricError> {
     let (mut refusals, mut unused) = (Vec::new(), Vec::new());
     let names = criteria.provider.map_or_else(|| PREFERRED.to_vec(), |name| vec![name]);

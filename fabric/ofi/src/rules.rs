@@ -54,9 +54,9 @@ pub(crate) struct Devices {
     pub(crate) has_class: bool,
     /// The variable in which a launcher lists the devices that the job may use.
     pub(crate) granted: Option<&'static str>,
-    /// The begins of a domain's name and of its device's name, where they differ.
+    /// The prefixes of a domain's name and of its device's name, where they differ.
     pub(crate) begins: (&'static str, &'static str),
-    /// Ends of domains' names that the devices' names lack.
+    /// Suffixes of domains' names that the devices' names lack.
     pub(crate) ends: &'static [&'static str],
     /// Whether ranks are distributed over devices. Otherwise the first device that the user allows
     /// is used, in the library's order.
@@ -129,8 +129,8 @@ const CXI: Rules = Rules {
     in_software: &[],
 };
 
-/// InfiniBand and RoCE through libfabric. With its default number of expected peers, its completion
-/// queues are one entry too long for Soft-RoCE.
+/// InfiniBand and RoCE through libfabric. With the default number of expected peers, the provider's
+/// completion queues are one entry too long for Soft-RoCE.
 const VERBS: Rules = Rules {
     name: "verbs;ofi_rxm",
     ip: false,

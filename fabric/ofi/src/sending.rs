@@ -18,7 +18,7 @@ pub(crate) struct Sending {
 /// The messages to a peer.
 #[derive(Debug, Default)]
 struct Messages {
-    /// Number of slots that they hold.
+    /// Number of slots that these messages hold.
     held: AtomicUsize,
     /// The first failure of an operation on the peer.
     broken: OnceLock<Fault>,

@@ -5,9 +5,9 @@
 //! slot, whose first bytes the provider may use (FI_CONTEXT2). A slot belongs to its operation
 //! until the operation completes.
 //!
-//! Most slots are taken without regard to the peer. When these are in flight, each peer gets a
-//! share of the other slots, the *reserve*, so that operations to a peer of which none completes
-//! leave slots to other peers. The hot path counts nothing for it.
+//! Most slots are taken without regard to the peer. When all of these are in flight, each peer gets
+//! only a share of the other slots, the *reserve*. If no operation to one peer completes, slots are
+//! therefore left for the other peers. The hot path keeps no count for the reserve.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::UnsafeCell;

@@ -3,8 +3,8 @@
 //!
 //! A range is watched in the mode for write protection, but no page is ever protected, so no access
 //! faults. `munmap`, `mremap` and `madvise` wait until their report is read. The kernel counts a
-//! change from before its effect until its report is read. Between the two, [`Changes::pending`] is
-//! true, so a reader that finds it false has seen all changes.
+//! change from before its effect until its report is read; during this time [`Changes::pending`] is
+//! true. A reader that finds `pending` false has therefore seen all changes.
 
 use std::io::Error;
 use std::ops::Range;

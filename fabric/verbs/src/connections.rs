@@ -73,7 +73,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A random number of a connection's first packet: 24 bits that no other process can guess.
+/// A random number for the first packet of a connection: 24 bits that no other process can guess.
 ///
 /// # Errors
 /// The kernel gives no random numbers.

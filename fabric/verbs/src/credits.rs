@@ -4,11 +4,11 @@
 //!
 //! Receives are shared by all connections of a process, in two parts: one receive for each
 //! connection, and the others, which connections borrow ([`Flow`]). The *window* of a connection is
-//! its own receive and those that it has borrowed, the number of messages that the peer may have
-//! sent and this process has not taken. Both ends count messages from the start of the connection.
-//! The sender sends message number n if n is below its *limit*. The first limit comes with the
-//! peer's hello. As soon as the receiver has taken at least half of a window, it writes the next
-//! limit into the sender's [`Cell`], by an RDMA write of 8 bytes.
+//! its own receive and those that it has borrowed. The size of the window limits the number of
+//! messages that the peer has sent and this process has not taken. Both ends count messages from
+//! the start of the connection. The sender sends message number n if n is below its *limit*. The
+//! first limit comes with the peer's hello. As soon as the receiver has taken at least half of a
+//! window, it writes the next limit into the sender's [`Cell`], by an RDMA write of 8 bytes.
 //!
 //! **No deadlock:**
 //! 1. A limit needs no receive and no CPU of the peer, only room in the queues. Every request in
@@ -21,9 +21,10 @@
 //! 4. No completion announces a limit. A process with a refused message therefore sleeps at most
 //!    [`NAP`] at a time.
 //!
-//! Windows adapt. A message states whether the sender was refused since the one before. If so, the
-//! receiver doubles the window, as far as the share rule of `transom_fabric::share` allows. If not,
-//! and fewer receives are left than the window has, it gives one back.
+//! Windows adapt. Each message states whether a message of its sender was refused since the
+//! previous one. If so, the receiver doubles the window, as far as the share rule of
+//! `transom_fabric::share` allows. If not, and fewer receives are left than the window has, the
+//! window gives one receive back.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -259,7 +260,7 @@ impl Credits {
     }
 
     /// Counts a message of the peer that was taken, and whose receive is posted again. `refused`:
-    /// what the peer states. Returns whether the next limit becomes due.
+    /// the message states a refusal. Returns whether the next limit becomes due.
     pub(crate) fn taken(&self, refused: bool, flow: &Flow) -> bool {
         let mut account = lock(&self.account);
         account.taken += 1;

@@ -28,11 +28,11 @@
 //! connections of a process share its receives.
 //!
 //! **Memory.** A process has 8 MiB of buffers, 2 MiB for incoming messages, and a completion queue
-//! of 5120 entries of 64 bytes. A connected peer takes 64 requests of 128 bytes at the device (8
-//! KiB; Soft-RoCE: of 256 bytes, and a page, 20 KiB), 64 records of 48 bytes (3 KiB), and some 3
-//! KiB for objects here and in the kernel: 14 KiB (26). A process with more than 64 connections has
-//! 1 MiB more for incoming messages for each 64 of them, up to 16 MiB more. A request is posted
-//! only if the completion queue has room for its completion.
+//! of 5120 entries of 64 bytes. A connected peer takes 64 requests of 128 bytes at the device
+//! (8 KiB; Soft-RoCE: of 256 bytes, and a page, 20 KiB), 64 records of 48 bytes (3 KiB), and some
+//! 3 KiB for objects here and in the kernel: 14 KiB in total (Soft-RoCE: 26 KiB). A process with
+//! more than 64 connections has 1 MiB more for incoming messages for each 64 of them, up to 16 MiB
+//! more. A request is posted only if the completion queue has room for its completion.
 //!
 //! **Failures.** A peer that leaves packets unanswered for [`VerbsOptions::silence`] counts as
 //! gone: its operations in flight fail with a fault that names the peer and the status of the

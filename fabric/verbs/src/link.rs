@@ -12,9 +12,9 @@
 //! The invariant: the last posted request is signaled, or a request is held. A completion therefore
 //! covers every request in flight.
 //!
-//! This does not hold for a broken link: the signaled request may be the one whose post failed, and
-//! a device with an error on the queue pair may report no completion. `progress` therefore ends the
-//! requests of a broken link in three steps:
+//! The invariant does not hold for a broken link: the signaled request may be the one whose post
+//! failed, and a device with an error on the queue pair may report no completion. `progress`
+//! therefore ends the requests of a broken link in three steps:
 //! 1. The queue pair is in the error state. All completions until then are processed.
 //! 2. The queue pair is reset. All completions until then are processed.
 //! 3. [`Link::end`] fails the remaining requests, whose fate is unknown.

@@ -60,7 +60,7 @@ pub(crate) struct Depth {
 /// Parameters on which both ends of a connection must agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quality {
-    /// The exponent of the retransmission timeout: 4.096 us times 2 to this.
+    /// The exponent e of the retransmission timeout, which is 4.096 us times 2 to the power e.
     pub(crate) timeout: u8,
 }
 

@@ -279,7 +279,7 @@ impl<R> Kept<R> {
     }
 
     /// Keeps a registration whose watch began after report `before`, unless a later report may
-    /// concern it; returns whether it does.
+    /// concern it. Returns whether the registration is kept.
     fn keep(&self, range: Range<usize>, registration: &Arc<R>, before: u64, limit: usize) -> bool {
         let Some(mut table) = self.current() else { return false };
         let is_full = table.entries.len() + table.removed.len() >= MOST || table.bytes + range.len() > limit;
@@ -294,7 +294,7 @@ impl<R> Kept<R> {
     }
 
     /// Ends the watch of pages that no entry contains. A registration that is being made may rely
-    /// on it, so the end counts as a report.
+    /// on this watch, so the end of the watch counts as a report.
     fn unwatch(&self, table: &mut Table<R>, range: Range<usize>) {
         table.reports += 1;
         let mut at = range.start;

@@ -1,6 +1,6 @@
-//! The plot of ratios: for cells that a flush completes, a bar for each MPI from 1 to the time with
-//! the library by the time without. Owns its SVG, which is readable on light and dark pages; must
-//! not know the source of the numbers.
+//! The plot of ratios: for each cell that a flush completes, a bar for each MPI, from 1 to the time
+//! with the library divided by the time without it. Owns its SVG, which is readable on light and
+//! dark pages; must not know the source of the numbers.
 
 use std::fmt::Write;
 

@@ -252,7 +252,8 @@ impl BareOfi {
     }
 }
 
-/// Fails if nothing has completed for [`TIME_LIMIT`]. `idle`: since when.
+/// Fails if nothing has completed for [`TIME_LIMIT`]. `moved`: an operation has completed since the
+/// last call. `idle`: the time since which none has.
 fn in_time(idle: &mut Option<Instant>, moved: bool) -> Outcome<()> {
     if moved {
         *idle = None;
