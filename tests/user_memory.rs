@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use memory::Block;
 use process::Pages;
 use rustix::process::{Pid, Signal, kill_process};
-use transom::reduce::BasicType;
-use transom::{Assert, At, Datatype, Info, Job, Op, RawWindow, Route, Window};
+use transom::reduce::{BasicType, DoubleInt};
+use transom::{Assert, At, Datatype, Info, Job, Op, RawWindow, Route, Window, ops};
 use transom_harness::{Outcome, Test, ensure, same, step};
 
 const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Outcome) -> Test {
@@ -27,6 +27,7 @@ static TESTS: &[Test] = &[
     test("memory_keeps_its_contents_and_peers_change_it", &[1, 2, 3], contents),
     test("windows_that_share_pages", &[1, 2], sharing),
     test("scattered_blocks_arrive_in_their_places", &[1, 2], scattered),
+    test("each_of_several_pairs_is_combined", &[1, 2], pairs),
     test("a_stopped_target_delays_no_origin", &[2], stopped),
     test("memory_is_attached_and_detached", &[1, 2, 3], attached),
     test("system_calls_in_flight_lose_no_data", &[2], in_flight),
@@ -497,6 +498,26 @@ fn scattered(world: &Job) -> Outcome {
         let expected: Vec<u8> = blocks.iter().flat_map(each).map(|at| byte(next, at)).collect();
         ensure(got == expected, &format!("list {number}"))?;
     }
+    Ok(win.free()?)
+}
+
+/// Accumulates of several pairs that have padding behind them.
+/// Shows O4, T2.
+fn pairs(world: &Job) -> Outcome {
+    const COUNT: i32 = 9;
+    let next = (world.rank() + 1) % world.size();
+    let all = |value: i32, index: i32| -> Vec<DoubleInt> {
+        (0..COUNT).map(|at| DoubleInt::new(f64::from(value * (at % 2 * 2 - 1)), index + at)).collect()
+    };
+    let win = Window::create(world, all(1, 100))?;
+    let (operands, mut before, mut after) = (all(5, 200), all(0, 0), all(0, 0));
+    win.lock_all(|epoch| epoch.accumulate(next, 0, &operands, ops::MaxLoc))?;
+    let largest: Vec<_> = (0..COUNT).map(|at| if at % 2 == 1 { (5.0, 200 + at) } else { (-1.0, 100 + at) }).collect();
+    win.lock_all(|epoch| epoch.get_accumulate(next, 0, &operands, &mut before, ops::Replace))?;
+    win.lock_all(|epoch| epoch.get(next, 0, &mut after))?;
+    let seen = |pairs: &[DoubleInt]| pairs.iter().map(|pair| (pair.value(), pair.index())).collect::<Vec<_>>();
+    same("the larger pairs", &seen(&before), &largest)?;
+    same("the pairs that replaced them", &seen(&after), &seen(&operands))?;
     Ok(win.free()?)
 }
 

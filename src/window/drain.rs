@@ -78,10 +78,11 @@ impl<'t> Drain<'t> {
         match self.begun.get() {
             None => self.begun.set(Some(Instant::now())),
             Some(begun) if begun.elapsed() >= PATIENCE => {
-                // The bit is set again at each look: a change of the target's lock, or the end of
-                // another thread's wait, clears the bit, and the window may have a new target.
+                // The bit is set again and again: a change of the target's lock, or the end of
+                // another thread's wait, clears it, and the window may have a new target.
                 self.holds_back.set(true);
                 self.whom.for_each(Target::hold_back);
+                self.begun.set(Some(Instant::now()));
             }
             Some(_) => {}
         }

@@ -145,17 +145,18 @@ impl<'t> Beside<'t> {
 
     pub(super) fn accumulate(&self, at: i64, it: &Accumulate<'_>) -> Result<()> {
         // Pairs with padding behind them go one by one: the padding is not written.
-        let most = if is_padded(it.ty) { it.ty.size() } else { BYTES / it.ty.size() * it.ty.size() };
+        let padded = is_padded(it.ty);
+        let most = if padded { it.ty.size() } else { BYTES / it.ty.size() * it.ty.size() };
         let mut pieces = it.pieces();
         let mut next = |left| {
             let ([theirs, from, into], len) = pieces.next_at_most(left)?;
             Some(Piece { at: (at + theirs).cast_unsigned(), from, into, len })
         };
         let Some(first) = next(most) else { return Ok(()) };
-        let together = if it.to.overlaps_itself() { 1 } else { PIECES };
+        let together = if padded || it.to.overlaps_itself() { 1 } else { PIECES };
         let mut second = None;
         if first.len <= SMALL {
-            second = next(most - first.len);
+            second = next(if padded { most } else { most - first.len });
             if second.is_none() {
                 return self.combine(it, &[first], &mut [0; SMALL][..first.len]);
             }

@@ -106,10 +106,9 @@ pub(crate) fn hint(proxy: Win, info: InfoHandle) {
     // SAFETY: the proxy is a window of this process; the info is the caller's; the handle of the
     // handler is freed once.
     unsafe {
-        let is_known = host_Win_get_errhandler(proxy, &raw mut kept) == SUCCESS;
-        host_Win_set_errhandler(proxy, constants().returns);
-        host_Win_set_info(proxy, info);
-        if is_known {
+        if host_Win_get_errhandler(proxy, &raw mut kept) == SUCCESS {
+            host_Win_set_errhandler(proxy, constants().returns);
+            host_Win_set_info(proxy, info);
             host_Win_set_errhandler(proxy, kept);
             host_Errhandler_free(&raw mut kept);
         }
