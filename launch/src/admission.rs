@@ -54,7 +54,12 @@ impl Admission {
             io::Result::Ok(listener)
         };
         let used = listening_addresses(names.map(|name| host_of(&name).to_owned()).collect());
-        let listeners = used.into_iter().map(listen).collect::<io::Result<_>>()?;
+        // A listed address can't be used yet if its interface has just started.
+        let (listeners, mut refused) = used.into_iter().map(listen).partition::<Vec<_>, _>(io::Result::is_ok);
+        let listeners: Vec<TcpListener> = listeners.into_iter().flatten().collect();
+        if let (true, Some(Err(error))) = (listeners.is_empty(), refused.pop()) {
+            return Err(error);
+        }
         Ok(Admission { listeners, secret: secret()?, strangers: Vec::new(), members, spare: Some(spare()?) })
     }
 

@@ -70,14 +70,16 @@ struct Options {
     tag_output: bool,
 
     /// Start the ranks on these machines by the command of --launch-agent, filling one machine
-    /// after the other. a:2,b:2 allows two ranks on each machine, a,b one rank on each
+    /// after the other. a:2,b:2 allows two ranks on each machine, a,b one rank on each. An IPv6
+    /// address with a number of ranks stands in brackets: [fd00::1]:2
     #[arg(long, alias = "hosts", value_name = "HOST[:RANKS],...", value_parser = OsStringValueParser::new().try_map(hosts))]
     host: Option<Hosts>,
 
     /// The command that starts a program on another machine, as words separated by blanks. {host}
     /// stands for the machine's name; without {host} the name is added as the last word. The
-    /// command starts transom-run on that machine, at the path that it has here
-    #[arg(long, alias = "agent", value_name = "COMMAND", default_value = "ssh", value_parser = OsStringValueParser::new().try_map(agent))]
+    /// command starts transom-run on that machine, at the path that it has here, and must not ask
+    /// questions at the terminal
+    #[arg(long, alias = "agent", value_name = "COMMAND", default_value = "ssh -oBatchMode=yes", value_parser = OsStringValueParser::new().try_map(agent))]
     launch_agent: OsString,
 
     /// Bind ranks to the CPUs that the launcher may use. core: rank i to CPU i modulo the number of

@@ -2,6 +2,7 @@
 //! No processes or connections.
 
 use std::ffi::{OsStr, OsString};
+use std::net::Ipv6Addr;
 use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
@@ -15,14 +16,14 @@ pub struct Host {
 }
 
 impl Host {
-    /// Parses `a:2,b:2`, or `a,b` with one rank each.
+    /// Parses `a:2,b:2`, or `a,b` with one rank each. An IPv6 address with a number of ranks stands
+    /// in brackets: `[fd00::1]:2`.
     ///
     /// # Errors
     /// An empty name, or an invalid number or 0.
     pub fn list(text: &OsStr) -> Result<Vec<Host>, String> {
         let one = |entry: &[u8]| {
-            let colon = entry.iter().rposition(|&byte| byte == b':');
-            let (name, slots) = colon.map_or((entry, &b"1"[..]), |at| (&entry[..at], &entry[at + 1..]));
+            let (name, slots) = parts(entry);
             let slots = str::from_utf8(slots).ok().and_then(|slots| slots.parse().ok());
             // A word that looks like an agent's option is not accepted as a name.
             let slots = slots.filter(|&slots| slots > 0 && !name.is_empty() && !name.starts_with(b"-"));
@@ -31,6 +32,25 @@ impl Host {
             })
         };
         text.as_bytes().split(|&byte| byte == b',').map(<[u8]>::trim_ascii).map(one).collect()
+    }
+}
+
+/// The name in an entry of a list, and the text of its number of ranks.
+fn parts(entry: &[u8]) -> (&[u8], &[u8]) {
+    let is_address = |text: &[u8]| str::from_utf8(text).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok());
+    if let Some(inner) = entry.strip_prefix(b"[")
+        && let Some(end) = inner.iter().position(|&byte| byte == b']')
+        && is_address(&inner[..end])
+    {
+        return match &inner[end + 1..] {
+            [] => (&inner[..end], b"1"),
+            [b':', slots @ ..] => (&inner[..end], slots),
+            _ => (b"", b""),
+        };
+    }
+    match entry.iter().rposition(|&byte| byte == b':') {
+        Some(at) if !is_address(entry) => (&entry[..at], &entry[at + 1..]),
+        _ => (entry, b"1"),
     }
 }
 
@@ -90,7 +110,9 @@ mod tests {
     #[test]
     fn lists_of_hosts() {
         assert_eq!(Host::list(OsStr::new("a:2, b,c:10")), Ok(vec![host("a", 2), host("b", 1), host("c", 10)]));
-        for bad in ["", "a:0", "a:x", ":2", "a,,b", "-oProxyCommand=x"] {
+        let addresses = Ok(vec![host("fd00::7", 1), host("fd00::7", 2), host("fd00::8", 1)]);
+        assert_eq!(Host::list(OsStr::new("fd00::7,[fd00::7]:2,[fd00::8]")), addresses);
+        for bad in ["", "[fd00::7]2", "[fd00::7]:", "a:0", "a:x", ":2", "a,,b", "-oProxyCommand=x"] {
             assert!(Host::list(OsStr::new(bad)).is_err(), "{bad:?}");
         }
     }

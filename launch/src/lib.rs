@@ -7,6 +7,7 @@ mod admission;
 mod bind;
 #[cfg(feature = "cli")]
 pub mod command_line;
+mod descriptors;
 #[allow(unsafe_code)]
 mod guard;
 mod hosts;

@@ -19,7 +19,7 @@ use super::ranks::{Conn, Feed, drain, forward, keep_alive_unacknowledged};
 use crate::hosts::{self, Host};
 use crate::job::Job;
 use crate::order::{Order, Rendezvous};
-use crate::outcome::{LaunchError, io_error};
+use crate::outcome::{LaunchError, UNKNOWN, io_error};
 use transom::launching::{Words, from_hex};
 
 /// The parts of a job on other machines. Drop kills the agents, and with them the parts.
@@ -232,8 +232,9 @@ impl Machine {
     }
 
     fn turn(&mut self, events: &mut Vec<Event>, out: &mut Sink, err: &mut Sink) {
+        let unknown = ExitStatus::from_raw(UNKNOWN);
         // Read before the reports, so that no report can follow the status.
-        let status = if self.agent_ended { None } else { self.agent.try_wait().ok().flatten() };
+        let status = if self.agent_ended { None } else { self.agent.try_wait().unwrap_or(Some(unknown)) };
         self.order.flush();
         forward(&mut self.out, out);
         forward(&mut self.err, err);

@@ -6,6 +6,9 @@ use std::path::PathBuf;
 
 use crate::signals;
 
+/// The status of a process that something else has reaped: 1, because it may have failed.
+pub(super) const UNKNOWN: i32 = 1 << 8;
+
 /// The end of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

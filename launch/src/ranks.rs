@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::{Errno, FdFlags, fcntl_setfd, ioctl_fionbio};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair, sockopt};
-use rustix::process::{Pid, PidfdFlags, Signal, getpgid, kill_process, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, getpgid, kill_process, kill_process_group, pidfd_open};
 
 use super::bind::Bound;
 use super::output::{Sink, Splitter, Style};
@@ -129,12 +129,18 @@ impl Rank {
     }
 
     /// Sends `signal` to the process if it runs and has left `group`, whose members are signalled
-    /// together.
+    /// together. If it leads a group of its own, as `timeout` does, all of that group get the
+    /// signal.
     pub(super) fn signal_outside(&self, group: Pid, signal: Signal) {
-        if self.child.is_some() && self.exit.is_none() && getpgid(Some(self.pid)).is_ok_and(|own| own != group) {
-            // The process is not reaped, so the number is still its own.
-            let _ = kill_process(self.pid, signal);
+        if self.child.is_none() || self.exit.is_some() {
+            return;
         }
+        // The process is not reaped, so the number is still that of the process and its group.
+        let _ = match getpgid(Some(self.pid)) {
+            Ok(own) if own == self.pid => kill_process_group(own, signal),
+            Ok(own) if own != group => kill_process(self.pid, signal),
+            _ => Ok(()),
+        };
     }
 
     /// The rank's end of the launcher's standard input, where it is forwarded.

@@ -19,7 +19,8 @@ use super::output::{Sink, duplicate};
 use super::ranks::{Conn, Rank, drain, forward, keep_alive, keep_alive_unacknowledged};
 use crate::bind::{self, Claim, Places};
 use crate::order::{Order, Rendezvous};
-use crate::outcome::{LaunchError, io_error};
+use crate::outcome::{LaunchError, UNKNOWN, io_error};
+use crate::{descriptors, signals};
 use transom::launching::{Words, to_hex};
 
 /// Time limit of a connection to one address of the launcher.
@@ -32,6 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(4);
 pub fn serve() -> Result<u8, LaunchError> {
     let order = Order::read(stdin_of_agent().map_err(io_error("the order"))?).map_err(io_error("the order"))?;
     let (launcher, at) = connect(&order.rendezvous)?;
+    signals::keep_statuses_of_children().map_err(io_error("watching signals"))?;
     let mut part = Part {
         guard: Guard::start().map_err(io_error("forking the guard"))?,
         launcher: Conn::new(launcher).map_err(io_error("the launcher's connection"))?,
@@ -90,6 +92,7 @@ struct Part {
 impl Part {
     fn start(&mut self, order: Order, at: String) -> Result<(), LaunchError> {
         let Order { mut job, ranks, rendezvous, folder, .. } = order;
+        descriptors::raise_limit(ranks.len(), descriptors::of_ranks(ranks.len()))?;
         std::env::set_current_dir(&folder).map_err(|source| LaunchError::Folder { folder, source })?;
         self.places = bind::plan(job.bind, ranks.len(), &bind::allowed_cpus(), Claim::of);
         job.rendezvous = Some((at, rendezvous.secret));
@@ -169,7 +172,7 @@ impl Part {
         for (at, rank) in self.ranks.iter_mut().enumerate() {
             let ran = rank.exit.is_none();
             if ran && rank.reap().is_err() {
-                rank.exit = Some(std::process::ExitStatus::from_raw(0));
+                rank.exit = Some(std::process::ExitStatus::from_raw(UNKNOWN));
             }
             forward(&mut rank.out, &mut self.out);
             forward(&mut rank.err, &mut self.err);

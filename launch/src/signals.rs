@@ -4,10 +4,11 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 
 use rustix::net::{RecvFlags, recv};
 use signal_hook::SigId;
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
 use signal_hook::low_level::{pipe, signal_name, unregister};
 
 /// Signals that end the job.
@@ -40,6 +41,7 @@ impl Signals {
     /// inherited as ignored (`nohup`, `&`).
     pub(super) fn watch() -> io::Result<Self> {
         let ignored = ignored_signals();
+        keep_statuses_of_children()?;
         let mut signals = Self { watched: Vec::new() };
         for signal in ENDING.into_iter().chain(PASSED_ON) {
             if ignored >> (signal - 1) & 1 == 1 {
@@ -94,6 +96,16 @@ fn ignored_signals() -> u64 {
     let status = String::from_utf8_lossy(&status);
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     line.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok()).unwrap_or(0)
+}
+
+/// Ends the disposition to ignore SIGCHLD, which this process may have inherited: with it the
+/// kernel reaps children itself, and their statuses are lost. Programs that are executed get the
+/// default disposition.
+pub(super) fn keep_statuses_of_children() -> io::Result<()> {
+    if ignored_signals() >> (SIGCHLD - 1) & 1 == 1 {
+        signal_hook::flag::register(SIGCHLD, Arc::default())?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

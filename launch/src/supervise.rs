@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+use rustix::process::Signal;
 use rustix::stdio::{stderr, stdout};
 use signal_hook::consts::{SIGCONT, SIGINT, SIGTSTP};
 use signal_hook::low_level::emulate_default_handler;
@@ -26,8 +26,9 @@ use super::server::{Replies, Request, Server};
 use super::signals::{self, Signals};
 use super::stdin::Input;
 use crate::bind::{self, Claim, Places};
+use crate::descriptors;
 use crate::job::{Bind, Job};
-use crate::outcome::{Failure, LaunchError, Outcome, io_error};
+use crate::outcome::{Failure, LaunchError, Outcome, UNKNOWN, io_error};
 
 /// Time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);
@@ -121,7 +122,9 @@ enum Source {
 
 impl Supervisor {
     fn start(job: &Job) -> Result<Self, LaunchError> {
-        raise_descriptor_limit(job)?;
+        let size = job.size;
+        let remote = || descriptors::of_machines(job.hosts.len().min(size), size) + STRANGERS;
+        descriptors::raise_limit(size, if job.hosts.is_empty() { descriptors::of_ranks(size) } else { remote() })?;
         let allowed = bind::allowed_cpus();
         if job.bind == Bind::Core && allowed.is_empty() {
             return Err(LaunchError::NoCpus);
@@ -248,7 +251,7 @@ impl Supervisor {
 
     /// Time until the next time limit, at which `turn` must run without an event.
     fn next_limit(&self) -> Option<Duration> {
-        let job = self.deadline.filter(|_| self.outcome.is_none());
+        let job = self.deadline.filter(|_| self.outcome.is_none() || matches!(self.ending, Ending::Grace(_)));
         let grace = match self.ending {
             Ending::Grace(at) | Ending::Terminating(at) => Some(at),
             Ending::Killed(at) => Some(at).filter(|_| self.machines.is_some()),
@@ -263,6 +266,10 @@ impl Supervisor {
         while let Some(signal) = self.signals.take(index) {
             if signals::is_passed_on(signal) {
                 self.pass_on(signal);
+                continue;
+            }
+            if matches!(self.ending, Ending::Grace(_)) && signal != SIGINT {
+                self.terminate();
                 continue;
             }
             if self.outcome.is_some() {
@@ -329,7 +336,7 @@ impl Supervisor {
     /// Handles the end of a rank's process: its remaining lines and output first, then its status.
     fn on_end(&mut self, number: usize) {
         if self.ranks[number].reap().is_err() {
-            self.ranks[number].exit = Some(ExitStatus::from_raw(0));
+            self.ranks[number].exit = Some(ExitStatus::from_raw(UNKNOWN));
         }
         if let Some(status) = self.ranks[number].exit {
             self.has_ended(number, status);
@@ -361,7 +368,7 @@ impl Supervisor {
             self.end(Outcome::TimedOut, Some(&text));
         }
         match self.ending {
-            Ending::Grace(at) if at <= now => self.terminate(),
+            Ending::Grace(at) if at <= now || self.deadline.is_some_and(|at| at <= now) => self.terminate(),
             Ending::Terminating(at) if at <= now => self.kill(),
             Ending::Killed(at) if at <= now => self.machines.iter().for_each(Machines::give_up),
             _ => {}
@@ -495,25 +502,6 @@ fn poll_until(fds: &mut [PollFd<'_>], limit: Option<Duration>) -> Result<(), Err
         Err(Errno::INTR) | Ok(_) => Ok(()),
         Err(error) => Err(error),
     }
-}
-
-/// Descriptors of the launcher itself, with those of a rank that is being started.
-const OWN: usize = 32;
-
-/// Raises the limit of open files. A local rank needs four descriptors, and one for its CPU. A
-/// remote rank needs one and its machine five, beside the connections of strangers.
-fn raise_descriptor_limit(job: &Job) -> Result<(), LaunchError> {
-    let size = job.size;
-    let each = if job.hosts.is_empty() { 5 * size } else { size + 5 * job.hosts.len().min(size) + STRANGERS };
-    let needed = (OWN + each) as u64;
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    if current.is_none_or(|current| current >= needed) {
-        return Ok(());
-    }
-    if let Some(limit) = maximum.filter(|maximum| *maximum < needed) {
-        return Err(LaunchError::TooManyRanks { size, needed, limit });
-    }
-    setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum }).map_err(io_error("raising RLIMIT_NOFILE"))
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     {
         return rank_body(&body.to_string_lossy());
     }
-    let tests: [(&str, fn()); 30] = [
+    let tests: [(&str, fn()); 33] = [
         ("lines_are_whole_and_tagged", lines_are_whole_and_tagged),
         ("a_rank_alone_is_passed_through", a_rank_alone_is_passed_through),
         ("options_of_the_program_are_untouched", options_of_the_program_are_untouched),
@@ -49,6 +49,9 @@ fn main() -> ExitCode {
         ("other_signals_are_passed_on", signals::other_signals_are_passed_on),
         ("other_signals_reach_other_machines", signals::other_signals_reach_other_machines),
         ("a_stopped_launcher_stops_its_ranks", signals::a_stopped_launcher_stops_its_ranks),
+        ("statuses_are_kept_where_sigchld_is_ignored", signals::statuses_are_kept_where_sigchld_is_ignored),
+        ("groups_that_ranks_lead_end_with_the_job", signals::groups_that_ranks_lead_end_with_the_job),
+        ("a_signal_ends_the_grace", signals::a_signal_ends_the_grace),
         ("ranks_that_ignore_sigterm_are_killed", ranks_that_ignore_sigterm_are_killed),
         ("timeout_names_the_ranks", timeout_names_the_ranks),
         ("a_closed_output_ends_quietly", a_closed_output_ends_quietly),

@@ -3,11 +3,12 @@
 //! Shows E4.
 
 use std::io::Read;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{TWO_SLEEPERS, WATCHDOG, assert_all_gone, finish_child, folder, script, started, text};
+use super::{TWO_SLEEPERS, WATCHDOG, assert_all_gone, finish, finish_child, folder, script, started, text};
 
 /// Shows E4.
 pub(super) fn signals_end_the_job() {
@@ -33,6 +34,41 @@ pub(super) fn a_second_interrupt_kills_at_once() {
     assert_eq!(&answer, b"0\n");
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(finish_child(child).status.code(), Some(130));
+    assert_all_gone(&pids);
+}
+
+/// A daemon may have started the launcher with SIGCHLD ignored, so that the kernel reaps children.
+/// Shows E4.
+pub(super) fn statuses_are_kept_where_sigchld_is_ignored() {
+    let here = env!("CARGO_BIN_EXE_transom-run");
+    for options in ["-n 2", "-n 2 --host here:2 --launch-agent 'env HOST={host}'"] {
+        let script = format!("trap '' CHLD; exec {here} {options} sh -c 'kill -KILL $$'");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let output = finish(shell);
+        assert_eq!(output.status.code(), Some(128 + 9), "{options}: {}", text(&output.stderr));
+    }
+}
+
+/// A rank may lead a process group of its own, as a program under `timeout` does.
+/// Shows E4.
+pub(super) fn groups_that_ranks_lead_end_with_the_job() {
+    let script = "trap '' TERM; echo $$; while :; do sleep 0.01; done";
+    let (child, pids) = started(&["-n", "1", "timeout", "1000", "sh", "-c", script], 1);
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(finish_child(child).status.code(), Some(130));
+    assert_all_gone(&pids);
+}
+
+/// Shows E4.
+pub(super) fn a_signal_ends_the_grace() {
+    let script = "echo $$; [ $PMI_RANK = 1 ] && exit 3; sleep 1000";
+    let (mut child, pids) = started(&["-n", "2", "--grace", "600", "sh", "-c", script], 2);
+    // The launcher has reported the failed rank when the signal arrives.
+    let mut first = [0; 1];
+    child.stderr.as_mut().unwrap().read_exact(&mut first).unwrap();
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(finish_child(child).status.code(), Some(3));
     assert_all_gone(&pids);
 }
 
