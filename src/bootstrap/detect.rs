@@ -2,14 +2,16 @@
 //! launcher that is detected but can't be reached is an error: a job of many ranks must never
 //! become many jobs of one rank.
 
+use std::path::Path;
+
 use super::pmi1::{Pmi1, SECRET};
 use super::pmix::Pmix;
 use super::solo::Solo;
 use super::{Bootstrap, BootstrapError};
 
 /// The connection to the launcher of this process: [`Pmi1`] where `PMI_FD` or `PMI_PORT` is set,
-/// [`Pmix`] where `PMIX_NAMESPACE` is set, [`Solo`] where no launcher is detected. Takes the
-/// inherited descriptor, so it works once per process.
+/// [`Pmix`] where `PMIX_NAMESPACE` is set and no socket at `PMI_FD` is open, [`Solo`] where no
+/// launcher is detected. Takes the inherited descriptor, so it works once per process.
 ///
 /// # Errors
 /// A launcher that gave no connection to the other ranks (the message names it and gives advice),
@@ -17,7 +19,7 @@ use super::{Bootstrap, BootstrapError};
 /// cannot be reached.
 pub fn detect() -> Result<Box<dyn Bootstrap>, BootstrapError> {
     let read = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
-    match choose(&read)? {
+    match choose(&read, &is_socket)? {
         Choice::Pmi1 { fd, rank, size } => Ok(Box::new(Pmi1::inherit(fd, rank, size)?)),
         Choice::Pmix { evidence } => {
             let pmix = Pmix::join(evidence)?;
@@ -34,7 +36,7 @@ pub fn detect() -> Result<Box<dyn Bootstrap>, BootstrapError> {
 /// did.
 pub fn is_launched() -> bool {
     let read = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
-    !matches!(choose(&read), Ok(Choice::Solo))
+    !matches!(choose(&read, &is_socket), Ok(Choice::Solo))
 }
 
 /// The kind of bootstrap that the environment selects.
@@ -53,8 +55,19 @@ const ADVICE_PMIX: &str = "start it with mpirun, prterun, srun --mpi=pmix or tra
 const ADVICE_SLURM: &str = "start it with srun --mpi=pmi2 or srun --mpi=pmix, or within one node with transom-run -n N PROGRAM; for a \
                             job of one rank inside an allocation, unset SLURM_PROCID";
 
-fn choose(read: &dyn Fn(&str) -> Option<String>) -> Result<Choice, BootstrapError> {
-    if read("PMI_FD").is_some() {
+/// Whether a descriptor of this process, as text, is an open socket.
+fn is_socket(fd: &str) -> bool {
+    std::fs::read_link(Path::new("/proc/self/fd").join(fd)).is_ok_and(|of| of.to_string_lossy().starts_with("socket:"))
+}
+
+/// `is_socket`: whether a number is that of an open socket.
+fn choose(read: &dyn Fn(&str) -> Option<String>, is_socket: &dyn Fn(&str) -> bool) -> Result<Choice, BootstrapError> {
+    let by_pmix = read("PMIX_RANK").is_some() && read("PMIX_NAMESPACE").is_some();
+    // A launcher that closes inherited descriptors may pass on the variable of another launcher, in
+    // whose task it was started.
+    if let Some(fd) = read("PMI_FD")
+        && (!by_pmix || is_socket(fd.trim()))
+    {
         return pmi1(read);
     }
     let seen = |names: &[&str]| {
@@ -68,7 +81,7 @@ fn choose(read: &dyn Fn(&str) -> Option<String>) -> Result<Choice, BootstrapErro
     if let Some(port) = read("PMI_PORT") {
         return Ok(Choice::Port { port, id: number(read, "PMI_ID")? });
     }
-    if read("PMIX_RANK").is_some() && read("PMIX_NAMESPACE").is_some() {
+    if by_pmix {
         return Ok(Choice::Pmix { evidence: seen(&["PMIX_NAMESPACE", "PMIX_RANK", "PMIX_SERVER_URI4"]) });
     }
     if read("PMIX_RANK").is_some() || read("PMIX_NAMESPACE").is_some() {
@@ -159,8 +172,12 @@ mod tests {
     /// Variables with their values.
     type Pairs<'a> = &'a [(&'a str, &'a str)];
 
+    /// A descriptor that is not open.
+    const CLOSED: &str = "99";
+
     fn with(pairs: Pairs<'_>) -> Result<Choice, BootstrapError> {
-        choose(&|name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
+        let read = |name: &str| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+        choose(&read, &|fd| fd != CLOSED)
     }
 
     /// Shows B3.
@@ -189,6 +206,17 @@ mod tests {
     fn pmix_is_taken_where_both_variables_are() {
         let pairs = [("PMIX_RANK", "1"), ("PMIX_NAMESPACE", "prte"), ("SLURM_PROCID", "1"), ("SLURM_NTASKS", "2")];
         assert_eq!(with(&pairs).unwrap(), Choice::Pmix { evidence: "PMIX_NAMESPACE=prte PMIX_RANK=1".to_owned() });
+    }
+
+    /// `mpirun` in a task of `srun --mpi=pmi2` passes Slurm's variables on, and no descriptor.
+    #[test]
+    fn pmix_is_taken_where_an_inherited_descriptor_is_closed() {
+        let pmix = [("PMIX_RANK", "1"), ("PMIX_NAMESPACE", "prte"), ("PMI_RANK", "0"), ("PMI_SIZE", "1")];
+        let with_fd = |fd| with(&[&pmix[..], &[("PMI_FD", fd)]].concat()).unwrap();
+        assert!(matches!(with_fd(CLOSED), Choice::Pmix { .. }));
+        assert_eq!(with_fd("4"), Choice::Pmi1 { fd: 4, rank: 0, size: 1 });
+        let without_pmix = with(&[("PMI_RANK", "0"), ("PMI_SIZE", "1"), ("PMI_FD", CLOSED)]).unwrap();
+        assert_eq!(without_pmix, Choice::Pmi1 { fd: 99, rank: 0, size: 1 });
     }
 
     /// Shows B3.
