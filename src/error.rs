@@ -330,6 +330,11 @@ impl Error {
         &self.0
     }
 
+    /// Whether another rank has died or can't be reached. Operations on other ranks go on.
+    pub(crate) fn is_loss_of_rank(&self) -> bool {
+        matches!(self.kind(), ErrorKind::RankDied { .. } | ErrorKind::RankUnreachable { .. } | ErrorKind::Peer { .. })
+    }
+
     /// The MPI class.
     pub fn class(&self) -> Class {
         match &*self.0 {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use simulated::{peer, run, run_on, same};
-use transom::{ErrorKind, Lock, Notice, Window, ops};
+use transom::{ErrorKind, Lock, Notice, Request, Window, ops};
 use transom_fabric::Coherence;
 use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
 
@@ -327,6 +327,44 @@ fn an_operation_completes_although_another_rank_is_lost() {
                 let error = lost.expect_err("rank 1 is lost");
                 assert!(matches!(error.kind(), ErrorKind::Peer { rank: 1, .. }), "{error:#}");
                 epoch.flush(2)
+            })?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// Tests of a request do not end it while its operation is in flight, although another rank is
+/// lost.
+#[test]
+fn a_request_in_flight_stays_pending_although_another_rank_is_lost() {
+    run(3, &SimOptions { delay: 40, ..calm() }, |world| {
+        let win = Window::<u64>::allocate(world, 4)?;
+        world.barrier()?;
+        if world.rank() == 0 {
+            win.lock_all(|epoch| {
+                epoch.put_value(2, 0, 7)?;
+                epoch.flush(2)?;
+                let mut gets = vec![epoch.rget(2, 0, vec![0])?, epoch.rget_accumulate(2, 0, &[1], vec![0], ops::Sum)?];
+                world.step("tests of requests that rank 2 does not answer yet");
+                world.net().shut(peer(0), true);
+                world.net().lose(peer(0), Some(peer(1)));
+                for _ in 0..100 {
+                    let _ = gets[1].test()?;
+                    let _ = Request::test_some(&mut gets[1..])?;
+                }
+                let pending = !gets[1].test()?;
+                world.net().shut(peer(0), false);
+                world.step("tests until the requests are complete");
+                while !gets[0].test()? || !gets[1].test()? {
+                    std::thread::yield_now();
+                }
+                world.net().lose(peer(0), None);
+                assert!(pending, "rank 2 could not answer");
+                for (get, value) in gets.into_iter().zip([7, 7]) {
+                    assert_eq!(get.wait()?, [value]);
+                }
+                Ok(())
             })?;
         }
         world.barrier()?;

@@ -198,7 +198,8 @@ pub unsafe extern "C" fn transom_window_part(
 }
 
 /// The part of a rank, at the address at which this process can load and store it. For
-/// TRANSOM_PROC_NULL, the part of the lowest rank whose part is not empty.
+/// TRANSOM_PROC_NULL, the part of the lowest rank whose part is not empty and that this process can
+/// load and store.
 ///
 /// # Safety
 /// `window` is a live handle; `base`, `size` and `disp_unit` point to writable memory.

@@ -44,7 +44,12 @@ impl Delayed {
         if *self.thread.get_or_init(|| me) != me {
             self.is_shared.store(true, Ordering::Relaxed);
         }
-        !self.is_shared.load(Ordering::Relaxed)
+        !self.is_shared()
+    }
+
+    /// Whether calls of a second thread were recorded.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.is_shared.load(Ordering::Relaxed)
     }
 
     /// Records the delayed lock of this thread. Returns false if another lock is delayed, or if

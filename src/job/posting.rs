@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use transom_fabric::{Post, Tally, diagnostics};
 
 use super::{JobCore, peer};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::failures::Attempts;
 use crate::transport::Lane;
 
@@ -124,11 +124,7 @@ impl JobCore {
         let mut stillness = Stillness::begin(Instant::now(), left());
         while left() > 0 {
             // The operations may be those of other ranks, which still answer.
-            let lost = matches!(
-                error.kind(),
-                ErrorKind::RankDied { .. } | ErrorKind::RankUnreachable { .. } | ErrorKind::Peer { .. }
-            );
-            if !lost || stillness.is_over() {
+            if !error.is_loss_of_rank() || stillness.is_over() {
                 // The process aborts next, so there is no caller to return the error to.
                 let what = format!("rank {}: operations in flight can't be completed: {error:#}", self.rank);
                 diagnostics::error("transom::progress", &what);

@@ -389,24 +389,27 @@ impl Messages {
         self.counted(window, order, &request, waiting)
     }
 
-    /// Passes the request of the accumulates that are kept for a target to `send`, with its token:
-    /// the caller's next request has a later number.
-    #[inline]
-    pub(crate) fn end_accumulates(&self, peer: Peer, window: u64, send: impl FnMut(u64, &[u8])) {
-        // Relaxed: as in `gather`.
-        if self.gathering.holds.load(Ordering::Relaxed) {
-            self.send_accumulates(peer, window, send);
-        }
-    }
-
-    #[cold]
-    fn send_accumulates(&self, peer: Peer, window: u64, mut send: impl FnMut(u64, &[u8])) {
+    /// Takes the number of the caller's ordered request to a target by `order`, and passes the
+    /// requests of the accumulates that are kept for the target to `send`, with their tokens. The
+    /// number is taken together with these requests: an accumulate that another thread keeps
+    /// meanwhile, and that a later one of the caller may join, has a later number.
+    pub(crate) fn number(
+        &self,
+        (peer, window): (Peer, u64),
+        order: impl FnOnce() -> u64,
+        mut send: impl FnMut(u64, &[u8]),
+    ) -> u64 {
         let combines = |batch: &Batch| matches!(batch.what, What::Combine { .. });
         let wanted = |batch: &Batch| batch.to.peer == peer && batch.to.window == window && combines(batch);
-        for batch in self.take_gathered(wanted) {
+        let (number, taken) = {
+            let mut kept = locked(&self.gathering.batches);
+            (order(), self.gathering.take(&mut kept, wanted))
+        };
+        for batch in taken {
             let (token, message) = self.requested_batch(batch);
             send(token, &message);
         }
+        number
     }
 
     /// Passes kept operations of the window to `post`, with the target's rank in the window and the
@@ -440,10 +443,20 @@ impl Messages {
 
     fn take_gathered(&self, wanted: impl Fn(&Batch) -> bool) -> Vec<Batch> {
         let mut kept = locked(&self.gathering.batches);
-        let (taken, left) = std::mem::take(&mut *kept).into_iter().partition(wanted);
+        self.gathering.take(&mut kept, wanted)
+    }
+}
+
+impl Gathering {
+    /// Takes operations out of the locked list.
+    fn take(&self, kept: &mut Vec<Batch>, wanted: impl Fn(&Batch) -> bool) -> Vec<Batch> {
+        if !kept.iter().any(&wanted) {
+            return Vec::new();
+        }
+        let (taken, left) = std::mem::take(kept).into_iter().partition(wanted);
         *kept = left;
         // Relaxed: as in `gather`. The lock is held, so the flag misses no later batch.
-        self.gathering.holds.store(!kept.is_empty(), Ordering::Relaxed);
+        self.holds.store(!kept.is_empty(), Ordering::Relaxed);
         taken
     }
 }

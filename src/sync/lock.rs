@@ -366,8 +366,11 @@ fn exclusive_waiting(
         }
         let is_free = word & (WRITER | READERS) == 0;
         if defers {
+            // The lock was free, and another writer has taken it.
+            let has_deferred = free_since.is_some() && !is_free;
             free_since = is_free.then(|| free_since.unwrap_or_else(|| words.now()));
-            defers = others_wait(word) && free_since.is_none_or(|since| words.now() < since + DEFERS);
+            let lasts = free_since.is_none_or(|since| words.now() < since + DEFERS);
+            defers = !has_deferred && others_wait(word) && lasts;
         }
         if is_free && !defers {
             let found = words.swap(place, word, word - WAITING_WRITER + WRITER)?;

@@ -123,12 +123,14 @@ fn of_groups(groups: &Path, line: &str) -> Option<u64> {
 /// counts as free: cached files, and caches of the kernel.
 fn left(group: &Path, limit: &str, usage: &str) -> Option<u64> {
     let number = |name| read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
+    // Most groups have no limit. The statistics, which are costly to the kernel, are not read there.
+    let (limit, usage) = (number(limit)?, number(usage)?);
     let stat = read_to_string(group.join("memory.stat")).unwrap_or_default();
     let field = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
     // Version 1 has separate sums over the group and its children.
     let cached = |name: &str| field(&format!("total_{name}")).or_else(|| field(name)).unwrap_or(0);
     let free: u64 = ["inactive_file", "active_file", "slab_reclaimable"].map(cached).iter().sum();
-    Some(number(limit)?.saturating_sub(number(usage)?.saturating_sub(free)))
+    Some(limit.saturating_sub(usage.saturating_sub(free)))
 }
 
 #[cfg(test)]

@@ -194,8 +194,14 @@ impl Parts {
         // The end of the epoch, or a flush, waits for the operations that the target's tally
         // counts. The caller waits for an operation that another tally counts.
         let owes = std::ptr::eq(&raw const **tally, &raw const *target.tally);
-        let lends = owes && into.len() > 0 && !self.job.delayed.is_mine();
-        let left = self.delay.keep(request, into, self.message_max(target), [owes, lends]);
+        let (lends, is_mine) = (owes && into.len() > 0, self.job.delayed.is_mine());
+        if lends && is_mine && self.job.delayed.is_shared() {
+            // The thread may use the handle of another thread's epoch, whose end does not wait for
+            // this lock.
+            self.need_lock(target)?;
+            return Ok(Some((request, into)));
+        }
+        let left = self.delay.keep(request, into, self.message_max(target), [owes, lends && !is_mine]);
         if left.is_some() || !owes {
             self.need_lock(target)?;
         }

@@ -289,13 +289,27 @@ impl Parts {
         if layout.is_contiguous() && self.area(target, layout.len())?.is_some() {
             return Ok(());
         }
-        let mut strips = Vec::new();
-        layout.for_strips(|strip| strips.push(Strip { offset: at.wrapping_add(strip.offset), ..strip }));
         let tally = Tally::within(&target.tally);
-        for strips in strips.chunks(MAX_STRIPS.min((most - OVERHEAD) / STRIP)) {
-            self.ask(target, Request::Check { strips: strips.into() }, Landing::Nowhere, &tally)?;
+        let (room, mut strips, mut asked) = (MAX_STRIPS.min((most - OVERHEAD) / STRIP), Vec::new(), Ok(()));
+        let ask = |strips: &mut Vec<Strip>| {
+            self.bound_replies(target)?;
+            let request = Request::Check { strips: std::mem::take(strips).into() };
+            self.ask(target, request, Landing::Nowhere, &tally)
+        };
+        layout.for_strips(|strip| {
+            strips.push(Strip { offset: at.wrapping_add(strip.offset), ..strip });
+            if strips.len() == room && asked.is_ok() {
+                asked = ask(&mut strips);
+            }
+            // After a failure the remaining strips are dropped.
+            strips.truncate(room - 1);
+        });
+        if !strips.is_empty() && asked.is_ok() {
+            asked = ask(&mut strips);
         }
-        self.job.progress.complete(&tally)
+        // The requests in flight end before the call.
+        let checked = self.job.progress.complete(&tally);
+        asked.and(checked)
     }
 
     /// Reads the beginning of the target's list of regions anew. If regions are detached meanwhile,

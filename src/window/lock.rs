@@ -102,14 +102,14 @@ impl Core {
 
     #[inline(never)]
     fn lock_checked(&self, kind: Lock, rank: usize, check: bool) -> Result<()> {
+        // Also without a check of the lock: the end of this epoch does not wait for a lock that was
+        // delayed before.
+        self.parts.job.delayed.is_alone();
+        self.parts.job.delayed.take_first()?;
         let Some(target) = self.parts.target("lock", rank)? else { return self.lock_null() };
         let held = target.hold() != Hold::None;
         self.epochs.check("lock", Call::Lock { held, own: rank == self.parts.team.me })?;
         self.may_lock("lock")?;
-        if check {
-            self.parts.job.delayed.is_alone();
-            self.parts.job.delayed.take_first()?;
-        }
         let hold = match check {
             false => Hold::Unchecked,
             true => self.delay_or_take(target, kind)?,

@@ -73,7 +73,7 @@ impl Counters {
         let info = Info::new();
         let spec = WindowSpec { flavor: Flavor::Allocate, unit: 1, info: &info };
         let hints = Hints::at_creation(&info, spec.flavor)?;
-        let draft = Draft { hints, memory: theirs.job.wire.allocate(counters::BYTES)?, shared: None };
+        let draft = Draft { hints, memory: theirs.job.wire.reserve(counters::BYTES)?, shared: None };
         Ok(Counters {
             parts: Parts::open(&theirs.job, &theirs.team, theirs.id ^ COUNTERS, &spec, draft)?,
             zeros: (0..counters::MOST).map(|_| AtomicU64::new(0)).collect(),
@@ -86,7 +86,9 @@ impl Counters {
     /// Gives this rank `number` counters, all zero. No peer adds to one meanwhile.
     fn reset(&self, number: usize) {
         let memory = &self.parts.own.memory;
-        for (index, zero) in self.zeros.iter().enumerate() {
+        // Further counters have never grown. Their pages are not touched.
+        let most = counters::number(memory).max(number);
+        for (index, zero) in self.zeros.iter().enumerate().take(most) {
             // Relaxed: ordered by the barriers around.
             zero.store(counters::sum(memory, index), Ordering::Relaxed);
         }

@@ -15,7 +15,7 @@ use crate::messages::{
     FEW_STRIPS, Landing, MAX_PACKED, MAX_STRIPS, OVERHEAD, PACKED_COUNT, PACKED_MOST, REPLY_OVERHEAD, Request, STRIP,
     packed_len,
 };
-use crate::transport::Lane;
+use crate::transport::{Lane, Net};
 
 impl Parts {
     /// Puts by messages that carry the data and its offsets.
@@ -104,9 +104,15 @@ impl Parts {
         };
         let mut order = 0;
         if request.is_ordered() {
-            // A failure is in the tally of the accumulates.
-            messages.end_accumulates(peer(rank), self.id, |token, message| drop(send(token, message)));
-            order = self.next_order(target);
+            order = match self.job.wire.net().is_some_and(Net::gathers) {
+                // A failure is in the tally of the accumulates.
+                true => messages.number(
+                    (peer(rank), self.id),
+                    || self.next_order(target),
+                    |token, message| drop(send(token, message)),
+                ),
+                false => self.next_order(target),
+            };
         }
         let (token, message) = match request {
             Request::Notify { .. } => messages.notify(peer(rank), self.id, request, tally, self.message_max(target)),

@@ -193,7 +193,7 @@ impl Parts {
     }
 
     /// The part of a rank as memory of this process; for `PROC_NULL`, that of the lowest rank whose
-    /// part has bytes (MPI-4.1 §12.2.3).
+    /// part has bytes and is reached by loads and stores (MPI-4.1 §12.2.3).
     pub(crate) fn shared_query(&self, rank: usize) -> Result<SharedPart> {
         const CALL: &str = "shared_query";
         if self.flavor == Flavor::Dynamic {
@@ -203,11 +203,13 @@ impl Parts {
             let part = self.target(CALL, rank)?.map(|target| self.own.shared(self.team.me, target));
             return part.unwrap_or_else(|| Err(Error::argument(Class::Rank, CALL, ArgumentError::ProcNull)));
         }
-        for rank in 0..self.team.size {
+        let is_near = |&rank: &usize| self.job.lane(self.team.rank(rank)) != Some(Lane::Net);
+        for rank in (0..self.team.size).filter(is_near) {
             if let Some(target) = self.target(CALL, rank)?
                 && target.size > 0
+                && let Ok(part) = self.own.shared(self.team.me, target)
             {
-                return self.own.shared(self.team.me, target);
+                return Ok(part);
             }
         }
         Ok(self.own.shared_nothing())

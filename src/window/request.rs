@@ -14,7 +14,7 @@ use super::core::Core;
 use super::element::RmaElem;
 use super::notices::Awaited;
 use crate::buffers::{Lend, LentBuffer};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::job::JobCore;
 
 /// The handle of one operation (MPI-4.1 §12.3.5). The buffers of the operation are not in the
@@ -140,18 +140,31 @@ impl Request {
     }
 
     /// Whether the operation is complete (`MPI_TEST`); makes progress, does not wait. True for an
-    /// inactive request.
+    /// inactive request. The death of a rank ends only the operations on that rank.
     ///
     /// # Errors
-    /// As for [`Request::wait`].
+    /// As for [`Request::wait`], or a transport failed. A request that waits for notifications also
+    /// fails when any rank dies.
     pub fn test(&mut self) -> Result<bool> {
         if let Some(job) = self.job()
             && !self.is_over()
         {
-            job.progress.poll_and_leave()?;
-            job.progress.look()?;
+            let polled = job.progress.poll_and_leave().and_then(|_| job.progress.look());
+            if !self.is_over() {
+                return match polled {
+                    Err(error) if !self.goes_on_after(&error) => Err(error),
+                    _ => Ok(false),
+                };
+            }
         }
-        if self.is_over() { self.wait().map(|()| true) } else { Ok(false) }
+        self.wait().map(|()| true)
+    }
+
+    /// Whether this request in flight remains so after a failure of progress. An operation goes on
+    /// when another rank is lost; if its own target is lost, its tally has the failure.
+    fn goes_on_after(&self, error: &Error) -> bool {
+        let counts = matches!(&*self.state, State::Pending(Pending { until: Until::Counted(_), .. }));
+        error.is_loss_of_rank() && !counts
     }
 
     /// Waits for all requests (`MPI_WAITALL`). All are inactive on return, also on failure.
@@ -206,12 +219,16 @@ impl Request {
     /// # Errors
     /// As for [`Request::wait_some`].
     pub fn test_some<R: AnyRequest>(requests: &mut [R]) -> Result<Vec<usize>> {
-        let is_active = |request: &&R| request.request().is_active();
         if let Some(job) = requests.iter().find_map(|request| request.request().job()) {
-            job.progress.poll_and_leave()?;
-            let mut active = requests.iter().filter(is_active).peekable();
-            if active.peek().is_some() && !active.any(|request| request.request().is_over()) {
-                job.progress.look()?;
+            let mut polled = job.progress.poll_and_leave().map(drop);
+            let active = || requests.iter().map(R::request).filter(|request| request.is_active());
+            if !active().any(Request::is_over) {
+                polled = polled.and_then(|()| job.progress.look());
+                if let Err(error) = polled
+                    && !active().all(|request| request.goes_on_after(&error))
+                {
+                    return Err(error);
+                }
             }
         }
         let mut done = Vec::new();

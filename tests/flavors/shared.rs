@@ -246,10 +246,9 @@ pub(crate) fn query_of_other_flavors(world: &Job) -> Outcome {
         same("the own part", &(own.base(), own.size(), own.disp_unit()), &(win.base(), parts[me], unit))?;
         let class = win.shared_query(size).err().map(|error| error.class());
         same("a rank that is not", &class, &Some(Class::Rank))?;
-        let null = win.shared_query(PROC_NULL);
-        if me == 0 {
-            same("for PROC_NULL", &null?.base(), &win.base())?;
-        }
+        let first = (0..size).find_map(|rank| win.shared_query(rank).ok());
+        let null = win.shared_query(PROC_NULL)?;
+        same("for PROC_NULL", &Some(null.base()), &first.map(|part| part.base()))?;
     }
     let theirs = allocated.shared_query(next);
     match allocated.route(next)? {

@@ -155,7 +155,7 @@ fn kept_accumulates_are_one_request_with_one_number() {
             }
             let mut closed = Vec::new();
             let mut close = |to, window| {
-                messages.end_accumulates(to, window, |token, message| closed.push((token, message.to_vec())));
+                messages.number((to, window), || 0, |token, message| closed.push((token, message.to_vec())));
                 closed.len()
             };
             assert_eq!((close(Peer(2), TO.window), close(TO.peer, 8), close(TO.peer, TO.window)), (0, 0, 1));
@@ -167,6 +167,26 @@ fn kept_accumulates_are_one_request_with_one_number() {
         },
     );
     assert_eq!((tally.idle(), old), (true, [5; 8]));
+}
+
+/// While the caller sends the kept accumulates before its own ordered request, another thread keeps
+/// one. The caller's next accumulate may join it, so its number is later than that of the request.
+/// Regression: its number was earlier.
+#[test]
+fn accumulates_kept_while_a_request_gets_its_number_have_later_numbers() {
+    let (messages, tally, order) = (Messages::default(), Tally::new(), std::cell::Cell::new(0));
+    let next = || {
+        order.set(order.get() + 1);
+        order.get()
+    };
+    let keep = || messages.gather(TO, 0, &sum(&[1; 8]), 1024, counted(&tally), next);
+    assert_eq!((keep(), order.get()), (Gather::Kept, 1));
+    let mut kept_meanwhile = 0;
+    let own = messages.number((TO.peer, TO.window), next, |_, _| {
+        assert_eq!(keep(), Gather::Kept);
+        kept_meanwhile = order.get();
+    });
+    assert_eq!((own, kept_meanwhile), (2, 3));
 }
 
 #[test]

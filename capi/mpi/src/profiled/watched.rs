@@ -25,9 +25,6 @@ watched! {
     "MPI_Reduce_local" "PMPI_Reduce_local" edge_Reduce_local;
     "MPI_Pack" "PMPI_Pack" edge_Pack;
     "MPI_Unpack" "PMPI_Unpack" edge_Unpack;
-    "MPI_Reduce_local_c" "PMPI_Reduce_local_c" edge_Reduce_local_c;
-    "MPI_Pack_c" "PMPI_Pack_c" edge_Pack_c;
-    "MPI_Unpack_c" "PMPI_Unpack_c" edge_Unpack_c;
     "MPI_Send_init" "PMPI_Send_init" edge_Send_init;
     "MPI_Bsend_init" "PMPI_Bsend_init" edge_Bsend_init;
     "MPI_Rsend_init" "PMPI_Rsend_init" edge_Rsend_init;
@@ -117,6 +114,9 @@ watched! {
 
 #[cfg(has_counts)]
 watched! {
+    "MPI_Reduce_local_c" "PMPI_Reduce_local_c" edge_Reduce_local_c;
+    "MPI_Pack_c" "PMPI_Pack_c" edge_Pack_c;
+    "MPI_Unpack_c" "PMPI_Unpack_c" edge_Unpack_c;
     "MPI_Send_init_c" "PMPI_Send_init_c" edge_Send_init_c;
     "MPI_Bsend_init_c" "PMPI_Bsend_init_c" edge_Bsend_init_c;
     "MPI_Rsend_init_c" "PMPI_Rsend_init_c" edge_Rsend_init_c;

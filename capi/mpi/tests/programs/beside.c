@@ -7,10 +7,12 @@
 #include <sys/resource.h>
 
 #pragma weak MPI_Allreduce_c
+#pragma weak MPI_Pack_c
 #pragma weak MPI_Isendrecv
 #pragma weak MPI_Request_get_status_all
 #if MPI_VERSION < 4
 int MPI_Allreduce_c(const void *from, void *into, MPI_Count n, MPI_Datatype type, MPI_Op op, MPI_Comm comm);
+int MPI_Pack_c(const void *from, MPI_Count n, MPI_Datatype type, void *into, MPI_Count bytes, MPI_Count *place, MPI_Comm comm);
 #ifndef OPEN_MPI
 int MPI_Isendrecv(void);
 #endif
@@ -20,12 +22,16 @@ int MPI_Request_get_status_all(int n, const MPI_Request *requests, int *flag, MP
 /* A program learns what its MPI has from the names that it finds. */
 static void names(void) {
     int one = 1, sum = 0, flag = 0;
+    char packed[64];
+    MPI_Count end = 0;
     MPI_Request none[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    if (MPI_Pack_c) MPI_Pack_c(&one, 1, MPI_INT, packed, sizeof packed, &end, MPI_COMM_WORLD);
+    else end = sizeof one;
     if (MPI_Allreduce_c) MPI_Allreduce_c(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     else MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (MPI_Request_get_status_all) MPI_Request_get_status_all(2, none, &flag, MPI_STATUSES_IGNORE);
     else MPI_Testall(2, none, &flag, MPI_STATUSES_IGNORE);
-    check("functions that the MPI has or lacks", sum != size_ || !flag);
+    check("functions that the MPI has or lacks", sum != size_ || !flag || end == 0);
 }
 
 static void errors(void) {

@@ -10,9 +10,10 @@ static double now(void) {
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-/* A query of a rank's part returns the whole part, or 0 bytes and NULL. */
+/* A query of a rank's part returns the whole part, or 0 bytes and NULL; a query of MPI_PROC_NULL
+ * returns the first part that loads and stores reach. */
 static void queried(const char *name, MPI_Win win, long *part) {
-    long bad = 0;
+    long bad = 0, lowest = -1;
     MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
     MPI_Win_lock_all(0, win);
     part[0] = 50 + rank_;
@@ -26,8 +27,10 @@ static void queried(const char *name, MPI_Win win, long *part) {
         int code = MPI_Win_shared_query(win, rank < size_ ? rank : MPI_PROC_NULL, &size, &unit, &base);
         /* Hosts that refuse it report an error. */
         if (code != MPI_SUCCESS) bad |= (by_transom() || class_of(code) != MPI_ERR_RMA_FLAVOR) << 1;
-        else if (base) bad |= (size < 32) << 2 | (unit != 8) << 3 | (base[0] != 50 + rank % size_) << 4;
-        else bad |= (size != 0) << 5 | (rank == rank_) << 6 | (unit < 1) << 7;
+        else if (base && rank == size_) bad |= (size < 32) << 2 | (unit != 8) << 3 | (base[0] != 50 + lowest) << 8;
+        else if (base) bad |= (size < 32) << 2 | (unit != 8) << 3 | (base[0] != 50 + rank) << 4;
+        else bad |= (size != 0) << 5 | (rank == rank_ || rank == size_) << 6 | (unit < 1) << 7;
+        if (code == MPI_SUCCESS && base && lowest < 0) lowest = rank;
     }
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_unlock_all(win);
