@@ -13,6 +13,8 @@ use transom::{At, BasicType, Datatype, Lock, LockAllEpoch, Window};
 use transom_fabric::Coherence;
 use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
 
+#[path = "sim_threads/held_back.rs"]
+mod held_back;
 mod simulated;
 
 const THREADS: usize = 4;

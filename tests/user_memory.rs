@@ -2,6 +2,8 @@
 //! exists: system calls in flight, threads, children, locks and advice of the program find
 //! unchanged pages, and `free` leaves no trace.
 
+#[path = "user_memory/blocks.rs"]
+mod blocks;
 #[path = "flavors/memory.rs"]
 #[allow(dead_code)]
 mod memory;
@@ -15,8 +17,8 @@ use std::time::{Duration, Instant};
 use memory::Block;
 use process::Pages;
 use rustix::process::{Pid, Signal, kill_process};
-use transom::reduce::{BasicType, DoubleInt};
-use transom::{Assert, At, Datatype, Info, Job, Op, RawWindow, Route, Window, ops};
+use transom::reduce::DoubleInt;
+use transom::{Assert, Info, Job, Op, RawWindow, Route, Window, ops};
 use transom_harness::{Outcome, Test, ensure, same, step};
 
 const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Outcome) -> Test {
@@ -26,7 +28,8 @@ const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Out
 static TESTS: &[Test] = &[
     test("memory_keeps_its_contents_and_peers_change_it", &[1, 2, 3], contents),
     test("windows_that_share_pages", &[1, 2], sharing),
-    test("scattered_blocks_arrive_in_their_places", &[1, 2], scattered),
+    test("scattered_blocks_arrive_in_their_places", &[1, 2], blocks::scattered),
+    test("accumulates_change_their_blocks_alone", &[1, 2], blocks::accumulated),
     test("each_of_several_pairs_is_combined", &[1, 2], pairs),
     test("a_stopped_target_delays_no_origin", &[2], stopped),
     test("memory_is_attached_and_detached", &[1, 2, 3], attached),
@@ -463,41 +466,6 @@ fn excluded(world: &Job) -> Outcome {
     ensure(world.net().is_some() || !win.is_mapped(), "it is not mapped")?;
     put_around(world, &win, 0, &[9; 8])?;
     same("put all the same", &block.word(0), &u64::from_ne_bytes([9; 8]))?;
-    Ok(win.free()?)
-}
-
-/// Gets of blocks that lie close together, far apart, or in descending order.
-/// Shows O5, T2.
-fn scattered(world: &Job) -> Outcome {
-    const BYTES: usize = 300_000;
-    let byte = |rank: usize, at: usize| (at.wrapping_mul(2_654_435_761) >> 11).to_le_bytes()[0] ^ rank.to_le_bytes()[0];
-    let next = (world.rank() + 1) % world.size();
-    let memory: Vec<u8> = (0..BYTES).map(|at| byte(world.rank(), at)).collect();
-    let win = Window::create(world, memory)?;
-    let mut at = 0;
-    let uneven: Vec<(usize, isize)> = (0..200)
-        .map(|turn| {
-            let (len, gap) = (1 + turn % 7, [0, 1, 2048, 40, 3, 2049, 600, 5][turn % 8]);
-            at += (len + gap).cast_signed();
-            (len, at - len.cast_signed())
-        })
-        .collect();
-    let lists = [
-        (0..4096).map(|turn| (8, 72 * turn)).collect(),
-        (0..90).map(|turn| (8, 3000 * turn)).collect(),
-        (0..3).map(|turn| (100, 200 * turn)).collect(),
-        uneven.iter().rev().copied().collect(),
-        uneven,
-    ];
-    for (number, blocks) in lists.iter().enumerate() {
-        let ty = Datatype::hindexed(blocks, &Datatype::basic(BasicType::Byte))?;
-        let mut got = vec![0u8; ty.size()];
-        let (count, target) = (got.len(), At::new(next, 0, 1, &ty));
-        win.lock_all(|epoch| epoch.get_items(&mut got, count, &Datatype::basic(BasicType::Byte), target))?;
-        let each = |&(len, at): &(usize, isize)| (at.cast_unsigned()..).take(len);
-        let expected: Vec<u8> = blocks.iter().flat_map(each).map(|at| byte(next, at)).collect();
-        ensure(got == expected, &format!("list {number}"))?;
-    }
     Ok(win.free()?)
 }
 

@@ -29,7 +29,7 @@ impl Parts {
         // it is the memory barrier.
         fence(Ordering::AcqRel);
         match self.fast_target(rank) {
-            Some(target) => self.complete_counted(Whom::One(target)),
+            Some(target) => self.complete_counted(Whom::One(target, &self.targets)),
             None => self.complete_other(call, rank),
         }
     }
@@ -43,7 +43,7 @@ impl Parts {
         job::check_rank(&self.team, call, rank)?;
         // Without first contact, nothing is in flight.
         let Some(target) = self.known(rank) else { return Ok(()) };
-        self.complete_counted(Whom::One(target))?;
+        self.complete_counted(Whom::One(target, &self.targets))?;
         self.completed(rank, if call == "flush_local" { Completed::Fetching } else { Completed::All })
     }
 

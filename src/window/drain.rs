@@ -1,11 +1,13 @@
 //! Waits for all operations in flight, to one target or to all. The count of these operations may
 //! never be zero while other threads begin further ones. A long wait therefore holds further
 //! operations back: it sets a bit in the state of each target's lock, which puts and gets over a
-//! net load in any case. Operations that begin later wait until the bit is clear. No thread is held
-//! back while an operation in flight depends on it, as on the thread's claim of a piece of a
-//! staging area.
+//! net load in any case. Operations that begin later wait until the bit is clear, which the last of
+//! the waits for the target clears. Releases of locks by the net or by messages wait too, because
+//! the count includes them. No thread is held back while an operation in flight depends on it, as
+//! on the thread's claim of a piece of a staging area.
 
 use std::cell::Cell;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use transom_fabric::Tally;
@@ -25,15 +27,29 @@ const LOOKS: u32 = 16;
 /// The targets of a wait.
 #[derive(Clone, Copy)]
 pub(super) enum Whom<'t> {
-    One(&'t Target),
+    /// One of the window's targets.
+    One(&'t Target, &'t Targets),
     All(&'t Targets),
+}
+
+/// A wait that holds operations back: the address of its window's targets, and the rank of its
+/// target, or `None` for all of them.
+type Holder = (usize, Option<usize>);
+
+/// The waits of all windows that hold operations back. Only waits that are long already take the
+/// lock. A thread holds it until it has set or cleared the bits, so that no wait clears a bit that
+/// another one has set.
+static HOLDERS: Mutex<Vec<Holder>> = Mutex::new(Vec::new());
+
+fn holders() -> MutexGuard<'static, Vec<Holder>> {
+    HOLDERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<'t> Whom<'t> {
     /// Counts the operations in flight.
     pub(super) fn tally(self) -> &'t Tally {
         match self {
-            Whom::One(target) => &target.tally,
+            Whom::One(target, _) => &target.tally,
             Whom::All(targets) => &targets.tally,
         }
     }
@@ -41,9 +57,39 @@ impl<'t> Whom<'t> {
     /// Calls `each` for each target. Atomics by the device may be in flight to mapped targets too.
     fn for_each(self, each: impl Fn(&Target)) {
         match self {
-            Whom::One(target) => each(target),
+            Whom::One(target, _) => each(target),
             Whom::All(targets) => targets.iter().for_each(each),
         }
+    }
+
+    fn holder(self) -> Holder {
+        let (Whom::One(_, targets) | Whom::All(targets)) = self;
+        let rank = if let Whom::One(target, _) = self { Some(target.rank()) } else { None };
+        (std::ptr::from_ref(targets).addr(), rank)
+    }
+
+    /// Holds operations on the targets back. `is_further`: this wait has done so before.
+    fn hold_back(self, is_further: bool) {
+        let mut holders = holders();
+        if !is_further {
+            holders.push(self.holder());
+        }
+        self.for_each(Target::hold_back);
+    }
+
+    /// Ends a wait that holds operations back. Operations begin where no other wait holds them
+    /// back.
+    fn let_go(self) {
+        let (mut holders, own) = (holders(), self.holder());
+        if let Some(place) = holders.iter().position(|holder| *holder == own) {
+            holders.swap_remove(place);
+        }
+        self.for_each(|target| {
+            let holds = |(window, rank): &Holder| *window == own.0 && rank.is_none_or(|rank| rank == target.rank());
+            if !holders.iter().any(holds) {
+                target.let_go();
+            }
+        });
     }
 }
 
@@ -78,10 +124,9 @@ impl<'t> Drain<'t> {
         match self.begun.get() {
             None => self.begun.set(Some(Instant::now())),
             Some(begun) if begun.elapsed() >= PATIENCE => {
-                // The bit is set again and again: a change of the target's lock, or the end of
-                // another thread's wait, clears it, and the window may have a new target.
-                self.holds_back.set(true);
-                self.whom.for_each(Target::hold_back);
+                // The bit is set again and again: a change of the target's lock clears it, and the
+                // window may have a new target.
+                self.whom.hold_back(self.holds_back.replace(true));
                 self.begun.set(Some(Instant::now()));
             }
             Some(_) => {}
@@ -92,7 +137,7 @@ impl<'t> Drain<'t> {
 impl Drop for Drain<'_> {
     fn drop(&mut self) {
         if self.holds_back.get() {
-            self.whom.for_each(Target::let_go);
+            self.whom.let_go();
             self.job.progress.end_sleeps();
         }
     }
@@ -114,8 +159,8 @@ pub(super) fn outlast(job: &JobCore, whom: Whom<'_>) {
 }
 
 impl Parts {
-    /// Waits at the beginning of an operation while another thread's wait holds operations on the
-    /// target back.
+    /// Waits at the beginning of an operation, or of the release of a lock, while another thread's
+    /// wait holds operations on the target back.
     #[inline]
     pub(super) fn await_drain(&self, target: &Target) {
         if target.is_held_back() {

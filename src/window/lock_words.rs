@@ -122,6 +122,7 @@ impl Words for Parts {
         }
         let (target, at) = self.word(place)?;
         let amo = Amo::new(AmoKind::Sum, Width::W64, delta);
+        self.await_drain(target);
         self.post_control(target, at, amo, Sink::NONE, &target.tally)?;
         if self.control != Actor::Cpu {
             // A port may delay the request until this rank makes progress, and other ranks wait for

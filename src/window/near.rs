@@ -28,13 +28,13 @@ const PIECES: usize = 64;
 /// The longest accumulate of one piece that allocates no memory.
 const SMALL: usize = 64;
 
-/// Pieces of a get are read together if they are at least [`FEW`], are at most [`GAP`] bytes apart,
-/// and span at most [`TOGETHER`] bytes.
+/// Pieces are read together if they are at least [`FEW`], are at most [`GAP`] bytes apart, and span
+/// at most [`TOGETHER`] bytes.
 const FEW: usize = 4;
 const GAP: u64 = 2 << 10;
 const TOGETHER: u64 = 64 << 10;
 
-/// A piece of a get: its offset at the target, and its destination.
+/// A piece that is read: its offset at the target, and its destination.
 type Place = (u64, Sink);
 
 /// Memory of another process that the kernel copies, and the job, which explains failures of the
@@ -49,6 +49,8 @@ pub(super) struct Attached<'t> {
 pub(super) struct Beside<'t> {
     memory: Attached<'t>,
     words: Words<'t>,
+    /// Whether the memory between pieces is mapped too.
+    is_whole: bool,
 }
 
 /// A piece of an accumulate: its beginning at the target, in the origin and in the result, and its
@@ -85,12 +87,17 @@ impl<'t> Attached<'t> {
         self.read(incoming(at, into, from))
     }
 
-    /// [`Attached::get`] from memory that is mapped between the pieces too. Pieces that lie close
-    /// together are read with the bytes between them, because the kernel takes about as long for a
-    /// small piece as for a page.
+    /// [`Attached::get`] from memory that is mapped between the pieces too.
     pub(super) fn get_together(self, at: i64, into: &Incoming<'_>, from: &Layout<'_>) -> Result<()> {
+        self.read_together(incoming(at, into, from))
+    }
+
+    /// Reads pieces of memory that is mapped between them too. Pieces that lie close together are
+    /// read with the bytes between them, because the kernel takes about as long for a small piece
+    /// as for a page.
+    fn read_together(self, pieces: impl Iterator<Item = Place>) -> Result<()> {
         let (mut close, mut others, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
-        for (offset, into) in incoming(at, into, from) {
+        for (offset, into) in pieces {
             if !close.is_empty() && !follows(&close, offset, into.len()) {
                 self.read_close(&mut close, &mut others, &mut scratch)?;
             }
@@ -140,7 +147,8 @@ impl<'t> Beside<'t> {
     /// atomics. `None` where elements are changed by atomics: the target's CPU performs those.
     pub(super) fn of(parts: &'t Parts, target: &'t Target) -> Option<Beside<'t>> {
         let memory = target.reach.near().filter(|_| !parts.hints.per_element)?;
-        Some(Beside { memory: Attached::of(&parts.job, memory), words: target.words(parts)? })
+        let is_whole = !target.reach.is_dynamic();
+        Some(Beside { memory: Attached::of(&parts.job, memory), words: target.words(parts)?, is_whole })
     }
 
     pub(super) fn accumulate(&self, at: i64, it: &Accumulate<'_>) -> Result<()> {
@@ -229,7 +237,12 @@ impl<'t> Beside<'t> {
             || (),
             |scope| {
                 let into = scope.sink(bytes);
-                self.memory.read(placed(pieces).map(|(piece, at)| (piece.at, into.part(at, piece.len))))
+                let places = placed(pieces).map(|(piece, at)| (piece.at, into.part(at, piece.len)));
+                if self.is_whole && pieces.len() >= FEW {
+                    self.memory.read_together(places)
+                } else {
+                    self.memory.read(places)
+                }
             },
         )
     }

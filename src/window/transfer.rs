@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use transom_fabric::{Post, Tally, TallyRef};
 
+use super::drain::{self, Whom};
 use super::lent::Buffer;
 use super::near::Attached;
 use super::parts::{Parts, index};
@@ -201,10 +202,11 @@ impl Parts {
                 // by the target's tally; otherwise the call would take the lock.
                 let own = (!target.is_delayed()).then(|| Tally::within(&target.tally));
                 let tally = own.as_ref().unwrap_or(&target.tally);
-                crate::buffers::scoped(
-                    || self.job.finish(tally),
-                    |scope| self.put_far(target, far, at, scope.source(bytes), tally),
-                )
+                let finish = || match &own {
+                    Some(own) => self.job.finish(own),
+                    None => drain::outlast(&self.job, Whom::One(target, &self.targets)),
+                };
+                crate::buffers::scoped(finish, |scope| self.put_far(target, far, at, scope.source(bytes), tally))
             }
         }
     }

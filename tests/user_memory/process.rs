@@ -203,3 +203,27 @@ pub(crate) fn window_over(
     // bytes.
     unsafe { transom::RawWindow::create(job, pages.at(at), len, 1, &transom::Info::new()) }
 }
+
+/// Accumulates bytes of `from` on items of `target`, or fetches them into `result` too. Complete on
+/// return.
+pub(crate) fn accumulate(
+    win: &transom::RawWindow,
+    from: &[u8],
+    element: &transom::Datatype,
+    result: Option<&mut [u8]>,
+    target: transom::At<'_>,
+    op: transom::Op,
+) -> transom::Result<()> {
+    let items = transom::Items::of(from.as_ptr(), from.len(), element);
+    // SAFETY: the operation is flushed before the buffers are given back.
+    let done = unsafe {
+        match result {
+            Some(into) => {
+                let into = transom::Items::of_mut(into.as_mut_ptr(), into.len(), element);
+                win.get_accumulate(items, into, target, op)
+            }
+            None => win.accumulate(items, target, op),
+        }
+    };
+    done.and(win.flush(target.rank))
+}
