@@ -24,8 +24,8 @@ use thread::Callers;
 
 /// Time that a blocking call polls before it sleeps, where every rank has a core.
 const SPIN: Duration = Duration::from_micros(50);
-/// Number of times that a blocking call reads the word for which it waits before it makes progress,
-/// where a CPU of this node changes the word: some microseconds.
+/// Number of times that a blocking call reads an awaited word before it makes progress, if a CPU of
+/// this node changes the word. The reads take some microseconds.
 const BARE_POLLS: u32 = 64;
 /// Maximum polling time if replies arrive soon after polling ends.
 const SPIN_MAX: Duration = Duration::from_micros(400);
@@ -63,7 +63,8 @@ pub(crate) struct Progress {
     poll_time: AtomicU32,
     /// The number of repeated posts of all threads.
     repeats: AtomicU32,
-    /// Sleeps beside a net that lasted to their limit although the awaited event had happened.
+    /// Number of sleeps beside a net that lasted to their limit although the awaited event had
+    /// happened.
     late_wakes: AtomicU64,
     callers: Arc<Callers>,
     stop: Arc<AtomicBool>,
@@ -357,7 +358,7 @@ impl Progress {
         let (mut naps, mut nap) = (0u32, NAP);
         let (mut quiet_since, mut hooked): (Option<Instant>, Option<Instant>) = (None, None);
         let (mut polls, mut missed) = (0u32, false);
-        // Sends answers that no put of the caller since its last wait has taken along.
+        // Sends the waiting answers that no put since the caller's last wait has carried.
         self.send_kept();
         loop {
             let mut seen = self.poll_keeping(1)?;
@@ -481,7 +482,7 @@ impl Progress {
     }
 
     /// Has a thread send the deferred messages, whatever this rank does meanwhile: a progress
-    /// thread, or one for this purpose. Returns false if the kernel refuses the thread.
+    /// thread or a temporary one (`later`). Returns false if the kernel refuses the thread.
     pub(crate) fn send_later(&self) -> bool {
         if self.is_served() {
             self.leave();

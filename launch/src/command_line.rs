@@ -29,8 +29,8 @@ SIGKILL. The same happens when transom-run gets SIGINT, SIGTERM or SIGHUP; a sec
 the ranks at once. When transom-run is killed, all processes of the ranks' process group die with
 it.
 
-Other signals: SIGUSR1, SIGUSR2, SIGQUIT, SIGTSTP and SIGCONT are passed on to all ranks. SIGTSTP
-also stops transom-run.
+Other signals: transom-run passes SIGUSR1, SIGUSR2, SIGQUIT, SIGTSTP and SIGCONT on to all ranks.
+SIGTSTP also stops transom-run.
 
 Environment of the ranks: Ranks find each other through PMI-1 (PMI_FD, PMI_RANK, PMI_SIZE; on other
 machines PMI_PORT, PMI_ID). Ranks also get TRANSOM_LAUNCHER=transom-run and, if the standard error
@@ -51,8 +51,8 @@ Exit status:
 
 /// Start N ranks of a program, on this machine or on several, and wait for their end.
 ///
-/// The ranks' output is forwarded in whole lines. Rank 0 reads the standard input, except with
-/// --host. All arguments after PROGRAM are passed to it unchanged.
+/// transom-run forwards the ranks' output in whole lines. Rank 0 reads the standard input, except
+/// with --host. PROGRAM gets all arguments after its name unchanged.
 #[derive(Debug, Parser)]
 #[command(
     name = "transom-run",

@@ -14,7 +14,7 @@ pub(crate) enum Test {
     FopLatency,
     /// Compare-and-swap of 8 bytes.
     CasLatency,
-    /// Accumulate of f64 by SUM and its completion.
+    /// Accumulate of doubles by SUM and its completion.
     Accumulate,
     /// Put of 8-byte blocks to every other 8 bytes (a vector datatype) and its completion; sizes
     /// are those of the data.
@@ -50,7 +50,7 @@ pub(crate) enum Test {
     /// All ranks: compare-and-swap on one word of rank 0. Each rank expects the value that its
     /// previous operation returned.
     CasHot,
-    /// All ranks: accumulate of 8 doubles by SUM on one place of rank 0.
+    /// All ranks: accumulate by SUM on the same 8 doubles of rank 0.
     AccumulateHot,
     /// All ranks: exclusive lock of rank 0, get, put of the incremented value, unlock.
     LockHot,

@@ -10,9 +10,9 @@ use crate::kinds::Test;
 /// OSU benchmarks.
 ///
 /// Without a launcher transom-perf starts -n ranks itself, and binds the ranks to cores if there is
-/// a core for each. In tests whose description begins with "All ranks" all ranks work at once. The
-/// right neighbour of a rank is the rank with the next higher number; the right neighbour of the
-/// last rank is rank 0. The other tests measure between ranks 0 and 1. The ranks use the same route
+/// a core for each. In tests whose description begins with "All ranks" all ranks work at once; the
+/// other tests measure between ranks 0 and 1. The right neighbour of a rank is the rank with the
+/// next higher number; the right neighbour of the last rank is rank 0. The ranks use the same route
 /// as those of any other program. With TRANSOM_TRANSPORTS=^shm ranks of one machine use the
 /// network: verbs if there is an RDMA device, else libfabric. TRANSOM_NET_DEVICES and
 /// TRANSOM_PROVIDER select the device and the provider.
@@ -82,9 +82,9 @@ pub(crate) struct Options {
 /// Source of the window's memory (`MPI_Win_create`, `MPI_Win_allocate`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Creation {
-    /// Over memory of the program.
+    /// Memory of the program.
     Create,
-    /// With memory of the library.
+    /// Memory of the library.
     Allocate,
 }
 

@@ -1,12 +1,6 @@
-//! The delayed lock of this process: `lock` has returned, and the target has not granted the lock
-//! yet. Before a thread waits for another lock, it takes the delayed lock, so that a process takes
-//! locks in the program's order. Otherwise processes that all lock in one order could deadlock.
-//!
-//! A process delays locks only if one thread makes all of its lock calls. Otherwise thread A, which
-//! completes all operations of a window, would often have to take the lock that thread B has
-//! delayed. A could then wait for a process that waits for a lock that A holds. For the same reason
-//! a thread takes only its own delayed lock before it waits, and completes the operations of a
-//! window without another thread's delayed lock if no operation waits for that lock.
+//! The record of this process's delayed lock, at most one of all windows: `lock` has returned, and
+//! the target has not granted the lock yet. `window::delayed_lock` explains delayed locks and the
+//! rules for threads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, Weak};

@@ -24,10 +24,10 @@ pub(crate) struct Place<'a> {
     pub(crate) memory: &'a Memory,
     /// The control words of the part that the memory belongs to.
     pub(crate) words: Words<'a>,
-    /// This rank, as it passes the stripes' locks.
+    /// The words in which this rank records that it bypasses a stripe's lock.
     pub(crate) visitor: &'a Visitor,
-    /// Elements that are whole words of 4 and 8 bytes go by the CPU's atomics instead of the
-    /// stripes' locks.
+    /// Whether CPU atomics, instead of the stripes' locks, make accumulates on aligned words of 4
+    /// and 8 bytes atomic.
     pub(crate) per_element: bool,
     /// The offset of the memory in the part. Stripes are counted from the beginning of the part.
     pub(crate) base: usize,
@@ -41,7 +41,8 @@ struct Scratch<const N: usize>([u8; N]);
 const SMALL: usize = 256;
 const LARGE: usize = BLOCK + 32;
 
-/// Accumulates of up to this many words go one by one past an open gate instead of closing it.
+/// Maximum number of words that an accumulate changes one by one while the gate is open. A longer
+/// accumulate closes the gate.
 const FEW: usize = 8;
 
 /// The receiver of previous values: the offset within the operation, and the bytes.
@@ -90,7 +91,7 @@ impl<'a> Place<'a> {
     }
 
     /// Slow path of [`Place::one`]: the lock is held, or its gate may be open.
-    // `self` by value, so that the hot path need not store the place in memory.
+    // `self` by value, so that the hot path need not store the `Place` in memory.
     #[inline(never)]
     fn one_contended(self, at: usize, op: Op, ty: BasicType, operand: u64) -> u64 {
         if !is_word(ty) {
@@ -230,15 +231,15 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Whether `len` bytes of elements are combined one by one although the window has stripes: a
-    /// few words are while the gate is open.
+    /// Whether `len` bytes of elements are combined one by one, past an open gate, although the
+    /// window has stripes. This is done for a few words.
     #[inline]
     fn passes(&self, at: usize, ty: BasicType, len: usize) -> bool {
         is_word(ty) && len <= FEW * ty.size() && stripe::is_open(self.words, self.base + at)
     }
 
-    /// Locks the block of byte `at` for `len` bytes of elements, so that no operation on the same
-    /// elements runs elsewhere.
+    /// Locks the block of byte `at` for `len` bytes of elements, so that no other thread or process
+    /// operates on the same elements.
     #[inline]
     fn lock_many(&self, at: usize, many: Many, len: usize) -> stripe::Held<'a> {
         let mut held = self.lock(at);

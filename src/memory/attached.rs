@@ -218,7 +218,7 @@ mod tests {
         assert!(across(35, 10) && across(30, 20) && !across(29, 10) && !across(35, 16) && !spanning(&[], at, 1));
         assert!(attached.detach(at + 30).is_some() && attached.detach(at + 31).is_none());
         assert!(joined(25, 6).is_none() && joined(25, 20).is_none(), "a region in between is gone");
-        // If regions change while a list is read in two pieces, the list has all other regions.
+        // If regions change between the two reads of a list, the list has all other regions.
         assert_eq!(attached.list(at + 30, 9).0, [extent(40)]);
         attached.clear();
         assert_eq!(attached.list(0, 9), (vec![], false));

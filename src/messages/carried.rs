@@ -12,7 +12,7 @@ use crate::sync::lock::Tried;
 /// Largest number of bytes of an operation's answer without its result.
 pub(crate) const CARRIED: usize = 40;
 
-/// In place of a length: the operation was refused, with the reason.
+/// Word instead of a result's length: the operation was refused, and the reason follows.
 const REFUSED: u64 = u64::MAX;
 
 const TAKEN: u8 = 0;

@@ -19,17 +19,17 @@ pub(crate) const STRIP: usize = 32;
 pub(crate) const MAX_STRIPS: usize = 254;
 /// Most strips whose list is never packed.
 pub(crate) const FEW_STRIPS: usize = 8;
-/// In place of the number of strips: their list is packed.
+/// Value of the number of strips if their list is packed.
 const PACKED: u8 = 255;
-/// Length of a request in bytes as a part of another one, without strips and data.
+/// Length in bytes of a request inside another request, without strips and data.
 pub(crate) const PART: usize = 13;
 /// Length of a reply in bytes without data.
 pub(crate) const REPLY_OVERHEAD: usize = 9;
 /// Length in bytes of a message of answers without their tokens and without a message behind them.
 pub(crate) const ANSWERS_OVERHEAD: usize = 9;
 
-/// A request to a target. Strips give the places in the target's part as byte offsets, in a dynamic
-/// window as addresses. A decoded request borrows its data from the message.
+/// A request to a target. Strips give byte offsets in the target's part, or addresses in a dynamic
+/// window. A decoded request borrows its data from the message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Request<'a> {
     /// Stores the data, strip after strip.
@@ -57,8 +57,8 @@ pub(crate) enum Request<'a> {
     /// Takes the window's lock if it is free, performs the operations, and releases the lock again
     /// if `release`. Answers with the outcome of the lock, then of each operation (`carried`).
     Carry { exclusive: bool, release: bool, parts: Vec<Request<'a>> },
-    /// Answers with the key of the sender's staging area at the target; without bytes if there is
-    /// none.
+    /// Answers with the key of the sender's staging area at the target. The answer is empty if
+    /// there is no such area.
     Stage,
     /// Combines the elements of a piece with the operands in the sender's staging area; if `fetch`,
     /// the previous values replace the operands there.
@@ -83,7 +83,7 @@ impl Request<'_> {
         matches!(self, Combine { .. } | Swap { .. } | SwapBytes { .. } | Staged { .. })
     }
 
-    /// An upper bound of the request's length as a message and as a part of another request.
+    /// Upper bound of the request's length in bytes, as a message and inside another request.
     pub(crate) fn most_bytes(&self) -> usize {
         let (strips, data) = match self {
             Request::Scatter { strips, data } | Request::Combine { strips, data, .. } => (strips.len(), data.len()),
@@ -254,7 +254,7 @@ pub(super) fn answers_with_room(tokens: &[u64], room: usize) -> Vec<u8> {
     with_words(out, tokens)
 }
 
-/// A request after the words `head`; a request that is a part of another one has no such words.
+/// A request after the words `head`; a request inside another one has no such words.
 pub(super) fn encode_request(head: &[u64], request: &Request<'_>) -> Vec<u8> {
     encode_request_behind(Vec::with_capacity(request.most_bytes()), head, request)
 }
@@ -313,7 +313,7 @@ fn with_parts(out: Vec<u8>, parts: &[Request<'_>]) -> Vec<u8> {
     })
 }
 
-/// The parts of a request that contains others.
+/// The requests inside another request.
 fn decode_parts<'a>(reader: &mut Reader<'a>) -> Option<Vec<Request<'a>>> {
     let mut parts = Vec::new();
     while !reader.0.is_empty() {
@@ -321,7 +321,7 @@ fn decode_parts<'a>(reader: &mut Reader<'a>) -> Option<Vec<Request<'a>>> {
         let (part, rest) = reader.0.split_at_checked(len)?;
         *reader = Reader(rest);
         let (&kind, part) = part.split_first()?;
-        // Parts are not nested.
+        // A request inside another one contains no further requests.
         let part = if kind >= CARRY { None } else { decode_request(kind, &mut Reader(part)) };
         parts.push(part.filter(Request::may_be_carried)?);
     }

@@ -85,8 +85,8 @@ impl Queue {
         Some((message, true))
     }
 
-    /// Ends the attempt to send a message, which has left the queue, to a blocked peer. `is_taken`:
-    /// the peer has the message.
+    /// Ends an attempt to send a message to a blocked peer. The message has left the queue.
+    /// `is_taken`: the peer has the message.
     fn ended(&mut self, peer: Peer, is_taken: bool) {
         // A peer that was given up meanwhile is not in the map.
         let Some(blocked) = self.blocked.get_mut(&peer) else { return };

@@ -26,7 +26,7 @@ use crate::sync::{counters, notices};
 /// Most bytes that a request moves: more than fit any port's message.
 const MOST: usize = 1 << 18;
 
-/// Bytes of a staging area that are copied and combined together.
+/// Bytes of a staging area that are copied or combined at a time.
 const CHUNK: usize = 4096;
 
 /// The memory on which requests act.
@@ -46,14 +46,14 @@ pub(crate) struct Exposed {
     atomicity: Atomicity,
     /// Ordered requests, by origin.
     orders: Mutex<HashMap<Peer, Order>>,
-    /// Posts that came as messages and that no operation or `complete` has seen, by the member.
+    /// Posts that arrived as messages and that no operation or `complete` has consumed, by member.
     /// Posts from ranks of this node are in control words while slots are free.
     posts: Mutex<HashMap<u32, u32>>,
     /// The number of those posts, so that a rank that waits for a post in a control word takes no
     /// lock.
     posts_by_message: AtomicU32,
-    /// Posts that belong to access epochs which ended without them, by the member: the wait of
-    /// `complete` failed. They belong to no later epoch.
+    /// Posts that no later epoch may consume, by member: each belongs to an access epoch that ended
+    /// without it, because the wait of `complete` failed.
     skipped: Mutex<HashMap<u32, u32>>,
     /// The number of those posts.
     posts_skipped: AtomicU32,
@@ -63,7 +63,7 @@ pub(crate) struct Exposed {
     counters: OnceLock<Memory>,
 }
 
-/// How a post has come.
+/// Where a post has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Posted {
     InWords,
@@ -317,8 +317,8 @@ impl Exposed {
         }
     }
 
-    /// Performs operations under the window's lock, which it takes only if it is free: a request
-    /// never waits here.
+    /// Performs operations under the window's lock. Takes the lock only if it is free, because the
+    /// execution of a request never waits.
     fn carry(&self, exclusive: bool, release: bool, parts: &[Request<'_>]) -> Vec<u8> {
         let word = Words::at(&self.words, 0).word64(words::LOCK);
         let tried = if exclusive { lock::try_biased(word) } else { lock::try_shared(word) };
@@ -365,7 +365,7 @@ impl Exposed {
         Ok(Vec::new())
     }
 
-    /// Copies bytes from a staging area; if `fetch`, to it.
+    /// Copies bytes from a staging area, or to the area if `fetch`.
     pub(super) fn copy_staged(&self, fetch: bool, piece: &Piece, area: &Memory) -> Result<Vec<u8>, Refusal> {
         let (staged, len) = staged_bytes(area, piece)?;
         let Block { memory, at, .. } = self.block_of(piece)?;
@@ -403,14 +403,14 @@ impl Exposed {
         Ok(before)
     }
 
-    /// The accumulates on a memory whose stripes are counted from `base`.
+    /// The [`Place`] for accumulates on a memory whose stripes are counted from `base`.
     fn place<'a>(&'a self, memory: &'a Memory, base: usize) -> Place<'a> {
         let Atomicity { block: of_rank, words_at, visitor, per_element } = &self.atomicity;
         Place { memory, words: Words::at(of_rank, *words_at), visitor, per_element: *per_element, base }
     }
 
     /// Calls `each` with the blocks of the strips: the memory, the offset in it, the offset from
-    /// which stripes are counted, and the block's part of `len` bytes of data.
+    /// which stripes are counted, and the block's range within `len` bytes of data.
     ///
     /// # Errors
     /// A block does not exist; `each` was not called then.
@@ -451,8 +451,8 @@ impl Exposed {
         Pieces::of(Strips::of(from_ref(strip))).try_for_each(|(at, len)| self.block(at, len).map(drop))
     }
 
-    /// The bytes of a piece, if all bytes of its operation exist: of several pieces either all are
-    /// performed or none.
+    /// The memory of a piece, if the target has all bytes of the piece's operation: either all
+    /// pieces of an operation are performed, or none.
     fn block_of(&self, piece: &Piece) -> Result<Block, Refusal> {
         let missing = Refusal::NotAttached { address: piece.at, length: piece.len };
         let size = |word: u64| usize::try_from(word).map_err(|_| missing);

@@ -143,7 +143,7 @@ fn piece<S: Strategy<Value = u64>>(size: u64, around: impl Fn() -> S) -> impl St
     })
 }
 
-/// A request without others in it.
+/// A request that contains no other requests.
 fn single() -> impl Strategy<Value = Request<'static>> {
     use BasicType::{Complex64, Float64, Int8, Int32, Uint64};
     let types = prop::sample::select(vec![Int8, Int32, Uint64, Float64]);
@@ -214,7 +214,7 @@ impl Sent {
     }
 }
 
-/// The request with addresses where it has offsets.
+/// The request with its offsets replaced by addresses.
 fn by_address(mut request: Request<'static>, address: u64) -> Request<'static> {
     match &mut request {
         Request::Scatter { strips, .. }
@@ -319,8 +319,8 @@ proptest! {
     }
 }
 
-/// A target whose windows are 8 bytes longer than they should be has lost its check of lengths; its
-/// guard is written, and the test above would fail.
+/// Windows that are 8 bytes too long stand for a target without the check of lengths: a guard is
+/// overwritten, and the test above would fail.
 #[test]
 fn a_missing_check_is_detected() {
     let found = runner(20_000).run(&sent(), |sent| stays_within(&sent, PART + 8));

@@ -93,7 +93,7 @@ pub(super) struct Gathering {
 /// Kept puts, or gets, or accumulates, for one target of one window.
 struct Batch {
     to: Towards,
-    /// The number of accumulates among ordered requests; 0 for others.
+    /// The order number of a batch of accumulates; 0 for puts and gets.
     order: u64,
     /// The kind of the first operation.
     what: What,
@@ -177,10 +177,10 @@ impl What {
 }
 
 impl Size {
-    /// A request of one part and its reply, without strips, data and results.
+    /// A request of one [`Part`] and its reply, without strips, data and results.
     const EMPTY: Size = Size { request: OVERHEAD, reply: REPLY_OVERHEAD };
 
-    /// The size with one part more than `parts`. A single part has no separate head.
+    /// The size with one [`Part`] more than `parts`. A single [`Part`] has no separate head.
     #[cold]
     fn with_part(self, parts: usize) -> Size {
         let (heads, more) = match parts {
@@ -193,7 +193,7 @@ impl Size {
 }
 
 impl Part {
-    /// A part with room for `usual` operations like this one.
+    /// A [`Part`] with room for `usual` operations like this one.
     fn new(small: &Small<'_>, usual: usize) -> Part {
         let data = Vec::with_capacity(MOST.min(usual * small.data().len()));
         let buffers = Vec::with_capacity(if small.result().is_some() { usual } else { 0 });
@@ -249,12 +249,12 @@ impl Batch {
         std::ptr::eq(&raw const *self.tally, &raw const **tally) && self.what.takes(small.what())
     }
 
-    /// Counts an operation of the batch in its request, whose tally ends with the batch.
+    /// Counts an operation of the batch in the tally of its request until the batch is complete.
     #[inline]
     fn count(&mut self, request: Option<&TallyRef>) {
         if let Some(request) = request {
             request.begin();
-            // A notice must not follow the operation, as it may follow a posted put.
+            // A notice may follow a posted put without a wait, but not a kept operation.
             request.mix();
             self.requests.push(request.clone());
         }
@@ -263,7 +263,7 @@ impl Batch {
     /// Adds an operation unless request or reply would then exceed `most` bytes.
     #[inline]
     fn add(&mut self, at: i64, small: &Small<'_>, most: usize) -> bool {
-        // Puts, the most frequent operations, have one part. The compiler drops other kinds here.
+        // Puts, the most frequent operations, have one `Part`. The compiler drops other kinds here.
         if let Small::Put(bytes) = small
             && let Some(part) = self.parts.first_mut()
         {

@@ -15,9 +15,9 @@ use transom_fabric::{Peer, TallyRef};
 use super::codec::{self, ANSWERS_OVERHEAD};
 use super::{Landing, Messages, Request, Waiting, locked};
 
-/// The number of consecutive quick puts in return before an answer waits.
+/// Minimum number of consecutive quick puts in return before an answer waits.
 const LEAST: u32 = 2;
-/// The largest such number: each answer that waits in vain doubles it.
+/// Maximum of this number, which each answer that waits in vain doubles.
 const MOST: u32 = 1024;
 /// Most answers that wait for one message.
 const WAITING: usize = 8;
@@ -41,7 +41,7 @@ struct Turns {
     came: Option<Instant>,
     /// The number of consecutive quick puts in return.
     soon: u32,
-    /// The number of them that is needed before an answer waits.
+    /// The number of consecutive quick puts in return that is needed before an answer waits.
     needed: u32,
 }
 
@@ -120,8 +120,9 @@ impl Messages {
 
     /// Whether answers wait.
     pub(crate) fn keeps_answers(&self) -> bool {
-        // SeqCst: a thread that lets an answer wait and then sees no sleeping thread, and a thread
-        // that announces its sleep and then sees no answer, exclude each other.
+        // SeqCst: one thread lets an answer wait and then looks for a sleeping thread; another
+        // thread announces its sleep and then looks for answers. At least one of them sees the
+        // other's store.
         self.riding.waiting.load(Ordering::SeqCst) > 0
     }
 
@@ -159,7 +160,7 @@ impl Messages {
 
     #[cold]
     fn defer_answers(&self) {
-        // The lock of the waiting answers is free before that of the deferred ones is taken.
+        // The lock of the waiting answers is released before that of the deferred ones is taken.
         let mut ended = Vec::new();
         self.riding.end(|peer, tokens| ended.push((peer, tokens)));
         for (peer, tokens) in ended {

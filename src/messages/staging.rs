@@ -12,12 +12,13 @@ use transom_fabric::{Memory, Peer, RegionKey};
 
 use super::locked;
 
-/// Bytes of a piece: a part of the processor's second-level cache, so that the CPU combines
+/// Bytes of a piece: a fraction of the processor's second-level cache, so that the CPU combines
 /// operands from this cache.
 pub(crate) const PIECE: usize = 1 << 17;
 /// Pieces of an area, so that puts, combining and answers overlap.
 pub(crate) const PIECES: usize = 8;
-/// Most areas of a rank: 16 MiB, of which the kernel supplies the pages that are used.
+/// Maximum number of areas of a rank, together 16 MiB. The kernel allocates only the pages that are
+/// used.
 const AREAS: usize = 16;
 
 /// A piece of a long operation.

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use transom_fabric::diagnostics;
 
-/// The length of a wait after which it looks for a free descriptor.
+/// The length of a wait after which the rank looks for a free descriptor.
 const QUIET: Duration = Duration::from_secs(2);
 /// The longest time between two looks of one wait.
 const GAP: Duration = Duration::from_secs(1);

@@ -1,7 +1,6 @@
-//! The dissemination barrier (Hensgen, Finkel and Manber, 1988). In round k each rank signals the
-//! rank 2^k places after it, and waits for the signal of the rank 2^k places before it. Each rank
-//! sends ceil(log2 p) signals, and no rank has a special role. Independent of the transport of
-//! signals.
+//! The dissemination barrier (Hensgen, Finkel and Manber, 1988). In round k, rank r of p ranks
+//! signals rank r + 2^k and waits for the signal of rank r - 2^k, both modulo p. Each rank sends
+//! ceil(log2 p) signals, and no rank has a special role. Independent of the transport of signals.
 
 use std::cell::OnceCell;
 

@@ -151,10 +151,12 @@ impl Patience {
     }
 }
 
-/// The time for which a process may come after waiting writers and take the lock before them. It is
-/// long in proportion to the sleeps of a waiting writer, during which the lock may be free.
+/// Maximum time for which a process overtakes waiting writers: takes the lock although they came
+/// first. It is long compared with the sleeps of a waiting writer, during which the lock may be
+/// free.
 const OVERTAKES: Duration = Duration::from_millis(20);
-/// The time for which a process then leaves a free lock to them: longer than such a sleep.
+/// Time for which the process then leaves a free lock to the waiting writers: longer than such a
+/// sleep.
 const DEFERS: Duration = Duration::from_millis(2);
 
 /// Number of polls of the master word before a `lock_all` claims priority.
@@ -462,7 +464,7 @@ fn wait_patiently(words: &impl Words, place: Place, aside: bool, done: impl Fn(u
     Ok(patient)
 }
 
-/// Polls a word until `end` tells the outcome for the word and the number of polls before.
+/// Polls a word until `end` returns an outcome for the word and the number of earlier polls.
 fn poll<T>(words: &impl Words, place: Place, end: impl Fn(u64, u32) -> Option<T>) -> Result<T> {
     let mut turn = 0;
     loop {

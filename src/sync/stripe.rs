@@ -97,9 +97,9 @@ pub(crate) fn lock_all(
     })
 }
 
-/// The position of a rank's visits in the job blocks of its node. A thread that bypasses a lock
-/// records its visit in the target's job block: in the cache line of its rank, in the word of its
-/// own [`seat`].
+/// The words in which the threads of a node's ranks record their *visits*, the operations that
+/// bypass a lock (`transom_fabric::gate`). They are in the target's job block: a cache line for
+/// each rank, with a word for each thread ([`seat`]).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Visitor {
     /// The offset of the first rank's line in a job block, and the number of lines.
@@ -436,7 +436,7 @@ mod tests {
         assert_eq!(open(words, visitor), FIRST);
     }
 
-    /// A rank that died while it passed is not waited for.
+    /// The closing of a gate does not wait for a rank that died during a visit.
     /// Shows E3.
     #[test]
     fn a_gate_with_a_dead_visitor_can_be_closed() {

@@ -133,7 +133,7 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
     /// Those of `body` and of completing its operations.
     #[inline]
     pub fn scope<'s, R>(&'s self, body: impl for<'part> FnOnce(&Access<'part, 's, T>) -> Result<R>) -> Result<R> {
-        // Also where `body` unwinds: no operation that is kept may refer to a buffer of this part.
+        // Also where `body` unwinds: no operation that is kept may refer to a buffer of this scope.
         let ends = || {
             drop(self.core.complete_delayed());
             self.core.parts.settle();

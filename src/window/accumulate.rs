@@ -73,7 +73,7 @@ impl Target {
     /// [`Target::place`] for an element at byte `at`, at any alignment.
     #[inline]
     pub(super) fn place_at<'t>(&'t self, parts: &'t Parts, at: u64, ty: BasicType) -> Option<Place<'t>> {
-        // The device changes no element of one byte.
+        // A misaligned element is treated like a byte, which the device does not change either.
         self.place(parts, if self.aligned(at, ty) { ty } else { BasicType::Byte })
     }
 
@@ -404,8 +404,8 @@ impl Parts {
         }
     }
 
-    /// Accumulates in a window whose aligned elements of the type the device changes: pieces of
-    /// those by the device, and pieces of misaligned elements by CPUs.
+    /// Accumulates in a window in which the device changes aligned elements of the type. The device
+    /// combines the pieces that are aligned, and CPUs combine the others.
     #[cold]
     fn accumulate_by_pieces(
         &self,
@@ -483,7 +483,7 @@ impl Parts {
         }
     }
 
-    /// The place of bytes of an attached region.
+    /// The [`Place`] of bytes of an attached region.
     pub(super) fn place_within<'m>(&'m self, target: &'m Target, there: &'m Within) -> Result<Place<'m>> {
         let words = target.words(self).ok_or(JobError::WordsUnmapped { rank: target.rank() })?;
         let (per_element, visitor) = (self.hints.per_element, &self.job.block.visitor);
@@ -519,8 +519,8 @@ pub(super) fn local(place: &Place<'_>, at: i64, it: &Accumulate<'_>) {
     for ([theirs, from, into], len) in it.pieces() {
         one_piece(place, index((at + theirs).cast_unsigned()), it, from, into, len);
     }
-    // Accumulates are ordered among each other by the locks; loads and stores that follow are not
-    // moved before them.
+    // The locks order accumulates among each other. The fence keeps later loads and stores behind
+    // the accumulates.
     fence(Ordering::AcqRel);
 }
 

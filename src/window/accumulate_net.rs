@@ -43,7 +43,7 @@ pub(super) struct ByNet<'t> {
     targets: &'t Targets,
     memory: &'t NetMemory,
     width: Width,
-    /// Whether accumulates on one place are performed in their order.
+    /// Whether accumulates on one location are performed in their order.
     ordered: bool,
 }
 
@@ -137,13 +137,13 @@ impl<'t> ByNet<'t> {
         }
     }
 
-    /// Posts an atomic of the net. It waits for other atomics in flight on the same place, since a
-    /// port keeps no order and MPI orders accumulates on one location (MPI-4.1 §12.7.2).
+    /// Posts an atomic of the net. It waits for other atomics in flight on the same location, since
+    /// a port keeps no order and MPI orders accumulates on one location (MPI-4.1 §12.7.2).
     fn post(&self, at: u64, amo: Amo, into: &Sink, tally: &TallyRef) -> Result<()> {
         if self.target.awaits_use() {
             drain::await_release(self.job, self.target);
         }
-        // The place is held until the port has counted the operation.
+        // `posting` keeps the location marked until the port has counted the operation.
         let posting = self.ordered.then(|| self.targets.busy.begin(at, || self.targets.tally.idle()));
         if posting.as_ref().is_some_and(Posting::is_busy) {
             drain::drain(self.job, Whom::One(self.target, self.targets))?;

@@ -123,7 +123,7 @@ fn of_groups(groups: &Path, line: &str) -> Option<u64> {
 /// counts as free: cached files, and caches of the kernel.
 fn left(group: &Path, limit: &str, usage: &str) -> Option<u64> {
     let number = |name| read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
-    // Most groups have no limit. The statistics, which are costly to the kernel, are not read there.
+    // Most groups have no limit. Their statistics, which are costly to the kernel, are not read.
     let (limit, usage) = (number(limit)?, number(usage)?);
     let stat = read_to_string(group.join("memory.stat")).unwrap_or_default();
     let field = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());

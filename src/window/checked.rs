@@ -38,7 +38,7 @@ const SHADOWS: u64 = 1 << 61;
 /// Loads of up to this many bytes may poll for an update (unified model), and are not recorded.
 const POLLED: usize = 8;
 
-/// If more accesses to a member are in flight, those whose records were replaced are forgotten.
+/// Above this number of accesses to a member in flight, those with replaced records are forgotten.
 const MANY: usize = 256;
 
 /// Attempts to take the lock of a shadow before the waiter yields, and between two checks for dead
@@ -73,7 +73,7 @@ struct Pending {
     /// Whether the arrival of the operation's result shows that the operation is complete.
     ends_with_result: bool,
     operation: u64,
-    /// The access, and the number of the target's releases that this rank knew of when it began.
+    /// The access, and the number of target releases known to this rank when the access began.
     access: Access,
     known: u64,
     /// The record by address, if another window has some of the same memory.
@@ -81,7 +81,7 @@ struct Pending {
 }
 
 thread_local! {
-    /// The number of this thread's last operation, in its window, and its place.
+    /// The number of this thread's last operation in its window, and the operation's [`Place`].
     static LAST: Cell<(u64, Place)> = const { Cell::new((0, Place { number: 0, address: 0 })) };
 }
 
@@ -122,7 +122,7 @@ impl Completed {
         }
     }
 
-    /// Whether the operation has no more use for a buffer.
+    /// Whether this completion ends the loan of a buffer.
     fn returns(self, loan: &Loan) -> bool {
         match self {
             Completed::All => true,
@@ -139,7 +139,7 @@ impl Checked {
         let spec = WindowSpec { flavor: Flavor::Allocate, unit: 1, info: &info };
         let hints = Hints::at_creation(&info, spec.flavor)?;
         let (ranks, size) = (parts.job.size, parts.own.part.size);
-        // A small part has few places, so it needs few records.
+        // A small part has few bytes, so it needs few records.
         let most = usize::try_from(size).unwrap_or(usize::MAX).saturating_mul(16).saturating_add(64);
         let records = parts.job.settings.check.records.min(most);
         let room = if checker.watches() { records } else { 0 };
@@ -164,7 +164,7 @@ impl Checked {
         })
     }
 
-    /// Ends the access of peers, and reports the number of forgotten accesses.
+    /// Ends the peers' access to the shadow, and reports the number of forgotten accesses.
     pub(super) fn withdraw(&self) {
         // Relaxed: no other call runs on a window that is being freed.
         self.withdrawn.store(true, Ordering::Relaxed);
@@ -395,7 +395,7 @@ impl Parts {
         let (rank, shadow) = (self.team.rank(member), checked.shadow(member)?);
         let operation = checked.operations.fetch_add(1, Ordering::Relaxed) + 1;
         LAST.set((operation, place));
-        // The target may poll a word that a put changes by atomic loads.
+        // By atomic loads, the target may poll a word that a put changes.
         let is_polled = matches!(kind, Kind::Combine { .. }) || checker.has_seen_atomics();
         let passes = is_polled && !kind.only_reads();
         let (mut conflicts, mut clashes) = (Vec::new(), Vec::new());

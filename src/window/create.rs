@@ -265,8 +265,8 @@ impl Parts {
         if UNMAPPED.any(bits) { serve(&self.job, true) } else { Ok(()) }
     }
 
-    /// Whether the kernel allocates the part's pages at the first touch. Those of the separate
-    /// memory model are touched already.
+    /// Whether the kernel allocates the part's pages at the first touch. In the separate memory
+    /// model the creation has already touched the pages.
     fn is_unallocated(&self) -> bool {
         let allocates = matches!(self.flavor, Flavor::Allocate | Flavor::Shared) && self.own.segment.is_none();
         allocates && self.own.separate.is_none()

@@ -93,7 +93,8 @@ impl<'t> Whom<'t> {
     }
 }
 
-/// A wait for all operations in flight. Its end lets operations begin that it holds back.
+/// A wait for all operations in flight. Operations that the wait holds back begin when the wait
+/// ends.
 struct Drain<'t> {
     job: &'t JobCore,
     whom: Whom<'t>,

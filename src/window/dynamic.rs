@@ -26,8 +26,9 @@ use crate::messages::{Landing, MAX_STRIPS, OVERHEAD, REPLY_OVERHEAD, Request, ST
 use crate::sync::words::{self, Words};
 use crate::transport;
 
-/// The number of requests with which an origin reads a target's list again. It is limited, so that
-/// a target with many regions costs no more than its accessed regions.
+/// Maximum number of requests by which an origin reads a target's list again. The origin requests
+/// further regions only when it accesses them, so a target with many regions costs no more than its
+/// accessed regions.
 const ANEW: usize = 4;
 
 /// A target's attached regions, and the accesses to them that are not posted yet.
@@ -169,9 +170,9 @@ impl Parts {
         Words::at(&self.own.words, 0).amo(words::VERSION, Amo::new(AmoKind::Sum, Width::W64, 1));
     }
 
-    /// Finds how an access is performed. Fails if a piece of it is not within regions that are
-    /// attached at the target. If the target itself checks the whole access before it performs any
-    /// part, this call does not check.
+    /// Finds how an access is performed. Fails if bytes of the access are outside of the regions
+    /// that are attached at the target. Does not check this if the target itself checks the whole
+    /// access before it performs any of it.
     pub(super) fn resolve(
         &self,
         call: &'static str,
@@ -226,8 +227,9 @@ impl Parts {
         })
     }
 
-    /// Whether the region of an access is mapped, now or before. `Some(None)`: the access lies in
-    /// several adjacent regions. `None`: the regions of the list do not cover the access.
+    /// Whether the region of an access is mapped. Maps the region at the first access to it.
+    /// `Some(None)`: the access lies in several adjacent regions. `None`: the regions of the list
+    /// do not cover the access.
     #[allow(clippy::option_option)]
     fn reach(&self, target: &Target, known: &mut Known, address: u64, len: usize) -> Option<Option<bool>> {
         let Known { regions, mapped, .. } = known;
@@ -274,8 +276,8 @@ impl Parts {
     }
 
     /// Between nodes the target checks each message separately. Before an access that may take
-    /// several messages, a request has the target check all of it, so that no part is performed if
-    /// another part is refused.
+    /// several messages, a request has the target check the whole access, so that the target
+    /// performs all messages of the access or none.
     fn ask_covered(&self, target: &Target, at: i64, layout: &Layout<'_>) -> Result<()> {
         let most = self.message_max(target);
         // A piece after the first becomes two strips at most, however the origin's blocks cut the
@@ -284,8 +286,8 @@ impl Parts {
         if needed <= MAX_STRIPS && OVERHEAD + STRIP * needed + layout.len() <= most {
             return Ok(());
         }
-        // `Layout::Bytes` occurs at both sides or at neither. The access goes through the area, and
-        // with each piece the target checks all of it.
+        // `Layout::Bytes` occurs at both sides or at neither. The access goes through the staging
+        // area, and the target checks the whole access with each piece.
         if layout.is_contiguous() && self.area(target, layout.len())?.is_some() {
             return Ok(());
         }

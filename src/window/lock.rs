@@ -46,9 +46,9 @@ impl Core {
         }
     }
 
-    /// Takes a lock while no epoch of this window is open, so that it becomes the only one. The
-    /// epoch word changes only after the lock words have granted the lock, so that it records no
-    /// lock while the call waits.
+    /// Takes a lock while no epoch of this window is open, so that it becomes the only lock. The
+    /// epoch word changes only after the lock words have granted the lock: while the call waits,
+    /// the epoch word records no lock.
     #[inline]
     fn lock_here(&self, kind: Lock, target: &Target, here: &Here<'_>) -> Result<()> {
         self.parts.job.delayed.take_first()?;
@@ -179,8 +179,8 @@ impl Core {
         self.announced()
     }
 
-    /// Counts an exclusive lock without the bias, which was announced. A process has one
-    /// announcement: if another thread has made one, this one is withdrawn. After an error the lock
+    /// Counts an announced exclusive lock. A process has one announcement: if another thread has
+    /// announced the process too, this call withdraws its own announcement. After an error the lock
     /// is not counted.
     fn announced(&self) -> Result<()> {
         let before = self.epochs.update(|word| Ok(word.with_exclusive()))?;

@@ -71,7 +71,7 @@ impl Parts {
             return Ok(words.amo(at, amo));
         }
         let mut old = 0u64;
-        // Not within the target's tally: a flush does not wait for it, because this call does.
+        // Not within the target's tally: this call waits for the atomic, so no flush has to.
         let tally = Tally::new();
         buffers::scoped(
             || self.job.finish(&tally),

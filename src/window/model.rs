@@ -1,6 +1,6 @@
 //! The separate memory model (MPI-4.1 §12.4) on cache-coherent machines: a private copy, which the
-//! process loads and stores, in addition to the public copy, which others access. A shadow copy of
-//! the last synchronized state shows which copy changed. Bytes are copied only in synchronization
+//! process loads and stores, in addition to the public copy, which others access. A third copy, of
+//! the last synchronized state, shows which copy changed. Bytes are copied only in synchronization
 //! calls, so that a program that lacks such a call reads stale data.
 
 use std::sync::{Mutex, PoisonError};

@@ -143,8 +143,9 @@ impl<'t> Attached<'t> {
 
 impl<'t> Beside<'t> {
     /// The target, if the kernel copies its elements for accumulates: its control words are mapped
-    /// and its memory is not. Locks make all types atomic there, because the kernel performs no
-    /// atomics. `None` where elements are changed by atomics: the target's CPU performs those.
+    /// and its memory is not. Locks make accumulates on all types atomic, because the kernel
+    /// performs no atomics. `None` where atomics change elements: the target's CPU performs these
+    /// atomics.
     pub(super) fn of(parts: &'t Parts, target: &'t Target) -> Option<Beside<'t>> {
         let memory = target.reach.near().filter(|_| !parts.hints.per_element)?;
         let is_whole = !target.reach.is_dynamic();

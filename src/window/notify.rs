@@ -321,7 +321,7 @@ impl Parts {
         ordered && target.hold() != Hold::Delayed
     }
 
-    /// Whether the net's message, and no atomic, raises the counters of a rank.
+    /// Whether a message over the net, not an atomic, adds to the counters of a rank.
     fn is_notified_by_message(&self, rank: usize) -> bool {
         let Some(counters) = self.counters.get() else { return false };
         counters.parts.known(rank).is_some_and(|target| {
@@ -366,5 +366,5 @@ impl Parts {
     }
 }
 
-/// The place of a window's counters, until `set_num_notify` makes them.
+/// A window's counters; empty until `set_num_notify` makes them.
 pub(super) type Place = OnceLock<Box<Counters>>;

@@ -25,7 +25,7 @@ pub(crate) struct Own {
     pub(super) place: usize,
     /// This rank's control words, which other ranks access.
     pub(crate) words: Memory,
-    /// The part as requests by messages access it.
+    /// The part as the target of requests.
     pub(super) exposed: Arc<Exposed>,
     /// The attached regions of a dynamic window.
     pub(super) attached: Arc<Attached>,

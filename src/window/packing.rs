@@ -196,7 +196,8 @@ impl Batch {
         there.min(back) / self.unit * self.unit
     }
 
-    /// The most bytes of the list of strips with one more strip. The last strip may still grow.
+    /// Upper bound of the bytes of the list of strips with one more strip. The last strip may still
+    /// grow.
     fn list_most(&self) -> usize {
         let count = self.strips.len() + 1;
         let packed = PACKED_COUNT + self.packed + 2 * PACKED_MOST;

@@ -82,8 +82,8 @@ impl Core {
         }
     }
 
-    /// A request-based operation in a fence epoch or an epoch of `start`. MPI forbids it, but MPIs
-    /// perform it, and so do windows with `Info::forgiving`.
+    /// The permission for a request-based operation in a fence epoch or an epoch of `start`. MPI
+    /// forbids such operations, but MPIs perform them, and so do windows with `Info::forgiving`.
     #[cold]
     fn begin_anyway(&self, name: &'static str, target: usize, refused: Error) -> Result<Permit> {
         let is_active = matches!(self.epochs.state().0, Access::Fenced | Access::Fence | Access::Start);

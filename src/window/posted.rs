@@ -79,10 +79,10 @@ impl<'t> Posted<'t> {
         })
     }
 
-    /// The length of the equal parts of a transfer of `len` bytes.
+    /// The length of the equal fragments of a transfer of `len` bytes.
     fn part_of(self, len: usize) -> usize {
         let most = self.memory.limits().transfer_max;
-        // Whole cache lines, so that no element is in two parts.
+        // Whole cache lines, so that no element is in two fragments.
         len.div_ceil(len.div_ceil(most)).next_multiple_of(64).min(most)
     }
 
@@ -156,7 +156,7 @@ impl<'t> Posted<'t> {
     }
 }
 
-/// Limits of one post of several parts.
+/// Limits of one post of several buffers.
 #[derive(Clone, Copy, Debug)]
 struct Group {
     bytes: usize,
@@ -170,7 +170,7 @@ impl Group {
         Group { bytes: limits.transfer_max, parts: limits.list_max }
     }
 
-    /// Collects pieces of the origin's side in groups; `part` turns each piece into a part. Calls
+    /// Collects pieces of the origin's side in groups; `part` gives the buffer of a piece. Calls
     /// `post` for each group, with the number of bytes before the group.
     fn each<S: Lent>(
         self,

@@ -225,7 +225,7 @@ impl Core {
         self.parts.job.notify(self.parts.team.rank(rank), message)
     }
 
-    /// Opens the way to a rank, which need not be a target yet.
+    /// Makes a rank reachable, which need not be a target yet.
     fn reach(&self, rank: usize) -> Result<()> {
         if rank != self.parts.team.me && self.parts.known(rank).is_none() {
             self.parts.job.wire.reach(peer(self.parts.team.rank(rank)))?;

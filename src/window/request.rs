@@ -349,7 +349,7 @@ impl<T: RmaElem> BufferRequest<T> {
         let (buffer, posted) = LentBuffer::lend(buffer, &mut tally, post);
         let pending = tally.is_some().then(|| Arc::clone(&core.parts.job));
         let request = BufferRequest { request: Request::of(core, tally), buffer: Some(buffer), job: pending };
-        // If `post` failed after a part of the operation, the drop waits for that part.
+        // If `post` failed after it had posted some transfers, the drop waits for these.
         posted.map(|()| request)
     }
 

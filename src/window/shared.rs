@@ -12,7 +12,7 @@ use crate::error::{ArgumentError, Class, Error, Result};
 pub struct SharedPart {
     pub(super) rank: usize,
     pub(super) memory: Memory,
-    /// The part's place in this process's memory.
+    /// The part's address range in this process.
     place: Span,
     pub(super) unit: u32,
 }

@@ -1,6 +1,6 @@
 //! The shortcut of notified puts to a rank whose part and counters this CPU maps: one table entry
 //! with the addresses of the part, the counters and the bell. The first notified put to the rank
-//! makes it.
+//! makes the entry.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -18,7 +18,7 @@ pub(crate) struct Targets {
     /// Parts of this rank and of ranks of its node as the net's loopback reaches them, where the
     /// device performs the atomics on their integers.
     pub(super) loopback: PeerMap<(Peer, NetMemory)>,
-    /// Places with atomics in flight at the net.
+    /// Locations with atomics in flight at the net.
     pub(super) busy: Places,
     /// The attached regions of targets of this node that are known here, in a dynamic window.
     pub(super) regions: PeerMap<(Peer, Regions)>,

@@ -23,8 +23,8 @@ use crate::transport::NetMemory;
 /// The longest operation that shares a message, in bytes.
 const GATHERED: usize = 1024;
 /// The number of operations in flight to a target at which further puts share a message, in an
-/// epoch whose end notifies the target. The notice follows posted puts without waiting, but has to
-/// wait for the message.
+/// epoch whose end notifies the target. Fewer puts are posted one by one, because the notice
+/// follows posted puts without waiting, but has to wait for a message.
 const AHEAD_OF_NOTICES: u64 = 6;
 /// Maximum number of operations in flight to a target when a message of several operations, or one
 /// whose reply carries data, is begun.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use transom::ops::Sum;
-use transom::{Lock, LockEpoch, Window};
+use transom::{Assert, Lock, LockEpoch, PROC_NULL, Window};
 use transom_fabric::sim::{SimMail, SimOptions};
 
 use super::simulated::{Rank, peer, run, same};
@@ -121,6 +121,33 @@ fn a_flush_performs_what_another_thread_has_delayed() {
             Ok(win.free()?)
         });
     }
+}
+
+/// Within the epoch of a delayed lock another epoch is opened whose own lock needs no wait. Its end
+/// returns the buffer of a get of the outer epoch's target with the data. Regression: the data came
+/// at the end of the outer epoch, after the buffer was returned.
+/// Shows S2, E1.
+#[test]
+fn an_inner_epoch_without_a_lock_to_wait_for_returns_buffers_with_their_data() {
+    run(3, &net(), |world| {
+        let win = Window::<u64>::allocate(world, 4)?;
+        win.store(0, &[10 + world.rank() as u64])?;
+        world.barrier()?;
+        if world.rank() == 0 {
+            delayed(&win, Lock::Shared, 1)?;
+            for (inner, assert) in [(2, Assert::NOCHECK), (PROC_NULL, Assert::NONE)] {
+                let found = win.lock(Lock::Shared, 1, |_| {
+                    let mut found = [0];
+                    win.lock_with(Lock::Shared, inner, assert, |epoch| epoch.get(1, 0, &mut found))?;
+                    Ok(found)
+                })?;
+                same(&format!("within the lock of {inner}"), &found, &[11])?;
+                delayed(&win, Lock::Shared, 1)?;
+            }
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
 }
 
 /// A get of the second thread waits for the lock that the first thread has delayed. The second

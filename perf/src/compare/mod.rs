@@ -29,12 +29,12 @@ use plan::Line;
 /// with their ratios, then 36 cases in which the target computes. With -n the benchmark measures
 /// many ranks at once.
 ///
-/// A missing interposition library is built first if cargo and the sources are installed; otherwise
-/// the MPI is measured without the library.
+/// The program first builds a missing interposition library if cargo and the sources are installed;
+/// otherwise it measures the MPI without the library.
 ///
 /// A time is the best of all rounds. A ratio is the time with transom divided by the time without
-/// transom, for rates and bandwidths the inverse. Below 1 transom is faster. The cell of a run that
-/// hangs, crashes or has wrong data has a mark.
+/// transom; for rates and bandwidths it is the inverse. Below 1, transom is faster. The cell of a
+/// run that hangs, crashes or has wrong data has a mark.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "transom-perf compare", bin_name = "transom-perf compare", version)]
 pub(crate) struct Options {
@@ -44,7 +44,8 @@ pub(crate) struct Options {
     mpis: Vec<Host>,
     /// The interposition library of an MPI; may be given several times. By default
     /// libtransom_mpi.so in mpi/NAME/release, lib/transom/NAME or mpi/NAME/debug, relative to the
-    /// parent of this program's folder; if it is not there, it is built in mpi/NAME.
+    /// parent of this program's folder. If none of these files exists, the program builds the
+    /// library in mpi/NAME.
     #[arg(long = "library", value_name = "NAME=PATH", value_parser = hosts::library)]
     libraries: Vec<(String, PathBuf)>,
     /// Measure cells in which N ranks work at once, in place of the table and the cases of two
@@ -71,7 +72,7 @@ pub(crate) struct Options {
     /// skipped.
     #[arg(long)]
     quick: bool,
-    /// Build no interposition library: an MPI whose library is missing is measured without it.
+    /// Build no interposition library; measure an MPI whose library is missing without the library.
     #[arg(long)]
     no_build: bool,
 }

@@ -26,10 +26,10 @@ use measured::Measured;
 /// post-start-complete-wait and start-up, and the memory of a window.
 ///
 /// The remote operations of each call are those of docs/protocols.md, which tests assert on the
-/// simulated net for 2 to 512 ranks. Their times come from the LogGP model: a message takes L +
-/// 2o + (bytes - 1) G, a rank sends one message in the time g, and the answer to a put or an atomic
-/// takes a further L. The model assumes that locks are not contended, and that all ranks enter a
-/// collective call at the same time.
+/// simulated net for 2 to 512 ranks. The time of an operation comes from the LogGP model: a message
+/// takes L + 2o + (bytes - 1) G, a rank sends one message in the time g, and the answer to a put or
+/// an atomic takes a further L. The model assumes that locks are not contended, and that all ranks
+/// enter a collective call at the same time.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "transom-perf model", bin_name = "transom-perf model", version)]
 struct Options {

@@ -31,7 +31,7 @@ fn messages_to_other_peers_pass_those_to_a_full_one() {
     assert!(!messages.owes_answers());
 }
 
-/// Where the port lacks what all peers need, a call ends after some attempts.
+/// If the port lacks a resource that all peers share, a call stops after some attempts.
 #[test]
 fn a_port_that_takes_nothing_is_asked_for_some_peers_only() {
     let messages = Messages::default();

@@ -128,7 +128,7 @@ fn ordered_requests_wait_for_their_predecessors() {
     assert_eq!(seen, [11, 12, 13, 14, 15, 21].map(|token| (token, true)));
 }
 
-/// A notified put of a message: the data and then the count, or neither.
+/// A notified put that arrives as a message changes the data and then the count, or neither.
 #[test]
 fn a_notice_counts_after_its_data_or_not_at_all() {
     let window = exposed(16);

@@ -110,8 +110,9 @@ fn sum(from: &[u8]) -> Small<'_> {
     Small::Combine(Combined { op: Op::Sum, ty: BasicType::Uint64, from, into: None, len: from.len() })
 }
 
-/// Accumulates that differ only in their places are one request, others are its parts. The
-/// message gets its number when it is begun, and puts have a message of their own.
+/// Kept accumulates that differ only in their offsets are one request; others are requests inside
+/// another one. The request gets its order number when its first accumulate is kept. Puts have a
+/// separate message.
 #[test]
 fn kept_accumulates_are_one_request_with_one_number() {
     let (messages, tally) = (Messages::default(), Tally::new());

@@ -32,12 +32,13 @@ pub(crate) struct Bias {
     interval: AtomicU32,
     /// Whether this process granted the bias at its last decision.
     gave: AtomicBool,
-    /// Since when this process has come after waiting writers, in microseconds; 0: it has not.
+    /// The beginning of the period in which this process arrives after waiting writers, in
+    /// microseconds; 0 outside such a period.
     overtakes: AtomicU64,
-    /// How often it has done so since then.
+    /// The number of such arrivals in this period.
     arrivals: AtomicU32,
     /// The shortest interval. It grows with the number of targets in a group, because a revocation
-    /// visits all of them.
+    /// accesses the words of all targets of a group.
     least: u32,
 }
 

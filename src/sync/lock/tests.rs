@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 mod explored;
 mod failed;
 
-/// Words of one process; counts the steps, and those at words of the window's first rank that are
-/// not its lock.
+/// Words of one process. Counts all steps, and the steps at the master word and the word of groups.
 #[derive(Default)]
 struct Local {
     words: Mutex<HashMap<usize, u64>>,
@@ -20,7 +19,7 @@ struct Local {
 
 const RANKS: usize = 8;
 
-/// The key of a place among words.
+/// The index of a word.
 fn key(place: Place) -> usize {
     match place {
         Place::Target(rank) => rank,
@@ -501,7 +500,7 @@ fn lock_all_is_granted_beside_writers_that_hold_for_long() {
     );
 }
 
-/// Nor readers a writer.
+/// Patience that ends does not let readers keep out a writer for ever.
 /// Shows S2.
 #[test]
 fn a_writer_is_granted_beside_readers_that_hold_for_long() {

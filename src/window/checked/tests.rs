@@ -17,8 +17,8 @@ use crate::window::Window;
 /// Time limit, sufficient on a busy machine.
 const LIMIT: Duration = Duration::from_secs(100);
 
-/// Performs an accumulate on rank 1's part. In its place, another thread meets rank 1, which then
-/// puts and says so.
+/// Records an accumulate on rank 1's part. Instead of the accumulate, another thread meets rank 1,
+/// which then puts and reports that it has put.
 type Accumulate = fn(&Window<i64>, Kind, &dyn Fn()) -> Result<()>;
 
 const WAYS: [(Accumulate, Op); 3] = [(within_a_word, Op::NoOp), (within_a_word, Op::Sum), (far, Op::Prod)];

@@ -80,8 +80,8 @@ impl RawWindow {
 
     /// Creates a window whose part at this rank is the `size` bytes at `base` (`MPI_WIN_CREATE`,
     /// MPI-4.1 §12.2.1). Collective. If the bytes lie within one [`Allocation`](crate::Allocation),
-    /// or within one part of the library's memory, ranks of the node map them, and the window keeps
-    /// that memory. Ranks of the node access other memory by XPMEM or by system calls
+    /// or within another block of the library's memory, ranks of the node map them, and the window
+    /// keeps that memory. Ranks of the node access other memory by XPMEM or by system calls
     /// ([costs](crate::book::costs#operations)).
     ///
     /// # Errors
@@ -153,7 +153,7 @@ impl RawWindow {
 impl RawWindow {
     /// The first byte of this rank's part, which is its private copy in the separate model
     /// (`MPI_WIN_BASE`). For a part of no bytes, it is the base given to [`RawWindow::create`], the
-    /// part's place in a contiguous shared segment, or else null. A dynamic window has null
+    /// part's address in a contiguous shared segment, or else null. A dynamic window has null
     /// (`MPI_BOTTOM`).
     pub fn base(&self) -> *mut u8 {
         let found = match self.given {

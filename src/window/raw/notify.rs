@@ -212,7 +212,7 @@ impl RawWindow {
     }
 }
 
-/// The common part of operations with and without requests.
+/// The implementation that operations with and without requests share.
 impl RawWindow {
     /// # Safety
     /// As for [`RawWindow::put_items_notify`].

@@ -141,7 +141,7 @@ impl Process<'_> {
         })
     }
 
-    /// Is within targets as a reader or a writer, in two steps.
+    /// Enters targets as a reader or a writer in one step, and leaves them in another step.
     fn look(&self, targets: std::ops::Range<usize>, write: bool) -> Result<()> {
         self.step(|state| {
             for target in targets.clone() {
@@ -450,8 +450,8 @@ fn readers_and_writers_by_the_bias_take_turns() {
     );
 }
 
-/// Locks that travel with their operations exclude each other, locks by words and holders of all,
-/// and one that finds others in waits by words.
+/// Locks that are requested together with operations exclude each other, locks by words, and
+/// holders of all targets. If such a lock is not free, the process waits for it by words.
 /// Shows S2.
 #[test]
 fn locks_of_requests_and_locks_by_words_exclude_each_other() {
@@ -498,7 +498,8 @@ fn holders_of_all_in_two_windows_do_not_wait_for_each_other_through_writers() {
     );
 }
 
-/// A writer that waits behind a reader is announced, which keeps out those that want all.
+/// A writer that waits behind a reader is announced, and its announcement keeps out processes that
+/// want all targets.
 /// Shows S2.
 #[test]
 fn an_announced_writer_that_only_waits_gives_way() {
@@ -512,7 +513,8 @@ fn an_announced_writer_that_only_waits_gives_way() {
     );
 }
 
-/// One that wants all has priority over a new writer, for whose lock of another window others wait.
+/// A process that wants all targets has priority over a new writer, while others wait for that
+/// writer's lock of another window.
 /// Shows S2.
 #[test]
 fn priority_does_not_keep_out_a_writer_for_ever() {
