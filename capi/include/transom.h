@@ -578,7 +578,8 @@ int transom_window_free(transom_window **window);
 int transom_window_part(const transom_window *window, void **base, uint64_t *size, uint32_t *disp_unit);
 
 // The part of a rank, at the address at which this process can load and store it. For
-// TRANSOM_PROC_NULL, the part of the lowest rank whose part is not empty.
+// TRANSOM_PROC_NULL, the part of the lowest rank whose part is not empty and that this process can
+// load and store.
 //
 // # Safety
 // `window` is a live handle; `base`, `size` and `disp_unit` point to writable memory.
