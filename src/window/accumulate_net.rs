@@ -146,7 +146,7 @@ impl<'t> ByNet<'t> {
         // `posting` keeps the location marked until the port has counted the operation.
         let posting = self.ordered.then(|| self.targets.busy.begin(at, || self.targets.tally.idle()));
         if posting.as_ref().is_some_and(Posting::is_busy) {
-            drain::drain(self.job, Whom::One(self.target, self.targets))?;
+            drain::drain(self.job, self.targets, Whom::One(self.target))?;
         }
         while !self.job.taken(self.memory.amo(at, amo, into, tally))? {}
         Ok(())

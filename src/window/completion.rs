@@ -29,7 +29,7 @@ impl Parts {
         // it is the memory barrier.
         fence(Ordering::AcqRel);
         match self.fast_target(rank) {
-            Some(target) => self.complete_counted(Whom::One(target, &self.targets)),
+            Some(target) => self.complete_counted(Whom::One(target)),
             None => self.complete_other(call, rank),
         }
     }
@@ -43,7 +43,7 @@ impl Parts {
         job::check_rank(&self.team, call, rank)?;
         // Without first contact, nothing is in flight.
         let Some(target) = self.known(rank) else { return Ok(()) };
-        self.complete_counted(Whom::One(target, &self.targets))?;
+        self.complete_counted(Whom::One(target))?;
         self.completed(rank, if call == "flush_local" { Completed::Fetching } else { Completed::All })
     }
 
@@ -57,7 +57,7 @@ impl Parts {
     #[cold]
     fn complete_counted_late(&self, whom: Whom<'_>) -> Result<()> {
         self.post_runs();
-        drain::drain(&self.job, whom)?;
+        drain::drain(&self.job, &self.targets, whom)?;
         self.job.progress.outcome(whom.tally())
     }
 
@@ -88,7 +88,7 @@ impl Parts {
     #[cold]
     fn settle_late(&self) {
         self.post_runs();
-        drain::outlast(&self.job, Whom::All(&self.targets));
+        drain::outlast(&self.job, &self.targets, Whom::All(&self.targets));
     }
 
     /// Posts those kept operations (`messages::gathered`) that one put or get can perform, because

@@ -28,7 +28,7 @@ const LOOKS: u32 = 16;
 #[derive(Clone, Copy)]
 pub(super) enum Whom<'t> {
     /// One of the window's targets.
-    One(&'t Target, &'t Targets),
+    One(&'t Target),
     All(&'t Targets),
 }
 
@@ -49,7 +49,7 @@ impl<'t> Whom<'t> {
     /// Counts the operations in flight.
     pub(super) fn tally(self) -> &'t Tally {
         match self {
-            Whom::One(target, _) => &target.tally,
+            Whom::One(target) => &target.tally,
             Whom::All(targets) => &targets.tally,
         }
     }
@@ -57,39 +57,9 @@ impl<'t> Whom<'t> {
     /// Calls `each` for each target. Atomics by the device may be in flight to mapped targets too.
     fn for_each(self, each: impl Fn(&Target)) {
         match self {
-            Whom::One(target, _) => each(target),
+            Whom::One(target) => each(target),
             Whom::All(targets) => targets.iter().for_each(each),
         }
-    }
-
-    fn holder(self) -> Holder {
-        let (Whom::One(_, targets) | Whom::All(targets)) = self;
-        let rank = if let Whom::One(target, _) = self { Some(target.rank()) } else { None };
-        (std::ptr::from_ref(targets).addr(), rank)
-    }
-
-    /// Holds operations on the targets back. `is_further`: this wait has done so before.
-    fn hold_back(self, is_further: bool) {
-        let mut holders = holders();
-        if !is_further {
-            holders.push(self.holder());
-        }
-        self.for_each(Target::hold_back);
-    }
-
-    /// Ends a wait that holds operations back. Operations begin where no other wait holds them
-    /// back.
-    fn let_go(self) {
-        let (mut holders, own) = (holders(), self.holder());
-        if let Some(place) = holders.iter().position(|holder| *holder == own) {
-            holders.swap_remove(place);
-        }
-        self.for_each(|target| {
-            let holds = |(window, rank): &Holder| *window == own.0 && rank.is_none_or(|rank| rank == target.rank());
-            if !holders.iter().any(holds) {
-                target.let_go();
-            }
-        });
     }
 }
 
@@ -97,6 +67,8 @@ impl<'t> Whom<'t> {
 /// ends.
 struct Drain<'t> {
     job: &'t JobCore,
+    /// All targets of the window.
+    targets: &'t Targets,
     whom: Whom<'t>,
     looks: Cell<u32>,
     begun: Cell<Option<Instant>>,
@@ -104,8 +76,8 @@ struct Drain<'t> {
 }
 
 impl<'t> Drain<'t> {
-    fn new(job: &'t JobCore, whom: Whom<'t>) -> Drain<'t> {
-        Drain { job, whom, looks: Cell::new(0), begun: Cell::new(None), holds_back: Cell::new(false) }
+    fn new(job: &'t JobCore, targets: &'t Targets, whom: Whom<'t>) -> Drain<'t> {
+        Drain { job, targets, whom, looks: Cell::new(0), begun: Cell::new(None), holds_back: Cell::new(false) }
     }
 
     /// The number of operations in flight.
@@ -127,35 +99,65 @@ impl<'t> Drain<'t> {
             Some(begun) if begun.elapsed() >= PATIENCE => {
                 // The bit is set again and again: a change of the target's lock clears it, and the
                 // window may have a new target.
-                self.whom.hold_back(self.holds_back.replace(true));
+                self.hold_back();
                 self.begun.set(Some(Instant::now()));
             }
             Some(_) => {}
         }
+    }
+
+    fn holder(&self) -> Holder {
+        let rank = if let Whom::One(target) = self.whom { Some(target.rank()) } else { None };
+        (std::ptr::from_ref(self.targets).addr(), rank)
+    }
+
+    /// Holds operations on the targets back.
+    fn hold_back(&self) {
+        let mut holders = holders();
+        if !self.holds_back.replace(true) {
+            holders.push(self.holder());
+        }
+        self.whom.for_each(Target::hold_back);
+    }
+
+    /// Ends a wait that holds operations back. Operations begin where no other wait holds them
+    /// back.
+    fn let_go(&self) {
+        let (mut holders, own) = (holders(), self.holder());
+        if let Some(place) = holders.iter().position(|holder| *holder == own) {
+            holders.swap_remove(place);
+        }
+        self.whom.for_each(|target| {
+            let holds = |(window, rank): &Holder| *window == own.0 && rank.is_none_or(|rank| rank == target.rank());
+            if !holders.iter().any(holds) {
+                target.let_go();
+            }
+        });
     }
 }
 
 impl Drop for Drain<'_> {
     fn drop(&mut self) {
         if self.holds_back.get() {
-            self.whom.let_go();
+            self.let_go();
             self.job.progress.end_sleeps();
         }
     }
 }
 
-/// Waits until no operation is in flight to `whom`. Failed operations stay recorded in the tally.
+/// Waits until no operation is in flight to `whom`, of the window's `targets`. Failed operations
+/// stay recorded in the tally.
 #[cold]
-pub(super) fn drain(job: &JobCore, whom: Whom<'_>) -> Result<()> {
-    let drain = Drain::new(job, whom);
+pub(super) fn drain(job: &JobCore, targets: &Targets, whom: Whom<'_>) -> Result<()> {
+    let drain = Drain::new(job, targets, whom);
     job.progress.until(|| drain.left() == 0)
 }
 
 /// [`drain`] that goes on after errors, because lent buffers can't be returned before the
 /// operations are complete. If waiting for them is impossible, the process aborts.
 #[cold]
-pub(super) fn outlast(job: &JobCore, whom: Whom<'_>) {
-    let drain = Drain::new(job, whom);
+pub(super) fn outlast(job: &JobCore, targets: &Targets, whom: Whom<'_>) {
+    let drain = Drain::new(job, targets, whom);
     job.outlast(|| drain.left());
 }
 

@@ -204,7 +204,7 @@ impl Parts {
                 let tally = own.as_ref().unwrap_or(&target.tally);
                 let finish = || match &own {
                     Some(own) => self.job.finish(own),
-                    None => drain::outlast(&self.job, Whom::One(target, &self.targets)),
+                    None => drain::outlast(&self.job, &self.targets, Whom::One(target)),
                 };
                 crate::buffers::scoped(finish, |scope| self.put_far(target, far, at, scope.source(bytes), tally))
             }
