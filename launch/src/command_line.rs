@@ -51,8 +51,8 @@ Exit status:
 
 /// Start N ranks of a program, on this machine or on several, and wait for their end.
 ///
-/// transom-run forwards the ranks' output in whole lines. Rank 0 reads the standard input, except
-/// with --host. PROGRAM gets all arguments after its name unchanged.
+/// transom-run forwards the ranks' output in whole lines. Rank 0 reads the standard input; with
+/// --host, no rank does. PROGRAM gets all arguments after its name unchanged.
 #[derive(Debug, Parser)]
 #[command(
     name = "transom-run",

@@ -1,6 +1,7 @@
 //! The machines of a job: the ranks of each machine, and the command that starts a launcher there.
 //! No processes or connections.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::net::Ipv6Addr;
 use std::ops::Range;
@@ -27,7 +28,7 @@ impl Host {
             let slots = str::from_utf8(slots).ok().and_then(|slots| slots.parse().ok());
             // A word that looks like an agent's option is not accepted as a name.
             let slots = slots.filter(|&slots| slots > 0 && !name.is_empty() && !name.starts_with(b"-"));
-            slots.map(|slots| Host { name: OsStr::from_bytes(name).to_owned(), slots }).ok_or_else(|| {
+            slots.map(|slots| Host { name: OsStr::from_bytes(&name).to_owned(), slots }).ok_or_else(|| {
                 format!("{:?} is not HOST or HOST:RANKS with at least one rank", OsStr::from_bytes(entry))
             })
         };
@@ -35,23 +36,32 @@ impl Host {
     }
 }
 
-/// The name in an entry of a list, and the text of its number of ranks.
-fn parts(entry: &[u8]) -> (&[u8], &[u8]) {
-    let is_address = |text: &[u8]| str::from_utf8(text).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok());
-    if let Some(inner) = entry.strip_prefix(b"[")
+/// The name in an entry of a list, and the text of its number of ranks. An address may follow a
+/// user's name and have a zone: `user@fe80::1%eth0`.
+fn parts(entry: &[u8]) -> (Cow<'_, [u8]>, &[u8]) {
+    let user = entry.iter().position(|&byte| byte == b'@').map_or(0, |at| at + 1);
+    let (user, machine) = entry.split_at(user);
+    if let Some(inner) = machine.strip_prefix(b"[")
         && let Some(end) = inner.iter().position(|&byte| byte == b']')
         && is_address(&inner[..end])
     {
+        let name = [user, &inner[..end]].concat().into();
         return match &inner[end + 1..] {
-            [] => (&inner[..end], b"1"),
-            [b':', slots @ ..] => (&inner[..end], slots),
-            _ => (b"", b""),
+            [] => (name, b"1"),
+            [b':', slots @ ..] => (name, slots),
+            _ => (Cow::default(), b""),
         };
     }
     match entry.iter().rposition(|&byte| byte == b':') {
-        Some(at) if !is_address(entry) => (&entry[..at], &entry[at + 1..]),
-        _ => (entry, b"1"),
+        Some(at) if !is_address(machine) => (entry[..at].into(), &entry[at + 1..]),
+        _ => (entry.into(), b"1"),
     }
+}
+
+/// Whether `text` is an IPv6 address, with a zone or without.
+fn is_address(text: &[u8]) -> bool {
+    let zone = text.iter().position(|&byte| byte == b'%').unwrap_or(text.len());
+    str::from_utf8(&text[..zone]).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok())
 }
 
 /// The ranks of each host, in the order of hosts and ranks; `None` where the slots are too few.
@@ -112,7 +122,9 @@ mod tests {
         assert_eq!(Host::list(OsStr::new("a:2, b,c:10")), Ok(vec![host("a", 2), host("b", 1), host("c", 10)]));
         let addresses = Ok(vec![host("fd00::7", 1), host("fd00::7", 2), host("fd00::8", 1)]);
         assert_eq!(Host::list(OsStr::new("fd00::7,[fd00::7]:2,[fd00::8]")), addresses);
-        for bad in ["", "[fd00::7]2", "[fd00::7]:", "a:0", "a:x", ":2", "a,,b", "-oProxyCommand=x"] {
+        let with_user = Ok(vec![host("u@a", 2), host("u@fd00::7", 1), host("u@fd00::7", 2), host("fe80::1%eth0", 3)]);
+        assert_eq!(Host::list(OsStr::new("u@a:2,u@fd00::7,u@[fd00::7]:2,[fe80::1%eth0]:3")), with_user);
+        for bad in ["", "[fd00::7]2", "u@[fd00::7]2", "[fd00::7]:", "a:0", "a:x", ":2", "a,,b", "-oProxyCommand=x"] {
             assert!(Host::list(OsStr::new(bad)).is_err(), "{bad:?}");
         }
     }

@@ -47,7 +47,9 @@ impl Job {
     /// During the run, SIGINT, SIGTERM and SIGHUP to this process end the job instead of the
     /// process. SIGUSR1, SIGUSR2, SIGQUIT, SIGTSTP and SIGCONT are passed on to the ranks, and
     /// SIGTSTP then stops this process too. The handlers stay after the run: from then on these
-    /// signals have no effect on the process. Orphaned descendants become children of this process.
+    /// signals have no effect on the process. Where SIGCHLD was ignored, it also gets a handler, so
+    /// from then on this process must wait for all of its children. Orphaned descendants become
+    /// children of this process.
     /// This process has no control over descendants that leave the ranks' process group or session.
     ///
     /// # Errors

@@ -99,6 +99,12 @@ impl Host {
                 ("OMPI_MCA_btl", "self,tcp"),
                 ("OMPI_MCA_pml", "ob1"),
             ]);
+            // MPICH 5 ignores its own variable, and its first fences with another provider take
+            // milliseconds. With MPICH 4's libfabric, FI_PROVIDER would select another provider for
+            // transom too.
+            if is_of(&self.version(), "Version:", &["5."]) {
+                all.push(("FI_PROVIDER", "tcp"));
+            }
             if !with {
                 // For every transport, Open MPI's other components use shared memory for windows of
                 // one machine.
@@ -110,15 +116,21 @@ impl Host {
 
     /// Whether it is an Open MPI that has windows over messages, up to version 4.
     fn has_pt2pt(&self) -> bool {
+        let text = self.version();
+        ["(OpenRTE)", "(Open MPI)"].iter().any(|name| is_of(&text, name, &["3.", "4."]))
+    }
+
+    /// What the launcher says of its version.
+    fn version(&self) -> String {
         let mut tool = Command::new(&self.mpiexec);
         let output = tool.arg("--version").stdin(Stdio::null()).output();
-        output.is_ok_and(|output| {
-            let text = String::from_utf8_lossy(&output.stdout).into_owned();
-            ["3.", "4."].iter().any(|major| {
-                text.contains(&format!("(OpenRTE) {major}")) || text.contains(&format!("(Open MPI) {major}"))
-            })
-        })
+        output.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).into_owned())
     }
+}
+
+/// Whether `text` has `name`, followed by a version that begins with one of `versions`.
+fn is_of(text: &str, name: &str, versions: &[&str]) -> bool {
+    text.split(name).skip(1).any(|rest| versions.iter().any(|version| rest.trim_start().starts_with(version)))
 }
 
 /// The interposition library's file, and the manifest of its package.
@@ -236,5 +248,13 @@ mod tests {
         for name in ["TRANSOM_TRANSPORTS", "MPIR_CVAR_NOLOCAL", "MPIR_CVAR_CH4_NETMOD", "UCX_TLS", "OMPI_MCA_btl"] {
             assert!(tcp.iter().any(|(known, _)| *known == name), "{name}");
         }
+    }
+
+    #[test]
+    fn versions_are_found_behind_their_names() {
+        let hydra = "HYDRA build details:\n    Version:                 5.0.2\n    CC: cc";
+        assert!(is_of(hydra, "Version:", &["5."]) && !is_of(hydra, "Version:", &["3.", "4."]));
+        assert!(is_of("mpirun.openmpi (OpenRTE) 4.1.4", "(OpenRTE)", &["3.", "4."]));
+        assert!(!is_of("mpirun (Open MPI) 5.0.11", "(Open MPI)", &["3.", "4."]) && !is_of("", "", &["5."]));
     }
 }
