@@ -24,7 +24,8 @@ pub(crate) fn functions() -> Vec<String> {
 /// The options and, for subcommands or tests, the possible values that help lists.
 fn options(help: &str) -> Vec<String> {
     let mut found = Vec::new();
-    for line in help.lines().map(str::trim_start) {
+    // Options are indented; the description may begin a line with one.
+    for line in help.lines().filter(|line| line.starts_with("  ")).map(str::trim_start) {
         if let Some(value) = line.strip_prefix("- ") {
             found.extend(value.split_once(':').map(|(name, _)| name.to_owned()).filter(|name| !name.contains(' ')));
         }
