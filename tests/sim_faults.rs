@@ -345,7 +345,7 @@ fn a_request_in_flight_stays_pending_although_another_rank_is_lost() {
             win.lock_all(|epoch| {
                 epoch.put_value(2, 0, 7)?;
                 epoch.flush(2)?;
-                let mut gets = vec![epoch.rget(2, 0, vec![0])?, epoch.rget_accumulate(2, 0, &[1], vec![0], ops::Sum)?];
+                let mut gets = vec![epoch.rget(2, 0, vec![0])?, epoch.rget_accumulate(2, 0, &[0], vec![0], ops::Sum)?];
                 world.step("tests of requests that rank 2 does not answer yet");
                 world.net().shut(peer(0), true);
                 world.net().lose(peer(0), Some(peer(1)));

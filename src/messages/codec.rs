@@ -34,8 +34,9 @@ pub(crate) const ANSWERS_OVERHEAD: usize = 9;
 pub(crate) enum Request<'a> {
     /// Stores the data, strip after strip.
     Scatter { strips: Cow<'a, [Strip]>, data: Cow<'a, [u8]> },
-    /// Stores the data, strip after strip, then adds one to counter `index`.
-    Notify { index: u64, strips: Cow<'a, [Strip]>, data: Cow<'a, [u8]> },
+    /// Stores the data at offset `at`, which does not matter without data, then adds one to counter
+    /// `index`.
+    Notify { index: u64, at: i64, data: Cow<'a, [u8]> },
     /// Answers with the bytes of the strips.
     Gather { strips: Cow<'a, [Strip]> },
     /// Combines each element with the data; answers with the previous values if `fetch`. Empty data
@@ -89,7 +90,7 @@ impl Request<'_> {
             Request::Scatter { strips, data } | Request::Combine { strips, data, .. } => (strips.len(), data.len()),
             Request::Gather { strips } | Request::Check { strips } => (strips.len(), 0),
             Request::SwapBytes { data, .. } => (0, 8 + data.len()),
-            Request::Notify { strips, data, .. } => (strips.len(), 8 + data.len()),
+            Request::Notify { data, .. } => (0, 16 + data.len()),
             Request::Carry { parts, .. } | Request::Several { parts } => {
                 (0, parts.iter().map(|part| 8 + part.most_bytes()).sum())
             }
@@ -108,7 +109,7 @@ impl Request<'_> {
         let each = |parts: Vec<Request<'_>>| parts.into_iter().map(Request::into_owned).collect();
         match self {
             Request::Scatter { strips, data } => Request::Scatter { strips: own(strips), data: own(data) },
-            Request::Notify { index, strips, data } => Request::Notify { index, strips: own(strips), data: own(data) },
+            Request::Notify { index, at, data } => Request::Notify { index, at, data: own(data) },
             Request::Gather { strips } => Request::Gather { strips: own(strips) },
             Request::Combine { op, ty, fetch, strips, data } => {
                 Request::Combine { op, ty, fetch, strips: own(strips), data: own(data) }
@@ -275,8 +276,8 @@ pub(super) fn encode_request_behind(mut out: Vec<u8>, head: &[u64], request: &Re
     let how = |kind, op: u8, ty: u8, flag: bool| with_bytes(start(kind), &[op, ty, u8::from(flag), 0]);
     match request {
         Request::Scatter { strips, data } => with_bytes(with_strips(how(SCATTER, 0, 0, false), strips), data),
-        Request::Notify { index, strips, data } => {
-            with_bytes(with_words(with_strips(how(NOTIFY, 0, 0, false), strips), &[*index]), data)
+        Request::Notify { index, at, data } => {
+            with_bytes(with_words(how(NOTIFY, 0, 0, false), &[*index, at.cast_unsigned()]), data)
         }
         Request::Gather { strips } => with_strips(how(GATHER, 0, 0, false), strips),
         Request::Check { strips } => with_strips(how(CHECK, 0, 0, false), strips),
@@ -335,8 +336,8 @@ fn decode_request<'a>(kind: u8, reader: &mut Reader<'a>) -> Option<Request<'a>> 
     Some(match kind {
         SCATTER => Request::Scatter { strips: reader.strips(strips)?, data: reader.0.into() },
         NOTIFY => {
-            let (strips, index) = (reader.strips(strips)?, reader.word()?);
-            Request::Notify { index, strips, data: reader.0.into() }
+            let (index, at) = (reader.word()?, reader.word()?.cast_signed());
+            Request::Notify { index, at, data: reader.0.into() }
         }
         GATHER => Request::Gather { strips: reader.strips(strips)? },
         CHECK => Request::Check { strips: reader.strips(strips)? },
@@ -473,7 +474,7 @@ mod tests {
             Request::Copy { fetch: true, piece },
             Request::Copy { fetch: false, piece: Piece { at: u64::MAX, from: 0, len: 3, ..piece } },
             Request::Scatter { strips: strips(), data: b"data of strips...".into() },
-            Request::Notify { index: 4095, strips: strips(), data: b"data of strips...".into() },
+            Request::Notify { index: 4095, at: -8, data: b"data".into() },
             Request::Gather { strips: strips() },
             Request::Check { strips: strips() },
             Request::Combine {

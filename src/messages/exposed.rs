@@ -124,19 +124,15 @@ impl Exposed {
     }
 
     /// Stores the data of a notified put, then adds one to its counter.
-    fn notify(&self, index: u64, strips: &[Strip], data: &[u8]) -> Result<Vec<u8>, Refusal> {
-        let at = usize::try_from(index).unwrap_or(usize::MAX);
-        let counters = self.counters.get().filter(|&memory| at < counters::number(memory));
+    fn notify(&self, index: u64, at: i64, data: &[u8]) -> Result<Vec<u8>, Refusal> {
+        let counter = usize::try_from(index).unwrap_or(usize::MAX);
+        let counters = self.counters.get().filter(|&memory| counter < counters::number(memory));
         let counters = counters.ok_or(Refusal::NoCounter { index })?;
-        match strips {
-            // The usual put is one block.
-            [one] if one.count == 1 && one.block == data.len() => {
-                let block = self.block(one.offset, data.len())?;
-                block.memory.write(block.at, data);
-            }
-            _ => self.each_block(strips, data.len(), |memory, at, _, part| memory.write(at, &data[part]))?,
+        if !data.is_empty() {
+            let block = self.block(at, data.len())?;
+            block.memory.write(block.at, data);
         }
-        counters::raise(counters, at);
+        counters::raise(counters, counter);
         Ok(Vec::new())
     }
 
@@ -265,7 +261,7 @@ impl Exposed {
                 self.each_block(strips, data.len(), |memory, at, _, part| memory.write(at, &data[part]))?;
                 Ok(Vec::new())
             }
-            Request::Notify { index, strips, data } => self.notify(*index, strips, data),
+            Request::Notify { index, at, data } => self.notify(*index, *at, data),
             Request::Gather { strips } => {
                 let len = bytes(strips)?;
                 let mut data = vec![0; len];

@@ -171,10 +171,10 @@ fn single() -> impl Strategy<Value = Request<'static>> {
     });
     prop_oneof![
         strips(1).prop_map(|strips| Request::Scatter { data: vec![7; len(&strips)].into(), strips: strips.into() }),
-        (0..COUNTERS as u64, strips(1)).prop_map(|(index, strips)| Request::Notify {
+        (0..COUNTERS as u64, 0..PART, 0..=PART).prop_map(|(index, at, len)| Request::Notify {
             index,
-            data: vec![7; len(&strips)].into(),
-            strips: strips.into()
+            at: at as i64,
+            data: vec![7; len.min(PART - at)].into(),
         }),
         strips(1).prop_map(|strips| Request::Gather { strips: strips.into() }),
         strips(1).prop_map(|strips| Request::Check { strips: strips.into() }),
@@ -218,13 +218,13 @@ impl Sent {
 fn by_address(mut request: Request<'static>, address: u64) -> Request<'static> {
     match &mut request {
         Request::Scatter { strips, .. }
-        | Request::Notify { strips, .. }
         | Request::Gather { strips }
         | Request::Combine { strips, .. }
         | Request::Check { strips } => {
             let strips: &mut Vec<Strip> = Cow::to_mut(strips);
             strips.iter_mut().for_each(|strip| strip.offset += address.cast_signed());
         }
+        Request::Notify { at, .. } => *at += address.cast_signed(),
         Request::Swap { at, .. } | Request::SwapBytes { at, .. } => *at += address,
         Request::Staged { piece, .. } | Request::Copy { piece, .. } => piece.at += address,
         Request::Control { .. } | Request::Regions { .. } | Request::Stage => {}

@@ -25,13 +25,12 @@ use super::shortcut::Shortcut;
 use super::target::{Hold, Reach, Target, Unmapped};
 use super::transfer::Count;
 use crate::buffers::{self, Source};
-use crate::datatype::Strip;
 use crate::epoch::Access;
 use crate::error::{ArgumentError, Class, Error, ErrorKind, JobError, Result};
 use crate::flavor::Flavor;
 use crate::hints::{Hints, Info};
 use crate::job::{PROC_NULL, peer};
-use crate::messages::{Landing, OVERHEAD, Request, STRIP};
+use crate::messages::{Landing, OVERHEAD, Request};
 use crate::reduce::BasicType;
 use crate::sync::counters;
 
@@ -39,8 +38,9 @@ use crate::sync::counters;
 /// count from 1, those of subsets have hashes of 63 bits.
 const COUNTERS: u64 = 1 << 62;
 
-/// Bytes of a notice in a message in addition to a request's overhead: the counter's index.
-const INDEX: usize = 8;
+/// Bytes of a notified put's message in addition to a request's overhead and the data: the
+/// counter's index, and the offset.
+const WORDS: usize = 16;
 
 /// The counters of a window.
 #[derive(Debug)]
@@ -244,12 +244,10 @@ impl Parts {
         }
         if let Reach::Unmapped(Unmapped::Posted(memory)) = &target.reach {
             self.check_notice(CALL, rank, index)?;
-            let room = self.message_max(target).saturating_sub(OVERHEAD + STRIP + INDEX);
-            // A strip is never empty: the notice of an empty put is sent below.
+            let room = self.message_max(target).saturating_sub(OVERHEAD + WORDS);
+            // The notice of an empty put is sent below.
             if (1..=room).contains(&from.len()) && self.is_notified_by_message(rank) {
-                let strips = [Strip::one(at.cast_signed(), from.len())];
-                let request =
-                    Request::Notify { index: index as u64, strips: (&strips).into(), data: from.bytes().into() };
+                let request = Request::Notify { index: index as u64, at: at.cast_signed(), data: from.bytes().into() };
                 return self.ask(target, request, Landing::Nowhere, count.tally(target));
             }
             if self.orders_notices(target) && !self.travels(target, from.len())? {
@@ -344,7 +342,7 @@ impl Parts {
         if let Some(net) = ByNet::of(&counters.parts, theirs, BasicType::Uint64) {
             return net.count(counters::by_net(index) as u64, tally);
         }
-        let request = Request::Notify { index: index as u64, strips: (&[]).into(), data: (&[]).into() };
+        let request = Request::Notify { index: index as u64, at: 0, data: (&[]).into() };
         self.ask(target, request, Landing::Nowhere, tally)
     }
 

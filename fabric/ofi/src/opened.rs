@@ -28,6 +28,9 @@ const RECEIVES: u32 = 192;
 /// protocol.
 pub(crate) const MESSAGE: usize = 16384;
 
+/// Most receives that the next progress posts instead of the call that took their messages.
+const LATER: usize = 8;
+
 /// Time between two attempts to post receives while none is posted: no message ends a sleep then.
 const RETRY: Duration = Duration::from_millis(1);
 
@@ -57,7 +60,8 @@ pub(crate) struct Open {
     unposted: Unposted,
 }
 
-/// The receives that the provider has refused to post: each progress tries to post them again.
+/// The receives that are not posted: the next progress posts those whose messages were taken, and
+/// each progress tries to post those that the provider has refused.
 #[derive(Debug)]
 struct Unposted {
     count: AtomicUsize,
@@ -67,8 +71,7 @@ struct Unposted {
 }
 
 impl Unposted {
-    /// Keeps the refused receive `index`, one of `all` receives. Returns whether no receive is
-    /// posted any more.
+    /// Keeps receive `index`, one of `all` receives. Returns whether no receive is posted any more.
     fn keep(&self, index: usize, all: usize) -> bool {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         slots.push(index);
@@ -154,8 +157,18 @@ impl Open {
         !is_last
     }
 
-    /// Posts the receives that the provider has refused, after a read of the completion queue, on
-    /// which a provider may insist first (man fi_msg, FI_EAGAIN).
+    /// Leaves the posting of a receive, whose message was taken, to the next progress, so that a
+    /// call that waits for the message returns sooner. Returns false if too few would be posted.
+    #[must_use]
+    pub(crate) fn post_later(&self, slot: &Slot) -> bool {
+        let all = self.receives.all().len();
+        // Relaxed: a count. Threads that take messages at the same time may exceed it by one each.
+        let may = all >= 4 * LATER && self.unposted.count.load(Ordering::Relaxed) < LATER;
+        may && !self.unposted.keep(self.receives.index(slot), all)
+    }
+
+    /// Posts the receives that are not posted, after a read of the completion queue, on which a
+    /// provider may insist first (man fi_msg, FI_EAGAIN).
     #[inline]
     pub(crate) fn post_unposted(&self) {
         // Relaxed: a thread that misses a slot posts it at its next progress.

@@ -1,6 +1,7 @@
 //! Handles completions: ends operations, delivers messages, posts receives again. Sleeps until a
 //! completion arrives.
 
+use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -50,8 +51,7 @@ impl Progress {
 
     /// One round of progress; returns the number of completions.
     pub(crate) fn take_all(&self, handler: &impl Handler) -> Result<usize, FabricError> {
-        let empty = sys::fi_cq_msg_entry { op_context: std::ptr::null_mut(), flags: 0, len: 0 };
-        let mut entries = [empty; BATCH];
+        let mut entries = [const { MaybeUninit::<sys::fi_cq_msg_entry>::uninit() }; BATCH];
         // SAFETY: an open queue of this format, room for BATCH entries.
         let status = unsafe {
             let read = (*(*self.open.endpoint.cq).ops).read.expect("read");
@@ -60,7 +60,10 @@ impl Progress {
         self.open.post_unposted();
         match usize::try_from(status) {
             Ok(count) => {
-                entries[..count.min(BATCH)].iter().for_each(|entry| self.completed(entry, handler));
+                for entry in &entries[..count.min(BATCH)] {
+                    // SAFETY: the call has written the first `count` entries.
+                    self.completed(unsafe { entry.assume_init_ref() }, handler);
+                }
                 Ok(count)
             }
             Err(_) if -status == sys::FI_EAGAIN => Ok(0),
@@ -93,7 +96,9 @@ impl Progress {
     fn completed(&self, entry: &sys::fi_cq_msg_entry, handler: &impl Handler) {
         if let Some(slot) = self.open.receives.of_context(entry.op_context) {
             self.arrived(slot, entry.len, handler);
-            self.post_receive(slot);
+            if !self.open.post_later(slot) {
+                self.post_receive(slot);
+            }
         } else if let Some(slot) = self.open.operations.of_context(entry.op_context) {
             if let Some(Purpose { tally: Some(tally), local, .. }) = self.open.operations.give_back(slot, true) {
                 local.end();

@@ -132,10 +132,7 @@ fn ordered_requests_wait_for_their_predecessors() {
 #[test]
 fn a_notice_counts_after_its_data_or_not_at_all() {
     let window = exposed(16);
-    let notify = |index, at, data: &'static [u8]| {
-        let strips = if data.is_empty() { vec![] } else { vec![Strip::one(at, data.len())] };
-        window.execute(&Request::Notify { index, strips: strips.into(), data: data.into() })
-    };
+    let notify = |index, at, data: &'static [u8]| window.execute(&Request::Notify { index, at, data: data.into() });
     assert_eq!(notify(0, 0, &[1; 8]), Err(Refusal::NoCounter { index: 0 }));
     let memory = Memory::private(counters::BYTES);
     counters::set_number(&memory, 2);
