@@ -498,7 +498,7 @@ fn bytes_that_are_not_utf8_pass_through() {
     assert_eq!(output.stdout, [LATIN, b"|", LATIN, b"|-", LATIN, b"\n"].concat());
 }
 
-/// The agent gets the host's name, and the ranks get the variables, byte by byte.
+/// The agent gets the machine's name, and the ranks get the variables, byte by byte.
 fn hosts_and_agents_may_have_any_bytes() {
     let folder = folder("agent");
     let agent = folder.join(latin("agent-"));
