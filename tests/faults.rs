@@ -25,7 +25,7 @@ const GRACE: &str = "60";
 type Done = Result<(), Box<dyn Error>>;
 type Stage = (&'static str, fn(&Job, &Death) -> Done);
 
-/// The place of the victim's death, and the calls of the other ranks at that time.
+/// The point of the victim's death, and the calls of the other ranks at that time.
 const STAGES: [Stage; 17] = [
     // Before `init`: see `as_rank`.
     ("starting", barrier),

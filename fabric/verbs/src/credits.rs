@@ -203,7 +203,7 @@ impl Credits {
         Ok(Credits { cell, sent, refused, listed, theirs, account })
     }
 
-    /// The peer's first limit, and the place of this process's limit.
+    /// The peer's first limit, and the address of this process's limit.
     pub(crate) fn card(&self) -> Card {
         let place = self.cell.pool.place(self.cell.index);
         // The limit that has grown meanwhile is valid too.
