@@ -113,7 +113,7 @@ fn exchange(boot: &mut dyn Bootstrap) -> Result<(), BootstrapError> {
     assert!(matches!(twice, Err(BootstrapError::DuplicateKey { .. })), "{twice:?}");
     let long = boot.put("long", &vec![0; boot.value_limit() + 1]);
     assert!(matches!(long, Err(BootstrapError::TooLong { .. })), "{long:?}");
-    // Lengths that differ by rank: nothing, one piece, two pieces, and the largest.
+    // Lengths that differ by rank: nothing, one fragment, two fragments, and the largest.
     let limit = boot.value_limit().min(MAX_GATHERED);
     let length = |rank: usize| [0, limit / 2, limit, MAX_GATHERED][rank % 4];
     let value = |rank: usize| noise(rank, length(rank));
