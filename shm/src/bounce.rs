@@ -35,7 +35,7 @@ pub(crate) fn is_slow(from: u64, to: u64, len: usize) -> bool {
 /// As for [`crate::cma::read_into`]; a part may have been filled.
 pub(crate) unsafe fn read(from: Remote, into: Span) -> io::Result<()> {
     in_pieces(from, into, |mut vector, buffer, place, piece| {
-        // SAFETY: the vector has a part of the buffer, which this thread alone uses.
+        // SAFETY: the vector has a range of the buffer, which this thread alone uses.
         unsafe { vector.read(from.pid) }?;
         // SAFETY: writable and not accessed otherwise (caller).
         buffer.read(place, unsafe { slice_of_mut(piece) });
@@ -54,7 +54,7 @@ pub(crate) unsafe fn write(to: Remote, from: Span) -> io::Result<()> {
     in_pieces(to, from, |mut vector, buffer, place, piece| {
         // SAFETY: readable and not written (caller).
         buffer.write(place, unsafe { slice_of(piece) });
-        // SAFETY: the vector has a part of the buffer, which this thread alone uses.
+        // SAFETY: the vector has a range of the buffer, which this thread alone uses.
         unsafe { vector.write(to.pid) }
     })
 }

@@ -43,7 +43,7 @@ pub(crate) const NAP: Duration = Duration::from_micros(500);
 const WINDOW: u32 = 64;
 /// Most borrowed receives of a new connection.
 const FIRST: u32 = 15;
-/// A new connection borrows at most this part of the free receives.
+/// A new connection borrows at most 1/`PART` of the free receives.
 const PART: u32 = 4;
 /// Cells that are registered together: a page.
 const TOGETHER: u32 = 256;
