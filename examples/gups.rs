@@ -1,4 +1,4 @@
-//! RandomAccess of the HPC Challenge (GUPS): XOR updates at random places of a table distributed
+//! RandomAccess of the HPC Challenge (GUPS): XOR updates at random locations of a table distributed
 //! over all ranks.
 //!
 //! `transom-run -n 4 target/release/examples/gups [LOG2_TABLE]`: a table of 2^LOG2_TABLE words

@@ -171,7 +171,7 @@ impl Sink {
         unsafe { memory.copy_blocks::<false>(at, stride, blocks) }
     }
 
-    /// Adds `next`, a part of the same buffer, if its bytes follow those of this sink; returns it
+    /// Adds `next`, a range of the same buffer, if its bytes follow those of this sink; returns it
     /// otherwise.
     #[inline]
     pub(crate) fn joined(&mut self, next: Sink) -> Option<Sink> {

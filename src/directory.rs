@@ -94,12 +94,12 @@ pub(crate) fn load(table: &Memory, base: usize, place: usize) -> Slot {
     slot
 }
 
-/// A free place for window `id` in this rank's own table; `None` where the table is full.
+/// A free slot for window `id` in this rank's own table; `None` where the table is full.
 pub(crate) fn free_place(table: &Memory, base: usize, id: u64) -> Option<usize> {
     places(id).find(|&place| table.word64(base + place * SLOT_BYTES).load(Ordering::Relaxed) == 0)
 }
 
-/// Publishes this rank's part of window `id` at a free place of its own table.
+/// Publishes this rank's part of window `id` in a free slot of its own table.
 pub(crate) fn publish(table: &Memory, base: usize, place: usize, id: u64, part: &Part) {
     update(table, base, place, id, part);
     // Release: pairs with the Acquire in `load`. RDMA reads are ordered by the barrier that

@@ -66,7 +66,7 @@
 //! |---|---|
 //! | [glossary](book::glossary) | the terms |
 //! | [errors](book::errors) | error classes, and the state after an error |
-//! | [checking](book::checking) | reports of conflicting accesses |
+//! | [conflicts](book::conflicts), [checking](book::checking) | which accesses conflict; the conflict checker, which reports them |
 //! | [costs](book::costs) | what operations and synchronization cost |
 //! | [from MPI](book::mpi) | every name of MPI's chapter, and its equivalent here |
 //!

@@ -25,7 +25,7 @@ const GRACE: &str = "60";
 type Done = Result<(), Box<dyn Error>>;
 type Stage = (&'static str, fn(&Job, &Death) -> Done);
 
-/// The place of the victim's death, and the calls of the other ranks at that time.
+/// The point of the victim's death, and the calls of the other ranks at that time.
 const STAGES: [Stage; 17] = [
     // Before `init`: see `as_rank`.
     ("starting", barrier),
@@ -106,8 +106,8 @@ fn as_rank(stage: &str, way: &str) -> ExitCode {
         Err(error) => eprintln!("reported: {error:#}"),
     }
     if std::env::var_os("TRANSOM_TEST_ENTER").is_some() {
-        // The launcher's child is the process that entered the host's namespace; it ends after the
-        // rank does. The job's status is still that of the rank.
+        // The launcher's child is the process that entered the machine's namespace; it ends after
+        // the rank does. The job's status is still that of the rank.
         std::thread::sleep(Duration::from_secs(2));
     }
     ExitCode::FAILURE

@@ -216,7 +216,7 @@ fn neighbour_died(text: &str, rank: usize) -> bool {
         && text.contains(&format!("[{neighbour}] reported: "))
 }
 
-/// Kills the namespaces' first process by SIGKILL while the hosts work.
+/// Kills the namespaces' first process by SIGKILL while the machines work.
 /// Shows E4.
 fn killed_hosts_leave_no_process() {
     let links = || printed(&Command::new("ip").args(["-oneline", "link", "show"]).output().expect("iproute2"));

@@ -1,4 +1,4 @@
-//! The memory models (MPI-4.1 §12.4, §12.7). Each place where unified and separate differ is one
+//! The memory models (MPI-4.1 §12.4, §12.7). Each point where unified and separate differ is one
 //! body that runs under both models and states both outcomes. Two ranks: the owner of the observed
 //! words, and the other one.
 

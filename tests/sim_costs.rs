@@ -122,7 +122,7 @@ fn transfer(win: &RawWindow, me: usize, target: usize, value: &u64, into: Option
     // SAFETY: the caller keeps the value until the epoch has ended.
     unsafe { win.put(std::ptr::from_ref(value).cast(), 8, target, me as u64)? };
     match into {
-        // SAFETY: the caller leaves the place alone until the epoch has ended.
+        // SAFETY: the caller leaves the location alone until the epoch has ended.
         Some(into) => unsafe { win.get(std::ptr::from_mut(into).cast(), 8, target, 15) },
         None => Ok(()),
     }

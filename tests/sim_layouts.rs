@@ -129,9 +129,8 @@ fn while_not(done: impl Fn() -> bool) -> bool {
     (0..60_000).any(|_| done() || (thread::sleep(Duration::from_millis(1)), false).1)
 }
 
-/// Data from many places of the origin for one run of the target: packed in a buffer of the port,
-/// without the target's CPU.
-/// Shows O5, S5.
+/// Data from many locations of the origin for one run of the target: packed in a buffer of the
+/// port, without the target's CPU. Shows O5, S5.
 #[test]
 fn contiguous_targets_get_packed_transfers() {
     at_rank_0(SimAmo::All(Coherence::DeviceOnly), |world, win, every_other| {

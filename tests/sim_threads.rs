@@ -33,7 +33,7 @@ fn reordering(seed: u64) -> SimOptions {
 
 /// Each thread stores increasing numbers into a separate location without waiting: the last number
 /// remains, on nets that perform accumulates themselves and complete them in any order. Regression:
-/// a thread's places in flight were forgotten when another thread recorded its own at the same
+/// a thread's locations in flight were forgotten when another thread recorded its own at the same
 /// moment.
 /// Shows M4.
 #[test]

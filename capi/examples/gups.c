@@ -1,5 +1,5 @@
-/* RandomAccess of the HPC Challenge (GUPS): XOR updates at random places of a table that all ranks
- * hold together.
+/* RandomAccess of the HPC Challenge (GUPS): XOR updates at random locations of a table that all
+ * ranks hold together.
  *
  *     cc gups.c $(pkg-config --cflags --libs transom) -o gups
  *     transom-run -n 4 ./gups [LOG2_TABLE]

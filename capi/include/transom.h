@@ -490,7 +490,7 @@ int transom_type_subarray(uint64_t dimensions,
 int transom_type_resized(const transom_datatype *old_type, int64_t lb, int64_t extent, transom_datatype **new_type);
 
 // Allocates size zeroed bytes, which other ranks of the node can map; *base is set to the address,
-// or to NULL if size is 0. Windows over this memory, or over a part of it, are as fast as
+// or to NULL if size is 0. Windows over this memory, or over a range of it, are as fast as
 // allocated windows. The alignment is that of a page, or of the hint mpi_minimum_memory_alignment
 // if it is larger. Local.
 //

@@ -1,4 +1,4 @@
-//! Handles of datatypes: predefined ones, which are small numbers in place of addresses, and
+//! Handles of datatypes: predefined ones, which are small numbers instead of addresses, and
 //! derived ones; and queries of them. `layouts` makes the derived ones.
 
 use std::ffi::c_int;

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use crate::constants::rank;
 use crate::error::{Failure, TRANSOM_ERR_ARG, TRANSOM_ERR_COUNT, TRANSOM_ERR_SIZE};
 
-/// The place of a result.
+/// The address of a result.
 pub(crate) struct Out<T>(NonNull<T>);
 
 impl<T> Out<T> {

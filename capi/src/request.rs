@@ -58,7 +58,7 @@ impl<'a> Taken<'a> {
         Ok(taken)
     }
 
-    /// The places of the requests that are complete, also those that failed.
+    /// The indices of the requests that are complete, also those that failed.
     fn complete(&self) -> impl Iterator<Item = usize> {
         let complete = |(&place, request): (&usize, &Request)| (!request.is_active()).then_some(place);
         self.places.iter().zip(&self.requests).filter_map(complete)

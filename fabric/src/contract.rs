@@ -157,7 +157,7 @@ pub trait Port: Send + Sync + Debug + 'static {
     /// `Pending`.
     unsafe fn get(&self, from: &Self::Remote, offset: u64, into: Span, tally: &TallyRef) -> Post;
 
-    /// Puts the parts of `from` one after another to one place, without copying them: at most
+    /// Puts the parts of `from` one after another to one location, without copying them: at most
     /// [`Limits::list_max`] parts and [`Limits::transfer_max`] bytes.
     ///
     /// # Safety

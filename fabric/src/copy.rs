@@ -44,7 +44,7 @@ unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Whether a copy's target begins 1 to 31 bytes behind its source, by their places in pages of
+/// Whether a copy's target begins 1 to 31 bytes behind its source, by their offsets in pages of
 /// 4 KiB. `rep movsb`, by which libc and the kernel copy, then moves 2 to 3 GB/s on AMD's Zen 3
 /// instead of 40 GB/s. The CPU first compares only the low 12 bits of addresses, and therefore
 /// takes each load for a load of the bytes that were just stored. A common case is a get from the
@@ -55,7 +55,7 @@ pub fn is_close_behind(from: u64, to: u64) -> bool {
     cfg!(target_arch = "x86_64") && (1..32).contains(&(to.wrapping_sub(from) % 4096))
 }
 
-/// Copies the last bytes first: no load follows a store to a place that looks the same.
+/// Copies the last bytes first: no load follows a store to a location that looks the same.
 ///
 /// # Safety
 /// As for [`copy`].

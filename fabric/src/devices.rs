@@ -37,7 +37,7 @@ impl DeviceList {
         Ok(DeviceList { exclude, list })
     }
 
-    /// The order of a device in the choice; smaller is better. It is the device's place in the
+    /// The order of a device in the choice; smaller is better. It is the device's position in the
     /// list, else 0 or 1 by `near`. `None`: the user excludes the device.
     pub fn place(&self, device: &str, port: u8, near: bool) -> Option<usize> {
         let named = |(name, only): &(String, Option<u8>)| name == device && only.is_none_or(|only| only == port);

@@ -199,7 +199,7 @@ impl Memory {
         unsafe { self.base.as_ptr().add(at) }
     }
 
-    /// Stores `bytes` at `at`. 4 and 8 bytes at an aligned place are one store.
+    /// Stores `bytes` at `at`. 4 and 8 bytes at an aligned location are one store.
     ///
     /// # Panics
     /// If the range is not inside. Callers have checked the range and reported errors in their own
@@ -222,7 +222,7 @@ impl Memory {
         unsafe { copy(bytes.as_ptr(), to, bytes.len()) };
     }
 
-    /// Loads `bytes.len()` bytes from `at`. 4 and 8 bytes at an aligned place are one load.
+    /// Loads `bytes.len()` bytes from `at`. 4 and 8 bytes at an aligned location are one load.
     ///
     /// # Panics
     /// As for [`Memory::write`].

@@ -1,5 +1,5 @@
-//! The places of a window that have atomics in flight, for nets that keep no order: an operation
-//! waits for an earlier one on the same place. Each bit represents many places. Any number of
+//! The locations of a window that have atomics in flight, for nets that keep no order: an operation
+//! waits for an earlier one on the same location. Each bit represents many locations. Any number of
 //! threads may post at the same time. Knows no window and no port.
 
 #[cfg(loom)]
@@ -7,7 +7,7 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The number of bits for places; the bits above count the threads that are posting.
+/// The number of bits for locations; the bits above count the threads that are posting.
 const BITS: u32 = 56;
 const PLACES: u64 = (1 << BITS) - 1;
 const POSTER: u64 = 1 << BITS;
@@ -15,11 +15,12 @@ const POSTERS: u64 = CLEARING - POSTER;
 /// One thread clears the bits; other threads wait for it.
 const CLEARING: u64 = 1 << 63;
 
-/// The places with operations in flight.
+/// The locations with operations in flight.
 #[derive(Debug, Default)]
 pub struct Places(AtomicU64);
 
-/// A thread that is posting on a place. A tally counts the operation before the value is dropped.
+/// A thread that is posting on a location. A tally counts the operation before the value is
+/// dropped.
 #[derive(Debug)]
 pub struct Posting<'p> {
     places: &'p Places,
@@ -65,7 +66,7 @@ impl Places {
 }
 
 impl Posting<'_> {
-    /// Whether an earlier operation on the place may be in flight.
+    /// Whether an earlier operation on the location may be in flight.
     #[inline]
     pub fn is_busy(&self) -> bool {
         self.busy
@@ -80,7 +81,7 @@ impl Drop for Posting<'_> {
     }
 }
 
-/// The bit of a place.
+/// The bit of a location.
 #[inline]
 fn bit(at: u64) -> u64 {
     let mixed = (at >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -131,7 +132,7 @@ mod loom_tests {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// One thread's operation never completes. The next operation on its place must find it,
+    /// One thread's operation never completes. The next operation on its location must find it,
     /// whatever bits another thread, whose operations all complete, sets and clears meanwhile.
     #[test]
     fn loom_notes_of_what_is_in_flight_stay() {

@@ -148,7 +148,7 @@ impl Admission {
     }
 }
 
-/// The machine in an agent's host name: `user@host`.
+/// The machine in a name that an agent takes: `user@machine`.
 fn host_of(name: &str) -> &str {
     name.rsplit_once('@').map_or(name, |(_, host)| host)
 }

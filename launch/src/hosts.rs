@@ -64,7 +64,8 @@ fn is_address(text: &[u8]) -> bool {
     str::from_utf8(&text[..zone]).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok())
 }
 
-/// The ranks of each host, in the order of hosts and ranks; `None` where the slots are too few.
+/// The ranks of each machine, in the order of machines and ranks; `None` where the slots are too
+/// few.
 pub(super) fn place(hosts: &[Host], size: usize) -> Option<Vec<Range<usize>>> {
     let mut next = 0;
     let ranges = hosts.iter().map(|host| {
@@ -76,8 +77,8 @@ pub(super) fn place(hosts: &[Host], size: usize) -> Option<Vec<Range<usize>>> {
     (next == size).then_some(ranges)
 }
 
-/// The command that starts the part of a job on a host: the words of `agent` with `{host}`
-/// replaced, or followed by the host's name; then the launcher there.
+/// The command that starts a machine's ranks of a job: the words of `agent` with `{host}` replaced,
+/// or followed by the machine's name; then the launcher there.
 pub(super) fn agent(agent: &OsStr, host: &OsStr, launcher: &OsStr) -> Vec<OsString> {
     let given = agent.as_bytes().split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let mut words: Vec<OsString> = given.map(|word| named(word, host)).collect();
@@ -88,14 +89,14 @@ pub(super) fn agent(agent: &OsStr, host: &OsStr, launcher: &OsStr) -> Vec<OsStri
     words
 }
 
-/// The placeholder for a host's name in the words of an agent.
+/// The placeholder for a machine's name in the words of an agent.
 const MARK: &[u8] = b"{host}";
 
 fn has_mark(bytes: &[u8]) -> bool {
     bytes.windows(MARK.len()).any(|window| window == MARK)
 }
 
-/// A word with the host's name in place of each placeholder.
+/// A word in which the machine's name replaces each placeholder.
 fn named(word: &[u8], host: &OsStr) -> OsString {
     let (mut name, mut rest) = (Vec::new(), word);
     while let Some(at) = rest.windows(MARK.len()).position(|window| window == MARK) {

@@ -62,15 +62,15 @@ impl Job {
         }
     }
 
-    /// Places the ranks on `hosts`, filling each in turn. The command that starts a program on a
-    /// host consists of the words of `agent`, in which `{host}` stands for the host's name; without
-    /// `{host}` the name follows the words (as with `ssh`). The agent starts `launcher` with the
-    /// option [`REMOTE`](crate::REMOTE): `transom-run`, or a program that then calls
-    /// [`serve_remote`](crate::serve_remote). Ranks start in this process's working directory, with
-    /// its variables `TRANSOM_...` and `FI_...` and those of [`Job::env`]; the agent determines the
-    /// rest of their environment. The ranks have no standard input, and reach this process by
-    /// `PMI_PORT` and `PMI_ID` at one of its addresses, with a secret that their launchers get
-    /// through the agent.
+    /// Distributes the ranks over the machines `hosts`, filling one machine after the other. The
+    /// command that starts a program on a machine consists of the words of `agent`, in which
+    /// `{host}` stands for the machine's name; without `{host}` the name follows the words (as with
+    /// `ssh`). The agent starts `launcher` with the option [`REMOTE`](crate::REMOTE):
+    /// `transom-run`, or a program that then calls [`serve_remote`](crate::serve_remote). Ranks
+    /// start in this process's working directory, with its variables `TRANSOM_...` and `FI_...` and
+    /// those of [`Job::env`]; the agent determines the rest of their environment. The ranks have no
+    /// standard input, and reach this process by `PMI_PORT` and `PMI_ID` at one of its addresses,
+    /// with a secret that their launchers get through the agent.
     #[must_use]
     pub fn on(mut self, hosts: Vec<Host>, agent: impl Into<OsString>, launcher: impl Into<OsString>) -> Self {
         self.hosts = hosts;

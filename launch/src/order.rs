@@ -21,12 +21,12 @@ pub(super) struct Rendezvous {
     pub(super) secret: String,
 }
 
-/// A host's part of a job.
+/// A machine's ranks of a job.
 #[derive(Debug, Clone)]
 pub(super) struct Order {
     pub(super) job: Job,
     pub(super) ranks: Range<usize>,
-    /// The index of the host.
+    /// The index of the machine.
     pub(super) host: usize,
     pub(super) rendezvous: Rendezvous,
     /// The working directory of the ranks.

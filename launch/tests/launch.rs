@@ -113,7 +113,7 @@ fn exchange(boot: &mut dyn Bootstrap) -> Result<(), BootstrapError> {
     assert!(matches!(twice, Err(BootstrapError::DuplicateKey { .. })), "{twice:?}");
     let long = boot.put("long", &vec![0; boot.value_limit() + 1]);
     assert!(matches!(long, Err(BootstrapError::TooLong { .. })), "{long:?}");
-    // Lengths that differ by rank: nothing, one piece, two pieces, and the largest.
+    // Lengths that differ by rank: nothing, one fragment, two fragments, and the largest.
     let limit = boot.value_limit().min(MAX_GATHERED);
     let length = |rank: usize| [0, limit / 2, limit, MAX_GATHERED][rank % 4];
     let value = |rank: usize| noise(rank, length(rank));
@@ -498,7 +498,7 @@ fn bytes_that_are_not_utf8_pass_through() {
     assert_eq!(output.stdout, [LATIN, b"|", LATIN, b"|-", LATIN, b"\n"].concat());
 }
 
-/// The agent gets the host's name, and the ranks get the variables, byte by byte.
+/// The agent gets the machine's name, and the ranks get the variables, byte by byte.
 fn hosts_and_agents_may_have_any_bytes() {
     let folder = folder("agent");
     let agent = folder.join(latin("agent-"));

@@ -78,7 +78,7 @@ pub(crate) enum Test {
     Gups,
     /// All ranks: creation and freeing of a window; sizes are those of a rank's part.
     WindowCreate,
-    /// All ranks: put to the right neighbour, computation that takes about as long, flush.
+    /// All ranks: a put to the right neighbour, computation that takes about as long, and a flush.
     Overlap,
 }
 

@@ -166,7 +166,7 @@ fn told_to_end_it_leaves_nothing() {
     until("the launcher ends", &|| std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z ")));
 }
 
-/// A launcher that starts no process: lines report this in place of the tables, and the exit status
+/// A launcher that starts no process: lines report this instead of the tables, and the exit status
 /// is 1.
 fn a_launcher_that_fails_is_no_table_of_nothing() {
     let mpi = format!("mine={},false", mpicc());

@@ -1,5 +1,5 @@
 //! Long copies by the kernel between addresses for which its copy is slow. These copies go through
-//! a buffer of the calling thread, from a place in a page on that suits the kernel.
+//! a buffer of the calling thread, from an offset in a page on that suits the kernel.
 
 use std::cell::OnceCell;
 use std::io;
@@ -16,7 +16,7 @@ const PIECE: usize = 64 << 10;
 const PAGE: usize = 4096;
 
 thread_local! {
-    /// Room for a piece, from any place in a page on.
+    /// Room for a piece, from any offset in a page on.
     static BUFFER: OnceCell<Memory> = const { OnceCell::new() };
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn is_slow(from: u64, to: u64, len: usize) -> bool {
 /// As for [`crate::cma::read_into`]; a part may have been filled.
 pub(crate) unsafe fn read(from: Remote, into: Span) -> io::Result<()> {
     in_pieces(from, into, |mut vector, buffer, place, piece| {
-        // SAFETY: the vector has a part of the buffer, which this thread alone uses.
+        // SAFETY: the vector has a range of the buffer, which this thread alone uses.
         unsafe { vector.read(from.pid) }?;
         // SAFETY: writable and not accessed otherwise (caller).
         buffer.read(place, unsafe { slice_of_mut(piece) });
@@ -54,13 +54,13 @@ pub(crate) unsafe fn write(to: Remote, from: Span) -> io::Result<()> {
     in_pieces(to, from, |mut vector, buffer, place, piece| {
         // SAFETY: readable and not written (caller).
         buffer.write(place, unsafe { slice_of(piece) });
-        // SAFETY: the vector has a part of the buffer, which this thread alone uses.
+        // SAFETY: the vector has a range of the buffer, which this thread alone uses.
         unsafe { vector.write(to.pid) }
     })
 }
 
 /// Calls `step` for each piece of `ours`, with the piece's part of the buffer as a vector with the
-/// other process's address, and with the place of that part.
+/// other process's address, and with the offset of that part.
 fn in_pieces(
     there: Remote,
     ours: Span,
@@ -71,7 +71,7 @@ fn in_pieces(
     let buffer = BUFFER.try_with(|buffer| buffer.get_or_init(new).clone()).unwrap_or_else(|_| new());
     for at in (0..ours.len()).step_by(PIECE) {
         let address = there.address + at as u64;
-        // The part of the buffer begins at the same place in a page as the other side, which suits
+        // The part of the buffer begins at the same offset in a page as the other side, which suits
         // the kernel.
         #[allow(clippy::cast_possible_truncation)] // less than a page
         let place = (address.wrapping_sub(buffer.as_ptr().addr() as u64) % PAGE as u64) as usize;
@@ -92,7 +92,7 @@ mod tests {
         i32::try_from(std::process::id()).expect("a process number")
     }
 
-    /// Copies between two buffers of this process, at places for which the kernel's copy is slow.
+    /// Copies between two buffers of this process, at offsets for which the kernel's copy is slow.
     #[test]
     fn long_copies_are_whole_at_places_that_are_slow() {
         for (behind, len) in [(1, LONG), (16, PIECE), (31, 2 * PIECE + 4097), (16, PIECE - 1)] {

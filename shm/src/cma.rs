@@ -6,7 +6,7 @@ use std::io;
 
 use transom_fabric::Span;
 
-/// A place in another process.
+/// An address in another process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Remote {
     pub(crate) pid: i32,

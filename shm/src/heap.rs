@@ -181,8 +181,8 @@ impl Heap {
         entry.memory.upgrade()?.slice(inside, span.len())
     }
 
-    /// The offset in the heap of one of its blocks, or of a part of one, in bytes; `None` for other
-    /// memory, and for memory of no bytes.
+    /// The offset in the heap of one of its blocks, or of a range in one, in bytes; `None` for
+    /// other memory, and for memory of no bytes.
     pub fn offset_of(&self, memory: &Memory) -> Option<u64> {
         let (inside, entry) = self.entry(memory.span())?;
         // Between `munmap` and the end of the entry its addresses may be memory of the program.

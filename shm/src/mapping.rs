@@ -125,8 +125,8 @@ impl Drop for Used {
         let (at, len) = (self.at - lead, (lead + self.len).next_multiple_of(page));
         // By libc's function, as in the drop of a mapping: libfabric must forget its registrations
         // of the range. The owner of the pages may replace them, without a call of this process.
-        // SAFETY: the whole pages of a part of this mapping, which begins on a page. The mapping is
-        // shared, so no content changes.
+        // SAFETY: the whole pages of a range of this mapping, which begins on a page. The mapping
+        // is shared, so no content changes.
         unsafe { libc::madvise(self.mapping.base.as_ptr().add(at).cast(), len, libc::MADV_DONTNEED) };
     }
 }

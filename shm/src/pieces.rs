@@ -29,7 +29,7 @@ pub(crate) struct Pieces {
     mapped: Mutex<Vec<Piece>>,
 }
 
-/// The place of a piece in the heap, and its mapping.
+/// The offset of a piece in the heap, and its mapping.
 type Piece = (Range<u64>, Weak<Mapping>);
 
 impl Pieces {
@@ -89,7 +89,7 @@ impl Pieces {
     }
 }
 
-/// The mapped piece around a range, and the place in the heap where it begins.
+/// The mapped piece around a range, and the offset in the heap where it begins.
 fn around(pieces: &[Piece], range: &Range<u64>) -> Option<(u64, Arc<Mapping>)> {
     let around = |piece: &Range<u64>| piece.start <= range.start && range.end <= piece.end;
     pieces.iter().filter(|(piece, _)| around(piece)).find_map(|(at, piece)| Some((at.start, piece.upgrade()?)))

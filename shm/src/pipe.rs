@@ -63,7 +63,7 @@ impl AsFd for Pipe {
 pub(crate) struct Later(OnceLock<Pipe>);
 
 impl Later {
-    /// The pipe. If there is none yet, `make` gives one, whose place `publish` gets.
+    /// The pipe. If there is none yet, `make` gives one, whose location `publish` gets.
     ///
     /// # Errors
     /// That of `make`.
@@ -84,7 +84,7 @@ impl Later {
     }
 }
 
-/// The place of a pipe in its owner's process.
+/// The location of a pipe in its owner's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     /// The descriptor's number.

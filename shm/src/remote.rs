@@ -1,5 +1,5 @@
 //! A region of a peer on this node, and copies to and from it: in mapped memory, or by the kernel,
-//! which moves many pieces in one system call.
+//! which moves many contiguous pieces in one system call.
 
 use std::io;
 
@@ -134,8 +134,8 @@ impl ShmRemote {
         }
     }
 
-    /// Checks that `len` bytes at `offset` are inside an attached region, whose bounds the kernel
-    /// does not know. Mapped memory checks its own bounds.
+    /// Checks that `len` bytes at `offset` are inside the region, if the kernel copies the bytes:
+    /// the kernel does not know the region's bounds. Mapped memory checks its own bounds.
     pub(crate) fn holds(&self, offset: u64, len: usize) -> Result<(), Reason> {
         match &self.route {
             Route::Memory(_) => Ok(()),
@@ -153,7 +153,8 @@ impl ShmRemote {
         Post::Broken(Box::new(Fault::new(self.peer, FabricError::failed(what, cause))))
     }
 
-    /// Moves bytes to or from the region: `mapped` copies them, `attached` calls the kernel.
+    /// Moves bytes to or from the region: `mapped` copies them, `attached` has the kernel copy
+    /// them.
     #[inline]
     fn transfer(
         &self,

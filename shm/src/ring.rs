@@ -154,7 +154,7 @@ pub(crate) fn sleep(ring: &impl Cells, limit: Option<Duration>, stay: impl FnOnc
 /// Announces a sleep on descriptors, which include the owner's pipe. The caller then calls
 /// [`still`], and sleeps if it returns true. For the owner only.
 pub(crate) fn announce_elsewhere(ring: &impl Cells) {
-    // Release: pairs with the Acquire in `knock`, so that the pipe's place is there.
+    // Release: pairs with the Acquire in `knock`, so that the pipe's location is there.
     ring.bell().fetch_or(ELSEWHERE, Ordering::Release);
 }
 

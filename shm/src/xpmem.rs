@@ -1,12 +1,13 @@
 //! User memory of other processes of the node, mapped by the XPMEM kernel module. Large aligned
-//! pieces of each peer are attached and kept, and all windows share them: a few mappings for each
-//! peer, not one for each window. Must not know regions.
+//! pieces of each peer's memory are mapped and kept, and all windows share them: a few mappings for
+//! each peer, not one for each window. Must not know regions. The module's call for a mapping is
+//! named attach; an *attached region* of a dynamic window is something else.
 //!
 //! The module follows the owner's page tables: after the owner has unmapped memory, mapped it anew,
 //! or copied it on write after `fork`, the next access uses the owner's current pages. A child made
-//! by `fork` does not inherit attached memory. Attached memory can't be registered with a device. A
-//! process that closes any descriptor of `/dev/xpmem` loses all memory that it has attached,
-//! through whichever descriptor.
+//! by `fork` does not inherit the mappings. Mapped memory of a peer can't be registered with a
+//! device. A process that closes any descriptor of `/dev/xpmem` loses all its mappings of peers'
+//! memory, through whichever descriptor it made them.
 
 mod guard;
 mod sys;
@@ -23,7 +24,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use transom_fabric::Memory;
 
-/// The size and alignment of pieces. A piece is address space; only touched pages are mapped.
+/// The size and alignment of mapped pieces. A piece is address space; only touched pages are
+/// mapped.
 const PIECE: u64 = 1 << 30;
 
 /// The addresses of pieces begin here, below all other mappings of a process unless its address
@@ -33,12 +35,12 @@ const PIECES_FROM: usize = 0x2000_0000_0000;
 /// The module, as this process has opened it.
 #[derive(Debug)]
 pub(crate) struct Xpmem {
-    /// Never closed, since closing detaches all attached memory of the process.
+    /// Never closed, since closing unmaps all peers' memory of the process.
     device: File,
     segment: i64,
 }
 
-/// The attached memory of a peer.
+/// The mapped user memory of a peer.
 #[derive(Debug)]
 pub(crate) struct Attached {
     permit: Arc<Permit>,
@@ -46,7 +48,7 @@ pub(crate) struct Attached {
     pieces: Mutex<BTreeMap<u64, Arc<Piece>>>,
 }
 
-/// A permit to attach memory of one peer.
+/// A permit to map memory of one peer.
 #[derive(Debug)]
 struct Permit {
     xpmem: &'static Xpmem,
@@ -91,7 +93,7 @@ fn open() -> Result<Xpmem, String> {
 }
 
 impl Xpmem {
-    /// The segment by which peers attach memory of this process; never 0.
+    /// The segment by which peers map memory of this process; never 0.
     pub(crate) fn segment(&self) -> i64 {
         self.segment
     }
@@ -134,7 +136,7 @@ impl Attached {
         };
         let size = |bytes: u64| usize::try_from(bytes).map_err(|_| outside());
         let (base, whole) = (piece.base, piece.len);
-        // SAFETY: the range is attached readable and writable until `piece`, the owner, is dropped.
+        // SAFETY: the range is mapped readable and writable until `piece`, the owner, is dropped.
         // The guard handles pages that the peer does not have: the process ends with a message, or
         // they are zero after the end of the peer.
         let memory = unsafe { Memory::new(base, whole, Some(piece)) };

@@ -1,11 +1,8 @@
 //! The conflict checker: reports of accesses that no synchronization orders.
 //!
-//! Two accesses to the same bytes of a window *conflict* if one of them changes the bytes and no
-//! synchronization orders them (MPI-4.1 §12.7). The result of such a program is undefined: it may
-//! be right on one machine and wrong on another. With `TRANSOM_CHECK=1` in the environment the
-//! library watches the accesses of a job on one node, and reports conflicting accesses. A *place*
-//! is a call in the program, with its source line. Each pair of conflicting places is reported
-//! once:
+//! With `TRANSOM_CHECK=1` in the environment the library watches the accesses of a job on one node,
+//! and reports those that [conflict](super::conflicts). A *place* is a call in the program, with
+//! its source line. Each pair of conflicting places is reported once:
 //!
 //! ```text
 //! $ TRANSOM_CHECK=1 transom-run -n 2 target/debug/examples/race
@@ -19,7 +16,8 @@
 //!
 //! The report names the two calls by function, file and line. The function is the innermost one
 //! that does not belong to the library; file and line appear if the program has debug information.
-//! Ranks are those of the job. At most 100 reports go to the standard error.
+//! Ranks are those of the job. At most 100 reports go to the standard error. To fix the program,
+//! [order](super::conflicts#what-orders-two-accesses) the two accesses.
 //!
 //! | variable | effect |
 //! |---|---|
@@ -27,93 +25,16 @@
 //! | `TRANSOM_CHECK_REPORT=FILE` | the reports are also appended to the file as lines of JSON, which the program `transom-check` shows with the lines of the source |
 //! | `TRANSOM_CHECK_SUPPRESS=FILE` | the file has texts, one on each line; a conflict is not reported if one of its places contains one of the texts |
 //!
-//! # What orders two accesses
+//! # Loads and stores: calls of the library
 //!
-//! To fix a reported program, order the two accesses. This takes two steps: the first access must
-//! be complete, and then a synchronization must tell the other rank.
+//! The checker records the loads and stores of [`Window::load`](crate::Window::load) and related
+//! calls. Loads of up to 8 bytes are not checked in the unified model, because a program may poll a
+//! word for an update. After the update such a program calls [`sync`](crate::Window::sync). The
+//! checker therefore treats the accesses of a rank after its call of `sync` as ordered after the
+//! operations that are complete at this rank. In MPI programs with ThreadSanitizer `sync` has no
+//! such effect, because the checker sees the loads by which a program polls.
 //!
-//! A flush or the end of the epoch completes an operation on another rank. Neither
-//! [`flush_local`](crate::Passive::flush_local) nor the wait for a request completes an operation
-//! that changes the target, even if the operation's result has arrived. These synchronizations
-//! order the earlier accesses of one rank before the later accesses of another rank:
-//!
-//! - fences, [`Job::barrier`](crate::Job::barrier), and the creation and end of windows;
-//! - `post` and `start`, `complete` and `wait`;
-//! - locks: the next holder comes after the previous one, if one of the two locks was exclusive;
-//! - notices of notified operations;
-//! - atomics: an operation that fetches a value comes after the operations that had changed the
-//!   value.
-//!
-//! In MPI programs under `libtransom_mpi`, messages and collective calls of the MPI order accesses
-//! too:
-//!
-//! - what the sender did before a send happens before what the receiver does after the receive, for
-//!   all forms of sends and receives, probes and persistent requests;
-//! - what the receiver did before the receive happens before what the sender does after a
-//!   synchronous send (`MPI_Ssend`); after any other send, the sender is not ordered after the
-//!   receive;
-//! - what a rank did before a collective call happens before what the other ranks do after it, or
-//!   after the wait for its request if the call is nonblocking.
-//!
-//! Some collective calls order less. A broadcast or a scatter orders only what the root did before
-//! the call. A reduction to a root or a gather orders only what the root does after the call. A
-//! scan orders only lower ranks before higher ranks. A neighborhood collective call orders only
-//! what the neighbours did.
-//!
-//! A persistent collective call orders what a rank did before the start of the call. A partition of
-//! a message orders what the sender did before it marked the partition as ready. After some calls,
-//! such as messages on intercommunicators, the checker can't know for which ranks a rank has
-//! waited. The checker then treats the rank as ordered after everything that any rank has done. The
-//! checker may therefore miss a conflict, but does not report a false one.
-//!
-//! In this program the flag orders the get after the put, because the put is complete before the
-//! flag is set:
-//!
-//! ```
-//! # let world = transom::init()?;
-//! let win = transom::Window::<u64>::allocate(&world, 2)?;
-//! let last = world.size() - 1;
-//! let mut got = [0];
-//! win.lock_all(|epoch| {
-//!     if world.rank() == 0 {
-//!         epoch.put_value(0, 1, 5)?;
-//!         epoch.flush(0)?; // without it the checker reports the put and the get
-//!         epoch.swap(0, 0, 1)?;
-//!     }
-//!     if world.rank() == last {
-//!         while epoch.fetch_value(0, 0)? == 0 {
-//!             std::thread::yield_now();
-//!         }
-//!         epoch.get(0, 1, &mut got)?;
-//!     }
-//!     Ok(())
-//! })?;
-//! assert!(world.rank() != last || got == [5]);
-//! win.free()?;
-//! # Ok::<(), transom::Error>(())
-//! ```
-//!
-//! # What conflicts
-//!
-//! Gets and loads do not conflict with each other. A put conflicts with every other access to its
-//! bytes, even one of the same rank. Two accumulates of one predefined type do not conflict if
-//!
-//! - their operations are equal, or one is `NO_OP`, or one is a compare-and-swap; or
-//! - they come from one rank, whose accumulates are ordered.
-//!
-//! Loads and stores are those of [`Window::load`](crate::Window::load) and related calls. Loads of
-//! up to 8 bytes are not checked in the unified model, because a program may poll a word for an
-//! update. After the update such a program calls [`sync`](crate::Window::sync). The checker
-//! therefore treats the accesses of a rank after its call of `sync` as ordered after the operations
-//! that are complete at this rank. In MPI programs with ThreadSanitizer `sync` has no such effect,
-//! because the checker sees the loads by which a program polls.
-//!
-//! In C and MPI programs an operation also uses its buffers until it is complete at the origin
-//! (MPI-4.1 §12.3): until then no other operation may write the buffer of a put, or access the
-//! buffer of a get. The checker reports such pairs as operations that share a buffer. The borrow
-//! checker excludes them in safe Rust.
-//!
-//! # Loads and stores: ThreadSanitizer
+//! # Loads and stores: pointers, with ThreadSanitizer
 //!
 //! The library does not see loads and stores through pointers. If a program is compiled with
 //! `-fsanitize=thread`, the checker tells ThreadSanitizer about the operations that access memory
@@ -189,6 +110,10 @@
 //! - If a window is created over memory that another window already has, conflicts of operations
 //!   that began before the creation are missed. Accumulates of two windows on the same memory count
 //!   as accumulates of one window, although MPI leaves their result undefined (MPI-4.1 §12.2.1).
+//! - After some calls of MPI programs, such as messages on intercommunicators, the checker can't
+//!   know for which ranks a rank has waited. The checker then treats the rank as ordered after
+//!   everything that any rank has done. The checker may therefore miss a conflict, but does not
+//!   report a false one.
 //! - The checker keeps one clock for each rank, not for each thread. Conflicts of two threads of
 //!   one rank are therefore missed without ThreadSanitizer. A rank that synchronizes with one
 //!   thread of another rank counts as ordered after all that any thread of that rank has completed.

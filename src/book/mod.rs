@@ -61,7 +61,8 @@
 //!
 //! - [`glossary`]: the terms.
 //! - [`errors`]: error classes, and the state after an error.
-//! - [`checking`]: reports of conflicting accesses.
+//! - [`conflicts`]: which accesses conflict, and what orders them.
+//! - [`checking`]: the conflict checker, which reports conflicting accesses.
 //! - [`costs`]: what operations and synchronization cost.
 //! - [`mpi`]: every name of MPI's one-sided chapter, and its equivalent here. If you know MPI,
 //!   begin there.
@@ -71,6 +72,7 @@
 //! effect. Sections (§) are those of MPI-4.1.
 
 pub mod checking;
+pub mod conflicts;
 pub mod copies;
 pub mod costs;
 pub mod dynamic;

@@ -5,7 +5,7 @@
 //! | works in phases, in which each rank accesses several others | [`fence`](crate::Window::fence) | all ranks |
 //! | exchanges with a few neighbours at times that both sides know | [`post`](crate::Window::post), [`start`](crate::Window::start), [`wait`](crate::Window::wait) | the neighbours |
 //! | reads and writes anywhere, any time, while targets compute: tables, counters, work queues | [`lock_all`](crate::Window::lock_all) once, [`flush`](crate::Passive::flush) as needed | the origin |
-//! | changes several places of one target that belong together | [`lock`](crate::Window::lock) with [`Exclusive`](crate::Lock::Exclusive) | the origin |
+//! | changes several locations of one target that belong together | [`lock`](crate::Window::lock) with [`Exclusive`](crate::Lock::Exclusive) | the origin |
 //!
 //! If unsure: open `lock_all` once around the main loop, flush where an operation must be complete,
 //! and use the [accumulate family](super::operations#atomicity) for locations that several ranks

@@ -39,7 +39,7 @@
 //! | [`Allocate`](crate::Flavor::Allocate) | [`Window::allocate`](crate::Window::allocate) | of the library, zeroed | the default choice: it is the fastest on every route |
 //! | [`Create`](crate::Flavor::Create) | [`Window::create`](crate::Window::create) | of the caller | the data is in a buffer that can't move |
 //! | [`Shared`](crate::Flavor::Shared) | [`Window::allocate_shared`](crate::Window::allocate_shared) | of the library, zeroed, one segment | ranks of one node load and store each other's parts: [`shared`](super::shared) |
-//! | [`Dynamic`](crate::Flavor::Dynamic) | [`RawWindow::create_dynamic`](crate::RawWindow::create_dynamic) | attached later, piece by piece | memory that is allocated and freed, lists and trees: [`dynamic`](super::dynamic) |
+//! | [`Dynamic`](crate::Flavor::Dynamic) | [`RawWindow::create_dynamic`](crate::RawWindow::create_dynamic) | attached later, region by region | memory that is allocated and freed, lists and trees: [`dynamic`](super::dynamic) |
 //!
 //! An allocated window is the fastest because the other ranks of the node map memory that the
 //! library has allocated, so a put is a store. A buffer of the caller can be mapped only if the
@@ -50,8 +50,8 @@
 //! # Memory for several windows
 //!
 //! [`Job::alloc_mem`](crate::Job::alloc_mem) allocates memory of the library without a window
-//! (`MPI_ALLOC_MEM`). A window that is created over this memory, or over a piece of it, is as fast
-//! as an allocated one. Several windows may use the same memory, which lives as long as the
+//! (`MPI_ALLOC_MEM`). A window that is created over this memory, or over any range of it, is as
+//! fast as an allocated one. Several windows may use the same memory, which lives as long as the
 //! [`Allocation`](crate::Allocation) or one of the windows. Each rank decides for its own part
 //! whether to use such memory. If all parts of a window are memory of the library, the ranks of a
 //! node map them without XPMEM, and [`is_mapped`](crate::Window::is_mapped) is true.

@@ -2,7 +2,7 @@
 //! gathered in groups: the first rank of [`FAN`] ranks gets the values of the others and puts them
 //! as one block; the first ranks of [`FAN`] groups gather blocks in this way, until at most `FAN`
 //! blocks are left. A rank that needs all values gets these blocks. Blocks are compressed, because
-//! the values of ranks resemble each other. They are cut into pieces of the length that the
+//! the values of ranks resemble each other. They are cut into fragments of the length that the
 //! launcher accepts. Independent of the launcher's protocol.
 
 use super::fields::{pack, unpack_all};
@@ -20,7 +20,7 @@ const FAN: usize = 8;
 /// The longest name of an allgather: leaves room in a key for `.LEVEL.RANK.PIECE`.
 const MAX_NAME: usize = 40;
 
-/// Bytes at the beginning of the first piece: the length of the block without these bytes,
+/// Bytes at the beginning of the first fragment: the length of the block without these bytes,
 /// little-endian.
 const HEADER: usize = 4;
 
@@ -127,7 +127,7 @@ impl Gathered {
         values.ok_or_else(|| malformed(format!("the value does not consist of the values of {count} ranks")))
     }
 
-    /// Reassembles the bytes that rank `from` cut into pieces.
+    /// Reassembles the bytes that rank `from` cut into fragments.
     fn get_pieces<B: Bootstrap + ?Sized>(
         &self,
         boot: &mut B,
@@ -229,8 +229,8 @@ mod tests {
         }
     }
 
-    /// Where the launcher's values are short, requests grow by the pieces of the whole, and for
-    /// ranks that make blocks by the pieces of an eighth.
+    /// Where the launcher's values are short, requests grow by the fragments of the whole, and for
+    /// ranks that make blocks by the fragments of an eighth.
     #[test]
     fn the_number_of_pieces_follows_the_compressed_length() {
         const LIMIT: usize = 600;

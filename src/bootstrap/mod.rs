@@ -84,7 +84,7 @@ pub trait Bootstrap: Send + Debug {
     fn abort(&mut self, code: i32, why: &str) -> Result<(), BootstrapError>;
 
     /// Returns the values of all ranks, by rank, to every rank. Collective. Takes O(log p) puts,
-    /// barriers and gets at each rank, and one more request for each further piece of
+    /// barriers and gets at each rank, and one more request for each further fragment of
     /// [`value_limit`](Self::value_limit) bytes of the compressed values. Values have up to
     /// [`MAX_GATHERED`] bytes and may differ in length. `name` (1 to 40 characters of a key) is
     /// used once in the life of a job: the keys made from it cannot be written again.

@@ -141,7 +141,7 @@ impl Fibers {
     /// The calling thread uses bytes: address, length, and whether they are written.
     pub(super) fn uses(&self, buffers: &[(usize, usize, bool)], place: usize) {
         // If a thread repeats an access before its next release, the sanitizer remembers the place
-        // of the first one, which may be in the host's libraries.
+        // of the first one, which may be in the libraries of a program's MPI.
         self.sanitizer.release(&Mark::default());
         named(buffers).for_each(|one| self.sanitizer.access(one, place));
     }

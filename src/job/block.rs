@@ -59,12 +59,12 @@ impl Block {
         Words::at(&self.memory, 0)
     }
 
-    /// The part of window `id` that this rank published, and its place in the directory.
+    /// The part of window `id` that this rank published, and its slot in the directory.
     pub(super) fn find(&self, id: u64) -> Option<(Part, usize)> {
         directory::places(id).find_map(|place| Part::decode(&slot(&self.memory, place), id).map(|part| (part, place)))
     }
 
-    /// Publishes this rank's part of window `id` and zeroes its control words. Returns the place in
+    /// Publishes this rank's part of window `id` and zeroes its control words. Returns the slot in
     /// the directory and the words.
     pub(crate) fn publish(&self, id: u64, part: &Part) -> Result<(usize, Memory)> {
         let mut directory = self.directory.lock().unwrap_or_else(PoisonError::into_inner);

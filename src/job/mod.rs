@@ -183,7 +183,7 @@ impl Job {
         Job { _leave: Arc::new(LeaveOnDrop(Arc::clone(&core))), core, team }
     }
 
-    /// Joins a job whose ranks exchange data through `bootstrap`, in place of a launcher that
+    /// Joins a job whose ranks exchange data through `bootstrap`, instead of a launcher that
     /// [`init`] knows: for example through an MPI or another library that connects the ranks. The
     /// environment variables have the same effect as for `init`. A program must not call both
     /// functions. Collective over the ranks of `bootstrap`.
@@ -515,7 +515,7 @@ impl JobCore {
         self.peers.link(&self.wire, rank).map_err(|error| self.progress.or_death(error))
     }
 
-    /// The part of window `id` that `rank` published, and its place in the directory.
+    /// The part of window `id` that `rank` published, and its slot in the directory.
     pub(crate) fn lookup(&self, rank: usize, id: u64) -> Result<(Part, usize)> {
         if rank == self.rank {
             return self.block.find(id).ok_or_else(|| missing(rank, id));

@@ -19,11 +19,11 @@ pub(super) struct Area(Peer, Option<Staging>);
 #[derive(Debug)]
 pub(crate) struct Staging {
     memory: NetMemory,
-    /// For each piece: the tally of its last operations.
+    /// For each staged piece: the tally of its last operations.
     pieces: Mutex<[Option<TallyRef>; PIECES]>,
 }
 
-/// A piece of an area that a long operation uses. Operations on the piece may be in flight after
+/// The claim of a staged piece, by a long operation. Operations on the piece may be in flight after
 /// the end of the claim.
 #[derive(Debug)]
 pub(crate) struct Claim<'j> {

@@ -30,7 +30,7 @@ use crate::transport::{self, Lane, Net, NetRegion, ShmRegion, SpinBudget, Way, W
 type Boot = Box<dyn Bootstrap>;
 type Exchanging<'a> = Exchange<HeapCopies<'a>>;
 
-/// Starts this rank. `simulated`: the net between nodes, in place of a real one. Every rank is then
+/// Starts this rank. `simulated`: the net between nodes, instead of a real one. Every rank is then
 /// a separate node without shared memory, unless the settings simulate a number of nodes.
 pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDomain>>) -> Result<Arc<JobCore>> {
     let (rank, size) = (boot.rank(), boot.size());

@@ -61,10 +61,10 @@ pub(crate) enum Request<'a> {
     /// Answers with the key of the sender's staging area at the target. The answer is empty if
     /// there is no such area.
     Stage,
-    /// Combines the elements of a piece with the operands in the sender's staging area; if `fetch`,
-    /// the previous values replace the operands there.
+    /// Combines the elements of a staged piece with the operands in the sender's staging area; if
+    /// `fetch`, the previous values replace the operands there.
     Staged { op: Op, ty: BasicType, fetch: bool, piece: Piece },
-    /// Copies a piece from the sender's staging area; if `fetch`, to the area.
+    /// Copies a staged piece from the sender's staging area; if `fetch`, to the area.
     Copy { fetch: bool, piece: Piece },
     /// Performs the operations one after another. The answer has the form of the answer to a
     /// request that carries a lock.

@@ -447,8 +447,8 @@ impl Exposed {
         Pieces::of(Strips::of(from_ref(strip))).try_for_each(|(at, len)| self.block(at, len).map(drop))
     }
 
-    /// The memory of a piece, if the target has all bytes of the piece's operation: either all
-    /// pieces of an operation are performed, or none.
+    /// The memory of a staged piece, if the target has all bytes of the piece's operation: either
+    /// all pieces of an operation are performed, or none.
     fn block_of(&self, piece: &Piece) -> Result<Block, Refusal> {
         let missing = Refusal::NotAttached { address: piece.at, length: piece.len };
         let size = |word: u64| usize::try_from(word).map_err(|_| missing);
@@ -487,7 +487,7 @@ fn bytes(strips: &[Strip]) -> Result<usize, Refusal> {
     sum.filter(|&sum| sum <= MOST).ok_or(Refusal::TooLong { limit: MOST as u64 })
 }
 
-/// The bytes of a piece in a staging area, and their number.
+/// The bytes of a staged piece in its staging area, and their number.
 fn staged_bytes(area: &Memory, &Piece { from, len, .. }: &Piece) -> Result<(Memory, usize), Refusal> {
     let outside = Refusal::Outside { at: from.cast_signed(), length: len, limit: area.len() as u64 };
     let size = |word: u64| usize::try_from(word).map_err(|_| outside);

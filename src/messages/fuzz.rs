@@ -131,7 +131,7 @@ fn correct() -> impl Strategy<Value = Request<'static>> {
     prop_oneof![9 => single(), 1 => carry, 1 => several]
 }
 
-/// A piece of whole elements of `size` bytes.
+/// A staged piece of whole elements of `size` bytes.
 fn piece<S: Strategy<Value = u64>>(size: u64, around: impl Fn() -> S) -> impl Strategy<Value = Piece> {
     let slots = PART as u64 / size;
     (0..slots, 0..=slots, 0..slots, around(), around()).prop_map(move |(at, from, len, before, after)| Piece {

@@ -1,6 +1,6 @@
-//! Staging areas: memory of this rank into which one peer puts the operands of long operations,
-//! piece by piece. A short request then has this rank's CPU combine or copy the piece. A peer gets
-//! its area at its first request; the number of areas is bounded.
+//! Staging areas: memory of this rank into which one peer puts the operands of long operations, one
+//! *staged piece* after the other. A short request then has this rank's CPU combine or copy the
+//! piece. A peer gets its area at its first request; the number of areas is bounded.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -12,16 +12,16 @@ use transom_fabric::{Memory, Peer, RegionKey};
 
 use super::locked;
 
-/// Bytes of a piece: a fraction of the processor's second-level cache, so that the CPU combines
-/// operands from this cache.
+/// Bytes of a staged piece: a fraction of the processor's second-level cache, so that the CPU
+/// combines operands from this cache.
 pub(crate) const PIECE: usize = 1 << 17;
-/// Pieces of an area, so that puts, combining and answers overlap.
+/// Staged pieces of an area, so that puts, combining and answers overlap.
 pub(crate) const PIECES: usize = 8;
 /// Maximum number of areas of a rank, together 16 MiB. The kernel allocates only the pages that are
 /// used.
 const AREAS: usize = 16;
 
-/// A piece of a long operation.
+/// A staged piece of a long operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     /// The offset of its first byte at the target; on a dynamic window the address.

@@ -93,7 +93,7 @@ pub fn serve(combine: Combine) {
 }
 
 impl Foreign {
-    /// The type with this place in [`Foreign::ALL`], where this process serves it.
+    /// The type with this index in [`Foreign::ALL`], where this process serves it.
     pub(super) fn served(place: usize) -> Option<Foreign> {
         COMBINE.get().and_then(|_| Foreign::ALL.get(place).copied())
     }

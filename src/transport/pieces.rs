@@ -1,4 +1,4 @@
-//! Transfers of several pieces by cross-memory attach, each at a separate offset.
+//! Transfers of several contiguous pieces by cross-memory attach, each at a separate offset.
 
 use transom_fabric::Post;
 

@@ -183,17 +183,17 @@ impl NetMemory {
         mixed(each_port!(self, port, at => buffers::post_get(port, at, offset, into, tally)), tally)
     }
 
-    /// Posts a put from several places.
+    /// Posts a put from several buffers.
     pub(crate) fn put_list(&self, offset: u64, from: &Scattered<Source>, tally: &TallyRef) -> Post {
         each_port!(self, port, at => buffers::post_put_list(port, at, offset, from, tally))
     }
 
-    /// Posts a get into several places.
+    /// Posts a get into several buffers.
     pub(crate) fn get_list(&self, offset: u64, into: &Scattered<Sink>, tally: &TallyRef) -> Post {
         mixed(each_port!(self, port, at => buffers::post_get_list(port, at, offset, into, tally)), tally)
     }
 
-    /// Posts a get into several places through the port's buffers.
+    /// Posts a get into several buffers through the port's buffers.
     pub(crate) fn get_scattered(&self, offset: u64, into: &Scattered<Sink>, tally: &TallyRef) -> Post {
         mixed(each_port!(self, port, at => buffers::post_get_scattered(port, at, offset, into, tally)), tally)
     }

@@ -10,7 +10,7 @@ use crate::hints::{Hints, Info};
 use crate::job::Job;
 
 /// Memory that other ranks of the node can map (`MPI_ALLOC_MEM`, MPI-4.1 §9.2), zeroed at first.
-/// For ranks of the node, windows that are created over it, or over a part of it, are as fast as
+/// For ranks of the node, windows that are created over it, or over a range of it, are as fast as
 /// allocated ones: [`Window::create_over`](crate::Window::create_over), or
 /// [`RawWindow::create`](crate::RawWindow::create) by address.
 ///

@@ -4,7 +4,7 @@
 //! net load in any case. Operations that begin later wait until the bit is clear, which the last of
 //! the waits for the target clears. Releases of locks by the net or by messages wait too, because
 //! the count includes them. No thread is held back while an operation in flight depends on it, as
-//! on the thread's claim of a piece of a staging area.
+//! on the thread's claim of a staged piece.
 
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};

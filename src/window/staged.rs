@@ -1,8 +1,8 @@
 //! Long operations over nets on which the target's CPU takes part, through a staging area of the
 //! target (`messages::staging`): accumulates, and puts and gets on dynamic windows. The origin puts
-//! the operands into the area, piece by piece, and a short request for each piece has the target
-//! combine or copy it. Several pieces of an area are in flight at the same time. Fetched bytes take
-//! the place of the operands in the area, and the origin gets them from there.
+//! the operands into the area, one staged piece after the other, and a short request for each piece
+//! has the target combine or copy it. Several staged pieces are in flight at the same time. Fetched
+//! bytes replace the operands in the area, and the origin gets them from there.
 
 use std::collections::VecDeque;
 
@@ -36,19 +36,19 @@ struct Long<'a> {
     combine: Option<(Op, BasicType)>,
 }
 
-/// A piece whose fetched bytes this rank has not yet got.
+/// A staged piece whose fetched bytes this rank has not yet got.
 struct Owed<'j> {
     claim: Claim<'j>,
     into: Sink,
 }
 
 impl Long<'_> {
-    /// Bytes of a full piece: whole elements.
+    /// Bytes of a full staged piece: whole elements.
     fn piece(&self) -> usize {
         self.combine.map_or(PIECE, |(_, ty)| PIECE / ty.size() * ty.size())
     }
 
-    /// The request for a piece.
+    /// The request for a staged piece.
     fn request(&self, piece: Piece) -> Request<'static> {
         let fetch = self.into.is_some();
         match self.combine {

@@ -11,7 +11,7 @@ fn value(index: usize) -> f64 {
     index as f64 * 1.5 + 1.0
 }
 
-/// This rank's block of a permutation of all indices; each entry is a rank and a place in that
+/// This rank's block of a permutation of all indices; each entry is a rank and a position in that
 /// rank's block.
 fn map(world: &Job) -> Vec<(usize, usize)> {
     let all = BLOCK * world.size();

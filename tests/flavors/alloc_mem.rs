@@ -47,7 +47,7 @@ fn count(world: &Job, win: &transom::RawWindow, target: usize, at: u64) -> Outco
     same("the counts", &found, &[60 * ranks, 80 * ranks, 120 * ranks, 20])
 }
 
-/// MPI-4.1 §12.2.1, §9.2: ranks of the node map a part at any place in such memory, which
+/// MPI-4.1 §12.2.1, §9.2: ranks of the node map a part at any offset in such memory, which
 /// `shared_query` shows. They need no progress thread and no cross-memory attach.
 /// Shows W1, W5, M3, T1.
 pub(crate) fn mapped(world: &Job) -> Outcome {

@@ -489,7 +489,7 @@ pub(crate) fn refusals(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// Words at irregular places, few and many, of which only the last is not attached.
+/// Words at irregular offsets, few and many, of which only the last is not attached.
 fn layouts(win: &RawWindow, next: usize, base: u64) -> Outcome {
     let word = Datatype::basic(BasicType::Uint64);
     for count in [3isize, 100, 700] {

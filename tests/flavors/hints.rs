@@ -148,7 +148,7 @@ fn working(world: &Job, flavor: Flavor) -> Outcome {
 /// contiguous shared window the first part does.
 /// Shows W6.
 pub(crate) fn alignment(world: &Job) -> Outcome {
-    // An allocation that makes the next free place an odd one.
+    // An allocation that makes the next free offset an odd one.
     let pad = Window::<u8>::allocate(world, 5000)?;
     for alignment in [1usize, 8, 64, 4096, 8192, 1 << 16, 1 << 20] {
         step(format!("alignment {alignment}"));

@@ -69,7 +69,7 @@ pub(crate) fn same_memory(world: &Job) -> Outcome {
     let info = Info::new();
     let whole = block.window(world, 0, 512, 1, &info)?;
     let again = block.window(world, 0, 512, 8, &info)?;
-    // At a different place at each rank.
+    // At a different offset at each rank.
     let at = |rank: usize| 256 + 8 * rank;
     let part = block.window(world, at(me), 128, 4, &info)?;
     for win in [&whole, &again, &part] {

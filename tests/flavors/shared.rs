@@ -1,4 +1,4 @@
-//! Shared windows: the places of their parts, loads and stores by all ranks, and the jobs that
+//! Shared windows: the addresses of their parts, loads and stores by all ranks, and the jobs that
 //! can't have such windows (MPI-4.1 §12.2.3).
 
 use transom::{Class, Flavor, Info, Job, Op, PROC_NULL, RawWindow, Route, Window};
@@ -42,8 +42,8 @@ pub(crate) fn contiguous(world: &Job) -> Outcome {
     })
 }
 
-/// MPI-4.1 §12.2.3: `alloc_shared_noncontig` permits any place for each part; parts do not overlap.
-/// Shows W1, W3, W5, W6.
+/// MPI-4.1 §12.2.3: `alloc_shared_noncontig` permits any address for each part; parts do not
+/// overlap. Shows W1, W3, W5, W6.
 pub(crate) fn noncontiguous(world: &Job) -> Outcome {
     exchange(world, &Info::new().with("alloc_shared_noncontig", "true"), |parts, bases| {
         let mut ranges: Vec<_> = bases.iter().zip(parts).filter(|(_, size)| **size > 0).collect();
@@ -53,7 +53,7 @@ pub(crate) fn noncontiguous(world: &Job) -> Outcome {
     })
 }
 
-/// Creates a shared window for each set of sizes, checks the places of its parts, and lets every
+/// Creates a shared window for each set of sizes, checks the addresses of its parts, and lets every
 /// rank store into the next one's part.
 fn exchange(world: &Job, info: &Info, lie: fn(&[usize], &[usize]) -> Outcome) -> Outcome {
     if !one_node(world) {
@@ -123,7 +123,7 @@ fn typed(world: &Job, info: &Info) -> Outcome {
     Ok(win.free()?)
 }
 
-/// A creation that fails after the sizes are published takes no place in the directory, which has
+/// A creation that fails after the sizes are published takes no slot in the directory, which has
 /// 2048.
 /// Shows W1, E1.
 pub(crate) fn failed_creations(world: &Job) -> Outcome {

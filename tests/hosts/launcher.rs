@@ -5,8 +5,8 @@ use std::process::{Command, Output, Stdio};
 
 use super::{WATCHDOG, hosts, printed};
 
-/// Runs a script with two hosts. In the script `run N` launches a job of N ranks, two on each host.
-/// `left` waits until no rank's `sleep 1000` is left, and fails if that takes long.
+/// Runs a script with two machines. In the script `run N` launches a job of N ranks, two on each
+/// machine. `left` waits until no rank's `sleep 1000` is left, and fails if that takes long.
 fn on_two_hosts(script: &str) -> Output {
     let script = format!(
         r#"run() {{ "$LAUNCHER" -n "$1" --tag-output --host hosta:2,hostb:2 --launch-agent "$TRANSOM_TEST_ENTER --enter {{host}}" \

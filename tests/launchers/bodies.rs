@@ -82,7 +82,7 @@ fn values(boot: &mut dyn Bootstrap) -> Done {
         assert_eq!(boot.get(rank, "nobody")?, None);
     }
     assert!(boot.put(&format!("k{me}"), b"x").is_err());
-    // Nothing, one piece, two pieces, and the largest.
+    // Nothing, one fragment, two fragments, and the largest.
     let limit = boot.value_limit().min(MAX_GATHERED);
     let length = |rank: usize| [0, limit / 2, limit, MAX_GATHERED][rank % 4];
     let value = |rank: usize| noise(rank, length(rank));

@@ -136,7 +136,7 @@ pub(crate) fn spans(world: &Job) -> Outcome {
             places.iter().for_each(|&at| expected[at..at + 8].copy_from_slice(&data[..8]));
             ensure(part.read(target, 0, BYTES)? == expected, what)?;
         }
-        // A dynamic window has no end: such a place is another address.
+        // A dynamic window has no end: such a location is another address.
         if index != 2 {
             let behind = Datatype::hindexed(&[(2, -64)], &one)?;
             part.put(&data, two, target, BYTES + 32, Shape::new(1, &behind))?;

@@ -13,7 +13,7 @@ fn subarray(sizes: &[usize], part: &[usize], starts: &[usize]) -> transom::Resul
     Datatype::subarray(sizes, part, starts, Order::C, &Datatype::basic(BasicType::Float64))
 }
 
-/// The value of a rank at a place.
+/// The value of a rank at a location.
 fn value(rank: usize, at: usize) -> f64 {
     f64::from(u32::try_from(rank * 10_000 + at).expect("small"))
 }

@@ -134,7 +134,7 @@ impl Rng {
         all[self.below(all.len())]
     }
 
-    /// Up to six parts with sum `n`, each with its place in a row with gaps, in any order.
+    /// Up to six parts with sum `n`, each with its offset in a row with gaps, in any order.
     fn blocks(&mut self, n: usize, unit: isize) -> Vec<(usize, isize)> {
         let (mut left, mut at, mut all) = (n, self.below(4) as isize - 2, Vec::new());
         while left > 0 {

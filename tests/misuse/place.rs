@@ -1,4 +1,4 @@
-//! The window on which the calls of the table run: the place of its data, the data that must not
+//! The window on which the calls of the table run: the location of its data, the data that must not
 //! change, and correct epochs. Independent of the rules.
 
 use std::cell::Cell;

@@ -40,7 +40,7 @@ pub(crate) fn operations_on_oneself(world: &Job) -> Outcome {
     })
 }
 
-/// MPI-4.1 §12.7: the owner's stores and puts of others at other places both survive when the
+/// MPI-4.1 §12.7: the owner's stores and puts of others at other locations both survive when the
 /// copies are merged; the smallest unit is a byte.
 /// Shows M1, M2.
 pub(crate) fn both_copies_changes_are_kept(world: &Job) -> Outcome {

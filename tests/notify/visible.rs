@@ -13,7 +13,7 @@ type Outcome = Result<(), Box<dyn Error>>;
 
 const WORD: usize = 8;
 
-/// Items of 64-bit elements: their type and count, and the place of each element.
+/// Items of 64-bit elements: their type and count, and the offset of each element.
 struct Layout {
     name: &'static str,
     ty: Datatype,
@@ -26,7 +26,7 @@ impl Layout {
         Shape::new(self.count, &self.ty)
     }
 
-    /// The number of elements from the first place of the buffer to the last one with an item.
+    /// The number of elements from the first element of the buffer to the last one with an item.
     fn extent(&self) -> usize {
         self.places.iter().max().map_or(0, |last| last + 1)
     }

@@ -269,7 +269,7 @@ impl Rank {
                 epoch.exchange(target, VECTOR_AT + first, &vec![1; len], &mut vec![0; len], Op::Sum)
             }
             Act::Vector { target, first, .. } => epoch.accumulate(target, VECTOR_AT + first, lent, Op::Sum),
-            // The flushes complete earlier puts of the epoch to the same place.
+            // The flushes complete earlier puts of the epoch to the same location.
             Act::Bump { target } => {
                 epoch.flush(target)?;
                 epoch.read(target, LOCKED_AT, lent, false)?;

@@ -43,7 +43,7 @@ pub(crate) struct Shape<'t> {
 pub(crate) type Source<'a> = (&'a [u8], Shape<'a>);
 /// A buffer that is filled, and its items.
 pub(crate) type Sink<'a> = (&'a mut [u8], Shape<'a>);
-/// A place in the window: a rank, an offset in its part, and the items there.
+/// A location in the window: a rank, an offset in its part, and the items there.
 pub(crate) type To<'t> = (usize, usize, Shape<'t>);
 
 impl<'t> Shape<'t> {

@@ -1,7 +1,7 @@
 /* The host's functions that order the ranks, for the conflict checker (`TRANSOM_CHECK`). A release
  * precedes the host's call; after the call, this rank learns what the call made it wait for. The
  * clocks of a blocking collective call travel in a further one on the same communicator, which all
- * its ranks make at the same place. The clock of a message, or of a collective call that does not
+ * its ranks make at the same point. The clock of a message, or of a collective call that does not
  * wait, travels beside it, in memory of the node: the communicator has a number there, which its
  * ranks have agreed on when they made it. Where a call does not tell which ranks it waited for, the
  * rank learns all that any rank has released: the checker may then miss a conflict, and reports no

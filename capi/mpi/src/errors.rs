@@ -83,7 +83,7 @@ impl Failure {
         Failure { kind: Kind::NullBuffer, text: text.into() }
     }
 
-    /// The failure of a call that got NULL in place of an address at which it stores `what`.
+    /// The failure of a call that got NULL instead of an address at which it stores `what`.
     #[cold]
     pub(crate) fn no_room(what: &str) -> Failure {
         Failure::new(Class::Arg, format!("the call stores {what}, but got NULL for it"))
@@ -107,7 +107,7 @@ impl Failure {
         if cfg!(int_handles) { class } else { self.explained(place, class) }
     }
 
-    /// The place of the failure's class in `CODES`, and the host's number of it.
+    /// The index of the failure's class in `CODES`, and the host's number of it.
     fn placed(&self) -> (usize, c_int) {
         let class = match self.kind {
             Kind::Of(Class::RmaNotification) => return (Class::ALL.len(), notification_class()),

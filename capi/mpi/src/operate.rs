@@ -41,7 +41,7 @@ impl TargetSide {
     }
 }
 
-/// A place at a target: its rank and the displacement.
+/// A location at a target: its rank and the displacement.
 fn place(rank: c_int, displacement: isize) -> Outcome<(usize, u64)> {
     let rank = windows::rank(rank)?;
     match u64::try_from(displacement) {
@@ -152,7 +152,7 @@ pub(crate) struct Typed {
     count: usize,
     at: (usize, u64),
     pub(crate) op: Op,
-    /// Whether bytes are moved in place of elements.
+    /// Whether bytes are moved instead of elements.
     as_bytes: bool,
 }
 

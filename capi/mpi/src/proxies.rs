@@ -1,4 +1,4 @@
-//! Proxies: windows of the host over this process alone, whose handles programs get in place of
+//! Proxies: windows of the host over this process alone, whose handles programs get instead of
 //! those of transom's windows. The host sets up nothing between ranks for them.
 
 use std::ffi::{c_int, c_void};

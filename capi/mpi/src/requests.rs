@@ -235,7 +235,7 @@ pub(crate) unsafe extern "C" fn wait(request: *mut RequestHandle, status: *mut c
     call.ended(code, Done::One(0), status, false)
 }
 
-/// A status of the library in place of one that the program ignores, for the conflict checker.
+/// A status of the library instead of one that the program ignores, for the conflict checker.
 fn own_status(status: *mut c_void) -> *mut c_void {
     // SAFETY: the call returns an address.
     if edges::is_on() { unsafe { host_own_status(status) } } else { status }

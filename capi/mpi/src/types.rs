@@ -33,9 +33,9 @@ static FIRST_USE: Mutex<()> = Mutex::new(());
 pub(crate) struct Decoded {
     /// The size of one item in bytes if any number of items is contiguous, else 0.
     pub(crate) dense: usize,
-    /// The places of the type's data, as bytes.
+    /// The locations of the type's data, as bytes.
     pub(crate) bytes: Datatype,
-    /// The places of the type's data, as basic types; `None` if transom lacks one of them.
+    /// The locations of the type's data, as basic types; `None` if transom lacks one of them.
     pub(crate) typed: Option<Datatype>,
     /// The basic type itself, if the type is predefined.
     pub(crate) basic: Option<BasicType>,

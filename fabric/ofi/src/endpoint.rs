@@ -504,7 +504,7 @@ impl Drop for Endpoint {
 /// error.
 fn descriptor_of(object: *mut sys::fid) -> Result<RawFd, c_int> {
     let mut fd = -1;
-    // SAFETY: an open object, and a place that lives over the call.
+    // SAFETY: an open object, and a location that lives over the call.
     match unsafe { call!(object, ops, control(sys::FI_GETWAIT, (&raw mut fd).cast::<c_void>())) } {
         0 => Ok(fd),
         error => Err(error),

@@ -19,7 +19,7 @@ pub struct Offer {
     pub inject: usize,
     /// The longest transfer, in bytes.
     pub transfer: usize,
-    /// The most pieces of memory of one operation.
+    /// The most ranges of memory of one operation.
     pub list: usize,
     /// The most posted receives.
     pub receives: usize,

@@ -24,7 +24,7 @@ pub(crate) const RESULT: usize = 16;
 pub(crate) type Posted<'s> = (&'s Slot, sys::fi_addr_t);
 
 impl Open {
-    /// Writes bytes from several places, each with its descriptor, with delivery complete: the
+    /// Writes bytes from several buffers, each with its descriptor, with delivery complete: the
     /// completion means that the target has the data (man fi_rma, fi_endpoint).
     #[inline]
     pub(crate) fn write(
@@ -46,8 +46,8 @@ impl Open {
         }
     }
 
-    /// Reads into several places of the caller. `FI_COMPLETION` is explicit, because older versions
-    /// of `opx` complete no read without it.
+    /// Reads into several buffers of the caller. `FI_COMPLETION` is explicit, because older
+    /// versions of `opx` complete no read without it.
     pub(crate) fn read_all(
         &self,
         from: &OfiRemote,
@@ -58,7 +58,7 @@ impl Open {
     ) -> isize {
         let source = from.part(offset, into);
         let message = message(into, descriptors, &source, slot, address);
-        // SAFETY: the vectors live over the call, which copies them; the caller's places stay by
+        // SAFETY: the vectors live over the call, which copies them; the caller's buffers stay by
         // its promise.
         unsafe {
             let read = (*(*self.endpoint.ep).rma).readmsg.expect("readmsg");
@@ -66,7 +66,7 @@ impl Open {
         }
     }
 
-    /// Reads into the slot's buffer or the caller's place.
+    /// Reads into the slot's buffer or the caller's buffer.
     #[inline]
     pub(crate) fn read(
         &self,

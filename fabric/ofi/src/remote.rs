@@ -1,4 +1,4 @@
-//! A peer's region: its place, its key, and the check of ranges.
+//! A peer's region: its address, its key, and the check of ranges.
 
 use transom_fabric::{Fault, Peer, Post, Reason};
 

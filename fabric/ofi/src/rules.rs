@@ -45,7 +45,7 @@ pub(crate) struct Rules {
     pub(crate) in_software: &'static [(&'static str, &'static str)],
 }
 
-/// The place of a provider's devices, and the choice among them.
+/// The location of a provider's devices, and the choice among them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Devices {
     /// The folder in sysfs.

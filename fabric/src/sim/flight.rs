@@ -45,7 +45,7 @@ impl Rng {
     }
 }
 
-/// The place of a put's bytes.
+/// The source of a put's bytes.
 pub(super) enum Source {
     /// Copied at the post.
     Copied(Vec<u8>),

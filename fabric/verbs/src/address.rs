@@ -11,7 +11,7 @@ const ADDRESS_LEN: usize = 8 + 8 + 16 + 4 + 2 + 3;
 /// Length of a hello in bytes.
 pub(crate) const HELLO_LEN: usize = 8 + 8 + 4 + 4 + 4 + 4 + 1 + 8 + 4 + 8 + ADDRESS_LEN;
 
-/// The place where a process receives datagrams, and the abilities of its device.
+/// The address at which a process receives datagrams, and the abilities of its device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Address {
     /// The token of this run of the process: hellos with another token are dropped.
@@ -40,7 +40,7 @@ pub(crate) struct End {
 /// The sender's grant of credits (see `credits`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Card {
-    /// The place to which limits for the sender are written, and the key of its memory.
+    /// The address to which limits for the sender are written, and the key of its memory.
     pub(crate) address: u64,
     pub(crate) key: u32,
     /// The receiver's first limit.

@@ -109,7 +109,7 @@ impl Changes {
         let mut unwatched = Unwatched { start: pages.start as u64, len: pages.len() as u64 };
         // SAFETY: the opcode is that of UFFDIO_UNREGISTER, whose argument has this form.
         let outcome = unsafe { ioctl(&self.0, Updater::<UNWATCH, Unwatched>::new(&mut unwatched)) };
-        // The call fails if a part of the range was unmapped. The kernel does not watch that part.
+        // The call fails if bytes of the range were unmapped; the kernel does not watch these.
         let _ = outcome;
     }
 

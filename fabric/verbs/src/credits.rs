@@ -43,7 +43,7 @@ pub(crate) const NAP: Duration = Duration::from_micros(500);
 const WINDOW: u32 = 64;
 /// Most borrowed receives of a new connection.
 const FIRST: u32 = 15;
-/// A new connection borrows at most this part of the free receives.
+/// A new connection borrows at most 1/`PART` of the free receives.
 const PART: u32 = 4;
 /// Cells that are registered together: a page.
 const TOGETHER: u32 = 256;
@@ -203,7 +203,7 @@ impl Credits {
         Ok(Credits { cell, sent, refused, listed, theirs, account })
     }
 
-    /// The peer's first limit, and the place of this process's limit.
+    /// The peer's first limit, and the address of this process's limit.
     pub(crate) fn card(&self) -> Card {
         let place = self.cell.pool.place(self.cell.index);
         // The limit that has grown meanwhile is valid too.

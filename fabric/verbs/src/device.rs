@@ -24,7 +24,7 @@ pub(crate) struct Device {
     pub(crate) port_attributes: sys::ibv_port_attr,
     sender: Sender,
     paths: PathOptions,
-    /// The place of the partition in the port's table.
+    /// The index of the partition in the port's table.
     pub(crate) partition: u16,
     pub(crate) context: *mut sys::ibv_context,
     pub(crate) pd: *mut sys::ibv_pd,

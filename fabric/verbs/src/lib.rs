@@ -21,8 +21,8 @@
 //! registered buffers. Longer ones are registered, and stay registered for later transfers until
 //! the kernel reports that they were unmapped (`registrations`). Where the user asks for it, the
 //! device accesses them by page faults instead (on-demand paging). Bytes that are gathered from
-//! several places, or scattered to them, are copied up to the same lengths. Longer ones are a list
-//! of up to three places in the request, which needs no more room in a queue than the 48 bytes.
+//! several buffers, or scattered to them, are copied up to the same lengths. Longer ones are a list
+//! of up to three buffers in the request, which needs no more room in a queue than the 48 bytes.
 //!
 //! **Messages** are sent only if their receiver has posted a receive for them (`credits`). All
 //! connections of a process share its receives.

@@ -53,7 +53,7 @@ pub(crate) struct Depth {
     pub(crate) receives: u32,
     /// Most inline bytes of a request.
     pub(crate) inline: u32,
-    /// Most pieces of memory of a request.
+    /// Most ranges of memory of a request.
     pub(crate) list: u32,
 }
 

@@ -14,7 +14,7 @@ const HOPS: u8 = 64;
 /// Settings of a port and of its paths. By default the port's own values hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathOptions {
-    /// The place of the global identifier in the port's table. `None`: on Ethernet one of RoCE
+    /// The index of the global identifier in the port's table. `None`: on Ethernet one of RoCE
     /// version 2, of an IPv4 address where there is one; on InfiniBand the first.
     pub gid_index: Option<u8>,
     /// The service level of all packets, 0 to 15.
@@ -61,7 +61,7 @@ impl PathOptions {
         }
     }
 
-    /// The place of the partition in the table of a port, by the port's folder in sysfs.
+    /// The index of the partition in the table of a port, by the port's folder in sysfs.
     ///
     /// # Errors
     /// The port is no member of the partition; its partitions.

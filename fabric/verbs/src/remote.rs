@@ -22,7 +22,7 @@ pub struct VerbsRemote {
 }
 
 impl VerbsRemote {
-    /// The place at `offset` of the region, as requests name it.
+    /// The location at `offset` of the region, as requests name it.
     pub(crate) fn at(&self, offset: u64) -> sys::Rdma {
         sys::Rdma { remote_addr: self.base + offset, rkey: self.key }
     }

@@ -13,7 +13,7 @@ use crate::ticket::Ticket;
 /// Bytes that a request contains inline, if the device can: the largest number with which its entry
 /// in the device's queue has 128 bytes (mlx5), or 256 (Soft-RoCE).
 pub(crate) const INLINE: u32 = 48;
-/// Most pieces of memory in one request: their list takes no more room in its entry than
+/// Most ranges of memory in one request: their list takes no more room in its entry than
 /// [`INLINE`].
 pub(crate) const LIST: u32 = 3;
 const _: () = assert!(LIST as usize * size_of::<sys::ibv_sge>() <= INLINE as usize);

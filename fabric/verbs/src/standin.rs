@@ -184,7 +184,8 @@ extern "C" fn post_send(qp: *mut ibv_qp, request: *mut ibv_send_wr, _: *mut *mut
         state.posted.push((peer, number, signaled));
     }
     if [IBV_WR_RDMA_WRITE, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM].contains(&request.opcode) {
-        // SAFETY: the request has these elements, whose bytes are readable; a write has a place.
+        // SAFETY: the request has these elements, whose bytes are readable; a write has a remote
+        // address.
         let (bytes, address) = unsafe {
             let elements = std::slice::from_raw_parts(request.sg_list, request.num_sge.unsigned_abs() as usize);
             let of = |part: &ibv_sge| std::slice::from_raw_parts(part.addr as *const u8, part.length as usize).to_vec();

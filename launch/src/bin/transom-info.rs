@@ -23,7 +23,7 @@ struct Arguments {
     /// List the TRANSOM_ variables with their defaults, values and meanings.
     #[arg(long)]
     env: bool,
-    /// Examine this libfabric in place of the default one. Jobs always use the default one.
+    /// Examine this libfabric instead of the default one. Jobs always use the default one.
     #[arg(long, value_name = "SONAME", default_value = SONAME)]
     library: String,
 }

@@ -44,7 +44,7 @@ impl Answer {
         matches!(self, Answer::Value(_) | Answer::Case { .. })
     }
 
-    /// The word that the table shows in place of a number.
+    /// The word that the table shows instead of a number.
     pub(crate) fn word(&self) -> &'static str {
         match self {
             Answer::Value(_) | Answer::Case { .. } => "",

@@ -39,7 +39,7 @@ fn cells(lines: &[Line]) -> Vec<usize> {
     (0..lines.len()).filter(|&index| any(&lines[index])).collect()
 }
 
-/// The ratio of a cell, or the word that the table shows in place of it.
+/// The ratio of a cell, or the word that the table shows instead of it.
 fn outcome(line: &Line, index: usize, [without, with]: Pair<'_>) -> Result<f64, &'static str> {
     let base = without.answers[index].value().ok_or(without.answers[index].word())?;
     ratio(line, &with.answers[index], base).ok_or(with.answers[index].word())

@@ -1,4 +1,4 @@
-//! The MPIs of this machine: the compiler, the launcher and the place of the interposition library
+//! The MPIs of this machine: the compiler, the launcher and the path of the interposition library
 //! of each.
 
 use std::fs::File;

@@ -251,7 +251,7 @@ struct Run<'r> {
     lines: &'r [Line],
     open: &'r [usize],
     answers: &'r mut [Option<Answer>],
-    /// The line that has begun, by its place among the open ones.
+    /// The line that has begun, by its index among the open ones.
     begun: Option<usize>,
     deadline: Option<Instant>,
 }
@@ -343,7 +343,7 @@ mod tests {
     use super::super::plan;
     use super::*;
 
-    /// The answers of a script in place of the launcher.
+    /// The answers of a script instead of the launcher.
     fn answers(script: &str, lines: &[Line]) -> Vec<Answer> {
         answers_within(script, lines, None)
     }

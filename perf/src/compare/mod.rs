@@ -30,7 +30,8 @@ use plan::Line;
 /// many ranks at once.
 ///
 /// The program first builds a missing interposition library if cargo and the sources are installed;
-/// otherwise it measures the MPI without the library.
+/// otherwise it measures the MPI without the library, and prints the command that builds the
+/// library.
 ///
 /// A time is the best of all rounds. A ratio is the time with transom divided by the time without
 /// transom; for rates and bandwidths it is the inverse. Below 1, transom is faster. The cell of a
@@ -48,7 +49,7 @@ pub(crate) struct Options {
     /// library in mpi/NAME.
     #[arg(long = "library", value_name = "NAME=PATH", value_parser = hosts::library)]
     libraries: Vec<(String, PathBuf)>,
-    /// Measure cells in which N ranks work at once, in place of the table and the cases of two
+    /// Measure cells in which N ranks work at once, instead of the table and the cases of two
     /// ranks: contended words and locks, rates and bandwidths of all ranks, updates of a table,
     /// fences, rings, and the creation of windows.
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..))]
@@ -66,10 +67,9 @@ pub(crate) struct Options {
     /// Write all results to a file as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Measure a part in less than a minute: one round in place of 3, so that small differences
-    /// mean little; 32 cells in place of 440 (two sizes, allocated and created windows, flush and
-    /// fence); and 6 cases in place of 36. Cells that have not run within the time are marked as
-    /// skipped.
+    /// Measure a part in less than a minute: one round instead of 3, so that small differences mean
+    /// little; 32 cells instead of 440 (two sizes, allocated and created windows, flush and fence);
+    /// and 6 cases instead of 36. Cells that have not run within the time are marked as skipped.
     #[arg(long)]
     quick: bool,
     /// Build no interposition library; measure an MPI whose library is missing without the library.

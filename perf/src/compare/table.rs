@@ -128,7 +128,7 @@ fn has_results(part: &Part) -> bool {
     all.any(|answer| answer.is_measured() || *answer == Answer::Wrong)
 }
 
-/// Prints the reasons in place of a table without a number.
+/// Prints the reasons instead of a table without a number.
 fn no_results(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
     writeln!(out, "# Nothing was measured")?;
     reasons(out, part)

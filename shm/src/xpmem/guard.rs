@@ -1,8 +1,8 @@
-//! Handles faults on attached memory. When a process ends, the module removes the process's pages
-//! from the processes that have attached them, and the next access there raises SIGBUS. The handler
-//! maps zeroed pages in their place, so that the access completes. The next call that waits reports
-//! the death. A fault while the owner is alive means that the owner has unmapped memory of a
-//! window. The process then ends with a message that names this reason.
+//! Handles faults on peers' memory that XPMEM has mapped. When a process ends, the module removes
+//! the process's pages from the processes that have mapped them, and the next access there raises
+//! SIGBUS. The handler maps zeroed pages instead, so that the access completes. The next call that
+//! waits reports the death. A fault while the owner is alive means that the owner has unmapped
+//! memory of a window. The process then ends with a message that names this reason.
 //!
 //! While the pages are replaced, the range is not mapped. An access of another thread then raises
 //! SIGSEGV, whose handler waits and repeats the access. The program's handlers serve all other
@@ -18,7 +18,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
 use super::{Permit, sys};
 
-/// The most pieces that a process may have attached at once, far below `vm.max_map_count` (65,530
+/// The most pieces that a process may have mapped at once, far below `vm.max_map_count` (65,530
 /// by default).
 const MOST: usize = 4096;
 
@@ -30,7 +30,7 @@ const LIVE: u8 = 2;
 const ENDING: u8 = 3;
 const ENDED: u8 = 4;
 
-/// An attached piece, as a signal handler can read it.
+/// A mapped piece, as a signal handler can read it.
 #[derive(Debug)]
 pub(super) struct Entry {
     state: AtomicU8,
@@ -53,7 +53,7 @@ static TABLE: [Entry; MOST] = [const {
 /// The descriptor of the device, for handlers.
 static DEVICE: AtomicI32 = AtomicI32::new(-1);
 
-/// Guards a range that is about to be attached; `None` if the table is full.
+/// Guards a range that is about to be mapped; `None` if the table is full.
 pub(super) fn enter(base: usize, len: usize, permit: &Permit) -> Option<&'static Entry> {
     install(permit);
     let free = |entry: &&Entry| entry.state.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok();
@@ -67,7 +67,7 @@ pub(super) fn enter(base: usize, len: usize, permit: &Permit) -> Option<&'static
     Some(entry)
 }
 
-/// Ends the guard of a range that is no longer used. Returns whether the range is still attached.
+/// Ends the guard of a range that is no longer used. Returns whether the range is still mapped.
 pub(super) fn leave(entry: &Entry) -> bool {
     let was = entry.state.swap(TAKEN, Ordering::AcqRel);
     entry.state.store(FREE, Ordering::Release);
@@ -159,7 +159,7 @@ fn has_ended(segment: i64) -> bool {
     }
 }
 
-/// Detaches a piece, and maps zeroed pages in its place.
+/// Unmaps a piece, and maps zeroed pages instead.
 fn put_zeroes(entry: &Entry) -> bool {
     let (base, len) = (entry.base.load(Ordering::Relaxed), entry.len.load(Ordering::Relaxed));
     // SAFETY: the descriptor is never closed.

@@ -20,7 +20,7 @@ const DETACH: libc::Ioctl = number(6);
 
 /// A permit type: Unix permission bits.
 const PERMIT_MODE: i32 = 1;
-/// Only permits to read and write can be attached.
+/// Only permits to read and write can be used for a mapping.
 const READ_WRITE: i32 = 2;
 
 #[repr(C)]
@@ -60,7 +60,7 @@ unsafe fn call<T>(fd: BorrowedFd<'_>, number: libc::Ioctl, argument: &mut T) -> 
     if answer == 0 { Ok(()) } else { Err(Error::last_os_error()) }
 }
 
-/// Lets processes of the same user attach all memory of this one.
+/// Lets processes of the same user map all memory of this one.
 pub(super) fn make_all(fd: BorrowedFd<'_>) -> Result<i64> {
     let mut make = Make { address: 0, size: usize::MAX, permit_type: PERMIT_MODE, permit: 0o600, segment: 0 };
     // SAFETY: the structure of this call.
@@ -68,7 +68,7 @@ pub(super) fn make_all(fd: BorrowedFd<'_>) -> Result<i64> {
     Ok(make.segment)
 }
 
-/// Gets a permit to attach memory of the process that made a segment. May be called in a signal
+/// Gets a permit to map memory of the process that made a segment. May be called in a signal
 /// handler.
 pub(super) fn get(fd: BorrowedFd<'_>, segment: i64) -> Result<i64> {
     let mut get = Get { segment, flags: READ_WRITE, permit_type: PERMIT_MODE, permit: 0, access: 0 };
@@ -97,7 +97,7 @@ pub(super) unsafe fn attach(fd: BorrowedFd<'_>, access: i64, offset: u64, size: 
     Ok(())
 }
 
-/// Unmaps the memory that was attached at `address`. May be called in a signal handler.
+/// Unmaps the memory that was mapped at `address`. May be called in a signal handler.
 ///
 /// # Safety
 /// No thread uses the memory any more, or its access waits for the mapping that replaces it.

@@ -51,7 +51,7 @@ pub fn scattered_gets_fill_their_parts(fixture: &impl Fixture) {
             let target = pattern(1, longest + 32);
             for (turn, len) in lengths.into_iter().enumerate() {
                 // Parts of different lengths each time, one of them empty, with gaps of equal size,
-                // from the last place to the first.
+                // from the last location to the first.
                 let (offset, most) = (1 + turn * 5 % 16, 1 + turn * 11 % 40 + len / 20);
                 let buffer = filled(&vec![GUARD; 2 * len + 200]);
                 let mut expected = vec![GUARD; buffer.len()];

@@ -84,7 +84,7 @@ pub fn registered_puts_are_whole(fixture: &impl Fixture) {
     whole(fixture, Shape::Registered);
 }
 
-/// "Puts the parts of `from` one after another to one place, without copying them", as many as
+/// "Puts the parts of `from` one after another to one location, without copying them", as many as
 /// `list_max` says.
 pub fn lists_are_put_one_after_another(fixture: &impl Fixture) {
     whole(fixture, Shape::List);

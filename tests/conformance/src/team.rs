@@ -368,7 +368,7 @@ pub(crate) fn filled(bytes: &[u8]) -> Memory {
 }
 
 /// `len` bytes in `count` parts of a buffer of twice the size, as beginnings and lengths. The first
-/// part has the highest place, with gaps between parts; with more than two parts some are empty.
+/// part has the highest address, with gaps between parts; with more than two parts some are empty.
 pub(crate) fn parts(len: usize, count: usize) -> Vec<(usize, usize)> {
     let (mut left, mut end) = (len, 2 * len);
     (1..=count)

@@ -181,7 +181,8 @@ fn devices_that_are_not_used_are_named() {
     assert_eq!((last.provider().as_str(), names), ("verbs;ofi_rxm", vec!["cxi", "efa", "opx"]));
 }
 
-/// A build for memory of devices requires `FI_MR_HMEM`, which changes nothing for host memory.
+/// A build for memory of devices requires `FI_MR_HMEM`, which changes nothing for memory of
+/// the CPU.
 /// Regression: the provider was refused.
 /// Shows T3.
 #[test]

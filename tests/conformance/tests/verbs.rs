@@ -63,7 +63,7 @@ fn pattern(len: usize) -> Vec<u8> {
 }
 
 /// "One work request per contiguous put, get or 64-bit atomic", of every length, and for three
-/// pieces of memory; the target makes no call after it was connected.
+/// ranges of memory; the target makes no call after it was connected.
 ///
 /// Shows S5.
 #[test]

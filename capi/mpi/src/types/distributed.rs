@@ -11,7 +11,7 @@ use crate::errors::Outcome;
 use crate::host::host_distribution;
 
 /// One dimension: its elements, the processes among which they are distributed, and this process's
-/// place among these.
+/// position among these.
 struct Dimension {
     size: usize,
     processes: usize,

@@ -18,7 +18,7 @@ static inline int by_transom(void) {
     return preload && strstr(preload, "transom_mpi") && !(off && !strcmp(off, "off"));
 }
 
-/* `bad`: 0 where the check holds at this rank, else a number for the place of the failure. */
+/* `bad`: 0 where the check holds at this rank, else a number that tells failures apart. */
 static inline void check(const char *name, long bad) {
     long worst = 0;
     MPI_Allreduce(&bad, &worst, 1, MPI_LONG, MPI_MAX, MPI_COMM_WORLD);

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 enum { THREADS = 4, TURNS = 150, MOST = 8, LIMIT = 60 };
-/* Places of a part: one to which all ranks add, one that is changed under an exclusive lock, and
+/* Locations of a part: one to which all ranks add, one that is changed under an exclusive lock, and
  * one for each thread of each rank. */
 enum { SUM, ALONE, OWN, LONGS = OWN + MOST * THREADS };
 static MPI_Comm comms[THREADS];
@@ -36,7 +36,7 @@ static void add_alone(MPI_Win win, int to, long *count) {
     __atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
 }
 
-/* A thread of this rank finds its own last value at its own place. */
+/* A thread of this rank finds its own last value at its own location. */
 static void write_own(MPI_Win win, int to, int place, long x) {
     long y = -1;
     MPI_Put(&x, 1, MPI_LONG, to, place, 1, MPI_LONG, win);

@@ -1,4 +1,4 @@
-/* Calls that get NULL in place of an output return an error. MPI's own errors have the class
+/* Calls that get NULL instead of an output return an error. MPI's own errors have the class
  * MPI_ERR_ARG under MPICH; Open MPI has others for some calls. */
 #include "check.h"
 

@@ -1,6 +1,6 @@
 /* Data that end within an item of the receiving side's datatype (MPI-4.1 sections 12.3.1 and
- * 12.3.2): the places of the data are written and no others. Each receiving side is expanded to its
- * bytes by the MPI's own packing. */
+ * 12.3.2): the locations of the data are written and no others. Each receiving side is expanded to
+ * its bytes by the MPI's own packing. */
 #include "check.h"
 
 #include "../../include/transom_mpi_notify.h"
@@ -33,7 +33,7 @@ static MPI_Datatype type_of(int which) {
     return type;
 }
 
-/* Writes `n` numbers to the places that a side of `items` items gives them. */
+/* Writes `n` numbers to the locations that a side of `items` items gives them. */
 static void expand(const int *from, int n, int *to, int items, MPI_Datatype type) {
     int packed[INTS], size, at = 0;
     MPI_Type_size(type, &size);
@@ -130,7 +130,7 @@ static long of_way(enum way way, MPI_Aint at, int *part, MPI_Win win) {
         if (fetches(way)) memcpy(to, from, (size_t)it.n * sizeof *to);
         else expand(from, it.n, to, it.items, types[it.which]);
     }
-    /* Accumulates: the number at the origin that each place of the target got, or -1. */
+    /* Accumulates: the number at the origin that each location of the target got, or -1. */
     for (int i = 0; i < ALL; i++)
         if (result[i] >= 0) expected[i] += data[result[i]];
     return bad | (memcmp(part, expected, sizeof expected) != 0) << 2;

@@ -77,7 +77,7 @@ static char *mapped(void) {
     return base;
 }
 
-/* The place of the two longs that small operations touch, after the ALIASED bytes. In a wide type
+/* The offset of the two longs that small operations touch, after the ALIASED bytes. In a wide type
  * the second long is a stride further. */
 #define FIRST ((MPI_Aint)(ALIASED + 3 * TAIL))
 static int is_wide(enum kind kind) { return kind == WIDE_TARGET || kind == WIDE_BOTH; }

@@ -1,4 +1,4 @@
-/* Predefined types as numbers, and derived types with the places of their elements, for sweeps. */
+/* Predefined types as numbers, and derived types with the offsets of their elements, for sweeps. */
 #ifndef SWEEP_SHAPES_H
 #define SWEEP_SHAPES_H
 
@@ -11,7 +11,7 @@ enum shape {
     PLAIN, CONTIGUOUS, VECTOR, BACKWARD, INDEXED, STRUCT, SUBARRAY, RESIZED, RESIZED_BACK, NESTED, BLOCKS, DUP, OWN_STRUCT, SHAPES
 };
 
-/* The places of the four elements of an item (of the single element for PLAIN), and the stride of
+/* The offsets of the four elements of an item (of the single element for PLAIN), and the stride of
  * items in elements. */
 static const struct { const char *name; int places[4], extent; } shapes[SHAPES] = {
     {"plain", {0}, 1}, {"contiguous", {0, 1, 2, 3}, 4}, {"vector", {0, 1, 3, 4}, 5},
@@ -23,7 +23,7 @@ static const struct { const char *name; int places[4], extent; } shapes[SHAPES] 
 
 static inline int elements_of(enum shape shape) { return shape == PLAIN ? 1 : 4; }
 
-/* The place of the k-th element of several items. */
+/* The offset of the k-th element of several items. */
 static inline int place_in(enum shape shape, int k) {
     int each = elements_of(shape);
     return k / each * shapes[shape].extent + shapes[shape].places[k % each];

@@ -50,7 +50,7 @@ static struct window shared;
 
 static int has_counters(void) { return shared.bytes != 0; }
 
-/* The place of a counter of all threads, in the share after the threads' shares. */
+/* The location of a counter of all threads, in the share after the threads' shares. */
 static MPI_Aint counter(int which) {
     struct window counters = shared;
     counters.first = (MPI_Aint)THREADS * SHARE;

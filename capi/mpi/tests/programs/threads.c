@@ -12,7 +12,7 @@ static void *work(void *number) {
         int to = (rank_ + turn) % size_;
         MPI_Fetch_and_op(&one, &old, MPI_LONG, to, 0, MPI_SUM, win);
         MPI_Win_flush(to, win);
-        /* A separate place at each rank. */
+        /* A separate location at each rank. */
         x = me * 1000000 + turn;
         MPI_Put(&x, 1, MPI_LONG, to, 1 + rank_ * THREADS + me, 1, MPI_LONG, win);
         MPI_Win_flush(to, win);

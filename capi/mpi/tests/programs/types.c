@@ -242,7 +242,7 @@ static void longer(void) {
             MPI_Barrier(MPI_COMM_WORLD);
         }
         MPI_Win_fence(0, win);
-        /* The places of four numbers: items of two with a gap between them, side by side. */
+        /* The locations of four numbers: items of two with a gap between them, side by side. */
         static const int apart[] = {0, 2, 3, 5};
         for (int i = 0, k = 0; i < 12; i++) {
             int is_data = k < 4 && i == (way == 1 ? apart[k] : k);

@@ -1,0 +1,84 @@
+//! Conflicts: which accesses to a window conflict, and what orders them.
+//!
+//! Two accesses to the same bytes of a window *conflict* if one of them changes the bytes and no
+//! synchronization orders them (MPI-4.1 §12.7). The result of such a program is undefined: it may
+//! be right on one machine and wrong on another. This chapter says which accesses conflict, and
+//! what orders them. The [conflict checker](super::checking) reports conflicting accesses.
+//!
+//! # What conflicts
+//!
+//! Gets and loads do not conflict with each other. A put conflicts with every other access to its
+//! bytes, even one of the same rank. Two accumulates of one predefined type do not conflict if
+//!
+//! - their operations are equal, or one is `NO_OP`, or one is a compare-and-swap; or
+//! - they come from one rank, whose accumulates are ordered.
+//!
+//! In C and MPI programs an operation also uses its buffers until it is complete at the origin
+//! (MPI-4.1 §12.3): until then no other operation may write the buffer of a put, or access the
+//! buffer of a get. The conflict checker reports such pairs as operations that share a buffer. The
+//! borrow checker excludes them in safe Rust.
+//!
+//! # What orders two accesses
+//!
+//! To order two accesses takes two steps: the first access must be complete, and then a
+//! synchronization must tell the other rank.
+//!
+//! A flush or the end of the epoch completes an operation on another rank. Neither
+//! [`flush_local`](crate::Passive::flush_local) nor the wait for a request completes an operation
+//! that changes the target, even if the operation's result has arrived. These synchronizations
+//! order the earlier accesses of one rank before the later accesses of another rank:
+//!
+//! - fences, [`Job::barrier`](crate::Job::barrier), and the creation and end of windows;
+//! - `post` and `start`, `complete` and `wait`;
+//! - locks: the next holder comes after the previous one, if one of the two locks was exclusive;
+//! - notices of notified operations;
+//! - atomics: an operation that fetches a value comes after the operations that had changed the
+//!   value.
+//!
+//! In this program the flag orders the get after the put, because the put is complete before the
+//! flag is set:
+//!
+//! ```
+//! # let world = transom::init()?;
+//! let win = transom::Window::<u64>::allocate(&world, 2)?;
+//! let last = world.size() - 1;
+//! let mut got = [0];
+//! win.lock_all(|epoch| {
+//!     if world.rank() == 0 {
+//!         epoch.put_value(0, 1, 5)?;
+//!         epoch.flush(0)?; // without it the checker reports the put and the get
+//!         epoch.swap(0, 0, 1)?;
+//!     }
+//!     if world.rank() == last {
+//!         while epoch.fetch_value(0, 0)? == 0 {
+//!             std::thread::yield_now();
+//!         }
+//!         epoch.get(0, 1, &mut got)?;
+//!     }
+//!     Ok(())
+//! })?;
+//! assert!(world.rank() != last || got == [5]);
+//! win.free()?;
+//! # Ok::<(), transom::Error>(())
+//! ```
+//!
+//! # Messages and collective calls of MPI programs
+//!
+//! In MPI programs under `libtransom_mpi`, messages and collective calls of the MPI order accesses
+//! too:
+//!
+//! - what the sender did before a send happens before what the receiver does after the receive, for
+//!   all forms of sends and receives, probes and persistent requests;
+//! - what the receiver did before the receive happens before what the sender does after a
+//!   synchronous send (`MPI_Ssend`); after any other send, the sender is not ordered after the
+//!   receive;
+//! - what a rank did before a collective call happens before what the other ranks do after it, or
+//!   after the wait for its request if the call is nonblocking.
+//!
+//! Some collective calls order less. A broadcast or a scatter orders only what the root did before
+//! the call. A reduction to a root or a gather orders only what the root does after the call. A
+//! scan orders only lower ranks before higher ranks. A neighborhood collective call orders only
+//! what the neighbours did.
+//!
+//! A persistent collective call orders what a rank did before the start of the call. A partition of
+//! a message orders what the sender did before it marked the partition as ready.
