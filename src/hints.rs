@@ -48,8 +48,9 @@ impl Info {
 
     /// For windows of programs that may break the promises of their hints, as some MPI programs do:
     /// the window relies on no hint. An illegal value is ignored, locks work in spite of
-    /// `no_locks`, entries of a target that overlap are written or combined one after another, and
-    /// request-based operations are performed in every access epoch, with one warning.
+    /// `no_locks`, entries of a target that overlap are written or combined one after another, and,
+    /// each with one warning, request-based operations are performed in every access epoch, and a
+    /// fence with NOPRECEDE completes operations.
     /// If a hint differs among the ranks of a [`RawWindow`](crate::RawWindow), the value that is
     /// correct for all ranks is in force, and a warning reports it.
     #[must_use]

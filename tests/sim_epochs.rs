@@ -411,3 +411,34 @@ fn a_notice_that_is_sent_after_a_failure_counts() {
         Ok(win.free()?)
     });
 }
+
+/// In windows of MPI programs, a fence with NOPRECEDE after operations completes them. All ranks
+/// meet in it, unless it has NOSUCCEED too.
+#[test]
+fn a_fence_completes_operations_although_it_denies_them() {
+    for last in [Assert::NOPRECEDE, Assert::NOPRECEDE | Assert::NOSUCCEED] {
+        run(2, &SimOptions { delay: 200, ..nets().next().expect("a net") }, move |world| {
+            for (forgives, info) in [(false, Info::new()), (true, Info::new().forgiving())] {
+                let win = RawWindow::allocate(world, WORDS * 8, 1, &info)?;
+                win.fence(Assert::NONE)?;
+                if world.rank() == 0 {
+                    put(&win, 7)?;
+                    same("accepted", &win.fence(last).is_ok(), &forgives)?;
+                    // The refused call has changed nothing.
+                    if !forgives {
+                        win.fence(Assert::NONE)?;
+                    }
+                } else {
+                    win.fence(if forgives { last } else { Assert::NONE })?;
+                }
+                world.barrier()?;
+                if world.rank() == 1 {
+                    same("what was put", &read_own(&win)?, &7)?;
+                }
+                world.barrier()?;
+                win.free()?;
+            }
+            Ok(())
+        });
+    }
+}

@@ -25,6 +25,8 @@ pub(crate) enum Cause {
     DifferentHint,
     /// A request-based operation outside passive-target epochs.
     Request,
+    /// An assertion is not true.
+    Assertion,
 }
 
 /// The causes that were reported, a bit for each.

@@ -21,8 +21,8 @@ use crate::reduce::{BasicType, Op};
 const MOST: usize = 8192;
 
 /// Maximum number of kept messages: one of puts, one of gets and one of accumulates for each
-/// target.
-const BATCHES: usize = 16;
+/// target. Their buffers take 1.3 MiB at most.
+const BATCHES: usize = 128;
 
 /// The number of operations for which a new message allocates memory.
 const USUAL: usize = 64;
@@ -87,7 +87,15 @@ pub(crate) enum Gather {
 pub(super) struct Gathering {
     /// Whether an operation is kept.
     holds: AtomicBool,
-    batches: Mutex<Vec<Batch>>,
+    batches: Mutex<Batches>,
+}
+
+#[derive(Default)]
+struct Batches {
+    list: Vec<Batch>,
+    /// The index of the batch that was found last, with which the next search begins: programs
+    /// often operate on the same target again, or on all targets in turn.
+    last: usize,
 }
 
 /// Kept puts, or gets, or accumulates, for one target of one window.
@@ -335,7 +343,7 @@ impl Messages {
     ) -> Gather {
         let at = at.cast_signed();
         let mut kept = locked(&self.gathering.batches);
-        if let Some(batch) = kept.iter_mut().find(|batch| batch.takes(small, counting.target)) {
+        if let Some(batch) = kept.find(|batch| batch.takes(small, counting.target)) {
             if !batch.add(at, small, most) {
                 return Gather::Full;
             }
@@ -344,7 +352,7 @@ impl Messages {
         }
         let (what, parts, tally, requests) = (small.what(), Vec::new(), counting.target.clone(), Vec::new());
         let mut batch = Batch { to, order: 0, what, parts, size: Size::EMPTY, tally, requests };
-        if kept.len() == BATCHES || !batch.add(at, small, most) {
+        if kept.list.len() == BATCHES || !batch.add(at, small, most) {
             return Gather::Refused;
         }
         if matches!(small, Small::Combine(_)) {
@@ -354,7 +362,7 @@ impl Messages {
         batch.tally.begin();
         batch.tally.mix();
         batch.count(counting.request);
-        kept.push(batch);
+        kept.list.push(batch);
         // Relaxed: the thread that waits for the operation began it, or the program orders the two
         // threads.
         self.gathering.holds.store(true, Ordering::Relaxed);
@@ -447,16 +455,27 @@ impl Messages {
     }
 }
 
+impl Batches {
+    /// A batch for which `is_it`.
+    #[inline]
+    fn find(&mut self, is_it: impl Fn(&Batch) -> bool) -> Option<&mut Batch> {
+        let (earlier, later) = self.list.split_at(self.last.min(self.list.len()));
+        let found = later.iter().position(&is_it).map(|index| earlier.len() + index);
+        self.last = found.or_else(|| earlier.iter().position(is_it))?;
+        self.list.get_mut(self.last)
+    }
+}
+
 impl Gathering {
     /// Takes operations out of the locked list.
-    fn take(&self, kept: &mut Vec<Batch>, wanted: impl Fn(&Batch) -> bool) -> Vec<Batch> {
-        if !kept.iter().any(&wanted) {
+    fn take(&self, kept: &mut Batches, wanted: impl Fn(&Batch) -> bool) -> Vec<Batch> {
+        if !kept.list.iter().any(&wanted) {
             return Vec::new();
         }
-        let (taken, left) = std::mem::take(kept).into_iter().partition(wanted);
-        *kept = left;
+        let (taken, left) = std::mem::take(&mut kept.list).into_iter().partition(wanted);
+        kept.list = left;
         // Relaxed: as in `gather`. The lock is held, so the flag misses no later batch.
-        self.holds.store(!kept.is_empty(), Ordering::Relaxed);
+        self.holds.store(!kept.list.is_empty(), Ordering::Relaxed);
         taken
     }
 }

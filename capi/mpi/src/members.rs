@@ -50,21 +50,20 @@ pub(crate) fn job_of(comm: Comm) -> Result<Job, Refused> {
     if comm == constants().null_comm {
         return Err(Refused::Off);
     }
+    if comm == constants().world {
+        return Ok(world);
+    }
     let known = known(comm)?;
     if let Some(job) = known.and_then(|known| known.job.get()) {
         return Ok(job.clone());
     }
     let ranks = ranks_of(comm)?;
-    let job = if ranks.iter().copied().eq(0..world.size()) && comm == constants().world {
-        world
-    } else {
-        // A member's list contains itself, and no rank twice. Several threads may use communicators
-        // of the same ranks for the first time at the same time, in a different order at each rank.
-        // The communicator itself distinguishes them.
-        world
-            .subset_agreed(&ranks, |number| broadcast(comm, number))
-            .map_err(|_| Refused::Why("the ranks of its communicator can't agree on a number for it"))?
-    };
+    // A member's list contains itself, and no rank twice. Several threads may use communicators of
+    // the same ranks for the first time at the same time, in a different order at each rank. The
+    // communicator itself distinguishes them.
+    let job = world
+        .subset_agreed(&ranks, |number| broadcast(comm, number))
+        .map_err(|_| Refused::Why("the ranks of its communicator can't agree on a number for it"))?;
     if let Some(known) = known {
         // MPI does not let two threads create windows over one communicator at the same time.
         let _ = known.job.set(job.clone());

@@ -4,6 +4,7 @@ use super::super::lock::Lock;
 use super::{Assert, RawWindow};
 use crate::epoch::Call;
 use crate::error::{ArgumentError, Class, Error, Result};
+use crate::job::Cause;
 
 /// Synchronization (MPI-4.1 §12.5).
 impl RawWindow {
@@ -11,17 +12,30 @@ impl RawWindow {
     /// MPI-4.1 §12.5.1). Collective. With both NOPRECEDE and NOSUCCEED the call has no effect.
     ///
     /// # Errors
-    /// `RmaSync` within another epoch; `Assert` for NOCHECK, or for NOPRECEDE after operations; the
-    /// error of an operation that could not be completed.
+    /// `RmaSync` within another epoch; `Assert` for NOCHECK, or for NOPRECEDE after operations,
+    /// which windows of MPI programs accept; the error of an operation that could not be completed.
     pub fn fence(&self, assert: Assert) -> Result<()> {
         let own = Assert::NOSTORE | Assert::NOPUT | Assert::NOPRECEDE | Assert::NOSUCCEED;
         assert.only("fence", own)?;
         if assert.has(Assert::NOPRECEDE) && self.core.in_fence_epoch() {
-            return Err(Error::argument(Class::Assert, "fence", ArgumentError::OperationsPrecede));
+            self.accept_untrue(Error::argument(Class::Assert, "fence", ArgumentError::OperationsPrecede))?;
         }
         let call = if assert.has(Assert::NOSUCCEED) { Call::LastFence } else { Call::Fence };
         self.core.epochs.step("fence", call)?;
-        if assert.has(Assert::NOPRECEDE | Assert::NOSUCCEED) { Ok(()) } else { self.core.fence() }
+        // With both, the other ranks do not wait either. Operations precede the call only where
+        // NOPRECEDE is not true.
+        if assert.has(Assert::NOPRECEDE | Assert::NOSUCCEED) { self.core.parts.flush_all() } else { self.core.fence() }
+    }
+
+    /// Warns of an assertion that is not true, and lets the call go on, in a window with
+    /// [`Info::forgiving`](crate::Info::forgiving). The other ranks may wait for this rank.
+    #[cold]
+    fn accept_untrue(&self, error: Error) -> Result<()> {
+        if !self.core.parts.hints.is_forgiving() {
+            return Err(error);
+        }
+        self.core.parts.job.warn_once(Cause::Assertion, &format!("{error}; the call ignores the assertion"));
+        Ok(())
     }
 
     /// Exposes this rank's part to `origins` without waiting (`MPI_WIN_POST`, MPI-4.1 §12.5.2).
