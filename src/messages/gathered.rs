@@ -459,10 +459,19 @@ impl Batches {
     /// A batch for which `is_it`.
     #[inline]
     fn find(&mut self, is_it: impl Fn(&Batch) -> bool) -> Option<&mut Batch> {
-        let (earlier, later) = self.list.split_at(self.last.min(self.list.len()));
-        let found = later.iter().position(&is_it).map(|index| earlier.len() + index);
-        self.last = found.or_else(|| earlier.iter().position(is_it))?;
+        if !self.list.get(self.last).is_some_and(&is_it) {
+            self.last = self.search(is_it)?;
+        }
         self.list.get_mut(self.last)
+    }
+
+    /// The index of a batch for which `is_it`. The search begins behind the batch that was found
+    /// last.
+    #[inline(never)]
+    fn search(&self, is_it: impl Fn(&Batch) -> bool) -> Option<usize> {
+        let (earlier, later) = self.list.split_at((self.last + 1).min(self.list.len()));
+        let found = later.iter().position(&is_it).map(|index| earlier.len() + index);
+        found.or_else(|| earlier.iter().position(is_it))
     }
 }
 
