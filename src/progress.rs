@@ -449,7 +449,16 @@ impl Progress {
     /// A separate function, so that the waiting takes no registers from calls that need not wait.
     #[cold]
     fn complete_late(&self, tally: &Tally) -> Result<()> {
-        self.until(|| tally.idle())?;
+        let waited = self.until(|| tally.idle());
+        self.outcome_after(waited, tally)
+    }
+
+    /// The outcome of a wait for all operations that `tally` counts. If none is in flight, the wait
+    /// has the outcome of the operations, even if progress failed: another rank may be lost.
+    pub(crate) fn outcome_after(&self, waited: Result<()>, tally: &Tally) -> Result<()> {
+        if !tally.idle() {
+            waited?;
+        }
         self.outcome(tally)
     }
 

@@ -372,6 +372,75 @@ fn a_request_in_flight_stays_pending_although_another_rank_is_lost() {
     });
 }
 
+/// A wait for a request fails while another rank is lost, and leaves the request as it is: its
+/// operation is still in flight. Regression: the request was inactive.
+#[test]
+fn a_request_in_flight_stays_active_after_a_failed_wait() {
+    run(3, &SimOptions { delay: 40, ..calm() }, |world| {
+        let win = Window::<u64>::allocate(world, 4)?;
+        world.barrier()?;
+        if world.rank() == 0 {
+            win.lock_all(|epoch| {
+                epoch.put_value(2, 0, 7)?;
+                epoch.flush(2)?;
+                world.net().shut(peer(0), true);
+                let mut all = [epoch.raccumulate(2, 0, &[1], ops::Sum)?, epoch.raccumulate(2, 1, &[1], ops::Sum)?];
+                world.net().lose(peer(0), Some(peer(1)));
+                world.step("waits for requests that rank 2 does not answer yet");
+                let waits = [all[0].wait(), Request::wait_all(&mut all), Request::wait_any(&mut all).map(drop)];
+                let active = all.iter().all(|request| request.is_active() && !request.is_complete());
+                world.net().shut(peer(0), false);
+                world.step("waits until the requests are complete");
+                let done = waits.iter().all(Result::is_err);
+                while Request::wait_all(&mut all).is_err() {
+                    std::thread::yield_now();
+                }
+                world.net().lose(peer(0), None);
+                assert!(done && active, "{waits:?}, {active}");
+                assert!(!all.iter().any(Request::is_active));
+                Ok(())
+            })?;
+        }
+        world.barrier()?;
+        let mut found = [0; 2];
+        win.load(0, &mut found)?;
+        assert_eq!(found, if world.rank() == 2 { [8, 1] } else { [0; 2] });
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// The rank of an operation in flight is lost. The flush that waits for the operation fails, and
+/// the next one has nothing to report. Regression: both failed.
+/// Shows E1.
+#[test]
+fn a_loss_during_a_flush_is_reported_once() {
+    run(3, &calm(), |world| {
+        let win = Window::<u64>::allocate(world, 4)?;
+        world.barrier()?;
+        if world.rank() == 0 {
+            for all in [false, true] {
+                win.lock_all(|epoch| {
+                    epoch.put_value(1, 0, 7)?;
+                    epoch.flush(1)?;
+                    world.net().shut(peer(0), true);
+                    epoch.accumulate(1, 1, &[1], ops::Sum)?;
+                    world.net().lose(peer(0), Some(peer(1)));
+                    let flush = || if all { epoch.flush_all() } else { epoch.flush(1) };
+                    let flushes = [flush(), flush()];
+                    world.net().lose(peer(0), None);
+                    world.net().shut(peer(0), false);
+                    assert!(matches!(flushes, [Err(_), Ok(())]), "{flushes:?}");
+                    Ok(())
+                })?;
+            }
+        }
+        // `free` would wait for the rank that is lost.
+        drop(win);
+        Ok(())
+    });
+}
+
 /// Answers that would have gone with the refused put are sent without it.
 #[test]
 fn a_refused_notified_put_loses_no_answer() {

@@ -81,7 +81,8 @@ impl Drop for Taken<'_> {
 }
 
 /// Waits until the operation is complete; the handle becomes NULL, even if the operation failed.
-/// For NULL the call returns immediately.
+/// The handle stays valid if the call fails while the operation is in flight, for example because
+/// another rank has died. For NULL the call returns immediately.
 ///
 /// # Safety
 /// `request` points to a live handle or to NULL.
@@ -112,8 +113,9 @@ pub unsafe extern "C" fn transom_request_test(request: *mut *mut RequestHandle, 
     })
 }
 
-/// Waits for all requests; all handles become NULL, even if some operations failed. The result is
-/// the first failure in the order of the array.
+/// Waits for all requests; all handles become NULL, even if some operations failed, except for
+/// those that transom_request_wait would leave valid. The result is the first failure in the order
+/// of the array.
 ///
 /// # Safety
 /// `requests` has `count` handles, live ones or NULL.

@@ -101,13 +101,11 @@ impl ShmPort {
         Ok(port)
     }
 
-    /// [`Port::wait`] if `stay` still returns true after the sleep was announced. `stay` sees all
-    /// stores of a peer before the peer's [`knock`](ShmPort::knock).
+    /// Sleeps as [`Port::wait`] does if `stay` still returns true after the sleep was announced.
+    /// `stay` sees all stores of a peer before the peer's [`knock`](ShmPort::knock). A
+    /// [`Port::wake`] that comes before the sleep is left to the thread that calls [`Port::wait`].
     pub fn wait_while(&self, limit: Duration, stay: impl FnOnce() -> bool) {
-        // SeqCst, twice: pairs with the store in `wake`, between the fences of `still` and `knock`.
-        let stay = || !self.woken.load(Ordering::SeqCst) && stay();
         ring::sleep(&self.ring, Some(limit), stay);
-        self.woken.store(false, Ordering::SeqCst);
     }
 
     /// Reports once that sleeps on a net do not end by notices within the node.
@@ -388,16 +386,18 @@ impl Port for ShmPort {
     }
 
     fn wait(&self, limit: Duration) {
-        self.wait_while(limit, || true);
+        self.wait_beside(limit, None, || true);
     }
 
     fn wait_beside(&self, limit: Duration, _other: Option<BorrowedFd<'_>>, stay: impl FnOnce() -> bool) -> bool {
-        self.wait_while(limit, stay);
+        // SeqCst, twice: pairs with the store in `wake`, between the fences of `still` and `knock`.
+        self.wait_while(limit, || !self.woken.load(Ordering::SeqCst) && stay());
+        self.woken.store(false, Ordering::SeqCst);
         true
     }
 
     fn wake(&self) {
-        // SeqCst: pairs with the load in `wait_while`.
+        // SeqCst: pairs with the load in `wait_beside`.
         self.woken.store(true, Ordering::SeqCst);
         ring::knock(&self.ring);
     }

@@ -129,6 +129,14 @@ pub enum JobError {
         /// The rank.
         rank: usize,
     },
+    /// A call whose operation waited for a lock, which another thread took for both.
+    #[error(
+        "operations that waited for the lock of rank {rank} failed; a call of another thread has returned the cause"
+    )]
+    NotPerformed {
+        /// The rank.
+        rank: usize,
+    },
     /// The control words of a mapped target are not mapped.
     #[error("the memory of rank {rank} is mapped, but its control words are not")]
     WordsUnmapped {

@@ -116,6 +116,14 @@ impl Peers {
     }
 }
 
+#[cfg(test)]
+impl super::JobCore {
+    /// The number of ranks that this rank has contacted.
+    pub(crate) fn contacted(&self) -> usize {
+        self.peers.links.values().count()
+    }
+}
+
 #[cold]
 fn unmapped(rank: usize) -> Error {
     JobError::BlockUnmapped { rank }.into()

@@ -57,8 +57,8 @@ impl Parts {
     #[cold]
     fn complete_counted_late(&self, whom: Whom<'_>) -> Result<()> {
         self.post_runs();
-        drain::drain(&self.job, &self.targets, whom)?;
-        self.job.progress.outcome(whom.tally())
+        let drained = drain::drain(&self.job, &self.targets, whom);
+        self.job.progress.outcome_after(drained, whom.tally())
     }
 
     /// Completes all operations to all targets.

@@ -277,12 +277,14 @@ impl Parts {
         self.job.wire.populates(len, self.hints.in_huge_pages)
     }
 
-    /// Fails if the machine lacks memory for the parts of all its ranks.
+    /// Fails if the machine lacks memory for the parts of all its ranks. Only the first member on
+    /// the machine contacts the others and checks; they learn of its failure in the barrier that
+    /// follows.
     fn check_memory(&self) -> Result<()> {
-        if !self.is_unallocated() {
+        let here = |&member: &usize| self.job.lane(self.team.rank(member)) != Some(Lane::Net);
+        if !self.is_unallocated() || (0..self.team.me).any(|member| here(&member)) {
             return Ok(());
         }
-        let here = |&member: &usize| self.job.lane(self.team.rank(member)) != Some(Lane::Net);
         let mut bytes = 0u64;
         for member in (0..self.team.size).filter(here) {
             let (part, _) = self.job.lookup(self.team.rank(member), self.id)?;
@@ -382,3 +384,6 @@ fn serve(job: &JobCore, foreign: bool) -> Result<()> {
     }
     if job.wire.has(Lane::Net) { job.serve(Lane::Net) } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod tests;

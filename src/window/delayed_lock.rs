@@ -65,6 +65,10 @@ pub(crate) struct LockDelay {
     /// Whether such an operation, of another thread than the one that has delayed the lock, stores
     /// its result in a lent buffer. Relaxed everywhere, as for `owes`.
     lends: AtomicBool,
+    /// Whether an operation that waited for the lock may not have been performed, although the lock
+    /// was taken. Relaxed everywhere: the state of the target's lock, which is set later, publishes
+    /// the value.
+    lost: AtomicBool,
     /// Whether this process has noticed an operation of the last epoch. If so, the program's locks
     /// guard the window's data. Relaxed everywhere, because the value is an estimate.
     guards: AtomicBool,
@@ -94,6 +98,7 @@ impl LockDelay {
         }
         // Relaxed: a thread that finds another target finds no delayed lock there.
         self.target.store(peer(target).0, Ordering::Relaxed);
+        self.lost.store(false, Ordering::Relaxed);
         let (request_bytes, reply_bytes) = (OVERHEAD, REPLY_OVERHEAD + 1);
         *self.slot() = Some(Box::new(DelayedLock { kind, operations: Vec::new(), request_bytes, reply_bytes }));
         true
@@ -234,16 +239,30 @@ impl Parts {
         taken.and(changed)
     }
 
-    /// Waits until the thread that takes a target's lock has taken it or has failed, which is an
-    /// error here too. The wait goes on after an error, because the operations that wait for the
-    /// lock have lent buffers, and the state of the lock still changes.
+    /// Waits until the thread that takes a target's lock has taken it and has performed the
+    /// operations that waited for it. The failure of that thread is an error here too: the caller's
+    /// operation may be among these operations. The wait goes on after an error, because the
+    /// operations have lent buffers, and the state of the lock still changes.
     fn await_taken(&self, target: &Target) -> Result<()> {
-        let waited = self.job.progress.until(|| !target.is_delayed());
-        if waited.is_err() {
+        if self.job.progress.until(|| !target.is_delayed()).is_err() {
             self.job.outlast(|| u64::from(target.is_delayed()));
         }
-        waited?;
-        if target.hold() == Hold::Failed { Err(not_locked(target.rank())) } else { Ok(()) }
+        match target.hold() {
+            Hold::Failed => Err(not_locked(target.rank())),
+            _ if self.delay.lost.load(Ordering::Relaxed) => Err(JobError::NotPerformed { rank: target.rank() }.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits for operations that were sent for a lock, which may be another thread's, and returns
+    /// their outcome. `sent`: the result of sending them. The wait goes on after an error, because
+    /// a later answer would be stored in the users' buffers.
+    fn outlast_sent(&self, sent: Result<()>, tally: &TallyRef) -> Result<()> {
+        let progress = &self.job.progress;
+        if progress.until(|| tally.idle()).is_err() {
+            self.job.finish(tally);
+        }
+        sent.and(progress.outcome(tally))
     }
 }
 
@@ -305,6 +324,7 @@ impl Core {
             self.parts.was_unused();
         }
         let (hold, done) = self.carry(target, *lock, release);
+        self.parts.delay.lost.store(done.is_err(), Ordering::Relaxed);
         match hold {
             // The epoch word counts the lock until the epoch ends.
             Hold::Failed => self.parts.job.delayed.forget(),
@@ -397,11 +417,7 @@ impl Core {
         let request = Request::Carry { exclusive: kind == Lock::Exclusive, release, parts };
         let tally = Tally::within(&target.tally);
         let sent = self.parts.send(target, &request, Landing::Carried(Arc::clone(&carried)), &tally);
-        let done = sent.and(self.parts.job.progress.complete(&tally));
-        if done.is_err() {
-            // A later answer would be stored in the users' buffers.
-            self.parts.job.finish(&tally);
-        }
+        let done = self.parts.outlast_sent(sent, &tally);
         let again = || {
             let Request::Carry { parts, .. } = request else { return Vec::new() };
             parts.into_iter().zip(carried.landings()).collect()
@@ -429,11 +445,7 @@ impl Core {
         // The target's tally may also count operations that other threads begin meanwhile.
         let tally = Tally::within(&target.tally);
         let sent = operations.try_for_each(|(request, into)| self.parts.send(target, &request, into, &tally));
-        let done = sent.and(self.parts.job.progress.complete(&tally));
-        if done.is_err() {
-            self.parts.job.finish(&tally);
-        }
-        (hold, done)
+        (hold, self.parts.outlast_sent(sent, &tally))
     }
 }
 
@@ -442,3 +454,6 @@ impl Core {
 pub(super) fn not_locked(rank: usize) -> Error {
     JobError::NotLocked { rank }.into()
 }
+
+#[cfg(test)]
+mod tests;

@@ -114,7 +114,9 @@ impl Request {
     /// Waits until the operation is complete (`MPI_WAIT`).
     ///
     /// # Errors
-    /// The operation failed: the target has ended or refused it.
+    /// The operation failed: the target has ended or refused it. The request is inactive then. The
+    /// call also fails if another rank is lost, or a transport fails, while the operation is in
+    /// flight. The request stays active then, and can be tested or waited for again.
     #[inline]
     pub fn wait(&mut self) -> Result<()> {
         if let State::Pending(_) = *self.state {
@@ -126,17 +128,20 @@ impl Request {
 
     #[cold]
     fn wait_pending(&mut self) -> Result<()> {
-        match std::mem::replace(&mut *self.state, State::Inactive) {
-            State::Pending(Pending { job, until }) => match until {
-                Until::Complete(tally) => job.progress.complete(&tally),
-                Until::Counted(counted) => counted.0.parts.await_notices(&counted.1),
-                Until::Checked(one) => {
-                    job.progress.complete(&one.1)?;
-                    one.0.parts.all_completed(Completed::Result(one.2))
-                }
-            },
-            State::Done | State::Inactive => Ok(()),
+        let State::Pending(Pending { job, until }) = &*self.state else { return Ok(()) };
+        let mut waited = match until {
+            Until::Complete(tally) => job.progress.complete(tally),
+            Until::Counted(counted) => counted.0.parts.await_notices(&counted.1),
+            Until::Checked(one) => job.progress.complete(&one.1),
+        };
+        if waited.is_err() && !self.is_over() {
+            return waited;
         }
+        if let Until::Checked(one) = until {
+            waited = waited.and(one.0.parts.all_completed(Completed::Result(one.2)));
+        }
+        self.discard();
+        waited
     }
 
     /// Whether the operation is complete (`MPI_TEST`); makes progress, does not wait. True for an
@@ -167,7 +172,8 @@ impl Request {
         error.is_loss_of_rank() && !counts
     }
 
-    /// Waits for all requests (`MPI_WAITALL`). All are inactive on return, also on failure.
+    /// Waits for all requests (`MPI_WAITALL`). All are inactive on return, except for those whose
+    /// operations are in flight after a failure, as for [`Request::wait`].
     ///
     /// # Errors
     /// The first failure, in the order of the requests.

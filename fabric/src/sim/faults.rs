@@ -14,18 +14,26 @@ use crate::{FabricError, Fault, Peer, Reason};
 pub(super) struct Faults {
     /// Whether the rank takes no messages.
     pub(super) shut: bool,
-    /// Whether messages to the rank answer `Broken`.
-    cut: bool,
-    /// The peer that the rank's port reports as lost.
-    lost: Option<Peer>,
+    /// The number of messages to the rank until all further ones answer `Broken`; `None`: they are
+    /// taken.
+    cut: Option<u32>,
+    /// The peer that the rank's port reports as lost, and the only thread to which it does.
+    lost: Option<(Peer, Option<ThreadId>)>,
     /// A thread, and the number of its next steps of progress that fail.
     trips: Option<(ThreadId, u32)>,
 }
 
 impl Faults {
-    /// The reason why messages to this rank, which is `to`, can't be sent.
-    pub(super) fn of_message(&self, to: Peer) -> Option<Fault> {
-        self.cut.then(|| Fault::new(to, Errno::NOMEM))
+    /// The reason why a message to this rank, which is `to`, can't be sent.
+    pub(super) fn of_message(&mut self, to: Peer) -> Option<Fault> {
+        match &mut self.cut {
+            None => None,
+            Some(0) => Some(Fault::new(to, Errno::NOMEM)),
+            Some(left) => {
+                *left -= 1;
+                None
+            }
+        }
     }
 
     /// The error of the calling thread's progress.
@@ -56,7 +64,15 @@ impl SimNet {
     /// # Panics
     /// If there is no such rank.
     pub fn cut(&self, rank: Peer, cut: bool) {
-        self.faults(rank, |faults| faults.cut = cut);
+        self.faults(rank, |faults| faults.cut = cut.then_some(0));
+    }
+
+    /// [`SimNet::cut`] after the next `messages` attempts to send to the rank.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn cut_after(&self, rank: Peer, messages: u32) {
+        self.faults(rank, |faults| faults.cut = Some(messages));
     }
 
     /// The port of a rank reports a peer as lost from now on, or none.
@@ -64,14 +80,24 @@ impl SimNet {
     /// # Panics
     /// If there is no such rank.
     pub fn lose(&self, rank: Peer, peer: Option<Peer>) {
-        self.faults(rank, |faults| faults.lost = peer);
+        self.faults(rank, |faults| faults.lost = peer.map(|peer| (peer, None)));
+    }
+
+    /// [`SimNet::lose`] for the calling thread alone: other threads of the rank learn of the loss
+    /// later.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn lose_here(&self, rank: Peer, peer: Peer) {
+        self.faults(rank, |faults| faults.lost = Some((peer, Some(std::thread::current().id()))));
     }
 
     /// The peer that the port of a rank has lost.
     pub(super) fn lost(&self, rank: Peer) -> Option<Fault> {
         let mut lost = None;
         self.faults(rank, |faults| lost = faults.lost);
-        lost.map(|peer| Fault::new(peer, Reason::NotConnected))
+        let is_told = |thread: Option<ThreadId>| thread.is_none_or(|thread| thread == std::thread::current().id());
+        lost.filter(|(_, thread)| is_told(*thread)).map(|(peer, _)| Fault::new(peer, Reason::NotConnected))
     }
 
     /// The next `steps` calls of a rank's progress in the calling thread are errors.

@@ -265,3 +265,15 @@ fn a_wake_ends_this_wait_or_the_next() {
     other.join().expect("no panic");
     assert!(start.elapsed() < LONG, "a wait ran to its limit");
 }
+
+/// Regression: another thread's short sleep took the wake of the progress thread, which then slept
+/// to its limit.
+#[test]
+fn a_wake_before_a_wait_is_not_taken_by_another_threads_sleep() {
+    let a = domain(0);
+    let start = Instant::now();
+    a.port().wake();
+    a.port().wait_while(Duration::from_millis(1), || true);
+    a.port().wait(LONG);
+    assert!(start.elapsed() < LONG, "the wait ran to its limit");
+}
