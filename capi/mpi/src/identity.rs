@@ -1,13 +1,15 @@
 //! The MPI that the library was built for, and the MPI of the process. Handles and constants differ
 //! between MPICH, Open MPI and the standard ABI, and between major versions of MPICH. A library
-//! that was built for another MPI ends the program at its start.
+//! that was built for another MPI ends the program at its start, and so does one that was built for
+//! an older version without some function on windows or requests: the program's calls of that
+//! function would pass the library.
 
 use std::ffi::{CStr, c_char};
 use std::time::Duration;
 
 use transom::diagnostics;
 
-use crate::host::{host_at_build, host_name};
+use crate::host::{host_at_build, host_function, host_name};
 
 /// The binary interface of an MPI, which determines its handles and constants.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,6 +43,18 @@ fn agree(built: &str, here: &str) -> bool {
     }
 }
 
+/// Functions that came with later versions of MPIs, and whether the library has them.
+const LATER: [(bool, &CStr); 2] =
+    [(cfg!(large_counts), c"PMPI_Put_c"), (cfg!(has_status_of_several), c"PMPI_Request_get_status_all")];
+
+/// The first function that the MPI of the process has and this library lacks.
+fn missing() -> Option<String> {
+    // SAFETY: the names are constant texts.
+    let there = |name: &CStr| unsafe { !host_function(name.as_ptr()).is_null() };
+    let (_, name) = LATER.into_iter().find(|&(is_here, name)| !is_here && there(name))?;
+    Some(name.to_string_lossy().trim_start_matches('P').to_owned())
+}
+
 /// An MPI's name in messages: without the details that follow its version.
 fn shown(name: &str) -> String {
     let name = name.split(',').next().unwrap_or(name);
@@ -68,12 +82,14 @@ pub(crate) fn check() {
         (CStr::from_ptr(host_at_build()), CStr::from_ptr(text.as_ptr()))
     };
     let (built, here) = (built.to_string_lossy(), here.to_string_lossy());
-    if agree(&built, &here) {
+    let (agree, missing) = (agree(&built, &here), missing());
+    if agree && missing.is_none() {
         return;
     }
     if is_first() {
+        let lacks = missing.filter(|_| agree).map(|name| format!(", and without {name}")).unwrap_or_default();
         let what = format_args!(
-            "libtransom_mpi.so was built for another MPI than the program's: for {}, not for {}; build it with \
+            "libtransom_mpi.so was built for another MPI than the program's: for {}, not for {}{lacks}; build it with \
              MPICC naming the compiler wrapper of the program's MPI",
             shown(&built),
             shown(&here),

@@ -9,8 +9,8 @@ use transom::Class;
 use crate::errors::{Failure, Outcome};
 use crate::host::{
     Comm, InfoHandle, SUCCESS, Win, constants, host_Comm_dup, host_Comm_free, host_Comm_set_errhandler,
-    host_Errhandler_free, host_Win_allocate, host_Win_allocate_shared, host_Win_create, host_Win_free,
-    host_Win_get_errhandler, host_Win_set_errhandler, host_Win_set_info,
+    host_Win_allocate, host_Win_allocate_shared, host_Win_create, host_Win_free, host_Win_set_errhandler,
+    host_Win_set_info,
 };
 
 /// The host's calls that create a window without memory. Hosts do least in the first. A component
@@ -38,6 +38,19 @@ unsafe impl Send for Chosen {}
 // SAFETY: as above.
 unsafe impl Sync for Chosen {}
 
+/// A window of the library that gets the hints of proxies first: its error handler returns.
+struct Trial(Win);
+
+// SAFETY: as above.
+unsafe impl Send for Trial {}
+
+/// `None` before the first proxy can be created, and after the last one.
+static TRIAL: Mutex<Option<Trial>> = Mutex::new(None);
+
+fn trial() -> MutexGuard<'static, Option<Trial>> {
+    TRIAL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Held while a proxy is created or freed.
 static PROXIES: Mutex<()> = Mutex::new(());
 
@@ -61,9 +74,10 @@ pub(crate) fn begin() -> Outcome<()> {
     let ways = [Way::AllocateShared, Way::Allocate, Way::Create];
     for way in ways.into_iter().filter(|_| code == SUCCESS) {
         match made(alone, way) {
-            Ok(mut trial) => {
-                // SAFETY: a window of this process, which no one uses.
-                unsafe { host_Win_free(&raw mut trial) };
+            Ok(window) => {
+                // SAFETY: a window of this process, which no other code uses.
+                unsafe { host_Win_set_errhandler(window, constants().returns) };
+                *trial() = Some(Trial(window));
                 // Called once, so nothing is chosen yet.
                 let _ = CHOSEN.set(Chosen { alone, way });
                 return Ok(());
@@ -78,8 +92,14 @@ pub(crate) fn begin() -> Outcome<()> {
     Err(refused(last))
 }
 
-/// Frees the communicator of the proxies. No window is created after this.
+/// Frees the library's own window and the communicator of the proxies. No window is created after
+/// this.
 pub(crate) fn end() {
+    if let Some(Trial(mut window)) = trial().take() {
+        let _turn = turn();
+        // SAFETY: the window is the library's own and not used any more.
+        unsafe { host_Win_free(&raw mut window) };
+    }
     if let Some(chosen) = CHOSEN.get() {
         let mut alone = chosen.alone;
         // SAFETY: the communicator is the library's own and not used any more.
@@ -96,21 +116,16 @@ pub(crate) fn create() -> Outcome<Win> {
 }
 
 /// Gives the proxy the hints of its window, so that `MPI_Win_get_info` also returns those that only
-/// the host knows.
+/// the host knows. Hints that the host refuses are not given: the proxy's error handler is the
+/// program's, and learns of no refusal.
 pub(crate) fn hint(proxy: Win, info: InfoHandle) {
     if info == constants().null_info {
         return;
     }
-    let mut kept = constants().fatal;
-    // A proxy moves no data, so a refusal changes nothing, and no error handler learns of it.
-    // SAFETY: the proxy is a window of this process; the info is the caller's; the handle of the
-    // handler is freed once.
+    // SAFETY: both are windows of this process; the info is the caller's.
     unsafe {
-        if host_Win_get_errhandler(proxy, &raw mut kept) == SUCCESS {
-            host_Win_set_errhandler(proxy, constants().returns);
+        if trial().as_ref().is_some_and(|trial| host_Win_set_info(trial.0, info) == SUCCESS) {
             host_Win_set_info(proxy, info);
-            host_Win_set_errhandler(proxy, kept);
-            host_Errhandler_free(&raw mut kept);
         }
     }
 }

@@ -292,8 +292,8 @@ fn refused_start(host: &'static Host) {
     assert_eq!(printed.matches("windows are served by the MPI itself").count(), 1, "{printed}");
 }
 
-/// A library that was built for an MPI with other handles or constants ends the program, with one
-/// line.
+/// A library that was built for an MPI with other handles or constants, or with fewer functions,
+/// ends the program, with one line.
 /// Shows E1.
 /// Route: program.
 fn other_library(host: &'static Host) {
@@ -301,6 +301,12 @@ fn other_library(host: &'static Host) {
         let run = Run::of(host, host.program("kinds", Language::C), 2).with("LD_PRELOAD", other.library());
         let printed = refused(&run, "build it with MPICC");
         assert_eq!(printed.matches("was built for another MPI").count(), 1, "{printed}");
+    }
+    if host.is_old {
+        let later = host.built("liblater.so", &["-shared", "-fPIC", &Host::source("later.c")]);
+        let preloaded = format!("{}:{}", host.library().to_string_lossy(), later.to_string_lossy());
+        let run = Run::of(host, host.program("kinds", Language::C), 2).with("LD_PRELOAD", preloaded);
+        refused(&run, "and without MPI_Request_get_status_all");
     }
 }
 

@@ -12,6 +12,7 @@ unsafe extern "C" {
     pub(crate) fn host_present() -> c_int;
     pub(crate) fn host_at_build() -> *const c_char;
     pub(crate) fn host_name(text: *mut c_char);
+    pub(crate) fn host_function(name: *const c_char) -> *mut c_void;
     pub(crate) fn host_tool(name: *const c_char) -> *mut c_void;
     pub(crate) fn host_broadcast_number(comm: Comm, number: *mut c_ulonglong) -> c_int;
     pub(crate) fn host_gather_lengths(comm: Comm, mine: c_int, all: *mut c_int) -> c_int;
