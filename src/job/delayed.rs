@@ -36,9 +36,15 @@ impl Delayed {
         let me = threads::identity();
         // Relaxed, both: the next lock of either thread sees the flag.
         if *self.thread.get_or_init(|| me) != me {
-            self.is_shared.store(true, Ordering::Relaxed);
+            self.share();
         }
         !self.is_shared()
+    }
+
+    /// Records that a second thread locks.
+    pub(crate) fn share(&self) {
+        // Relaxed: as in `is_alone`.
+        self.is_shared.store(true, Ordering::Relaxed);
     }
 
     /// Whether calls of a second thread were recorded.

@@ -29,7 +29,8 @@
 //! 2. It waits until no writer is announced.
 //! 3. It removes the bias from each target of the marked groups.
 //! 4. It waits for the writers that hold one of these targets by the bias, and removes the marks.
-//! 5. One change of the master word grants its lock and clears both bits.
+//! 5. One change of the master word grants its lock and clears the bit of the bias. It clears the
+//!    bit of priority too, unless the `lock_all` has waited for long (section *Fairness*).
 //!
 //! No target gets the bias between steps 2 and 5. After the claim, `give` fails. A writer whose
 //! `give` has set the bit before the claim is still announced, so step 2 waits for it. A writer
@@ -43,8 +44,10 @@
 //! the target held by a writer stays counted, so it gets the lock before the next writer (phases
 //! alternate, as in the phase-fair locks of Brandenburg and Anderson, 2010). A `lock_all` that has
 //! waited for [`POLLS_BEFORE_PRIORITY`] polls claims priority; new writers then wait until it holds
-//! the lock. Writers have no order among themselves, but none is overtaken for ever: a process that
-//! has repeatedly taken the lock before waiting writers for [`OVERTAKES`] lets one of them go
+//! the lock. This `lock_all` keeps the priority for [`BATCH`] further polls, so that other waiting
+//! `lock_all`s are granted too. Otherwise the next writer would often announce itself before their
+//! next poll. Writers have no order among themselves, but none is overtaken for ever: a process
+//! that has repeatedly taken the lock before waiting writers for [`OVERTAKES`] lets one of them go
 //! first.
 //!
 //! # Waiting for processes that only wait
@@ -161,6 +164,9 @@ const DEFERS: Duration = Duration::from_millis(2);
 
 /// Number of polls of the master word before a `lock_all` claims priority.
 const POLLS_BEFORE_PRIORITY: u32 = 80;
+/// Number of polls for which that `lock_all` keeps the priority after the grant: about 1 ms, which
+/// is longer than most sleeps between two polls.
+const BATCH: u32 = 12;
 
 // A target's word, from the highest bit: whether a writer holds the target, whether the target has
 // the bias, the number of waiting writers, the number of readers.
@@ -263,17 +269,25 @@ fn all_slow(words: &impl Words) -> Result<()> {
         polls = polls.saturating_add(1);
         word = words.read(Place::Master)?;
     }
-    or_withdrawn(words, Place::Master, PRIORITY, all_by_priority(words, word))
+    let batch = if polls < POLLS_BEFORE_PRIORITY { 0 } else { BATCH };
+    or_withdrawn(words, Place::Master, PRIORITY, all_by_priority(words, word, batch))
 }
 
-/// Locks all targets shared, for the process that has priority. The change that grants the lock
-/// also ends the priority. `word`: the master word before the claim.
-fn all_by_priority(words: &impl Words, word: u64) -> Result<()> {
+/// Locks all targets shared, for the process that has priority, and ends the priority. `word`: the
+/// master word before the claim; `batch`: the number of polls between the grant and the end.
+fn all_by_priority(words: &impl Words, word: u64, batch: u32) -> Result<()> {
     if word & BIASED != 0 {
         wait_until(words, Place::Master, |word| word & WRITINGS == 0)?;
         bias::take(words)?;
     }
-    change(words, Place::Master, |word| (word & WRITINGS == 0).then_some((word & !(PRIORITY | BIASED)) + ALL))
+    let ended = if batch == 0 { PRIORITY } else { 0 };
+    change(words, Place::Master, |word| (word & WRITINGS == 0).then_some((word & !(ended | BIASED)) + ALL))?;
+    if batch == 0 {
+        return Ok(());
+    }
+    let mut waited = (0..batch).try_for_each(|turn| words.pause(POLLS_BEFORE_PRIORITY + turn));
+    waited = waited.and_then(|()| words.add(Place::Master, PRIORITY.wrapping_neg()).map(drop));
+    or_withdrawn(words, Place::Master, ALL, waited)
 }
 
 /// Unlocks all targets.
@@ -368,9 +382,10 @@ fn exclusive_waiting(
         }
         let is_free = word & (WRITER | READERS) == 0;
         if defers {
-            // The lock was free, and another writer has taken it.
-            let has_deferred = free_since.is_some() && !is_free;
-            free_since = is_free.then(|| free_since.unwrap_or_else(|| words.now()));
+            // The lock was free, and another writer has taken it. A reader may be counted for a
+            // moment only: it finds the waiting writer and withdraws.
+            let has_deferred = free_since.is_some() && word & WRITER != 0;
+            free_since = free_since.or_else(|| is_free.then(|| words.now()));
             let lasts = free_since.is_none_or(|since| words.now() < since + DEFERS);
             defers = !has_deferred && others_wait(word) && lasts;
         }

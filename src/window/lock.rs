@@ -93,6 +93,8 @@ impl Core {
     /// Records a granted lock after another thread has opened an epoch.
     #[cold]
     fn granted_beside(&self, target: &Target, hold: Hold) -> Result<()> {
+        // The other thread may have delayed a lock, and may use the handle of this thread's epoch.
+        self.parts.job.delayed.is_alone();
         if hold == Hold::Exclusive {
             // The first failure is reported; a failure of the release is dropped.
             self.announced().inspect_err(|_| drop(lock::exclusive_end(&self.parts, target.rank(), false)))?;
@@ -200,6 +202,11 @@ impl Core {
     fn granted(&self, target: &Target, hold: Hold) -> Result<()> {
         let call = Call::Lock { held: !target.claim(hold), own: target.rank() == self.parts.team.me };
         let entered = self.epochs.update(|word| Ok(after(word, "lock", call)?.with_lock()));
+        if hold == Hold::Delayed && entered.as_ref().is_ok_and(|before| before.locks() > 0) {
+            // Another thread has locked since `may_delay`, and this thread may use the handle of
+            // that epoch.
+            self.parts.job.delayed.share();
+        }
         entered.map(drop).inspect_err(|_| {
             if matches!(call, Call::Lock { held: false, .. }) {
                 target.set_hold(Hold::None);

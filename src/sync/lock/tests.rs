@@ -6,6 +6,28 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+/// The changes of a struct's `words`, which are [`Local`].
+macro_rules! of_local {
+    () => {
+        fn ranks(&self) -> usize {
+            RANKS
+        }
+        fn add(&self, place: Place, delta: u64) -> Result<u64> {
+            self.words.add(place, delta)
+        }
+        fn release(&self, place: Place, delta: u64) -> Result<()> {
+            self.words.release(place, delta)
+        }
+        fn swap(&self, place: Place, expected: u64, new: u64) -> Result<u64> {
+            self.words.swap(place, expected, new)
+        }
+        fn read(&self, place: Place) -> Result<u64> {
+            self.words.read(place)
+        }
+    };
+}
+
+mod batch;
 mod explored;
 mod failed;
 
@@ -342,27 +364,6 @@ fn a_lock_of_another_thread_ends_the_wait_behind_waiting_writers() {
         all_end(&words).expect("held");
     });
     assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
-}
-
-/// The changes of a struct's `words`, which are [`Local`].
-macro_rules! of_local {
-    () => {
-        fn ranks(&self) -> usize {
-            RANKS
-        }
-        fn add(&self, place: Place, delta: u64) -> Result<u64> {
-            self.words.add(place, delta)
-        }
-        fn release(&self, place: Place, delta: u64) -> Result<()> {
-            self.words.release(place, delta)
-        }
-        fn swap(&self, place: Place, expected: u64, new: u64) -> Result<u64> {
-            self.words.swap(place, expected, new)
-        }
-        fn read(&self, place: Place) -> Result<u64> {
-            self.words.read(place)
-        }
-    };
 }
 
 /// Words beside which another writer waits, asleep for [`SLEEPS`] polls of this process at a time.

@@ -12,6 +12,8 @@ use crate::error::ErrorKind;
 
 /// Steps after which a schedule counts as one that never ends.
 const ENDLESS: usize = 3000;
+/// The number of processes that may poll in turn until one of them goes on.
+const TIRED: u32 = 4;
 /// The patience of processes while some of them can go on, and when all wait for each other.
 static ENDLESS_PATIENCE: Patience = Patience::new(u32::MAX);
 static NONE: Patience = Patience::new(0);
@@ -75,9 +77,12 @@ impl State {
         let order = || (0..count).map(|step| (self.current + step) % count);
         let mut able: Vec<_> = order().filter(may).collect();
         let rounds = self.tired.filter(|(changes, _)| *changes == self.changes).map_or(0, |(_, rounds)| rounds);
-        if able.is_empty() && rounds < POLLS_BEFORE_PRIORITY + 10 {
+        if able.is_empty() && rounds < TIRED * (POLLS_BEFORE_PRIORITY + BATCH) {
             self.tired = Some((self.changes, rounds + 1));
+            // All poll in turn: some of them go on after a number of polls.
             able = order().filter(|&one| self.status[one] != Status::Done).collect();
+            let polled = able.first() == Some(&self.current);
+            able.rotate_left(usize::from(polled));
         }
         if able.is_empty() {
             if self.status.iter().any(|status| *status != Status::Done) {
