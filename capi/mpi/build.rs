@@ -48,6 +48,7 @@ fn main() {
         ("has_partitions", "MPI_Pready"),
         ("has_persistent", "MPI_Allreduce_init_c"),
         ("has_idup_with_info", "MPI_Comm_idup_with_info"),
+        ("has_large_puts", "MPI_Put_c"),
         ("has_status_of_several", "MPI_Request_get_status_all"),
     ] {
         if holds(&format!("sizeof(&{function}) > 0")) {

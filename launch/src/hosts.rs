@@ -60,8 +60,9 @@ fn parts(entry: &[u8]) -> (Cow<'_, [u8]>, &[u8]) {
 
 /// Whether `text` is an IPv6 address, with a zone or without.
 fn is_address(text: &[u8]) -> bool {
-    let zone = text.iter().position(|&byte| byte == b'%').unwrap_or(text.len());
-    str::from_utf8(&text[..zone]).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok())
+    let (address, zone) = text.split_at(text.iter().position(|&byte| byte == b'%').unwrap_or(text.len()));
+    let is_zone = zone.len() != 1 && !zone.contains(&b':');
+    is_zone && str::from_utf8(address).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok())
 }
 
 /// The ranks of each machine, in the order of machines and ranks; `None` where the slots are too
@@ -124,6 +125,10 @@ mod tests {
         let addresses = Ok(vec![host("fd00::7", 1), host("fd00::7", 2), host("fd00::8", 1)]);
         assert_eq!(Host::list(OsStr::new("fd00::7,[fd00::7]:2,[fd00::8]")), addresses);
         let with_user = Ok(vec![host("u@a", 2), host("u@fd00::7", 1), host("u@fd00::7", 2), host("fe80::1%eth0", 3)]);
+        assert_eq!(
+            Host::list(OsStr::new("fe80::1%eth0:2,fe80::2%a")),
+            Ok(vec![host("fe80::1%eth0", 2), host("fe80::2%a", 1)])
+        );
         assert_eq!(Host::list(OsStr::new("u@a:2,u@fd00::7,u@[fd00::7]:2,[fe80::1%eth0]:3")), with_user);
         for bad in ["", "[fd00::7]2", "u@[fd00::7]2", "[fd00::7]:", "a:0", "a:x", ":2", "a,,b", "-oProxyCommand=x"] {
             assert!(Host::list(OsStr::new(bad)).is_err(), "{bad:?}");

@@ -14,7 +14,7 @@ use super::core::Core;
 use super::element::RmaElem;
 use super::notices::Awaited;
 use crate::buffers::{Lend, LentBuffer};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::job::JobCore;
 
 /// The handle of one operation (MPI-4.1 §12.3.5). The buffers of the operation are not in the
@@ -166,12 +166,10 @@ impl Request {
     }
 
     /// Whether this request in flight remains so after a failure of progress. An operation goes on
-    /// when another rank is lost; if its own target has died, its tally has the failure. If a
-    /// machine is silent, the transport may never learn of it.
+    /// when another rank is lost; if its own target is lost, its tally has the failure.
     fn goes_on_after(&self, error: &Error) -> bool {
         let counts = matches!(&*self.state, State::Pending(Pending { until: Until::Counted(_), .. }));
-        let is_silent = matches!(error.kind(), ErrorKind::RankUnreachable { .. });
-        error.is_loss_of_rank() && !is_silent && !counts
+        error.is_loss_of_rank() && !counts
     }
 
     /// Waits for all requests (`MPI_WAITALL`). All are inactive on return, except for those whose

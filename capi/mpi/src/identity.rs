@@ -45,7 +45,7 @@ fn agree(built: &str, here: &str) -> bool {
 
 /// Functions that came with later versions of MPIs, and whether the library has them.
 const LATER: [(bool, &CStr); 2] =
-    [(cfg!(large_counts), c"PMPI_Put_c"), (cfg!(has_status_of_several), c"PMPI_Request_get_status_all")];
+    [(cfg!(has_large_puts), c"PMPI_Put_c"), (cfg!(has_status_of_several), c"PMPI_Request_get_status_all")];
 
 /// The first function that the MPI of the process has and this library lacks.
 fn missing() -> Option<String> {
