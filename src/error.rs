@@ -335,6 +335,14 @@ impl Error {
         matches!(self.kind(), ErrorKind::RankDied { .. } | ErrorKind::RankUnreachable { .. } | ErrorKind::Peer { .. })
     }
 
+    /// Whether this is the loss of a rank that can't be reached.
+    pub(crate) fn is_unreachable(&self, wanted: usize) -> bool {
+        match self.kind() {
+            ErrorKind::RankUnreachable { rank, .. } | ErrorKind::Peer { rank, .. } => *rank == wanted,
+            _ => false,
+        }
+    }
+
     /// The MPI class.
     pub fn class(&self) -> Class {
         match &*self.0 {

@@ -132,6 +132,8 @@ struct State {
     dead: Vec<(usize, String)>,
     /// The first rank that can't be reached.
     silent: Option<(Place, String, Silence)>,
+    /// All ranks that can't be reached.
+    all_silent: BTreeSet<usize>,
 }
 
 impl Detector {
@@ -189,6 +191,13 @@ impl Detector {
             return Ok(());
         }
         self.state.lock().unwrap_or_else(PoisonError::into_inner).outcome()
+    }
+
+    /// Whether a rank is known to be unreachable.
+    pub(crate) fn is_silent(&self, rank: usize) -> bool {
+        // Relaxed: as in `look`.
+        self.any_lost.load(Ordering::Relaxed)
+            && self.state.lock().unwrap_or_else(PoisonError::into_inner).all_silent.contains(&rank)
     }
 
     /// Whether the period has passed; only one caller gets `true`.
@@ -279,12 +288,13 @@ impl State {
         for (place, fate) in lost {
             match fate {
                 Fate::Died => self.dead.push((place.rank, place.host)),
-                Fate::Silent(why) if self.silent.is_none() => {
-                    let from =
-                        self.remote.as_ref().map(|connections| connections.from().to_string()).unwrap_or_default();
-                    self.silent = Some((place, from, why));
+                Fate::Silent(why) => {
+                    self.all_silent.insert(place.rank);
+                    if self.silent.is_none() {
+                        let from = self.remote.as_ref().map(|known| known.from().to_string()).unwrap_or_default();
+                        self.silent = Some((place, from, why));
+                    }
                 }
-                Fate::Silent(_) => {}
             }
         }
     }

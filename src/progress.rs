@@ -190,6 +190,11 @@ impl Progress {
         Ok(self.detector.known()?)
     }
 
+    /// Whether a rank is known to be on a machine that no longer answers.
+    pub(crate) fn is_silent(&self, rank: usize) -> bool {
+        self.detector.is_silent(rank)
+    }
+
     /// Fails if the net or the messages have lost a rank. The first failure waits for the rank's
     /// death, and later ones do not: the caller may poll for the answers of other ranks.
     fn look_for_lost(&self) -> Result<()> {

@@ -345,9 +345,9 @@ fn a_request_in_flight_stays_pending_although_another_rank_is_lost() {
             win.lock_all(|epoch| {
                 epoch.put_value(2, 0, 7)?;
                 epoch.flush(2)?;
-                let mut gets = vec![epoch.rget(2, 0, vec![0])?, epoch.rget_accumulate(2, 0, &[0], vec![0], ops::Sum)?];
                 world.step("tests of requests that rank 2 does not answer yet");
                 world.net().shut(peer(0), true);
+                let mut gets = vec![epoch.rget(2, 0, vec![0])?, epoch.rget_accumulate(2, 0, &[0], vec![0], ops::Sum)?];
                 world.net().lose(peer(0), Some(peer(1)));
                 for _ in 0..100 {
                     let _ = gets[1].test()?;
@@ -363,6 +363,43 @@ fn a_request_in_flight_stays_pending_although_another_rank_is_lost() {
                 assert!(pending, "rank 2 could not answer");
                 for (get, value) in gets.into_iter().zip([7, 7]) {
                     assert_eq!(get.wait()?, [value]);
+                }
+                Ok(())
+            })?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// The target of a request can't be reached, and its transport does not end the operation, as on
+/// nets that learn of no silence. Tests of the request then fail, and leave it active. Regression:
+/// they returned "not complete" for ever.
+/// Shows E1.
+#[test]
+fn a_request_to_a_rank_that_is_lost_fails_in_its_tests() {
+    run(3, &SimOptions { delay: 400, ..calm() }, |world| {
+        let win = Window::<u64>::allocate(world, 4)?;
+        world.barrier()?;
+        if world.rank() == 0 {
+            win.lock_all(|epoch| {
+                // Some of the gets may be complete before their tests.
+                for some in [false, true] {
+                    let mut failed = 0;
+                    for _ in 0..100 {
+                        let mut gets = [epoch.rget(1, 0, vec![1])?, epoch.rget(2, 0, vec![1])?];
+                        let mut test = |which: usize| match some {
+                            true => Request::test_some(&mut gets[which..=which]).map(|_| true),
+                            false => gets[which].test(),
+                        };
+                        world.net().lose(peer(0), Some(peer(1)));
+                        failed += usize::from(test(0).is_err());
+                        let other = test(1);
+                        world.net().lose(peer(0), None);
+                        assert!(other.is_ok(), "rank 2 is not lost: {other:?}");
+                        gets.into_iter().try_for_each(|get| get.wait().map(|got| assert_eq!(got, [0])))?;
+                    }
+                    assert!(failed > 0, "no test reported the loss, of several: {some}");
                 }
                 Ok(())
             })?;

@@ -68,7 +68,8 @@
 //! | the end of an access epoch | this rank's operations of the epoch at both sides |
 //! | [`flush`](crate::Passive::flush) | this rank's operations on one target at both sides |
 //! | fence | the operations of all ranks at both sides |
-//! | [`flush_local`](crate::Passive::flush_local), the wait for a [request](super::requests) | this rank's operations at the origin |
+//! | [`flush_local`](crate::Passive::flush_local) | as `flush`, at the origin only |
+//! | the wait for a [request](super::requests) | the operation of the request at the origin |
 //!
 //! No transport of this library reports completion at the origin before completion at the target,
 //! so `flush_local` takes as long as `flush`. Completion does not notify the target's program:
@@ -115,9 +116,9 @@
 //!
 //! Threads of a rank may share a window, and one epoch of it: [`Access`](crate::Access) and the
 //! epochs are `Sync`. Any thread may call operations, flushes and
-//! [`Access::scope`](crate::Access::scope) at any time. A thread's flush completes the operations
-//! that this thread has posted before, and perhaps others. Accumulates of one thread keep their
-//! order; accumulates of two threads have no order unless the program makes one.
+//! [`Access::scope`](crate::Access::scope) at any time. A flush completes the operations of all
+//! threads of the rank whose calls have returned before the flush (§12.5.4). Accumulates of one
+//! thread keep their order; accumulates of two threads have no order unless the program makes one.
 //!
 //! Calls that open or end epochs may also come from several threads at the same time: for example
 //! locks of different targets, or an access epoch and an exposure epoch. A waiting call does not

@@ -1,8 +1,9 @@
 //! Traps: common mistakes, and the correct programs.
 //!
-//! In most runs on one machine these mistakes have no visible effect. Two settings reveal many of
-//! them: the hint `transom_model=separate`, under which a load without synchronization reads old
-//! data, and `TRANSOM_CHECK=1`, which [reports conflicting accesses](super::checking).
+//! In most runs on one machine the mistakes of this chapter have no visible effect. Two settings
+//! reveal many of them: the hint `transom_model=separate`, under which a load without
+//! synchronization reads old data, and `TRANSOM_CHECK=1`, which
+//! [reports conflicting accesses](super::checking).
 //!
 //! # A get and a put are not an atomic update
 //!

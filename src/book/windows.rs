@@ -121,15 +121,16 @@
 //! A hint is a promise or a request of the program, and may make a window faster. An
 //! [`Info`](crate::Info) has pairs of a key and a value: MPI's hints and hints of this library.
 //!
-//! - `allocate_with`, `create_with`, `allocate_shared` and the calls of `RawWindow` take an `Info`.
+//! - `allocate_with`, `create_with`, `create_over`, `allocate_shared`, `alloc_mem`, and the calls
+//!   of `RawWindow` that create a window, take an `Info`.
 //! - [`info`](crate::Window::info) returns all hints with their current values.
 //! - [`set_info`](crate::Window::set_info) changes the first five hints of the table, and the two
 //!   hints about counters (`mpi_assert_...`).
 //!
 //! Unknown keys are ignored. Creation fails at all ranks if a known key has an illegal value at one
-//! rank, or if a key that the table marks with * has different values at different ranks. With
-//! [`Info::forgiving`](crate::Info::forgiving) no window relies on the promise of a hint. This is
-//! for programs that may break their promises, as some MPI programs do.
+//! rank, or if the values of a key that the table marks with * have different effects at different
+//! ranks. [`Info::forgiving`](crate::Info::forgiving) is for programs that may break their
+//! promises, as some MPI programs do: the window then relies on no promise of a hint.
 //!
 //! | key | values, the default first | effect |
 //! |---|---|---|

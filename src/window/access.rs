@@ -414,7 +414,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         let mut tally = None;
         let source = self.0.scope.source(bytemuck::cast_slice(source));
         self.0.core.parts.put(permit, displacement as u64, source, Count::Request(&mut tally))?;
-        Ok(Request::of(self.0.core, tally))
+        Ok(Request::of(self.0.core, target, tally))
     }
 
     /// Like [`Access::get`], and returns a request, which is complete when the data is in the
@@ -429,7 +429,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         let mut tally = None;
         let result = self.0.scope.sink(bytemuck::cast_slice_mut(result));
         self.0.core.parts.get(permit, displacement as u64, result, Count::Request(&mut tally))?;
-        Ok(Request::of(self.0.core, tally))
+        Ok(Request::of(self.0.core, target, tally))
     }
 
     /// Puts from a buffer that the request returns when it may be used again (`MPI_RPUT`).
@@ -439,7 +439,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     #[inline]
     pub fn rput_owned(&self, target: usize, displacement: usize, buffer: Vec<T>) -> Result<BufferRequest<T>> {
         let permit = self.0.admit("rput", target)?;
-        BufferRequest::lend(self.0.core, buffer, |buffer, tally| {
+        BufferRequest::lend(self.0.core, target, buffer, |buffer, tally| {
             self.0.core.parts.put(permit, displacement as u64, buffer.source(), Count::Request(tally))
         })
     }
@@ -463,7 +463,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     #[inline]
     pub fn rget(&self, target: usize, displacement: usize, buffer: Vec<T>) -> Result<BufferRequest<T>> {
         let permit = self.0.admit("rget", target)?;
-        BufferRequest::lend(self.0.core, buffer, |buffer, tally| {
+        BufferRequest::lend(self.0.core, target, buffer, |buffer, tally| {
             self.0.core.parts.get(permit, displacement as u64, buffer.sink(), Count::Request(tally))
         })
     }
@@ -486,7 +486,7 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         let from = Outgoing::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
         let accumulate = whole::<T>("raccumulate", R::OP, Some(from), None, size_of_val(source));
         self.0.core.parts.accumulate(permit, displacement as u64, &accumulate, Count::Request(&mut tally))?;
-        Ok(Request::of(self.0.core, tally))
+        Ok(Request::of(self.0.core, target, tally))
     }
 
     /// Like [`Access::get_accumulate`], into a buffer that the request returns with the previous
@@ -504,7 +504,7 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
     ) -> Result<BufferRequest<T>> {
         let permit = self.0.admit("rget_accumulate", target)?;
         let from = Outgoing::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
-        BufferRequest::lend(self.0.core, result, |result, tally| {
+        BufferRequest::lend(self.0.core, target, result, |result, tally| {
             let into = Incoming::contiguous(result.sink());
             let accumulate = whole::<T>("rget_accumulate", R::OP, Some(from), Some(into), size_of_val(source));
             self.0.core.parts.accumulate(permit, displacement as u64, &accumulate, Count::Request(tally))

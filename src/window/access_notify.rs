@@ -95,7 +95,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         let source = self.0.scope.source(bytemuck::cast_slice(source));
         let count = Count::Request(&mut tally);
         self.0.core.parts.put_notify(permit, displacement as u64, source, notice.0, count)?;
-        Ok(Request::of(self.0.core, tally))
+        Ok(Request::of(self.0.core, target, tally))
     }
 
     /// Like [`Passive::get_notify`], into a buffer that the request returns with the data
@@ -113,7 +113,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         const CALL: &str = "rget_notify";
         let permit = self.0.admit(CALL, target)?;
         let core = self.0.core;
-        BufferRequest::lend(core, buffer, |buffer, tally| {
+        BufferRequest::lend(core, target, buffer, |buffer, tally| {
             core.parts.notified(CALL, permit, notice.0, Count::Request(tally), |count| {
                 core.parts.get(permit, displacement as u64, buffer.sink(), count)
             })
@@ -178,7 +178,7 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         let accumulate = whole::<T>("raccumulate_notify", R::OP, Some(from), None, size_of_val(source));
         let mut tally = None;
         self.counted(target, displacement, &accumulate, notice, Count::Request(&mut tally))?;
-        Ok(Request::of(self.0.core, tally))
+        Ok(Request::of(self.0.core, target, tally))
     }
 
     /// Like [`Passive::get_accumulate_notify`], into a buffer that the request returns with the
@@ -196,7 +196,7 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         notice: Notice,
     ) -> Result<BufferRequest<T>> {
         let from = Outgoing::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
-        BufferRequest::lend(self.0.core, result, |result, tally| {
+        BufferRequest::lend(self.0.core, target, result, |result, tally| {
             let into = Incoming::contiguous(result.sink());
             let accumulate = whole::<T>("rget_accumulate_notify", R::OP, Some(from), Some(into), size_of_val(source));
             self.counted(target, displacement, &accumulate, notice, Count::Request(tally))

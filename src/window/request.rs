@@ -15,7 +15,7 @@ use super::element::RmaElem;
 use super::notices::Awaited;
 use crate::buffers::{Lend, LentBuffer};
 use crate::error::{Error, Result};
-use crate::job::JobCore;
+use crate::job::{JobCore, peer};
 
 /// The handle of one operation (MPI-4.1 §12.3.5). The buffers of the operation are not in the
 /// request: the epoch has borrowed them, or the caller of an unsafe call keeps them. A request may
@@ -41,6 +41,8 @@ enum State {
 
 struct Pending {
     job: Arc<JobCore>,
+    /// The target's rank in the job; `None` for a request that waits for notifications.
+    target: Option<u32>,
     until: Until,
 }
 
@@ -79,14 +81,16 @@ impl fmt::Debug for Request {
 }
 
 impl Request {
-    /// The request of the last operation on a window, in flight if it has a tally.
+    /// The request of the last operation on a window, in flight if it has a tally. Only an
+    /// operation on an existing target has one.
     #[inline]
-    pub(super) fn of(core: &Core, tally: Option<TallyRef>) -> Request {
+    pub(super) fn of(core: &Core, target: usize, tally: Option<TallyRef>) -> Request {
         let state = match tally {
             None => State::Done,
             Some(tally) => {
                 let until = if core.parts.is_checked() { Until::checked(core, tally) } else { Until::Complete(tally) };
-                State::Pending(Pending { job: Arc::clone(&core.parts.job), until })
+                let target = Some(peer(core.parts.team.rank(target)).0);
+                State::Pending(Pending { job: Arc::clone(&core.parts.job), target, until })
             }
         };
         Request { state: ManuallyDrop::new(state) }
@@ -95,7 +99,7 @@ impl Request {
     /// A request that is complete when a counter has reached a value.
     pub(super) fn awaiting(core: &Arc<Core>, awaited: Awaited) -> Request {
         let until = Until::Counted(Box::new((Arc::clone(core), awaited)));
-        let state = State::Pending(Pending { job: Arc::clone(&core.parts.job), until });
+        let state = State::Pending(Pending { job: Arc::clone(&core.parts.job), target: None, until });
         Request { state: ManuallyDrop::new(state) }
     }
 
@@ -128,7 +132,7 @@ impl Request {
 
     #[cold]
     fn wait_pending(&mut self) -> Result<()> {
-        let State::Pending(Pending { job, until }) = &*self.state else { return Ok(()) };
+        let State::Pending(Pending { job, until, .. }) = &*self.state else { return Ok(()) };
         let mut waited = match until {
             Until::Complete(tally) => job.progress.complete(tally),
             Until::Counted(counted) => counted.0.parts.await_notices(&counted.1),
@@ -145,11 +149,12 @@ impl Request {
     }
 
     /// Whether the operation is complete (`MPI_TEST`); makes progress, does not wait. True for an
-    /// inactive request. The death of a rank ends only the operations on that rank.
+    /// inactive request. The loss of a rank ends only the operations on that rank.
     ///
     /// # Errors
-    /// As for [`Request::wait`], or a transport failed. A request that waits for notifications also
-    /// fails when any rank dies.
+    /// The operation failed, and the request is inactive. Or a transport failed, or the target
+    /// can't be reached, or, for a request that waits for notifications, any rank is lost: the
+    /// request stays active then.
     pub fn test(&mut self) -> Result<bool> {
         if let Some(job) = self.job()
             && !self.is_over()
@@ -165,11 +170,13 @@ impl Request {
         self.wait().map(|()| true)
     }
 
-    /// Whether this request in flight remains so after a failure of progress. An operation goes on
-    /// when another rank is lost; if its own target is lost, its tally has the failure.
+    /// Whether a test of this request in flight succeeds although progress failed. An operation
+    /// goes on when another rank is lost. If its target has died, the transport ends it; if its
+    /// target is silent, nothing may ever end it.
     fn goes_on_after(&self, error: &Error) -> bool {
-        let counts = matches!(&*self.state, State::Pending(Pending { until: Until::Counted(_), .. }));
-        error.is_loss_of_rank() && !counts
+        let State::Pending(Pending { job, target, .. }) = &*self.state else { return true };
+        let is_lost = |rank: &u32| error.is_unreachable(*rank as usize) || job.progress.is_silent(*rank as usize);
+        error.is_loss_of_rank() && target.as_ref().is_some_and(|rank| !is_lost(rank))
     }
 
     /// Waits for all requests (`MPI_WAITALL`). All are inactive on return, except for those whose
@@ -348,13 +355,14 @@ impl<T: RmaElem> BufferRequest<T> {
     #[inline]
     pub(super) fn lend(
         core: &Core,
+        target: usize,
         buffer: Vec<T>,
         post: impl FnOnce(Lend, &mut Option<TallyRef>) -> Result<()>,
     ) -> Result<BufferRequest<T>> {
         let mut tally = None;
         let (buffer, posted) = LentBuffer::lend(buffer, &mut tally, post);
         let pending = tally.is_some().then(|| Arc::clone(&core.parts.job));
-        let request = BufferRequest { request: Request::of(core, tally), buffer: Some(buffer), job: pending };
+        let request = BufferRequest { request: Request::of(core, target, tally), buffer: Some(buffer), job: pending };
         // If `post` failed after it had posted some transfers, the drop waits for these.
         posted.map(|()| request)
     }

@@ -146,7 +146,7 @@ impl RawWindow {
         let permit = self.core.begin_passive("rput_notify", target)?;
         // SAFETY: the caller's promise.
         let from = unsafe { Source::promised(origin, len) };
-        self.requested(|count| self.core.parts.put_notify(permit, displacement, from, notice.0, count))
+        self.requested(target, |count| self.core.parts.put_notify(permit, displacement, from, notice.0, count))
     }
 
     /// Like [`RawWindow::put_items_notify`], and returns a request (`MPI_Rput_notify`).
@@ -158,7 +158,7 @@ impl RawWindow {
     /// As for [`RawWindow::put_items_notify`].
     pub unsafe fn rput_notify(&self, origin: Items<'_>, target: At<'_>, notice: Notice) -> Result<Request> {
         // SAFETY: the caller's promise.
-        self.requested(|count| unsafe { self.put_counted(origin, target, notice, count) })
+        self.requested(target.rank, |count| unsafe { self.put_counted(origin, target, notice, count) })
     }
 
     /// Like [`RawWindow::get_items_notify`], and returns a request (`MPI_Rget_notify`).
@@ -170,7 +170,7 @@ impl RawWindow {
     /// As for [`RawWindow::get_items_notify`].
     pub unsafe fn rget_notify(&self, origin: Items<'_>, target: At<'_>, notice: Notice) -> Result<Request> {
         // SAFETY: the caller's promise.
-        self.requested(|count| unsafe { self.get_counted(origin, target, notice, count) })
+        self.requested(target.rank, |count| unsafe { self.get_counted(origin, target, notice, count) })
     }
 
     /// Like [`RawWindow::accumulate_notify`], and returns a request (`MPI_Raccumulate_notify`).
@@ -188,7 +188,7 @@ impl RawWindow {
         notice: Notice,
     ) -> Result<Request> {
         // SAFETY: the caller's promise.
-        self.requested(|count| unsafe { self.combine_counted((origin, None), target, op, notice, count) })
+        self.requested(target.rank, |count| unsafe { self.combine_counted((origin, None), target, op, notice, count) })
     }
 
     /// Like [`RawWindow::get_accumulate_notify`], and returns a request
@@ -208,7 +208,9 @@ impl RawWindow {
         notice: Notice,
     ) -> Result<Request> {
         // SAFETY: the caller's promise.
-        self.requested(|count| unsafe { self.combine_counted((origin, Some(result)), target, op, notice, count) })
+        self.requested(target.rank, |count| unsafe {
+            self.combine_counted((origin, Some(result)), target, op, notice, count)
+        })
     }
 }
 

@@ -373,7 +373,9 @@ impl RawWindow {
         let permit = self.core.begin_request("rput", target.rank)?;
         // SAFETY: the caller's promise.
         let from = unsafe { origin.source() };
-        self.requested(|count| self.core.parts.put_layout(permit, target.displacement, &from, &target.layout(), count))
+        self.requested(target.rank, |count| {
+            self.core.parts.put_layout(permit, target.displacement, &from, &target.layout(), count)
+        })
     }
 
     /// Like [`RawWindow::get_items`], and returns a request (`MPI_RGET`).
@@ -387,7 +389,9 @@ impl RawWindow {
         let permit = self.core.begin_request("rget", target.rank)?;
         // SAFETY: the caller's promise.
         let into = unsafe { origin.sink() };
-        self.requested(|count| self.core.parts.get_layout(permit, target.displacement, &into, &target.layout(), count))
+        self.requested(target.rank, |count| {
+            self.core.parts.get_layout(permit, target.displacement, &into, &target.layout(), count)
+        })
     }
 
     /// Like [`RawWindow::put`], and returns a request (`MPI_RPUT`).
@@ -401,7 +405,7 @@ impl RawWindow {
     pub unsafe fn rput_bytes(&self, origin: *const u8, len: usize, target: usize, at: u64) -> Result<Request> {
         let permit = self.core.begin_request("rput", target)?;
         // SAFETY: the caller's promise.
-        self.requested(|count| self.core.parts.put(permit, at, unsafe { Source::promised(origin, len) }, count))
+        self.requested(target, |count| self.core.parts.put(permit, at, unsafe { Source::promised(origin, len) }, count))
     }
 
     /// Like [`RawWindow::get`], and returns a request (`MPI_RGET`).
@@ -415,7 +419,7 @@ impl RawWindow {
     pub unsafe fn rget_bytes(&self, origin: *mut u8, len: usize, target: usize, at: u64) -> Result<Request> {
         let permit = self.core.begin_request("rget", target)?;
         // SAFETY: the caller's promise.
-        self.requested(|count| self.core.parts.get(permit, at, unsafe { Sink::promised(origin, len) }, count))
+        self.requested(target, |count| self.core.parts.get(permit, at, unsafe { Sink::promised(origin, len) }, count))
     }
 
     /// Like [`RawWindow::accumulate`], and returns a request (`MPI_RACCUMULATE`).
@@ -428,7 +432,9 @@ impl RawWindow {
     pub unsafe fn raccumulate(&self, origin: Items<'_>, target: At<'_>, op: Op) -> Result<Request> {
         let permit = self.core.begin_request("raccumulate", target.rank)?;
         // SAFETY: the caller's promise.
-        self.requested(|count| unsafe { self.combine(permit, "raccumulate", Some(origin), None, target, op, count) })
+        self.requested(target.rank, |count| unsafe {
+            self.combine(permit, "raccumulate", Some(origin), None, target, op, count)
+        })
     }
 
     /// Like [`RawWindow::get_accumulate`], and returns a request (`MPI_RGET_ACCUMULATE`).
@@ -447,16 +453,16 @@ impl RawWindow {
     ) -> Result<Request> {
         let permit = self.core.begin_request("rget_accumulate", target.rank)?;
         // SAFETY: the caller's promise.
-        self.requested(|count| unsafe {
+        self.requested(target.rank, |count| unsafe {
             self.combine(permit, "rget_accumulate", Some(origin), Some(result), target, op, count)
         })
     }
 
     #[inline]
-    pub(super) fn requested(&self, post: impl FnOnce(Count<'_>) -> Result<()>) -> Result<Request> {
+    pub(super) fn requested(&self, target: usize, post: impl FnOnce(Count<'_>) -> Result<()>) -> Result<Request> {
         let mut tally = None;
         post(Count::Request(&mut tally))?;
-        Ok(Request::of(&self.core, tally))
+        Ok(Request::of(&self.core, target, tally))
     }
 }
 
