@@ -10,7 +10,7 @@ pub(crate) mod listener;
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -172,7 +172,7 @@ impl Detector {
         if !time && !self.any_lost.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         if time {
             self.await_loss(&mut state, patience);
         }
@@ -190,14 +190,22 @@ impl Detector {
         if !self.any_lost.load(Ordering::Relaxed) {
             return Ok(());
         }
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).outcome()
+        self.state().outcome()
     }
 
     /// Whether a rank is known to be unreachable.
     pub(crate) fn is_silent(&self, rank: usize) -> bool {
         // Relaxed: as in `look`.
-        self.any_lost.load(Ordering::Relaxed)
-            && self.state.lock().unwrap_or_else(PoisonError::into_inner).all_silent.contains(&rank)
+        self.any_lost.load(Ordering::Relaxed) && self.state().all_silent.contains(&rank)
+    }
+
+    /// All ranks that are known to be unreachable.
+    pub(crate) fn all_silent(&self) -> Vec<usize> {
+        self.state().all_silent.iter().copied().collect()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the period has passed; only one caller gets `true`.
@@ -317,6 +325,8 @@ mod tests {
     use std::os::fd::AsRawFd;
     use std::process::{Child, Command};
 
+    use crate::interfaces::Interface;
+
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     fn sleeper() -> (Child, Process) {
@@ -334,6 +344,28 @@ mod tests {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// A machine has several ranks, and all of them are lost with it. Regression: the operations to
+    /// the first one alone were ended.
+    /// Shows E3.
+    #[test]
+    fn all_ranks_of_a_silent_machine_are_lost() {
+        let listener = std::net::TcpListener::bind((Interface::loopback().address, 0)).expect("a socket");
+        let at = listener.local_addr().expect("it is bound");
+        drop(listener);
+        let place = |rank| Place { rank, host: "there".into(), at, token: [0; 16] };
+        let remote = Connections::new(0, Interface::loopback(), connections::SILENCE, true, vec![place(1), place(2)]);
+        let detector = Detector::new(0, &[Process::own()], Some(remote));
+        let begun = Instant::now();
+        while detector.all_silent().len() < 2 && begun.elapsed() < Duration::from_secs(10) {
+            let _ = detector.look(Duration::ZERO);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(detector.all_silent(), [1, 2]);
+        assert!((1..3).all(|rank| detector.is_silent(rank)) && !detector.is_silent(3));
+        let error = detector.known().expect_err("two ranks are lost");
+        assert!(matches!(error, ErrorKind::RankUnreachable { rank: 1 | 2, .. }), "{error}");
     }
 
     /// The kernel cuts process names after 15 bytes, also within a character. Such a name must not

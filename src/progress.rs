@@ -242,18 +242,19 @@ impl Progress {
         self.fail_requests_to_lost(self.detector.look(DYING)).err().unwrap_or(error)
     }
 
+    /// Ends the operations in flight to all ranks that have died or can't be reached. The error
+    /// names the dead, or else the first rank that can't be reached.
     fn fail_requests_to_lost(&self, look: std::result::Result<(), ErrorKind>) -> Result<()> {
-        look.map_err(|died| {
-            let (lost, reason) = match &died {
-                ErrorKind::RankDied { ranks, .. } => (ranks.as_slice(), Reason::Died),
-                ErrorKind::RankUnreachable { rank, .. } => (std::slice::from_ref(rank), Reason::Unreachable),
-                _ => (&[][..], Reason::Died),
-            };
-            for peer in lost.iter().filter_map(|&rank| u32::try_from(rank).ok()).map(Peer) {
+        look.map_err(|error| {
+            let dead = if let ErrorKind::RankDied { ranks, .. } = &error { ranks.as_slice() } else { &[] };
+            let dead = dead.iter().map(|&rank| (rank, Reason::Died));
+            let silent = self.detector.all_silent().into_iter().map(|rank| (rank, Reason::Unreachable));
+            for (rank, reason) in dead.chain(silent) {
+                let Ok(peer) = u32::try_from(rank).map(Peer) else { continue };
                 self.wire.lose(peer, reason.clone());
-                self.give_up(&Fault::new(peer, reason.clone()));
+                self.give_up(&Fault::new(peer, reason));
             }
-            died.into()
+            error.into()
         })
     }
 
