@@ -100,7 +100,7 @@ impl Class {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// An operation reaches outside of the target's window. No memory was accessed.
+    /// An operation reaches outside of the target's part of the window. No memory was accessed.
     #[error(
         "{call}: {length} bytes at displacement {displacement} (unit {unit}) are outside the window of rank {rank}, \
          which has {limit} bytes"
@@ -116,7 +116,7 @@ pub enum ErrorKind {
         unit: u32,
         /// The length of the access in bytes.
         length: usize,
-        /// The size of the target's window in bytes.
+        /// The size of the target's part in bytes.
         limit: u64,
     },
     /// A rank has no counter of that index. No memory was accessed.

@@ -6,7 +6,8 @@ use crate::environment::Atomics;
 use crate::error::{ArgumentError, Class, Error, Result, SettingError};
 use crate::flavor::Flavor;
 
-/// Keys and values (`MPI_Info`).
+/// The hints of a window, as keys with values (`MPI_Info`, MPI-4.1 §12.2.7).
+/// [`book::windows`](crate::book::windows#hints) lists the keys and their effects.
 ///
 /// ```
 /// let info = transom::Info::new().with("no_locks", "true").with("accumulate_ordering", "none");
@@ -47,12 +48,14 @@ impl Info {
     }
 
     /// For windows of programs that may break the promises of their hints, as some MPI programs do:
-    /// the window relies on no hint. An illegal value is ignored, locks work in spite of
-    /// `no_locks`, entries of a target that overlap are written or combined one after another, and,
-    /// each with one warning, request-based operations are performed in every access epoch, and a
-    /// fence with NOPRECEDE completes operations.
-    /// If a hint differs among the ranks of a [`RawWindow`](crate::RawWindow), the value that is
-    /// correct for all ranks is in force, and a warning reports it.
+    /// the window relies on no hint.
+    ///
+    /// - An illegal value is ignored, and locks work in spite of `no_locks`.
+    /// - Entries of a target that overlap are written or combined one after another.
+    /// - Request-based operations are performed in every access epoch, with one warning.
+    /// - A fence with NOPRECEDE completes operations, with one warning.
+    /// - If a hint differs among the ranks of a [`RawWindow`](crate::RawWindow), the value that is
+    ///   correct for all ranks is in force, and a warning reports it.
     #[must_use]
     pub fn forgiving(mut self) -> Info {
         self.forgiving = true;

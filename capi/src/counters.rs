@@ -134,8 +134,8 @@ pub unsafe extern "C" fn transom_window_notify_test(
     })
 }
 
-/// Waits until one of several counters of this rank has reached the value with the same index in
-/// values. *index is set to the first such index.
+/// Waits until, for an i below count, this rank's counter with the index `notices[i]` has reached
+/// `values[i]`. *index is set to the first such i.
 ///
 /// # Safety
 /// `window` is a live handle; `notices` and `values` have `count` numbers each; `index` points to

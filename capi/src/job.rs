@@ -157,8 +157,9 @@ pub unsafe extern "C" fn transom_job_subset_tagged(
     })
 }
 
-/// The ranks of the whole job on this rank's node, which can share memory with it, in ascending
-/// order. *count is set to their number, and the first `room` of them are written to ranks.
+/// The ranks of job that are on this rank's node, and so can share memory with it, as ranks of the
+/// whole job. Their order is that of job. *count is set to their number, and the first `room` of
+/// them are written to ranks.
 ///
 /// # Safety
 /// `job` is a live handle; `ranks` has room for `room` numbers; `count` points to writable memory.

@@ -266,7 +266,8 @@ pub unsafe extern "C" fn transom_type_subarray(
     })
 }
 
-/// A type with another lower bound and extent, in bytes. The offsets of the data do not change.
+/// The old type with the lower bound lb and the extent extent, both in bytes. The offsets of the
+/// data do not change.
 ///
 /// # Safety
 /// `old_type` is a predefined one or a live handle; `new_type` points to writable memory.

@@ -21,8 +21,8 @@ fn allocated() -> MutexGuard<'static, BTreeMap<usize, Allocation>> {
 
 /// Allocates size zeroed bytes, which other ranks of the node can map; *base is set to the address,
 /// or to NULL if size is 0. Windows over this memory, or over a range of it, are as fast as
-/// allocated windows. The alignment is that of a page, or of the hint mpi_minimum_memory_alignment
-/// if it is larger. Local.
+/// allocated windows. The address is a multiple of the size of a page, or of the hint
+/// mpi_minimum_memory_alignment if the hint is larger. Local.
 ///
 /// # Safety
 /// `job` is a live handle, `info` one or NULL; `base` points to writable memory.

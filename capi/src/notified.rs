@@ -15,7 +15,8 @@ use crate::window::{WindowHandle, window};
 
 /// Performs transom_put in a passive epoch, and then adds one to the target's counter with the
 /// index notice. A target that reads the new count also sees the data. A call without items only
-/// changes the counter.
+/// changes the counter. On nets that do not deliver a notice after earlier data, the call waits
+/// until the data is transferred, unless contiguous data is sent in one message.
 ///
 /// # Safety
 /// The requirements of transom_put.

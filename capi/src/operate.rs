@@ -97,7 +97,10 @@ pub(crate) unsafe fn operand<'a>(
     unsafe { items(base, count, ty, "origin") }
 }
 
-/// Puts len bytes from origin at a displacement of target.
+/// Puts len bytes from origin at a displacement of target. In this call and all other operations a
+/// displacement counts the target's displacement units; in a dynamic window it is an address of the
+/// target. The error is TRANSOM_ERR_RMA_SYNC outside an access epoch, and TRANSOM_ERR_RMA_RANGE
+/// outside the target's part.
 ///
 /// # Safety
 /// `window` is a live handle. `origin` has `len` bytes, which are not written until the operation
@@ -141,8 +144,8 @@ pub unsafe extern "C" fn transom_get_bytes(
     })
 }
 
-/// Puts origin_count items at origin to target_count items of target. Both sides have the same
-/// sequence of predefined types.
+/// Puts origin_count items at origin to target_count items at a displacement of target. Both sides
+/// have the same sequence of predefined types; otherwise the error is TRANSOM_ERR_TYPE.
 ///
 /// # Safety
 /// `window` is a live handle, types are predefined ones or live handles. The bytes of the origin's
@@ -170,8 +173,8 @@ pub unsafe extern "C" fn transom_put(
     })
 }
 
-/// Gets target_count items of target to origin_count items at origin. Both sides have the same
-/// sequence of predefined types.
+/// Gets target_count items at a displacement of target to origin_count items at origin. Both sides
+/// have the same sequence of predefined types; otherwise the error is TRANSOM_ERR_TYPE.
 ///
 /// # Safety
 /// `window` is a live handle, types are predefined ones or live handles. The bytes of the origin's

@@ -143,7 +143,7 @@ pub unsafe extern "C" fn transom_window_lock_all(window: *const WindowHandle, as
     guarded(|| unsafe { Ok(self::window(window)?.lock_all(self::assertions(assertions)?)?) })
 }
 
-/// Completes all operations and ends the epoch of transom_window_lock_all.
+/// Completes all operations at origin and target, and ends the epoch of transom_window_lock_all.
 ///
 /// # Safety
 /// `window` is a live handle.

@@ -136,8 +136,8 @@ pub unsafe extern "C" fn transom_window_create_dynamic(
 /// Attaches size bytes at base to a dynamic window. Local.
 ///
 /// # Safety
-/// `window` is a live handle. The memory is readable and writable until it is detached and no rank
-/// accesses it.
+/// `window` is a live handle. The memory is readable and writable until it is detached, and no rank
+/// accesses the memory afterwards.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_window_attach(window: *const WindowHandle, base: *mut c_void, size: u64) -> c_int {

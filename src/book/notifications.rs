@@ -60,10 +60,10 @@
 //!
 //! # An exchange of halos
 //!
-//! In each step a rank puts its ends into its neighbours' parts, and waits for theirs. The counters
-//! only grow, so the rank waits for a larger value in each step. A notice tells the target that
-//! data has arrived; it does not tell the origin that the target has read the previous data. The
-//! program therefore alternates between two pairs of halos:
+//! In each step a rank puts its end cells into its neighbours' parts, and waits for the neighbours'
+//! end cells. The counters only grow, so the rank waits for a larger value in each step. A notice
+//! tells the target that data has arrived; it does not tell the origin that the target has read the
+//! previous data. The program therefore alternates between two pairs of halos:
 //!
 //! ```
 //! use transom::{Notice, Window};

@@ -5,7 +5,7 @@
 //! | [`put`](crate::Access::put), [`put_value`](crate::Access::put_value) | writes | `MPI_Put` |
 //! | [`get`](crate::Access::get) | reads | `MPI_Get` |
 //! | [`accumulate`](crate::Access::accumulate) | combines elements of the target with those of the origin | `MPI_Accumulate` |
-//! | [`get_accumulate`](crate::Access::get_accumulate), [`get_atomic`](crate::Access::get_atomic) | accumulates, and gets the previous values | `MPI_Get_accumulate` |
+//! | [`get_accumulate`](crate::Access::get_accumulate), [`get_atomic`](crate::Access::get_atomic) | accumulates, and gets the previous values; `get_atomic` changes nothing | `MPI_Get_accumulate` |
 //! | [`fetch_and_op`](crate::Access::fetch_and_op), [`fetch_add`](crate::Access::fetch_add), [`swap`](crate::Access::swap), [`fetch_value`](crate::Access::fetch_value) | changes one element and gives its previous value | `MPI_Fetch_and_op` |
 //! | [`compare_and_swap`](crate::Access::compare_and_swap) | replaces one element if it has the expected value; gives its previous value | `MPI_Compare_and_swap` |
 //! | [`start_fetch_and_op`](crate::Access::start_fetch_and_op), [`start_compare_and_swap`](crate::Access::start_compare_and_swap) | `fetch_and_op` and `compare_and_swap` without the wait for the value, as in MPI | `MPI_Fetch_and_op`, `MPI_Compare_and_swap` |

@@ -9,8 +9,8 @@
 //!
 //! If unsure: open `lock_all` once around the main loop, flush where an operation must be complete,
 //! and use the [accumulate family](super::operations#atomicity) for locations that several ranks
-//! change. This choice needs no call of a target. The beginning of the epoch costs a rank one
-//! atomic, and so does its end.
+//! change. This choice needs no call of a target. Opening the epoch costs a rank one atomic, and
+//! ending the epoch costs another.
 //!
 //! # Fence
 //!

@@ -23,6 +23,8 @@ impl From<BasicType> for Datatype {
     }
 }
 
+/// Constructors (MPI-4.1 §5.1.2, §5.1.3, §5.1.7). They fail with the class `Count` if a size or an
+/// offset is out of range.
 impl Datatype {
     /// One basic type at offset 0.
     pub fn basic(basic: BasicType) -> Datatype {
@@ -40,8 +42,7 @@ impl Datatype {
         .finish()
     }
 
-    /// `count` items of `old`, each one extent after the previous one (`MPI_Type_contiguous`). Like
-    /// all constructors it fails with the class `Count` if sizes or offsets are out of range.
+    /// `count` items of `old`, each one extent after the previous one (`MPI_Type_contiguous`).
     pub fn contiguous(count: usize, old: &Datatype) -> Result<Datatype> {
         Ok(repeat("contiguous", &old.0, count, old.extent())?.finish())
     }
@@ -103,11 +104,11 @@ impl Datatype {
         Ok(all.finish())
     }
 
-    /// A part of an array: for each dimension, `sizes` has the elements of the array, `subsizes`
-    /// those of the part, and `starts` the first element of the part (`MPI_Type_create_subarray`).
-    /// The extent is that of the whole array. Fails with the class `Arg` if the lists are empty or
-    /// differ in length, or if the part is not within the array; with `Count` like all
-    /// constructors.
+    /// A part of an array whose elements are items of `old` (`MPI_Type_create_subarray`). For each
+    /// dimension, `sizes` has the number of elements of the array, `subsizes` that of the part, and
+    /// `starts` the index of the part's first element, from 0. The extent is that of the whole
+    /// array. Fails with the class `Arg` if the lists are empty or differ in length, or if the part
+    /// is not within the array; with `Count` like all constructors.
     pub fn subarray(
         sizes: &[usize],
         subsizes: &[usize],

@@ -2,9 +2,9 @@
 //! offsets. Owns constructors, queries and the walk over the contiguous pieces; knows no buffers,
 //! transports or epochs.
 //!
-//! A datatype is compiled when it is made: into strips of equal blocks (a vector is one strip,
-//! whatever its count) and loops that repeat them, so its memory depends on the irregularity of the
-//! datatype and not on the amount of data.
+//! A constructor compiles the datatype into strips of equal blocks, and loops that repeat the
+//! strips; a vector is one strip, whatever its count. The memory of a datatype therefore depends on
+//! the irregularity of the datatype, and not on the amount of data.
 
 mod build;
 mod layout;

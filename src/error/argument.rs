@@ -89,7 +89,7 @@ pub enum ArgumentError {
     TooManyElements {
         /// The number of elements.
         count: usize,
-        /// The size of one.
+        /// The size of one element in bytes.
         size: usize,
     },
     /// More counters than a rank of a window can have.

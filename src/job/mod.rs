@@ -60,7 +60,8 @@ static STARTED: AtomicBool = AtomicBool::new(false);
 pub enum Route {
     /// This rank itself.
     Own,
-    /// Shared memory of the node: loads, stores, CPU atomics.
+    /// A rank of this node: loads, stores and CPU atomics on mapped memory, else system calls or
+    /// messages ([costs](crate::book::costs#flush)).
     Shm,
     /// The net: verbs or libfabric.
     Net,
@@ -137,8 +138,8 @@ struct Flags {
 /// job of one rank. A process can call this only once.
 ///
 /// # Errors
-/// A launcher that can't be reached, ranks that can't reach each other, or a `TRANSOM_` variable
-/// with an invalid value.
+/// `Other` if the launcher can't be reached, if the ranks can't reach each other, or if this
+/// process has started a job before; `InfoValue` for a `TRANSOM_` variable with an illegal value.
 pub fn init() -> Result<Job> {
     begin(bootstrap::detect, true)
 }
@@ -276,8 +277,9 @@ impl Job {
         self.team.size
     }
 
-    /// The ranks on this rank's node, with which it can share memory, in the order of the job
-    /// (`MPI_COMM_SPLIT_TYPE`).
+    /// The ranks of this job or subset that are on this rank's node, and so can share memory with
+    /// it, as ranks of the whole job (`MPI_COMM_SPLIT_TYPE`). Their order is that of the job or
+    /// subset.
     pub fn node_ranks(&self) -> Vec<usize> {
         let core = &self.core;
         let ranks = (0..self.team.size).map(|member| self.team.rank(member));
@@ -289,7 +291,7 @@ impl Job {
     ///
     /// # Errors
     /// `Arg` if another thread of this rank is in a barrier or a window creation of the same ranks;
-    /// the error of a transport that failed.
+    /// `Other` if a rank has died or a transport failed.
     pub fn barrier(&self) -> Result<()> {
         let _collective = self.team.collective("barrier")?;
         self.core.barrier_with_bits(&self.team, 0).map(drop)
@@ -298,7 +300,7 @@ impl Job {
     /// The route to `rank`.
     ///
     /// # Errors
-    /// The rank does not exist.
+    /// `Rank` for a rank that does not exist.
     pub fn route(&self, rank: usize) -> Result<Route> {
         check_rank(&self.team, "route", rank)?;
         Ok(match self.core.lane(self.team.rank(rank)) {
@@ -313,7 +315,7 @@ impl Job {
     /// `None` if another transport reaches the rank.
     ///
     /// # Errors
-    /// The rank does not exist.
+    /// `Rank` for a rank that does not exist.
     pub fn posted(&self, rank: usize) -> Result<Option<Posted>> {
         check_rank(&self.team, "posted", rank)?;
         let rank = self.team.rank(rank);
@@ -321,13 +323,14 @@ impl Job {
         Ok(net.and_then(|net| net.posted(peer(rank))))
     }
 
-    /// [`Window::actor`](crate::Window::actor) of windows that do not choose another by the hint
-    /// `transom_atomics`.
+    /// The actor of atomics in windows that do not choose another one by the hint
+    /// `transom_atomics`: see [`Window::actor`](crate::Window::actor).
     pub fn actor(&self) -> Actor {
         self.core.actor(&self.team)
     }
 
-    /// The name of the open net's provider.
+    /// The transport of the open net, with its provider or device; `None` if the job has opened no
+    /// net.
     pub fn net(&self) -> Option<String> {
         self.core.wire.net().map(crate::transport::Net::name)
     }
@@ -398,7 +401,8 @@ impl Job {
     /// subset this call only drops the handle.
     ///
     /// # Errors
-    /// The launcher is gone. At rank 0 with `TRANSOM_CHECK=fail`: conflicting accesses were found.
+    /// `Other` if the launcher is gone, if a rank has died, or, at rank 0 with
+    /// `TRANSOM_CHECK=fail`, if conflicting accesses were found.
     pub fn finalize(self) -> Result<()> {
         if self.team.key != 0 {
             return Ok(());

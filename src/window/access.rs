@@ -50,11 +50,13 @@ pub struct Access<'scope, 'env: 'scope, T> {
 }
 
 impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
-    /// Puts `source` at `displacement` of `target` (MPI-4.1 §12.3.1).
+    /// Puts the elements of `source` at `displacement` of `target`: element i of `source` becomes
+    /// element `displacement + i` of the target's part (MPI-4.1 §12.3.1).
     ///
     /// # Errors
-    /// `RmaRange` outside the target's part, `Rank`, `Other` from the transport; the target is
-    /// unchanged. `RmaSync` in an epoch that does not include the target.
+    /// `RmaRange` outside the target's part, `Rank` for a rank that does not exist, `Other` from
+    /// the transport; the target is unchanged. `RmaSync` in an epoch that does not include the
+    /// target.
     #[inline(always)]
     pub fn put(&self, target: usize, displacement: usize, source: &'scope [T]) -> Result<()> {
         let permit = self.admit("put", target)?;
@@ -73,8 +75,8 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
         self.core.parts.put_copied(permit, displacement as u64, bytemuck::bytes_of(&value))
     }
 
-    /// Gets `result.len()` elements (MPI-4.1 §12.3.2). They are in `result` when the operation is
-    /// complete.
+    /// Gets `result.len()` elements of `target`, from `displacement` on (MPI-4.1 §12.3.2). The
+    /// elements are in `result` when the operation is complete.
     ///
     /// # Errors
     /// As for [`Access::put`].
@@ -162,9 +164,10 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
 
 /// The accumulate family (MPI-4.1 §12.3.4), for windows of MPI's predefined types.
 impl<'scope, T: Element> Access<'scope, '_, T> {
-    /// Combines the target's elements with `source` by `op`, one of [`ops`] (`MPI_ACCUMULATE`,
-    /// MPI-4.1 §12.3.4). The operation is atomic for each element with respect to the whole family
-    /// on the same type. A pair of operation and type that MPI does not define does not compile.
+    /// Combines `source.len()` elements of `target`, from `displacement` on, with those of `source`
+    /// by the operation, one of [`ops`] (`MPI_ACCUMULATE`, MPI-4.1 §12.3.4). The operation is
+    /// atomic for each element with respect to the whole family on the same type. A pair of
+    /// operation and type that MPI does not define does not compile.
     ///
     /// ```no_run
     /// # fn try_it(win: &transom::Window<f64>) -> transom::Result<()> {
@@ -208,7 +211,8 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
         self.core.parts.accumulate(permit, displacement as u64, &accumulate, Count::Target)
     }
 
-    /// Gets elements, each of them atomically (`MPI_GET_ACCUMULATE` with `MPI_NO_OP`).
+    /// Gets `result.len()` elements of `target`, from `displacement` on, each of them atomically
+    /// (`MPI_GET_ACCUMULATE` with `MPI_NO_OP`, MPI-4.1 §12.3.4).
     ///
     /// # Errors
     /// As for [`Access::accumulate`].
@@ -220,8 +224,8 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
         self.core.parts.accumulate(permit, displacement as u64, &accumulate, Count::Target)
     }
 
-    /// Combines one element with `operand`, waits for the previous value and returns it
-    /// (`MPI_FETCH_AND_OP`, MPI-4.1 §12.3.4).
+    /// Combines the element at `displacement` of `target` with `operand`, waits for the element's
+    /// previous value and returns this value (`MPI_FETCH_AND_OP`, MPI-4.1 §12.3.4).
     ///
     /// # Errors
     /// As for [`Access::accumulate`].
@@ -260,7 +264,8 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
         self.core.parts.start_fetch(permit, displacement as u64, R::OP, T::TYPE, bytemuck::bytes_of(&operand), into)
     }
 
-    /// Adds `operand`, waits for the previous value and returns it.
+    /// Adds `operand` to the element at `displacement` of `target`, waits for the element's
+    /// previous value and returns this value (`MPI_FETCH_AND_OP` with `MPI_SUM`, MPI-4.1 §12.3.4).
     ///
     /// # Errors
     /// As for [`Access::accumulate`].
@@ -272,7 +277,9 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
         self.fetch_and_op(target, displacement, operand, ops::Sum)
     }
 
-    /// Replaces the value by `operand`, waits for the previous value and returns it.
+    /// Replaces the element at `displacement` of `target` by `operand`, waits for the element's
+    /// previous value and returns this value (`MPI_FETCH_AND_OP` with `MPI_REPLACE`, MPI-4.1
+    /// §12.3.4).
     ///
     /// # Errors
     /// As for [`Access::accumulate`].
@@ -284,7 +291,8 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
         self.fetch_and_op(target, displacement, operand, ops::Replace)
     }
 
-    /// Reads one element atomically, and waits for the value.
+    /// Reads the element at `displacement` of `target` atomically, waits for its value and returns
+    /// it (`MPI_FETCH_AND_OP` with `MPI_NO_OP`, MPI-4.1 §12.3.4).
     ///
     /// # Errors
     /// As for [`Access::accumulate`].
@@ -298,8 +306,9 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
 }
 
 impl<'scope, T: Swappable> Access<'scope, '_, T> {
-    /// Stores `new` if the value equals `expected`, bit for bit. Waits for the previous value and
-    /// returns it (`MPI_COMPARE_AND_SWAP`, MPI-4.1 §12.3.4).
+    /// Replaces the element at `displacement` of `target` by `new` if the element equals
+    /// `expected`, bit for bit. Waits for the element's previous value and returns this value
+    /// (`MPI_COMPARE_AND_SWAP`, MPI-4.1 §12.3.4).
     ///
     /// # Errors
     /// As for [`Access::accumulate`].
@@ -432,7 +441,8 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         Ok(Request::of(self.0.core, target, tally))
     }
 
-    /// Puts from a buffer that the request returns when it may be used again (`MPI_RPUT`).
+    /// Puts the elements of `buffer`. The request returns the buffer when the buffer may be used
+    /// again (`MPI_RPUT`, MPI-4.1 §12.3.5).
     ///
     /// # Errors
     /// As for [`Access::put`].
@@ -444,7 +454,8 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         })
     }
 
-    /// Gets into a buffer that the request returns with the data (`MPI_RGET`).
+    /// Gets `buffer.len()` elements of `target`, from `displacement` on. The request returns the
+    /// buffer with the data (`MPI_RGET`, MPI-4.1 §12.3.5).
     ///
     /// ```no_run
     /// # fn try_it(win: &transom::Window<u64>) -> transom::Result<Vec<u64>> {

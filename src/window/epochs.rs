@@ -57,13 +57,14 @@ impl<T: RmaElem> Window<T> {
     }
 
     /// A passive access epoch to `target` (`MPI_WIN_LOCK`, MPI-4.1 §12.5.3). Other targets may be
-    /// locked within it. All operations on the target are complete at both sides on return. Over a
-    /// net the lock may be acquired as late as the first operation or the end of the epoch. An
-    /// exclusive lock excludes other locks of the target's part, a shared lock excludes exclusive
-    /// ones. A lock does not order accesses outside of the window.
+    /// locked within it. All operations on the target are complete at both sides on return. An
+    /// exclusive lock excludes all other locks of the target's part; a shared lock excludes
+    /// exclusive locks. Over a net the library may acquire the lock as late as the first operation
+    /// or the end of the epoch. A lock does not order accesses outside of the window.
     ///
     /// # Errors
-    /// As for [`Window::lock_all`]; `RmaSync` if this rank holds a lock on the target; `Rank`.
+    /// As for [`Window::lock_all`]; `RmaSync` if this rank holds a lock on the target; `Rank` for a
+    /// rank that does not exist.
     pub fn lock<'s, R>(
         &'s self,
         kind: Lock,
@@ -121,8 +122,8 @@ impl<T: RmaElem> Window<T> {
     /// operations.
     ///
     /// # Errors
-    /// Those of `body`, `RmaSync` within another access epoch, `Rank` for an invalid group, or an
-    /// error of completion.
+    /// Those of `body`; `RmaSync` within another access epoch; `Rank` if `targets` has a rank that
+    /// does not exist, or one rank twice; an error of completion.
     pub fn start<'s, R>(
         &'s self,
         targets: &[usize],
@@ -139,23 +140,24 @@ impl<T: RmaElem> Window<T> {
     ///
     /// # Errors
     /// `RmaSync` within an exposure epoch, within a fence epoch with operations, or while this rank
-    /// has its own part locked; `Rank` for an invalid group; a transport that failed. If only some
-    /// origins could be notified, the exposure epoch is open to those, and to origins whose notice
-    /// is sent later.
+    /// has its own part locked; `Rank` if `origins` has a rank that does not exist, or one rank
+    /// twice; `Other` if a transport failed. If only some origins could be notified, the exposure
+    /// epoch is open to those, and to origins whose notice is sent later.
     pub fn post(&self, origins: &[usize]) -> Result<()> {
         self.core.post(origins, true)
     }
 
-    /// Waits until all origins of [`Window::post`] have completed (`MPI_WIN_WAIT`).
+    /// Waits until all origins of [`Window::post`] have completed, and ends the exposure epoch
+    /// (`MPI_WIN_WAIT`, MPI-4.1 §12.5.2).
     ///
     /// # Errors
-    /// `RmaSync` without `post`; a transport that failed.
+    /// `RmaSync` without `post`; `Other` if a transport failed.
     pub fn wait(&self) -> Result<()> {
         self.core.wait()
     }
 
     /// If all origins have completed, ends the exposure epoch and returns true; otherwise returns
-    /// false (`MPI_WIN_TEST`).
+    /// false (`MPI_WIN_TEST`, MPI-4.1 §12.5.2).
     ///
     /// # Errors
     /// As for [`Window::wait`].
@@ -171,8 +173,8 @@ impl<'scope, 'env, T> Access<'scope, 'env, T> {
 }
 
 impl<T> FenceEpoch<'_, '_, T> {
-    /// Ends one phase and begins the next. On return the operations that all ranks called in the
-    /// phase before are complete, at origin and target. Collective.
+    /// Ends one phase and begins the next (`MPI_WIN_FENCE`, MPI-4.1 §12.5.1). Collective. On return
+    /// the operations that all ranks called in the phase before are complete, at origin and target.
     ///
     /// # Errors
     /// `Other` for an operation or a barrier that could not be completed.

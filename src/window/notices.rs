@@ -62,7 +62,7 @@ impl<'w> Notices<'w> {
     /// The counter's value (`MPI_Win_get_notify_value`). Makes progress and does not wait.
     ///
     /// # Errors
-    /// `RmaNotification` for a counter that this rank does not have. `Other` for a rank that died.
+    /// `RmaNotification` for a counter that this rank does not have; `Other` if a rank has died.
     pub fn value(&self, index: usize) -> Result<u64> {
         self.polled(index, 1)
     }
@@ -110,9 +110,9 @@ impl<'w> Notices<'w> {
         Ok(self.polled(index, value)? >= value)
     }
 
-    /// Waits until one of several counters has reached its value. `awaited` has pairs of a
-    /// counter's index and the value to wait for; the result is the index in `awaited` of the first
-    /// pair whose counter has reached the value.
+    /// Waits until one of several counters has reached its value. Each pair in `awaited` has the
+    /// index of a counter and the value to wait for. The result is the index in `awaited` of the
+    /// first pair whose counter has reached the value.
     ///
     /// # Errors
     /// As for [`Notices::value`]; `Arg` if `awaited` is empty.

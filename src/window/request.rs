@@ -103,7 +103,7 @@ impl Request {
         Request { state: ManuallyDrop::new(state) }
     }
 
-    /// Whether its completion is still to be reported.
+    /// Whether the request is active: no wait or test has reported the end of the operation yet.
     pub fn is_active(&self) -> bool {
         !matches!(*self.state, State::Inactive)
     }
@@ -118,9 +118,10 @@ impl Request {
     /// Waits until the operation is complete (`MPI_WAIT`).
     ///
     /// # Errors
-    /// The operation failed: the target has ended or refused it. The request is inactive then. The
-    /// call also fails if another rank is lost, or a transport fails, while the operation is in
-    /// flight. The request stays active then, and can be tested or waited for again.
+    /// The operation failed, because the target has ended or has refused the operation: the request
+    /// is then inactive. The call also fails if another rank is lost, or a transport fails, while
+    /// the operation is in flight: the request then stays active, and can be tested or waited for
+    /// again.
     #[inline]
     pub fn wait(&mut self) -> Result<()> {
         if let State::Pending(_) = *self.state {
@@ -152,9 +153,9 @@ impl Request {
     /// inactive request. The loss of a rank ends only the operations on that rank.
     ///
     /// # Errors
-    /// The operation failed, and the request is inactive. Or a transport failed, or the target
-    /// can't be reached, or, for a request that waits for notifications, any rank is lost: the
-    /// request stays active then.
+    /// The operation failed: the request is then inactive. The call also fails if a transport
+    /// failed, if the target can't be reached, or, for a request that waits for notifications, if
+    /// any rank is lost: the request then stays active.
     pub fn test(&mut self) -> Result<bool> {
         if let Some(job) = self.job()
             && !self.is_over()
@@ -367,18 +368,19 @@ impl<T: RmaElem> BufferRequest<T> {
         posted.map(|()| request)
     }
 
-    /// Whether the operation is complete; makes progress, does not wait.
+    /// Whether the operation is complete (`MPI_TEST`); makes progress, does not wait.
     ///
     /// # Errors
-    /// As for [`BufferRequest::wait`].
+    /// As for [`Request::test`]. The request keeps the buffer for [`BufferRequest::wait`].
     pub fn test(&mut self) -> Result<bool> {
         self.request.test()
     }
 
-    /// Waits until the operation is complete, and returns the buffer; after a get it has the data.
+    /// Waits until the operation is complete, and returns the buffer (`MPI_WAIT`). After a get the
+    /// buffer has the data.
     ///
     /// # Errors
-    /// The operation failed; the buffer is lost.
+    /// As for [`Request::wait`]. The buffer is then lost.
     #[inline]
     pub fn wait(mut self) -> Result<Vec<T>> {
         self.request.wait()?;

@@ -36,7 +36,8 @@ impl<T: RmaElem> Window<T> {
     ///
     /// # Errors
     /// `Size` if the memory is not available. If creation fails at one rank, it fails at all ranks,
-    /// and no rank has the window.
+    /// and no rank has the window: the other ranks get `Other`. `Arg` at this rank alone if another
+    /// thread of this rank is in a barrier or a window creation of the same ranks.
     pub fn allocate(job: &Job, len: usize) -> Result<Window<T>> {
         Window::allocate_with(job, len, &Info::new())
     }
@@ -160,7 +161,7 @@ impl<T: RmaElem> Window<T> {
         self.core.parts.sync();
     }
 
-    /// The route to a rank.
+    /// The route to `rank`: its own part, memory of the node, or the net.
     ///
     /// # Errors
     /// `Rank` for a rank that does not exist.
@@ -168,9 +169,9 @@ impl<T: RmaElem> Window<T> {
         self.core.parts.route(rank)
     }
 
-    /// The address and size of the part of `rank`, if this process can load and store it
-    /// (`MPI_WIN_SHARED_QUERY`, MPI-4.1 §12.2.3). Like
-    /// [`RawWindow::shared_query`](crate::RawWindow::shared_query).
+    /// The address, size and displacement unit in bytes of the part of `rank`, if this process can
+    /// load and store the part (`MPI_WIN_SHARED_QUERY`, MPI-4.1 §12.2.3). For `PROC_NULL`, those
+    /// that [`RawWindow::shared_query`](crate::RawWindow::shared_query) returns.
     ///
     /// # Errors
     /// `RmaShared` if this process can't load and store the part, `Rank` for a rank that does not
@@ -179,8 +180,8 @@ impl<T: RmaElem> Window<T> {
         self.core.parts.shared_query(rank)
     }
 
-    /// Loads elements of another rank's part that this process can load and store
-    /// (`MPI_WIN_SHARED_QUERY`, MPI-4.1 §12.2.3).
+    /// Loads `into.len()` elements of the part of `rank`, from element `first` on, if this process
+    /// can load and store the part (`MPI_WIN_SHARED_QUERY`, MPI-4.1 §12.2.3).
     ///
     /// # Errors
     /// `RmaShared` if this process can't load and store the part, `RmaRange` outside of the part,
@@ -193,7 +194,8 @@ impl<T: RmaElem> Window<T> {
         Ok(())
     }
 
-    /// Stores elements into another rank's part that this process can load and store.
+    /// Stores the elements `from` into the part of `rank`, from element `first` on, if this process
+    /// can load and store the part (MPI-4.1 §12.2.3).
     ///
     /// # Errors
     /// As for [`Window::load_from`].
@@ -205,10 +207,11 @@ impl<T: RmaElem> Window<T> {
         Ok(())
     }
 
-    /// The number of elements of a rank's part, if this process can load and store it.
+    /// The number of elements of the part of `rank`, if this process can load and store the part
+    /// (MPI-4.1 §12.2.3).
     ///
     /// # Errors
-    /// As for [`Window::load_from`].
+    /// As for [`Window::shared_query`].
     pub fn shared_len(&self, rank: usize) -> Result<usize> {
         Ok(self.core.parts.shared_query(rank)?.size() / size_of::<T>().max(1))
     }
@@ -223,8 +226,8 @@ impl<T: RmaElem> Window<T> {
         self.core.parts.hints.info()
     }
 
-    /// Changes hints (`MPI_WIN_SET_INFO`), like
-    /// [`RawWindow::set_info`](crate::RawWindow::set_info).
+    /// Changes the hints that [`RawWindow::set_info`](crate::RawWindow::set_info) lists, at this
+    /// rank (`MPI_WIN_SET_INFO`, MPI-4.1 §12.2.7). All ranks must give the same values.
     ///
     /// # Errors
     /// `InfoValue` for an illegal value; then no hint changes.

@@ -39,7 +39,9 @@ pub struct RawWindow {
     given: Option<Span>,
 }
 
-/// Creation and end of windows.
+/// Creation and end of windows. If creation fails at one rank, it fails at all ranks, and no rank
+/// has the window: the other ranks get `Other`. A call fails with `Arg` at this rank alone if
+/// another thread of this rank is in a barrier or a window creation of the same ranks.
 impl RawWindow {
     /// Allocates `size` zeroed bytes at this rank, which other ranks address in units of
     /// `disp_unit` bytes (`MPI_WIN_ALLOCATE`, MPI-4.1 §12.2.2). Collective.
@@ -193,11 +195,11 @@ impl RawWindow {
         self.core.parts.hints.info()
     }
 
-    /// Changes hints (`MPI_WIN_SET_INFO`): `no_locks`, `accumulate_ordering`, `accumulate_ops`,
-    /// `same_size`, `same_disp_unit`, `mpi_assert_max_num_notify` and
-    /// `mpi_assert_same_num_notifications`. Other hints are fixed at creation and are ignored here.
-    /// All ranks must give the same values, as in MPI, where the call is collective. This call
-    /// sends no message.
+    /// Changes these hints (`MPI_WIN_SET_INFO`, MPI-4.1 §12.2.7): `no_locks`,
+    /// `accumulate_ordering`, `accumulate_ops`, `same_size`, `same_disp_unit`,
+    /// `mpi_assert_max_num_notify` and `mpi_assert_same_num_notifications`. Creation fixes the
+    /// other hints, and this call ignores them. All ranks must give the same values, as in MPI,
+    /// where the call is collective. This call sends no message.
     ///
     /// # Errors
     /// `InfoValue` for an illegal value; then no hint changes.
@@ -208,9 +210,10 @@ impl RawWindow {
         self.core.parts.hints.set(&usable(&self.core.parts.job, &self.core.parts.team, self.core.parts.flavor, info))
     }
 
-    /// The part of `rank`, at the address at which this process can load and store it. For
-    /// `PROC_NULL`, the part of the lowest rank whose part is not empty (`MPI_WIN_SHARED_QUERY`,
-    /// MPI-4.1 §12.2.3).
+    /// The part of `rank`, at the address at which this process can load and store it
+    /// (`MPI_WIN_SHARED_QUERY`, MPI-4.1 §12.2.3). For `PROC_NULL`, the part of the lowest rank
+    /// whose part is not empty and that this process can load and store; an empty part if there is
+    /// none.
     ///
     /// # Errors
     /// `RmaShared` if this process can't load and store the part; `RmaFlavor` for a dynamic window;
@@ -237,7 +240,7 @@ impl RawWindow {
         self.core.parts.store(at, from);
     }
 
-    /// The route to a rank.
+    /// The route to `rank`: its own part, memory of the node, or the net.
     ///
     /// # Errors
     /// `Rank` for a rank that does not exist.

@@ -40,7 +40,8 @@ impl RawWindow {
 /// counter of the target after the operation is complete at the target.
 impl RawWindow {
     /// Performs [`RawWindow::put`], and then adds one to a counter of the target
-    /// (`MPI_Put_notify`).
+    /// (`MPI_Put_notify`). On nets that do not deliver a notice after earlier data, the call waits
+    /// until the data is transferred, unless the data is sent in one message.
     ///
     /// # Errors
     /// As for [`RawWindow::put`]; `RmaSync` outside a passive epoch; `RmaNotification` for a

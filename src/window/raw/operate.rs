@@ -11,12 +11,15 @@ use crate::error::{ArgumentError, Class, Error, Result};
 use crate::memory::accumulate::{bytes_of, value};
 use crate::reduce::{BasicType, Op};
 
-/// Operations (MPI-4.1 §12.3). Operations on [`PROC_NULL`](crate::PROC_NULL) have no effect.
+/// Operations (MPI-4.1 §12.3). A displacement counts the target's displacement units; in a dynamic
+/// window it is an address of the target. Operations on [`PROC_NULL`](crate::PROC_NULL) have no
+/// effect.
 impl RawWindow {
     /// Puts `len` bytes from `origin` at `displacement` of `target` (`MPI_PUT`, MPI-4.1 §12.3.1).
     ///
     /// # Errors
-    /// `RmaSync` outside an access epoch, `Rank`, `RmaRange`; the target is unchanged.
+    /// `RmaSync` outside an access epoch, `Rank` for a rank that does not exist, `RmaRange` outside
+    /// the target's part; the target is unchanged.
     ///
     /// # Safety
     /// `origin` is readable for `len` bytes, which are not written until the operation is complete
@@ -28,7 +31,7 @@ impl RawWindow {
         self.core.parts.put(permit, displacement, unsafe { Source::promised(origin, len) }, Count::Target)
     }
 
-    /// Gets `len` bytes into `origin` (`MPI_GET`, MPI-4.1 §12.3.2).
+    /// Gets `len` bytes from `displacement` of `target` into `origin` (`MPI_GET`, MPI-4.1 §12.3.2).
     ///
     /// # Errors
     /// As for [`RawWindow::put`].
@@ -190,9 +193,9 @@ impl RawWindow {
         Ok(())
     }
 
-    /// Like [`RawWindow::fetch_and_op`], for an element of at most 8 bytes, given as a number:
-    /// operand and result hold the element's bytes as an unsigned integer of its size. For
-    /// `PROC_NULL` the result is 0.
+    /// Like [`RawWindow::fetch_and_op`], for an element of at most 8 bytes. `operand` and the
+    /// result are numbers, which hold the element's bytes as an unsigned integer of the element's
+    /// size. For `PROC_NULL` the result is 0.
     ///
     /// # Errors
     /// As for [`RawWindow::fetch_and_op`]; `Type` for a type of more than 8 bytes.
@@ -219,8 +222,8 @@ impl RawWindow {
     /// (`MPI_COMPARE_AND_SWAP`, MPI-4.1 §12.3.4). Each slice holds one element's bytes.
     ///
     /// # Errors
-    /// As for [`RawWindow::fetch_and_op`]; `Type` for a type that MPI does not allow here: it
-    /// allows integers, logical and byte.
+    /// As for [`RawWindow::fetch_and_op`]; `Type` for a type other than integers, logical and byte,
+    /// which MPI does not allow here.
     pub fn compare_and_swap(
         &self,
         new: &[u8],

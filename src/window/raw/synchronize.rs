@@ -12,8 +12,10 @@ impl RawWindow {
     /// MPI-4.1 §12.5.1). Collective. With both NOPRECEDE and NOSUCCEED the call has no effect.
     ///
     /// # Errors
-    /// `RmaSync` within another epoch; `Assert` for NOCHECK, or for NOPRECEDE after operations,
-    /// which windows of MPI programs accept; the error of an operation that could not be completed.
+    /// `RmaSync` within another epoch; `Assert` for NOCHECK, or for NOPRECEDE after operations; the
+    /// error of an operation that could not be completed. Windows with
+    /// [`Info::forgiving`](crate::Info::forgiving) accept NOPRECEDE after operations with a
+    /// warning.
     pub fn fence(&self, assert: Assert) -> Result<()> {
         let own = Assert::NOSTORE | Assert::NOPUT | Assert::NOPRECEDE | Assert::NOSUCCEED;
         assert.only("fence", own)?;
@@ -42,8 +44,10 @@ impl RawWindow {
     ///
     /// # Errors
     /// `RmaSync` within an exposure epoch, within a fence epoch with operations, or while this rank
-    /// has its own part locked; `Rank` for an invalid group; `Assert`; a transport that failed. If
-    /// only some origins could be notified, the exposure epoch is open to those.
+    /// has its own part locked; `Rank` if `origins` has a rank that does not exist, or one rank
+    /// twice; `Assert` for an assertion that is not defined for this call; `Other` if a transport
+    /// failed. If only some origins could be notified, the exposure epoch is open to those, and to
+    /// origins whose notice is sent later.
     pub fn post(&self, origins: &[usize], assert: Assert) -> Result<()> {
         assert.only("post", Assert::NOCHECK | Assert::NOSTORE | Assert::NOPUT)?;
         self.core.post(origins, !assert.has(Assert::NOCHECK))
@@ -87,9 +91,10 @@ impl RawWindow {
     }
 
     /// Opens a passive access epoch to `target` (`MPI_WIN_LOCK`, MPI-4.1 §12.5.3). A process may
-    /// lock several targets at once. Over a net the lock may be acquired as late as the first
-    /// operation or the unlock. An exclusive lock excludes other locks of the target's part, a
-    /// shared lock excludes exclusive ones. A lock does not order accesses outside of the window.
+    /// lock several targets at once. An exclusive lock excludes all other locks of the target's
+    /// part; a shared lock excludes exclusive locks. Over a net the library may acquire the lock as
+    /// late as the first operation or the unlock. A lock does not order accesses outside of the
+    /// window.
     ///
     /// # Errors
     /// `RmaSync` within another epoch, or if this process has the target locked; `LockType` if the
@@ -120,7 +125,8 @@ impl RawWindow {
         self.core.lock_all(!assert.has(Assert::NOCHECK))
     }
 
-    /// Completes all operations and ends the epoch (`MPI_WIN_UNLOCK_ALL`).
+    /// Completes all operations at origin and target, and ends the epoch of [`RawWindow::lock_all`]
+    /// (`MPI_WIN_UNLOCK_ALL`, MPI-4.1 §12.5.3).
     ///
     /// # Errors
     /// `RmaSync` without `lock_all`; the error of an operation that could not be completed.
