@@ -277,9 +277,8 @@ impl Job {
         self.team.size
     }
 
-    /// The ranks of this job or subset that are on this rank's node, and so can share memory with
-    /// it, as ranks of the whole job (`MPI_COMM_SPLIT_TYPE`). Their order is that of the job or
-    /// subset.
+    /// The ranks of this job or subset on this rank's node, which can share memory with it
+    /// (`MPI_COMM_SPLIT_TYPE`): ranks of the whole job, in the order of the job or subset.
     pub fn node_ranks(&self) -> Vec<usize> {
         let core = &self.core;
         let ranks = (0..self.team.size).map(|member| self.team.rank(member));
