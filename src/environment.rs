@@ -343,7 +343,8 @@ impl Settings {
         if let Some(value) = get(XPMEM)? {
             settings.xpmem = switch(XPMEM, &value)?;
         }
-        settings.pretended.without_xpmem = get(TEST_WITHOUT_XPMEM)?.and_then(|rank| rank.parse().ok());
+        settings.pretended.without_xpmem =
+            number(TEST_WITHOUT_XPMEM, get(TEST_WITHOUT_XPMEM)?, 0, u16::MAX)?.map(Into::into);
         if let Some(value) = get(CMA)? {
             settings.cma = switch(CMA, &value)?;
         }
@@ -352,7 +353,9 @@ impl Settings {
         }
         if let Some(value) = get(CHECK)? {
             settings.check.fails = value == "fail";
-            settings.check.on = settings.check.fails || switch(CHECK, &value)?;
+            let on = || switch(CHECK, &value);
+            settings.check.on = settings.check.fails
+                || on().map_err(|_| invalid(CHECK, &value, SettingError::NotOneOf(&["y", "n", "fail"])))?;
         }
         if let Some(value) = get(CHECK_RECORDS)? {
             settings.check.records = size(CHECK_RECORDS, &value)?.max(64);
@@ -573,6 +576,21 @@ mod tests {
         assert!(words.ends_with("the value must be 256, 512, 1024, 2048 or 4096"), "{words}");
         let words = rdma(SERVICE_LEVEL, "high").expect_err("no number");
         assert!(words.ends_with("the value must be a number, 0 to 15"), "{words}");
+    }
+
+    #[test]
+    fn the_error_of_the_checker_lists_all_its_values() {
+        let check = |value| with(CHECK, value).map(|s| (s.check.on, s.check.fails)).map_err(|error| error.to_string());
+        assert_eq!(check("fail"), Ok((true, true)));
+        assert_eq!(check("on"), Ok((true, false)));
+        assert_eq!(check("0"), Ok((false, false)));
+        assert_eq!(check("abort"), Err("TRANSOM_CHECK=abort: the value must be y, n or fail".into()));
+    }
+
+    #[test]
+    fn a_rank_without_xpmem_must_be_a_number() {
+        assert_eq!(with(TEST_WITHOUT_XPMEM, "1").ok().and_then(|s| s.pretended.without_xpmem), Some(1));
+        assert!(with(TEST_WITHOUT_XPMEM, "one").is_err());
     }
 
     #[test]

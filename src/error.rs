@@ -346,7 +346,8 @@ impl Error {
     /// The MPI class.
     pub fn class(&self) -> Class {
         match &*self.0 {
-            ErrorKind::Range { .. } | ErrorKind::Refused { .. } => Class::RmaRange,
+            ErrorKind::Range { .. } => Class::RmaRange,
+            ErrorKind::Refused { reason, .. } => reason.class(),
             ErrorKind::Notification { .. } => Class::RmaNotification,
             ErrorKind::Rank { .. } => Class::Rank,
             ErrorKind::Memory { .. } => Class::Size,

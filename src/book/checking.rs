@@ -72,10 +72,12 @@
 //! wraps.
 //!
 //! ThreadSanitizer does not see how the OpenMP library of gcc synchronizes threads, and therefore
-//! reports races in correct programs. In MPI programs a `libtransom_mpi` that was built with
-//! `--features openmp` tells ThreadSanitizer of parallel regions, barriers, tasks with their
-//! dependences, critical and ordered regions, and locks. Use that build for such programs only,
-//! because it defines functions with the names of gcc's OpenMP library. Two tasks or two sections
+//! reports races in correct programs. `libtransom_mpi` suppresses these reports, and with them all
+//! reports about accesses of threads that OpenMP started. To find races in MPI programs with
+//! OpenMP, build `libtransom_mpi` with `--features openmp`. That build tells
+//! ThreadSanitizer of parallel regions, barriers, tasks with their dependences, critical and
+//! ordered regions, and locks. Use it for such programs only, because it defines functions with the
+//! names of gcc's OpenMP library. Two tasks or two sections
 //! that one thread runs count as ordered. The library therefore tries to give such tasks and
 //! sections to different threads. Programs that clang compiled need the OpenMP tool of LLVM
 //! (Archer).
@@ -117,6 +119,13 @@
 //! - The checker keeps one clock for each rank, not for each thread. Conflicts of two threads of
 //!   one rank are therefore missed without ThreadSanitizer. A rank that synchronizes with one
 //!   thread of another rank counts as ordered after all that any thread of that rank has completed.
+//! - An operation counts as complete at its target when the origin's `complete` returns. MPI
+//!   completes it there only in the target's `wait` or `test` (MPI-4.1 §12.5.2). An access of the
+//!   target before its `wait`, after a message of the origin, is therefore not reported.
+//! - With the hint `accumulate_ops=same_op`, `NO_OP` still counts as the same operation as every
+//!   other one.
+//! - With ThreadSanitizer, the operations of a thread that are in flight beyond the first 120 count
+//!   as one: when one of them is complete, all are.
 //! - Jobs over several nodes or without shared memory are not checked: `TRANSOM_CHECK` has no
 //!   effect there, and rank 0 prints a warning.
 //!

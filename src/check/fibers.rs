@@ -18,7 +18,7 @@ use super::sanitizer::{Fiber, Mark, Sanitizer, Touched};
 use super::shadow::{Access, LogEntry};
 
 /// Maximum number of fibers of a thread. Further operations in flight share the last one.
-const MOST_FIBERS: usize = 32;
+const MOST_FIBERS: usize = 256;
 /// Maximum number of releases that are distinguished. Older releases count as the oldest of these.
 const MOST_RELEASES: usize = 4096;
 

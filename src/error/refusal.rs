@@ -1,5 +1,6 @@
 //! Why a target refuses a request. A refusal is sent as four words: a code and its numbers.
 
+use super::Class;
 use crate::reduce::{BasicType, Op};
 
 /// Why a target refused an operation: the reason in
@@ -82,6 +83,18 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// The MPI class of an operation that is refused for this reason.
+    pub(super) fn class(self) -> Class {
+        match self {
+            Refusal::Unknown { .. } | Refusal::NoWindow => Class::Other,
+            Refusal::Undefined { .. } => Class::Op,
+            Refusal::Lengths { .. } | Refusal::NotWhole { .. } => Class::Type,
+            Refusal::NoCounter { .. } => Class::RmaNotification,
+            Refusal::Outside { .. } | Refusal::NotAttached { .. } | Refusal::TooLong { .. } => Class::RmaRange,
+            Refusal::NoWord | Refusal::NoRegions | Refusal::NoArea => Class::RmaRange,
+        }
+    }
+
     /// Code and numbers, as a message carries them.
     pub(crate) fn to_words(self) -> [u64; 4] {
         let of = |ty: BasicType| u64::from(ty.number());
@@ -126,6 +139,7 @@ impl Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::{Error, ErrorKind};
 
     #[test]
     fn refusals_round_trip() {
@@ -148,5 +162,17 @@ mod tests {
         }
         assert_eq!(Refusal::of_words([5, 1 << 40, 0, 0]), Refusal::Unknown { code: 5 }, "no such operation");
         assert_eq!(Refusal::of_words([7, 8, 255, 0]), Refusal::Unknown { code: 7 }, "no such type");
+    }
+
+    #[test]
+    fn the_class_of_a_refusal_is_that_of_its_reason() {
+        let class = |reason| Error::from(ErrorKind::Refused { rank: 1, reason }).class();
+        let ty = BasicType::Int64;
+        assert_eq!(class(Refusal::NoCounter { index: 3 }), Class::RmaNotification);
+        assert_eq!(class(Refusal::NotWhole { length: 7, ty }), Class::Type);
+        assert_eq!(class(Refusal::Lengths { data: 4, target: 8 }), Class::Type);
+        assert_eq!(class(Refusal::NoWindow), Class::Other);
+        assert_eq!(class(Refusal::Outside { at: -1, length: 8, limit: 16 }), Class::RmaRange);
+        assert_eq!(class(Refusal::NotAttached { address: 8, length: 3 }), Class::RmaRange);
     }
 }

@@ -372,7 +372,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     /// refused, or `Other` for an operation that could not be completed.
     #[inline]
     pub fn flush(&self, target: usize) -> Result<()> {
-        let permit = self.0.admit_flush(target)?;
+        let permit = self.0.admit_flush("flush", target)?;
         self.0.core.parts.flush("flush", permit)
     }
 
@@ -393,7 +393,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     /// As for [`Passive::flush`].
     #[inline]
     pub fn flush_local(&self, target: usize) -> Result<()> {
-        let permit = self.0.admit_flush(target)?;
+        let permit = self.0.admit_flush("flush_local", target)?;
         self.0.core.parts.flush("flush_local", permit)
     }
 

@@ -37,8 +37,8 @@ impl<T> access::Access<'_, '_, T> {
 
     /// The permission to flush a target.
     #[inline]
-    pub(super) fn admit_flush(&self, target: usize) -> Result<Permit> {
-        if self.checked { self.core.may_flush("flush", target) } else { Ok(Permit { rank: target }) }
+    pub(super) fn admit_flush(&self, call: &'static str, target: usize) -> Result<Permit> {
+        if self.checked { self.core.may_flush(call, target) } else { Ok(Permit { rank: target }) }
     }
 }
 

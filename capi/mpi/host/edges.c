@@ -29,21 +29,23 @@ void transom_edge_received(int rank, int tag, uint64_t group, int takes);
 /* A message begins to be received; a synchronous send of one is over, or has a request. */
 void transom_edge_begins_to_receive(int rank, int tag, uint64_t group);
 void transom_edge_was_received(int rank, int tag, uint64_t group);
-void transom_edge_sends_synchronously(MPI_Request request, int rank, int tag, uint64_t group);
+void transom_edge_sends_synchronously(const MPI_Request *request, int rank, int tag, uint64_t group);
 /* Requests of sends and receives, and those that a start activates. */
-void transom_edge_sends(MPI_Request request);
-void transom_edge_waits_for_any(MPI_Request request);
-void transom_edge_posts(MPI_Request request, int rank, int tag, uint64_t group, const int *ranks, int size, int persistent);
-void transom_edge_send_made(MPI_Request request, int rank, int tag, uint64_t group, int waits);
+void transom_edge_sends(const MPI_Request *request);
+void transom_edge_waits_for_any(const MPI_Request *request);
+void transom_edge_posts(const MPI_Request *request, int rank, int tag, uint64_t group, const int *ranks, int size,
+                        int persistent);
+void transom_edge_send_made(const MPI_Request *request, int rank, int tag, uint64_t group, int waits);
 void transom_edge_starts(MPI_Request request);
+void transom_edge_frees(const MPI_Request *request);
 /* A collective call that does not wait: it begins, and has a request. One of neighbors is over. */
 void transom_edge_enters(uint64_t group, uint64_t turn);
-void transom_edge_meets(MPI_Request request, uint64_t group, uint64_t turn, const int *from, int size);
+void transom_edge_meets(const MPI_Request *request, uint64_t group, uint64_t turn, const int *from, int size);
 void transom_edge_met(uint64_t group, uint64_t turn, const int *from, int size);
 /* One that can be started again has a request: the call's number among those of the group. */
-void transom_edge_kept(MPI_Request request, uint64_t group, uint64_t call, const int *from, int size);
+void transom_edge_kept(const MPI_Request *request, uint64_t group, uint64_t call, const int *from, int size);
 /* A communicator is being copied. */
-void transom_edge_duplicates(MPI_Request request, const MPI_Comm *out, uint64_t number);
+void transom_edge_duplicates(const MPI_Request *request, const MPI_Comm *out, uint64_t number);
 /* In src/partitioned.rs: a message in partitions has a request; `peer` is -1 for none and -2 for an
  * unknown one. A partition is ready, or has arrived. */
 void transom_edge_partitioned(MPI_Request request, int peer, int tag, uint64_t group, int sends, int partitions,
@@ -75,6 +77,8 @@ struct group {
 /* The attribute that has it, and the number of MPI_COMM_WORLD. */
 static int keyval = MPI_KEYVAL_INVALID;
 enum { WORLD = 1 };
+/* The peer of a message to MPI_PROC_NULL, or from it. */
+enum { NOBODY = -2 };
 
 /* A duplicate is looked at anew. */
 static int not_copied(MPI_Comm comm, int key, void *extra, void *in, void *out, int *flag) {
@@ -136,7 +140,7 @@ static void made(MPI_Comm comm) {
 
 /* A copy of a communicator will be there when the request is complete. All its ranks give it the
  * same number, because they make the copies of a communicator in the same order. */
-static void duplicates(MPI_Comm comm, const MPI_Comm *out, MPI_Request request) {
+static void duplicates(MPI_Comm comm, const MPI_Comm *out, const MPI_Request *request) {
     struct group *group = group_of(comm);
     const uint64_t copy = __atomic_add_fetch(&group->copies, 1, __ATOMIC_RELAXED);
     const uint64_t number = (group->number ^ copy * 0x9e3779b97f4a7c15) | (uint64_t)1 << 62;
@@ -148,6 +152,14 @@ void host_edges_duplicated(const MPI_Comm *out, uint64_t number) { group_of(*out
 
 static void lends(const void *buffer, int64_t count, MPI_Datatype type, int written) {
     if (buffer != MPI_IN_PLACE) transom_edge_lends(buffer, count, type, written);
+}
+/* The buffer of a message to or from a rank. */
+static void passes(const void *buffer, int64_t count, MPI_Datatype type, int rank, int written) {
+    if (rank != MPI_PROC_NULL) lends(buffer, count, type, written);
+}
+/* A buffer that is sent and then filled by a message. */
+static void replaces(const void *buffer, int64_t count, MPI_Datatype type, int to, int from) {
+    if (to != MPI_PROC_NULL || from != MPI_PROC_NULL) lends(buffer, count, type, from != MPI_PROC_NULL);
 }
 static int is_root(MPI_Comm comm, int root) { return group_of(comm)->me == root; }
 static int64_t of_all(MPI_Comm comm, int64_t count) { return group_of(comm)->size * count; }
@@ -285,6 +297,18 @@ void *host_own_status(void *status) {
     return status == MPI_STATUS_IGNORE ? &own : status;
 }
 
+void *host_own_statuses(void *statuses, int count) {
+    static _Thread_local MPI_Status *own;
+    static _Thread_local int room;
+    if (statuses != MPI_STATUSES_IGNORE || count <= 0) return statuses;
+    if (count > room) {
+        MPI_Status *const more = realloc(own, (size_t)count * sizeof *more);
+        if (!more) return statuses;
+        own = more, room = count;
+    }
+    return own;
+}
+
 /* The source and the tag of a status; 0 if the program ignores it. */
 int host_status_of(void *statuses, int index, int *source, int *tag) {
     if (statuses == MPI_STATUS_IGNORE || statuses == MPI_STATUSES_IGNORE) return 0;
@@ -307,11 +331,16 @@ static void after_send(MPI_Comm comm, int rank, int tag) {
     if (group->number && rank >= 0 && rank < group->size) transom_edge_was_received(group->ranks[rank], tag, group->number);
     else transom_edge_learn_all();
 }
-static void sends_synchronously(MPI_Comm comm, int rank, int tag, MPI_Request request) {
+static void sends_synchronously(MPI_Comm comm, int rank, int tag, const MPI_Request *request) {
     const struct group *group = group_of(comm);
     const int named = group->number && rank >= 0 && rank < group->size;
     if (rank == MPI_PROC_NULL) transom_edge_sends(request);
     else transom_edge_sends_synchronously(request, named ? group->ranks[rank] : -1, tag, group->number);
+}
+
+/* The buffer of a message that was matched. */
+static void matches(const void *buffer, int64_t count, MPI_Datatype type, MPI_Message message) {
+    if (message != MPI_MESSAGE_NO_PROC) lends(buffer, count, type, 1);
 }
 
 /* Before a message is received: what its synchronous sender knows when it is over. */
@@ -335,10 +364,11 @@ static void after_receive(MPI_Comm comm, const MPI_Status *status, int takes) {
 }
 
 /* A receive has a request. */
-static void posts(MPI_Comm comm, int rank, int tag, MPI_Request request, int persistent) {
+static void posts(MPI_Comm comm, int rank, int tag, const MPI_Request *request, int persistent) {
     const struct group *group = group_of(comm);
     if (rank == MPI_PROC_NULL) {
-        transom_edge_sends(request);
+        if (persistent) transom_edge_send_made(request, NOBODY, tag, 0, 0);
+        else transom_edge_sends(request);
         return;
     }
     const int named = rank != MPI_ANY_SOURCE && rank >= 0 && rank < group->size;
@@ -346,16 +376,17 @@ static void posts(MPI_Comm comm, int rank, int tag, MPI_Request request, int per
                        group->ranks, group->size, persistent);
 }
 
-static void send_made(MPI_Comm comm, int rank, int tag, MPI_Request request, int waits) {
+static void send_made(MPI_Comm comm, int rank, int tag, const MPI_Request *request, int waits) {
     const struct group *group = group_of(comm);
     const int named = group->number && rank >= 0 && rank < group->size;
-    transom_edge_send_made(request, named ? group->ranks[rank] : -1, tag, group->number, waits);
+    const int peer = rank == MPI_PROC_NULL ? NOBODY : named ? group->ranks[rank] : -1;
+    transom_edge_send_made(request, peer, tag, group->number, waits);
 }
 
 /* Receives a message by MPI_Recv. */
 int host_edges_receive(void *buffer, int count, MPI_Datatype type, int rank, int tag, MPI_Comm comm, MPI_Status *status) {
     MPI_Status *const known = host_own_status(status);
-    lends(buffer, count, type, 1);
+    passes(buffer, count, type, rank, 1);
     transom_edge_uses();
     before_receive(comm, rank, tag);
     transom_edge_waits("MPI_Recv");
@@ -381,7 +412,7 @@ static uint64_t enters(MPI_Comm comm, uint64_t *clock) {
 }
 
 /* After the call, which waits for the ranks from `first` on, `count` of them. */
-static void meets(MPI_Comm comm, uint64_t turn, int first, int count, MPI_Request request) {
+static void meets(MPI_Comm comm, uint64_t turn, int first, int count, const MPI_Request *request) {
     const struct group *group = group_of(comm);
     if (turn) transom_edge_meets(request, group->number, turn, group->ranks + first, count);
     else transom_edge_waits_for_any(request);
@@ -394,7 +425,7 @@ static void met_neighbors(MPI_Comm comm, uint64_t turn) {
     if (turn) transom_edge_met(group_of(comm)->number, turn, from, senders(comm, from, count));
     else transom_edge_learn_all();
 }
-static void meets_neighbors(MPI_Comm comm, uint64_t turn, MPI_Request request) {
+static void meets_neighbors(MPI_Comm comm, uint64_t turn, const MPI_Request *request) {
     const int count = neighbors(comm, 1);
     int from[count + 1];
     if (turn) transom_edge_meets(request, group_of(comm)->number, turn, from, senders(comm, from, count));
@@ -403,15 +434,15 @@ static void meets_neighbors(MPI_Comm comm, uint64_t turn, MPI_Request request) {
 
 /* After a call that makes a persistent request. When that is complete, this rank knows what the
  * ranks from `first` on, `count` of them, knew when they started theirs. */
-static void kept_of(struct group *group, const int *ranks, int count, MPI_Request request) {
+static void kept_of(struct group *group, const int *ranks, int count, const MPI_Request *request) {
     const uint64_t call = group->number ? __atomic_add_fetch(&group->kept, 1, __ATOMIC_RELAXED) : 0;
     transom_edge_kept(request, group->number, call, ranks, count);
 }
-static void kept(MPI_Comm comm, int first, int count, MPI_Request request) {
+static void kept(MPI_Comm comm, int first, int count, const MPI_Request *request) {
     struct group *group = group_of(comm);
     kept_of(group, group->ranks ? group->ranks + first : 0, count, request);
 }
-static void kept_neighbors(MPI_Comm comm, MPI_Request request) {
+static void kept_neighbors(MPI_Comm comm, const MPI_Request *request) {
     const int count = neighbors(comm, 1);
     int from[count + 1];
     kept_of(group_of(comm), from, of_job(comm) ? senders(comm, from, count) : 0, request);
@@ -457,25 +488,29 @@ void host_edges_partitioned(MPI_Comm comm, int rank, int tag, MPI_Request reques
 #define USES(name, parameters, arguments, buffers, after)                                                                   \
     EDGE_BY(name, parameters, arguments, (IN_JOB(buffers), transom_edge_uses(), transom_edge_release(clock)), after)
 #define SENT(name, parameters, arguments)                                                                                   \
-    EDGE_BY(name, parameters, arguments, (lends(b, n, t, 0), transom_edge_uses(), before_send(comm, rank, tag, clock)), )
+    EDGE_BY(name, parameters, arguments,                                                                                    \
+            (passes(b, n, t, rank, 0), transom_edge_uses(), before_send(comm, rank, tag, clock)), )
 #define SENT_ANY(name, parameters, arguments)                                                                               \
-    EDGE_BY(name, parameters, arguments, (lends(b, n, t, 0), transom_edge_uses(), before_send(comm, rank, tag, clock)),     \
+    EDGE_BY(name, parameters, arguments,                                                                                    \
+            (passes(b, n, t, rank, 0), transom_edge_uses(), before_send(comm, rank, tag, clock)),                           \
             after_send(comm, rank, tag))
 #define SENDS(name, parameters, arguments)                                                                                  \
-    EDGE_BY(name, parameters, arguments, (lends(b, n, t, 0), transom_edge_begins(), before_send(comm, rank, tag, clock)),                 \
-            transom_edge_sends(*q))
+    EDGE_BY(name, parameters, arguments,                                                                                    \
+            (passes(b, n, t, rank, 0), transom_edge_begins(), before_send(comm, rank, tag, clock)),                         \
+            transom_edge_sends(q))
 #define SENDS_ANY(name, parameters, arguments)                                                                              \
-    EDGE_BY(name, parameters, arguments, (lends(b, n, t, 0), transom_edge_begins(), before_send(comm, rank, tag, clock)),   \
-            sends_synchronously(comm, rank, tag, *q))
+    EDGE_BY(name, parameters, arguments,                                                                                    \
+            (passes(b, n, t, rank, 0), transom_edge_begins(), before_send(comm, rank, tag, clock)),                         \
+            sends_synchronously(comm, rank, tag, q))
 #define SEND_MADE(name, parameters, arguments, waits)                                                                       \
-    EDGE_BY(name, parameters, arguments, , (lends(b, n, t, 0), send_made(comm, rank, tag, *q, waits)))
+    EDGE_BY(name, parameters, arguments, , (passes(b, n, t, rank, 0), send_made(comm, rank, tag, q, waits)))
 #define POSTS(name, parameters, arguments)                                                                                  \
-    EDGE_BY(name, parameters, arguments, (lends(b, n, t, 1), transom_edge_begins(), before_receive(comm, rank, tag)),       \
-            posts(comm, rank, tag, *q, 0))
+    EDGE_BY(name, parameters, arguments, (passes(b, n, t, rank, 1), transom_edge_begins(), before_receive(comm, rank, tag)),\
+            posts(comm, rank, tag, q, 0))
 #define RECEIVE_MADE(name, parameters, arguments)                                                                           \
-    EDGE_BY(name, parameters, arguments, , (lends(b, n, t, 1), posts(comm, rank, tag, *q, 1)))
+    EDGE_BY(name, parameters, arguments, , (passes(b, n, t, rank, 1), posts(comm, rank, tag, q, 1)))
 #define RECEIVED(name, parameters, arguments)                                                                               \
-    EDGE_BY(name, parameters, arguments, (lends(b, n, t, 1), transom_edge_uses(), before_receive(comm, rank, tag));         \
+    EDGE_BY(name, parameters, arguments, (passes(b, n, t, rank, 1), transom_edge_uses(), before_receive(comm, rank, tag));  \
             s = host_own_status(s),                                                                                         \
             after_receive(comm, s, 1))
 /* Waits for no other rank. */
@@ -493,13 +528,15 @@ void host_edges_partitioned(MPI_Comm comm, int rank, int tag, MPI_Request reques
 #define BOTH_POSTED(name, parameters, arguments, buffers)                                                                   \
     EDGE_BY(name, parameters, arguments, (buffers, transom_edge_begins(), before_send(comm, to, tag, clock),                \
             before_receive(comm, from, mark)),                                                                              \
-            posts(comm, from, mark, *q, 0))
+            posts(comm, from, mark, q, 0))
 /* The message was taken when it was matched. */
 #define MATCHED(name, parameters, arguments)                                                                                \
-    EDGE_BY(name, parameters, arguments, (lends(b, n, t, 1), transom_edge_uses(), transom_edge_begins_to_receive(-1, -1, 0)), )
+    EDGE_BY(name, parameters, arguments,                                                                                    \
+            (matches(b, n, t, *message), transom_edge_uses(), transom_edge_begins_to_receive(-1, -1, 0)), )
 #define MATCHED_POSTED(name, parameters, arguments)                                                                         \
     EDGE_BY(name, parameters, arguments,                                                                                    \
-            (lends(b, n, t, 1), transom_edge_begins(), transom_edge_begins_to_receive(-1, -1, 0)), transom_edge_sends(*q))
+            (matches(b, n, t, *message), transom_edge_begins(), transom_edge_begins_to_receive(-1, -1, 0)),                 \
+            transom_edge_sends(q))
 #define PROBED(name, parameters, arguments, takes)                                                                          \
     EDGE_BY(name, parameters, arguments, transom_edge_release(clock); s = host_own_status(s), after_receive(comm, s, takes))
 #define PROBED_FLAG(name, parameters, arguments, takes)                                                                     \
@@ -508,14 +545,15 @@ void host_edges_partitioned(MPI_Comm comm, int rank, int tag, MPI_Request reques
 #define STARTED(name, parameters, arguments, count, requests)                                                               \
     EDGE_BY(name, parameters, arguments, transom_edge_release(clock);                                                       \
             for (int i = 0; i < (count); i++) transom_edge_starts((requests)[i]), )
-#define MAKES(name, parameters, arguments) EDGE(name, parameters, arguments, duplicates(comm, out, *q))
+#define FREED(name, parameters, arguments) EDGE_BY(name, parameters, arguments, transom_edge_frees(q), )
+#define MAKES(name, parameters, arguments) EDGE(name, parameters, arguments, duplicates(comm, out, q))
 #define ANY(name, parameters, arguments) EDGE(name, parameters, arguments, transom_edge_learn_all())
 #define BESIDE(name, parameters, arguments, buffers)                                                                        \
     EDGE_BY(name, parameters, arguments, IN_JOB(buffers); transom_edge_uses(); const uint64_t turn = enters(comm, clock),   \
             met_neighbors(comm, turn))
 #define IBESIDE(name, parameters, arguments, buffers)                                                                       \
     EDGE_BY(name, parameters, arguments, IN_JOB(buffers); transom_edge_begins(); const uint64_t turn = enters(comm, clock), \
-            meets_neighbors(comm, turn, *q))
+            meets_neighbors(comm, turn, q))
 /* Of partitioned messages: what comes before, and after. */
 #define READY(name, parameters, arguments, before, ...)                                                                     \
     EDGE_BY(name, parameters, arguments, transom_edge_release(clock); before, __VA_ARGS__)
@@ -525,9 +563,9 @@ void host_edges_partitioned(MPI_Comm comm, int rank, int tag, MPI_Request reques
     EDGE_MARKED(name, (LIST parameters, MPI_Info info, MPI_Request *q), (LIST arguments, info, q),                          \
                 transom_edge_persistent(), , (IN_JOB(buffers), made))
 #define KEPT(name, parameters, arguments, buffers, first, count)                                                            \
-    MADE_BY(name, parameters, arguments, buffers, kept(comm, first, count, *q))
+    MADE_BY(name, parameters, arguments, buffers, kept(comm, first, count, q))
 #define KEPT_BESIDE(name, parameters, arguments, buffers)                                                                   \
-    MADE_BY(name, parameters, arguments, buffers, kept_neighbors(comm, *q))
+    MADE_BY(name, parameters, arguments, buffers, kept_neighbors(comm, q))
 #define ALL(name, parameters, arguments, buffers) USES(name, parameters, arguments, buffers, host_edges_all(comm, clock))
 #define DOWN(name, parameters, arguments, buffers) USES(name, parameters, arguments, buffers, from_root(comm, root, clock))
 #define UP(name, parameters, arguments, buffers) USES(name, parameters, arguments, buffers, to_root(comm, root, clock))
@@ -536,8 +574,8 @@ void host_edges_partitioned(MPI_Comm comm, int rank, int tag, MPI_Request reques
     EDGE(name, parameters, arguments, (made(*out), host_edges_all(comm, clock)))
 #define MADE_ANY(name, parameters, arguments) EDGE(name, parameters, arguments, (made(*out), transom_edge_learn_all()))
 #define MEETS(name, parameters, arguments, buffers, first, count)                                                           \
-    EDGE_BY(name, parameters, arguments, IN_JOB(buffers); transom_edge_begins(); const uint64_t turn = enters(comm, clock),                                \
-            meets(comm, turn, first, count, *q))
+    EDGE_BY(name, parameters, arguments, IN_JOB(buffers); transom_edge_begins(); const uint64_t turn = enters(comm, clock), \
+            meets(comm, turn, first, count, q))
 #define IALL(name, parameters, arguments, buffers) MEETS(name, parameters, arguments, buffers, 0, group_of(comm)->size)
 #define IDOWN(name, parameters, arguments, buffers) MEETS(name, parameters, arguments, buffers, root, !is_root(comm, root))
 #define IUP(name, parameters, arguments, buffers)                                                                           \

@@ -1,9 +1,9 @@
 /* The functions of the host that order the ranks, by how they do, with the buffers that they lend.
  * ANY and BESIDE may have waited for any; ALL, DOWN, UP and SCAN are the forms of collective calls,
  * IALL, IDOWN, IUP and ISCAN those that do not wait; MADE makes a communicator, and MAKES begins
- * to. SENT and SENDS send a message, of which those with ANY wait
- * until its receive has begun; POSTS receives one, BOTH do both. MATCHED receives what PROBED has
- * taken. LOCAL and PACKED wait for no rank. A function that the host lacks is never called.
+ * to; FREED frees a request. SENT and SENDS send a message, of which those with ANY wait until its
+ * receive has begun; POSTS receives one, BOTH do both. MATCHED receives what PROBED has taken.
+ * LOCAL and PACKED wait for no rank. A function that the host lacks is never called.
  *
  * The collective calls that wait. Those that make persistent requests have two arguments more. */
 #define COLLECTIVE(suffix, N, D)                                                                  \
@@ -157,16 +157,17 @@
         MPI_Request *q), (b, n, t, rank, tag, comm, q))                                           \
     BOTH(Sendrecv##suffix, (const void *a, N n, MPI_Datatype t, int to, int tag, void *b, N       \
         m, MPI_Datatype u, int from, int mark, MPI_Comm comm, MPI_Status *s), (a, n, t, to, tag,  \
-        b, m, u, from, mark, comm, s), (lends(a, n, t, 0), lends(b, m, u, 1)))                    \
+        b, m, u, from, mark, comm, s), (passes(a, n, t, to, 0), passes(b, m, u, from, 1)))        \
     BOTH(Sendrecv_replace##suffix, (void *b, N n, MPI_Datatype t, int to, int tag, int from,      \
         int mark, MPI_Comm comm, MPI_Status *s), (b, n, t, to, tag, from, mark, comm, s),         \
-        lends(b, n, t, 1))                                                                        \
+        replaces(b, n, t, to, from))                                                              \
     BOTH_POSTED(Isendrecv##suffix, (const void *a, N n, MPI_Datatype t, int to, int tag,          \
         void *b, N m, MPI_Datatype u, int from, int mark, MPI_Comm comm, MPI_Request *q), (a, n,  \
-        t, to, tag, b, m, u, from, mark, comm, q), (lends(a, n, t, 0), lends(b, m, u, 1)))        \
+        t, to, tag, b, m, u, from, mark, comm, q), (passes(a, n, t, to, 0), passes(b, m, u, from, \
+        1)))                                                                                      \
     BOTH_POSTED(Isendrecv_replace##suffix, (void *b, N n, MPI_Datatype t, int to, int tag,        \
         int from, int mark, MPI_Comm comm, MPI_Request *q), (b, n, t, to, tag, from, mark, comm,  \
-        q), lends(b, n, t, 1))                                                                    \
+        q), replaces(b, n, t, to, from))                                                          \
     MATCHED(Mrecv##suffix, (void *b, N n, MPI_Datatype t, MPI_Message *message, MPI_Status        \
         *s), (b, n, t, message, s))                                                               \
     MATCHED_POSTED(Imrecv##suffix, (void *b, N n, MPI_Datatype t, MPI_Message *message,           \
@@ -190,6 +191,7 @@ COUNTED(_c, MPI_Count, MPI_Aint)
 RECEIVED(Recv_c, (void *b, MPI_Count n, MPI_Datatype t, int rank, int tag, MPI_Comm comm,
     MPI_Status *s), (b, n, t, rank, tag, comm, s))
 IALL(Ibarrier, (MPI_Comm comm, MPI_Request *q), (comm, q), (void)0)
+FREED(Request_free, (MPI_Request *q), (q))
 STARTED(Start, (MPI_Request *q), (q), 1, q)
 STARTED(Startall, (int n, MPI_Request *q), (n, q), n, q)
 READY(Pready, (int n, MPI_Request q), (n, q), transom_edge_ready(q, n))

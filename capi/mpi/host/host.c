@@ -323,6 +323,11 @@ static int has_opencoarrays(struct dl_phdr_info *program, size_t size, void *unu
     return 1;
 }
 
+/* Whether the program has ThreadSanitizer and gcc's OpenMP library. */
+int host_has_openmp_and_sanitizer(void) {
+    return dlsym(RTLD_DEFAULT, "__tsan_init") && dlsym(RTLD_DEFAULT, "GOMP_parallel");
+}
+
 /* Whether OpenCoarrays is loaded or linked into the program. Up to version 2.10, conversions in its
  * sendget read the buffer of MPI_Get before MPI_Win_unlock. Its wrapper links it statically, and
  * then it exports no name and is recognized by its messages. */

@@ -20,6 +20,17 @@ pub(crate) fn begin(words: usize) {
     unsafe { host_edges_begin(c_int::try_from(words).unwrap_or_default()) };
 }
 
+/// Whether the program has races that this library can't report: those of threads that OpenMP
+/// starts, in a build without the feature `openmp`.
+pub(crate) fn misses_openmp() -> bool {
+    #[cfg(not(feature = "openmp"))]
+    // SAFETY: the call takes nothing.
+    let misses = unsafe { host_has_openmp_and_sanitizer() } != 0;
+    #[cfg(feature = "openmp")]
+    let misses = false;
+    misses
+}
+
 /// Whether the checker is on.
 #[inline]
 pub(crate) fn is_on() -> bool {
@@ -152,6 +163,8 @@ extern "C" fn __tsan_default_suppressions() -> *const c_char {
     let text = c"called_from_lib:libtransom_mpi.so
 called_from_lib:libmpich.so
 called_from_lib:libmpi.so
+called_from_lib:libopen-pal.so
+called_from_lib:libucp.so
 race:libmpi.so
 race:libmpich.so
 race:libopen-pal.so
@@ -181,6 +194,8 @@ race:libucm.so
 
 // SAFETY: the declarations are those of host/edges.c.
 unsafe extern "C" {
+    #[cfg(not(feature = "openmp"))]
+    fn host_has_openmp_and_sanitizer() -> c_int;
     fn host_edges_begin(count: c_int);
     fn host_edges_all(comm: Comm, clock: *mut u64);
     fn host_edges_receive(

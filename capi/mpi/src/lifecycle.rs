@@ -59,6 +59,13 @@ fn begin() {
     edges::begin(clock.map_or(0, |clock| clock.len()));
     if is_checked {
         accesses::check();
+        if rank == 0 && edges::misses_openmp() {
+            diagnostics::warn(
+                "transom::mpi",
+                &"TRANSOM_CHECK: conflicts of threads that OpenMP started are not reported by ThreadSanitizer; build \
+                  libtransom_mpi with --features openmp",
+            );
+        }
     }
     if info && rank == 0 {
         diagnostics::answer(

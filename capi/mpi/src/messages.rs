@@ -2,19 +2,21 @@
 //! receives and collective calls in progress, and their buffers. `host/edges.c` reports each call
 //! that begins one, and `requests` each that completes one.
 
+mod watch;
+
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use transom::Job;
 
 use crate::accesses;
 use crate::borrowed::{Borrowed, Buffer};
 use crate::channels::Channel;
-use crate::edges;
-use crate::host::{RequestHandle, Type, constants, host_status_of};
+use crate::host::{RequestHandle, Type};
 use crate::process::{self, Process};
 use crate::types;
+pub(crate) use watch::{Done, Watch};
 
 /// The most pieces of a buffer that are distinguished.
 const PIECES: usize = 1 << 12;
@@ -32,9 +34,18 @@ thread_local! {
     static BEGUN: RefCell<Option<Borrowed>> = const { RefCell::new(None) };
 }
 
+/// A request of the host, as a call names it. Hosts give one handle to several requests that are
+/// complete from the start, such as those of short sends; the program's variables distinguish them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Name {
+    handle: RequestHandle,
+    /// The address of the variable.
+    at: usize,
+}
+
 /// A request of the host.
 struct Entry {
-    handle: RequestHandle,
+    name: Name,
     what: What,
     /// Buffers of a call that can be started again.
     again: Option<Vec<Buffer>>,
@@ -78,6 +89,13 @@ struct Receive {
     group: u64,
 }
 
+impl What {
+    /// Whether a request that waits for this may be complete from the start.
+    fn may_be_shared(&self) -> bool {
+        matches!(self, What::Send(_) | What::Synchronous(_) | What::Collective { .. })
+    }
+}
+
 impl Receive {
     fn may_match(&self, rank: usize, tag: c_int, group: u64) -> bool {
         self.group == group
@@ -90,7 +108,7 @@ impl Receive {
     }
 }
 
-fn under_way() -> std::sync::MutexGuard<'static, Vec<Entry>> {
+fn under_way() -> MutexGuard<'static, Vec<Entry>> {
     UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -100,6 +118,23 @@ fn job() -> Option<Job> {
 
 fn rank_of(number: c_int) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+/// Handles that several requests had at the same time: they are of complete requests.
+static SHARED: Mutex<Vec<RequestHandle>> = Mutex::new(Vec::new());
+
+fn shared() -> MutexGuard<'static, Vec<RequestHandle>> {
+    SHARED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The entries of a request: its own if the variable distinguishes it, otherwise all that have its
+/// handle. The program may have copied its variable.
+fn entries_of(all: &[Entry], name: Name) -> Vec<usize> {
+    let those = |is: &dyn Fn(&Entry) -> bool| -> Vec<usize> {
+        all.iter().enumerate().filter(|(_, entry)| is(entry)).map(|(place, _)| place).collect()
+    };
+    let own = those(&|entry| entry.name == name);
+    if own.len() == 1 { own } else { those(&|entry| entry.name.handle == name.handle) }
 }
 
 /// How many messages of a stream the receives of `earlier` take; `None` if that is not known.
@@ -117,132 +152,6 @@ fn ahead<'e>(earlier: impl Iterator<Item = &'e Entry>, rank: usize, tag: c_int, 
         }
     }
     Some(ahead)
-}
-
-/// Requests that a call may complete. `None` while the checker is off.
-pub(crate) struct Watch(Option<Vec<(RequestHandle, bool)>>);
-
-/// Which of the requests a call has completed.
-#[derive(Clone, Copy)]
-pub(crate) enum Done<'i> {
-    All,
-    One(c_int),
-    Some(&'i [c_int]),
-}
-
-impl Watch {
-    /// Looks at the requests before the call. `is_ours`: those of windows.
-    ///
-    /// # Safety
-    /// The requests are readable.
-    pub(crate) unsafe fn of(
-        requests: *const RequestHandle,
-        count: c_int,
-        is_ours: impl Fn(&RequestHandle) -> bool,
-    ) -> Watch {
-        if !edges::is_on() || requests.is_null() {
-            return Watch(None);
-        }
-        // SAFETY: as the caller says.
-        let requests = unsafe { std::slice::from_raw_parts(requests, usize::try_from(count).unwrap_or(0)) };
-        Watch(Some(requests.iter().map(|one| (*one, is_ours(one))).collect()))
-    }
-
-    /// A call that completes none.
-    pub(crate) fn nothing() -> Watch {
-        Watch(edges::is_on().then(Vec::new))
-    }
-
-    /// The requests, while the checker is on.
-    pub(crate) fn handles(&self) -> Option<Vec<RequestHandle>> {
-        self.0.as_ref().map(|all| all.iter().map(|one| one.0).collect())
-    }
-
-    /// The call has completed some. `statuses` are theirs, in the order of `done`. `keeps`: the
-    /// requests remain.
-    pub(crate) fn ended(&self, done: Done<'_>, statuses: *mut c_void, keeps: bool) {
-        let (Some(all), Some(job)) = (&self.0, job()) else { return };
-        let (first, count) = (0, all.len());
-        let indices: Vec<usize> = match done {
-            Done::All => (first..count).collect(),
-            Done::One(index) => usize::try_from(index).ok().into_iter().collect(),
-            Done::Some(indices) => indices.iter().filter_map(|&index| usize::try_from(index).ok()).collect(),
-        };
-        let mut found = Vec::new();
-        for (nth, index) in indices.into_iter().enumerate() {
-            let Some(&(handle, ours)) = all.get(index) else { continue };
-            if ours || handle == constants().null_request {
-                continue;
-            }
-            let place = under_way().iter().position(|entry| entry.handle == handle);
-            found.push((place, nth, handle));
-        }
-        // Receives take their messages in the order in which they were posted.
-        found.sort_by_key(|one| one.0);
-        for (place, nth, handle) in found {
-            match place {
-                Some(_) => finish(&job, handle, (statuses, nth), keeps),
-                // A request that the checker does not know, as of a file.
-                None => drop(job.checker_learns_all()),
-            }
-        }
-    }
-}
-
-/// A request is complete.
-fn finish(job: &Job, handle: RequestHandle, (statuses, nth): (*mut c_void, usize), keeps: bool) {
-    let mut all = under_way();
-    let Some(place) = all.iter().position(|entry| entry.handle == handle) else { return };
-    if !std::mem::replace(&mut all[place].is_active, false) {
-        if !keeps && all[place].again.is_none() {
-            all.remove(place);
-        }
-        return;
-    }
-    let (what, borrowed) = (all[place].what.clone(), all[place].borrowed.take());
-    if let Some(channel) = &mut all[place].channel {
-        channel.ends(job);
-    }
-    if let Some(borrowed) = borrowed {
-        borrowed.returns(job);
-    }
-    let learned = match &what {
-        What::Send(_) => Ok(()),
-        What::Synchronous((rank, tag, group)) => job.checker_was_received(*rank, *tag, *group),
-        What::Any => job.checker_learns_all(),
-        What::Duplicate { out, number } => {
-            // SAFETY: the program keeps the variable until the request is complete, as MPI demands.
-            unsafe { host_edges_duplicated(std::ptr::with_exposed_provenance(*out), *number) };
-            job.checker_learns_all()
-        }
-        What::Collective { group, turn, ranks } => job.checker_has_met(ranks, *group, *turn),
-        What::Receive(receive) => match envelope(receive, statuses, nth) {
-            Some((rank, tag)) => {
-                let ahead = ahead(all[..place].iter(), rank, tag, receive.group);
-                job.checker_receives(rank, (tag, receive.group), ahead, true)
-            }
-            None => job.checker_learns_all(),
-        },
-    };
-    // Fails only without the other ranks' memory, which a job with the checker has.
-    drop(learned);
-    if !keeps && all[place].again.is_none() {
-        all.remove(place);
-    }
-}
-
-/// The source and the tag of a message that was received.
-fn envelope(receive: &Receive, statuses: *mut c_void, nth: usize) -> Option<(usize, c_int)> {
-    if let (Some(source), Some(tag)) = (receive.source, receive.tag) {
-        return Some((source, tag));
-    }
-    let (mut source, mut tag) = (0, 0);
-    // SAFETY: the host has filled the statuses of the requests that are complete.
-    if unsafe { host_status_of(statuses, c_int::try_from(nth).ok()?, &raw mut source, &raw mut tag) } == 0 {
-        return None;
-    }
-    let source = receive.source.or_else(|| receive.sources.get(usize::try_from(source).ok()?).copied())?;
-    Some((source, tag))
 }
 
 /// Adds a buffer of the call that this thread makes.
@@ -306,19 +215,63 @@ extern "C" fn transom_edge_begins() {
     }
 }
 
-fn requested(handle: RequestHandle, what: What, persistent: bool) {
+/// A request has begun; one that can be started again, if `persistent` is set.
+fn requested(name: Name, what: What, persistent: bool) {
     let (again, borrowed) =
         if persistent { (Some(lent()), None) } else { (None, BEGUN.try_with(RefCell::take).unwrap_or_default()) };
     let mut all = under_way();
-    // The host uses a handle again, whose request was freed by MPI_Request_free.
-    all.retain(|entry| entry.handle != handle);
-    all.push(Entry { handle, what, again, is_active: !persistent, borrowed, channel: None });
+    let mut others = entries_of(&all, Name { at: 0, ..name }).into_iter().rev();
+    if !persistent && what.may_be_shared() && others.clone().all(|place| all[place].what.may_be_shared()) {
+        let mut shared = shared();
+        if others.len() > 0 && !shared.contains(&name.handle) {
+            shared.push(name.handle);
+        }
+    } else {
+        // The host uses the handle of a request again that a call without the library has ended.
+        others.by_ref().for_each(|place| forget(&mut all, place));
+    }
+    all.push(Entry { name, what, again, is_active: !persistent, borrowed, channel: None });
+}
+
+/// The program has no request for this any more.
+fn forget(all: &mut Vec<Entry>, place: usize) {
+    if let (Some(borrowed), Some(job)) = (all.remove(place).borrowed, job()) {
+        borrowed.returns(&job);
+    }
+}
+
+/// The program frees a request. When its operation ends is not known then, so its buffers count as
+/// returned.
+///
+/// # Safety
+/// The request is readable, or its address is null.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn transom_edge_frees(request: *const RequestHandle) {
+    if request.is_null() {
+        return;
+    }
+    // SAFETY: as the caller says.
+    let name = unsafe { name_of(request) };
+    let mut all = under_way();
+    for place in entries_of(&all, name).into_iter().rev() {
+        forget(&mut all, place);
+    }
+}
+
+/// A request by its variable.
+///
+/// # Safety
+/// The request is readable.
+unsafe fn name_of(request: *const RequestHandle) -> Name {
+    // SAFETY: as the caller says.
+    Name { handle: unsafe { *request }, at: request.addr() }
 }
 
 /// A message in partitions has a request, which can be started again.
 pub(crate) fn made_partitioned(handle: RequestHandle, channel: Option<Channel>, is_known: bool) {
-    requested(handle, if is_known { What::Send(None) } else { What::Any }, true);
-    if let Some(entry) = under_way().iter_mut().find(|entry| entry.handle == handle) {
+    requested(Name { handle, at: 0 }, if is_known { What::Send(None) } else { What::Any }, true);
+    if let Some(entry) = under_way().iter_mut().find(|entry| entry.name.handle == handle) {
         entry.channel = channel;
     }
 }
@@ -326,35 +279,50 @@ pub(crate) fn made_partitioned(handle: RequestHandle, channel: Option<Channel>, 
 /// Calls `with` for a message in partitions; returns whether the request is one.
 pub(crate) fn with_channel(handle: RequestHandle, with: impl FnOnce(&mut Channel)) -> bool {
     let mut all = under_way();
-    let found = all.iter_mut().find(|entry| entry.handle == handle).and_then(|entry| entry.channel.as_mut());
+    let found = all.iter_mut().find(|entry| entry.name.handle == handle).and_then(|entry| entry.channel.as_mut());
     found.map(with).is_some()
 }
 
 /// A request of a send has begun, or of a call that takes no message.
+///
+/// # Safety
+/// The request is readable.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-extern "C" fn transom_edge_sends(handle: RequestHandle) {
-    requested(handle, What::Send(None), false);
+unsafe extern "C" fn transom_edge_sends(request: *const RequestHandle) {
+    // SAFETY: as the caller says.
+    requested(unsafe { name_of(request) }, What::Send(None), false);
 }
 
 /// A call has begun a request, and the checker does not know for which ranks the request waits.
+///
+/// # Safety
+/// The request is readable.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-extern "C" fn transom_edge_waits_for_any(handle: RequestHandle) {
-    requested(handle, What::Any, false);
+unsafe extern "C" fn transom_edge_waits_for_any(request: *const RequestHandle) {
+    // SAFETY: as the caller says.
+    requested(unsafe { name_of(request) }, What::Any, false);
 }
 
 /// A communicator is being copied to `out`, and will have that number.
+///
+/// # Safety
+/// The request is readable.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-extern "C" fn transom_edge_duplicates(handle: RequestHandle, out: *const c_void, number: u64) {
-    requested(handle, What::Duplicate { out: out.expose_provenance(), number }, false);
+unsafe extern "C" fn transom_edge_duplicates(request: *const RequestHandle, out: *const c_void, number: u64) {
+    // SAFETY: as the caller says.
+    requested(unsafe { name_of(request) }, What::Duplicate { out: out.expose_provenance(), number }, false);
 }
 
 // SAFETY: the declaration is that of host/edges.c.
 unsafe extern "C" {
     fn host_edges_duplicated(out: *const c_void, number: u64);
 }
+
+/// The peer of a message to `MPI_PROC_NULL`, or from it.
+const NOBODY: c_int = -2;
 
 fn what_of(stream: Option<(usize, c_int, u64)>, waits: bool) -> What {
     match stream {
@@ -365,10 +333,23 @@ fn what_of(stream: Option<(usize, c_int, u64)>, waits: bool) -> What {
 }
 
 /// A request of a synchronous send has begun. `group` is 0 if it is not known.
+///
+/// # Safety
+/// The request is readable.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-extern "C" fn transom_edge_sends_synchronously(handle: RequestHandle, rank: c_int, tag: c_int, group: u64) {
-    requested(handle, what_of((group != 0 && rank >= 0).then(|| (rank_of(rank), tag, group)), true), false);
+unsafe extern "C" fn transom_edge_sends_synchronously(
+    request: *const RequestHandle,
+    rank: c_int,
+    tag: c_int,
+    group: u64,
+) {
+    // SAFETY: as the caller says.
+    requested(
+        unsafe { name_of(request) },
+        what_of((group != 0 && rank >= 0).then(|| (rank_of(rank), tag, group)), true),
+        false,
+    );
 }
 
 /// A synchronous send is over.
@@ -393,22 +374,33 @@ extern "C" fn transom_edge_begins_to_receive(rank: c_int, tag: c_int, group: u64
 }
 
 /// A send that can be started again.
+///
+/// # Safety
+/// The request is readable.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-extern "C" fn transom_edge_send_made(handle: RequestHandle, rank: c_int, tag: c_int, group: u64, waits: c_int) {
+unsafe extern "C" fn transom_edge_send_made(
+    request: *const RequestHandle,
+    rank: c_int,
+    tag: c_int,
+    group: u64,
+    waits: c_int,
+) {
     let stream = (group != 0 && rank >= 0).then(|| (rank_of(rank), tag, group));
-    requested(handle, what_of(stream, waits != 0), true);
+    let what = if rank == NOBODY { What::Send(None) } else { what_of(stream, waits != 0) };
+    // SAFETY: as the caller says.
+    requested(unsafe { name_of(request) }, what, true);
 }
 
 /// A receive has begun; one that can be started again, if `persistent` is not 0. `rank` or `tag` is
 /// negative for any. `sources` are the ranks of the communicator.
 ///
 /// # Safety
-/// There are `size` sources.
+/// The request is readable, and there are `size` sources.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn transom_edge_posts(
-    handle: RequestHandle,
+    request: *const RequestHandle,
     rank: c_int,
     tag: c_int,
     group: u64,
@@ -421,7 +413,8 @@ unsafe extern "C" fn transom_edge_posts(
     let source = usize::try_from(rank).ok();
     let receive = Receive { source, sources, tag: (tag >= 0).then_some(tag), group };
     let what = if group == 0 { What::Any } else { What::Receive(receive) };
-    requested(handle, what, persistent != 0);
+    // SAFETY: as the caller says.
+    requested(unsafe { name_of(request) }, what, persistent != 0);
 }
 
 /// # Safety
@@ -438,13 +431,20 @@ unsafe fn ranks(numbers: *const c_int, size: c_int) -> Vec<usize> {
 /// entered the call.
 ///
 /// # Safety
-/// There are `size` ranks.
+/// The request is readable, and there are `size` ranks.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn transom_edge_meets(handle: RequestHandle, group: u64, turn: u64, from: *const c_int, size: c_int) {
+unsafe extern "C" fn transom_edge_meets(
+    request: *const RequestHandle,
+    group: u64,
+    turn: u64,
+    from: *const c_int,
+    size: c_int,
+) {
     // SAFETY: as the caller says.
     let ranks = unsafe { ranks(from, size) };
-    requested(handle, What::Collective { group, turn, ranks }, false);
+    // SAFETY: as the caller says.
+    requested(unsafe { name_of(request) }, What::Collective { group, turn, ranks }, false);
 }
 
 /// A collective call that can be started again, the `call`th of its group. When the call is
@@ -452,17 +452,24 @@ unsafe extern "C" fn transom_edge_meets(handle: RequestHandle, group: u64, turn:
 /// if it is not known.
 ///
 /// # Safety
-/// There are `size` ranks.
+/// The request is readable, and there are `size` ranks.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn transom_edge_kept(handle: RequestHandle, group: u64, call: u64, from: *const c_int, size: c_int) {
+unsafe extern "C" fn transom_edge_kept(
+    request: *const RequestHandle,
+    group: u64,
+    call: u64,
+    from: *const c_int,
+    size: c_int,
+) {
     // SAFETY: as the caller says.
     let ranks = unsafe { ranks(from, size) };
     let what = match group {
         0 => What::Any,
         _ => What::Collective { group: group | KEPT, turn: call << u32::BITS, ranks },
     };
-    requested(handle, what, true);
+    // SAFETY: as the caller says.
+    requested(unsafe { name_of(request) }, what, true);
 }
 
 /// A collective call is over, after which this rank has the clocks with which the ranks `from`
@@ -496,7 +503,7 @@ extern "C" fn transom_edge_enters(group: u64, turn: u64) {
 extern "C" fn transom_edge_starts(handle: RequestHandle) {
     let Some(job) = job() else { return };
     let mut all = under_way();
-    let Some(place) = all.iter().position(|entry| entry.handle == handle) else { return };
+    let Some(place) = all.iter().position(|entry| entry.name.handle == handle) else { return };
     let mut entry = all.remove(place);
     entry.is_active = true;
     entry.borrowed = entry.again.clone().and_then(|buffers| Borrowed::of(&job, buffers));

@@ -20,7 +20,7 @@ use crate::host::host_Irecv;
 use crate::host::{
     Comm, RequestHandle, SUCCESS, Type, Win, constants, host_Barrier, host_Grequest_complete, host_Ibarrier, host_Recv,
     host_Request_get_status, host_Test, host_Testall, host_Testany, host_Testsome, host_Wait, host_Waitall,
-    host_Waitany, host_Waitsome, host_own_status, host_request,
+    host_Waitany, host_Waitsome, host_own_status, host_own_statuses, host_request,
 };
 #[cfg(has_status_of_several)]
 use crate::host::{host_Request_get_status_all, host_Request_get_status_any, host_Request_get_status_some};
@@ -241,6 +241,12 @@ fn own_status(status: *mut c_void) -> *mut c_void {
     if edges::is_on() { unsafe { host_own_status(status) } } else { status }
 }
 
+/// As [`own_status`], for several requests.
+fn own_statuses(statuses: *mut c_void, count: c_int) -> *mut c_void {
+    // SAFETY: the call returns an address.
+    if edges::is_on() { unsafe { host_own_statuses(statuses, count) } } else { statuses }
+}
+
 /// The requests that a call has completed.
 ///
 /// # Safety
@@ -352,6 +358,7 @@ pub(crate) unsafe extern "C" fn waitall(count: c_int, requests: *mut RequestHand
     let mut flag = 0;
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
+    let statuses = own_statuses(statuses, count);
     while partitioned::are_used() && look(&call.watch, false) && has_pending(&call) {
         process::progress();
         std::thread::yield_now();
@@ -377,6 +384,7 @@ pub(crate) unsafe extern "C" fn waitany(
     unsafe { preset(index, constants().undefined) };
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
+    let status = own_status(status);
     // SAFETY: as in `wait`.
     let code = unsafe {
         let test = || (host_Testany(count, requests, index, &raw mut flag, status), flag != 0);
@@ -398,6 +406,7 @@ pub(crate) unsafe extern "C" fn waitsome(
     unsafe { preset(done, constants().undefined) };
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
+    let statuses = own_statuses(statuses, count);
     // SAFETY: as in `wait`.
     let code = unsafe {
         let test = || (host_Testsome(count, requests, done, indices, statuses), answer(done, 1) != 0);
@@ -434,6 +443,7 @@ pub(crate) unsafe extern "C" fn testall(
     unsafe { preset(flag, 0) };
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
+    let statuses = own_statuses(statuses, count);
     look(&call.watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Testall(count, requests, flag, statuses) };
@@ -459,6 +469,7 @@ pub(crate) unsafe extern "C" fn testany(
     }
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
+    let status = own_status(status);
     look(&call.watch, true);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Testany(count, requests, index, flag, status) };
@@ -482,6 +493,7 @@ pub(crate) unsafe extern "C" fn testsome(
     unsafe { preset(done, constants().undefined) };
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
+    let statuses = own_statuses(statuses, count);
     look(&call.watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Testsome(count, requests, done, indices, statuses) };
@@ -499,6 +511,7 @@ pub(crate) unsafe extern "C" fn request_get_status(
     unsafe { preset(flag, 0) };
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(&raw const request, 1) };
+    let status = own_status(status);
     look(&call.watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status(request, flag, status) };
@@ -521,6 +534,7 @@ pub(crate) unsafe extern "C" fn request_get_status_all(
     unsafe { preset(flag, 0) };
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
+    let statuses = own_statuses(statuses, count);
     look(&call.watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status_all(count, requests, flag, statuses) };
@@ -547,6 +561,7 @@ pub(crate) unsafe extern "C" fn request_get_status_any(
     }
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
+    let status = own_status(status);
     look(&call.watch, true);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status_any(count, requests, index, flag, status) };
@@ -571,6 +586,7 @@ pub(crate) unsafe extern "C" fn request_get_status_some(
     unsafe { preset(done, constants().undefined) };
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
+    let statuses = own_statuses(statuses, count);
     look(&call.watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status_some(count, requests, done, indices, statuses) };

@@ -40,7 +40,7 @@ struct Suite {
     joins: bool,
 }
 
-const SUITES: [Suite; 6] = [
+const SUITES: [Suite; 7] = [
     Suite {
         name: "races",
         ranks: 2,
@@ -55,6 +55,7 @@ const SUITES: [Suite; 6] = [
     Suite::of_three("races_orders", 110, 5),
     Suite::of_three("races_patterns", 80, 5),
     Suite::of_three("races_forms", 100, 5),
+    Suite::of_three("races_requests", 40, 1),
     Suite {
         options: &["-fopenmp"],
         ranks: 2,

@@ -1,0 +1,269 @@
+/* Further programs of the kind of races_orders.c, for three ranks: requests of which several are
+ * complete from the start, receives whose statuses the program ignores, and messages to
+ * MPI_PROC_NULL or from it. In the form `during` an access comes before the call that would order
+ * it. Rank 1 has the memory on which rank 0 operates. */
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { COUNT = 100, SENDS = 3 };
+static int rank_;
+static MPI_Win win;
+static long *part;                           /* this rank's part of the window */
+static long one[COUNT], two[COUNT], got[COUNT]; /* buffers */
+static volatile long seen;
+static const MPI_Comm all = MPI_COMM_WORLD;
+
+static void put(void) { MPI_Put(one, 1, MPI_LONG, 1, 0, 1, MPI_LONG, win); }
+static void get(void) { MPI_Get(got, 1, MPI_LONG, 1, 0, 1, MPI_LONG, win); }
+static void load(void) { seen = part[0]; }
+static void flush(void) { MPI_Win_flush(1, win); }
+static void barrier(void) { MPI_Barrier(all); }
+static void lock_all(void) { MPI_Win_lock_all(0, win); }
+static void unlock_all(void) { MPI_Win_unlock_all(win); }
+static void wait_for(MPI_Request *q) { MPI_Wait(q, MPI_STATUS_IGNORE); }
+static void send(int to, int tag) { MPI_Send(one + 8, 1, MPI_LONG, to, tag, all); }
+static void receive(int from, int tag) { MPI_Recv(got + 8, 1, MPI_LONG, from, tag, all, MPI_STATUS_IGNORE); }
+/* The others go on first, as a rule. */
+static void linger(void) { usleep(30000); }
+
+/* --- several sends ---------------------------------------------------------------------------- */
+
+static void isend(int i, MPI_Request *q) { MPI_Isend(two + i, 1, MPI_LONG, 1, i, all, q); }
+static void take(int sends) {
+    for (int i = 0; i < sends; i++) receive(0, i);
+}
+/* Each send has its own buffer, which returns with its own request. */
+static void sends(int racy) {
+    MPI_Request q[SENDS];
+    lock_all();
+    if (rank_ == 0) {
+        for (int i = 0; i < SENDS; i++) isend(i, q + i);
+        wait_for(q);
+        two[0] = 7;
+        if (racy) two[1] = 8;
+        wait_for(q + 1), wait_for(q + 2);
+        two[1] = 8, two[2] = 9;
+    }
+    if (rank_ == 1) take(SENDS);
+    unlock_all();
+}
+static void sends_and_get(int racy) {
+    MPI_Request q[2];
+    lock_all();
+    if (rank_ == 0) {
+        isend(0, q), isend(1, q + 1);
+        if (!racy) MPI_Waitall(2, q, MPI_STATUSES_IGNORE);
+        MPI_Get(two, 2, MPI_LONG, 1, 0, 2, MPI_LONG, win);
+        flush();
+        if (racy) MPI_Waitall(2, q, MPI_STATUSES_IGNORE);
+    }
+    if (rank_ == 1) take(2);
+    unlock_all();
+}
+/* One variable for all requests, which are copied from it. */
+static void copied(int racy) {
+    MPI_Request q, kept[SENDS];
+    lock_all();
+    if (rank_ == 0) {
+        for (int i = 0; i < SENDS; i++) isend(i, &q), kept[i] = q;
+        if (racy) two[2] = 5;
+        for (int i = 0; i < SENDS; i++) wait_for(kept + i);
+        two[0] = two[1] = two[2] = 6;
+    }
+    if (rank_ == 1) take(SENDS);
+    unlock_all();
+}
+/* Two steps of an exchange with both neighbors. */
+static void halo(int racy) {
+    const int left = (rank_ + 2) % 3, right = (rank_ + 1) % 3;
+    lock_all();
+    for (int step = 0; step < 2; step++) {
+        MPI_Request q[4];
+        MPI_Irecv(got, 1, MPI_LONG, left, 1, all, q), MPI_Irecv(got + 1, 1, MPI_LONG, right, 2, all, q + 1);
+        MPI_Isend(two, 1, MPI_LONG, left, 2, all, q + 2), MPI_Isend(two + 1, 1, MPI_LONG, right, 1, all, q + 3);
+        if (racy && rank_ == 0) two[1] = step;
+        MPI_Waitall(4, q, MPI_STATUSES_IGNORE);
+        two[0] = got[0], two[1] = got[1];
+    }
+    unlock_all();
+}
+/* The program frees a request, and learns by an answer that the message has arrived. */
+static void freed(int racy) {
+    MPI_Request q;
+    lock_all();
+    if (rank_ == 0) {
+        put();
+        isend(0, &q);
+        MPI_Request_free(&q);
+        receive(1, 9);
+        two[0] = 4;
+        if (racy) one[0] = 4;
+        flush();
+    }
+    if (rank_ == 1) take(1), send(0, 9);
+    unlock_all();
+}
+/* Waits for own sends order no other rank. */
+static void learnt_by_sends(int racy) {
+    MPI_Request q[2];
+    lock_all();
+    if (rank_ == 0) put(), flush(), send(1, 5);
+    if (rank_ == 1) {
+        linger();
+        for (int i = 0; i < 2; i++) MPI_Isend(two + i, 1, MPI_LONG, 2, i, all, q + i);
+        wait_for(q), wait_for(q + 1);
+        if (racy) load();
+        receive(0, 5);
+        load();
+    }
+    if (rank_ == 2) receive(1, 0), receive(1, 1);
+    unlock_all();
+}
+
+/* Many operations in flight: the end of one orders no other. */
+static void many(int racy) {
+    MPI_Request q[COUNT];
+    lock_all();
+    if (rank_ == 0) {
+        for (int i = 0; i < COUNT; i++) MPI_Rput(one + i, 1, MPI_LONG, 1, i, 1, MPI_LONG, win, q + i);
+        wait_for(q + COUNT - 1);
+        if (racy) one[COUNT - 2] = 5;
+        MPI_Waitall(COUNT, q, MPI_STATUSES_IGNORE);
+        one[COUNT - 2] = 5;
+    }
+    unlock_all();
+}
+
+/* --- ignored statuses ------------------------------------------------------------------------- */
+
+static void by_waitall(MPI_Request *q) { MPI_Waitall(1, q, MPI_STATUSES_IGNORE); }
+static void by_waitany(MPI_Request *q) {
+    int index;
+    MPI_Waitany(1, q, &index, MPI_STATUS_IGNORE);
+}
+static void by_waitsome(MPI_Request *q) {
+    int done, index;
+    MPI_Waitsome(1, q, &done, &index, MPI_STATUSES_IGNORE);
+}
+static void by_testall(MPI_Request *q) {
+    for (int done = 0; !done;) MPI_Testall(1, q, &done, MPI_STATUSES_IGNORE);
+}
+static void by_testany(MPI_Request *q) {
+    for (int index, done = 0; !done;) MPI_Testany(1, q, &index, &done, MPI_STATUS_IGNORE);
+}
+static void by_testsome(MPI_Request *q) {
+    for (int index, done = 0; !done;) MPI_Testsome(1, q, &done, &index, MPI_STATUSES_IGNORE);
+}
+static void by_get_status(MPI_Request *q) {
+    for (int done = 0; !done;) MPI_Request_get_status(*q, &done, MPI_STATUS_IGNORE);
+    wait_for(q);
+}
+
+/* The second of two messages of rank 0 orders; racy: the first one alone. */
+static void second(void (*wait)(MPI_Request *), int racy) {
+    lock_all();
+    if (rank_ == 0) send(1, 1), receive(1, 2), put(), flush(), send(1, 1);
+    if (rank_ == 1) {
+        MPI_Request q;
+        MPI_Irecv(got, 1, MPI_LONG, MPI_ANY_SOURCE, 1, all, &q);
+        wait(&q);
+        send(0, 2);
+        if (racy) linger(), load();
+        receive(0, 1);
+        load();
+    }
+    unlock_all();
+}
+/* A message of the rank that has put orders; racy: one of another rank. */
+static void sender(void (*wait)(MPI_Request *), int racy) {
+    lock_all();
+    if (rank_ == 0) put(), flush(), racy ? (void)0 : send(1, 1);
+    if (rank_ == 2 && racy) linger(), send(1, 1);
+    if (rank_ == 1) {
+        MPI_Request q;
+        MPI_Irecv(got, 1, MPI_LONG, MPI_ANY_SOURCE, 1, all, &q);
+        wait(&q);
+        load();
+    }
+    unlock_all();
+}
+static void second_waitall(int racy) { second(by_waitall, racy); }
+static void second_testany(int racy) { second(by_testany, racy); }
+static void second_get_status(int racy) { second(by_get_status, racy); }
+static void sender_waitall(int racy) { sender(by_waitall, racy); }
+static void sender_waitany(int racy) { sender(by_waitany, racy); }
+static void sender_waitsome(int racy) { sender(by_waitsome, racy); }
+static void sender_testall(int racy) { sender(by_testall, racy); }
+static void sender_testsome(int racy) { sender(by_testsome, racy); }
+
+/* --- messages to nobody, and from nobody ------------------------------------------------------ */
+
+/* Rank 0 reads rank 1's part, or writes it; racy: while a message of rank 2 changes it. */
+static void nobody(void (*operation)(void), void (*exchange)(int other), int racy) {
+    lock_all();
+    if (rank_ == 0) operation(), flush();
+    if (rank_ == 1) exchange(racy ? 2 : MPI_PROC_NULL);
+    if (rank_ == 2 && racy) exchange(1);
+    unlock_all();
+}
+static void *place(void) { return rank_ == 1 ? part : got; }
+static void receives(int other) {
+    if (rank_ == 2) send(1, 3);
+    else MPI_Recv(part, 1, MPI_LONG, other, 3, all, MPI_STATUS_IGNORE);
+}
+static void receives_later(int other) {
+    MPI_Request q;
+    if (rank_ == 2) send(1, 3);
+    else MPI_Irecv(part, 1, MPI_LONG, other, 3, all, &q), wait_for(&q);
+}
+static void exchanges(int other) {
+    MPI_Sendrecv(two, 1, MPI_LONG, other, 3, place(), 1, MPI_LONG, other, 3, all, MPI_STATUS_IGNORE);
+}
+static void received(int racy) { nobody(put, receives, racy); }
+static void ireceived(int racy) { nobody(get, receives_later, racy); }
+static void exchanged(int racy) { nobody(put, exchanges, racy); }
+/* The buffer is sent only; racy: received only. */
+static void replaced(int racy) {
+    const int to = racy ? MPI_PROC_NULL : 2, from = racy ? 2 : MPI_PROC_NULL;
+    lock_all();
+    if (rank_ == 0) get(), flush();
+    if (rank_ == 1) MPI_Sendrecv_replace(part, 1, MPI_LONG, to, 3, from, 3, all, MPI_STATUS_IGNORE);
+    if (rank_ == 2) racy ? send(1, 3) : receive(1, 3);
+    unlock_all();
+}
+/* A message to nobody that is sent again and again orders no ranks. */
+static void persistent(int racy) {
+    MPI_Request q[2];
+    lock_all();
+    if (rank_ == 0) put(), flush(), send(1, 5);
+    if (rank_ == 1) {
+        linger();
+        MPI_Send_init(two, 1, MPI_LONG, MPI_PROC_NULL, 1, all, q);
+        MPI_Recv_init(got, 1, MPI_LONG, MPI_PROC_NULL, 1, all, q + 1);
+        for (int i = 0; i < 2; i++) MPI_Startall(2, q), MPI_Waitall(2, q, MPI_STATUSES_IGNORE);
+        if (racy) load();
+        receive(0, 5);
+        load();
+        MPI_Request_free(q), MPI_Request_free(q + 1);
+    }
+    unlock_all();
+}
+
+/* The racy form has a load or store, or only operations. */
+enum { LOCAL, OPERATIONS };
+#define CASE(name, accesses) {#name, name, accesses}
+static const struct {
+    const char *name;
+    void (*run)(int racy);
+    int are_operations;
+} cases[] = {
+    CASE(sends, LOCAL), CASE(sends_and_get, LOCAL), CASE(copied, LOCAL), CASE(halo, LOCAL),
+    CASE(freed, LOCAL), CASE(learnt_by_sends, LOCAL), CASE(second_waitall, LOCAL),
+    CASE(second_testany, LOCAL), CASE(second_get_status, LOCAL), CASE(sender_waitall, LOCAL),
+    CASE(sender_waitany, LOCAL), CASE(sender_waitsome, LOCAL), CASE(sender_testall, LOCAL),
+    CASE(sender_testsome, LOCAL), CASE(received, LOCAL), CASE(ireceived, LOCAL),
+    CASE(exchanged, LOCAL), CASE(replaced, LOCAL), CASE(persistent, LOCAL),
+    CASE(many, LOCAL)};
+#include "races_main.h"
