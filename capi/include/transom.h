@@ -806,8 +806,9 @@ int transom_rget_accumulate(const transom_window *window,
 int transom_request_wait(transom_request **request);
 
 // If the operation is complete, sets *done to 1 and the handle to NULL; otherwise sets *done to 0.
-// If the operation failed, the call returns its error and sets the handle to NULL. Makes progress
-// and does not wait. For NULL *done is 1.
+// If the operation failed, the call returns its error and sets the handle to NULL. If the call
+// fails while the operation is in flight, for example because the target can't be reached, the
+// handle stays valid and *done is not set. Makes progress and does not wait. For NULL *done is 1.
 //
 // # Safety
 // `request` points to a live handle or to NULL; `done` points to writable memory.

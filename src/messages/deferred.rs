@@ -1,7 +1,7 @@
 //! Messages that wait for a thread that makes progress: answers, notices, and requests of several
 //! operations. A peer that takes no message delays only the messages to this peer. An answer or
 //! notice is kept until it is sent or the peer is given up, because the peer may wait for it. A
-//! request that can't be sent fails, and a request with its order number and without an effect
+//! request that can't be sent fails, and a request with its sequence number and without an effect
 //! takes its place.
 
 use std::collections::{BTreeMap, VecDeque};

@@ -97,7 +97,7 @@ struct Block {
     base: usize,
 }
 
-/// The order number after `order`: from 1 to 2^32, then from 1 again.
+/// The sequence number after `order`: from 1 to 2^32, then from 1 again.
 fn successor(order: u64) -> u64 {
     order % (1 << 32) + 1
 }

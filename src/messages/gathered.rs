@@ -101,7 +101,7 @@ struct Batches {
 /// Kept puts, or gets, or accumulates, for one target of one window.
 struct Batch {
     to: Towards,
-    /// The order number of a batch of accumulates; 0 for puts and gets.
+    /// The sequence number of a batch of accumulates; 0 for puts and gets.
     order: u64,
     /// The kind of the first operation.
     what: What,

@@ -280,8 +280,10 @@ impl Parts {
                     return Ok(());
                 }
                 Resolved::Across => {
-                    self.ask_swap(target, at, ty, (expected, new), into, tally)?;
-                    return self.job.progress.complete(tally);
+                    // The call waits for its own message alone.
+                    let own = Tally::within(tally);
+                    self.ask_swap(target, at, ty, (expected, new), into, &own)?;
+                    return self.job.progress.complete(&own);
                 }
             }
         }

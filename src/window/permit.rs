@@ -1,5 +1,6 @@
-//! [`Permit`], the permission to operate on a target. Only the checks of the open epoch create this
-//! value, and every operation takes it, so that no call can omit the check.
+//! [`Permit`], the permission to operate on a target. For operations of the program only the checks
+//! of the open epoch create this value, and every operation takes it, so that no call can omit the
+//! check.
 
 use super::access;
 use super::core::Core;

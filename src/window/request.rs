@@ -103,6 +103,17 @@ impl Request {
         Request { state: ManuallyDrop::new(state) }
     }
 
+    /// Whether the target can't be reached, so that nothing may ever end the operation. A test then
+    /// fails.
+    #[doc(hidden)]
+    #[inline]
+    pub fn is_given_up(&self) -> bool {
+        match &*self.state {
+            State::Pending(Pending { job, target: Some(rank), .. }) => job.progress.is_silent(*rank as usize),
+            _ => false,
+        }
+    }
+
     /// Whether the request is active: no wait or test has reported the end of the operation yet.
     pub fn is_active(&self) -> bool {
         !matches!(*self.state, State::Inactive)

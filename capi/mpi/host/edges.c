@@ -74,9 +74,9 @@ struct group {
     /* Its ranks by their numbers in the job. */
     int *ranks;
 };
-/* The attribute that has it, and the number of MPI_COMM_WORLD. */
+/* The attribute that has it, and the numbers of MPI_COMM_WORLD and MPI_COMM_SELF. */
 static int keyval = MPI_KEYVAL_INVALID;
-enum { WORLD = 1 };
+enum { WORLD = 1, SELF };
 /* The peer of a message to MPI_PROC_NULL, or from it. */
 enum { NOBODY = -2 };
 
@@ -122,6 +122,7 @@ static struct group *group_of(MPI_Comm comm) {
         HOST(Group_free)(&members), HOST(Group_free)(&world);
     }
     if (comm == MPI_COMM_WORLD) group->number = WORLD;
+    if (comm == MPI_COMM_SELF) group->number = SELF;
     HOST(Comm_set_attr)(comm, keyval, group);
     return group;
 }
@@ -291,23 +292,13 @@ static void from_lower(MPI_Comm comm, uint64_t *clock) {
 
 /* --- messages --------------------------------------------------------------------------------- */
 
-/* The status that a program ignores. */
-void *host_own_status(void *status) {
+/* A status for a call that begins no other one, instead of one that the program ignores. */
+static void *host_own_status(void *status) {
     static _Thread_local MPI_Status own;
     return status == MPI_STATUS_IGNORE ? &own : status;
 }
 
-void *host_own_statuses(void *statuses, int count) {
-    static _Thread_local MPI_Status *own;
-    static _Thread_local int room;
-    if (statuses != MPI_STATUSES_IGNORE || count <= 0) return statuses;
-    if (count > room) {
-        MPI_Status *const more = realloc(own, (size_t)count * sizeof *more);
-        if (!more) return statuses;
-        own = more, room = count;
-    }
-    return own;
-}
+size_t host_status_size(void) { return sizeof(MPI_Status); }
 
 /* The source and the tag of a status; 0 if the program ignores it. */
 int host_status_of(void *statuses, int index, int *source, int *tag) {

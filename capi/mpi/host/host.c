@@ -323,9 +323,11 @@ static int has_opencoarrays(struct dl_phdr_info *program, size_t size, void *unu
     return 1;
 }
 
-/* Whether the program has ThreadSanitizer and gcc's OpenMP library. */
+/* Whether the program has ThreadSanitizer and gcc's OpenMP library, whose names others have too. */
 int host_has_openmp_and_sanitizer(void) {
-    return dlsym(RTLD_DEFAULT, "__tsan_init") && dlsym(RTLD_DEFAULT, "GOMP_parallel");
+    void *const found = dlsym(RTLD_DEFAULT, "GOMP_parallel");
+    Dl_info in;
+    return dlsym(RTLD_DEFAULT, "__tsan_init") && found && dladdr(found, &in) && strstr(in.dli_fname, "libgomp");
 }
 
 /* Whether OpenCoarrays is loaded or linked into the program. Up to version 2.10, conversions in its

@@ -8,8 +8,9 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use crate::edges;
 use crate::errors::Failure;
-use crate::host::{RequestHandle, SUCCESS, Win, constants, host_status_error};
+use crate::host::{RequestHandle, SUCCESS, Win, constants, host_status_error, host_status_size};
 use crate::messages::{Done, Watch};
 use crate::windows;
 
@@ -109,6 +110,21 @@ unsafe extern "C" fn transom_request_gone(kept: *mut c_void) {
 fn found_of(requests: &[RequestHandle]) -> Vec<Kept> {
     let is_of = |one: &mut Kept| one.failure.get().is_some_and(|(handle, _)| requests.contains(handle));
     FOUND.try_with(|found| found.borrow_mut().extract_if(.., is_of).collect()).unwrap_or_default()
+}
+
+/// Statuses of the library instead of those that the program ignores, for the conflict checker: the
+/// memory, and the address for the host. Each call has its own, because functions of generalized
+/// requests call MPI, too.
+pub(crate) fn own_statuses(statuses: *mut c_void, count: c_int) -> (Vec<u64>, *mut c_void) {
+    let mut own = Vec::new();
+    if !edges::is_on() || statuses != constants().ignored || count <= 0 {
+        return (own, statuses);
+    }
+    // SAFETY: the call takes nothing.
+    let size = unsafe { host_status_size() } * usize::try_from(count).unwrap_or(0);
+    own.resize(size.div_ceil(size_of::<u64>()), 0);
+    let address = own.as_mut_ptr().cast();
+    (own, address)
 }
 
 /// A call that may complete requests.

@@ -153,6 +153,21 @@ extern "C" fn transom_edge_learn_all() {
     }
 }
 
+/// Suppressions for one host only. MPICH links UCX. Open MPI may unload UCX, and ThreadSanitizer
+/// then ends the program if a suppression of this kind names it.
+#[cfg(not(open_mpi))]
+macro_rules! by_host {
+    () => {
+        "called_from_lib:libucp.so\n"
+    };
+}
+#[cfg(open_mpi)]
+macro_rules! by_host {
+    () => {
+        ""
+    };
+}
+
 /// Suppressions for ThreadSanitizer, in programs that have it (`sanitizer/tsan_interface.h`).
 /// Copies that this library and an MPI make through the C library are reported as the operations
 /// that they serve. The MPI's locks order nothing on which the program may rely, and accesses among
@@ -160,11 +175,12 @@ extern "C" fn transom_edge_learn_all() {
 // SAFETY: the function may be defined once in a process.
 #[unsafe(no_mangle)]
 extern "C" fn __tsan_default_suppressions() -> *const c_char {
-    let text = c"called_from_lib:libtransom_mpi.so
-called_from_lib:libmpich.so
+    let text = concat!(
+        "called_from_lib:libtransom_mpi.so\n",
+        by_host!(),
+        "called_from_lib:libmpich.so
 called_from_lib:libmpi.so
 called_from_lib:libopen-pal.so
-called_from_lib:libucp.so
 race:libmpi.so
 race:libmpich.so
 race:libopen-pal.so
@@ -188,8 +204,9 @@ race:libucp.so
 race:libuct.so
 race:libucs.so
 race:libucm.so
-";
-    text.as_ptr()
+\0"
+    );
+    text.as_ptr().cast()
 }
 
 // SAFETY: the declarations are those of host/edges.c.

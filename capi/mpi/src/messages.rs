@@ -13,7 +13,8 @@ use transom::Job;
 use crate::accesses;
 use crate::borrowed::{Borrowed, Buffer};
 use crate::channels::Channel;
-use crate::host::{RequestHandle, Type};
+use crate::edges;
+use crate::host::{RequestHandle, SUCCESS, Type};
 use crate::process::{self, Process};
 use crate::types;
 pub(crate) use watch::{Done, Watch};
@@ -220,15 +221,21 @@ fn requested(name: Name, what: What, persistent: bool) {
     let (again, borrowed) =
         if persistent { (Some(lent()), None) } else { (None, BEGUN.try_with(RefCell::take).unwrap_or_default()) };
     let mut all = under_way();
-    let mut others = entries_of(&all, Name { at: 0, ..name }).into_iter().rev();
-    if !persistent && what.may_be_shared() && others.clone().all(|place| all[place].what.may_be_shared()) {
+    let others = entries_of(&all, Name { at: 0, ..name });
+    if !persistent && what.may_be_shared() && others.iter().all(|&place| all[place].what.may_be_shared()) {
         let mut shared = shared();
-        if others.len() > 0 && !shared.contains(&name.handle) {
+        if !others.is_empty() && !shared.contains(&name.handle) {
             shared.push(name.handle);
         }
     } else {
-        // The host uses the handle of a request again that a call without the library has ended.
-        others.by_ref().for_each(|place| forget(&mut all, place));
+        // A call that the library does not see has ended the variable's request. The host may also
+        // have given the handle of a request again whose wait in another thread has not returned.
+        let ended = |all: &[Entry], place: usize| name.at == 0 || all[place].name.at == name.at;
+        others.into_iter().rev().for_each(|place| {
+            if ended(&all, place) {
+                forget(&mut all, place);
+            }
+        });
     }
     all.push(Entry { name, what, again, is_active: !persistent, borrowed, channel: None });
 }
@@ -266,6 +273,19 @@ unsafe extern "C" fn transom_edge_frees(request: *const RequestHandle) {
 unsafe fn name_of(request: *const RequestHandle) -> Name {
     // SAFETY: as the caller says.
     Name { handle: unsafe { *request }, at: request.addr() }
+}
+
+/// The program has a request of this library that is complete from the start and orders no ranks,
+/// if `code` is that of a success. Returns the code.
+///
+/// # Safety
+/// The request is readable.
+pub(crate) unsafe fn made_complete(code: c_int, request: *const RequestHandle) -> c_int {
+    if code == SUCCESS && edges::is_on() {
+        // SAFETY: as the caller says.
+        requested(unsafe { name_of(request) }, What::Send(None), false);
+    }
+    code
 }
 
 /// A message in partitions has a request, which can be started again.

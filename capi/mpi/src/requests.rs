@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use transom::Request;
 
-use crate::completion::{Call, Ending, Kept};
+use crate::completion::{Call, Ending, Kept, own_statuses};
 use crate::errors::{Failure, Outcome};
 #[cfg(tests_report_to_world)]
 use crate::host::host_Iprobe;
@@ -20,11 +20,11 @@ use crate::host::host_Irecv;
 use crate::host::{
     Comm, RequestHandle, SUCCESS, Type, Win, constants, host_Barrier, host_Grequest_complete, host_Ibarrier, host_Recv,
     host_Request_get_status, host_Test, host_Testall, host_Testany, host_Testsome, host_Wait, host_Waitall,
-    host_Waitany, host_Waitsome, host_own_status, host_own_statuses, host_request,
+    host_Waitany, host_Waitsome, host_request,
 };
 #[cfg(has_status_of_several)]
 use crate::host::{host_Request_get_status_all, host_Request_get_status_any, host_Request_get_status_some};
-use crate::messages::{Done, Watch};
+use crate::messages::{self, Done, Watch};
 use crate::{edges, members, partitioned, polls, process};
 
 /// Operations in flight that have requests.
@@ -55,7 +55,10 @@ pub(crate) fn hand_over((win, target): (Win, c_int), made: Outcome<Request>, out
     unsafe { *out = constants().null_request };
     let mut request = match made {
         Ok(request) => request,
-        Err(failure) if failure.is_nothing(target) => return process::complete_request(out),
+        Err(failure) if failure.is_nothing(target) => {
+            // SAFETY: the caller has room for a handle.
+            return unsafe { messages::made_complete(process::complete_request(out), out) };
+        }
         Err(failure) => return failure.raise(win),
     };
     // For the conflict checker, the program knows that the operation is complete only when it
@@ -130,9 +133,9 @@ fn look(watch: &Watch, one: bool) -> bool {
                 place += 1;
                 continue;
             }
-            // One test makes progress for all operations.
+            // One test makes progress for all. Nothing may ever end an operation that is given up.
             let request = &mut pending[place].request;
-            let tests = request.is_complete() || !std::mem::replace(&mut polled, true);
+            let tests = request.is_complete() || request.is_given_up() || !std::mem::replace(&mut polled, true);
             match if tests { request.test() } else { Ok(false) } {
                 Ok(false) => place += 1,
                 done => over.push((pending.swap_remove(place), done.map(drop))),
@@ -229,22 +232,10 @@ unsafe fn await_one(watch: &Watch, request: *mut RequestHandle, status: *mut c_v
 pub(crate) unsafe extern "C" fn wait(request: *mut RequestHandle, status: *mut c_void) -> c_int {
     // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
     let call = unsafe { call_on(request, 1) };
-    let status = own_status(status);
+    let (_own, status) = own_statuses(status, 1);
     // SAFETY: as above.
     let code = unsafe { await_one(&call.watch, request, status) };
     call.ended(code, Done::One(0), status, false)
-}
-
-/// A status of the library instead of one that the program ignores, for the conflict checker.
-fn own_status(status: *mut c_void) -> *mut c_void {
-    // SAFETY: the call returns an address.
-    if edges::is_on() { unsafe { host_own_status(status) } } else { status }
-}
-
-/// As [`own_status`], for several requests.
-fn own_statuses(statuses: *mut c_void, count: c_int) -> *mut c_void {
-    // SAFETY: the call returns an address.
-    if edges::is_on() { unsafe { host_own_statuses(statuses, count) } } else { statuses }
 }
 
 /// The requests that a call has completed.
@@ -358,7 +349,7 @@ pub(crate) unsafe extern "C" fn waitall(count: c_int, requests: *mut RequestHand
     let mut flag = 0;
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
-    let statuses = own_statuses(statuses, count);
+    let (_own, statuses) = own_statuses(statuses, count);
     while partitioned::are_used() && look(&call.watch, false) && has_pending(&call) {
         process::progress();
         std::thread::yield_now();
@@ -384,7 +375,7 @@ pub(crate) unsafe extern "C" fn waitany(
     unsafe { preset(index, constants().undefined) };
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
-    let status = own_status(status);
+    let (_own, status) = own_statuses(status, 1);
     // SAFETY: as in `wait`.
     let code = unsafe {
         let test = || (host_Testany(count, requests, index, &raw mut flag, status), flag != 0);
@@ -406,7 +397,7 @@ pub(crate) unsafe extern "C" fn waitsome(
     unsafe { preset(done, constants().undefined) };
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
-    let statuses = own_statuses(statuses, count);
+    let (_own, statuses) = own_statuses(statuses, count);
     // SAFETY: as in `wait`.
     let code = unsafe {
         let test = || (host_Testsome(count, requests, done, indices, statuses), answer(done, 1) != 0);
@@ -421,7 +412,8 @@ pub(crate) unsafe extern "C" fn test(request: *mut RequestHandle, flag: *mut c_i
     // SAFETY: as in `wait`.
     unsafe { preset(flag, 0) };
     // SAFETY: as in `wait`.
-    let (call, status) = (unsafe { call_on(request, 1) }, own_status(status));
+    let call = unsafe { call_on(request, 1) };
+    let (_own, status) = own_statuses(status, 1);
     look(&call.watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Test(request, flag, status) };
@@ -443,7 +435,7 @@ pub(crate) unsafe extern "C" fn testall(
     unsafe { preset(flag, 0) };
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
-    let statuses = own_statuses(statuses, count);
+    let (_own, statuses) = own_statuses(statuses, count);
     look(&call.watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Testall(count, requests, flag, statuses) };
@@ -469,7 +461,7 @@ pub(crate) unsafe extern "C" fn testany(
     }
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
-    let status = own_status(status);
+    let (_own, status) = own_statuses(status, 1);
     look(&call.watch, true);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Testany(count, requests, index, flag, status) };
@@ -493,7 +485,7 @@ pub(crate) unsafe extern "C" fn testsome(
     unsafe { preset(done, constants().undefined) };
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
-    let statuses = own_statuses(statuses, count);
+    let (_own, statuses) = own_statuses(statuses, count);
     look(&call.watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Testsome(count, requests, done, indices, statuses) };
@@ -511,7 +503,7 @@ pub(crate) unsafe extern "C" fn request_get_status(
     unsafe { preset(flag, 0) };
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(&raw const request, 1) };
-    let status = own_status(status);
+    let (_own, status) = own_statuses(status, 1);
     look(&call.watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status(request, flag, status) };
@@ -534,7 +526,7 @@ pub(crate) unsafe extern "C" fn request_get_status_all(
     unsafe { preset(flag, 0) };
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
-    let statuses = own_statuses(statuses, count);
+    let (_own, statuses) = own_statuses(statuses, count);
     look(&call.watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status_all(count, requests, flag, statuses) };
@@ -561,7 +553,7 @@ pub(crate) unsafe extern "C" fn request_get_status_any(
     }
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
-    let status = own_status(status);
+    let (_own, status) = own_statuses(status, 1);
     look(&call.watch, true);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status_any(count, requests, index, flag, status) };
@@ -586,7 +578,7 @@ pub(crate) unsafe extern "C" fn request_get_status_some(
     unsafe { preset(done, constants().undefined) };
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
-    let statuses = own_statuses(statuses, count);
+    let (_own, statuses) = own_statuses(statuses, count);
     look(&call.watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status_some(count, requests, done, indices, statuses) };

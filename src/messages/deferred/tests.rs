@@ -173,8 +173,8 @@ fn nothing_is_owed_to_a_peer_after_its_last_request_has_failed() {
     assert_eq!((messages.owes(Peer(1), u64::MAX), messages.owes(Peer(2), u64::MAX)), (false, true));
 }
 
-/// A request with an order number that can't be sent fails. The peer gets a request with the number
-/// and without an effect, however often that one fails too.
+/// A request with a sequence number that can't be sent fails. The peer gets a request with the
+/// number and without an effect, however often that one fails too.
 #[test]
 fn an_ordered_request_that_can_not_be_sent_leaves_its_number() {
     let (messages, tally) = (Messages::default(), Tally::new());

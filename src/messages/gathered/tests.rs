@@ -111,7 +111,7 @@ fn sum(from: &[u8]) -> Small<'_> {
 }
 
 /// Kept accumulates that differ only in their offsets are one request; others are requests inside
-/// another one. The request gets its order number when its first accumulate is kept. Puts have a
+/// another one. The request gets its sequence number when its first accumulate is kept. Puts have a
 /// separate message.
 #[test]
 fn kept_accumulates_are_one_request_with_one_number() {

@@ -75,6 +75,23 @@ static void copied(int racy) {
     if (rank_ == 1) take(SENDS);
     unlock_all();
 }
+/* A collective call of this rank alone, whose request may have the handle of a send. */
+static void with_self(int racy) {
+    MPI_Request q[2];
+    lock_all();
+    if (rank_ == 0) put(), flush(), send(1, 5);
+    if (rank_ == 1) {
+        linger();
+        MPI_Isend(two, 1, MPI_LONG, 2, 0, all, q);
+        MPI_Iallreduce(one, got, 1, MPI_LONG, MPI_SUM, MPI_COMM_SELF, q + 1);
+        wait_for(q), wait_for(q + 1);
+        if (racy) load();
+        receive(0, 5);
+        load();
+    }
+    if (rank_ == 2) receive(1, 0);
+    unlock_all();
+}
 /* Two steps of an exchange with both neighbors. */
 static void halo(int racy) {
     const int left = (rank_ + 2) % 3, right = (rank_ + 1) % 3;
@@ -251,6 +268,22 @@ static void persistent(int racy) {
     unlock_all();
 }
 
+/* An operation on nobody is complete, and orders no ranks. */
+static void operation(int racy) {
+    MPI_Request q;
+    lock_all();
+    if (rank_ == 0) put(), flush(), send(1, 5);
+    if (rank_ == 1) {
+        linger();
+        MPI_Rput(two, 1, MPI_LONG, MPI_PROC_NULL, 0, 1, MPI_LONG, win, &q);
+        wait_for(&q);
+        if (racy) load();
+        receive(0, 5);
+        load();
+    }
+    unlock_all();
+}
+
 /* The racy form has a load or store, or only operations. */
 enum { LOCAL, OPERATIONS };
 #define CASE(name, accesses) {#name, name, accesses}
@@ -265,5 +298,5 @@ static const struct {
     CASE(sender_waitany, LOCAL), CASE(sender_waitsome, LOCAL), CASE(sender_testall, LOCAL),
     CASE(sender_testsome, LOCAL), CASE(received, LOCAL), CASE(ireceived, LOCAL),
     CASE(exchanged, LOCAL), CASE(replaced, LOCAL), CASE(persistent, LOCAL),
-    CASE(many, LOCAL)};
+    CASE(many, LOCAL), CASE(operation, LOCAL), CASE(with_self, LOCAL)};
 #include "races_main.h"
