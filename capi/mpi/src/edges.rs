@@ -153,12 +153,17 @@ extern "C" fn transom_edge_learn_all() {
     }
 }
 
-/// Suppressions for one host only. MPICH links UCX. Open MPI may unload UCX, and ThreadSanitizer
-/// then ends the program if a suppression of this kind names it.
+/// Suppressions for one host only. MPICH links UCX, whose libraries share locks. Open MPI may
+/// unload UCX, and ThreadSanitizer then ends the program if a suppression of the first kind names
+/// UCX.
 #[cfg(not(open_mpi))]
 macro_rules! by_host {
     () => {
-        "called_from_lib:libucp.so\n"
+        "called_from_lib:libucp.so
+mutex:libucp.so
+mutex:libucs.so
+mutex:libuct.so
+"
     };
 }
 #[cfg(open_mpi)]
