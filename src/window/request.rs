@@ -41,15 +41,14 @@ enum State {
 
 struct Pending {
     job: Arc<JobCore>,
-    /// The target's rank in the job; `None` for a request that waits for notifications.
-    target: Option<u32>,
     until: Until,
 }
 
 /// The condition that completes a request.
 enum Until {
-    /// The operation is complete.
-    Complete(TallyRef),
+    /// The operation on this rank of the job is complete. The rank is here because it then needs no
+    /// further word.
+    Complete(TallyRef, u32),
     /// A counter of the window has reached a value. Boxed: the common requests are small.
     Counted(Box<(Arc<Core>, Awaited)>),
     /// The operation with this number in a checked window is complete.
@@ -59,10 +58,10 @@ enum Until {
 impl Until {
     /// The condition that this thread's last operation on a checked window is complete.
     #[cold]
-    fn checked(core: &Core, tally: TallyRef) -> Until {
+    fn checked(core: &Core, tally: TallyRef, rank: u32) -> Until {
         match core.this.upgrade() {
             Some(window) => Until::Checked(Box::new((window, tally, last_operation().0))),
-            None => Until::Complete(tally),
+            None => Until::Complete(tally, rank),
         }
     }
 }
@@ -88,9 +87,10 @@ impl Request {
         let state = match tally {
             None => State::Done,
             Some(tally) => {
-                let until = if core.parts.is_checked() { Until::checked(core, tally) } else { Until::Complete(tally) };
-                let target = Some(peer(core.parts.team.rank(target)).0);
-                State::Pending(Pending { job: Arc::clone(&core.parts.job), target, until })
+                let rank = peer(core.parts.team.rank(target)).0;
+                let is_checked = core.parts.is_checked();
+                let until = if is_checked { Until::checked(core, tally, rank) } else { Until::Complete(tally, rank) };
+                State::Pending(Pending { job: Arc::clone(&core.parts.job), until })
             }
         };
         Request { state: ManuallyDrop::new(state) }
@@ -99,7 +99,7 @@ impl Request {
     /// A request that is complete when a counter has reached a value.
     pub(super) fn awaiting(core: &Arc<Core>, awaited: Awaited) -> Request {
         let until = Until::Counted(Box::new((Arc::clone(core), awaited)));
-        let state = State::Pending(Pending { job: Arc::clone(&core.parts.job), target: None, until });
+        let state = State::Pending(Pending { job: Arc::clone(&core.parts.job), until });
         Request { state: ManuallyDrop::new(state) }
     }
 
@@ -109,7 +109,7 @@ impl Request {
     #[inline]
     pub fn is_given_up(&self) -> bool {
         match &*self.state {
-            State::Pending(Pending { job, target: Some(rank), .. }) => job.progress.is_silent(*rank as usize),
+            State::Pending(Pending { job, until: Until::Complete(_, rank) }) => job.progress.is_silent(*rank as usize),
             _ => false,
         }
     }
@@ -144,9 +144,9 @@ impl Request {
 
     #[cold]
     fn wait_pending(&mut self) -> Result<()> {
-        let State::Pending(Pending { job, until, .. }) = &*self.state else { return Ok(()) };
+        let State::Pending(Pending { job, until }) = &*self.state else { return Ok(()) };
         let mut waited = match until {
-            Until::Complete(tally) => job.progress.complete(tally),
+            Until::Complete(tally, _) => job.progress.complete(tally),
             Until::Counted(counted) => counted.0.parts.await_notices(&counted.1),
             Until::Checked(one) => job.progress.complete(&one.1),
         };
@@ -186,9 +186,15 @@ impl Request {
     /// goes on when another rank is lost. If its target has died, the transport ends it; if its
     /// target is silent, nothing may ever end it.
     fn goes_on_after(&self, error: &Error) -> bool {
-        let State::Pending(Pending { job, target, .. }) = &*self.state else { return true };
-        let is_lost = |rank: &u32| error.is_unreachable(*rank as usize) || job.progress.is_silent(*rank as usize);
-        error.is_loss_of_rank() && target.as_ref().is_some_and(|rank| !is_lost(rank))
+        let State::Pending(Pending { job, until }) = &*self.state else { return true };
+        match until {
+            Until::Complete(_, rank) => {
+                let rank = *rank as usize;
+                error.is_loss_of_rank() && !error.is_unreachable(rank) && !job.progress.is_silent(rank)
+            }
+            Until::Checked(_) => error.is_loss_of_rank(),
+            Until::Counted(_) => false,
+        }
     }
 
     /// Waits for all requests (`MPI_WAITALL`). All are inactive on return, except for those whose
@@ -282,7 +288,7 @@ impl Request {
 
     fn is_over(&self) -> bool {
         match &*self.state {
-            State::Pending(Pending { until: Until::Complete(tally), .. }) => tally.idle(),
+            State::Pending(Pending { until: Until::Complete(tally, _), .. }) => tally.idle(),
             State::Pending(Pending { until: Until::Counted(counted), .. }) => counted.0.parts.has_reached(&counted.1),
             State::Pending(Pending { until: Until::Checked(one), .. }) => one.1.idle(),
             _ => true,
