@@ -356,9 +356,8 @@ impl Settings {
         }
         if let Some(value) = get(CHECK)? {
             settings.check.fails = value == "fail";
-            let on = || switch(CHECK, &value);
-            settings.check.on = settings.check.fails
-                || on().map_err(|_| invalid(CHECK, &value, SettingError::NotOneOf(&["y", "n", "fail"])))?;
+            let refused = |_| invalid(CHECK, &value, SettingError::NotOneOf(&["y", "n", "fail"]));
+            settings.check.on = settings.check.fails || switch(CHECK, &value).map_err(refused)?;
         }
         if let Some(value) = get(CHECK_RECORDS)? {
             settings.check.records = size(CHECK_RECORDS, &value)?.max(64);

@@ -62,8 +62,8 @@ fn begin() {
         if rank == 0 && edges::misses_openmp() {
             diagnostics::warn(
                 "transom::mpi",
-                &"TRANSOM_CHECK: conflicts of threads that OpenMP started are not reported by ThreadSanitizer; build \
-                  libtransom_mpi with --features openmp",
+                &"TRANSOM_CHECK: this libtransom_mpi suppresses reports on threads that OpenMP started; build it with \
+                  --features openmp to see them",
             );
         }
     }

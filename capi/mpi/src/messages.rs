@@ -14,7 +14,7 @@ use crate::accesses;
 use crate::borrowed::{Borrowed, Buffer};
 use crate::channels::Channel;
 use crate::edges;
-use crate::host::{RequestHandle, SUCCESS, Type};
+use crate::host::{RequestHandle, SUCCESS, Type, constants};
 use crate::process::{self, Process};
 use crate::types;
 pub(crate) use watch::{Done, Watch};
@@ -248,7 +248,7 @@ fn forget(all: &mut Vec<Entry>, place: usize) {
 }
 
 /// The program frees a request. When its operation ends is not known then, so its buffers count as
-/// returned.
+/// returned. A receive still takes a message of its stream, so its entry stays, without a name.
 ///
 /// # Safety
 /// The request is readable, or its address is null.
@@ -262,7 +262,15 @@ unsafe extern "C" fn transom_edge_frees(request: *const RequestHandle) {
     let name = unsafe { name_of(request) };
     let mut all = under_way();
     for place in entries_of(&all, name).into_iter().rev() {
-        forget(&mut all, place);
+        let entry = &mut all[place];
+        if !entry.is_active || !matches!(entry.what, What::Receive(_)) {
+            forget(&mut all, place);
+            continue;
+        }
+        entry.name = Name { handle: constants().null_request, at: 0 };
+        if let (Some(borrowed), Some(job)) = (entry.borrowed.take(), job()) {
+            borrowed.returns(&job);
+        }
     }
 }
 

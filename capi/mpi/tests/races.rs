@@ -55,7 +55,7 @@ const SUITES: [Suite; 7] = [
     Suite::of_three("races_orders", 110, 5),
     Suite::of_three("races_patterns", 80, 5),
     Suite::of_three("races_forms", 100, 5),
-    Suite::of_three("races_requests", 44, 1),
+    Suite::of_three("races_requests", 46, 1),
     Suite {
         options: &["-fopenmp"],
         ranks: 2,

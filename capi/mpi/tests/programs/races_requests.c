@@ -122,6 +122,21 @@ static void freed(int racy) {
     if (rank_ == 1) take(1), send(0, 9);
     unlock_all();
 }
+/* A receive whose request is freed takes its message: the second receive takes the second one. */
+static void freed_receive(int racy) {
+    MPI_Request q;
+    lock_all();
+    if (rank_ == 0) send(1, 5), receive(1, 6), put(), flush(), send(1, 5);
+    if (rank_ == 1) {
+        MPI_Irecv(got, 1, MPI_LONG, 0, 5, all, &q);
+        MPI_Request_free(&q);
+        send(0, 6);
+        if (racy) linger(), load();
+        receive(0, 5);
+        load();
+    }
+    unlock_all();
+}
 /* Waits for own sends order no other rank. */
 static void learnt_by_sends(int racy) {
     MPI_Request q[2];
@@ -293,7 +308,7 @@ static const struct {
     int are_operations;
 } cases[] = {
     CASE(sends, LOCAL), CASE(sends_and_get, LOCAL), CASE(copied, LOCAL), CASE(halo, LOCAL),
-    CASE(freed, LOCAL), CASE(learnt_by_sends, LOCAL), CASE(second_waitall, LOCAL),
+    CASE(freed, LOCAL), CASE(freed_receive, LOCAL), CASE(learnt_by_sends, LOCAL), CASE(second_waitall, LOCAL),
     CASE(second_testany, LOCAL), CASE(second_get_status, LOCAL), CASE(sender_waitall, LOCAL),
     CASE(sender_waitany, LOCAL), CASE(sender_waitsome, LOCAL), CASE(sender_testall, LOCAL),
     CASE(sender_testsome, LOCAL), CASE(received, LOCAL), CASE(ireceived, LOCAL),
