@@ -33,6 +33,7 @@ static TESTS: &[Test] = &[
     test("every_illegal_call_of_a_shared_window", &[1, 2, 3], raw::shared),
     test("every_illegal_call_within_closures", &[1, 2, 3], typed::closures),
     test("illegal_arguments_are_refused", &[1, 2], arguments::arguments),
+    test("a_refused_operation_opens_no_epoch", &[1, 2], arguments::refused_after_a_fence),
 ];
 
 fn main() -> ExitCode {

@@ -10,7 +10,10 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::{Errno, FdFlags, fcntl_setfd, ioctl_fionbio};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair, sockopt};
-use rustix::process::{Pid, PidfdFlags, Signal, getpgid, kill_process, kill_process_group, pidfd_open};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus, getpgid, kill_process, kill_process_group,
+    pidfd_open, waitid,
+};
 
 use super::bind::Bound;
 use super::output::{Sink, Splitter, Style};
@@ -37,6 +40,9 @@ const LAUNCHER_VARIABLES: [&str; 10] = [
 const MAX_READS: usize = 16;
 /// Bytes of one read.
 const MAX_READ: usize = 64 * 1024;
+
+/// The bit of a wait status that says that the process has left a core file (wait(2)).
+const CORE_DUMPED: i32 = 0x80;
 
 /// One rank, from its start to its end.
 #[derive(Debug)]
@@ -106,33 +112,38 @@ impl Rank {
         Self { child: None, pid: Pid::INIT, ended: None, exit: None, pmi: None, out: None, err: None }
     }
 
-    /// Reaps the process if it has ended, and keeps the status.
-    pub(super) fn reap(&mut self) -> io::Result<()> {
-        if let Some(child) = self.child.as_mut().filter(|_| self.exit.is_none()) {
-            self.exit = child.try_wait()?;
+    /// Keeps the status if the process has ended. The process stays a zombie until
+    /// [`Rank::release`], so that its number can't become another process's.
+    pub(super) fn check(&mut self) -> io::Result<()> {
+        if self.child.is_some() && self.exit.is_none() {
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+            self.exit = waitid(WaitId::Pid(self.pid), options)?.map(|status| exit_status(&status));
         }
         Ok(())
     }
 
-    /// Whether a signal ended the process; reaps it.
+    /// Whether a signal ended the process.
     pub(super) fn was_killed(&mut self) -> bool {
-        // The caller that reaps next meets the same error.
-        let _ = self.reap();
+        // The next check meets the same error.
+        let _ = self.check();
         self.exit.is_some_and(|exit| exit.signal().is_some())
     }
 
-    /// Waits for the end of the process, which must have been killed.
-    pub(super) fn wait(&mut self) {
-        if let Some(child) = self.child.as_mut().filter(|_| self.exit.is_none()) {
-            self.exit = child.wait().ok();
+    /// Kills what is left of the group that the process leads, if it leads one, and reaps the
+    /// process, which must have ended or been killed.
+    pub(super) fn release(&mut self, group: Pid) {
+        self.signal_outside(group, Signal::KILL);
+        if let Some(mut child) = self.child.take() {
+            // Only the process's number mattered: its status is known, or nobody needs it.
+            let _ = child.wait();
         }
     }
 
-    /// Sends `signal` to the process if it runs and has left `group`, whose members are signalled
-    /// together. If it leads a group of its own, as `timeout` does, all of that group get the
-    /// signal.
+    /// Sends `signal` to the process if it has left `group`, whose members are signalled together.
+    /// If it leads a group of its own, as `timeout` does, all of that group get the signal. They
+    /// get it even if the process has ended: a leader may end before its group.
     pub(super) fn signal_outside(&self, group: Pid, signal: Signal) {
-        if self.child.is_none() || self.exit.is_some() {
+        if self.child.is_none() {
             return;
         }
         // The process is not reaped, so the number is still that of the process and its group.
@@ -147,6 +158,15 @@ impl Rank {
     pub(super) fn take_stdin(&mut self) -> Option<OwnedFd> {
         self.child.as_mut()?.stdin.take().map(OwnedFd::from)
     }
+}
+
+/// The status in the form of the standard library.
+fn exit_status(status: &WaitIdStatus) -> ExitStatus {
+    let core = if status.dumped() { CORE_DUMPED } else { 0 };
+    ExitStatus::from_raw(match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => code << 8,
+        (None, signal) => signal.unwrap_or(0) | core,
+    })
 }
 
 impl Conn {

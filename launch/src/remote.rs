@@ -113,6 +113,7 @@ impl Part {
                 return Ok(1);
             }
         }
+        self.release_all();
         self.guard.end();
         for rank in &mut self.ranks {
             for (feed, sink) in [(&mut rank.out, &mut self.out), (&mut rank.err, &mut self.err)] {
@@ -168,10 +169,15 @@ impl Part {
         }
     }
 
+    fn release_all(&mut self) {
+        let group = self.guard.group();
+        self.ranks.iter_mut().for_each(|rank| rank.release(group));
+    }
+
     fn report_ended_ranks(&mut self) {
         for (at, rank) in self.ranks.iter_mut().enumerate() {
             let ran = rank.exit.is_none();
-            if ran && rank.reap().is_err() {
+            if ran && rank.check().is_err() {
                 rank.exit = Some(std::process::ExitStatus::from_raw(UNKNOWN));
             }
             forward(&mut rank.out, &mut self.out);
@@ -186,7 +192,6 @@ impl Part {
 impl Drop for Part {
     fn drop(&mut self) {
         self.guard.signal(Signal::KILL);
-        self.ranks.iter().for_each(|rank| rank.signal_outside(self.guard.group(), Signal::KILL));
-        self.ranks.iter_mut().for_each(Rank::wait);
+        self.release_all();
     }
 }

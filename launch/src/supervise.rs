@@ -337,7 +337,7 @@ impl Supervisor {
 
     /// Handles the end of a rank's process: its remaining lines and output first, then its status.
     fn on_end(&mut self, number: usize) {
-        if self.ranks[number].reap().is_err() {
+        if self.ranks[number].check().is_err() {
             self.ranks[number].exit = Some(ExitStatus::from_raw(UNKNOWN));
         }
         if let Some(status) = self.ranks[number].exit {
@@ -445,9 +445,15 @@ impl Supervisor {
         }
     }
 
-    /// After all ranks are reaped: kills their remaining descendants and writes the remaining
+    fn release_all(&mut self) {
+        let group = self.guard.group();
+        self.ranks.iter_mut().for_each(|rank| rank.release(group));
+    }
+
+    /// After all ranks have ended: kills their remaining descendants and writes the remaining
     /// output.
     fn finish(mut self) -> Result<Outcome, Errno> {
+        self.release_all();
         self.guard.end();
         self.ending = Ending::Killed(Instant::now());
         self.machines = None;
@@ -473,8 +479,8 @@ impl Drop for Supervisor {
     fn drop(&mut self) {
         if self.ranks.iter().any(|rank| rank.exit.is_none()) {
             self.signal_all(Signal::KILL);
-            self.ranks.iter_mut().for_each(Rank::wait);
         }
+        self.release_all();
     }
 }
 

@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     {
         return rank_body(&body.to_string_lossy());
     }
-    let tests: [(&str, fn()); 33] = [
+    let tests: [(&str, fn()); 34] = [
         ("lines_are_whole_and_tagged", lines_are_whole_and_tagged),
         ("a_rank_alone_is_passed_through", a_rank_alone_is_passed_through),
         ("options_of_the_program_are_untouched", options_of_the_program_are_untouched),
@@ -51,6 +51,7 @@ fn main() -> ExitCode {
         ("a_stopped_launcher_stops_its_ranks", signals::a_stopped_launcher_stops_its_ranks),
         ("statuses_are_kept_where_sigchld_is_ignored", signals::statuses_are_kept_where_sigchld_is_ignored),
         ("groups_that_ranks_lead_end_with_the_job", signals::groups_that_ranks_lead_end_with_the_job),
+        ("groups_whose_leaders_have_ended", signals::groups_whose_leaders_have_ended_end_with_the_job),
         ("a_signal_ends_the_grace", signals::a_signal_ends_the_grace),
         ("ranks_that_ignore_sigterm_are_killed", ranks_that_ignore_sigterm_are_killed),
         ("timeout_names_the_ranks", timeout_names_the_ranks),

@@ -24,6 +24,8 @@ pub(crate) enum Access {
     Start = 5,
     /// The window is freed: no call is allowed.
     Freed = 6,
+    /// A fence epoch with one operation, which may still be refused. Otherwise as `Fence`.
+    FirstOperation = 7,
 }
 
 /// The exposure epoch that `post` opens at a process.
@@ -42,6 +44,8 @@ pub(crate) enum Exposure {
 pub(crate) enum Call {
     /// A put, get or accumulate.
     Operation,
+    /// The refusal of an operation that these rules allowed, for example because of its range.
+    Refused,
     /// A request-based put, get or accumulate.
     Request,
     /// A fence that may open an epoch.
@@ -86,10 +90,12 @@ pub(crate) const fn after(state: State, call: Call) -> Result<State, &'static st
         return Err("the window was freed (MPI-4.1 §12.2.5)");
     }
     match call {
-        Call::Operation | Call::Request | Call::Flush { .. } | Call::FlushAll => match within(state, call) {
-            Ok(access) => Ok((access, exposure)),
-            Err(reason) => Err(reason),
-        },
+        Call::Operation | Call::Refused | Call::Request | Call::Flush { .. } | Call::FlushAll => {
+            match within(state, call) {
+                Ok(access) => Ok((access, exposure)),
+                Err(reason) => Err(reason),
+            }
+        }
         Call::Post { .. } | Call::Wait => match expose(state, call) {
             Ok(exposure) => Ok((access, exposure)),
             Err(reason) => Err(reason),
@@ -101,16 +107,20 @@ pub(crate) const fn after(state: State, call: Call) -> Result<State, &'static st
     }
 }
 
-/// Calls that neither open nor end an epoch.
+/// Calls that open no epoch, except that a first operation after a fence opens a fence epoch.
 #[inline]
 const fn within(state: State, call: Call) -> Result<Access, &'static str> {
-    use Access::{Fence, Fenced, Lock, LockAll, Start};
+    use Access::{Fence, Fenced, FirstOperation, Lock, LockAll, Start};
     match (call, state.0) {
         // A fence epoch also exposes the own part, and exposure epochs are disjoint.
         (Call::Operation, Fenced) if matches!(state.1, Exposure::Posted) => Err(
             "an operation of a fence epoch within the exposure epoch of post; call start, or wait first (MPI-4.1 §12.5, §12.5.1)",
         ),
-        (Call::Operation, Fenced | Fence) => Ok(Fence),
+        (Call::Operation, Fenced) => Ok(FirstOperation),
+        // The first operation was not refused, or the state were `Fenced` again.
+        (Call::Operation, FirstOperation | Fence) => Ok(Fence),
+        (Call::Refused, FirstOperation) => Ok(Fenced),
+        (Call::Refused, access) => Ok(access),
         (Call::Operation | Call::Request | Call::Flush { .. } | Call::FlushAll, LockAll) => Ok(LockAll),
         // The window checks the targets: that they are locked, or in the group of `start`.
         (Call::Operation | Call::Request | Call::FlushAll, Lock) => Ok(Lock),
@@ -119,7 +129,7 @@ const fn within(state: State, call: Call) -> Result<Access, &'static str> {
         (Call::Flush { held: false }, Lock) => {
             Err("a flush of a target that is not locked; lock it first (MPI-4.1 §12.5.4)")
         }
-        (Call::Request, Fenced | Fence | Start) => {
+        (Call::Request, Fenced | FirstOperation | Fence | Start) => {
             Err("a request-based operation outside a passive-target epoch (MPI-4.1 §12.3.5)")
         }
         (Call::Flush { .. } | Call::FlushAll, _) => {
@@ -134,21 +144,21 @@ const fn within(state: State, call: Call) -> Result<Access, &'static str> {
 /// Calls that open or end an access epoch.
 #[inline]
 const fn switch(state: State, call: Call) -> Result<Access, &'static str> {
-    use Access::{Closed, Fence, Fenced, Freed, Lock, LockAll, Start};
+    use Access::{Closed, Fence, Fenced, FirstOperation, Freed, Lock, LockAll, Start};
     match (call, state.0) {
         (Call::Fence | Call::LastFence | Call::Free, _) if matches!(state.1, Exposure::Posted) => Err(match call {
             Call::Free => "free within an exposure epoch; call wait first (MPI-4.1 §12.2.5)",
             _ => "a fence within an exposure epoch; call wait first (MPI-4.1 §12.5.1)",
         }),
-        (Call::Fence, Closed | Fenced | Fence) => Ok(Fenced),
-        (Call::LastFence, Closed | Fenced | Fence) => Ok(Closed),
+        (Call::Fence, Closed | Fenced | FirstOperation | Fence) => Ok(Fenced),
+        (Call::LastFence, Closed | Fenced | FirstOperation | Fence) => Ok(Closed),
         (Call::Fence | Call::LastFence, LockAll | Lock) => {
             Err("a fence within a passive-target epoch; unlock first (MPI-4.1 §12.5.1)")
         }
         (Call::Fence | Call::LastFence, Start) => {
             Err("a fence within an epoch of start; call complete first (MPI-4.1 §12.5.1)")
         }
-        (Call::LockAll | Call::Lock { .. } | Call::Start, Fence) => {
+        (Call::LockAll | Call::Lock { .. } | Call::Start, FirstOperation | Fence) => {
             Err("a call within a fence epoch that has operations; end the epoch by a fence first: \
              epochs of one window are disjoint (MPI-4.1 §12.5)")
         }
@@ -177,7 +187,7 @@ const fn switch(state: State, call: Call) -> Result<Access, &'static str> {
         (Call::Complete, Start) => Ok(Closed),
         (Call::Complete, _) => Err("complete without start (MPI-4.1 §12.5.2)"),
         (Call::Free, Closed | Fenced) => Ok(Freed),
-        (Call::Free, Fence) => {
+        (Call::Free, FirstOperation | Fence) => {
             Err("free within a fence epoch that has operations; end it by a fence first (MPI-4.1 §12.2.5)")
         }
         (Call::Free, LockAll | Lock) => Err("free within a passive-target epoch; unlock first (MPI-4.1 §12.2.5)"),
@@ -191,7 +201,7 @@ const fn switch(state: State, call: Call) -> Result<Access, &'static str> {
 const fn expose(state: State, call: Call) -> Result<Exposure, &'static str> {
     match (call, state) {
         (Call::Post { .. }, (_, Exposure::Posted)) => Err("post twice; call wait first (MPI-4.1 §12.5.2)"),
-        (Call::Post { .. }, (Access::Fence, _)) => {
+        (Call::Post { .. }, (Access::FirstOperation | Access::Fence, _)) => {
             Err("post within a fence epoch that has operations; end it by a fence first (MPI-4.1 §12.5.2)")
         }
         (Call::Post { own_locked: true }, _) => {
@@ -219,7 +229,8 @@ pub(crate) const fn from_number(number: u8) -> State {
         3 => Access::LockAll,
         4 => Access::Lock,
         5 => Access::Start,
-        _ => Access::Freed,
+        6 => Access::Freed,
+        _ => Access::FirstOperation,
     };
     (access, if number & 0x80 == 0 { Exposure::Closed } else { Exposure::Posted })
 }

@@ -3,35 +3,50 @@
 
 use super::*;
 
-const ACCESS: [Access; 7] =
-    [Access::Closed, Access::Fenced, Access::Fence, Access::LockAll, Access::Lock, Access::Start, Access::Freed];
+const ACCESS: [Access; 8] = [
+    Access::Closed,
+    Access::Fenced,
+    Access::Fence,
+    Access::LockAll,
+    Access::Lock,
+    Access::Start,
+    Access::Freed,
+    Access::FirstOperation,
+];
 
-/// For each call, the access epoch after it in Closed, Fenced, Fence, LockAll, Lock, Start, Freed;
-/// `None`: refused.
+/// For each call, the access epoch after it in Closed, Fenced, Fence, LockAll, Lock, Start, Freed,
+/// FirstOperation; `None`: refused.
 /// Shows E2.
 #[test]
 fn every_transition_is_as_the_chapter_says() {
-    use Access::{Closed, Fence, Fenced, Freed, Lock, LockAll, Start};
+    use Access::{Closed, Fence, Fenced, FirstOperation, Freed, Lock, LockAll, Start};
     let lock = |held| Call::Lock { held, own: false };
-    let no = [None; 7];
-    let table: [(Call, [Option<Access>; 7]); 18] = [
-        (Call::Operation, [None, Some(Fence), Some(Fence), Some(LockAll), Some(Lock), Some(Start), None]),
-        (Call::Request, [None, None, None, Some(LockAll), Some(Lock), None, None]),
-        (Call::Fence, [Some(Fenced), Some(Fenced), Some(Fenced), None, None, None, None]),
-        (Call::LastFence, [Some(Closed), Some(Closed), Some(Closed), None, None, None, None]),
-        (Call::LockAll, [Some(LockAll), Some(LockAll), None, None, None, None, None]),
-        (Call::UnlockAll, [None, None, None, Some(Closed), None, None, None]),
-        (lock(false), [Some(Lock), Some(Lock), None, None, Some(Lock), None, None]),
+    let no = [None; 8];
+    let table: [(Call, [Option<Access>; 8]); 19] = [
+        (
+            Call::Operation,
+            [None, Some(FirstOperation), Some(Fence), Some(LockAll), Some(Lock), Some(Start), None, Some(Fence)],
+        ),
+        (
+            Call::Refused,
+            [Some(Closed), Some(Fenced), Some(Fence), Some(LockAll), Some(Lock), Some(Start), None, Some(Fenced)],
+        ),
+        (Call::Request, [None, None, None, Some(LockAll), Some(Lock), None, None, None]),
+        (Call::Fence, [Some(Fenced), Some(Fenced), Some(Fenced), None, None, None, None, Some(Fenced)]),
+        (Call::LastFence, [Some(Closed), Some(Closed), Some(Closed), None, None, None, None, Some(Closed)]),
+        (Call::LockAll, [Some(LockAll), Some(LockAll), None, None, None, None, None, None]),
+        (Call::UnlockAll, [None, None, None, Some(Closed), None, None, None, None]),
+        (lock(false), [Some(Lock), Some(Lock), None, None, Some(Lock), None, None, None]),
         (lock(true), no),
-        (Call::Unlock { held: true, last: true }, [None, None, None, None, Some(Closed), None, None]),
-        (Call::Unlock { held: true, last: false }, [None, None, None, None, Some(Lock), None, None]),
+        (Call::Unlock { held: true, last: true }, [None, None, None, None, Some(Closed), None, None, None]),
+        (Call::Unlock { held: true, last: false }, [None, None, None, None, Some(Lock), None, None, None]),
         (Call::Unlock { held: false, last: false }, no),
-        (Call::Flush { held: true }, [None, None, None, Some(LockAll), Some(Lock), None, None]),
-        (Call::Flush { held: false }, [None, None, None, Some(LockAll), None, None, None]),
-        (Call::FlushAll, [None, None, None, Some(LockAll), Some(Lock), None, None]),
-        (Call::Start, [Some(Start), Some(Start), None, None, None, None, None]),
-        (Call::Complete, [None, None, None, None, None, Some(Closed), None]),
-        (Call::Free, [Some(Freed), Some(Freed), None, None, None, None, None]),
+        (Call::Flush { held: true }, [None, None, None, Some(LockAll), Some(Lock), None, None, None]),
+        (Call::Flush { held: false }, [None, None, None, Some(LockAll), None, None, None, None]),
+        (Call::FlushAll, [None, None, None, Some(LockAll), Some(Lock), None, None, None]),
+        (Call::Start, [Some(Start), Some(Start), None, None, None, None, None, None]),
+        (Call::Complete, [None, None, None, None, None, Some(Closed), None, None]),
+        (Call::Free, [Some(Freed), Some(Freed), None, None, None, None, None, None]),
         (Call::Wait, no),
     ];
     for (call, outcomes) in table {
@@ -49,7 +64,7 @@ fn every_transition_is_as_the_chapter_says() {
 fn an_exposure_epoch_excludes_what_the_chapter_says() {
     let post = Call::Post { own_locked: false };
     for access in ACCESS {
-        let allowed = !matches!(access, Access::Fence | Access::Freed);
+        let allowed = !matches!(access, Access::FirstOperation | Access::Fence | Access::Freed);
         assert_eq!(after((access, Exposure::Closed), post).is_ok(), allowed, "post in {access:?}");
         assert!(after((access, Exposure::Posted), post).is_err(), "post twice in {access:?}");
         assert!(after((access, Exposure::Closed), Call::Post { own_locked: true }).is_err());

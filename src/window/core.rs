@@ -140,7 +140,7 @@ impl Core {
 
     /// Whether operations were started since the last fence.
     pub(crate) fn in_fence_epoch(&self) -> bool {
-        self.epochs.state().0 == Access::Fence
+        matches!(self.epochs.state().0, Access::FirstOperation | Access::Fence)
     }
 
     pub(crate) fn is_mapped(&self) -> bool {

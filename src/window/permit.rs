@@ -68,6 +68,21 @@ impl Core {
         }
     }
 
+    /// Passes the outcome of an operation on. A refused operation begins no fence epoch.
+    #[inline]
+    pub(crate) fn settle<T>(&self, outcome: Result<T>) -> Result<T> {
+        if outcome.is_err() {
+            self.refused();
+        }
+        outcome
+    }
+
+    #[cold]
+    fn refused(&self) {
+        // The operation's error is the one to report.
+        let _ = self.epochs.step("", Call::Refused);
+    }
+
     /// As [`Core::begin`], for a request-based operation (MPI-4.1 §12.3.5).
     #[inline]
     pub(crate) fn begin_request(&self, name: &'static str, target: usize) -> Result<Permit> {
@@ -87,7 +102,8 @@ impl Core {
     /// forbids such operations, but MPIs perform them, and so do windows with `Info::forgiving`.
     #[cold]
     fn begin_anyway(&self, name: &'static str, target: usize, refused: Error) -> Result<Permit> {
-        let is_active = matches!(self.epochs.state().0, Access::Fenced | Access::Fence | Access::Start);
+        let is_active =
+            matches!(self.epochs.state().0, Access::Fenced | Access::FirstOperation | Access::Fence | Access::Start);
         if !is_active || !self.parts.hints.is_forgiving() {
             return Err(refused);
         }

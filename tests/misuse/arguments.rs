@@ -63,3 +63,49 @@ pub(crate) fn arguments(world: &Job) -> Outcome {
     place.correct(world, 5)?;
     Ok(win.free()?)
 }
+
+/// A refused operation begins no fence epoch: after it every call is legal that is legal right after
+/// a fence. An operation that was performed keeps the epoch open.
+/// Shows E1, S1.
+pub(crate) fn refused_after_a_fence(world: &Job) -> Outcome {
+    let place = Place::new(world, Flavor::Allocate)?;
+    let (win, bytes) = (&place.win, [0u8; 32]);
+    let (byte, long) = (Datatype::from(BasicType::Byte), Datatype::from(BasicType::Uint64));
+    let (items, far) = (|count| Items::of(bytes.as_ptr(), count, &byte), u64::MAX / 2);
+    let float = BasicType::Float64;
+    // SAFETY: the buffers outlive the epochs; all operations are refused.
+    let refused: [(&str, Class, &dyn Fn() -> transom::Result<()>); 9] = unsafe {
+        [
+            ("put", Class::RmaRange, &|| win.put(bytes.as_ptr(), 8, 0, far)),
+            ("get", Class::RmaRange, &|| win.get([0; 8].as_mut_ptr(), 8, 0, far)),
+            ("put_items", Class::Type, &|| win.put_items(items(7), At::new(0, 0, 8, &byte))),
+            ("accumulate", Class::RmaRange, &|| win.accumulate(items(8), At::new(0, far, 8, &byte), Op::Bor)),
+            ("accumulate_elements", Class::Op, &|| win.accumulate_elements(bytes.as_ptr(), 1, float, 0, 0, Op::Bor)),
+            ("fetch_and_op", Class::Op, &|| win.fetch_and_op(&[0; 8], &mut [0; 8], float, 0, 0, Op::Bor)),
+            ("fetch_value", Class::RmaRange, &|| win.fetch_value(1, BasicType::Int64, 0, far, Op::Sum).map(drop)),
+            ("compare_and_swap", Class::RmaRange, &|| {
+                win.compare_and_swap(&[0; 8], &[0; 8], &mut [0; 8], BasicType::Int64, 0, far)
+            }),
+            ("a type of a target's items", Class::Type, &|| win.put_items(items(8), At::new(0, 0, 8, &long))),
+        ]
+    };
+    for (call, class, operation) in refused {
+        transom_harness::step(format!("a refused {call}"));
+        win.fence(Assert::NONE)?;
+        for _ in 0..2 {
+            same(call, &operation().map_err(|error| error.class()), &Err(class))?;
+        }
+        win.lock_all(Assert::NONE)?;
+        win.unlock_all()?;
+        win.fence(Assert::NONE)?;
+        same(call, &operation().map_err(|error| error.class()), &Err(class))?;
+        win.fence(Assert::NOPRECEDE)?;
+        win.fetch_value(0, BasicType::Int64, world.rank(), 0, Op::Sum)?;
+        same(call, &operation().map_err(|error| error.class()), &Err(class))?;
+        same("lock_all in an epoch", &win.lock_all(Assert::NONE).map_err(|error| error.class()), &Err(Class::RmaSync))?;
+        win.fence(Assert::NOSUCCEED)?;
+        world.barrier()?;
+    }
+    place.untouched()?;
+    Ok(win.free()?)
+}

@@ -60,6 +60,20 @@ pub(super) fn groups_that_ranks_lead_end_with_the_job() {
     assert_all_gone(&pids);
 }
 
+/// Regression: `timeout` ends at once if a signal arrives right after it has started its program.
+/// Shows E4.
+pub(super) fn groups_whose_leaders_have_ended_end_with_the_job() {
+    let member = "trap '' TERM; echo $$; while :; do sleep 0.01; done";
+    let leader = "trap 'exit 0' TERM; sh -c \"$0\" & wait";
+    for machines in [&[][..], &["--host", "here", "--launch-agent", "env HOST={host}"]] {
+        let arguments = [&["-n", "1"], machines, &["setsid", "sh", "-c", leader, member]].concat();
+        let (child, pids) = started(&arguments, 1);
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        assert_eq!(finish_child(child).status.code(), Some(130), "{machines:?}");
+        assert_all_gone(&pids);
+    }
+}
+
 /// Shows E4.
 pub(super) fn a_signal_ends_the_grace() {
     let script = "echo $$; [ $PMI_RANK = 1 ] && exit 3; sleep 1000";

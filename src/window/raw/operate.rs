@@ -28,7 +28,9 @@ impl RawWindow {
     pub unsafe fn put(&self, origin: *const u8, len: usize, target: usize, displacement: u64) -> Result<()> {
         let permit = self.core.begin("put", target)?;
         // SAFETY: the caller's promise.
-        self.core.parts.put(permit, displacement, unsafe { Source::promised(origin, len) }, Count::Target)
+        let outcome =
+            self.core.parts.put(permit, displacement, unsafe { Source::promised(origin, len) }, Count::Target);
+        self.core.settle(outcome)
     }
 
     /// Gets `len` bytes from `displacement` of `target` into `origin` (`MPI_GET`, MPI-4.1 §12.3.2).
@@ -43,7 +45,8 @@ impl RawWindow {
     pub unsafe fn get(&self, origin: *mut u8, len: usize, target: usize, displacement: u64) -> Result<()> {
         let permit = self.core.begin("get", target)?;
         // SAFETY: the caller's promise.
-        self.core.parts.get(permit, displacement, unsafe { Sink::promised(origin, len) }, Count::Target)
+        let outcome = self.core.parts.get(permit, displacement, unsafe { Sink::promised(origin, len) }, Count::Target);
+        self.core.settle(outcome)
     }
 
     /// Puts the items of `origin` into the items of `target`. Both sides have the same signature
@@ -58,7 +61,8 @@ impl RawWindow {
         let permit = self.core.begin("put", target.rank)?;
         // SAFETY: the caller's promise.
         let from = unsafe { origin.source() };
-        self.core.parts.put_layout(permit, target.displacement, &from, &target.layout(), Count::Target)
+        let outcome = self.core.parts.put_layout(permit, target.displacement, &from, &target.layout(), Count::Target);
+        self.core.settle(outcome)
     }
 
     /// Gets the items of `target` into the items of `origin`. Both sides have the same signature
@@ -73,7 +77,8 @@ impl RawWindow {
         let permit = self.core.begin("get", target.rank)?;
         // SAFETY: the caller's promise.
         let into = unsafe { origin.sink() };
-        self.core.parts.get_layout(permit, target.displacement, &into, &target.layout(), Count::Target)
+        let outcome = self.core.parts.get_layout(permit, target.displacement, &into, &target.layout(), Count::Target);
+        self.core.settle(outcome)
     }
 
     /// Combines the target's elements with the origin's (`MPI_ACCUMULATE`, MPI-4.1 §12.3.4). Each
@@ -88,7 +93,8 @@ impl RawWindow {
     pub unsafe fn accumulate(&self, origin: Items<'_>, target: At<'_>, op: Op) -> Result<()> {
         let permit = self.core.begin("accumulate", target.rank)?;
         // SAFETY: the caller's promise.
-        unsafe { self.combine(permit, "accumulate", Some(origin), None, target, op, Count::Target) }
+        let outcome = unsafe { self.combine(permit, "accumulate", Some(origin), None, target, op, Count::Target) };
+        self.core.settle(outcome)
     }
 
     /// Like [`RawWindow::accumulate`], and also gets the previous values (`MPI_GET_ACCUMULATE`,
@@ -103,7 +109,9 @@ impl RawWindow {
     pub unsafe fn get_accumulate(&self, origin: Items<'_>, result: Items<'_>, target: At<'_>, op: Op) -> Result<()> {
         let permit = self.core.begin("get_accumulate", target.rank)?;
         // SAFETY: the caller's promise.
-        unsafe { self.combine(permit, "get_accumulate", Some(origin), Some(result), target, op, Count::Target) }
+        let outcome =
+            unsafe { self.combine(permit, "get_accumulate", Some(origin), Some(result), target, op, Count::Target) };
+        self.core.settle(outcome)
     }
 
     /// Like [`RawWindow::accumulate`], for `count` elements of `ty` that are contiguous at origin
@@ -124,11 +132,12 @@ impl RawWindow {
         displacement: u64,
         op: Op,
     ) -> Result<()> {
-        let permit = self.core.begin("accumulate", target)?;
         let len = elements("accumulate", op, ty, count)?;
+        let permit = self.core.begin("accumulate", target)?;
         // SAFETY: the caller's promise.
         let from = unsafe { Source::promised(origin, len) };
-        self.core.parts.accumulate_elements(permit, displacement, op, ty, from)
+        let outcome = self.core.parts.accumulate_elements(permit, displacement, op, ty, from);
+        self.core.settle(outcome)
     }
 
     /// Like [`RawWindow::get_accumulate`], for `count` elements of `ty` that are contiguous at
@@ -151,12 +160,13 @@ impl RawWindow {
         displacement: u64,
         op: Op,
     ) -> Result<()> {
-        let permit = self.core.begin("get_accumulate", target)?;
         let len = elements("get_accumulate", op, ty, count)?;
+        let permit = self.core.begin("get_accumulate", target)?;
         // SAFETY: the caller's promise.
         let (from, into) =
             unsafe { ((op != Op::NoOp).then(|| Source::promised(origin, len)), Sink::promised(result, len)) };
-        self.core.parts.get_accumulate_elements(permit, displacement, op, ty, from, into)
+        let outcome = self.core.parts.get_accumulate_elements(permit, displacement, op, ty, from, into);
+        self.core.settle(outcome)
     }
 
     /// Combines one element and waits for its previous value (`MPI_FETCH_AND_OP`, MPI-4.1 §12.3.4).
@@ -174,21 +184,22 @@ impl RawWindow {
         op: Op,
     ) -> Result<()> {
         const CALL: &str = "fetch_and_op";
-        let permit = self.core.begin(CALL, target)?;
         one_element(CALL, ty, if op == Op::NoOp { result.len() } else { operand.len() })?;
         one_element(CALL, ty, result.len())?;
         if !op.allows(ty) {
             return Err(Error::argument(Class::Op, CALL, ArgumentError::Undefined { op, ty }));
         }
+        let permit = self.core.begin(CALL, target)?;
         let nothing = [0; LARGEST];
         let operand = if op == Op::NoOp { &nothing[..ty.size()] } else { operand };
         if target == crate::PROC_NULL {
             return Ok(());
         }
         if ty.size() > 8 {
-            return self.core.parts.fetch_bytes(permit, displacement, op, ty, operand, result);
+            return self.core.settle(self.core.parts.fetch_bytes(permit, displacement, op, ty, operand, result));
         }
-        let old = self.core.parts.fetch_op(permit, displacement, op, ty, value(operand))?;
+        let outcome = self.core.parts.fetch_op(permit, displacement, op, ty, value(operand));
+        let old = self.core.settle(outcome)?;
         result.copy_from_slice(bytes_of(&old.to_ne_bytes(), ty.size()));
         Ok(())
     }
@@ -205,7 +216,7 @@ impl RawWindow {
         let permit = self.core.begin(CALL, target)?;
         // Counters go this way. With a known operation and type, the compiler removes the choice
         // among them.
-        match (op, ty) {
+        let outcome = match (op, ty) {
             (Op::Sum, BasicType::Int64) => {
                 self.core.parts.fetch_op(permit, displacement, Op::Sum, BasicType::Int64, operand)
             }
@@ -215,7 +226,8 @@ impl RawWindow {
             _ if ty.size() > 8 => Err(Error::argument(Class::Type, CALL, ArgumentError::NotNumber(ty))),
             _ if !op.allows(ty) => Err(Error::argument(Class::Op, CALL, ArgumentError::Undefined { op, ty })),
             _ => self.core.parts.fetch_op(permit, displacement, op, ty, operand),
-        }
+        };
+        self.core.settle(outcome)
     }
 
     /// Stores `new` if the element equals `expected`, and waits for the previous value
@@ -251,17 +263,19 @@ impl RawWindow {
         displacement: u64,
     ) -> Result<()> {
         const CALL: &str = "compare_and_swap";
-        let permit = self.core.begin(CALL, target)?;
         for len in [new.len(), expected.len(), result.len()] {
             one_element(CALL, ty, len)?;
         }
+        let permit = self.core.begin(CALL, target)?;
         if target == crate::PROC_NULL {
             return Ok(());
         }
         if ty.size() > 8 {
-            return self.core.parts.compare_swap_bytes(permit, displacement, ty, [expected, new], result);
+            let outcome = self.core.parts.compare_swap_bytes(permit, displacement, ty, [expected, new], result);
+            return self.core.settle(outcome);
         }
-        let old = self.core.parts.compare_swap(permit, displacement, ty, value(expected), value(new))?;
+        let outcome = self.core.parts.compare_swap(permit, displacement, ty, value(expected), value(new));
+        let old = self.core.settle(outcome)?;
         result.copy_from_slice(bytes_of(&old.to_ne_bytes(), ty.size()));
         Ok(())
     }
@@ -285,10 +299,10 @@ impl RawWindow {
         op: Op,
     ) -> Result<()> {
         const CALL: &str = "fetch_and_op";
-        let permit = self.core.begin(CALL, target)?;
         if !op.allows(ty) {
             return Err(Error::argument(Class::Op, CALL, ArgumentError::Undefined { op, ty }));
         }
+        let permit = self.core.begin(CALL, target)?;
         if target == crate::PROC_NULL {
             return Ok(());
         }
@@ -296,7 +310,8 @@ impl RawWindow {
         // SAFETY: the caller's promise.
         let (from, into) = unsafe { (Source::promised(operand, ty.size()), Sink::promised(result, ty.size())) };
         let operand = if op == Op::NoOp { &nothing[..ty.size()] } else { from.bytes() };
-        self.core.parts.start_fetch(permit, displacement, op, ty, operand, into)
+        let outcome = self.core.parts.start_fetch(permit, displacement, op, ty, operand, into);
+        self.core.settle(outcome)
     }
 
     /// Like [`RawWindow::compare_and_swap_any`], but does not wait; for types of at most 8 bytes.
@@ -316,10 +331,10 @@ impl RawWindow {
         displacement: u64,
     ) -> Result<()> {
         const CALL: &str = "compare_and_swap";
-        let permit = self.core.begin(CALL, target)?;
         if ty.size() > 8 {
             return Err(Error::argument(Class::Type, CALL, ArgumentError::NotNumber(ty)));
         }
+        let permit = self.core.begin(CALL, target)?;
         if target == crate::PROC_NULL {
             return Ok(());
         }
@@ -329,7 +344,8 @@ impl RawWindow {
         let into = unsafe { Sink::promised(result, ty.size()) };
         let values = (value(expected.bytes()), value(new.bytes()));
         let reads = [new.address(), expected.address()].map(Some);
-        self.core.parts.start_compare_swap(permit, displacement, ty, values, reads, into)
+        let outcome = self.core.parts.start_compare_swap(permit, displacement, ty, values, reads, into);
+        self.core.settle(outcome)
     }
 
     /// # Safety
@@ -464,7 +480,7 @@ impl RawWindow {
     #[inline]
     pub(super) fn requested(&self, target: usize, post: impl FnOnce(Count<'_>) -> Result<()>) -> Result<Request> {
         let mut tally = None;
-        post(Count::Request(&mut tally))?;
+        self.core.settle(post(Count::Request(&mut tally)))?;
         Ok(Request::of(&self.core, target, tally))
     }
 }
