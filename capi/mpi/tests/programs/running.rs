@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use super::hosts::Host;
 
 /// Time limit of a program in seconds, sufficient on a busy machine.
-const LIMIT: u32 = 100;
+const LIMIT: u32 = 300;
 
 /// A run of a program.
 pub(crate) struct Run {
