@@ -142,10 +142,12 @@ pub enum ErrorKind {
         size: usize,
     },
     /// A call in an epoch in which MPI does not allow it. The call had no effect.
-    #[error("{call}: {reason}")]
+    #[error("{call}{}: {reason}", target.map(|rank| format!(" at rank {rank}")).unwrap_or_default())]
     Epoch {
         /// The call.
         call: &'static str,
+        /// The target, if the call has one.
+        target: Option<usize>,
         /// The rule that the call breaks.
         reason: &'static str,
     },
@@ -328,6 +330,15 @@ impl Error {
     /// The kind of the failure, with its numbers.
     pub fn kind(&self) -> &ErrorKind {
         &self.0
+    }
+
+    /// The error of a call in the wrong epoch, with the call's target. Other errors are unchanged.
+    #[cold]
+    pub(crate) fn at_rank(mut self, rank: usize) -> Error {
+        if let ErrorKind::Epoch { target, .. } = &mut *self.0 {
+            *target = Some(rank);
+        }
+        self
     }
 
     /// Whether another rank has died or can't be reached. Operations on other ranks go on.

@@ -104,8 +104,18 @@ pub enum ArgumentError {
     #[error("the list of counters to wait for is empty")]
     NoCounters,
     /// The parts of a shared window are together larger than an address space.
-    #[error("the parts of all ranks together exceed the address space")]
-    PartsOverflow,
+    #[error(
+        "the part of rank {rank} has {size} bytes, and the parts of lower ranks {before} bytes; together they exceed \
+         the address space"
+    )]
+    PartsOverflow {
+        /// The first rank whose part finds no room.
+        rank: usize,
+        /// The bytes of its part.
+        size: u64,
+        /// The bytes of the parts of lower ranks.
+        before: u64,
+    },
     /// The machine lacks memory for the parts of its ranks.
     #[error(
         "window {window:x}: its parts on the machine of rank {rank} need {needed} bytes of memory, of which {available} \
@@ -130,11 +140,21 @@ pub enum ArgumentError {
         other: usize,
     },
     /// The segment of a shared window can't be mapped.
-    #[error("the memory of the shared window can't be mapped")]
-    SegmentUnmapped,
+    #[error("the memory of the shared window, which rank {rank} has created, can't be mapped")]
+    SegmentUnmapped {
+        /// The rank that created the memory.
+        rank: usize,
+    },
     /// The segment of a shared window is shorter than the parts in it.
-    #[error("the memory of the shared window is shorter than the parts of its ranks")]
-    SegmentShort,
+    #[error("the part of {size} bytes at offset {at} ends after the {limit} bytes of the shared window's memory")]
+    SegmentShort {
+        /// The offset of this rank's part.
+        at: usize,
+        /// The bytes of this rank's part.
+        size: u64,
+        /// The bytes of the window's memory.
+        limit: usize,
+    },
     /// A region to attach overlaps an attached one.
     #[error("{length} bytes at address {address:#x} overlap the attached region of {other_length} bytes at {other:#x}")]
     AttachedTwice {

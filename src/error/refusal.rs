@@ -66,8 +66,11 @@ pub enum Refusal {
         limit: u64,
     },
     /// A control word that the window does not have.
-    #[error("the target does not have the requested control word")]
-    NoWord,
+    #[error("the target has no control word at offset {at}")]
+    NoWord {
+        /// The requested offset in bytes.
+        at: u64,
+    },
     /// A counter of notified operations that the target does not have.
     #[error("the target has no counter {index}")]
     NoCounter {
@@ -91,7 +94,7 @@ impl Refusal {
             Refusal::Lengths { .. } | Refusal::NotWhole { .. } => Class::Type,
             Refusal::NoCounter { .. } => Class::RmaNotification,
             Refusal::Outside { .. } | Refusal::NotAttached { .. } | Refusal::TooLong { .. } => Class::RmaRange,
-            Refusal::NoWord | Refusal::NoRegions | Refusal::NoArea => Class::RmaRange,
+            Refusal::NoWord { .. } | Refusal::NoRegions | Refusal::NoArea => Class::RmaRange,
         }
     }
 
@@ -107,7 +110,7 @@ impl Refusal {
             Refusal::Lengths { data, target } => [6, data, target, 0],
             Refusal::NotWhole { length, ty } => [7, length, of(ty), 0],
             Refusal::TooLong { limit } => [8, limit, 0, 0],
-            Refusal::NoWord => [9, 0, 0, 0],
+            Refusal::NoWord { at } => [9, at, 0, 0],
             Refusal::NoRegions => [10, 0, 0, 0],
             Refusal::NoCounter { index } => [11, index, 0, 0],
             Refusal::NoArea => [12, 0, 0, 0],
@@ -126,7 +129,7 @@ impl Refusal {
             6 => Some(Refusal::Lengths { data: a, target: b }),
             7 => ty(b).map(|ty| Refusal::NotWhole { length: a, ty }),
             8 => Some(Refusal::TooLong { limit: a }),
-            9 => Some(Refusal::NoWord),
+            9 => Some(Refusal::NoWord { at: a }),
             10 => Some(Refusal::NoRegions),
             11 => Some(Refusal::NoCounter { index: a }),
             12 => Some(Refusal::NoArea),
@@ -153,7 +156,7 @@ mod tests {
             Refusal::Lengths { data: 4, target: 8 },
             Refusal::NotWhole { length: 7, ty },
             Refusal::TooLong { limit: 1 << 18 },
-            Refusal::NoWord,
+            Refusal::NoWord { at: 24 },
             Refusal::NoRegions,
             Refusal::NoCounter { index: u64::MAX },
             Refusal::NoArea,

@@ -289,8 +289,8 @@ impl Exposed {
             }
             Request::Control { at, amo } => {
                 let last = self.words.len().checked_sub(8);
-                let at = usize::try_from(*at).ok().filter(|&at| Some(at) <= last && at.is_multiple_of(8));
-                let at = at.ok_or(Refusal::NoWord)?;
+                let word = usize::try_from(*at).ok().filter(|&at| Some(at) <= last && at.is_multiple_of(8));
+                let at = word.ok_or(Refusal::NoWord { at: *at })?;
                 Ok(self.words.amo(at, *amo).to_ne_bytes().to_vec())
             }
             Request::Check { strips } => {

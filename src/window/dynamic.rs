@@ -148,7 +148,7 @@ impl Core {
     fn need_dynamic(&self, call: &'static str) -> Result<()> {
         match self.parts.flavor {
             Flavor::Dynamic if self.is_freed() => {
-                Err(ErrorKind::Epoch { call, reason: "the window was freed (MPI-4.1 §12.2.5)" }.into())
+                Err(ErrorKind::Epoch { call, target: None, reason: "the window was freed (MPI-4.1 §12.2.5)" }.into())
             }
             Flavor::Dynamic => Ok(()),
             other => Err(Error::argument(Class::RmaFlavor, call, ArgumentError::NotDynamic(other))),

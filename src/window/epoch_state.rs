@@ -157,5 +157,5 @@ pub(super) fn after(word: EpochWord, name: &'static str, call: Call) -> Result<E
 
 #[cold]
 pub(super) fn misused(call: &'static str, reason: &'static str) -> Error {
-    ErrorKind::Epoch { call, reason }.into()
+    ErrorKind::Epoch { call, target: None, reason }.into()
 }

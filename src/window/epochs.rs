@@ -103,7 +103,7 @@ impl<T: RmaElem> Window<T> {
         if self.core.in_fence_epoch() {
             // The end of the inner epoch would close the outer one, whose handle is still in use.
             let reason = "a fence epoch within one; its phases are separated by FenceEpoch::fence (MPI-4.1 §12.5.1)";
-            return Err(ErrorKind::Epoch { call: "fence", reason }.into());
+            return Err(ErrorKind::Epoch { call: "fence", target: None, reason }.into());
         }
         self.core.epochs.step("fence", Call::Fence)?;
         self.core.epochs.step("fence", Call::Operation)?;

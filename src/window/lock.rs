@@ -110,7 +110,8 @@ impl Core {
         self.parts.job.delayed.take_first()?;
         let Some(target) = self.parts.target("lock", rank)? else { return self.lock_null() };
         let held = target.hold() != Hold::None;
-        self.epochs.check("lock", Call::Lock { held, own: rank == self.parts.team.me })?;
+        let allowed = self.epochs.check("lock", Call::Lock { held, own: rank == self.parts.team.me });
+        allowed.map_err(|error| error.at_rank(rank))?;
         self.may_lock("lock")?;
         let hold = match check {
             false => Hold::Unchecked,
@@ -271,7 +272,8 @@ impl Core {
     fn unlock_checked(&self, rank: usize) -> Result<()> {
         let Some(target) = self.parts.target("unlock", rank)? else { return self.unlock_null() };
         let last = self.epochs.word().locks() == 1;
-        self.epochs.check("unlock", Call::Unlock { held: target.hold() != Hold::None, last })?;
+        let allowed = self.epochs.check("unlock", Call::Unlock { held: target.hold() != Hold::None, last });
+        allowed.map_err(|error| error.at_rank(rank))?;
         let carried = match target.hold() {
             Hold::Delayed => self.take_delayed_lock(target, true),
             Hold::Failed => Err(not_locked(rank)),
@@ -295,7 +297,7 @@ impl Core {
         if held && found == Hold::Failed {
             self.parts.delay.end();
         }
-        self.epochs.check("unlock", Call::Unlock { held, last })?;
+        self.epochs.check("unlock", Call::Unlock { held, last }).map_err(|error| error.at_rank(rank))?;
         let last = self.unlocked(hold)?;
         flushed.and(passed_on).and(match hold {
             Hold::Shared => lock::shared_end(&self.parts, rank),

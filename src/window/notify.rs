@@ -141,7 +141,12 @@ impl Core {
     pub(crate) fn set_num_notify(&self, number: usize) -> Result<()> {
         const CALL: &str = "set_num_notify";
         if self.epochs.state().0 == Access::Freed {
-            return Err(ErrorKind::Epoch { call: CALL, reason: "the window was freed (MPI-4.1 §12.2.5)" }.into());
+            return Err(ErrorKind::Epoch {
+                call: CALL,
+                target: None,
+                reason: "the window was freed (MPI-4.1 §12.2.5)",
+            }
+            .into());
         }
         let flushed = self.parts.flush_all();
         let new = if self.parts.counters.get().is_some() { Ok(None) } else { Counters::new(&self.parts).map(Some) };

@@ -5,9 +5,10 @@
 use super::access;
 use super::core::Core;
 use super::delayed_lock::not_locked;
+use super::epoch_state::misused;
 use super::target::{Hold, Target};
 use crate::epoch::{Access, Call};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::job::Cause;
 
 /// The permission to operate on one target, or on `PROC_NULL`, in the open epoch.
@@ -56,7 +57,7 @@ impl Core {
 
     #[cold]
     fn begin_checked(&self, name: &'static str, target: usize) -> Result<Permit> {
-        let next = self.epochs.check(name, Call::Operation)?;
+        let next = self.epochs.check(name, Call::Operation).map_err(|error| error.at_rank(target))?;
         match next.0 {
             Access::Lock | Access::Start => self.admit(name, target),
             _ => {
@@ -92,7 +93,7 @@ impl Core {
     /// The permission to operate on `target` in a passive-target epoch, for notified operations.
     #[inline]
     pub(crate) fn begin_passive(&self, name: &'static str, target: usize) -> Result<Permit> {
-        match self.epochs.check(name, Call::Request)?.0 {
+        match self.epochs.check(name, Call::Request).map_err(|error| error.at_rank(target))?.0 {
             Access::Lock => self.admit(name, target),
             _ => Ok(Permit { rank: target }),
         }
@@ -123,13 +124,12 @@ impl Core {
             Hold::Open | Hold::Posted | Hold::Delayed | Hold::UnusedShared | Hold::UnusedBiased => Ok(permit),
             Hold::Started => self.await_post(target).map(|()| permit),
             Hold::Failed => Err(not_locked(rank)),
-            Hold::None if self.epochs.state().0 == Access::Start => Err(ErrorKind::Epoch {
-                call: name,
-                reason: "the target is not in the group of start (MPI-4.1 §12.5.2)",
-            }
-            .into()),
             Hold::None => {
-                Err(ErrorKind::Epoch { call: name, reason: "the target is not locked (MPI-4.1 §12.5.3)" }.into())
+                let reason = match self.epochs.state().0 {
+                    Access::Start => "the target is not in the group of start (MPI-4.1 §12.5.2)",
+                    _ => "the target is not locked (MPI-4.1 §12.5.3)",
+                };
+                Err(misused(name, reason).at_rank(rank))
             }
         }
     }
@@ -148,7 +148,8 @@ impl Core {
             Access::Lock => self.parts.target(call, rank)?.map(Target::hold),
             _ => None,
         };
-        self.epochs.check(call, Call::Flush { held: hold != Some(Hold::None) })?;
+        let allowed = self.epochs.check(call, Call::Flush { held: hold != Some(Hold::None) });
+        allowed.map_err(|error| error.at_rank(rank))?;
         match hold {
             Some(Hold::Delayed) => self.complete_delayed()?,
             Some(Hold::Failed) => return Err(not_locked(rank)),

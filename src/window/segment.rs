@@ -51,9 +51,9 @@ impl Announced {
     /// number of members: the sum is then that of all parts.
     fn before(&self, member: usize) -> Result<usize> {
         let total = (0..member).try_fold(0u64, |sum, member| {
-            let (part, _) = self.job.core().lookup(self.job.team().rank(member), self.id)?;
-            let refused = || Error::argument(Class::Size, "allocate_shared", ArgumentError::PartsOverflow);
-            sum.checked_add(part.size).ok_or_else(refused)
+            let (Part { size, .. }, _) = self.job.core().lookup(self.job.team().rank(member), self.id)?;
+            let reason = ArgumentError::PartsOverflow { rank: member, size, before: sum };
+            sum.checked_add(size).ok_or_else(|| Error::argument(Class::Size, "allocate_shared", reason))
         })?;
         Ok(usize::try_from(total).unwrap_or(usize::MAX))
     }
@@ -89,14 +89,14 @@ impl Announced {
                         import(&job.wire, peer(first), &part.shm)?.mapped()
                     }
                 };
-                let refused = || Error::argument(Class::RmaShared, "allocate_shared", ArgumentError::SegmentUnmapped);
-                (segment.ok_or_else(refused)?, None)
+                let reason = ArgumentError::SegmentUnmapped { rank: 0 };
+                (segment.ok_or_else(|| Error::argument(Class::RmaShared, "allocate_shared", reason))?, None)
             }
         };
         let at = self.before(self.job.rank())?;
         let memory = segment.slice(at, usize::try_from(self.part.size).unwrap_or(usize::MAX));
-        let missing = || Error::argument(Class::RmaShared, "allocate_shared", ArgumentError::SegmentShort);
-        let memory = memory.ok_or_else(missing)?;
+        let reason = ArgumentError::SegmentShort { at, size: self.part.size, limit: segment.len() };
+        let memory = memory.ok_or_else(|| Error::argument(Class::RmaShared, "allocate_shared", reason))?;
         if self.hints.huge_pages.is_some() {
             // Each rank's faults follow the advice for its own mapping. A kernel without huge pages
             // refuses it.

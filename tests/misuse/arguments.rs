@@ -36,6 +36,12 @@ pub(crate) fn arguments(world: &Job) -> Outcome {
     }
     class("lock", win.lock(Lock::Shared, size, Assert::NONE), Class::Rank)?;
     class("unlock", win.unlock(size), Class::Rank)?;
+    for (call, outcome) in
+        [("put", memory::put(win, size - 1, 0, &[1])), ("flush", win.flush(size - 1)), ("unlock", win.unlock(size - 1))]
+    {
+        let text = outcome.expect_err("no epoch is open").to_string();
+        same(&text, &text.starts_with(&format!("{call} at rank {}: ", size - 1)), &true)?;
+    }
     class("wait after a post that failed", win.wait(), Class::RmaSync)?;
     class("complete after a start that failed", win.complete(), Class::RmaSync)?;
     win.fence(Assert::NONE)?;
@@ -64,8 +70,11 @@ pub(crate) fn arguments(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// A refused operation begins no fence epoch: after it every call is legal that is legal right after
-/// a fence. An operation that was performed keeps the epoch open.
+/// An operation's name, the class of its error, and the operation.
+type Refused<'o> = (&'o str, Class, &'o dyn Fn() -> transom::Result<()>);
+
+/// A refused operation begins no fence epoch: after it every call is legal that is legal after the
+/// fence. An operation that was performed keeps the epoch open.
 /// Shows E1, S1.
 pub(crate) fn refused_after_a_fence(world: &Job) -> Outcome {
     let place = Place::new(world, Flavor::Allocate)?;
@@ -74,7 +83,7 @@ pub(crate) fn refused_after_a_fence(world: &Job) -> Outcome {
     let (items, far) = (|count| Items::of(bytes.as_ptr(), count, &byte), u64::MAX / 2);
     let float = BasicType::Float64;
     // SAFETY: the buffers outlive the epochs; all operations are refused.
-    let refused: [(&str, Class, &dyn Fn() -> transom::Result<()>); 9] = unsafe {
+    let refused: [Refused<'_>; 9] = unsafe {
         [
             ("put", Class::RmaRange, &|| win.put(bytes.as_ptr(), 8, 0, far)),
             ("get", Class::RmaRange, &|| win.get([0; 8].as_mut_ptr(), 8, 0, far)),

@@ -325,7 +325,7 @@ fn components(host: &'static Host) {
 /// Route: shm.
 fn failure(host: &'static Host) {
     let run = Run::of(host, host.program("fatal", Language::C), 2).served();
-    refused(&run, "put: no access epoch is open");
+    refused(&run, "put at rank 0: no access epoch is open");
 }
 
 /// Two nodes on one machine, which share memory in the host but not in transom. The warning follows

@@ -30,7 +30,7 @@ impl Words for Beside<'_> {
     fn pause(&self, _turn: u32) -> Result<()> {
         let pause = self.pauses.fetch_add(1, Ordering::Relaxed);
         if pause == self.fails {
-            return Err(ErrorKind::Epoch { call: "lock_all", reason: "a pause fails" }.into());
+            return Err(ErrorKind::Epoch { call: "lock_all", target: None, reason: "a pause fails" }.into());
         }
         let word = self.words.read(Place::Master)?;
         if word & (WRITINGS | BIASED) == 0 && !self.granted.load(Ordering::Relaxed) {

@@ -121,7 +121,7 @@ impl Process<'_> {
         let state = self.schedule.turn.wait_while(state, waits).expect("no panic");
         match state.wrong {
             None => Ok(state),
-            Some(_) => Err(ErrorKind::Epoch { call: "step", reason: "the schedule failed" }.into()),
+            Some(_) => Err(ErrorKind::Epoch { call: "step", target: None, reason: "the schedule failed" }.into()),
         }
     }
 

@@ -14,7 +14,7 @@ impl Failing<'_> {
     fn step<T>(&self, step: impl FnOnce() -> Result<T>) -> Result<T> {
         // Relaxed: one thread.
         match self.left.fetch_sub(1, Ordering::Relaxed) {
-            0 => Err(ErrorKind::Epoch { call: "lock", reason: "a step fails" }.into()),
+            0 => Err(ErrorKind::Epoch { call: "lock", target: None, reason: "a step fails" }.into()),
             _ => step(),
         }
     }
