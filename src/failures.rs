@@ -19,7 +19,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::error::ErrorKind;
 pub(crate) use attempts::Attempts;
-use connections::{Connections, Fate, Place, Silence};
+use connections::{Connections, Fate, RemoteRank, Silence};
 
 /// Interval of checks, shared by all waiting threads of a process.
 const PERIOD: Duration = Duration::from_millis(50);
@@ -131,7 +131,7 @@ struct State {
     /// have died because of the first.
     dead: Vec<(usize, String)>,
     /// The first rank that can't be reached.
-    silent: Option<(Place, String, Silence)>,
+    silent: Option<(RemoteRank, String, Silence)>,
     /// All ranks that can't be reached.
     all_silent: BTreeSet<usize>,
 }
@@ -292,7 +292,7 @@ impl Detector {
 }
 
 impl State {
-    fn record(&mut self, lost: Vec<(Place, Fate)>) {
+    fn record(&mut self, lost: Vec<(RemoteRank, Fate)>) {
         for (place, fate) in lost {
             match fate {
                 Fate::Died => self.dead.push((place.rank, place.host)),
@@ -313,7 +313,7 @@ impl State {
             let host = hosts.into_iter().collect::<Vec<_>>().join(" and ");
             return Err(ErrorKind::RankDied { ranks: self.dead.iter().map(|&(rank, _)| rank).collect(), host });
         }
-        let Some((Place { rank, host, at, .. }, from, reason)) = &self.silent else { return Ok(()) };
+        let Some((RemoteRank { rank, host, at, .. }, from, reason)) = &self.silent else { return Ok(()) };
         let (from, reason) = (from.clone(), (*reason).into());
         Err(ErrorKind::RankUnreachable { rank: *rank, host: host.clone(), at: at.ip(), from, reason })
     }
@@ -354,7 +354,7 @@ mod tests {
         let listener = std::net::TcpListener::bind((Interface::loopback().address, 0)).expect("a socket");
         let at = listener.local_addr().expect("it is bound");
         drop(listener);
-        let place = |rank| Place { rank, host: "there".into(), at, token: [0; 16] };
+        let place = |rank| RemoteRank { rank, host: "there".into(), at, token: [0; 16] };
         let remote = Connections::new(0, Interface::loopback(), connections::SILENCE, true, vec![place(1), place(2)]);
         let detector = Detector::new(0, &[Process::own()], Some(remote));
         let begun = Instant::now();

@@ -17,11 +17,11 @@ pub(crate) struct Pipe(File);
 
 impl Pipe {
     /// A pipe of this process, and the number by which peers find it.
-    pub(crate) fn create() -> io::Result<(Pipe, Place)> {
+    pub(crate) fn create() -> io::Result<(Pipe, PipeLocation)> {
         let (reader, _writer) = io::pipe()?;
         let pipe = Pipe(open(&format!("/proc/self/fd/{}", reader.as_raw_fd()))?);
         let inode = pipe.0.metadata()?.ino();
-        let place = Place { number: u64::from(pipe.0.as_raw_fd().cast_unsigned()), inode };
+        let place = PipeLocation { number: u64::from(pipe.0.as_raw_fd().cast_unsigned()), inode };
         Ok((pipe, place))
     }
 
@@ -29,8 +29,8 @@ impl Pipe {
     ///
     /// # Errors
     /// The pipe can't be opened, or the descriptor is another file by now.
-    pub(crate) fn of_process(pid: i32, place: Place) -> io::Result<Pipe> {
-        let Place { number, inode } = place;
+    pub(crate) fn of_process(pid: i32, place: PipeLocation) -> io::Result<Pipe> {
+        let PipeLocation { number, inode } = place;
         let path = format!("/proc/{pid}/fd/{number}");
         // Another file is not opened, which may have effects.
         if std::fs::read_link(&path)?.to_str() != Some(&format!("pipe:[{inode}]")) {
@@ -69,8 +69,8 @@ impl Later {
     /// That of `make`.
     pub(crate) fn get(
         &self,
-        make: impl FnOnce() -> io::Result<(Pipe, Place)>,
-        publish: impl FnOnce(Place),
+        make: impl FnOnce() -> io::Result<(Pipe, PipeLocation)>,
+        publish: impl FnOnce(PipeLocation),
     ) -> io::Result<&Pipe> {
         if let Some(pipe) = self.0.get() {
             return Ok(pipe);
@@ -86,7 +86,7 @@ impl Later {
 
 /// The location of a pipe in its owner's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct PipeLocation {
     /// The descriptor's number.
     pub(crate) number: u64,
     pub(crate) inode: u64,
@@ -117,7 +117,7 @@ mod tests {
         Pipe::of_process(own, place).expect("this process's").fill();
         assert_eq!((&pipe.0).read(&mut [0; 8]).expect("filled"), 1);
         let inode = place.inode + 1;
-        assert!(Pipe::of_process(own, Place { inode, ..place }).is_err());
+        assert!(Pipe::of_process(own, PipeLocation { inode, ..place }).is_err());
     }
 
     /// A process that has too many open files for a pipe gets the pipe after it has closed some.

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use transom_fabric::{Memory, Row};
 
-use crate::pipe::{Later, Pipe, Place};
+use crate::pipe::{Later, Pipe, PipeLocation};
 use crate::word::{Word32, Word64, fence};
 
 /// The longest message, in bytes.
@@ -259,7 +259,7 @@ impl Shared {
             // Relaxed, twice: the Acquire in `wake` precedes.
             let number = self.memory.word64(PIPE_AT).load(Ordering::Relaxed);
             let inode = self.memory.word64(PIPE_INODE_AT).load(Ordering::Relaxed);
-            let place = Place { number, inode };
+            let place = PipeLocation { number, inode };
             Ok((Pipe::of_process(self.pid, place)?, place))
         };
         self.pipe.get(open, |_| {}).ok()

@@ -37,7 +37,7 @@ const AT_ONCE: usize = 16;
 
 /// A rank of another machine, with its address.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct RemoteRank {
     pub(crate) rank: usize,
     /// The machine's name, for messages.
     pub(crate) host: String,
@@ -91,14 +91,14 @@ pub(crate) struct Connections {
 /// A connection that a later check will begin.
 #[derive(Debug)]
 struct Pending {
-    place: Place,
+    place: RemoteRank,
     /// Whether an earlier connection to this rank was established.
     connected_before: bool,
 }
 
 #[derive(Debug)]
 struct Connection {
-    place: Place,
+    place: RemoteRank,
     connected_before: bool,
     socket: OwnedFd,
     since: Instant,
@@ -131,7 +131,7 @@ impl Connections {
         from: Interface,
         silence: Duration,
         strict: bool,
-        mut places: Vec<Place>,
+        mut places: Vec<RemoteRank>,
     ) -> Connections {
         places.sort_by_key(|place| (place.rank < me, place.rank));
         places.truncate(MOST);
@@ -152,14 +152,14 @@ impl Connections {
 
     /// Begins further connections; returns those that fail at once. While no descriptor or port is
     /// free none begins.
-    pub(super) fn extend(&mut self) -> Vec<(Place, Fate)> {
+    pub(super) fn extend(&mut self) -> Vec<(RemoteRank, Fate)> {
         self.extend_by(begin)
     }
 
     fn extend_by(
         &mut self,
         begin: impl Fn(IpAddr, SocketAddr, Duration) -> rustix::io::Result<OwnedFd>,
-    ) -> Vec<(Place, Fate)> {
+    ) -> Vec<(RemoteRank, Fate)> {
         let mut lost = Vec::new();
         for _ in 0..AT_ONCE {
             let Some(Pending { place, connected_before }) = self.pending.pop_front() else { break };
@@ -186,7 +186,7 @@ impl Connections {
     }
 
     /// The open connections that are lost, among those that are `ready`.
-    pub(super) fn lost(&mut self, mut ready: impl Iterator<Item = bool>) -> Vec<(Place, Fate)> {
+    pub(super) fn lost(&mut self, mut ready: impl Iterator<Item = bool>) -> Vec<(RemoteRank, Fate)> {
         let mut lost = Vec::new();
         let (strict, silence) = (self.strict, self.silence);
         self.open.retain_mut(|connection| match connection.event(ready.next().unwrap_or(false), silence) {
@@ -329,13 +329,13 @@ mod tests {
     fn connections(strict: bool, listeners: &[&Listener]) -> Connections {
         let place = |(rank, listener): (usize, &&Listener)| {
             let (at, token) = (listener.at, listener.token);
-            Place { rank, host: "there".into(), at, token }
+            RemoteRank { rank, host: "there".into(), at, token }
         };
         Connections::new(0, Interface::loopback(), SILENCE, strict, listeners.iter().enumerate().map(place).collect())
     }
 
     /// Waits for an event on the connections; returns the lost ranks.
-    fn next(connections: &mut Connections) -> Vec<(Place, Fate)> {
+    fn next(connections: &mut Connections) -> Vec<(RemoteRank, Fate)> {
         let mut lost = connections.extend();
         let mut fds: Vec<_> = connections
             .open()
@@ -365,7 +365,7 @@ mod tests {
         }
         drop(second);
         let lost = next(&mut connections);
-        assert!(matches!(&lost[..], [(Place { rank: 1, .. }, Fate::Died)]), "{lost:?}");
+        assert!(matches!(&lost[..], [(RemoteRank { rank: 1, .. }, Fate::Died)]), "{lost:?}");
         assert_eq!(connections.open.len(), 1);
         drop(first);
     }
@@ -436,7 +436,8 @@ mod tests {
     #[test]
     fn a_process_that_refuses_the_second_connection_has_died() {
         let listener = std::net::TcpListener::bind((Interface::loopback().address, 0)).expect("a socket");
-        let place = Place { rank: 1, host: "there".into(), at: listener.local_addr().expect("bound"), token: [1; 16] };
+        let place =
+            RemoteRank { rank: 1, host: "there".into(), at: listener.local_addr().expect("bound"), token: [1; 16] };
         for strict in [true, false] {
             let mut connections = Connections::new(0, Interface::loopback(), SILENCE, strict, vec![place.clone()]);
             let listener = listener.try_clone().expect("a socket");
@@ -464,7 +465,7 @@ mod tests {
         let gone = listener.local_addr().expect("it is bound");
         drop(listener);
         for strict in [true, false] {
-            let place = Place { rank: 0, host: "there".into(), at: gone, token: [0; 16] };
+            let place = RemoteRank { rank: 0, host: "there".into(), at: gone, token: [0; 16] };
             let mut connections = Connections::new(0, Interface::loopback(), SILENCE, strict, vec![place]);
             let mut lost = connections.extend();
             if !connections.open.is_empty() {
@@ -496,7 +497,7 @@ mod tests {
     #[test]
     fn of_many_ranks_the_following_ones_are_watched() {
         let at = SocketAddr::new(Interface::loopback().address, 1);
-        let place = |rank| Place { rank, host: String::new(), at, token: [0; 16] };
+        let place = |rank| RemoteRank { rank, host: String::new(), at, token: [0; 16] };
         let connections = Connections::new(
             900,
             Interface::loopback(),

@@ -18,7 +18,7 @@ use crate::bootstrap::Bootstrap;
 use crate::bootstrap::fields::{pack, unpack};
 use crate::environment::{self, Settings};
 use crate::error::{Error, ErrorKind, JobError, NetName, Result, SharedSettings, TransportError};
-use crate::failures::connections::{Connections, Place, SILENCE};
+use crate::failures::connections::{Connections, RemoteRank, SILENCE};
 use crate::failures::listener::Listener;
 use crate::failures::{Detector, Process};
 use crate::interfaces::{self, Interface, Site};
@@ -118,7 +118,7 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
     let remote = parts
         .listener
         .is_some()
-        .then(|| Connections::new(me, parts.source.clone(), silence, strict, remote_places(me, &parts.cards)));
+        .then(|| Connections::new(me, parts.source.clone(), silence, strict, remote_ranks(me, &parts.cards)));
     let detector = Detector::new(me, &processes, remote);
     let alone = parts.nodes.iter().filter(|&&node| node == parts.nodes[me]).count() == 1;
     let progress = Progress::new(Arc::clone(&parts.wire), Arc::clone(&messages), detector, me, crowded, alone);
@@ -169,10 +169,10 @@ fn visitor(me: usize, nodes: &[usize], cards: &[Card]) -> Visitor {
 }
 
 /// The remote ranks, with their addresses.
-fn remote_places(me: usize, cards: &[Card]) -> Vec<Place> {
+fn remote_ranks(me: usize, cards: &[Card]) -> Vec<RemoteRank> {
     let elsewhere = |(rank, card): (usize, &Card)| {
         let is_remote = rank != me && !card.process.is_seen_by(&cards[me].process);
-        card.listener.filter(|_| is_remote).map(|(at, token)| Place {
+        card.listener.filter(|_| is_remote).map(|(at, token)| RemoteRank {
             rank,
             host: card.process.host.clone(),
             at,

@@ -20,7 +20,7 @@ use crate::sync::words::Words;
 
 /// Memory, with the discipline that makes accumulates on it atomic.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct AtomicMemory<'a> {
     pub(crate) memory: &'a Memory,
     /// The control words of the part that the memory belongs to.
     pub(crate) words: Words<'a>,
@@ -48,7 +48,7 @@ const FEW: usize = 8;
 /// The receiver of previous values: the offset within the operation, and the bytes.
 pub(crate) type Old<'o> = &'o mut dyn FnMut(usize, &[u8]);
 
-impl<'a> Place<'a> {
+impl<'a> AtomicMemory<'a> {
     #[inline]
     fn lock(&self, at: usize) -> stripe::Held<'a> {
         stripe::lock(self.words, self.base + at)
@@ -81,7 +81,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// [`Place::one`] at any alignment.
+    /// [`AtomicMemory::one`] at any alignment.
     #[inline]
     pub(crate) fn one_anywhere(&self, at: usize, op: Op, ty: BasicType, operand: u64) -> u64 {
         match self.is_aligned(at, ty) {
@@ -90,8 +90,8 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Slow path of [`Place::one`]: the lock is held, or its gate may be open.
-    // `self` by value, so that the hot path need not store the `Place` in memory.
+    /// Slow path of [`AtomicMemory::one`]: the lock is held, or its gate may be open.
+    // `self` by value, so that the hot path need not store the `AtomicMemory` in memory.
     #[inline(never)]
     fn one_contended(self, at: usize, op: Op, ty: BasicType, operand: u64) -> u64 {
         if !is_word(ty) {
@@ -128,7 +128,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// [`Place::swap`] at any alignment.
+    /// [`AtomicMemory::swap`] at any alignment.
     #[inline]
     pub(crate) fn swap_anywhere(&self, at: usize, ty: BasicType, expected: u64, new: u64) -> u64 {
         match self.is_aligned(at, ty) {
@@ -161,7 +161,7 @@ impl<'a> Place<'a> {
         old
     }
 
-    /// [`Place::swap`] of an element of any size, as bytes.
+    /// [`AtomicMemory::swap`] of an element of any size, as bytes.
     pub(crate) fn swap_bytes(&self, at: usize, [expected, new]: [&[u8]; 2], old: &mut [u8]) {
         let _held = self.lock(at);
         self.memory.read(at, old);
@@ -462,25 +462,30 @@ mod tests {
     fn small_and_large_and_both_disciplines_agree() {
         for per_element in [false, true] {
             let (memory, words) = memories();
-            let place =
-                Place { memory: &memory, words: Words::at(&words, 0), visitor: &Visitor::NONE, per_element, base: 0 };
+            let atomic = AtomicMemory {
+                memory: &memory,
+                words: Words::at(&words, 0),
+                visitor: &Visitor::NONE,
+                per_element,
+                base: 0,
+            };
             let operand: Vec<u8> = (0..1000u64).flat_map(u64::to_ne_bytes).collect();
             let mut before = Vec::new();
             let mut old = |at: usize, bytes: &[u8]| {
                 assert_eq!(at, before.len(), "old values come in order");
                 before.extend_from_slice(bytes);
             };
-            place.many(8, Op::Sum, BasicType::Uint64, Operand::Bytes(&operand), None);
-            place.many(8, Op::Sum, BasicType::Uint64, Operand::Bytes(&operand), Some(&mut old));
+            atomic.many(8, Op::Sum, BasicType::Uint64, Operand::Bytes(&operand), None);
+            atomic.many(8, Op::Sum, BasicType::Uint64, Operand::Bytes(&operand), Some(&mut old));
             assert_eq!(before, operand, "the first round's sums");
             for index in [0usize, 1, 510, 511, 512, 999] {
-                let now = place.one(8 + index * 8, Op::NoOp, BasicType::Uint64, 0);
+                let now = atomic.one(8 + index * 8, Op::NoOp, BasicType::Uint64, 0);
                 assert_eq!(now, 2 * index as u64);
             }
-            assert_eq!(place.one(8008, Op::NoOp, BasicType::Uint64, 0), 0, "the element behind");
+            assert_eq!(atomic.one(8008, Op::NoOp, BasicType::Uint64, 0), 0, "the element behind");
             let nothing = Operand::Nothing(16);
             let mut seen = Vec::new();
-            place.many(16, Op::NoOp, BasicType::Uint64, nothing, Some(&mut |_, bytes| seen.extend_from_slice(bytes)));
+            atomic.many(16, Op::NoOp, BasicType::Uint64, nothing, Some(&mut |_, bytes| seen.extend_from_slice(bytes)));
             assert_eq!(seen, [2u64.to_ne_bytes(), 4u64.to_ne_bytes()].concat());
         }
     }
@@ -488,7 +493,7 @@ mod tests {
     #[test]
     fn padding_of_pairs_is_unchanged() {
         let (memory, words) = memories();
-        let place = Place {
+        let atomic = AtomicMemory {
             memory: &memory,
             words: Words::at(&words, 0),
             visitor: &Visitor::NONE,
@@ -509,7 +514,7 @@ mod tests {
             memory.write(at, &target);
             let mut before = Vec::new();
             let mut old = |_: usize, bytes: &[u8]| before.extend_from_slice(bytes);
-            place.many(at, op, BasicType::LongInt, Operand::Bytes(&operand), Some(&mut old));
+            atomic.many(at, op, BasicType::LongInt, Operand::Bytes(&operand), Some(&mut old));
             let mut after = [0; 32];
             memory.read(at, &mut after);
             assert_eq!(after.as_slice(), [pair(5, 30, 0xaa), second].concat(), "{op}");
@@ -522,13 +527,18 @@ mod tests {
         let types = [BasicType::Int8, BasicType::Uint16, BasicType::Int32, BasicType::Uint64];
         for (ty, per_element) in types.into_iter().flat_map(|ty| [(ty, false), (ty, true)]) {
             let (memory, words) = memories();
-            let place =
-                Place { memory: &memory, words: Words::at(&words, 0), visitor: &Visitor::NONE, per_element, base: 0 };
+            let atomic = AtomicMemory {
+                memory: &memory,
+                words: Words::at(&words, 0),
+                visitor: &Visitor::NONE,
+                per_element,
+                base: 0,
+            };
             let at = 16;
-            assert_eq!(place.one(at, Op::Sum, ty, truncate(u64::MAX, ty.size())), 0);
-            assert_eq!(place.one(at, Op::Sum, ty, 3), truncate(u64::MAX, ty.size()));
-            assert_eq!(place.swap(at, ty, 2, 9), 2);
-            assert_eq!(place.swap(at, ty, 2, 7), 9, "not swapped");
+            assert_eq!(atomic.one(at, Op::Sum, ty, truncate(u64::MAX, ty.size())), 0);
+            assert_eq!(atomic.one(at, Op::Sum, ty, 3), truncate(u64::MAX, ty.size()));
+            assert_eq!(atomic.swap(at, ty, 2, 9), 2);
+            assert_eq!(atomic.swap(at, ty, 2, 7), 9, "not swapped");
             let mut all = [1; 32];
             memory.read(0, &mut all);
             assert!(all.iter().enumerate().all(|(i, &byte)| (byte == 0) != (i == 16)), "{ty:?}: {all:?}");

@@ -15,7 +15,7 @@ use super::staging::Piece;
 use super::{carried, locked};
 use crate::datatype::{Pieces, Strip, Strips, Walk};
 use crate::error::Refusal;
-use crate::memory::accumulate::{Operand, Place, bytes_of};
+use crate::memory::accumulate::{AtomicMemory, Operand, bytes_of};
 use crate::memory::attached::Attached;
 use crate::reduce::{BasicType, Op};
 use crate::sync::lock::{self, Tried};
@@ -275,7 +275,7 @@ impl Exposed {
                     return Err(Refusal::Lengths { data, target });
                 }
                 let block = self.block(i64::try_from(*at).unwrap_or(-1), ty.size())?;
-                let old = self.place(&block.memory, block.base).swap_anywhere(block.at, *ty, *expected, *new);
+                let old = self.atomic(&block.memory, block.base).swap_anywhere(block.at, *ty, *expected, *new);
                 Ok(bytes_of(&old.to_ne_bytes(), ty.size()).to_vec())
             }
             Request::SwapBytes { ty, at, data } => {
@@ -284,7 +284,7 @@ impl Exposed {
                 let (expected, new) = both.ok_or_else(|| lengths(data.len(), 2 * size))?;
                 let block = self.block(i64::try_from(*at).unwrap_or(-1), size)?;
                 let mut old = vec![0; size];
-                self.place(&block.memory, block.base).swap_bytes(block.at, [expected, new], &mut old);
+                self.atomic(&block.memory, block.base).swap_bytes(block.at, [expected, new], &mut old);
                 Ok(old)
             }
             Request::Control { at, amo } => {
@@ -350,7 +350,7 @@ impl Exposed {
             operands.read(done, chunk);
             let operand = if op == Op::NoOp { Operand::Nothing(chunk.len()) } else { Operand::Bytes(chunk) };
             let mut old = |at: usize, bytes: &[u8]| operands.write(done + at, bytes);
-            self.place(&block.memory, block.base).many(
+            self.atomic(&block.memory, block.base).many(
                 block.at + done,
                 op,
                 ty,
@@ -394,15 +394,15 @@ impl Exposed {
         self.each_block(strips, len, |memory, at, base, part| {
             let operand = data.get(part.clone()).map_or(Operand::Nothing(part.len()), Operand::Bytes);
             let mut old = |_: usize, bytes: &[u8]| before.extend_from_slice(bytes);
-            self.place(memory, base).many(at, op, ty, operand, if fetch { Some(&mut old) } else { None });
+            self.atomic(memory, base).many(at, op, ty, operand, if fetch { Some(&mut old) } else { None });
         })?;
         Ok(before)
     }
 
-    /// The [`Place`] for accumulates on a memory whose stripes are counted from `base`.
-    fn place<'a>(&'a self, memory: &'a Memory, base: usize) -> Place<'a> {
+    /// The [`AtomicMemory`] for accumulates on a memory whose stripes are counted from `base`.
+    fn atomic<'a>(&'a self, memory: &'a Memory, base: usize) -> AtomicMemory<'a> {
         let Atomicity { block: of_rank, words_at, visitor, per_element } = &self.atomicity;
-        Place { memory, words: Words::at(of_rank, *words_at), visitor, per_element: *per_element, base }
+        AtomicMemory { memory, words: Words::at(of_rank, *words_at), visitor, per_element: *per_element, base }
     }
 
     /// Calls `each` with the blocks of the strips: the memory, the offset in it, the offset from

@@ -80,7 +80,7 @@ pub(crate) use bias::Bias;
 
 /// A word of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum LockWord {
     /// The lock of a rank's part.
     Target(usize),
     /// The master word.
@@ -90,22 +90,22 @@ pub(crate) enum Place {
 }
 
 /// The words at all ranks. One actor (`routes::Actor`) changes a word, for all ranks.
-pub(crate) trait Words {
+pub(crate) trait LockWords {
     /// The number of targets.
     fn ranks(&self) -> usize;
 
     /// Adds, wrapping; returns the previous value.
-    fn add(&self, place: Place, delta: u64) -> Result<u64>;
+    fn add(&self, which: LockWord, delta: u64) -> Result<u64>;
 
     /// Adds without waiting. The change and this process's next change of the word may take effect
     /// in either order, so the protocol must allow both.
-    fn release(&self, place: Place, delta: u64) -> Result<()>;
+    fn release(&self, which: LockWord, delta: u64) -> Result<()>;
 
     /// Stores `new` if the value is `expected`; returns the previous value.
-    fn swap(&self, place: Place, expected: u64, new: u64) -> Result<u64>;
+    fn swap(&self, which: LockWord, expected: u64, new: u64) -> Result<u64>;
 
     /// Reads.
-    fn read(&self, place: Place) -> Result<u64>;
+    fn read(&self, which: LockWord) -> Result<u64>;
 
     /// Lets other processes run before the next poll; `turn` counts the polls of one wait.
     fn pause(&self, turn: u32) -> Result<()>;
@@ -188,43 +188,43 @@ const ALLS: u64 = WRITING - 1;
 
 /// Locks a target shared. `nested`: whether this process holds a lock of the window.
 #[inline]
-pub(crate) fn shared(words: &impl Words, target: usize, nested: impl Fn() -> bool) -> Result<()> {
-    let found = words.add(Place::Target(target), READER)?;
+pub(crate) fn shared(words: &impl LockWords, target: usize, nested: impl Fn() -> bool) -> Result<()> {
+    let found = words.add(LockWord::Target(target), READER)?;
     if found & (WRITER | WAITING_WRITERS) == 0 { Ok(()) } else { shared_slow(words, target, nested, found) }
 }
 
 /// Slow path of [`shared`]: a writer has the lock or waits. `found`: the word before this reader
 /// was counted.
 #[cold]
-fn shared_slow(words: &impl Words, target: usize, nested: impl Fn() -> bool, mut found: u64) -> Result<()> {
-    let place = Place::Target(target);
+fn shared_slow(words: &impl LockWords, target: usize, nested: impl Fn() -> bool, mut found: u64) -> Result<()> {
+    let which = LockWord::Target(target);
     let mut patient = true;
     loop {
         if found & WRITER != 0 {
             // This reader stays counted, so no other writer gets the lock before it.
-            let waited = wait_until(words, place, |word| word & WRITER == 0);
-            return or_withdrawn(words, place, READER, waited);
+            let waited = wait_until(words, which, |word| word & WRITER == 0);
+            return or_withdrawn(words, which, READER, waited);
         }
         if found & WAITING_WRITERS == 0 || !patient || nested() {
             return Ok(());
         }
-        or_withdrawn(words, place, READER, words.add(place, READER.wrapping_neg()))?;
+        or_withdrawn(words, which, READER, words.add(which, READER.wrapping_neg()))?;
         let may_enter = |word| word & WRITER != 0 || word & WAITING_WRITERS == 0 || nested();
-        patient = wait_patiently(words, place, false, may_enter)?;
-        found = words.add(place, READER)?;
+        patient = wait_patiently(words, which, false, may_enter)?;
+        found = words.add(which, READER)?;
     }
 }
 
 /// Unlocks a target that was locked shared.
 #[inline]
-pub(crate) fn shared_end(words: &impl Words, target: usize) -> Result<()> {
-    words.release(Place::Target(target), READER.wrapping_neg())
+pub(crate) fn shared_end(words: &impl LockWords, target: usize) -> Result<()> {
+    words.release(LockWord::Target(target), READER.wrapping_neg())
 }
 
 /// Unlocks a target that was locked exclusively after an announcement. `last`: this process holds
 /// no other such lock of the window, so the announcement ends.
 #[inline]
-pub(crate) fn exclusive_end(words: &impl Words, target: usize, last: bool) -> Result<()> {
+pub(crate) fn exclusive_end(words: &impl LockWords, target: usize, last: bool) -> Result<()> {
     let released = biased_end(words, target);
     // The announcement ends also after a failed release, because every `lock_all` waits for it.
     released.and(if last { announced_end(words) } else { Ok(()) })
@@ -233,32 +233,32 @@ pub(crate) fn exclusive_end(words: &impl Words, target: usize, last: bool) -> Re
 /// Unlocks a target that was locked exclusively by the bias. The target may have lost the bias
 /// meanwhile.
 #[inline]
-pub(crate) fn biased_end(words: &impl Words, target: usize) -> Result<()> {
-    words.release(Place::Target(target), WRITER.wrapping_neg())
+pub(crate) fn biased_end(words: &impl LockWords, target: usize) -> Result<()> {
+    words.release(LockWord::Target(target), WRITER.wrapping_neg())
 }
 
 /// Locks all targets shared.
 #[inline]
-pub(crate) fn all(words: &impl Words) -> Result<()> {
-    if words.add(Place::Master, ALL)? & (WRITINGS | BIASED) == 0 { Ok(()) } else { all_slow(words) }
+pub(crate) fn all(words: &impl LockWords) -> Result<()> {
+    if words.add(LockWord::Master, ALL)? & (WRITINGS | BIASED) == 0 { Ok(()) } else { all_slow(words) }
 }
 
 /// Slow path of [`all`]: writers are announced, or targets have the bias.
 #[cold]
-fn all_slow(words: &impl Words) -> Result<()> {
-    let step_back = || or_withdrawn(words, Place::Master, ALL, words.add(Place::Master, ALL.wrapping_neg()));
+fn all_slow(words: &impl LockWords) -> Result<()> {
+    let step_back = || or_withdrawn(words, LockWord::Master, ALL, words.add(LockWord::Master, ALL.wrapping_neg()));
     step_back()?;
     let mut polls = 0;
-    let mut word = words.read(Place::Master)?;
+    let mut word = words.read(LockWord::Master)?;
     loop {
         if word & (WRITINGS | BIASED) == 0 {
-            if words.add(Place::Master, ALL)? & (WRITINGS | BIASED) == 0 {
+            if words.add(LockWord::Master, ALL)? & (WRITINGS | BIASED) == 0 {
                 return Ok(());
             }
             step_back()?;
         } else if word & PRIORITY == 0 && (polls >= POLLS_BEFORE_PRIORITY || word & BIASED != 0) {
             // Waiting does not end the bias, so a `lock_all` claims priority at once.
-            let found = words.swap(Place::Master, word, word | PRIORITY)?;
+            let found = words.swap(LockWord::Master, word, word | PRIORITY)?;
             if found == word {
                 break;
             }
@@ -267,52 +267,52 @@ fn all_slow(words: &impl Words) -> Result<()> {
         }
         words.pause(polls)?;
         polls = polls.saturating_add(1);
-        word = words.read(Place::Master)?;
+        word = words.read(LockWord::Master)?;
     }
     let batch = if polls < POLLS_BEFORE_PRIORITY { 0 } else { BATCH };
-    or_withdrawn(words, Place::Master, PRIORITY, all_by_priority(words, word, batch))
+    or_withdrawn(words, LockWord::Master, PRIORITY, all_by_priority(words, word, batch))
 }
 
 /// Locks all targets shared, for the process that has priority, and ends the priority. `word`: the
 /// master word before the claim; `batch`: the number of polls between the grant and the end.
-fn all_by_priority(words: &impl Words, word: u64, batch: u32) -> Result<()> {
+fn all_by_priority(words: &impl LockWords, word: u64, batch: u32) -> Result<()> {
     if word & BIASED != 0 {
-        wait_until(words, Place::Master, |word| word & WRITINGS == 0)?;
+        wait_until(words, LockWord::Master, |word| word & WRITINGS == 0)?;
         bias::take(words)?;
     }
     let ended = if batch == 0 { PRIORITY } else { 0 };
-    change(words, Place::Master, |word| (word & WRITINGS == 0).then_some((word & !(ended | BIASED)) + ALL))?;
+    change(words, LockWord::Master, |word| (word & WRITINGS == 0).then_some((word & !(ended | BIASED)) + ALL))?;
     if batch == 0 {
         return Ok(());
     }
     let mut waited = (0..batch).try_for_each(|turn| words.pause(POLLS_BEFORE_PRIORITY + turn));
-    waited = waited.and_then(|()| words.add(Place::Master, PRIORITY.wrapping_neg()).map(drop));
-    or_withdrawn(words, Place::Master, ALL, waited)
+    waited = waited.and_then(|()| words.add(LockWord::Master, PRIORITY.wrapping_neg()).map(drop));
+    or_withdrawn(words, LockWord::Master, ALL, waited)
 }
 
 /// Unlocks all targets.
-pub(crate) fn all_end(words: &impl Words) -> Result<()> {
-    words.release(Place::Master, ALL.wrapping_neg())
+pub(crate) fn all_end(words: &impl LockWords) -> Result<()> {
+    words.release(LockWord::Master, ALL.wrapping_neg())
 }
 
 /// Announces this process as a writer in the master word, before its first exclusive lock, and
 /// waits until no process holds `lock_all`.
 #[inline]
-pub(crate) fn announce(words: &impl Words, nested: impl Fn() -> bool) -> Result<()> {
-    let found = words.add(Place::Master, WRITING)?;
+pub(crate) fn announce(words: &impl LockWords, nested: impl Fn() -> bool) -> Result<()> {
+    let found = words.add(LockWord::Master, WRITING)?;
     if found & (PRIORITY | ALLS) == 0 { Ok(()) } else { announce_slow(words, nested, found) }
 }
 
 /// Withdraws the announcement.
-pub(crate) fn announced_end(words: &impl Words) -> Result<()> {
-    words.release(Place::Master, WRITING.wrapping_neg())
+pub(crate) fn announced_end(words: &impl LockWords) -> Result<()> {
+    words.release(LockWord::Master, WRITING.wrapping_neg())
 }
 
 /// Slow path of [`announce`]: a process holds `lock_all` or has priority. `found`: the word before
 /// this writer was counted.
 #[cold]
-fn announce_slow(words: &impl Words, nested: impl Fn() -> bool, mut found: u64) -> Result<()> {
-    let or_withdrawn = |outcome| or_withdrawn(words, Place::Master, WRITING, outcome);
+fn announce_slow(words: &impl LockWords, nested: impl Fn() -> bool, mut found: u64) -> Result<()> {
+    let or_withdrawn = |outcome| or_withdrawn(words, LockWord::Master, WRITING, outcome);
     let mut defers = true;
     loop {
         let waits = found & PRIORITY == 0 || !defers || nested();
@@ -324,22 +324,22 @@ fn announce_slow(words: &impl Words, nested: impl Fn() -> bool, mut found: u64) 
             _ => (word & PRIORITY != 0 && !words.patience().lasts(turn, false)).then_some(false),
         };
         if waits {
-            if or_withdrawn(poll(words, Place::Master, announced))? {
+            if or_withdrawn(poll(words, LockWord::Master, announced))? {
                 return Ok(());
             }
             words.patience().ends(true);
         }
-        or_withdrawn(words.add(Place::Master, WRITING.wrapping_neg()).map(|_| true))?;
+        or_withdrawn(words.add(LockWord::Master, WRITING.wrapping_neg()).map(|_| true))?;
         // The `lock_all` with priority may hold a lock of another window that keeps others waiting.
-        defers = wait_patiently(words, Place::Master, waits, |word| word & PRIORITY == 0 || !waits && nested())?;
-        found = words.add(Place::Master, WRITING)?;
+        defers = wait_patiently(words, LockWord::Master, waits, |word| word & PRIORITY == 0 || !waits && nested())?;
+        found = words.add(LockWord::Master, WRITING)?;
     }
 }
 
 /// Waits, after this process has withdrawn its announcement, until no `lock_all` has priority. The
 /// wait is limited, because the process of that `lock_all` may wait for a lock of this process.
-pub(crate) fn stand_aside(words: &impl Words) -> Result<()> {
-    wait_patiently(words, Place::Master, true, |word| word & PRIORITY == 0).map(drop)
+pub(crate) fn stand_aside(words: &impl LockWords) -> Result<()> {
+    wait_patiently(words, LockWord::Master, true, |word| word & PRIORITY == 0).map(drop)
 }
 
 /// How a wait for an exclusive lock has ended.
@@ -361,8 +361,8 @@ const fn others_wait(word: u64) -> bool {
 /// without which it stops waiting; `word`: the target's word; `defers`: whether another waiting
 /// writer goes first; `gives_way`: whether this process may give way to a `lock_all`.
 fn exclusive_waiting(
-    words: &impl Words,
-    place: Place,
+    words: &impl LockWords,
+    which: LockWord,
     needs: u64,
     mut word: u64,
     mut defers: bool,
@@ -372,12 +372,12 @@ fn exclusive_waiting(
     let mut free_since = None;
     loop {
         if word & needs != needs {
-            words.add(place, WAITING_WRITER.wrapping_neg())?;
+            words.add(which, WAITING_WRITER.wrapping_neg())?;
             return Ok(Waited::NoBias);
         }
-        if !words.patience().lasts(turn, false) && gives_way() && words.read(Place::Master)? & PRIORITY != 0 {
+        if !words.patience().lasts(turn, false) && gives_way() && words.read(LockWord::Master)? & PRIORITY != 0 {
             words.patience().ends(true);
-            words.add(place, WAITING_WRITER.wrapping_neg())?;
+            words.add(which, WAITING_WRITER.wrapping_neg())?;
             return Ok(Waited::GaveWay);
         }
         let is_free = word & (WRITER | READERS) == 0;
@@ -390,7 +390,7 @@ fn exclusive_waiting(
             defers = !has_deferred && others_wait(word) && lasts;
         }
         if is_free && !defers {
-            let found = words.swap(place, word, word - WAITING_WRITER + WRITER)?;
+            let found = words.swap(which, word, word - WAITING_WRITER + WRITER)?;
             if found == word {
                 return Ok(Waited::Taken(word));
             }
@@ -398,7 +398,7 @@ fn exclusive_waiting(
         } else {
             words.pause(turn)?;
             turn += 1;
-            word = words.read(place)?;
+            word = words.read(which)?;
         }
     }
 }
@@ -440,12 +440,12 @@ pub(crate) fn tried_end(word: &AtomicU64, exclusive: bool) {
 }
 
 /// Polls a word until `to` gives a new value for it, and stores that value.
-fn change(words: &impl Words, place: Place, to: impl Fn(u64) -> Option<u64>) -> Result<()> {
+fn change(words: &impl LockWords, which: LockWord, to: impl Fn(u64) -> Option<u64>) -> Result<()> {
     let mut turn = 0;
-    let mut word = words.read(place)?;
+    let mut word = words.read(which)?;
     loop {
         if let Some(new) = to(word) {
-            let found = words.swap(place, word, new)?;
+            let found = words.swap(which, word, new)?;
             if found == word {
                 return Ok(());
             }
@@ -453,7 +453,7 @@ fn change(words: &impl Words, place: Place, to: impl Fn(u64) -> Option<u64>) -> 
         } else {
             words.pause(turn)?;
             turn += 1;
-            word = words.read(place)?;
+            word = words.read(which)?;
         }
     }
 }
@@ -461,29 +461,29 @@ fn change(words: &impl Words, place: Place, to: impl Fn(u64) -> Option<u64>) -> 
 /// Takes back an addition of this process to a word after an error, because other processes would
 /// wait for this process. A failed change had no effect on the word, or the word can't be reached
 /// any more.
-fn or_withdrawn<T>(words: &impl Words, place: Place, added: u64, outcome: Result<T>) -> Result<T> {
+fn or_withdrawn<T>(words: &impl LockWords, which: LockWord, added: u64, outcome: Result<T>) -> Result<T> {
     // The first failure is reported; a failure of the release is dropped.
-    outcome.inspect_err(|_| drop(words.release(place, added.wrapping_neg())))
+    outcome.inspect_err(|_| drop(words.release(which, added.wrapping_neg())))
 }
 
-fn wait_until(words: &impl Words, place: Place, done: impl Fn(u64) -> bool) -> Result<()> {
-    poll(words, place, |word, _| done(word).then_some(()))
+fn wait_until(words: &impl LockWords, which: LockWord, done: impl Fn(u64) -> bool) -> Result<()> {
+    poll(words, which, |word, _| done(word).then_some(()))
 }
 
 /// Polls a word until `done`. Returns false if the process lost its patience before.
-fn wait_patiently(words: &impl Words, place: Place, aside: bool, done: impl Fn(u64) -> bool) -> Result<bool> {
+fn wait_patiently(words: &impl LockWords, which: LockWord, aside: bool, done: impl Fn(u64) -> bool) -> Result<bool> {
     let patience = words.patience();
     let end = |word, turn| if done(word) { Some(true) } else { (!patience.lasts(turn, aside)).then_some(false) };
-    let patient = poll(words, place, end)?;
+    let patient = poll(words, which, end)?;
     patience.ends(!patient);
     Ok(patient)
 }
 
 /// Polls a word until `end` returns an outcome for the word and the number of earlier polls.
-fn poll<T>(words: &impl Words, place: Place, end: impl Fn(u64, u32) -> Option<T>) -> Result<T> {
+fn poll<T>(words: &impl LockWords, which: LockWord, end: impl Fn(u64, u32) -> Option<T>) -> Result<T> {
     let mut turn = 0;
     loop {
-        if let Some(outcome) = end(words.read(place)?, turn) {
+        if let Some(outcome) = end(words.read(which)?, turn) {
             return Ok(outcome);
         }
         words.pause(turn)?;

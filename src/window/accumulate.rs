@@ -12,7 +12,7 @@ use transom_fabric::{Tally, TallyRef};
 use super::accumulate_net::{ByNet, width_by_net};
 use super::dynamic::{Resolved, Within};
 use super::layouts::no_overlap;
-use super::near::Beside;
+use super::near::CopiedUnderLock;
 use super::packing::Batch;
 use super::parts::{Parts, index};
 use super::permit::Permit;
@@ -22,7 +22,7 @@ use crate::buffers::{Sink, Source};
 use crate::check::{Call, Kind};
 use crate::datatype::{Datatype, Walk};
 use crate::error::{ArgumentError, Class, Error, JobError, Result, Side};
-use crate::memory::accumulate::{Operand, Place, bytes_of, truncate, value};
+use crate::memory::accumulate::{AtomicMemory, Operand, bytes_of, truncate, value};
 use crate::memory::layout::{Layout, walk_sides};
 use crate::messages::{Combined, Landing, Request, Small};
 use crate::reduce::{BasicType, Op};
@@ -70,16 +70,16 @@ impl<'a> Accumulate<'a> {
 }
 
 impl Target {
-    /// [`Target::place`] for an element at byte `at`, at any alignment.
+    /// [`Target::atomic`] for an element at byte `at`, at any alignment.
     #[inline]
-    pub(super) fn place_at<'t>(&'t self, parts: &'t Parts, at: u64, ty: BasicType) -> Option<Place<'t>> {
+    pub(super) fn atomic_at<'t>(&'t self, parts: &'t Parts, at: u64, ty: BasicType) -> Option<AtomicMemory<'t>> {
         // A misaligned element is treated like a byte, which the device does not change either.
-        self.place(parts, if self.aligned(at, ty) { ty } else { BasicType::Byte })
+        self.atomic(parts, if self.aligned(at, ty) { ty } else { BasicType::Byte })
     }
 
     /// The memory on which this CPU performs accumulates of `ty` on aligned elements, if it does.
     #[inline(always)]
-    pub(super) fn place<'t>(&'t self, parts: &'t Parts, ty: BasicType) -> Option<Place<'t>> {
+    pub(super) fn atomic<'t>(&'t self, parts: &'t Parts, ty: BasicType) -> Option<AtomicMemory<'t>> {
         let Reach::Mapped(memory, link) = &self.reach else { return None };
         let words = match link {
             Some(link) => self.words_of(parts, link)?,
@@ -89,7 +89,7 @@ impl Target {
             Actor::Cpu => parts.hints.per_element,
             Actor::Both | Actor::Nic => parts.per_element_beside_device(ty)?,
         };
-        Some(Place { memory, words, visitor: &parts.job.block.visitor, per_element, base: 0 })
+        Some(AtomicMemory { memory, words, visitor: &parts.job.block.visitor, per_element, base: 0 })
     }
 
     /// Whether byte `at` is aligned for an element of `ty`.
@@ -115,9 +115,15 @@ impl Parts {
     /// The memory on which this CPU performs accumulates, and the offset in it, for `len` bytes of
     /// aligned elements of `ty`. For the hot path, as [`Parts::located`].
     #[inline(always)]
-    fn placed(&self, rank: usize, displacement: u64, ty: BasicType, len: usize) -> Option<(Place<'_>, usize)> {
+    fn atomic_aligned(
+        &self,
+        rank: usize,
+        displacement: u64,
+        ty: BasicType,
+        len: usize,
+    ) -> Option<(AtomicMemory<'_>, usize)> {
         let (target, at) = self.located(rank, displacement, len)?;
-        if target.aligned(at, ty) { Some((target.place(self, ty)?, index(at))) } else { None }
+        if target.aligned(at, ty) { Some((target.atomic(self, ty)?, index(at))) } else { None }
     }
 
     /// Combines one element of at most 8 bytes and waits for its previous value (MPI-4.1 §12.3.4),
@@ -133,8 +139,8 @@ impl Parts {
         operand: u64,
     ) -> Result<u64> {
         let rank = permit.rank();
-        if let Some((place, at)) = self.placed(rank, displacement, ty, ty.size()) {
-            return Ok(place.one(at, op, ty, operand));
+        if let Some((atomic, at)) = self.atomic_aligned(rank, displacement, ty, ty.size()) {
+            return Ok(atomic.one(at, op, ty, operand));
         }
         self.fetch_op_far(rank, displacement, op, ty, operand)
     }
@@ -143,8 +149,8 @@ impl Parts {
     fn fetch_op_far(&self, rank: usize, displacement: u64, op: Op, ty: BasicType, operand: u64) -> Result<u64> {
         let Some((target, at)) = self.locate("fetch_and_op", rank, displacement, ty.size())? else { return Ok(0) };
         let kind = Kind::Combine { call: Call::FetchAndOp, op: Some(op), ty };
-        if let Some(place) = target.place_at(self, at, ty) {
-            return self.note_around(target, at, (kind, ty), || place.one_anywhere(index(at), op, ty, operand));
+        if let Some(atomic) = target.atomic_at(self, at, ty) {
+            return self.note_around(target, at, (kind, ty), || atomic.one_anywhere(index(at), op, ty, operand));
         }
         let operand = operand.to_ne_bytes();
         let mut old = [0; REGISTER];
@@ -168,10 +174,10 @@ impl Parts {
         let rank = permit.rank();
         let Some((target, at)) = self.locate("fetch_and_op", rank, displacement, ty.size())? else { return Ok(()) };
         let kind = Kind::Combine { call: Call::FetchAndOp, op: Some(op), ty };
-        if let Some(place) = target.place_at(self, at, ty) {
+        if let Some(atomic) = target.atomic_at(self, at, ty) {
             let operand = if op == Op::NoOp { Operand::Nothing(ty.size()) } else { Operand::Bytes(operand) };
             return self.note_around(target, at, (kind, ty), || {
-                place.many(index(at), op, ty, operand, Some(&mut |_, bytes: &[u8]| old.copy_from_slice(bytes)));
+                atomic.many(index(at), op, ty, operand, Some(&mut |_, bytes: &[u8]| old.copy_from_slice(bytes)));
             });
         }
         self.note_around_far(target, at, (kind, ty), || self.fetch_bytes_far(target, at, op, ty, operand, old))
@@ -224,8 +230,8 @@ impl Parts {
         new: u64,
     ) -> Result<u64> {
         let rank = permit.rank();
-        if let Some((place, at)) = self.placed(rank, displacement, ty, ty.size()) {
-            return Ok(place.swap(at, ty, expected, new));
+        if let Some((atomic, at)) = self.atomic_aligned(rank, displacement, ty, ty.size()) {
+            return Ok(atomic.swap(at, ty, expected, new));
         }
         self.compare_swap_far(rank, displacement, ty, (expected, new))
     }
@@ -240,8 +246,8 @@ impl Parts {
     ) -> Result<u64> {
         let Some((target, at)) = self.locate("compare_and_swap", rank, displacement, ty.size())? else { return Ok(0) };
         let kind = Kind::Combine { call: Call::CompareAndSwap, op: None, ty };
-        if let Some(place) = target.place_at(self, at, ty) {
-            return self.note_around(target, at, (kind, ty), || place.swap_anywhere(index(at), ty, expected, new));
+        if let Some(atomic) = target.atomic_at(self, at, ty) {
+            return self.note_around(target, at, (kind, ty), || atomic.swap_anywhere(index(at), ty, expected, new));
         }
         let mut old = [0; REGISTER];
         let tally = Tally::within(&target.tally);
@@ -274,7 +280,7 @@ impl Parts {
                 Resolved::Unmapped(posting) => _posting = Some(posting),
                 Resolved::Mapped => {
                     let there = self.within(call, target, at, size)?;
-                    let old = self.place_within(target, &there)?.swap_anywhere(there.at, ty, expected, new);
+                    let old = self.atomic_within(target, &there)?.swap_anywhere(there.at, ty, expected, new);
                     let old = old.to_ne_bytes();
                     into.fill_from(bytes_of(&old, size));
                     return Ok(());
@@ -290,7 +296,7 @@ impl Parts {
         if let Some(net) = ByNet::at(self, target, at, ty) {
             return net.swap(at, (expected, new), &into, tally);
         }
-        if let Some(near) = Beside::of(self, target) {
+        if let Some(near) = CopiedUnderLock::of(self, target) {
             return near.swap(at, ty, (expected, new), into);
         }
         self.ask_swap(target, at, ty, (expected, new), into, tally)
@@ -322,11 +328,11 @@ impl Parts {
         from: Source,
     ) -> Result<()> {
         let rank = permit.rank();
-        if let Some((place, at)) = self.placed(rank, displacement, ty, from.len()) {
+        if let Some((atomic, at)) = self.atomic_aligned(rank, displacement, ty, from.len()) {
             if from.len() == ty.size() && ty.size() <= REGISTER {
-                place.one(at, op, ty, value(from.bytes()));
+                atomic.one(at, op, ty, value(from.bytes()));
             } else {
-                place.many(at, op, ty, Operand::Bytes(from.bytes()), None);
+                atomic.many(at, op, ty, Operand::Bytes(from.bytes()), None);
             }
             return Ok(());
         }
@@ -349,9 +355,9 @@ impl Parts {
         into: Sink,
     ) -> Result<()> {
         let rank = permit.rank();
-        if let Some((place, at)) = self.placed(rank, displacement, ty, into.len()) {
+        if let Some((atomic, at)) = self.atomic_aligned(rank, displacement, ty, into.len()) {
             let operand = from.as_ref().map_or(Operand::Nothing(into.len()), |from| Operand::Bytes(from.bytes()));
-            place.many(at, op, ty, operand, Some(&mut |done, old: &[u8]| into.part(done, old.len()).fill_from(old)));
+            atomic.many(at, op, ty, operand, Some(&mut |done, old: &[u8]| into.part(done, old.len()).fill_from(old)));
             return Ok(());
         }
         let to = Layout::Bytes(into.len());
@@ -375,8 +381,8 @@ impl Parts {
         self.no_overlap_at_target(call, &accumulate.to)?;
         let Some((target, at)) = self.locate_layout(call, rank, displacement, &accumulate.to)? else { return Ok(()) };
         self.note(target, at, &accumulate.to, accumulate.kind(), &mut count)?;
-        match target.place(self, accumulate.ty) {
-            Some(place) => local(&place, at, accumulate),
+        match target.atomic(self, accumulate.ty) {
+            Some(atomic) => local(&atomic, at, accumulate),
             None => self.accumulate_far(target, at, accumulate, count.tally(target))?,
         }
         self.lent_by(target, at, accumulate)?;
@@ -428,8 +434,8 @@ impl Parts {
             if target.aligned(there.cast_unsigned(), it.ty) {
                 return net.accumulate(there, &piece, tally);
             }
-            match target.place_at(self, there.cast_unsigned(), it.ty) {
-                Some(place) => local(&place, there, &piece),
+            match target.atomic_at(self, there.cast_unsigned(), it.ty) {
+                Some(atomic) => local(&atomic, there, &piece),
                 None => self.accumulate_by_cpu(target, there, &piece, tally)?,
             }
             Ok(())
@@ -438,7 +444,7 @@ impl Parts {
 
     /// Accumulates by a CPU: this one, if the kernel copies the memory, else the target's.
     fn accumulate_by_cpu(&self, target: &Target, at: i64, it: &Accumulate<'_>, tally: &TallyRef) -> Result<()> {
-        match Beside::of(self, target) {
+        match CopiedUnderLock::of(self, target) {
             Some(near) => near.accumulate(at, it),
             None => self.combine(target, at, it, tally),
         }
@@ -485,18 +491,18 @@ impl Parts {
         }
     }
 
-    /// The [`Place`] of bytes of an attached region.
-    pub(super) fn place_within<'m>(&'m self, target: &'m Target, there: &'m Within) -> Result<Place<'m>> {
+    /// The [`AtomicMemory`] of bytes of an attached region.
+    pub(super) fn atomic_within<'m>(&'m self, target: &'m Target, there: &'m Within) -> Result<AtomicMemory<'m>> {
         let words = target.words(self).ok_or(JobError::WordsUnmapped { rank: target.rank() })?;
         let (per_element, visitor) = (self.hints.per_element, &self.job.block.visitor);
-        Ok(Place { memory: &there.memory, words, visitor, per_element, base: there.base })
+        Ok(AtomicMemory { memory: &there.memory, words, visitor, per_element, base: there.base })
     }
 
     fn accumulate_within(&self, target: &Target, at: i64, it: &Accumulate<'_>) -> Result<()> {
         let done = it.pieces().try_for_each(|([theirs, from, into], len)| {
             let address = at.wrapping_add(theirs).cast_unsigned();
             let there = self.within(it.call, target, address, len)?;
-            one_piece(&self.place_within(target, &there)?, there.at, it, from, into, len);
+            one_piece(&self.atomic_within(target, &there)?, there.at, it, from, into, len);
             Ok(())
         });
         // As in `local`.
@@ -517,25 +523,25 @@ fn all_aligned(target: &Target, at: i64, it: &Accumulate<'_>) -> bool {
 }
 
 /// Accumulates on memory that this CPU reaches.
-pub(super) fn local(place: &Place<'_>, at: i64, it: &Accumulate<'_>) {
+pub(super) fn local(atomic: &AtomicMemory<'_>, at: i64, it: &Accumulate<'_>) {
     for ([theirs, from, into], len) in it.pieces() {
-        one_piece(place, index((at + theirs).cast_unsigned()), it, from, into, len);
+        one_piece(atomic, index((at + theirs).cast_unsigned()), it, from, into, len);
     }
     // The locks order accumulates among each other. The fence keeps later loads and stores behind
     // the accumulates.
     fence(Ordering::AcqRel);
 }
 
-fn one_piece(place: &Place<'_>, at: usize, it: &Accumulate<'_>, from: i64, into: i64, len: usize) {
+fn one_piece(atomic: &AtomicMemory<'_>, at: usize, it: &Accumulate<'_>, from: i64, into: i64, len: usize) {
     let operand = it.from.as_ref().map(|side| side.part(from, len));
     let operand = operand.as_ref().map_or(Operand::Nothing(len), |part| Operand::Bytes(part.bytes()));
     match &it.into {
-        None => place.many(at, it.op, it.ty, operand, None),
+        None => atomic.many(at, it.op, it.ty, operand, None),
         Some(side) => {
             let mut old = |done: usize, bytes: &[u8]| {
                 side.part(into + i64::try_from(done).unwrap_or(i64::MAX), bytes.len()).fill_from(bytes);
             };
-            place.many(at, it.op, it.ty, operand, Some(&mut old));
+            atomic.many(at, it.op, it.ty, operand, Some(&mut old));
         }
     }
 }

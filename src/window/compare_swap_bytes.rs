@@ -4,7 +4,7 @@
 use transom_fabric::Tally;
 
 use super::dynamic::Resolved;
-use super::near::Beside;
+use super::near::CopiedUnderLock;
 use super::parts::{Parts, index};
 use super::permit::Permit;
 use super::target::Target;
@@ -30,8 +30,8 @@ impl Parts {
         let located = self.locate("compare_and_swap", rank, displacement, ty.size())?;
         let Some((target, at)) = located else { return Ok(()) };
         let kind = Kind::Combine { call: Call::CompareAndSwap, op: None, ty };
-        if let Some(place) = target.place(self, ty) {
-            return self.note_around(target, at, (kind, ty), || place.swap_bytes(index(at), both, old));
+        if let Some(atomic) = target.atomic(self, ty) {
+            return self.note_around(target, at, (kind, ty), || atomic.swap_bytes(index(at), both, old));
         }
         self.note_around_far(target, at, (kind, ty), || self.swap_bytes_far(target, at, ty, both, old))
     }
@@ -43,7 +43,7 @@ impl Parts {
             && let Resolved::Mapped = self.resolve(call, target, at.cast_signed(), &Layout::Bytes(size))?
         {
             let there = self.within(call, target, at, size)?;
-            self.place_within(target, &there)?.swap_bytes(there.at, both, old);
+            self.atomic_within(target, &there)?.swap_bytes(there.at, both, old);
             return Ok(());
         }
         // A separate tally, so that the call does not wait for other operations in flight to the
@@ -53,7 +53,7 @@ impl Parts {
             || self.job.finish(&tally),
             |scope| {
                 let into = scope.sink(old);
-                if let Some(near) = Beside::of(self, target) {
+                if let Some(near) = CopiedUnderLock::of(self, target) {
                     return near.swap_bytes(at, both, into);
                 }
                 let request = Request::SwapBytes { ty, at, data: both.concat().into() };

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use transom_fabric::{Amo, AmoKind, Keyed, Memory, Tally, Width};
 
 use super::core::Core;
-use super::near::Beside;
+use super::near::CopiedUnderLock;
 use super::parts::{Parts, index};
 use super::target::Target;
 use crate::datatype::Strip;
@@ -215,7 +215,7 @@ impl Parts {
                 None => across = true,
             }
         }
-        let near = Beside::of(self, target).is_some();
+        let near = CopiedUnderLock::of(self, target).is_some();
         known.direct &= all || near;
         Ok(match (known.direct, across) {
             (true, false) if all => Resolved::Mapped,
@@ -317,7 +317,7 @@ impl Parts {
     /// Reads the beginning of the target's list of regions anew. If regions are detached meanwhile,
     /// the list may be out of date, and the next access reads it again.
     fn learn(&self, target: &Target, words: Words<'_>, posting: &AtomicU64, known: &mut Known) -> Result<()> {
-        let attaches = Beside::of(self, target).is_some();
+        let attaches = CopiedUnderLock::of(self, target).is_some();
         if !attaches {
             // Operations sent as messages must complete before this CPU may store directly, also
             // those that other threads are posting. Their failures are left to the program's flush.
@@ -343,7 +343,7 @@ impl Parts {
     /// Reads the regions of an access into the list. They stay attached during the call.
     #[cold]
     fn learn_more(&self, target: &Target, known: &mut Known, address: u64, len: usize) -> Result<()> {
-        let attaches = Beside::of(self, target).is_some();
+        let attaches = CopiedUnderLock::of(self, target).is_some();
         let end = address.saturating_add(len as u64);
         for extent in self.ask_regions(target, address, end, usize::MAX)? {
             // Earlier stores to mapped regions are complete.

@@ -6,7 +6,7 @@
 use transom_fabric::{Memory, Tally, TallyRef};
 
 use super::dynamic::Resolved;
-use super::near::Attached;
+use super::near::CopiedByKernel;
 use super::parts::Parts;
 use super::permit::Permit;
 use super::posted::{BLOCK_BY_ITSELF, Posted};
@@ -101,7 +101,7 @@ impl Parts {
         match far {
             Unmapped::Posted(_) if self.travels(target, to.len())? => self.scatter(target, at, from, to, tally),
             Unmapped::Posted(memory) => self.put_layout_posted(target, memory, at, from, to, tally),
-            Unmapped::Copied(near) => Attached::of(&self.job, near).put(at, from, to),
+            Unmapped::Copied(near) => CopiedByKernel::of(&self.job, near).put(at, from, to),
             Unmapped::Messages => self.scatter(target, at, from, to, tally),
             Unmapped::Dynamic(near) => match (self.resolve("put", target, at, to)?, near) {
                 (Resolved::Mapped, _) => self.put_within(target, at, from, to),
@@ -111,7 +111,7 @@ impl Parts {
                     self.scatter(target, at, from, to, &own)?;
                     self.job.progress.complete(&own)
                 }
-                (Resolved::Unmapped(_), Some(near)) => Attached::of(&self.job, near).put(at, from, to),
+                (Resolved::Unmapped(_), Some(near)) => CopiedByKernel::of(&self.job, near).put(at, from, to),
                 (Resolved::Unmapped(_posting), None) => match self.put_staged(target, at, from, to, tally)? {
                     true => Ok(()),
                     false => self.scatter(target, at, from, to, tally),
@@ -213,7 +213,7 @@ impl Parts {
         match far {
             Unmapped::Posted(_) if self.travels(target, from.len())? => self.gather(target, at, into, from, tally),
             Unmapped::Posted(memory) => self.get_layout_posted(target, memory, at, into, from, tally),
-            Unmapped::Copied(near) => Attached::of(&self.job, near).get_together(at, into, from),
+            Unmapped::Copied(near) => CopiedByKernel::of(&self.job, near).get_together(at, into, from),
             Unmapped::Messages => self.gather(target, at, into, from, tally),
             Unmapped::Dynamic(near) => match (self.resolve("get", target, at, from)?, near) {
                 (Resolved::Mapped, _) => self.get_within(target, at, into, from),
@@ -222,7 +222,7 @@ impl Parts {
                     self.gather(target, at, into, from, &own)?;
                     self.job.progress.complete(&own)
                 }
-                (Resolved::Unmapped(_), Some(near)) => Attached::of(&self.job, near).get(at, into, from),
+                (Resolved::Unmapped(_), Some(near)) => CopiedByKernel::of(&self.job, near).get(at, into, from),
                 (Resolved::Unmapped(_posting), None) => match self.get_staged(target, at, into, from, tally)? {
                     true => Ok(()),
                     false => self.gather(target, at, into, from, tally),

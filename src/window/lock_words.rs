@@ -14,7 +14,7 @@ use crate::buffers::{self, Sink};
 use crate::error::{ArgumentError, Class, Error, Result};
 use crate::messages::{Landing, Request};
 use crate::routes::Actor;
-use crate::sync::lock::{Patience, Place, Words};
+use crate::sync::lock::{LockWord, LockWords, Patience};
 use crate::sync::words;
 
 /// Polls of a word before the waiter yields, and before it sleeps.
@@ -37,12 +37,8 @@ impl Parts {
     }
 
     /// The target and the offset of a lock's word.
-    fn word(&self, place: Place) -> Result<(&Target, usize)> {
-        let (rank, at) = match place {
-            Place::Target(rank) => (rank, words::LOCK),
-            Place::Master => (0, words::MASTER),
-            Place::Groups => (0, words::GROUPS),
-        };
+    fn word(&self, which: LockWord) -> Result<(&Target, usize)> {
+        let (rank, at) = position(which);
         match self.target("lock", rank)? {
             Some(target) => Ok((target, at)),
             None => Err(Error::argument(Class::Rank, "lock", ArgumentError::ProcNull)),
@@ -51,12 +47,8 @@ impl Parts {
 
     /// A lock's word, if this CPU changes it. `None` before first contact.
     #[inline]
-    fn word_here(&self, place: Place) -> Option<&AtomicU64> {
-        let (rank, at) = match place {
-            Place::Target(rank) => (rank, words::LOCK),
-            Place::Master => (0, words::MASTER),
-            Place::Groups => (0, words::GROUPS),
-        };
+    fn word_here(&self, which: LockWord) -> Option<&AtomicU64> {
+        let (rank, at) = position(which);
         if self.control == Actor::Nic {
             return None;
         }
@@ -65,8 +57,8 @@ impl Parts {
 
     /// Changes a control word and waits for its previous value.
     #[cold]
-    fn change(&self, place: Place, amo: Amo) -> Result<u64> {
-        let (target, at) = self.word(place)?;
+    fn change(&self, which: LockWord, amo: Amo) -> Result<u64> {
+        let (target, at) = self.word(which)?;
         if let Control::Memory(words) = target.control(self)? {
             return Ok(words.amo(at, amo));
         }
@@ -99,7 +91,17 @@ impl Parts {
     }
 }
 
-impl Words for Parts {
+/// The rank that has a lock's word, and the word's offset among the rank's control words.
+#[inline]
+fn position(which: LockWord) -> (usize, usize) {
+    match which {
+        LockWord::Target(rank) => (rank, words::LOCK),
+        LockWord::Master => (0, words::MASTER),
+        LockWord::Groups => (0, words::GROUPS),
+    }
+}
+
+impl LockWords for Parts {
     fn ranks(&self) -> usize {
         self.team.size
     }
@@ -107,20 +109,20 @@ impl Words for Parts {
     // SeqCst, like the changes of these words by the net and by messages: a lock orders all
     // accesses before it with all accesses after it.
     #[inline]
-    fn add(&self, place: Place, delta: u64) -> Result<u64> {
-        if let Some(word) = self.word_here(place) {
+    fn add(&self, which: LockWord, delta: u64) -> Result<u64> {
+        if let Some(word) = self.word_here(which) {
             return Ok(word.fetch_add(delta, Ordering::SeqCst));
         }
-        self.change(place, Amo::new(AmoKind::Sum, Width::W64, delta))
+        self.change(which, Amo::new(AmoKind::Sum, Width::W64, delta))
     }
 
     #[inline]
-    fn release(&self, place: Place, delta: u64) -> Result<()> {
-        if let Some(word) = self.word_here(place) {
+    fn release(&self, which: LockWord, delta: u64) -> Result<()> {
+        if let Some(word) = self.word_here(which) {
             word.fetch_add(delta, Ordering::SeqCst);
             return Ok(());
         }
-        let (target, at) = self.word(place)?;
+        let (target, at) = self.word(which)?;
         let amo = Amo::new(AmoKind::Sum, Width::W64, delta);
         self.await_drain(target);
         self.post_control(target, at, amo, Sink::NONE, &target.tally)?;
@@ -133,20 +135,20 @@ impl Words for Parts {
     }
 
     #[inline]
-    fn swap(&self, place: Place, expected: u64, new: u64) -> Result<u64> {
-        if let Some(word) = self.word_here(place) {
+    fn swap(&self, which: LockWord, expected: u64, new: u64) -> Result<u64> {
+        if let Some(word) = self.word_here(which) {
             let swapped = word.compare_exchange(expected, new, Ordering::SeqCst, Ordering::SeqCst);
             return Ok(swapped.unwrap_or_else(|found| found));
         }
-        self.change(place, Amo::compare_swap(Width::W64, expected, new))
+        self.change(which, Amo::compare_swap(Width::W64, expected, new))
     }
 
-    fn read(&self, place: Place) -> Result<u64> {
-        let (target, at) = self.word(place)?;
+    fn read(&self, which: LockWord) -> Result<u64> {
+        let (target, at) = self.word(which)?;
         if let Control::Memory(words) = target.control(self)? {
             return Ok(load(words, at));
         }
-        self.change(place, Amo::new(AmoKind::Read, Width::W64, 0))
+        self.change(which, Amo::new(AmoKind::Read, Width::W64, 0))
     }
 
     fn pause(&self, turn: u32) -> Result<()> {
@@ -181,44 +183,44 @@ pub(super) struct Here<'p> {
     lock: &'p AtomicU64,
 }
 
-impl Words for Here<'_> {
+impl LockWords for Here<'_> {
     fn ranks(&self) -> usize {
         self.parts.ranks()
     }
 
     #[inline]
-    fn add(&self, place: Place, delta: u64) -> Result<u64> {
-        match place {
+    fn add(&self, which: LockWord, delta: u64) -> Result<u64> {
+        match which {
             // SeqCst here and below, as in the implementation for `Parts`.
-            Place::Target(_) => Ok(self.lock.fetch_add(delta, Ordering::SeqCst)),
-            Place::Master | Place::Groups => self.parts.add(place, delta),
+            LockWord::Target(_) => Ok(self.lock.fetch_add(delta, Ordering::SeqCst)),
+            LockWord::Master | LockWord::Groups => self.parts.add(which, delta),
         }
     }
 
     #[inline]
-    fn release(&self, place: Place, delta: u64) -> Result<()> {
-        match place {
-            Place::Target(_) => {
+    fn release(&self, which: LockWord, delta: u64) -> Result<()> {
+        match which {
+            LockWord::Target(_) => {
                 self.lock.fetch_add(delta, Ordering::SeqCst);
                 Ok(())
             }
-            Place::Master | Place::Groups => self.parts.release(place, delta),
+            LockWord::Master | LockWord::Groups => self.parts.release(which, delta),
         }
     }
 
     #[inline]
-    fn swap(&self, place: Place, expected: u64, new: u64) -> Result<u64> {
-        match place {
-            Place::Target(_) => {
+    fn swap(&self, which: LockWord, expected: u64, new: u64) -> Result<u64> {
+        match which {
+            LockWord::Target(_) => {
                 let swapped = self.lock.compare_exchange(expected, new, Ordering::SeqCst, Ordering::SeqCst);
                 Ok(swapped.unwrap_or_else(|found| found))
             }
-            Place::Master | Place::Groups => self.parts.swap(place, expected, new),
+            LockWord::Master | LockWord::Groups => self.parts.swap(which, expected, new),
         }
     }
 
-    fn read(&self, place: Place) -> Result<u64> {
-        self.parts.read(place)
+    fn read(&self, which: LockWord) -> Result<u64> {
+        self.parts.read(which)
     }
 
     fn pause(&self, turn: u32) -> Result<()> {

@@ -35,19 +35,19 @@ const GAP: u64 = 2 << 10;
 const TOGETHER: u64 = 64 << 10;
 
 /// A piece that is read: its offset at the target, and its destination.
-type Place = (u64, Sink);
+type Fill = (u64, Sink);
 
 /// Memory of another process that the kernel copies, and the job, which explains failures of the
 /// copies.
 #[derive(Clone, Copy)]
-pub(super) struct Attached<'t> {
+pub(super) struct CopiedByKernel<'t> {
     job: &'t JobCore,
     memory: &'t ProcessMemory,
 }
 
 /// Memory that the kernel copies, with the words that make accumulates on it atomic.
-pub(super) struct Beside<'t> {
-    memory: Attached<'t>,
+pub(super) struct CopiedUnderLock<'t> {
+    memory: CopiedByKernel<'t>,
     words: Words<'t>,
     /// Whether the memory between pieces is mapped too.
     is_whole: bool,
@@ -63,9 +63,9 @@ struct Piece {
     len: usize,
 }
 
-impl<'t> Attached<'t> {
-    pub(super) fn of(job: &'t JobCore, memory: &'t ProcessMemory) -> Attached<'t> {
-        Attached { job, memory }
+impl<'t> CopiedByKernel<'t> {
+    pub(super) fn of(job: &'t JobCore, memory: &'t ProcessMemory) -> CopiedByKernel<'t> {
+        CopiedByKernel { job, memory }
     }
 
     /// Puts contiguous bytes at `at`.
@@ -87,7 +87,7 @@ impl<'t> Attached<'t> {
         self.read(incoming(at, into, from))
     }
 
-    /// [`Attached::get`] from memory that is mapped between the pieces too.
+    /// [`CopiedByKernel::get`] from memory that is mapped between the pieces too.
     pub(super) fn get_together(self, at: i64, into: &Incoming<'_>, from: &Layout<'_>) -> Result<()> {
         self.read_together(incoming(at, into, from))
     }
@@ -95,7 +95,7 @@ impl<'t> Attached<'t> {
     /// Reads pieces of memory that is mapped between them too. Pieces that lie close together are
     /// read with the bytes between them, because the kernel takes about as long for a small piece
     /// as for a page.
-    fn read_together(self, pieces: impl Iterator<Item = Place>) -> Result<()> {
+    fn read_together(self, pieces: impl Iterator<Item = Fill>) -> Result<()> {
         let (mut close, mut others, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
         for (offset, into) in pieces {
             if !close.is_empty() && !follows(&close, offset, into.len()) {
@@ -109,7 +109,7 @@ impl<'t> Attached<'t> {
 
     /// Reads pieces that lie close together, by way of `scratch`. If there are fewer than [`FEW`],
     /// moves them to `others` instead.
-    fn read_close(self, close: &mut Vec<Place>, others: &mut Vec<Place>, scratch: &mut Vec<u8>) -> Result<()> {
+    fn read_close(self, close: &mut Vec<Fill>, others: &mut Vec<Fill>, scratch: &mut Vec<u8>) -> Result<()> {
         if close.len() < FEW {
             others.append(close);
             return if others.len() < PIECES { Ok(()) } else { self.read(others.drain(..)) };
@@ -141,15 +141,15 @@ impl<'t> Attached<'t> {
     }
 }
 
-impl<'t> Beside<'t> {
+impl<'t> CopiedUnderLock<'t> {
     /// The target, if the kernel copies its elements for accumulates: its control words are mapped
     /// and its memory is not. Locks make accumulates on all types atomic, because the kernel
     /// performs no atomics. `None` where atomics change elements: the target's CPU performs these
     /// atomics.
-    pub(super) fn of(parts: &'t Parts, target: &'t Target) -> Option<Beside<'t>> {
+    pub(super) fn of(parts: &'t Parts, target: &'t Target) -> Option<CopiedUnderLock<'t>> {
         let memory = target.reach.near().filter(|_| !parts.hints.per_element)?;
         let is_whole = !target.reach.is_dynamic();
-        Some(Beside { memory: Attached::of(&parts.job, memory), words: target.words(parts)?, is_whole })
+        Some(CopiedUnderLock { memory: CopiedByKernel::of(&parts.job, memory), words: target.words(parts)?, is_whole })
     }
 
     pub(super) fn accumulate(&self, at: i64, it: &Accumulate<'_>) -> Result<()> {
@@ -220,7 +220,7 @@ impl<'t> Beside<'t> {
         self.swap_bytes(at, both.each_ref().map(|word| bytes_of(word, ty.size())), into)
     }
 
-    /// [`Beside::swap`] for elements of any size, as bytes.
+    /// [`CopiedUnderLock::swap`] for elements of any size, as bytes.
     pub(super) fn swap_bytes(&self, at: u64, [expected, new]: [&[u8]; 2], into: Sink) -> Result<()> {
         let piece = [Piece { at, from: 0, into: 0, len: new.len() }];
         let mut scratch = [0; LARGEST];
@@ -266,19 +266,19 @@ fn is_padded(ty: BasicType) -> bool {
 }
 
 /// The pieces of a get.
-fn incoming<'a>(at: i64, into: &'a Incoming<'a>, from: &'a Layout<'a>) -> impl Iterator<Item = Place> + 'a {
+fn incoming<'a>(at: i64, into: &'a Incoming<'a>, from: &'a Layout<'a>) -> impl Iterator<Item = Fill> + 'a {
     let pieces = from.beside(&into.layout);
     pieces.map(move |([theirs, ours], len)| ((at + theirs).cast_unsigned(), into.part(ours, len)))
 }
 
 /// The first offset of pieces that follow each other, and the end of the last one.
-fn range(close: &[Place]) -> (u64, u64) {
+fn range(close: &[Fill]) -> (u64, u64) {
     let start = close.first().map_or(0, |first| first.0);
     (start, close.last().map_or(start, |(offset, into)| offset + into.len() as u64))
 }
 
 /// Whether a piece of `len` bytes at `offset` is read together with the pieces before it.
-fn follows(close: &[Place], offset: u64, len: usize) -> bool {
+fn follows(close: &[Fill], offset: u64, len: usize) -> bool {
     let (start, end) = range(close);
     offset >= end && offset - end <= GAP && offset - start + len as u64 <= TOGETHER
 }

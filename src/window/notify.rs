@@ -8,7 +8,6 @@
 //! atomic of the net if the device is the actor, else by a message, which also carries the data if
 //! there is room.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use transom_fabric::{Keyed, Peer, PeerMap, Tally, TallyRef};
@@ -368,6 +367,3 @@ impl Parts {
         }
     }
 }
-
-/// A window's counters; empty until `set_num_notify` makes them.
-pub(super) type Place = OnceLock<Box<Counters>>;

@@ -5,13 +5,13 @@
 //! the shadows of the conflict checker.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use super::active_hints::ActiveHints;
 use super::checked::Checked;
 use super::delayed_lock::LockDelay;
-use super::notify;
+use super::notify::Counters;
 use super::own::Own;
 use super::shared::SharedPart;
 use super::target::{Reach, Target, Unmapped};
@@ -46,8 +46,8 @@ pub(crate) struct Parts {
     pub(super) delay: LockDelay,
     /// The patience of this process's locks.
     pub(super) patience: Patience,
-    /// The counters of notified operations.
-    pub(super) counters: notify::Place,
+    /// The counters of notified operations, once `set_num_notify` has made them.
+    pub(super) counters: OnceLock<Box<Counters>>,
     /// The hot paths serve ranks below this number: all ranks, or none in a checked window.
     pub(super) fast_ranks: usize,
     /// The data of the conflict checker.

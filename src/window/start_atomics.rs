@@ -32,8 +32,8 @@ impl Parts {
         self.note_one(target, at, kind)?;
         let reads = [(op != Op::NoOp).then_some(operand.as_ptr().addr()), None];
         let writes = into.address();
-        if let (Some(place), true) = (target.place_at(self, at, ty), ty.size() <= REGISTER) {
-            let old = place.one_anywhere(index(at), op, ty, value(operand)).to_ne_bytes();
+        if let (Some(atomic), true) = (target.atomic_at(self, at, ty), ty.size() <= REGISTER) {
+            let old = atomic.one_anywhere(index(at), op, ty, value(operand)).to_ne_bytes();
             into.fill_from(bytes_of(&old, ty.size()));
             self.fetched(target, at, ty)?;
         } else if let Some(net) = ByNet::at(self, target, at, ty)
@@ -68,8 +68,8 @@ impl Parts {
                     into: Some(Incoming::contiguous(into)),
                     to: Layout::Bytes(ty.size()),
                 };
-                match target.place_at(self, at, ty) {
-                    Some(place) => local(&place, at.cast_signed(), &accumulate),
+                match target.atomic_at(self, at, ty) {
+                    Some(atomic) => local(&atomic, at.cast_signed(), &accumulate),
                     None => self.accumulate_far(target, at.cast_signed(), &accumulate, &target.tally)?,
                 }
                 self.fetched(target, at, ty)
@@ -96,9 +96,9 @@ impl Parts {
         let kind = Kind::Combine { call: Call::CompareAndSwap, op: None, ty };
         self.note_one(target, at, kind)?;
         let writes = into.address();
-        match target.place_at(self, at, ty) {
-            Some(place) => {
-                let old = place.swap_anywhere(index(at), ty, expected, new).to_ne_bytes();
+        match target.atomic_at(self, at, ty) {
+            Some(atomic) => {
+                let old = atomic.swap_anywhere(index(at), ty, expected, new).to_ne_bytes();
                 into.fill_from(bytes_of(&old, ty.size()));
             }
             None => self.swap_far(target, at, ty, (expected, new), into, &target.tally)?,

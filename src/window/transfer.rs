@@ -7,7 +7,7 @@ use transom_fabric::{Post, Tally, TallyRef};
 
 use super::drain::{self, Whom};
 use super::lent::Buffer;
-use super::near::Attached;
+use super::near::CopiedByKernel;
 use super::parts::{Parts, index};
 use super::permit::Permit;
 use super::posted::Posted;
@@ -158,7 +158,7 @@ impl Parts {
     #[inline(never)]
     fn put_by_others(&self, target: &Target, far: &Unmapped, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
         if let Unmapped::Copied(near) = far {
-            return Attached::of(&self.job, near).put_bytes(at, from);
+            return CopiedByKernel::of(&self.job, near).put_bytes(at, from);
         }
         let (from, to) = (Outgoing::contiguous(from), Layout::Bytes(from.len()));
         self.put_layout_far(target, far, at.cast_signed(), &from, &to, tally)
@@ -295,7 +295,7 @@ impl Parts {
                     Posted::of(&self.job, memory).get(at, &into, tally)?;
                 }
             }
-            Reach::Unmapped(Unmapped::Copied(near)) => Attached::of(&self.job, near).get_bytes(at, into)?,
+            Reach::Unmapped(Unmapped::Copied(near)) => CopiedByKernel::of(&self.job, near).get_bytes(at, into)?,
             Reach::Unmapped(far) => {
                 let from = Layout::Bytes(into.len());
                 let into = Incoming::contiguous(into);

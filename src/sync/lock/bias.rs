@@ -74,19 +74,19 @@ impl Bias {
     /// Locks a target exclusively by its word alone, if it has the bias. Returns false without a
     /// lock if it has none.
     #[inline]
-    pub(crate) fn exclusive(&self, words: &impl Words, target: usize) -> Result<bool> {
+    pub(crate) fn exclusive(&self, words: &impl LockWords, target: usize) -> Result<bool> {
         // Relaxed, as for all fields: the values are guesses.
         if !self.expected.load(Ordering::Relaxed) {
             return Ok(false);
         }
-        let found = words.swap(Place::Target(target), BIAS, BIAS | WRITER)?;
+        let found = words.swap(LockWord::Target(target), BIAS, BIAS | WRITER)?;
         if found == BIAS { Ok(true) } else { self.exclusive_slow(words, target, found) }
     }
 
     /// Slow path of [`Bias::exclusive`]: other processes hold the lock or wait for it, or the
     /// target has no bias. `found`: the target's word.
     #[cold]
-    fn exclusive_slow(&self, words: &impl Words, target: usize, found: u64) -> Result<bool> {
+    fn exclusive_slow(&self, words: &impl LockWords, target: usize, found: u64) -> Result<bool> {
         let had = found & BIAS != 0 && matches!(self.exclusive_waits(words, target, BIAS, || false)?, Waited::Taken(_));
         self.expected.store(had, Ordering::Relaxed);
         Ok(had)
@@ -101,13 +101,13 @@ impl Bias {
     #[inline]
     pub(crate) fn announced_exclusive(
         &self,
-        words: &impl Words,
+        words: &impl LockWords,
         target: usize,
         only_waits: impl Fn() -> bool,
     ) -> Result<bool> {
-        let found = match words.swap(Place::Target(target), 0, WRITER)? {
+        let found = match words.swap(LockWord::Target(target), 0, WRITER)? {
             0 => 0,
-            BIAS if words.swap(Place::Target(target), BIAS, BIAS | WRITER)? == BIAS => BIAS,
+            BIAS if words.swap(LockWord::Target(target), BIAS, BIAS | WRITER)? == BIAS => BIAS,
             _ => match self.exclusive_waits(words, target, 0, only_waits)? {
                 Waited::Taken(found) => found,
                 Waited::GaveWay | Waited::NoBias => return Ok(false),
@@ -123,7 +123,7 @@ impl Bias {
             return Ok(true);
         }
         let decided = self.decide(words, target);
-        decided.inspect_err(|_| drop(words.release(Place::Target(target), WRITER.wrapping_neg())))?;
+        decided.inspect_err(|_| drop(words.release(LockWord::Target(target), WRITER.wrapping_neg())))?;
         Ok(true)
     }
 
@@ -133,20 +133,20 @@ impl Bias {
     #[cold]
     fn exclusive_waits(
         &self,
-        words: &impl Words,
+        words: &impl LockWords,
         target: usize,
         needs: u64,
         gives_way: impl Fn() -> bool,
     ) -> Result<Waited> {
-        let place = Place::Target(target);
-        let word = words.add(place, WAITING_WRITER)?.wrapping_add(WAITING_WRITER);
+        let which = LockWord::Target(target);
+        let word = words.add(which, WAITING_WRITER)?.wrapping_add(WAITING_WRITER);
         let defers = self.defers(words, word);
-        or_withdrawn(words, place, WAITING_WRITER, exclusive_waiting(words, place, needs, word, defers, gives_way))
+        or_withdrawn(words, which, WAITING_WRITER, exclusive_waiting(words, which, needs, word, defers, gives_way))
     }
 
     /// Whether this process, which waits as a writer, lets another one go first. `word`: the
     /// target's word on arrival.
-    fn defers(&self, words: &impl Words, word: u64) -> bool {
+    fn defers(&self, words: &impl LockWords, word: u64) -> bool {
         if !others_wait(word) {
             self.arrivals.store(0, Ordering::Relaxed);
             self.overtakes.store(0, Ordering::Relaxed);
@@ -173,8 +173,8 @@ impl Bias {
     /// Grants the bias to a target that this process holds, unless the bias was revoked since the
     /// last decision.
     #[cold]
-    fn decide(&self, words: &impl Words, target: usize) -> Result<()> {
-        let taken = taken(words.read(Place::Groups)?);
+    fn decide(&self, words: &impl LockWords, target: usize) -> Result<()> {
+        let taken = taken(words.read(LockWord::Groups)?);
         let since = taken.wrapping_sub(self.taken.swap(taken, Ordering::Relaxed));
         let before = self.interval.load(Ordering::Relaxed);
         let mut given = false;
@@ -202,13 +202,13 @@ pub(super) fn taken(groups: u64) -> u16 {
 
 /// Grants the bias to a target that this process holds after an announcement. Returns false, and
 /// grants nothing, while a `lock_all` has priority.
-fn give(words: &impl Words, target: usize) -> Result<bool> {
-    let mut word = words.read(Place::Master)?;
+fn give(words: &impl LockWords, target: usize) -> Result<bool> {
+    let mut word = words.read(LockWord::Master)?;
     while word & PRIORITY == 0 {
-        let found = words.swap(Place::Master, word, word | BIASED)?;
+        let found = words.swap(LockWord::Master, word, word | BIASED)?;
         if found == word {
-            change(words, Place::Groups, |groups| Some(groups | mark(target)))?;
-            words.add(Place::Target(target), BIAS)?;
+            change(words, LockWord::Groups, |groups| Some(groups | mark(target)))?;
+            words.add(LockWord::Target(target), BIAS)?;
             return Ok(true);
         }
         word = found;
@@ -218,31 +218,31 @@ fn give(words: &impl Words, target: usize) -> Result<bool> {
 
 /// Revokes the bias of all targets, for the process that has priority, and waits for the writers
 /// that hold a target by the bias.
-pub(super) fn take(words: &impl Words) -> Result<()> {
-    let groups = words.read(Place::Groups)?;
+pub(super) fn take(words: &impl LockWords) -> Result<()> {
+    let groups = words.read(LockWord::Groups)?;
     let mut written = Vec::new();
     take_marked(words, groups, &mut written).inspect_err(|_| {
         // The next revocation must find these writers. The first failure is reported; a further one
         // is dropped.
-        written.iter().for_each(|&place| drop(words.add(place, BIAS)));
+        written.iter().for_each(|&which| drop(words.add(which, BIAS)));
     })
 }
 
 /// Revokes the bias of the targets of the marked `groups`. `written` gets the targets that lost the
 /// bias while a writer held them.
-fn take_marked(words: &impl Words, groups: u64, written: &mut Vec<Place>) -> Result<()> {
+fn take_marked(words: &impl LockWords, groups: u64, written: &mut Vec<LockWord>) -> Result<()> {
     for target in (0..words.ranks()).filter(|&target| groups & mark(target) != 0) {
-        let place = Place::Target(target);
-        let mut found = words.swap(place, BIAS, 0)?;
+        let which = LockWord::Target(target);
+        let mut found = words.swap(which, BIAS, 0)?;
         if found != BIAS && found & BIAS != 0 {
-            found = words.add(place, BIAS.wrapping_neg())?;
+            found = words.add(which, BIAS.wrapping_neg())?;
         }
         if found & BIAS != 0 && found & WRITER != 0 {
-            written.push(place);
+            written.push(which);
         }
     }
-    for &place in &*written {
-        wait_until(words, place, |word| word & WRITER == 0)?;
+    for &which in &*written {
+        wait_until(words, which, |word| word & WRITER == 0)?;
     }
-    words.add(Place::Groups, TAKEN.wrapping_sub(groups & MARKS)).map(drop)
+    words.add(LockWord::Groups, TAKEN.wrapping_sub(groups & MARKS)).map(drop)
 }

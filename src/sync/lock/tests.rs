@@ -12,17 +12,17 @@ macro_rules! of_local {
         fn ranks(&self) -> usize {
             RANKS
         }
-        fn add(&self, place: Place, delta: u64) -> Result<u64> {
-            self.words.add(place, delta)
+        fn add(&self, which: LockWord, delta: u64) -> Result<u64> {
+            self.words.add(which, delta)
         }
-        fn release(&self, place: Place, delta: u64) -> Result<()> {
-            self.words.release(place, delta)
+        fn release(&self, which: LockWord, delta: u64) -> Result<()> {
+            self.words.release(which, delta)
         }
-        fn swap(&self, place: Place, expected: u64, new: u64) -> Result<u64> {
-            self.words.swap(place, expected, new)
+        fn swap(&self, which: LockWord, expected: u64, new: u64) -> Result<u64> {
+            self.words.swap(which, expected, new)
         }
-        fn read(&self, place: Place) -> Result<u64> {
-            self.words.read(place)
+        fn read(&self, which: LockWord) -> Result<u64> {
+            self.words.read(which)
         }
     };
 }
@@ -42,23 +42,23 @@ struct Local {
 const RANKS: usize = 8;
 
 /// The index of a word.
-fn key(place: Place) -> usize {
-    match place {
-        Place::Target(rank) => rank,
-        Place::Master => usize::MAX,
-        Place::Groups => usize::MAX - 1,
+fn key(which: LockWord) -> usize {
+    match which {
+        LockWord::Target(rank) => rank,
+        LockWord::Master => usize::MAX,
+        LockWord::Groups => usize::MAX - 1,
     }
 }
 
 impl Local {
-    fn step(&self, place: Place, change: impl FnOnce(u64) -> u64) -> u64 {
+    fn step(&self, which: LockWord, change: impl FnOnce(u64) -> u64) -> u64 {
         // Relaxed: a count.
         self.steps.fetch_add(1, Ordering::Relaxed);
-        if !matches!(place, Place::Target(_)) {
+        if !matches!(which, LockWord::Target(_)) {
             self.common.fetch_add(1, Ordering::Relaxed);
         }
         let mut words = self.words.lock().expect("no panic");
-        let word = words.entry(key(place)).or_default();
+        let word = words.entry(key(which)).or_default();
         let old = *word;
         *word = change(old);
         old
@@ -72,13 +72,13 @@ impl Local {
 }
 
 /// The first exclusive lock of a process.
-fn first(words: &impl Words, target: usize, nested: impl Fn() -> bool) -> Result<()> {
+fn first(words: &impl LockWords, target: usize, nested: impl Fn() -> bool) -> Result<()> {
     announce(words, nested)?;
     exclusive(words, target)
 }
 
 /// An exclusive lock of a process that is announced and grants no bias.
-fn exclusive(words: &impl Words, target: usize) -> Result<()> {
+fn exclusive(words: &impl LockWords, target: usize) -> Result<()> {
     let locked = Bias::new(RANKS).announced_exclusive(words, target, || false)?;
     assert!(locked, "only a process that only waits gives way");
     Ok(())
@@ -86,7 +86,7 @@ fn exclusive(words: &impl Words, target: usize) -> Result<()> {
 
 /// Takes an exclusive lock as a window does, for a process without other locks. Returns whether the
 /// target had the bias.
-fn by_bias(words: &impl Words, bias: &Bias, target: usize) -> Result<bool> {
+fn by_bias(words: &impl LockWords, bias: &Bias, target: usize) -> Result<bool> {
     if bias.exclusive(words, target)? {
         return Ok(true);
     }
@@ -101,25 +101,25 @@ fn by_bias(words: &impl Words, bias: &Bias, target: usize) -> Result<bool> {
 }
 
 /// The end of [`by_bias`].
-fn by_bias_end(words: &impl Words, target: usize, biased: bool) -> Result<()> {
+fn by_bias_end(words: &impl LockWords, target: usize, biased: bool) -> Result<()> {
     if biased { biased_end(words, target) } else { exclusive_end(words, target, true) }
 }
 
-impl Words for Local {
+impl LockWords for Local {
     fn ranks(&self) -> usize {
         RANKS
     }
-    fn add(&self, place: Place, delta: u64) -> Result<u64> {
-        Ok(self.step(place, |word| word.wrapping_add(delta)))
+    fn add(&self, which: LockWord, delta: u64) -> Result<u64> {
+        Ok(self.step(which, |word| word.wrapping_add(delta)))
     }
-    fn release(&self, place: Place, delta: u64) -> Result<()> {
-        self.add(place, delta).map(drop)
+    fn release(&self, which: LockWord, delta: u64) -> Result<()> {
+        self.add(which, delta).map(drop)
     }
-    fn swap(&self, place: Place, expected: u64, new: u64) -> Result<u64> {
-        Ok(self.step(place, |word| if word == expected { new } else { word }))
+    fn swap(&self, which: LockWord, expected: u64, new: u64) -> Result<u64> {
+        Ok(self.step(which, |word| if word == expected { new } else { word }))
     }
-    fn read(&self, place: Place) -> Result<u64> {
-        Ok(self.step(place, |word| word))
+    fn read(&self, which: LockWord) -> Result<u64> {
+        Ok(self.step(which, |word| word))
     }
     fn pause(&self, _turn: u32) -> Result<()> {
         std::thread::yield_now();
@@ -271,8 +271,8 @@ fn begun<'s>(
     scope.spawn(|| body().expect("local words do not fail"))
 }
 
-fn seen(words: &Local, place: Place, condition: impl Fn(u64) -> bool) {
-    wait_until(words, place, condition).expect("local words do not fail");
+fn seen(words: &Local, which: LockWord, condition: impl Fn(u64) -> bool) {
+    wait_until(words, which, condition).expect("local words do not fail");
 }
 
 /// A reader that arrives while a writer holds the lock goes before a waiting writer; a reader that
@@ -281,13 +281,13 @@ fn seen(words: &Local, place: Place, condition: impl Fn(u64) -> bool) {
 #[test]
 fn readers_and_writers_take_turns() {
     let words = Local::default();
-    let place = Place::Target(0);
+    let which = LockWord::Target(0);
     std::thread::scope(|scope| {
         first(&words, 0, || false).expect("free");
         let waiting = begun(scope, || first(&words, 0, || false));
-        seen(&words, place, |word| word & WAITING_WRITERS == WAITING_WRITER);
+        seen(&words, which, |word| word & WAITING_WRITERS == WAITING_WRITER);
         let reader = begun(scope, || shared(&words, 0, || false));
-        seen(&words, place, |word| word & READERS == 1);
+        seen(&words, which, |word| word & READERS == 1);
         exclusive_end(&words, 0, true).expect("held");
         reader.join().expect("the reader has the lock, though a writer waits");
         // A reader without other locks waits behind a writer that only waits.
@@ -315,7 +315,7 @@ fn lock_all_takes_the_turn() {
     std::thread::scope(|scope| {
         first(&words, 0, || false).expect("free");
         let all = begun(scope, || all(&words));
-        seen(&words, Place::Master, |word| word & PRIORITY != 0);
+        seen(&words, LockWord::Master, |word| word & PRIORITY != 0);
         let late = begun(scope, || first(&words, 1, || false));
         // This thread stands for a process that holds a shared lock of another target.
         shared(&words, 2, || false).expect("free");
@@ -345,9 +345,9 @@ fn a_lock_of_another_thread_ends_the_wait_behind_waiting_writers() {
     std::thread::scope(|scope| {
         shared(&words, 0, || false).expect("free");
         let writer = begun(scope, || first(&words, 0, || false));
-        seen(&words, Place::Target(0), |word| word & WAITING_WRITERS == WAITING_WRITER);
+        seen(&words, LockWord::Target(0), |word| word & WAITING_WRITERS == WAITING_WRITER);
         let all = begun(scope, || all(&words));
-        seen(&words, Place::Master, |word| word & PRIORITY != 0);
+        seen(&words, LockWord::Master, |word| word & PRIORITY != 0);
         let reader = begun(scope, || shared(&words, 0, is_nested));
         let other = begun(scope, || first(&words, 1, is_nested));
         (0..1000).for_each(|_| std::thread::yield_now());
@@ -379,7 +379,7 @@ struct Beside<'l> {
 
 const SLEEPS: u32 = 40;
 
-impl Words for Beside<'_> {
+impl LockWords for Beside<'_> {
     of_local!();
     fn pause(&self, _turn: u32) -> Result<()> {
         // Relaxed here and below: one thread.
@@ -387,13 +387,13 @@ impl Words for Beside<'_> {
         let left = self.left.fetch_sub(1, Ordering::Relaxed);
         if self.reads {
             let change = if left.is_multiple_of(2) { READER } else { READER.wrapping_neg() };
-            self.words.add(Place::Target(0), change)?;
+            self.words.add(LockWord::Target(0), change)?;
         }
         if left > 1 {
             return Ok(());
         }
         self.left.store(SLEEPS, Ordering::Relaxed);
-        let free = self.words.read(Place::Target(0))? & (WRITER | READERS) == 0;
+        let free = self.words.read(LockWord::Target(0))? & (WRITER | READERS) == 0;
         // The other process locks, unlocks, and waits again.
         self.locks.fetch_add(u32::from(free), Ordering::Relaxed);
         Ok(())
@@ -413,7 +413,7 @@ impl Words for Beside<'_> {
 fn a_writer_that_sleeps_is_not_overtaken_for_ever() {
     for (held, reads) in [(1, false), (100, false), (10_000, false), (100, true), (10_000, true)] {
         let local = Local::default();
-        local.add(Place::Target(0), WAITING_WRITER).expect("local words do not fail");
+        local.add(LockWord::Target(0), WAITING_WRITER).expect("local words do not fail");
         let (left, locks, micros) = (AtomicU32::new(SLEEPS), AtomicU32::new(0), AtomicU64::new(1));
         let words = Beside { words: &local, reads, left, locks, micros };
         let bias = Bias::new(RANKS);
@@ -446,7 +446,7 @@ impl Slow<'_> {
     }
 }
 
-impl Words for Slow<'_> {
+impl LockWords for Slow<'_> {
     of_local!();
     fn pause(&self, _turn: u32) -> Result<()> {
         std::thread::sleep(Slow::POLL);

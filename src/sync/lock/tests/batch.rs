@@ -19,12 +19,12 @@ struct Beside<'l> {
 
 impl Beside<'_> {
     fn new(words: &Local, fails: u32) -> Beside<'_> {
-        words.add(Place::Master, WRITING).expect("local words do not fail");
+        words.add(LockWord::Master, WRITING).expect("local words do not fail");
         Beside { words, pauses: AtomicU32::new(0), fails, granted: AtomicBool::new(false) }
     }
 }
 
-impl Words for Beside<'_> {
+impl LockWords for Beside<'_> {
     of_local!();
     // Relaxed: one thread.
     fn pause(&self, _turn: u32) -> Result<()> {
@@ -32,15 +32,15 @@ impl Words for Beside<'_> {
         if pause == self.fails {
             return Err(ErrorKind::Epoch { call: "lock_all", target: None, reason: "a pause fails" }.into());
         }
-        let word = self.words.read(Place::Master)?;
+        let word = self.words.read(LockWord::Master)?;
         if word & (WRITINGS | BIASED) == 0 && !self.granted.load(Ordering::Relaxed) {
-            self.words.add(Place::Master, ALL)?;
+            self.words.add(LockWord::Master, ALL)?;
             self.granted.store(true, Ordering::Relaxed);
         }
         if pause == ENDS {
-            self.words.add(Place::Master, WRITING.wrapping_neg())?;
+            self.words.add(LockWord::Master, WRITING.wrapping_neg())?;
         } else if word & PRIORITY == 0 && pause > ENDS {
-            self.words.add(Place::Master, WRITING)?;
+            self.words.add(LockWord::Master, WRITING)?;
         }
         Ok(())
     }
@@ -61,7 +61,7 @@ fn a_lock_all_that_has_waited_lets_others_in() {
     let beside = Beside::new(&words, u32::MAX);
     all(&beside).expect("no pause fails");
     assert!(beside.granted.load(Ordering::Relaxed));
-    assert_eq!(words.read(Place::Master).expect("local words do not fail"), 2 * ALL, "and the priority has ended");
+    assert_eq!(words.read(LockWord::Master).expect("local words do not fail"), 2 * ALL, "and the priority has ended");
 }
 
 /// A failure after the grant leaves neither the lock nor the priority.
@@ -72,6 +72,6 @@ fn a_lock_all_that_fails_after_its_grant_leaves_the_words_as_they_were() {
         let beside = Beside::new(&words, fails);
         all(&beside).expect_err("a pause fails");
         let others = if beside.granted.load(Ordering::Relaxed) { ALL } else { 0 };
-        assert_eq!(words.read(Place::Master).expect("local words do not fail"), others, "pause {fails}");
+        assert_eq!(words.read(LockWord::Master).expect("local words do not fail"), others, "pause {fails}");
     }
 }

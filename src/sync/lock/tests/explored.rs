@@ -132,8 +132,8 @@ impl Process<'_> {
         }
     }
 
-    fn change(&self, place: Place, to: impl FnOnce(u64) -> u64) -> Result<u64> {
-        self.change_at(key(place), to)
+    fn change(&self, which: LockWord, to: impl FnOnce(u64) -> u64) -> Result<u64> {
+        self.change_at(key(which), to)
     }
 
     fn change_at(&self, key: usize, to: impl FnOnce(u64) -> u64) -> Result<u64> {
@@ -209,7 +209,7 @@ impl Process<'_> {
     /// A lock by the target's CPU, which tries it and does not wait; where that fails, by words.
     fn carried(&self, target: usize, write: bool) -> Result<()> {
         let mut tried = Tried::Busy;
-        self.change(Place::Target(target), |word| {
+        self.change(LockWord::Target(target), |word| {
             let word = AtomicU64::new(word);
             tried = if write { try_biased(&word) } else { try_shared(&word) };
             word.into_inner()
@@ -233,7 +233,7 @@ impl Process<'_> {
             tried_end(&word, write);
             word.into_inner()
         };
-        self.change(Place::Target(target), end).map(drop)
+        self.change(LockWord::Target(target), end).map(drop)
     }
 
     fn read_all(&self) -> Result<()> {
@@ -249,22 +249,22 @@ macro_rules! by_change {
         fn ranks(&self) -> usize {
             2
         }
-        fn add(&self, place: Place, delta: u64) -> Result<u64> {
-            self.change(place, |word| word.wrapping_add(delta))
+        fn add(&self, which: LockWord, delta: u64) -> Result<u64> {
+            self.change(which, |word| word.wrapping_add(delta))
         }
-        fn release(&self, place: Place, delta: u64) -> Result<()> {
-            self.add(place, delta).map(drop)
+        fn release(&self, which: LockWord, delta: u64) -> Result<()> {
+            self.add(which, delta).map(drop)
         }
-        fn swap(&self, place: Place, expected: u64, new: u64) -> Result<u64> {
-            self.change(place, |word| if word == expected { new } else { word })
+        fn swap(&self, which: LockWord, expected: u64, new: u64) -> Result<u64> {
+            self.change(which, |word| if word == expected { new } else { word })
         }
-        fn read(&self, place: Place) -> Result<u64> {
-            self.change(place, |word| word)
+        fn read(&self, which: LockWord) -> Result<u64> {
+            self.change(which, |word| word)
         }
     };
 }
 
-impl Words for Process<'_> {
+impl LockWords for Process<'_> {
     by_change!();
     fn pause(&self, _turn: u32) -> Result<()> {
         let mut state = self.mine()?;
@@ -288,12 +288,12 @@ impl Words for Process<'_> {
 struct Second<'p>(&'p Process<'p>);
 
 impl Second<'_> {
-    fn change(&self, place: Place, to: impl FnOnce(u64) -> u64) -> Result<u64> {
-        self.0.change_at(key(place) ^ 0x100, to)
+    fn change(&self, which: LockWord, to: impl FnOnce(u64) -> u64) -> Result<u64> {
+        self.0.change_at(key(which) ^ 0x100, to)
     }
 }
 
-impl Words for Second<'_> {
+impl LockWords for Second<'_> {
     by_change!();
     fn pause(&self, turn: u32) -> Result<()> {
         self.0.pause(turn)
@@ -308,7 +308,7 @@ impl Words for Second<'_> {
 
 /// An exclusive lock and its end, and `inner` meanwhile, by a process that holds no other lock of
 /// the window.
-fn written(words: &impl Words, target: usize, inner: impl FnOnce() -> Result<()>) -> Result<()> {
+fn written(words: &impl LockWords, target: usize, inner: impl FnOnce() -> Result<()>) -> Result<()> {
     let bias = Bias::new(2);
     let biased = by_bias(words, &bias, target)?;
     inner()?;
@@ -316,14 +316,14 @@ fn written(words: &impl Words, target: usize, inner: impl FnOnce() -> Result<()>
 }
 
 /// A shared lock of one target, and `inner` meanwhile.
-fn shared_and(words: &impl Words, target: usize, inner: impl FnOnce() -> Result<()>) -> Result<()> {
+fn shared_and(words: &impl LockWords, target: usize, inner: impl FnOnce() -> Result<()>) -> Result<()> {
     shared(words, target, || false)?;
     inner()?;
     shared_end(words, target)
 }
 
 /// A lock of all targets, and `inner` meanwhile.
-fn all_and(words: &impl Words, inner: impl FnOnce() -> Result<()>) -> Result<()> {
+fn all_and(words: &impl LockWords, inner: impl FnOnce() -> Result<()>) -> Result<()> {
     all(words)?;
     inner()?;
     all_end(words)
@@ -334,7 +334,7 @@ type Program = fn(&Process<'_>) -> Result<()>;
 /// Runs one schedule, which begins with `choices`.
 fn run(programs: &[Program], biased: bool, choices: Vec<(usize, usize)>, delays: usize) -> State {
     let words = if biased {
-        BTreeMap::from([(0, BIAS), (key(Place::Master), BIASED), (key(Place::Groups), mark(0))])
+        BTreeMap::from([(0, BIAS), (key(LockWord::Master), BIASED), (key(LockWord::Groups), mark(0))])
     } else {
         BTreeMap::new()
     };
@@ -375,11 +375,11 @@ fn run(programs: &[Program], biased: bool, choices: Vec<(usize, usize)>, delays:
 
 /// Invariants of the words while no lock is held.
 fn at_rest(state: &State) {
-    let word = |place| state.words.get(&key(place)).copied().unwrap_or_default();
-    let (master, groups) = (word(Place::Master), word(Place::Groups));
+    let word = |which| state.words.get(&key(which)).copied().unwrap_or_default();
+    let (master, groups) = (word(LockWord::Master), word(LockWord::Groups));
     assert_eq!(master & !BIASED, 0, "the master word {master:x}");
     for target in 0..2 {
-        let word = word(Place::Target(target));
+        let word = word(LockWord::Target(target));
         assert_eq!(word & !BIAS, 0, "target {target}: {word:x}");
         let marked = master & BIASED != 0 && groups & mark(target) != 0;
         assert!(word == 0 || marked, "target {target} has the bias, master {master:x}, groups {groups:x}");
@@ -413,7 +413,7 @@ fn explore_all(programs: &[Program], biased: bool, delays: usize) -> (u32, u32, 
         at_rest(&state);
         by_bias += state.by_bias;
         circles += u32::from(state.tired.is_some());
-        losses += u32::from(state.words.get(&key(Place::Groups)).is_some_and(|&groups| taken(groups) > 0));
+        losses += u32::from(state.words.get(&key(LockWord::Groups)).is_some_and(|&groups| taken(groups) > 0));
         choices = state.choices;
         while choices.pop_if(|(options, taken)| *taken + 1 == *options).is_some() {}
         let Some((_, taken)) = choices.last_mut() else { break };

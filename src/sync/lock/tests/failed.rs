@@ -20,21 +20,21 @@ impl Failing<'_> {
     }
 }
 
-impl Words for Failing<'_> {
+impl LockWords for Failing<'_> {
     fn ranks(&self) -> usize {
         RANKS
     }
-    fn add(&self, place: Place, delta: u64) -> Result<u64> {
-        self.step(|| self.words.add(place, delta))
+    fn add(&self, which: LockWord, delta: u64) -> Result<u64> {
+        self.step(|| self.words.add(which, delta))
     }
-    fn release(&self, place: Place, delta: u64) -> Result<()> {
-        self.step(|| self.words.release(place, delta))
+    fn release(&self, which: LockWord, delta: u64) -> Result<()> {
+        self.step(|| self.words.release(which, delta))
     }
-    fn swap(&self, place: Place, expected: u64, new: u64) -> Result<u64> {
-        self.step(|| self.words.swap(place, expected, new))
+    fn swap(&self, which: LockWord, expected: u64, new: u64) -> Result<u64> {
+        self.step(|| self.words.swap(which, expected, new))
     }
-    fn read(&self, place: Place) -> Result<u64> {
-        self.step(|| self.words.read(place))
+    fn read(&self, which: LockWord) -> Result<u64> {
+        self.step(|| self.words.read(which))
     }
     fn pause(&self, turn: u32) -> Result<()> {
         self.step(|| self.words.pause(turn))
@@ -69,14 +69,14 @@ fn a_failed_wait_for_a_lock_leaves_the_words_as_they_were() {
     let written = |words: &Local| done(first(words, 3, || false));
     let awaited = |words: &Local| {
         done(shared(words, 3, || false));
-        words.add(Place::Target(3), WAITING_WRITER).expect("local words do not fail");
+        words.add(LockWord::Target(3), WAITING_WRITER).expect("local words do not fail");
     };
     fails("a reader behind a writer", written, |words| shared(words, 3, || false));
     fails("a reader behind a waiting writer", awaited, |words| shared(words, 3, || false));
     fails("a writer behind a writer", written, |words| exclusive(words, 3));
     fails("a writer behind a reader", |words| done(shared(words, 3, || false)), |words| exclusive(words, 3));
     fails("a writer beside `lock_all`", |words| done(all(words)), |words| announce(words, || false));
-    let claimed = |words: &Local| drop(words.add(Place::Master, PRIORITY | ALL));
+    let claimed = |words: &Local| drop(words.add(LockWord::Master, PRIORITY | ALL));
     fails("a writer behind a `lock_all` with priority", claimed, |words| announce(words, || false));
     fails("`lock_all` beside a writer", written, |words| all(words));
 }
@@ -95,7 +95,7 @@ fn a_failed_revocation_of_the_bias_is_repeated() {
             assert!(tries < 10, "no bias");
         }
         all(&Failing { words: &words, left: AtomicU64::new(left) }).expect_err("a step fails");
-        let master = words.read(Place::Master).expect("local words do not fail");
+        let master = words.read(LockWord::Master).expect("local words do not fail");
         assert_eq!(master & (PRIORITY | ALLS | BIASED), BIASED, "step {left}");
         let next = all(&Failing { words: &words, left: AtomicU64::new(100) });
         next.expect_err("the writer holds its target");
