@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 fn main() {
     let compiler = env::var("MPICC").unwrap_or_else(|_| "mpicc".to_owned());
     println!("cargo::rerun-if-env-changed=MPICC");
-    for file in ["host.c", "arithmetic.c", "edges.c", "host.h", "calls.h", "edges.h"] {
+    for file in ["host.c", "arithmetic.c", "edges.c", "waits.c", "host.h", "calls.h", "edges.h"] {
         println!("cargo::rerun-if-changed=host/{file}");
     }
     let probe = Path::new(&env::var("OUT_DIR").expect("cargo sets it")).join("probe.c");
@@ -69,6 +69,7 @@ fn main() {
         .file("host/host.c")
         .file("host/arithmetic.c")
         .file("host/edges.c")
+        .file("host/waits.c")
         .define("TRANSOM_HANDLE", if int_handles { "4" } else { "8" })
         .warnings(true)
         .compile("transom_mpi_host");

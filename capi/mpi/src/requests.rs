@@ -5,6 +5,7 @@
 //! therefore this module also has the functions that wait and test. While there are such requests,
 //! a wait tests repeatedly; otherwise it is the host's own wait.
 
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,9 +19,9 @@ use crate::host::host_Iprobe;
 #[cfg(not(tests_report_to_world))]
 use crate::host::host_Irecv;
 use crate::host::{
-    Comm, RequestHandle, SUCCESS, Type, Win, constants, host_Barrier, host_Grequest_complete, host_Ibarrier, host_Recv,
-    host_Request_get_status, host_Test, host_Testall, host_Testany, host_Testsome, host_Wait, host_Waitall,
-    host_Waitany, host_Waitsome, host_request,
+    Comm, RequestHandle, SUCCESS, Tested, Type, Win, constants, host_Barrier, host_Grequest_complete, host_Ibarrier,
+    host_Recv, host_Request_get_status, host_Test, host_Testall, host_Testany, host_Testsome, host_Wait, host_Waitall,
+    host_Waitany, host_Waitsome, host_request, host_test_in_turn, host_wait_for_rest,
 };
 #[cfg(has_status_of_several)]
 use crate::host::{host_Request_get_status_all, host_Request_get_status_any, host_Request_get_status_some};
@@ -354,11 +355,17 @@ pub(crate) unsafe extern "C" fn waitall(count: c_int, requests: *mut RequestHand
         process::progress();
         std::thread::yield_now();
     }
+    let tested = Cell::new(Tested::default());
+    let is_refused = count < 0 || requests.is_null() || (statuses.is_null() && !constants().ignored.is_null());
     // SAFETY: as in `wait`.
     let code = unsafe {
-        let test = || (host_Testall(count, requests, &raw mut flag, statuses), flag != 0);
-        let wait = || host_Waitall(count, requests, statuses);
-        if partitioned::are_used() { wait() } else { wait_by(&call.watch, false, wait, test) }
+        if partitioned::are_used() || is_refused {
+            host_Waitall(count, requests, statuses)
+        } else {
+            let test = || (host_test_in_turn(count, requests, &raw mut flag, statuses, tested.as_ptr()), flag != 0);
+            let wait = || host_wait_for_rest(count, requests, statuses, tested.as_ptr());
+            wait_by(&call.watch, false, wait, test)
+        }
     };
     call.ended(code, Done::All, statuses, false)
 }

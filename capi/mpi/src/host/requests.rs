@@ -6,8 +6,17 @@ use std::ffi::{c_int, c_void};
 use super::InfoHandle;
 use super::{Comm, RequestHandle, Type};
 
+/// The requests that a wait for all has tested, as in host/waits.c.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Tested {
+    /// The number of requests before the first one that is not known to be complete.
+    count: c_int,
+    has_failed: c_int,
+}
+
 #[allow(non_snake_case)]
-// SAFETY: the declarations are those of host/host.c and host/calls.h; the latter are those of
+// SAFETY: the declarations are those of host/host.c, host/waits.c and host/calls.h; the latter are those of
 // mpi.h.
 unsafe extern "C" {
     pub(crate) fn host_complete_request(comm: Comm, out: *mut RequestHandle) -> c_int;
@@ -67,6 +76,17 @@ unsafe extern "C" {
     pub(crate) fn host_Test(q: *mut RequestHandle, flag: *mut c_int, s: *mut c_void) -> c_int;
     pub(crate) fn host_Waitall(n: c_int, q: *mut RequestHandle, s: *mut c_void) -> c_int;
     pub(crate) fn host_Testall(n: c_int, q: *mut RequestHandle, flag: *mut c_int, s: *mut c_void) -> c_int;
+    /// Tests the requests in turn from the first that is not known to be complete. `flag`: whether
+    /// all are complete.
+    pub(crate) fn host_test_in_turn(
+        n: c_int,
+        q: *mut RequestHandle,
+        flag: *mut c_int,
+        s: *mut c_void,
+        tested: *mut Tested,
+    ) -> c_int;
+    /// Waits for the requests that are not known to be complete.
+    pub(crate) fn host_wait_for_rest(n: c_int, q: *mut RequestHandle, s: *mut c_void, tested: *const Tested) -> c_int;
     pub(crate) fn host_Waitany(n: c_int, q: *mut RequestHandle, index: *mut c_int, s: *mut c_void) -> c_int;
     pub(crate) fn host_Testany(
         n: c_int,

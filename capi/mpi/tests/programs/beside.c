@@ -1,10 +1,11 @@
 /* The MPI's own calls beside a window: functions that the MPI lacks are still missing, an error of
  * a message goes to the handler of its communicator, partitioned messages can be waited for
- * together with operations, persistent collective calls too, and requests that are freed take no
- * memory. */
+ * together with operations, persistent collective calls and MPI-IO too, and requests that are freed
+ * take no memory. */
 #include "check.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #pragma weak MPI_Allreduce_c
 #pragma weak MPI_Pack_c
@@ -96,6 +97,65 @@ static void persistent(MPI_Win win) {
     check("persistent collective calls and an operation", bad);
 }
 
+/* Requests of files, messages and operations are waited for together; ranks come late. */
+static void files(MPI_Win win) {
+    enum { ROUNDS = 5, COUNT = 10000 };
+    static int written[COUNT], put[1000];
+    int next = (rank_ + 1) % size_, id = (int)getpid();
+    char path[64];
+    long bad = 0;
+    MPI_File file;
+    MPI_Bcast(&id, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    snprintf(path, sizeof path, "/tmp/transom-beside-%d", id);
+    MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &file);
+    MPI_Win_lock_all(0, win);
+    for (int round = 0; round < ROUNDS; round++) {
+        MPI_Request requests[3];
+        MPI_Offset at = (MPI_Offset)sizeof written * rank_;
+        for (int i = 0; i < COUNT; i++) written[i] = round + rank_;
+        MPI_File_iwrite_at(file, at, written, COUNT, MPI_INT, &requests[0]);
+        MPI_Rput(put, 1000, MPI_INT, next, 0, 1000, MPI_INT, win, &requests[1]);
+        if (rank_ == round % size_) usleep(50000);
+        MPI_Ibarrier(MPI_COMM_WORLD, &requests[2]);
+        MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+        memset(written, 0, sizeof written);
+        MPI_File_iread_at(file, at, written, COUNT, MPI_INT, &requests[0]);
+        MPI_Ibarrier(MPI_COMM_WORLD, &requests[1]);
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        for (int i = 0; i < COUNT; i++) bad += written[i] != round + rank_;
+    }
+    MPI_Win_unlock_all(win);
+    MPI_File_close(&file);
+    check("files, messages and operations in one wait", bad);
+}
+
+/* One of several messages is too long for its buffer: the statuses say which. */
+static void failed_of_several(void) {
+    int sent[4] = {1, 2, 3, 4}, got[3][4], codes[3], class = MPI_SUCCESS;
+    int next = (rank_ + 1) % size_, before = (rank_ + size_ - 1) % size_;
+    MPI_Request requests[3];
+    MPI_Status statuses[3];
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    for (int i = 0; i < 3; i++) MPI_Irecv(got[i], i == 1 ? 1 : 4, MPI_INT, before, i, comm, &requests[i]);
+    for (int i = 0; i < 3; i++) {
+        usleep(20000);
+        MPI_Send(sent, 4, MPI_INT, next, i, comm);
+    }
+    MPI_Error_class(MPI_Waitall(3, requests, statuses), &class);
+    for (int i = 0; i < 3; i++) MPI_Error_class(statuses[i].MPI_ERROR, &codes[i]);
+    check("a wait with a failure", class != MPI_ERR_IN_STATUS);
+    int is_over = codes[2] == MPI_SUCCESS && got[2][3] == 4;
+    if (codes[2] == MPI_ERR_PENDING) is_over = MPI_Wait(&requests[2], MPI_STATUS_IGNORE) == MPI_SUCCESS;
+    if (codes[0] != MPI_SUCCESS || codes[1] != MPI_ERR_TRUNCATE || !is_over)
+        fprintf(stderr, "classes %d %d %d\n", codes[0], codes[1], codes[2]);
+    check("its statuses", codes[0] != MPI_SUCCESS || codes[1] != MPI_ERR_TRUNCATE || !is_over);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    MPI_Comm_free(&comm);
+}
+
 /* The most memory of the process so far, in KiB. */
 static long most_memory(void) {
     struct rusage usage;
@@ -129,6 +189,8 @@ int main(int argc, char **argv) {
     errors();
     persistent(win);
     parts(win);
+    files(win);
+    failed_of_several();
     freed(win);
     MPI_Win_free(&win);
     return end();
