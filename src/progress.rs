@@ -398,6 +398,11 @@ impl Progress {
             if seen > 0 {
                 quiet_since = None;
             } else if polls.is_multiple_of(16) || self.spin.is_zero() {
+                // Relaxed: a count. The event may depend on a thread of this process that waits for
+                // a core.
+                if self.callers.inside.load(Ordering::Relaxed) > 1 {
+                    std::thread::yield_now();
+                }
                 let since = *quiet_since.get_or_insert_with(Instant::now);
                 if since.elapsed() >= spin {
                     self.look()?;
