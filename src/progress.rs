@@ -358,6 +358,15 @@ impl Progress {
         self.until(done)
     }
 
+    /// Gives the core up if another thread of this process is inside a blocking call: the awaited
+    /// event may depend on it.
+    fn yield_to_callers(&self) {
+        // Relaxed: a count.
+        if self.callers.inside.load(Ordering::Relaxed) > 1 {
+            std::thread::yield_now();
+        }
+    }
+
     fn wait_until(&self, done: impl Fn() -> bool) -> Result<()> {
         // Relaxed: a time, which orders no other access.
         let mut spin = Duration::from_micros(self.poll_time.load(Ordering::Relaxed).into());
@@ -398,11 +407,7 @@ impl Progress {
             if seen > 0 {
                 quiet_since = None;
             } else if polls.is_multiple_of(16) || self.spin.is_zero() {
-                // Relaxed: a count. The event may depend on a thread of this process that waits for
-                // a core.
-                if self.callers.inside.load(Ordering::Relaxed) > 1 {
-                    std::thread::yield_now();
-                }
+                self.yield_to_callers();
                 let since = *quiet_since.get_or_insert_with(Instant::now);
                 if since.elapsed() >= spin {
                     self.look()?;

@@ -457,18 +457,16 @@ mod tests {
         (Memory::private(3 * BLOCK), Memory::private(crate::sync::words::bytes(1)))
     }
 
+    fn atomic<'m>(memory: &'m Memory, words: &'m Memory, per_element: bool) -> AtomicMemory<'m> {
+        AtomicMemory { memory, words: Words::at(words, 0), visitor: &Visitor::NONE, per_element, base: 0 }
+    }
+
     /// All disciplines give equal results for every count, across blocks too.
     #[test]
     fn small_and_large_and_both_disciplines_agree() {
         for per_element in [false, true] {
             let (memory, words) = memories();
-            let atomic = AtomicMemory {
-                memory: &memory,
-                words: Words::at(&words, 0),
-                visitor: &Visitor::NONE,
-                per_element,
-                base: 0,
-            };
+            let atomic = atomic(&memory, &words, per_element);
             let operand: Vec<u8> = (0..1000u64).flat_map(u64::to_ne_bytes).collect();
             let mut before = Vec::new();
             let mut old = |at: usize, bytes: &[u8]| {
@@ -493,13 +491,7 @@ mod tests {
     #[test]
     fn padding_of_pairs_is_unchanged() {
         let (memory, words) = memories();
-        let atomic = AtomicMemory {
-            memory: &memory,
-            words: Words::at(&words, 0),
-            visitor: &Visitor::NONE,
-            per_element: false,
-            base: 0,
-        };
+        let atomic = atomic(&memory, &words, false);
         let pair = |value: i64, index: u32, tag: u8| {
             let mut bytes = [tag; 16];
             bytes[..8].copy_from_slice(&value.to_ne_bytes());
@@ -527,13 +519,7 @@ mod tests {
         let types = [BasicType::Int8, BasicType::Uint16, BasicType::Int32, BasicType::Uint64];
         for (ty, per_element) in types.into_iter().flat_map(|ty| [(ty, false), (ty, true)]) {
             let (memory, words) = memories();
-            let atomic = AtomicMemory {
-                memory: &memory,
-                words: Words::at(&words, 0),
-                visitor: &Visitor::NONE,
-                per_element,
-                base: 0,
-            };
+            let atomic = atomic(&memory, &words, per_element);
             let at = 16;
             assert_eq!(atomic.one(at, Op::Sum, ty, truncate(u64::MAX, ty.size())), 0);
             assert_eq!(atomic.one(at, Op::Sum, ty, 3), truncate(u64::MAX, ty.size()));
