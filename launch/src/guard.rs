@@ -11,7 +11,7 @@ use rustix::process::{
     Pid, Signal, WaitOptions, child_subreaper, getpid, kill_process_group, set_child_subreaper, setpgid, waitpgid,
 };
 
-/// Longest time that [`Guard::end`] waits for killed processes to be gone.
+/// Longest time that [`reap_group`] waits for killed processes to be gone.
 const REAP_LIMIT: Duration = Duration::from_secs(5);
 
 /// A process group that dies with this process. Drop kills and reaps the whole group.
@@ -60,18 +60,23 @@ impl Guard {
         }
         self.signal(Signal::KILL);
         self.ended = true;
-        let limit = Instant::now() + REAP_LIMIT;
-        loop {
-            match waitpgid(self.group, WaitOptions::NOHANG) {
-                Ok(Some(_)) | Err(Errno::INTR) => {}
-                // A killed process may take some time to end; inside an uninterruptible system call
-                // it may take longer than this limit.
-                Ok(None) if Instant::now() < limit => std::thread::sleep(Duration::from_millis(1)),
-                Ok(None) | Err(_) => break,
-            }
-        }
+        reap_group(self.group);
         if !self.was_subreaper {
             let _ = set_child_subreaper(None);
+        }
+    }
+}
+
+/// Reaps the children of this process in a group that was killed.
+pub(super) fn reap_group(group: Pid) {
+    let limit = Instant::now() + REAP_LIMIT;
+    loop {
+        match waitpgid(group, WaitOptions::NOHANG) {
+            Ok(Some(_)) | Err(Errno::INTR) => {}
+            // A killed process may take some time to end; inside an uninterruptible system call it
+            // may take longer than this limit.
+            Ok(None) if Instant::now() < limit => std::thread::sleep(Duration::from_millis(1)),
+            Ok(None) | Err(_) => break,
         }
     }
 }

@@ -16,6 +16,7 @@ use rustix::process::{
 };
 
 use super::bind::Bound;
+use super::guard::reap_group;
 use super::output::{Sink, Splitter, Style};
 use crate::job::Job;
 use crate::outcome::{LaunchError, io_error};
@@ -117,7 +118,14 @@ impl Rank {
     pub(super) fn check(&mut self) -> io::Result<()> {
         if self.child.is_some() && self.exit.is_none() {
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-            self.exit = waitid(WaitId::Pid(self.pid), options)?.map(|status| exit_status(&status));
+            match waitid(WaitId::Pid(self.pid), options) {
+                Ok(status) => self.exit = status.map(|status| exit_status(&status)),
+                Err(error) => {
+                    // Other code of this process has reaped it: the number may be another's now.
+                    self.child = None;
+                    return Err(error.into());
+                }
+            }
         }
         Ok(())
     }
@@ -133,9 +141,13 @@ impl Rank {
     /// process, which must have ended or been killed.
     pub(super) fn release(&mut self, group: Pid) {
         self.signal_outside(group, Signal::KILL);
+        let leads = self.child.is_some() && getpgid(Some(self.pid)) == Ok(self.pid);
         if let Some(mut child) = self.child.take() {
             // Only the process's number mattered: its status is known, or nobody needs it.
             let _ = child.wait();
+        }
+        if leads {
+            reap_group(self.pid);
         }
     }
 

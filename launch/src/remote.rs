@@ -192,6 +192,7 @@ impl Part {
 impl Drop for Part {
     fn drop(&mut self) {
         self.guard.signal(Signal::KILL);
+        self.ranks.iter().for_each(|rank| rank.signal_outside(self.guard.group(), Signal::KILL));
         self.release_all();
     }
 }

@@ -117,7 +117,7 @@ const fn within(state: State, call: Call) -> Result<Access, &'static str> {
             "an operation of a fence epoch within the exposure epoch of post; call start, or wait first (MPI-4.1 §12.5, §12.5.1)",
         ),
         (Call::Operation, Fenced) => Ok(FirstOperation),
-        // The first operation was not refused, or the state were `Fenced` again.
+        // In a program of one thread the first operation was not refused.
         (Call::Operation, FirstOperation | Fence) => Ok(Fence),
         (Call::Refused, FirstOperation) => Ok(Fenced),
         (Call::Refused, access) => Ok(access),

@@ -155,6 +155,12 @@ pub(super) fn after(word: EpochWord, name: &'static str, call: Call) -> Result<E
     }
 }
 
+/// The error of a call in the wrong epoch, with the call's target unless that is `PROC_NULL`.
+#[cold]
+pub(super) fn at_target(error: Error, rank: usize) -> Error {
+    if rank == crate::PROC_NULL { error } else { error.at_rank(rank) }
+}
+
 #[cold]
 pub(super) fn misused(call: &'static str, reason: &'static str) -> Error {
     ErrorKind::Epoch { call, target: None, reason }.into()

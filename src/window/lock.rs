@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::core::Core;
 use super::delayed_lock::not_locked;
-use super::epoch_state::after;
+use super::epoch_state::{after, at_target};
 use super::lock_words::Here;
 use super::target::{Hold, Target};
 use crate::epoch::{self, Access, Call, EpochWord, Exposure, State};
@@ -111,7 +111,7 @@ impl Core {
         let Some(target) = self.parts.target("lock", rank)? else { return self.lock_null() };
         let held = target.hold() != Hold::None;
         let allowed = self.epochs.check("lock", Call::Lock { held, own: rank == self.parts.team.me });
-        allowed.map_err(|error| error.at_rank(rank))?;
+        allowed.map_err(|error| at_target(error, rank))?;
         self.may_lock("lock")?;
         let hold = match check {
             false => Hold::Unchecked,
@@ -273,7 +273,7 @@ impl Core {
         let Some(target) = self.parts.target("unlock", rank)? else { return self.unlock_null() };
         let last = self.epochs.word().locks() == 1;
         let allowed = self.epochs.check("unlock", Call::Unlock { held: target.hold() != Hold::None, last });
-        allowed.map_err(|error| error.at_rank(rank))?;
+        allowed.map_err(|error| at_target(error, rank))?;
         let carried = match target.hold() {
             Hold::Delayed => self.take_delayed_lock(target, true),
             Hold::Failed => Err(not_locked(rank)),
@@ -297,7 +297,7 @@ impl Core {
         if held && found == Hold::Failed {
             self.parts.delay.end();
         }
-        self.epochs.check("unlock", Call::Unlock { held, last }).map_err(|error| error.at_rank(rank))?;
+        self.epochs.check("unlock", Call::Unlock { held, last }).map_err(|error| at_target(error, rank))?;
         let last = self.unlocked(hold)?;
         flushed.and(passed_on).and(match hold {
             Hold::Shared => lock::shared_end(&self.parts, rank),

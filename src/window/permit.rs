@@ -5,7 +5,7 @@
 use super::access;
 use super::core::Core;
 use super::delayed_lock::not_locked;
-use super::epoch_state::misused;
+use super::epoch_state::{at_target, misused};
 use super::target::{Hold, Target};
 use crate::epoch::{Access, Call};
 use crate::error::{Error, Result};
@@ -57,7 +57,7 @@ impl Core {
 
     #[cold]
     fn begin_checked(&self, name: &'static str, target: usize) -> Result<Permit> {
-        let next = self.epochs.check(name, Call::Operation).map_err(|error| error.at_rank(target))?;
+        let next = self.epochs.check(name, Call::Operation).map_err(|error| at_target(error, target))?;
         match next.0 {
             Access::Lock | Access::Start => self.admit(name, target),
             _ => {
@@ -80,8 +80,11 @@ impl Core {
 
     #[cold]
     fn refused(&self) {
-        // The operation's error is the one to report.
-        let _ = self.epochs.step("", Call::Refused);
+        // Other states stay as they are, and another thread may change the word meanwhile.
+        if self.epochs.state().0 == Access::FirstOperation {
+            // The operation's error is the one to report.
+            let _ = self.epochs.step("", Call::Refused);
+        }
     }
 
     /// As [`Core::begin`], for a request-based operation (MPI-4.1 §12.3.5).
@@ -93,7 +96,7 @@ impl Core {
     /// The permission to operate on `target` in a passive-target epoch, for notified operations.
     #[inline]
     pub(crate) fn begin_passive(&self, name: &'static str, target: usize) -> Result<Permit> {
-        match self.epochs.check(name, Call::Request).map_err(|error| error.at_rank(target))?.0 {
+        match self.epochs.check(name, Call::Request).map_err(|error| at_target(error, target))?.0 {
             Access::Lock => self.admit(name, target),
             _ => Ok(Permit { rank: target }),
         }
@@ -129,7 +132,7 @@ impl Core {
                     Access::Start => "the target is not in the group of start (MPI-4.1 §12.5.2)",
                     _ => "the target is not locked (MPI-4.1 §12.5.3)",
                 };
-                Err(misused(name, reason).at_rank(rank))
+                Err(at_target(misused(name, reason), rank))
             }
         }
     }
@@ -149,7 +152,7 @@ impl Core {
             _ => None,
         };
         let allowed = self.epochs.check(call, Call::Flush { held: hold != Some(Hold::None) });
-        allowed.map_err(|error| error.at_rank(rank))?;
+        allowed.map_err(|error| at_target(error, rank))?;
         match hold {
             Some(Hold::Delayed) => self.complete_delayed()?,
             Some(Hold::Failed) => return Err(not_locked(rank)),

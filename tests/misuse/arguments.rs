@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use transom::{Assert, At, BasicType, Class, Datatype, Flavor, Items, Job, Lock, Op, PROC_NULL};
+use transom::{Assert, At, BasicType, Class, Datatype, Flavor, Items, Job, Lock, Notice, Op, PROC_NULL};
 use transom_harness::{Outcome, same};
 
 use super::memory;
@@ -89,8 +89,10 @@ pub(crate) fn refused_after_a_fence(world: &Job) -> Outcome {
             ("get", Class::RmaRange, &|| win.get([0; 8].as_mut_ptr(), 8, 0, far)),
             ("put_items", Class::Type, &|| win.put_items(items(7), At::new(0, 0, 8, &byte))),
             ("accumulate", Class::RmaRange, &|| win.accumulate(items(8), At::new(0, far, 8, &byte), Op::Bor)),
-            ("accumulate_elements", Class::Op, &|| win.accumulate_elements(bytes.as_ptr(), 1, float, 0, 0, Op::Bor)),
-            ("fetch_and_op", Class::Op, &|| win.fetch_and_op(&[0; 8], &mut [0; 8], float, 0, 0, Op::Bor)),
+            ("accumulate_elements", Class::RmaRange, &|| {
+                win.accumulate_elements(bytes.as_ptr(), 1, float, 0, far, Op::Sum)
+            }),
+            ("fetch_and_op", Class::RmaRange, &|| win.fetch_and_op(&[0; 8], &mut [0; 8], float, 0, far, Op::Sum)),
             ("fetch_value", Class::RmaRange, &|| win.fetch_value(1, BasicType::Int64, 0, far, Op::Sum).map(drop)),
             ("compare_and_swap", Class::RmaRange, &|| {
                 win.compare_and_swap(&[0; 8], &[0; 8], &mut [0; 8], BasicType::Int64, 0, far)
@@ -109,6 +111,12 @@ pub(crate) fn refused_after_a_fence(world: &Job) -> Outcome {
         win.fence(Assert::NONE)?;
         same(call, &operation().map_err(|error| error.class()), &Err(class))?;
         win.fence(Assert::NOPRECEDE)?;
+        win.fetch_value(0, BasicType::Int64, world.rank(), 0, Op::Sum)?;
+        // SAFETY: as above.
+        let request = unsafe { win.rput_notify(items(8), At::new(world.rank(), 0, 8, &byte), Notice(0)) };
+        same("a notified request", &request.map(drop).map_err(|error| error.class()), &Err(Class::RmaSync))?;
+        same("lock_all in an epoch", &win.lock_all(Assert::NONE).map_err(|error| error.class()), &Err(Class::RmaSync))?;
+        win.fence(Assert::NONE)?;
         win.fetch_value(0, BasicType::Int64, world.rank(), 0, Op::Sum)?;
         same(call, &operation().map_err(|error| error.class()), &Err(class))?;
         same("lock_all in an epoch", &win.lock_all(Assert::NONE).map_err(|error| error.class()), &Err(Class::RmaSync))?;

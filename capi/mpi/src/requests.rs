@@ -5,7 +5,7 @@
 //! therefore this module also has the functions that wait and test. While there are such requests,
 //! a wait tests repeatedly; otherwise it is the host's own wait.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -355,15 +355,19 @@ pub(crate) unsafe extern "C" fn waitall(count: c_int, requests: *mut RequestHand
         process::progress();
         std::thread::yield_now();
     }
-    let tested = Cell::new(Tested::default());
+    let (mut room, tested) = (Vec::new(), RefCell::new(Tested::none(count)));
     let is_refused = count < 0 || requests.is_null() || (statuses.is_null() && !constants().ignored.is_null());
     // SAFETY: as in `wait`.
     let code = unsafe {
         if partitioned::are_used() || is_refused {
             host_Waitall(count, requests, statuses)
         } else {
-            let test = || (host_test_in_turn(count, requests, &raw mut flag, statuses, tested.as_ptr()), flag != 0);
-            let wait = || host_wait_for_rest(count, requests, statuses, tested.as_ptr());
+            let test = || {
+                let mut tested = tested.borrow_mut();
+                let tested = tested.with_room(&mut room);
+                (host_test_in_turn(count, requests, &raw mut flag, statuses, tested), flag != 0)
+            };
+            let wait = || host_wait_for_rest(count, requests, statuses, &raw const *tested.borrow());
             wait_by(&call.watch, false, wait, test)
         }
     };

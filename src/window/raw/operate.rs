@@ -392,9 +392,10 @@ impl RawWindow {
         let permit = self.core.begin_request("rput", target.rank)?;
         // SAFETY: the caller's promise.
         let from = unsafe { origin.source() };
-        self.requested(target.rank, |count| {
+        let made = self.requested(target.rank, |count| {
             self.core.parts.put_layout(permit, target.displacement, &from, &target.layout(), count)
-        })
+        });
+        self.core.settle(made)
     }
 
     /// Like [`RawWindow::get_items`], and returns a request (`MPI_RGET`).
@@ -408,9 +409,10 @@ impl RawWindow {
         let permit = self.core.begin_request("rget", target.rank)?;
         // SAFETY: the caller's promise.
         let into = unsafe { origin.sink() };
-        self.requested(target.rank, |count| {
+        let made = self.requested(target.rank, |count| {
             self.core.parts.get_layout(permit, target.displacement, &into, &target.layout(), count)
-        })
+        });
+        self.core.settle(made)
     }
 
     /// Like [`RawWindow::put`], and returns a request (`MPI_RPUT`).
@@ -424,7 +426,9 @@ impl RawWindow {
     pub unsafe fn rput_bytes(&self, origin: *const u8, len: usize, target: usize, at: u64) -> Result<Request> {
         let permit = self.core.begin_request("rput", target)?;
         // SAFETY: the caller's promise.
-        self.requested(target, |count| self.core.parts.put(permit, at, unsafe { Source::promised(origin, len) }, count))
+        let from = unsafe { Source::promised(origin, len) };
+        let made = self.requested(target, |count| self.core.parts.put(permit, at, from, count));
+        self.core.settle(made)
     }
 
     /// Like [`RawWindow::get`], and returns a request (`MPI_RGET`).
@@ -438,7 +442,9 @@ impl RawWindow {
     pub unsafe fn rget_bytes(&self, origin: *mut u8, len: usize, target: usize, at: u64) -> Result<Request> {
         let permit = self.core.begin_request("rget", target)?;
         // SAFETY: the caller's promise.
-        self.requested(target, |count| self.core.parts.get(permit, at, unsafe { Sink::promised(origin, len) }, count))
+        let into = unsafe { Sink::promised(origin, len) };
+        let made = self.requested(target, |count| self.core.parts.get(permit, at, into, count));
+        self.core.settle(made)
     }
 
     /// Like [`RawWindow::accumulate`], and returns a request (`MPI_RACCUMULATE`).
@@ -451,9 +457,10 @@ impl RawWindow {
     pub unsafe fn raccumulate(&self, origin: Items<'_>, target: At<'_>, op: Op) -> Result<Request> {
         let permit = self.core.begin_request("raccumulate", target.rank)?;
         // SAFETY: the caller's promise.
-        self.requested(target.rank, |count| unsafe {
+        let made = self.requested(target.rank, |count| unsafe {
             self.combine(permit, "raccumulate", Some(origin), None, target, op, count)
-        })
+        });
+        self.core.settle(made)
     }
 
     /// Like [`RawWindow::get_accumulate`], and returns a request (`MPI_RGET_ACCUMULATE`).
@@ -472,15 +479,16 @@ impl RawWindow {
     ) -> Result<Request> {
         let permit = self.core.begin_request("rget_accumulate", target.rank)?;
         // SAFETY: the caller's promise.
-        self.requested(target.rank, |count| unsafe {
+        let made = self.requested(target.rank, |count| unsafe {
             self.combine(permit, "rget_accumulate", Some(origin), Some(result), target, op, count)
-        })
+        });
+        self.core.settle(made)
     }
 
     #[inline]
     pub(super) fn requested(&self, target: usize, post: impl FnOnce(Count<'_>) -> Result<()>) -> Result<Request> {
         let mut tally = None;
-        self.core.settle(post(Count::Request(&mut tally)))?;
+        post(Count::Request(&mut tally))?;
         Ok(Request::of(&self.core, target, tally))
     }
 }

@@ -8,11 +8,29 @@ use super::{Comm, RequestHandle, Type};
 
 /// The requests that a wait for all has tested, as in host/waits.c.
 #[repr(C)]
-#[derive(Clone, Copy, Default)]
 pub(crate) struct Tested {
-    /// The number of requests before the first one that is not known to be complete.
-    count: c_int,
+    /// A byte for each request: whether it is complete. Null before the first test.
+    done: *mut u8,
+    /// The number of pending requests.
+    left: c_int,
+    next: c_int,
     has_failed: c_int,
+}
+
+impl Tested {
+    /// `count` requests, none of which was tested.
+    pub(crate) fn none(count: c_int) -> Tested {
+        Tested { done: std::ptr::null_mut(), left: count, next: 0, has_failed: 0 }
+    }
+
+    /// Gives room for a byte for each request before the first test. `room` outlives the tests.
+    pub(crate) fn with_room(&mut self, room: &mut Vec<u8>) -> &mut Tested {
+        if self.done.is_null() {
+            room.resize(usize::try_from(self.left).unwrap_or(0), 0);
+            self.done = room.as_mut_ptr();
+        }
+        self
+    }
 }
 
 #[allow(non_snake_case)]
@@ -76,8 +94,7 @@ unsafe extern "C" {
     pub(crate) fn host_Test(q: *mut RequestHandle, flag: *mut c_int, s: *mut c_void) -> c_int;
     pub(crate) fn host_Waitall(n: c_int, q: *mut RequestHandle, s: *mut c_void) -> c_int;
     pub(crate) fn host_Testall(n: c_int, q: *mut RequestHandle, flag: *mut c_int, s: *mut c_void) -> c_int;
-    /// Tests the requests in turn from the first that is not known to be complete. `flag`: whether
-    /// all are complete.
+    /// Tests the requests until it meets a pending one. `flag`: whether all are complete.
     pub(crate) fn host_test_in_turn(
         n: c_int,
         q: *mut RequestHandle,
@@ -85,7 +102,7 @@ unsafe extern "C" {
         s: *mut c_void,
         tested: *mut Tested,
     ) -> c_int;
-    /// Waits for the requests that are not known to be complete.
+    /// Waits for the requests that are pending.
     pub(crate) fn host_wait_for_rest(n: c_int, q: *mut RequestHandle, s: *mut c_void, tested: *const Tested) -> c_int;
     pub(crate) fn host_Waitany(n: c_int, q: *mut RequestHandle, index: *mut c_int, s: *mut c_void) -> c_int;
     pub(crate) fn host_Testany(

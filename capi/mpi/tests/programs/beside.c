@@ -129,12 +129,44 @@ static void files(MPI_Win win) {
     check("files, messages and operations in one wait", bad);
 }
 
+/* A collective write goes on while a message that precedes it in the wait depends on the write. */
+static void collective_files(void) {
+    enum { ROUNDS = 3, COUNT = 3000 };
+    static int written[COUNT];
+    int id = (int)getpid(), token = 0;
+    char path[64];
+    long bad = 0;
+    MPI_File file;
+    MPI_Datatype mine;
+    MPI_Bcast(&id, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    snprintf(path, sizeof path, "/tmp/transom-beside-%d", id);
+    MPI_Type_vector(COUNT, 1, size_, MPI_INT, &mine);
+    MPI_Type_commit(&mine);
+    MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &file);
+    MPI_File_set_view(file, (MPI_Offset)sizeof(int) * rank_, MPI_INT, mine, "native", MPI_INFO_NULL);
+    for (int round = 0; round < ROUNDS; round++) {
+        MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+        for (int i = 0; i < COUNT; i++) written[i] = round + rank_;
+        if (rank_ == 0) MPI_Irecv(&token, 1, MPI_INT, size_ - 1, 9, MPI_COMM_WORLD, &requests[0]);
+        MPI_File_iwrite_at_all(file, 0, written, COUNT, MPI_INT, &requests[1]);
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        if (rank_ == size_ - 1) MPI_Send(&round, 1, MPI_INT, 0, 9, MPI_COMM_WORLD);
+        memset(written, 0, sizeof written);
+        MPI_File_read_at_all(file, 0, written, COUNT, MPI_INT, MPI_STATUS_IGNORE);
+        for (int i = 0; i < COUNT; i++) bad += written[i] != round + rank_;
+    }
+    MPI_File_close(&file);
+    MPI_Type_free(&mine);
+    check("a collective write that a message depends on", bad);
+}
+
 /* One of several messages is too long for its buffer: the statuses say which. */
-static void failed_of_several(void) {
+static void failed_of_several(MPI_Win win) {
+    static int put[1000];
     int sent[4] = {1, 2, 3, 4}, got[3][4], codes[3], class = MPI_SUCCESS;
     int next = (rank_ + 1) % size_, before = (rank_ + size_ - 1) % size_;
-    MPI_Request requests[3];
-    MPI_Status statuses[3];
+    MPI_Request requests[4];
+    MPI_Status statuses[4];
     MPI_Comm comm;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
@@ -144,7 +176,11 @@ static void failed_of_several(void) {
         usleep(20000);
         MPI_Send(sent, 4, MPI_INT, next, i, comm);
     }
-    MPI_Error_class(MPI_Waitall(3, requests, statuses), &class);
+    MPI_Win_lock_all(0, win);
+    MPI_Rput(put, 1000, MPI_INT, next, 0, 1000, MPI_INT, win, &requests[3]);
+    MPI_Error_class(MPI_Waitall(4, requests, statuses), &class);
+    if (requests[3] != MPI_REQUEST_NULL) MPI_Wait(&requests[3], MPI_STATUS_IGNORE);
+    MPI_Win_unlock_all(win);
     for (int i = 0; i < 3; i++) MPI_Error_class(statuses[i].MPI_ERROR, &codes[i]);
     check("a wait with a failure", class != MPI_ERR_IN_STATUS);
     int is_over = codes[2] == MPI_SUCCESS && got[2][3] == 4;
@@ -190,7 +226,8 @@ int main(int argc, char **argv) {
     persistent(win);
     parts(win);
     files(win);
-    failed_of_several();
+    failed_of_several(win);
+    collective_files();
     freed(win);
     MPI_Win_free(&win);
     return end();
