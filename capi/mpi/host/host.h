@@ -1,4 +1,4 @@
-/* Declarations shared by host.c, edges.c and src/host/. Every structure has the layout of its
+/* Declarations shared by the C files and src/host/. Every structure has the layout of its
  * `#[repr(C)]` twin in src/host/. */
 #ifndef TRANSOM_HOST_H
 #define TRANSOM_HOST_H
