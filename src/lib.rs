@@ -1,9 +1,10 @@
 //! MPI's one-sided communication as a Rust library: put, get, accumulate and atomics on the memory
 //! of other processes. No MPI installation is needed.
 //!
-//! A *job* is a set of processes, called *ranks*. A *window* is memory of each rank that all ranks
-//! may access, even while its owner computes. All ranks create a window together. Within a node,
-//! puts and gets are stores and loads. Between nodes they are operations of libibverbs or
+//! A *job* is a set of processes, called *ranks*. A *window* consists of one part of memory at each
+//! rank. All ranks create the window together. Every rank may access every part, even while the
+//! owner of the part computes. Within a node, puts and gets on memory that the library has
+//! allocated are stores and loads. Between nodes, puts and gets are operations of libibverbs or
 //! libfabric. The library has all of MPI's one-sided chapter, except for the names that
 //! [`book::mpi`] marks with *not here*.
 //!

@@ -74,13 +74,12 @@
 //! ThreadSanitizer does not see how the OpenMP library of gcc synchronizes threads, and therefore
 //! reports races in correct programs. `libtransom_mpi` suppresses these reports, and with them all
 //! reports about accesses of threads that OpenMP started. To find races in MPI programs with
-//! OpenMP, build `libtransom_mpi` with `--features openmp`. That build tells
-//! ThreadSanitizer of parallel regions, barriers, tasks with their dependences, critical and
-//! ordered regions, and locks. Use it for such programs only, because it defines functions with the
-//! names of gcc's OpenMP library. Two tasks or two sections
-//! that one thread runs count as ordered. The library therefore tries to give such tasks and
-//! sections to different threads. Programs that clang compiled need the OpenMP tool of LLVM
-//! (Archer).
+//! OpenMP, build `libtransom_mpi` with `--features openmp`. That build tells ThreadSanitizer of
+//! parallel regions, barriers, tasks with their dependences, critical and ordered regions, and
+//! locks. Use that build for such programs only, because it defines functions with the names of
+//! gcc's OpenMP library. Two tasks or two sections that one thread runs count as ordered. The
+//! library therefore tries to give such tasks and sections to different threads. Programs that
+//! clang compiled need the OpenMP tool of LLVM (Archer).
 //!
 //! # Deadlocks
 //!
@@ -97,9 +96,9 @@
 //!
 //! The job continues, because only the user can decide whether to end it. In MPI programs the calls
 //! include the collective calls of the MPI and its blocking sends and receives, but not `MPI_Wait`,
-//! `MPI_Waitall` and the like. Nothing is reported while a rank computes, or while all ranks are in
-//! the same collective call. Nothing is reported either if a further thread of a rank, or a process
-//! outside of the job that the program has started or connected to, may end the wait.
+//! `MPI_Waitall` and the like. The checker reports nothing while a rank computes, or while all
+//! ranks are in the same collective call. It also reports nothing if another thread of a rank may
+//! end the wait, or a process outside of the job that the program has started or connected to.
 //!
 //! # Missed and false reports
 //!

@@ -8,10 +8,15 @@
 //! # What conflicts
 //!
 //! Gets and loads do not conflict with each other. A put conflicts with every other access to its
-//! bytes, even one of the same rank. Two accumulates of one predefined type do not conflict if
+//! bytes, even one of the same rank. An accumulate that changes bytes conflicts with every get,
+//! load and store of these bytes. Two accumulates of one predefined type do not conflict if
 //!
 //! - their operations are equal, or one is `NO_OP`, or one is a compare-and-swap; or
 //! - they come from one rank, whose accumulates are ordered.
+//!
+//! By default MPI leaves the result of other pairs of accumulates undefined, so these pairs count
+//! as conflicts. This library nevertheless [performs pairs of one type
+//! atomically](super::operations#atomicity).
 //!
 //! In C and MPI programs an operation also uses its buffers until it is complete at the origin
 //! (MPI-4.1 §12.3): until then no other operation may write the buffer of a put, or access the
@@ -20,8 +25,8 @@
 //!
 //! # What orders two accesses
 //!
-//! To order two accesses takes two steps: the first access must be complete, and then a
-//! synchronization must tell the other rank.
+//! To order two accesses, complete the first access, and then synchronize with the rank that makes
+//! the second access.
 //!
 //! A flush or the end of the epoch completes an operation on another rank. Neither
 //! [`flush_local`](crate::Passive::flush_local) nor the wait for a request completes an operation

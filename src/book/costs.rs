@@ -103,13 +103,14 @@
 //!
 //! - A fence, a barrier, `free` and the creation of a window take ceil(log2 p) signals at each of p
 //!   ranks. All ranks wait for all others.
-//! - A lock takes a round trip to the target. Each of the first exclusive locks of a target takes a
-//!   second round trip, to rank 0 of the window. `lock_all` takes a round trip to rank 0. Locks
-//!   with `NOCHECK` send nothing.
+//! - A lock takes a round trip to the target. An exclusive lock of a target without the *bias*
+//!   takes a second round trip, to rank 0 of the window. A target gets the bias after some
+//!   exclusive locks. `lock_all` takes a round trip to rank 0, and further ones if it must revoke
+//!   the bias of targets (docs/protocols.md, "Locks"). Locks with `NOCHECK` send nothing.
 //! - `post` and `complete` send one notice to each partner. `start`, `wait`, `test` and `sync` send
 //!   nothing.
 //! - Over nets without atomics a lock, small operations and `unlock` may take one request and one
-//!   reply together. `lock` then sends nothing.
+//!   reply together. The call of `lock` then sends nothing.
 //!
 //! The file docs/protocols.md of the repository has the table of all calls, with the tests that
 //! assert the numbers on simulated nets of up to 512 ranks.

@@ -37,10 +37,10 @@
 //!
 //! # Rules
 //!
-//! - Attached regions of one rank do not overlap, and have at least one byte; otherwise the error
-//!   is `RmaAttach`.
+//! - Attached regions of one rank do not overlap; otherwise the error is `RmaAttach`. A region of
+//!   no bytes may be attached and detached, but no operation can access it.
 //! - An access may span adjacent regions. If these regions are mapped, such an access is a message
-//!   to the target, and the call waits for its completion.
+//!   to the target, and the call waits until the access is complete.
 //! - An access to memory that is not attached is an error of the class `RmaRange`. Between ranks of
 //!   a node the call itself reports the error, as in the example. Over a net the target checks the
 //!   access, and the flush or the end of the epoch reports the error. A refused access has no

@@ -40,7 +40,7 @@
 //! ```
 //!
 //! To use the result of a get within the epoch, call the get in a [`scope`](crate::Access::scope).
-//! The end of the scope completes the operations of the scope, and returns their buffers:
+//! At the end of the scope its operations are complete, and their buffers are no longer borrowed:
 //!
 //! ```
 //! # let world = transom::init()?;
@@ -78,8 +78,8 @@
 //! # Explicit calls
 //!
 //! A [`RawWindow`](crate::RawWindow) has MPI's calls to open and to end an epoch, each with its
-//! [assertions](crate::Assert). Its operations are unsafe, because the program promises that their
-//! buffers live long enough.
+//! [assertions](crate::Assert). Its operations that may still use a buffer after the call are
+//! unsafe, because the program promises that the buffer lives long enough.
 //!
 //! ```
 //! use transom::{Assert, Class, Info, RawWindow};

@@ -40,6 +40,8 @@
 //!   no effect on the window.
 //! - *Creation of a window* fails at all ranks or at none. The rank that could not make its part
 //!   returns the cause; the other ranks return an error of the class `Other` that names that rank.
+//!   One error concerns only the calling rank: the class `Arg`, if another thread of the rank is in
+//!   a barrier or a window creation of the same ranks.
 //! - *Accesses that the target refuses*, because their address is not attached, are errors of the
 //!   call that completes the operation.
 //! - *A transport that fails, or a peer that is gone*, is an error of the class `Other` of the call
@@ -57,9 +59,11 @@
 //! [`ErrorKind::RankUnreachable`](crate::ErrorKind::RankUnreachable). A rank that does not wait
 //! gets no report. Most launchers end the job before such an error is printed;
 //! `transom-run --grace SECONDS` gives the other ranks time to report it. The section "When a rank
-//! fails" of docs/running.md has the details. A rank that drops or finalizes its job after a death
-//! does not wait for the others, because the launcher would wait for the dead rank. The launcher
-//! then ends the job.
+//! fails" of docs/running.md has the details.
+//!
+//! Ranks that know of a death do not wait for the others when they drop or finalize the job,
+//! because the launcher's barrier may wait for the dead rank for ever. The launcher then ends the
+//! job.
 //!
 //! # Warnings
 //!

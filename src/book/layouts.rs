@@ -39,10 +39,11 @@
 //!
 //! # Extent
 //!
-//! The second item begins one *extent* after the first. The extent is the distance from the lowest
-//! byte of the datatype to the end of the highest, gaps included, and
-//! [`resized`](crate::Datatype::resized) changes it. Two adjacent columns, for example, are two
-//! items of a column whose extent is one element:
+//! The second item begins one *extent* after the first. In general the extent is the distance from
+//! the lowest byte of the datatype to the end of the highest, gaps included. A structure rounds the
+//! extent up to the alignment of its elements, and the extent of a subarray is that of the whole
+//! array. [`resized`](crate::Datatype::resized) changes the extent. Two adjacent columns, for
+//! example, are two items of a column whose extent is one element:
 //!
 //! ```
 //! use transom::{BasicType, Datatype};

@@ -34,8 +34,9 @@
 //! transom-run -n 4 target/debug/ring      # four processes; without a launcher, a job of one
 //! ```
 //!
-//! In this program a *job* of several processes, called *ranks*, creates a *window*. The *origin*
-//! puts a number into the *part* of its *target*, within an *epoch*, and the fence completes the
+//! In this program the processes of a *job*, called *ranks*, create a *window* together. Each rank
+//! is the *origin* of one put, which writes a number into the *part* of the next rank, the
+//! *target*. The put belongs to an *epoch*, and the fence at the end of the epoch completes the
 //! put. [`glossary`] explains these and all other terms.
 //!
 //! # The chapters

@@ -1,13 +1,14 @@
 //! Notified operations: an operation that also signals the target.
 //!
 //! After a put and a flush the data is at the target, but the target's program does not know that
-//! it has arrived. A *notified* operation also signals the target: it performs the put, get or
-//! accumulate, and then adds one to a *counter* of the target. This addition is the *notice*. The
-//! counter changes after the operation is complete at the target, so a target that reads the new
-//! count also sees the data.
+//! the data has arrived. A *notified* operation also signals the target: it performs the put, get
+//! or accumulate, and then adds one to a *counter* of the target. This addition is the *notice*.
+//! The counter changes after the operation is complete at the target, so a target that reads the
+//! new count also sees the data.
 //!
-//! The calls are those of the MPI Forum's draft of RMA notification, which no released MPI has. In
-//! this short program each rank sends its number to the next rank, and waits for a number:
+//! The calls are those of the MPI Forum's draft of RMA notification, which no released version of
+//! MPI contains. In this short program each rank sends its number to the next rank, and waits for a
+//! number:
 //!
 //! ```
 //! use transom::{Notice, Window};
@@ -31,8 +32,10 @@
 //!
 //! # The calls
 //!
-//! [`set_num_notify`](crate::Window::set_num_notify) gives each rank its counters, at most 4096 at
-//! a rank, and zeroes them. The call is collective.
+//! The collective call [`set_num_notify`](crate::Window::set_num_notify) gives each rank as many
+//! counters as this rank requests, at most 4096, and zeroes the counters of all ranks. An operation
+//! names a counter of its target by a [`Notice`](crate::Notice), which has the index of the
+//! counter.
 //!
 //! Notified operations exist only in passive epochs, those of `lock` and `lock_all`:
 //! [`put_notify`](crate::Passive::put_notify), [`get_notify`](crate::Passive::get_notify),
@@ -44,8 +47,8 @@
 //! that the origin has read the data, so the target may overwrite the data. A notified operation of
 //! no elements only changes the counter.
 //!
-//! The target waits through [`notices`](crate::Window::notices), within or outside of an epoch. A
-//! counter only grows, until [`reset`](crate::Notices::reset) reads and zeroes it in one step:
+//! A counter only grows, until [`reset`](crate::Notices::reset) reads and zeroes it in one step.
+//! The target waits through [`notices`](crate::Window::notices), within or outside of an epoch:
 //!
 //! - [`wait`](crate::Notices::wait) waits until a counter has at least a value, and does not change
 //!   it;

@@ -47,10 +47,13 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! `load_from`, `store_to` and `shared_query` also work on other windows in the unified model:
-//! between ranks of a node on allocated windows and on parts within memory of
-//! [`Job::alloc_mem`](crate::Job::alloc_mem), and on a rank's own part of every window that is not
-//! dynamic. For a part that loads and stores can't reach, the error is `RmaShared`.
+//! `load_from`, `store_to` and `shared_query` also work on other windows:
+//!
+//! - in the unified model, between ranks of a node, on allocated windows and on parts within memory
+//!   of [`Job::alloc_mem`](crate::Job::alloc_mem);
+//! - on a rank's own part of every window that is not dynamic.
+//!
+//! For a part that loads and stores can't reach, the error is `RmaShared`.
 //!
 //! # Visibility of stores
 //!

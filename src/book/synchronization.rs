@@ -9,8 +9,8 @@
 //!
 //! If unsure: open `lock_all` once around the main loop, flush where an operation must be complete,
 //! and use the [accumulate family](super::operations#atomicity) for locations that several ranks
-//! change. This choice needs no call of a target. Opening the epoch costs a rank one atomic, and
-//! ending the epoch costs another.
+//! change. With this choice the targets call nothing. The beginning of the epoch costs a rank one
+//! atomic, and the end costs another.
 //!
 //! # Fence
 //!
@@ -101,10 +101,10 @@
 //!
 //! # Lock all, and flush
 //!
-//! `lock_all` takes a shared lock of each rank, and opens an epoch to all ranks. Despite its name
+//! `lock_all` takes a shared lock on every rank, and opens an epoch to all ranks. Despite its name
 //! the call is not collective: other ranks need not make it. Shared locks exclude only exclusive
 //! locks. Within the epoch a [`flush`](crate::Passive::flush) completes the operations on one
-//! target and leaves the others in flight.
+//! target. Operations on other targets stay in flight.
 //!
 //! ```
 //! let world = transom::init()?;

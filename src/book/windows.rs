@@ -51,10 +51,10 @@
 //!
 //! [`Job::alloc_mem`](crate::Job::alloc_mem) allocates memory of the library without a window
 //! (`MPI_ALLOC_MEM`). A window that is created over this memory, or over any range of it, is as
-//! fast as an allocated one. Several windows may use the same memory, which lives as long as the
-//! [`Allocation`](crate::Allocation) or one of the windows. Each rank decides for its own part
+//! fast as an allocated one. Several windows may use the same memory. The memory lives as long as
+//! the [`Allocation`](crate::Allocation) or one of the windows. Each rank decides for its own part
 //! whether to use such memory. If all parts of a window are memory of the library, the ranks of a
-//! node map them without XPMEM, and [`is_mapped`](crate::Window::is_mapped) is true.
+//! node map the parts without XPMEM, and [`is_mapped`](crate::Window::is_mapped) is true.
 //!
 //! ```
 //! use transom::{Info, Window};
@@ -78,8 +78,9 @@
 //!
 //! [`free`](crate::Window::free) is collective and waits until no rank accesses the window any
 //! more. [`reclaim`](crate::Window::reclaim) also returns the buffer of a created window. Call one
-//! of the two: a window that is only dropped prints a warning and keeps its memory, because peers
-//! may still write there. The drop waits for this rank's operations in flight, but not for peers.
+//! of the two. If a program only drops a window, the library prints a warning and keeps the memory
+//! of the window, because peers may still write there. The drop waits for this rank's operations in
+//! flight, but not for peers.
 //!
 //! ```
 //! let world = transom::init()?;

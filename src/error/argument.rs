@@ -109,7 +109,7 @@ pub enum ArgumentError {
          the address space"
     )]
     PartsOverflow {
-        /// The first rank whose part finds no room.
+        /// The first rank whose part does not fit.
         rank: usize,
         /// The bytes of its part.
         size: u64,
@@ -124,11 +124,11 @@ pub enum ArgumentError {
     PartsTooLarge {
         /// The window's number in the job.
         window: u64,
-        /// The rank that looked.
+        /// The rank that found the shortage.
         rank: usize,
         /// The bytes of all parts there.
         needed: u64,
-        /// The bytes that the machine can give.
+        /// The bytes that are available.
         available: u64,
     },
     /// Ranks of a shared window do not share memory.
@@ -352,7 +352,7 @@ pub enum ArgumentError {
         /// Its first element.
         start: usize,
     },
-    /// A layout with a byte that no offset names.
+    /// A byte or a bound of a layout is outside the range of offsets.
     #[error("a byte or a bound of the datatype is at an offset outside {} to {}", i64::MIN, i64::MAX)]
     BeyondOffsets,
     /// A layout with more data than an offset can address.

@@ -70,7 +70,7 @@ pub enum JobError {
     /// The settings require atomics by the device, which can't perform them.
     #[error(transparent)]
     Atomics(#[from] AtomicsError),
-    /// A net is needed, and no transport has one.
+    /// A net is needed, and no transport provides one.
     #[error("a net is needed, and neither verbs nor libfabric can be used")]
     NoNet,
     /// The limit of open files is too low for a net over sockets.
@@ -129,7 +129,8 @@ pub enum JobError {
         /// The rank.
         rank: usize,
     },
-    /// A call whose operation waited for a lock, which another thread took for both.
+    /// The call's operation waited for a lock. A call of another thread tried to take the lock for
+    /// both operations, and failed.
     #[error(
         "operations that waited for the lock of rank {rank} failed; a call of another thread has returned the cause"
     )]
@@ -236,7 +237,7 @@ pub enum UnreachableError {
     /// The rank did not answer the first connection.
     #[error("no answer within {seconds} s")]
     NoAnswer {
-        /// The time that it had.
+        /// The time limit for the answer, in seconds.
         seconds: u64,
     },
     /// The rank answered before, and no longer answers.

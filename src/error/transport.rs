@@ -54,9 +54,9 @@ pub enum TransportError {
         /// The bytes that are still available.
         available: u64,
     },
-    /// The size with the alignment is more than an address space.
+    /// The size, rounded up to the alignment, exceeds the address space.
     SizeOverflow,
-    /// The peer's answer: it refused to execute an operation.
+    /// The peer refused to execute an operation.
     Answer(Refusal),
 }
 

@@ -23,8 +23,8 @@ use crate::reduce::{Element, Op};
 /// displacements count elements `T`.
 ///
 /// Operations complete at the end of the epoch, at a flush, or at the end of [`Access::scope`];
-/// their buffers are borrowed until then. Operations on [`PROC_NULL`](crate::PROC_NULL) have no
-/// effect; those with a result return 0.
+/// their buffers are borrowed until the end of the epoch or scope. Operations on
+/// [`PROC_NULL`](crate::PROC_NULL) have no effect; calls that return a value return 0.
 ///
 /// ```compile_fail
 /// # fn try_it(win: &transom::Window<u64>) -> transom::Result<()> {
@@ -427,8 +427,8 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     }
 
     /// Like [`Access::get`], and returns a request, which is complete when the data is in the
-    /// buffer (`MPI_RGET`). The buffer is borrowed until the epoch or scope ends; a request of
-    /// [`Passive::rget`] returns its buffer earlier.
+    /// buffer (`MPI_RGET`). The buffer is borrowed until the epoch or scope ends. The request of
+    /// [`Passive::rget`] gives its buffer back earlier.
     ///
     /// # Errors
     /// As for [`Access::put`].

@@ -29,8 +29,9 @@ pub struct FenceEpoch<'scope, 'env: 'scope, T>(Access<'scope, 'env, T>);
 pub struct StartEpoch<'scope, 'env: 'scope, T>(Access<'scope, 'env, T>);
 
 impl<T: RmaElem> Window<T> {
-    /// A passive access epoch to all ranks, by shared locks (`MPI_WIN_LOCK_ALL`, MPI-4.1 §12.5.3).
-    /// Not collective. All operations of the epoch are complete at both sides on return.
+    /// Runs `body` in a passive access epoch to all ranks, by shared locks (`MPI_WIN_LOCK_ALL`,
+    /// MPI-4.1 §12.5.3). Not collective. All operations of the epoch are complete at both sides on
+    /// return.
     ///
     /// # Errors
     /// Those of `body`, `RmaSync` within another epoch of this window, `LockType` where the hint
@@ -56,9 +57,9 @@ impl<T: RmaElem> Window<T> {
         ends.now(done)
     }
 
-    /// A passive access epoch to `target` (`MPI_WIN_LOCK`, MPI-4.1 §12.5.3). Other targets may be
-    /// locked within it. All operations on the target are complete at both sides on return. An
-    /// exclusive lock excludes all other locks of the target's part; a shared lock excludes
+    /// Runs `body` in a passive access epoch to `target` (`MPI_WIN_LOCK`, MPI-4.1 §12.5.3). `body`
+    /// may lock other targets. All operations on the target are complete at both sides on return.
+    /// An exclusive lock excludes all other locks of the target's part; a shared lock excludes
     /// exclusive locks. Over a net the library may acquire the lock as late as the first operation
     /// or the end of the epoch. A lock does not order accesses outside of the window.
     ///
@@ -93,9 +94,9 @@ impl<T: RmaElem> Window<T> {
         ends.now(done)
     }
 
-    /// An epoch between two fences (`MPI_WIN_FENCE`, MPI-4.1 §12.5.1), in which
-    /// [`FenceEpoch::fence`] separates phases. Collective. The closing fence also runs if `body`
-    /// fails, because the other ranks wait in it.
+    /// Runs `body` in an epoch between two fences (`MPI_WIN_FENCE`, MPI-4.1 §12.5.1).
+    /// [`FenceEpoch::fence`] separates phases within the epoch. Collective. The closing fence also
+    /// runs if `body` fails, because the other ranks wait in it.
     ///
     /// # Errors
     /// Those of `body`, `RmaSync` within another epoch of this window, or an error of completion.
@@ -116,10 +117,10 @@ impl<T: RmaElem> Window<T> {
         ends.now(done)
     }
 
-    /// An access epoch to `targets`, which expose their parts to this rank by [`Window::post`]
-    /// (`MPI_WIN_START` and `MPI_WIN_COMPLETE`, MPI-4.1 §12.5.2). The first operation on a target
-    /// waits for the target's post; the end of the epoch waits for the posts of targets without
-    /// operations.
+    /// Runs `body` in an access epoch to `targets`, which expose their parts to this rank by
+    /// [`Window::post`] (`MPI_WIN_START` and `MPI_WIN_COMPLETE`, MPI-4.1 §12.5.2). The first
+    /// operation on a target waits for the target's post; the end of the epoch waits for the posts
+    /// of targets without operations.
     ///
     /// # Errors
     /// Those of `body`; `RmaSync` within another access epoch; `Rank` if `targets` has a rank that

@@ -13,13 +13,13 @@ impl RawWindow {
         self.core.parts.touches(Touch { member: rank, at, len, written }, address);
     }
 
-    /// The program is about to change a word of a rank's part by an atomic.
+    /// Records that the program is about to change a word of a rank's part by an atomic.
     #[doc(hidden)]
     pub fn checker_atomic_begins(&self, rank: usize, at: usize, len: usize) {
         self.core.parts.atomic_begins(rank, at, len);
     }
 
-    /// The program has read a word of a rank's part by an atomic.
+    /// Records that the program has read a word of a rank's part by an atomic.
     #[doc(hidden)]
     pub fn checker_atomic_ends(&self, rank: usize, at: usize, len: usize) {
         self.core.parts.atomic_ends(rank, at, len);

@@ -9,7 +9,8 @@ use crate::job::Cause;
 /// Synchronization (MPI-4.1 §12.5).
 impl RawWindow {
     /// Ends the fence epoch and opens the next one, unless NOSUCCEED is given (`MPI_WIN_FENCE`,
-    /// MPI-4.1 §12.5.1). Collective. With both NOPRECEDE and NOSUCCEED the call has no effect.
+    /// MPI-4.1 §12.5.1). Collective. With both NOPRECEDE and NOSUCCEED the call only ends this
+    /// rank's fence epoch, and does not wait for other ranks.
     ///
     /// # Errors
     /// `RmaSync` within another epoch; `Assert` for NOCHECK, or for NOPRECEDE after operations; the
