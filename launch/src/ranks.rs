@@ -19,7 +19,7 @@ use super::bind::Bound;
 use super::guard::reap_group;
 use super::output::{Sink, Splitter, Style};
 use crate::job::Job;
-use crate::outcome::{LaunchError, io_error};
+use crate::outcome::{LaunchError, UNKNOWN, io_error};
 use transom::launching::{LineBuffer, SECRET};
 
 /// Variables of other launchers, or of this one in another role, which would mislead a rank.
@@ -114,26 +114,27 @@ impl Rank {
     }
 
     /// Keeps the status if the process has ended. The process stays a zombie until
-    /// [`Rank::release`], so that its number can't become another process's.
-    pub(super) fn check(&mut self) -> io::Result<()> {
-        if self.child.is_some() && self.exit.is_none() {
-            let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-            match waitid(WaitId::Pid(self.pid), options) {
-                Ok(status) => self.exit = status.map(|status| exit_status(&status)),
-                Err(error) => {
-                    // Other code of this process has reaped it: the number may be another's now.
-                    self.child = None;
-                    return Err(error.into());
-                }
+    /// [`Rank::release`], so that its number can't become another process's. If other code of the
+    /// launcher's process has reaped the rank, its status is [`UNKNOWN`].
+    pub(super) fn check(&mut self) {
+        if self.child.is_none() || self.exit.is_some() {
+            return;
+        }
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        match waitid(WaitId::Pid(self.pid), options) {
+            Ok(status) => self.exit = status.map(|status| exit_status(&status)),
+            Err(Errno::INTR) => {}
+            Err(_) => {
+                // The number may be another process's now.
+                self.child = None;
+                self.exit = Some(ExitStatus::from_raw(UNKNOWN));
             }
         }
-        Ok(())
     }
 
     /// Whether a signal ended the process.
     pub(super) fn was_killed(&mut self) -> bool {
-        // The next check meets the same error.
-        let _ = self.check();
+        self.check();
         self.exit.is_some_and(|exit| exit.signal().is_some())
     }
 
@@ -347,4 +348,38 @@ pub(super) fn keep_alive(socket: &OwnedFd) -> rustix::io::Result<()> {
 /// full.
 pub(super) fn keep_alive_unacknowledged(socket: &OwnedFd) -> rustix::io::Result<()> {
     sockopt::set_tcp_user_timeout(socket, 6000)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::{WaitOptions, waitpid};
+
+    use super::*;
+
+    fn rank_of(command: &mut Command) -> Rank {
+        let child = command.spawn().expect("coreutils are installed");
+        Rank { pid: Pid::from_child(&child), child: Some(child), ..Rank::elsewhere() }
+    }
+
+    #[test]
+    fn a_rank_that_other_code_reaps_has_ended() {
+        let mut rank = rank_of(&mut Command::new("true"));
+        waitpid(Some(rank.pid), WaitOptions::empty()).expect("a child");
+        rank.check();
+        assert_eq!(rank.exit, Some(ExitStatus::from_raw(UNKNOWN)));
+        assert!(rank.child.is_none(), "its number is not used any more");
+    }
+
+    #[test]
+    fn a_status_is_that_of_the_standard_library() {
+        for script in ["exit 3", "kill -KILL $$", "true"] {
+            let mut rank = rank_of(Command::new("sh").args(["-c", script]));
+            while rank.exit.is_none() {
+                rank.check();
+                std::thread::yield_now();
+            }
+            let child = rank.child.as_mut().expect("it is not reaped");
+            assert_eq!(rank.exit, child.wait().ok(), "{script}");
+        }
+    }
 }

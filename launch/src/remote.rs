@@ -19,7 +19,7 @@ use super::output::{Sink, duplicate};
 use super::ranks::{Conn, Rank, drain, forward, keep_alive, keep_alive_unacknowledged};
 use crate::bind::{self, Claim, Places};
 use crate::order::{Order, Rendezvous};
-use crate::outcome::{LaunchError, UNKNOWN, io_error};
+use crate::outcome::{LaunchError, io_error};
 use crate::{descriptors, signals};
 use transom::launching::{Words, to_hex};
 
@@ -177,9 +177,7 @@ impl Part {
     fn report_ended_ranks(&mut self) {
         for (at, rank) in self.ranks.iter_mut().enumerate() {
             let ran = rank.exit.is_none();
-            if ran && rank.check().is_err() {
-                rank.exit = Some(std::process::ExitStatus::from_raw(UNKNOWN));
-            }
+            rank.check();
             forward(&mut rank.out, &mut self.out);
             forward(&mut rank.err, &mut self.err);
             if let Some(status) = rank.exit.filter(|_| ran) {

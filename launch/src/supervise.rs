@@ -28,7 +28,7 @@ use super::stdin::Input;
 use crate::bind::{self, Claim, Places};
 use crate::descriptors;
 use crate::job::{Bind, Job};
-use crate::outcome::{Failure, LaunchError, Outcome, UNKNOWN, io_error};
+use crate::outcome::{Failure, LaunchError, Outcome, io_error};
 
 /// Time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);
@@ -337,9 +337,7 @@ impl Supervisor {
 
     /// Handles the end of a rank's process: its remaining lines and output first, then its status.
     fn on_end(&mut self, number: usize) {
-        if self.ranks[number].check().is_err() {
-            self.ranks[number].exit = Some(ExitStatus::from_raw(UNKNOWN));
-        }
+        self.ranks[number].check();
         if let Some(status) = self.ranks[number].exit {
             self.has_ended(number, status);
         }
