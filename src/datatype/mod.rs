@@ -239,6 +239,18 @@ impl Datatype {
         self.pieces(count).map(place).collect()
     }
 
+    /// The same layout of bytes instead of basic types. The padding of pairs counts as data. For
+    /// the library for MPI programs.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn as_bytes(&self) -> Datatype {
+        let inner = &*self.0;
+        let (layout, overlaps) = (inner.layout.clone(), inner.overlaps.clone());
+        let signature = Signature::basic(BasicType::Byte).repeated(inner.size);
+        let Inner { size, bounds, data, .. } = *inner;
+        Inner { layout, signature, size, bounds, data, align: 1, overlaps, even: None }.finish()
+    }
+
     /// The contiguous pieces of `count` items in the order of the data. The span must be one of
     /// `i64` numbers.
     pub(crate) fn pieces(&self, count: usize) -> Pieces<'_> {

@@ -9,6 +9,8 @@
 //! both disciplines: the CPU's atomics need aligned words. MPI defines nothing where elements
 //! overlap in part.
 
+mod apart;
+
 use std::sync::atomic::Ordering;
 
 use transom_fabric::{Amo, AmoKind, Memory, Width};

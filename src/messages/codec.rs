@@ -66,6 +66,9 @@ pub(crate) enum Request<'a> {
     Staged { op: Op, ty: BasicType, fetch: bool, piece: Piece },
     /// Copies a staged piece from the sender's staging area; if `fetch`, to the area.
     Copy { fetch: bool, piece: Piece },
+    /// Performs a `Scatter`, or a `Combine` without `fetch`, strip by strip: if strips are refused,
+    /// the others are performed, and the answer is the first refusal.
+    Each(Box<Request<'a>>),
     /// Performs the operations one after another. The answer has the form of the answer to a
     /// request that carries a lock.
     Several { parts: Vec<Request<'a>> },
@@ -74,8 +77,8 @@ pub(crate) enum Request<'a> {
 impl Request<'_> {
     /// Whether another request may contain this request.
     pub(crate) fn may_be_carried(&self) -> bool {
-        use Request::{Combine, Gather, Scatter, Swap, SwapBytes};
-        matches!(self, Scatter { .. } | Gather { .. } | Combine { .. } | Swap { .. } | SwapBytes { .. })
+        use Request::{Combine, Each, Gather, Scatter, Swap, SwapBytes};
+        matches!(self, Scatter { .. } | Gather { .. } | Combine { .. } | Swap { .. } | SwapBytes { .. } | Each(_))
     }
 
     /// Whether the request keeps its order among others of its origin (MPI-4.1 §12.7.2).
@@ -95,6 +98,7 @@ impl Request<'_> {
                 (0, parts.iter().map(|part| 8 + part.most_bytes()).sum())
             }
             Request::Staged { .. } | Request::Copy { .. } => (0, 40),
+            Request::Each(request) => return request.most_bytes(),
             // Other requests have at most three words.
             _ => (0, 24),
         };
@@ -123,6 +127,7 @@ impl Request<'_> {
             Request::Staged { op, ty, fetch, piece } => Request::Staged { op, ty, fetch, piece },
             Request::Copy { fetch, piece } => Request::Copy { fetch, piece },
             Request::Carry { exclusive, release, parts } => Request::Carry { exclusive, release, parts: each(parts) },
+            Request::Each(request) => Request::Each(Box::new(request.into_owned())),
             Request::Several { parts } => Request::Several { parts: each(parts) },
         }
     }
@@ -194,6 +199,9 @@ const ANSWERS: u8 = 16;
 const STAGE: u8 = 17;
 const STAGED: u8 = 18;
 const COPY: u8 = 19;
+/// [`SCATTER`] and [`COMBINE`], strip by strip.
+const SCATTER_EACH: u8 = 20;
+pub(super) const COMBINE_EACH: u8 = 21;
 
 impl<'a> Message<'a> {
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -274,15 +282,19 @@ pub(super) fn encode_request_behind(mut out: Vec<u8>, head: &[u64], request: &Re
     };
     // Four bytes follow the words: operation, type, flag, and number of strips.
     let how = |kind, op: u8, ty: u8, flag: bool| with_bytes(start(kind), &[op, ty, u8::from(flag), 0]);
+    let (scatter, combine, request) = match request {
+        Request::Each(request) => (SCATTER_EACH, COMBINE_EACH, &**request),
+        request => (SCATTER, COMBINE, request),
+    };
     match request {
-        Request::Scatter { strips, data } => with_bytes(with_strips(how(SCATTER, 0, 0, false), strips), data),
+        Request::Scatter { strips, data } => with_bytes(with_strips(how(scatter, 0, 0, false), strips), data),
         Request::Notify { index, at, data } => {
             with_bytes(with_words(how(NOTIFY, 0, 0, false), &[*index, at.cast_unsigned()]), data)
         }
         Request::Gather { strips } => with_strips(how(GATHER, 0, 0, false), strips),
         Request::Check { strips } => with_strips(how(CHECK, 0, 0, false), strips),
         Request::Combine { op, ty, fetch, strips, data } => {
-            with_bytes(with_strips(how(COMBINE, op.number(), ty.number(), *fetch), strips), data)
+            with_bytes(with_strips(how(combine, op.number(), ty.number(), *fetch), strips), data)
         }
         Request::Swap { ty, at, expected, new } => {
             with_words(how(SWAP, 0, ty.number(), false), &[*at, *expected, *new])
@@ -304,6 +316,7 @@ pub(super) fn encode_request_behind(mut out: Vec<u8>, head: &[u64], request: &Re
         }
         Request::Copy { fetch, piece } => with_words(how(COPY, 0, 0, *fetch), &piece.to_words()),
         Request::Several { parts } => with_parts(how(SEVERAL, 0, 0, false), parts),
+        Request::Each(_) => unreachable!("strip by strip, a request is a scatter or a combine"),
     }
 }
 
@@ -323,13 +336,26 @@ fn decode_parts<'a>(reader: &mut Reader<'a>) -> Option<Vec<Request<'a>>> {
         *reader = Reader(rest);
         let (&kind, part) = part.split_first()?;
         // A request inside another one contains no further requests.
-        let part = if kind >= CARRY { None } else { decode_request(kind, &mut Reader(part)) };
+        let part = if matches!(kind, CARRY | SEVERAL) { None } else { decode_request(kind, &mut Reader(part)) };
         parts.push(part.filter(Request::may_be_carried)?);
     }
     Some(parts)
 }
 
 fn decode_request<'a>(kind: u8, reader: &mut Reader<'a>) -> Option<Request<'a>> {
+    let each = |request| Request::Each(Box::new(request));
+    match kind {
+        SCATTER_EACH => decode_one(SCATTER, reader).map(each),
+        COMBINE_EACH => {
+            let no_fetch = |request: &Request<'_>| !matches!(request, Request::Combine { fetch: true, .. });
+            decode_one(COMBINE, reader).filter(no_fetch).map(each)
+        }
+        _ => decode_one(kind, reader),
+    }
+}
+
+/// A request that is not performed strip by strip.
+fn decode_one<'a>(kind: u8, reader: &mut Reader<'a>) -> Option<Request<'a>> {
     let (how, rest) = reader.0.split_first_chunk::<4>()?;
     *reader = Reader(rest);
     let [op, ty, flag, strips] = *how;
@@ -452,144 +478,4 @@ fn kind_number(kind: AmoKind) -> u8 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn requests_round_trip() {
-        let strips = [Strip::one(1 << 40, 4), Strip { offset: -8, block: 4, count: 3, stride: 12 }];
-        let strips = || Cow::from(&strips);
-        let piece = Piece { at: 1, from: 2, len: u64::MAX, before: 4, after: 5 };
-        let combine = |fetch| Request::Combine {
-            op: Op::Sum,
-            ty: BasicType::Int8,
-            fetch,
-            strips: strips(),
-            data: (&[5; 16]).into(),
-        };
-        let requests = [
-            Request::Several { parts: vec![combine(true), combine(false)] },
-            Request::Stage,
-            Request::Staged { op: Op::Sum, ty: BasicType::Int8, fetch: true, piece },
-            Request::Copy { fetch: true, piece },
-            Request::Copy { fetch: false, piece: Piece { at: u64::MAX, from: 0, len: 3, ..piece } },
-            Request::Scatter { strips: strips(), data: b"data of strips...".into() },
-            Request::Notify { index: 4095, at: -8, data: b"data".into() },
-            Request::Gather { strips: strips() },
-            Request::Check { strips: strips() },
-            Request::Combine {
-                op: Op::MaxLoc,
-                ty: BasicType::TwoInt,
-                fetch: true,
-                strips: strips(),
-                data: Cow::default(),
-            },
-            Request::Swap { ty: BasicType::Uint8, at: 3, expected: 1, new: u64::MAX },
-            Request::SwapBytes { ty: BasicType::Complex64, at: u64::MAX, data: (&[3; 32]).into() },
-            Request::Control { at: 8, amo: Amo::compare_swap(Width::W64, 7, u64::MAX) },
-            Request::Control { at: 8, amo: Amo::new(AmoKind::Read, Width::W32, 0) },
-            Request::Regions { from: 1000, most: 7 },
-            Request::Carry { exclusive: true, release: false, parts: Vec::new() },
-            Request::Carry {
-                exclusive: false,
-                release: true,
-                parts: vec![
-                    Request::Scatter { strips: strips(), data: b"data".into() },
-                    Request::Swap { ty: BasicType::Uint8, at: 3, expected: 1, new: u64::MAX },
-                    Request::Gather { strips: strips() },
-                ],
-            },
-        ];
-        for request in requests {
-            let message = Message::Request { token: 5, window: u64::MAX, order: 9, request: request.clone() };
-            assert!(message.encode().len() <= request.most_bytes(), "{request:?}");
-            assert_eq!(Message::decode(&message.encode()), Some(message));
-            assert_eq!(request.clone().into_owned(), request);
-            let part = Request::Carry { exclusive: false, release: true, parts: vec![request.clone()] };
-            let message = Message::Request { token: 5, window: 1, order: 0, request: part };
-            let bytes = message.encode();
-            assert!(!request.may_be_carried() || bytes.len() <= OVERHEAD + request.most_bytes(), "{request:?}");
-            let decoded = Message::decode(&bytes);
-            assert_eq!(decoded, request.may_be_carried().then_some(message), "a part that is no operation");
-        }
-        let scatter = Request::Scatter { strips: strips(), data: b"data".into() };
-        let several = Request::Several { parts: vec![scatter.clone(), scatter.clone()] };
-        let message = Message::Request { token: 5, window: 6, order: 0, request: scatter };
-        assert_eq!(message.encode().len(), OVERHEAD + 2 * STRIP + 4);
-        let message = Message::Request { token: 5, window: 6, order: 0, request: several };
-        assert_eq!(message.encode().len(), OVERHEAD + 2 * (PART + 2 * STRIP + 4));
-    }
-
-    #[test]
-    fn every_kind_of_atomic_round_trips() {
-        for kind in AmoKind::ALL {
-            let request = Request::Control { at: 8, amo: Amo::new(kind, Width::W64, 7) };
-            let message = Message::Request { token: 5, window: 6, order: 0, request };
-            assert_eq!(Message::decode(&message.encode()), Some(message), "{kind:?}");
-        }
-    }
-
-    /// The receiver would take the surplus for data.
-    #[test]
-    #[should_panic(expected = "at most MAX_PACKED")]
-    fn a_request_of_too_many_strips_is_not_encoded() {
-        encode_request(&[], &Request::Gather { strips: vec![Strip::one(0, 8); packed::MAX_PACKED + 1].into() });
-    }
-
-    /// Lists of every length, with small and with large differences, are within the stated bounds.
-    #[test]
-    fn long_lists_of_strips_round_trip() {
-        for far in [0, 1 << 61] {
-            for count in [1, 8, 9, 254, 255, 256, 3000usize] {
-                let at = |index: usize| index as i64 * 40 - if index.is_multiple_of(2) { 0 } else { far };
-                let strips: Vec<_> = (0..count).map(|index| Strip::one(at(index), 1 + index % 9)).collect();
-                let request = Request::Scatter { strips: strips.into(), data: b"data".into() };
-                let message = Message::Request { token: 5, window: 6, order: 0, request };
-                let bytes = message.encode();
-                let Message::Request { request, .. } = &message else { unreachable!() };
-                assert!(bytes.len() <= request.most_bytes());
-                assert!(far != 0 || count <= 8 || bytes.len() <= OVERHEAD + 2 + 4 * count + 4);
-                assert_eq!(Message::decode(&bytes), Some(message));
-            }
-        }
-    }
-
-    #[test]
-    fn messages_without_requests_round_trip() {
-        for message in [
-            Message::Signal { key: u64::MAX, slot: 63, value: 0x7fff_ffff },
-            Message::Notice { window: 1 << 63, member: u32::MAX, notice: Notice::Completed },
-            Message::Notice { window: 2, member: 0, notice: Notice::Posted },
-            Message::Reply { token: 1, bytes: &[1; 7] },
-            Message::Refusal { token: 2, reason: Refusal::Outside { at: -8, length: 8, limit: 16 } },
-            Message::Answers { tokens: &[[3; 8]; 3], rest: &[] },
-            Message::Answers { tokens: &[[4; 8]], rest: &[REPLY; 20] },
-        ] {
-            assert_eq!(Message::decode(&message.encode()), Some(message));
-        }
-        let (tokens, rest) = ([5u64.to_ne_bytes(), u64::MAX.to_ne_bytes()], &[7; 20]);
-        let answers = Message::Answers { tokens: &tokens, rest };
-        assert_eq!(answers.encode(), encode_answers(&[5, u64::MAX], rest));
-        assert_eq!(answers.encode().len(), ANSWERS_OVERHEAD + 16 + 20);
-        assert_eq!(Message::Reply { token: 1, bytes: &[] }.encode().len(), REPLY_OVERHEAD);
-    }
-
-    #[test]
-    fn malformed_messages_are_not_decoded() {
-        assert_eq!(Message::decode(&[]), None);
-        assert_eq!(Message::decode(&[SCATTER, 0, 0]), None);
-        assert_eq!(Message::decode(&[99; 40]), None);
-        let cut = Message::Request {
-            token: 1,
-            window: 1,
-            order: 0,
-            request: Request::Gather { strips: vec![Strip::one(0, 8)].into() },
-        };
-        let bytes = cut.encode();
-        assert_eq!(Message::decode(&bytes[..bytes.len() - 1]), None, "a strip that is cut");
-        let answers = encode_answers(&[1, 2], &[]);
-        assert_eq!(Message::decode(&answers[..answers.len() - 1]), None, "a token that is cut");
-        assert_eq!(Message::decode(&words(ANSWERS, &[u64::MAX])), None, "more tokens than there are");
-        assert_eq!(Message::decode(&encode_answers(&[1], &answers)), None, "answers behind answers");
-    }
-}
+mod tests;

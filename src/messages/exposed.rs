@@ -309,8 +309,33 @@ impl Exposed {
             Request::Carry { exclusive, release, parts } => Ok(self.carry(*exclusive, *release, parts)),
             // The staging area belongs to the sender, so `messages` executes these requests.
             Request::Stage | Request::Staged { .. } | Request::Copy { .. } => Err(Refusal::NoArea),
+            Request::Each(request) => self.each_strip(request),
             Request::Several { parts } => Ok(carried::answer(parts.iter().map(|part| self.execute(part)))),
         }
+    }
+
+    /// Performs a scatter or a combine strip by strip, and returns the first refusal.
+    fn each_strip(&self, request: &Request<'_>) -> Result<Vec<u8>, Refusal> {
+        let (strips, all) = match request {
+            Request::Scatter { strips, data } | Request::Combine { strips, data, .. } => (strips, data),
+            _ => return self.execute(request),
+        };
+        let (len, mut done, mut outcome) = (bytes(strips)?, 0, Ok(()));
+        if all.len() != len && !all.is_empty() {
+            return Err(lengths(all.len(), len));
+        }
+        for strip in strips.iter() {
+            // `MPI_NO_OP` has no data.
+            let end = if all.is_empty() { 0 } else { done + strip.block * strip.count };
+            let (strips, data) = (from_ref(strip).into(), all[done..end].into());
+            let one = match *request {
+                Request::Combine { op, ty, fetch, .. } => Request::Combine { op, ty, fetch, strips, data },
+                _ => Request::Scatter { strips, data },
+            };
+            outcome = outcome.and(self.execute(&one).map(drop));
+            done = end;
+        }
+        outcome.map(|()| Vec::new())
     }
 
     /// Performs operations under the window's lock. Takes the lock only if it is free, because the

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseResult, TestRng, TestRunner};
 use transom_fabric::{Amo, AmoKind, Handler, Memory, Peer, RegionKey, Width};
 
-use super::codec::{Message, OVERHEAD};
+use super::codec::{COMBINE_EACH, Message, OVERHEAD};
 use super::staging::Piece;
 use super::{Atomicity, Exposed, Messages, Request, Space};
 use crate::datatype::Strip;
@@ -45,7 +45,7 @@ fn almost() -> impl Strategy<Value = Vec<u8>> {
     let window = prop_oneof![8 => Just(PLAIN), 4 => Just(DYNAMIC), 1 => word()];
     let words = prop::collection::vec(word(), 0..10);
     let data = prop::collection::vec(any::<u8>(), 0..80);
-    (0..19u8, word(), window, prop_oneof![Just(0), word()], how, words, data).prop_map(
+    (0..=COMBINE_EACH, word(), window, prop_oneof![Just(0), word()], how, words, data).prop_map(
         |(kind, token, window, order, how, words, data)| {
             let mut bytes = vec![kind];
             [token, window, order].iter().for_each(|word| bytes.extend(word.to_ne_bytes()));
@@ -176,6 +176,10 @@ fn single() -> impl Strategy<Value = Request<'static>> {
             at: at as i64,
             data: vec![7; len.min(PART - at)].into(),
         }),
+        strips(1).prop_map(|strips| {
+            let data = vec![7; len(&strips)].into();
+            Request::Each(Box::new(Request::Scatter { data, strips: strips.into() }))
+        }),
         strips(1).prop_map(|strips| Request::Gather { strips: strips.into() }),
         strips(1).prop_map(|strips| Request::Check { strips: strips.into() }),
         combine,
@@ -228,6 +232,10 @@ fn by_address(mut request: Request<'static>, address: u64) -> Request<'static> {
         Request::Swap { at, .. } | Request::SwapBytes { at, .. } => *at += address,
         Request::Staged { piece, .. } | Request::Copy { piece, .. } => piece.at += address,
         Request::Control { .. } | Request::Regions { .. } | Request::Stage => {}
+        Request::Each(request) => {
+            let one = std::mem::replace(&mut **request, Request::Stage);
+            **request = by_address(one, address);
+        }
         Request::Carry { parts, .. } | Request::Several { parts } => {
             let there = std::mem::take(parts).into_iter().map(|part| by_address(part, address));
             *parts = there.collect();
@@ -347,7 +355,7 @@ fn every_request_is_performed_and_refused() {
     };
     runner(2000).run(&sent(), count).expect("counting does not fail");
     let seen = seen.into_inner();
-    assert!(seen.len() == 14 && seen.values().flatten().all(|&times| times > 0), "{seen:?}");
+    assert!(seen.len() == 15 && seen.values().flatten().all(|&times| times > 0), "{seen:?}");
 }
 
 fn name(request: &Request<'_>) -> &'static str {
@@ -363,6 +371,7 @@ fn name(request: &Request<'_>) -> &'static str {
         Request::Regions { .. } => "regions",
         Request::Carry { .. } => "carry",
         Request::Several { .. } => "several",
+        Request::Each(_) => "each",
         Request::Stage => "stage",
         Request::Staged { .. } => "staged",
         Request::Copy { .. } => "copy",

@@ -61,6 +61,10 @@ pub(crate) struct Towards {
     pub(crate) peer: Peer,
     pub(crate) window: u64,
     pub(crate) member: usize,
+    /// Whether the target may refuse some of the operations and perform the others, as on a dynamic
+    /// window. Each operation then has a strip of its own, or a [`Part`] of its own if it gets
+    /// data. None has a request.
+    pub(crate) apart: bool,
 }
 
 /// The tallies that count an operation: the target's, and that of the operation's request if it has
@@ -208,10 +212,10 @@ impl Part {
         Part { what: small.what(), strips: Vec::with_capacity(usual), data, buffers }
     }
 
-    /// Adds an operation unless request or reply would then exceed `most` bytes. An operation that
-    /// begins where the previous one ends extends its strip.
+    /// Adds an operation unless request or reply would then exceed `most` bytes. Except `apart`, an
+    /// operation that begins where the previous one ends extends its strip.
     #[inline(always)]
-    fn push(&mut self, at: i64, small: &Small<'_>, size: &mut Size, most: usize) -> bool {
+    fn push(&mut self, at: i64, small: &Small<'_>, size: &mut Size, most: usize, apart: bool) -> bool {
         let request = size.request + STRIP + small.data().len();
         let reply = size.reply + small.result().map_or(0, Sink::len);
         if request.max(reply) > most.min(MOST) {
@@ -219,7 +223,7 @@ impl Part {
         }
         let full = self.strips.len() == MAX_STRIPS;
         match self.strips.last_mut() {
-            Some(last) if last.offset + last.block as i64 == at => {
+            Some(last) if !apart && last.offset + last.block as i64 == at => {
                 last.block += small.len();
                 size.request = request - STRIP;
             }
@@ -237,14 +241,17 @@ impl Part {
         true
     }
 
-    fn into_request(self) -> (Request<'static>, Landing) {
+    fn into_request(self, apart: bool) -> (Request<'static>, Landing) {
+        let each = |request| if apart { Request::Each(Box::new(request)) } else { request };
         let (strips, data) = (self.strips.into(), self.data.into());
         match self.what {
-            What::Put => (Request::Scatter { strips, data }, Landing::Nowhere),
+            What::Put => (each(Request::Scatter { strips, data }), Landing::Nowhere),
+            What::Combine { op, ty, fetch: false } => {
+                (each(Request::Combine { op, ty, fetch: false, strips, data }), Landing::Nowhere)
+            }
             What::Get => (Request::Gather { strips }, Landing::Pieces(self.buffers)),
             What::Combine { op, ty, fetch } => {
-                let into = if fetch { Landing::Pieces(self.buffers) } else { Landing::Nowhere };
-                (Request::Combine { op, ty, fetch, strips, data }, into)
+                (Request::Combine { op, ty, fetch, strips, data }, Landing::Pieces(self.buffers))
             }
         }
     }
@@ -275,19 +282,22 @@ impl Batch {
         if let Small::Put(bytes) = small
             && let Some(part) = self.parts.first_mut()
         {
-            return part.push(at, &Small::Put(bytes), &mut self.size, most);
+            return part.push(at, &Small::Put(bytes), &mut self.size, most, self.to.apart);
         }
         self.add_to_last(at, small, most)
     }
 
     fn add_to_last(&mut self, at: i64, small: &Small<'_>, most: usize) -> bool {
-        let begins = self.parts.last().is_none_or(|last| last.what != small.what());
+        let apart = self.to.apart;
+        let begins =
+            self.parts.last().is_none_or(|last| last.what != small.what() || apart && small.result().is_some());
         if !begins {
-            return self.parts.last_mut().is_some_and(|last| last.push(at, small, &mut self.size, most));
+            return self.parts.last_mut().is_some_and(|last| last.push(at, small, &mut self.size, most, apart));
         }
         let mut size = self.size.with_part(self.parts.len());
-        let mut part = Part::new(small, if self.parts.is_empty() { USUAL } else { 1 });
-        let fits = part.push(at, small, &mut size, most);
+        let usual = if self.parts.is_empty() && !(apart && small.result().is_some()) { USUAL } else { 1 };
+        let mut part = Part::new(small, usual);
+        let fits = part.push(at, small, &mut size, most, apart);
         if fits {
             self.size = size;
             self.parts.push(part);
@@ -295,9 +305,10 @@ impl Batch {
         fits
     }
 
-    /// The offset and the operations, if they are contiguous at the target and have no requests.
+    /// The offset and the operations, if the net may perform them: they are contiguous in the
+    /// target's part, and have no requests.
     fn run(&self) -> Option<(u64, Run<'_>)> {
-        if !self.requests.is_empty() {
+        if self.to.apart || !self.requests.is_empty() {
             return None;
         }
         let [Part { what, strips, data, buffers }] = &self.parts[..] else { return None };
@@ -311,7 +322,9 @@ impl Batch {
     }
 
     fn into_request(self) -> (Request<'static>, Waiting) {
-        let (mut parts, mut landings): (Vec<_>, Vec<_>) = self.parts.into_iter().map(Part::into_request).unzip();
+        let apart = self.to.apart;
+        let (mut parts, mut landings): (Vec<_>, Vec<_>) =
+            self.parts.into_iter().map(|part| part.into_request(apart)).unzip();
         let (request, into) = match (parts.pop(), landings.pop()) {
             (Some(request), Some(into)) if parts.is_empty() => (request, into),
             (last, into) => {
@@ -341,6 +354,10 @@ impl Messages {
         counting: Counting<'_>,
         order: impl FnOnce() -> u64,
     ) -> Gather {
+        // A request fails if another operation of its message is refused.
+        if to.apart && counting.request.is_some() {
+            return Gather::Refused;
+        }
         let at = at.cast_signed();
         let mut kept = locked(&self.gathering.batches);
         if let Some(batch) = kept.find(|batch| batch.takes(small, counting.target)) {

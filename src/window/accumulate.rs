@@ -9,6 +9,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use transom_fabric::{Tally, TallyRef};
 
+use super::accumulate_mapped::{local, one_piece};
 use super::accumulate_net::{ByNet, width_by_net};
 use super::dynamic::{Resolved, Within};
 use super::layouts::no_overlap;
@@ -453,13 +454,16 @@ impl Parts {
     /// Accumulates by messages that the target's CPU executes.
     fn combine(&self, target: &Target, at: i64, it: &Accumulate<'_>, tally: &TallyRef) -> Result<()> {
         let len = it.to.len();
-        if let Reach::Unmapped(Unmapped::Posted(memory)) = &target.reach
-            && may_gather(memory, len, target)
+        let may_gather = match &target.reach {
+            Reach::Unmapped(Unmapped::Posted(memory)) => may_gather(memory, len, target),
+            _ => self.may_gather_by_address(target, len),
+        };
+        if may_gather
             // An accumulate with its own tally is sent at once: its call may wait for the result.
             && std::ptr::eq(&raw const **tally, &raw const *target.tally)
             && let Some(small) = it.contiguous()
             && !self.travels(target, len)?
-            && self.gather_small(target, at.cast_unsigned(), Small::Combine(small), memory, tally)?
+            && self.gather_small(target, at.cast_unsigned(), Small::Combine(small), tally)?
         {
             return Ok(());
         }
@@ -520,30 +524,6 @@ fn all_aligned(target: &Target, at: i64, it: &Accumulate<'_>) -> bool {
             && (strip.count == 1 || strip.stride % align == 0);
     });
     aligned
-}
-
-/// Accumulates on memory that this CPU reaches.
-pub(super) fn local(atomic: &AtomicMemory<'_>, at: i64, it: &Accumulate<'_>) {
-    for ([theirs, from, into], len) in it.pieces() {
-        one_piece(atomic, index((at + theirs).cast_unsigned()), it, from, into, len);
-    }
-    // The locks order accumulates among each other. The fence keeps later loads and stores behind
-    // the accumulates.
-    fence(Ordering::AcqRel);
-}
-
-fn one_piece(atomic: &AtomicMemory<'_>, at: usize, it: &Accumulate<'_>, from: i64, into: i64, len: usize) {
-    let operand = it.from.as_ref().map(|side| side.part(from, len));
-    let operand = operand.as_ref().map_or(Operand::Nothing(len), |part| Operand::Bytes(part.bytes()));
-    match &it.into {
-        None => atomic.many(at, it.op, it.ty, operand, None),
-        Some(side) => {
-            let mut old = |done: usize, bytes: &[u8]| {
-                side.part(into + i64::try_from(done).unwrap_or(i64::MAX), bytes.len()).fill_from(bytes);
-            };
-            atomic.many(at, it.op, it.ty, operand, Some(&mut old));
-        }
-    }
 }
 
 /// The one basic type of both sides, which accumulates need (MPI-4.1 §12.3.4).

@@ -17,6 +17,7 @@ use crate::check::Kind;
 use crate::datatype::Run;
 use crate::error::{ArgumentError, Class, Error, Result, Side};
 use crate::memory::layout::Layout;
+use crate::messages::Small;
 use crate::transport::NetMemory;
 
 impl Parts {
@@ -112,10 +113,14 @@ impl Parts {
                     self.job.progress.complete(&own)
                 }
                 (Resolved::Unmapped(_), Some(near)) => CopiedByKernel::of(&self.job, near).put(at, from, to),
-                (Resolved::Unmapped(_posting), None) => match self.put_staged(target, at, from, to, tally)? {
-                    true => Ok(()),
-                    false => self.scatter(target, at, from, to, tally),
-                },
+                (Resolved::Unmapped(_posting), None) => {
+                    if self.put_gathered(target, at, from, to, tally)?
+                        || self.put_staged(target, at, from, to, tally)?
+                    {
+                        return Ok(());
+                    }
+                    self.scatter(target, at, from, to, tally)
+                }
             },
         }
     }
@@ -140,6 +145,36 @@ impl Parts {
                 memory.put((at + theirs).cast_unsigned(), from.part(ours, len), tally)
             }),
         }
+    }
+
+    /// Keeps a small put on a dynamic window for a message with others; false if it has to be sent.
+    fn put_gathered(
+        &self,
+        target: &Target,
+        at: i64,
+        from: &Outgoing<'_>,
+        to: &Layout<'_>,
+        tally: &TallyRef,
+    ) -> Result<bool> {
+        let contiguous = from.layout.is_contiguous() && from.low == 0 && to.is_contiguous();
+        Ok(contiguous
+            && self.may_gather_by_address(target, to.len())
+            && self.gather_small(target, at.cast_unsigned(), Small::Put(from.bytes.bytes()), tally)?)
+    }
+
+    /// Keeps a small get on a dynamic window, as [`Parts::put_gathered`] a put.
+    fn get_gathered(
+        &self,
+        target: &Target,
+        at: i64,
+        into: &Incoming<'_>,
+        from: &Layout<'_>,
+        tally: &TallyRef,
+    ) -> Result<bool> {
+        let contiguous = into.layout.is_contiguous() && into.low == 0 && from.is_contiguous();
+        Ok(contiguous
+            && self.may_gather_by_address(target, from.len())
+            && self.gather_small(target, at.cast_unsigned(), Small::Get(&into.bytes), tally)?)
     }
 
     /// Puts into mapped regions.
@@ -223,10 +258,14 @@ impl Parts {
                     self.job.progress.complete(&own)
                 }
                 (Resolved::Unmapped(_), Some(near)) => CopiedByKernel::of(&self.job, near).get(at, into, from),
-                (Resolved::Unmapped(_posting), None) => match self.get_staged(target, at, into, from, tally)? {
-                    true => Ok(()),
-                    false => self.gather(target, at, into, from, tally),
-                },
+                (Resolved::Unmapped(_posting), None) => {
+                    if self.get_gathered(target, at, into, from, tally)?
+                        || self.get_staged(target, at, into, from, tally)?
+                    {
+                        return Ok(());
+                    }
+                    self.gather(target, at, into, from, tally)
+                }
             },
         }
     }

@@ -7,6 +7,7 @@
 mod access;
 mod access_notify;
 mod accumulate;
+mod accumulate_mapped;
 mod accumulate_net;
 mod active_hints;
 mod agreement;

@@ -19,7 +19,6 @@ use crate::job::{Claim, Staging};
 use crate::memory::layout::Layout;
 use crate::messages::{Landing, PIECE, Piece, Request};
 use crate::reduce::{BasicType, Op};
-use crate::transport::{Lane, Net};
 
 /// Accumulates of at most this many messages are sent as messages. On a dynamic window several
 /// messages need a further request, which checks the whole access before them.
@@ -117,10 +116,7 @@ impl Parts {
         let rank = self.team.rank(target.rank());
         let (by_net, few) = match &target.reach {
             Reach::Unmapped(Unmapped::Posted(memory)) => (memory.gathers(), FEW),
-            Reach::Unmapped(Unmapped::Dynamic(None)) => {
-                let gathers = self.job.wire.net().is_some_and(Net::gathers);
-                (gathers && self.job.lane(rank) == Some(Lane::Net), FEW_BY_ADDRESS)
-            }
+            Reach::Unmapped(Unmapped::Dynamic(None)) => (self.gathers_by_address(target), FEW_BY_ADDRESS),
             Reach::Mapped(..) | Reach::Unmapped(_) => return Ok(None),
         };
         if by_net && len > few * self.message_max(target) { self.job.staging(self.id, rank) } else { Ok(None) }

@@ -1,7 +1,8 @@
 //! `fetch_and_op` and `compare_and_swap` that do not wait for the previous value (MPI-4.1 §12.3.4):
 //! the value is in the caller's buffer when the operation is complete.
 
-use super::accumulate::{Accumulate, REGISTER, local};
+use super::accumulate::{Accumulate, REGISTER};
+use super::accumulate_mapped::local;
 use super::accumulate_net::ByNet;
 use super::parts::{Parts, index};
 use super::permit::Permit;

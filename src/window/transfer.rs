@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::job::peer;
 use crate::memory::layout::Layout;
 use crate::messages::{Counting, Gather, Small, Towards};
-use crate::transport::NetMemory;
+use crate::transport::{Lane, Net, NetMemory};
 
 /// The longest operation that shares a message, in bytes.
 const GATHERED: usize = 1024;
@@ -101,10 +101,28 @@ impl Incoming<'_> {
 /// if no operation is in flight, so that a single one before a flush is not delayed.
 #[inline(always)]
 pub(super) fn may_gather(memory: &NetMemory, len: usize, target: &Target) -> bool {
-    memory.gathers() && !target.tally.idle() && (1..=GATHERED).contains(&len)
+    memory.gathers() && shares(target, len)
+}
+
+#[inline(always)]
+fn shares(target: &Target, len: usize) -> bool {
+    !target.tally.idle() && (1..=GATHERED).contains(&len)
 }
 
 impl Parts {
+    /// [`may_gather`] for a target of a dynamic window that performs all operations itself.
+    pub(super) fn may_gather_by_address(&self, target: &Target, len: usize) -> bool {
+        shares(target, len) && self.gathers_by_address(target)
+    }
+
+    /// Whether a net on which small operations share messages carries all operations on a target of
+    /// a dynamic window.
+    pub(super) fn gathers_by_address(&self, target: &Target) -> bool {
+        matches!(target.reach, Reach::Unmapped(Unmapped::Dynamic(None)))
+            && self.job.wire.net().is_some_and(Net::gathers)
+            && self.job.lane(self.team.rank(target.rank())) == Some(Lane::Net)
+    }
+
     /// Puts (MPI-4.1 §12.3.1).
     #[inline(always)]
     pub(crate) fn put(&self, permit: Permit, displacement: u64, from: Source, mut count: Count<'_>) -> Result<()> {
@@ -143,7 +161,7 @@ impl Parts {
                     return Ok(());
                 }
                 if may_gather(memory, from.len(), target)
-                    && self.gather_small(target, at, Small::Put(from.bytes()), memory, tally)?
+                    && self.gather_small(target, at, Small::Put(from.bytes()), tally)?
                 {
                     return Ok(());
                 }
@@ -190,7 +208,7 @@ impl Parts {
                 if bytes.len() <= memory.limits().inline_max && !self.travels(target, bytes.len())? =>
             {
                 if may_gather(memory, bytes.len(), target)
-                    && self.gather_small(target, at, Small::Put(bytes), memory, &target.tally)?
+                    && self.gather_small(target, at, Small::Put(bytes), &target.tally)?
                 {
                     return Ok(());
                 }
@@ -214,28 +232,22 @@ impl Parts {
     /// Keeps a small operation for a message with several of one target, and returns whether the
     /// operation was kept. `tally` is the target's tally or that of the operation's request.
     #[cold]
-    pub(super) fn gather_small(
-        &self,
-        target: &Target,
-        at: u64,
-        small: Small<'_>,
-        memory: &NetMemory,
-        tally: &TallyRef,
-    ) -> Result<bool> {
-        let most = memory.limits().message_max;
+    pub(super) fn gather_small(&self, target: &Target, at: u64, small: Small<'_>, tally: &TallyRef) -> Result<bool> {
+        let (most, is_dynamic) = (self.message_max(target), target.reach.is_dynamic());
         let counting = Counting {
             target: &target.tally,
             request: (!std::ptr::eq(&raw const **tally, &raw const *target.tally)).then_some(tally),
         };
         let enough = match small {
-            Small::Put(_) if self.notifies_at_end(target) => AHEAD_OF_NOTICES,
+            // All puts on a dynamic window are messages.
+            Small::Put(_) if !is_dynamic && self.notifies_at_end(target) => AHEAD_OF_NOTICES,
             _ => 1,
         };
         if target.tally.outstanding() < enough {
             return Ok(false);
         }
         let member = target.rank();
-        let to = Towards { peer: peer(self.team.rank(member)), window: self.id, member };
+        let to = Towards { peer: peer(self.team.rank(member)), window: self.id, member, apart: is_dynamic };
         loop {
             match self.job.messages.gather(to, at, &small, most, counting, || self.next_order(target)) {
                 Gather::Kept => return Ok(true),
@@ -290,7 +302,7 @@ impl Parts {
             Reach::Unmapped(Unmapped::Posted(memory)) if !self.travels(target, into.len())? => {
                 let tally = count.tally(target);
                 let is_kept = may_gather(memory, into.len(), target)
-                    && self.gather_small(target, at, Small::Get(&into), memory, tally)?;
+                    && self.gather_small(target, at, Small::Get(&into), tally)?;
                 if !is_kept {
                     Posted::of(&self.job, memory).get(at, &into, tally)?;
                 }

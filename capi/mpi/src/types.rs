@@ -66,6 +66,11 @@ impl Decoded {
         self.ops.0 >> op.number() & 1 == 1 || matches!(op, Op::Replace | Op::NoOp)
     }
 
+    /// Whether all bytes of its basic types are data: it has no pair with a gap or padding.
+    fn has_no_gaps(&self) -> bool {
+        self.typed.as_ref().is_some_and(|typed| typed.size() == self.bytes.size())
+    }
+
     /// Whether compare-and-swap is defined on it.
     pub(crate) fn swaps(&self) -> bool {
         self.ops.0 >> SWAP & 1 == 1
@@ -302,15 +307,20 @@ fn decode(ty: Type, envelope: &Envelope) -> Outcome<Decoded> {
         let basic = parametrized(envelope.combiner, &values, measured.size);
         return named(basic, basic.map_or(Ops(0), Ops::of), measured);
     }
-    let bytes: Vec<Datatype> = parts.iter().map(|part| part.bytes.clone()).collect();
-    let typed: Option<Vec<Datatype>> = parts.iter().map(|part| part.typed.clone()).collect();
     let build = |parts: &[Datatype]| construct(envelope, &values, parts);
+    let typed: Option<Vec<Datatype>> = parts.iter().map(|part| part.typed.clone()).collect();
+    let typed = typed.map(|typed| build(&typed)).transpose()?;
+    // Without gaps in basic types the two differ only in their signatures.
+    let bytes = match &typed {
+        Some(typed) if parts.iter().all(Decoded::has_no_gaps) => typed.as_bytes(),
+        _ => build(&parts.iter().map(|part| part.bytes.clone()).collect::<Vec<_>>())?,
+    };
     // Accumulates take no type of several basic types; for all others the intersection is exact.
     // Blocks of length 0, and of a type of size 0, have no data.
     let has_data = |block: usize| envelope.combiner != combiner::STRUCT || values.get(1 + block) != Some(&0);
     let parts_with_data = parts.iter().enumerate().filter(|(block, part)| has_data(*block) && part.bytes.size() > 0);
     let ops = Ops(parts_with_data.fold(u32::MAX, |ops, (_, part)| ops & part.ops.0));
-    Ok(Decoded { ops, ..finish(build(&bytes)?, typed.map(|typed| build(&typed)).transpose()?, measured)? })
+    Ok(Decoded { ops, ..finish(bytes, typed, measured)? })
 }
 
 /// The basic type of `MPI_Type_create_f90_real` and similar calls, by the precision, which is the

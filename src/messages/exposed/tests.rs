@@ -107,6 +107,28 @@ fn attached_regions_are_reached_by_address_until_they_are_detached() {
     assert_eq!(refused, Refusal::NotAttached { address: address + 24, length: 8 });
 }
 
+/// Strip by strip, a request does what it can, and its answer is the first refusal.
+#[test]
+fn strips_are_refused_one_by_one() {
+    let window = exposed(32);
+    let strips = || vec![Strip::one(0, 8), Strip::one(28, 8), Strip::one(16, 8), Strip::one(40, 8)].into();
+    let data: Vec<u8> = (1..=4u64).flat_map(u64::to_ne_bytes).collect();
+    let all = |data: &[u64]| Ok(data.iter().copied().flat_map(u64::to_ne_bytes).collect());
+    let gather = Request::Gather { strips: vec![Strip::one(0, 32)].into() };
+    let refusal = Err(Refusal::Outside { at: 28, length: 8, limit: 32 });
+    let put = Request::Scatter { strips: strips(), data: (&data).into() };
+    assert_eq!(window.execute(&Request::Each(Box::new(put))), refusal);
+    assert_eq!(window.execute(&gather), all(&[1, 0, 3, 0]));
+    let ty = BasicType::Uint64;
+    for (op, data, sums) in [(Op::Sum, &data[..], [2, 0, 6, 0]), (Op::NoOp, &[][..], [2, 0, 6, 0])] {
+        let combine = Request::Combine { op, ty, fetch: false, strips: strips(), data: data.into() };
+        assert_eq!(window.execute(&Request::Each(Box::new(combine))), refusal, "{op}");
+        assert_eq!(window.execute(&gather), all(&sums), "{op}");
+    }
+    let short = Request::Scatter { strips: strips(), data: (&data[..24]).into() };
+    assert_eq!(window.execute(&Request::Each(Box::new(short))), Err(Refusal::Lengths { data: 24, target: 32 }));
+}
+
 /// Requests that arrive out of order are executed in their origin's order.
 /// Shows M4.
 #[test]

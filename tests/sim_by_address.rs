@@ -1,0 +1,146 @@
+//! Small operations on dynamic windows that share messages, where the target's CPU performs them:
+//! their costs, and that the target refuses each of them by itself.
+//!
+//! Route: sim.
+
+#![allow(unsafe_code)]
+
+use simulated::{Outcome, Rank, cost, run, same};
+use transom::{Assert, BasicType, Class, Info, Op, RawWindow, Window};
+use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
+
+mod simulated;
+
+/// The words that each rank attaches, and the bytes of the longest message.
+const ATTACHED: usize = 64;
+const MOST: usize = 1024;
+
+/// A net on which operations stay in flight until their targets have polled for long.
+fn net(ordered: bool) -> SimOptions {
+    SimOptions {
+        amo: SimAmo::None,
+        message_max: MOST,
+        delay: 40,
+        again_one_in: 0,
+        done_one_in: 0,
+        passive_target: false,
+        mail: SimMail { gathers: true, ordered, ..SimMail::default() },
+        ..SimOptions::default()
+    }
+}
+
+/// The window of the test at rank 1, and the address of rank 0's memory.
+struct Origin<'w> {
+    win: &'w RawWindow,
+    base: u64,
+}
+
+impl Origin<'_> {
+    fn at(&self, word: usize) -> u64 {
+        self.base + 8 * word as u64
+    }
+
+    /// Puts values, or adds them, at words 0, 1, ...
+    fn change(&self, values: &[u64], adds: bool) -> transom::Result<()> {
+        let outcome = values.iter().enumerate().try_for_each(|(word, value)| {
+            let from = std::ptr::from_ref(value).cast();
+            // SAFETY: the values outlive the flush below.
+            unsafe {
+                match adds {
+                    false => self.win.put(from, 8, 0, self.at(word)),
+                    true => self.win.accumulate_elements(from, 1, BasicType::Uint64, 0, self.at(word), Op::Sum),
+                }
+            }
+        });
+        outcome.and(self.win.flush(0))
+    }
+
+    /// Gets words in descending order.
+    fn get(&self, into: &mut [u64]) -> transom::Result<()> {
+        let outcome = into.iter_mut().enumerate().rev().try_for_each(|(word, into)| {
+            // SAFETY: the words outlive the flush below.
+            unsafe { self.win.get(std::ptr::from_mut(into).cast(), 8, 0, self.at(word)) }
+        });
+        outcome.and(self.win.flush(0))
+    }
+
+    /// Operations on attached words, then on these and as many words behind them.
+    fn turn(&self, world: &Rank, turn: u64) -> Outcome {
+        world.step(format!("turn {turn}"));
+        let values: Vec<u64> = (0..2 * ATTACHED as u64).map(|at| 1000 + at).collect();
+        let (attached, mut found) = (&values[..ATTACHED], vec![7; 2 * ATTACHED]);
+        let put = cost(world, || self.change(attached, false))?;
+        let add = cost(world, || self.change(&[turn; ATTACHED], true))?;
+        let get = cost(world, || self.get(&mut found[..ATTACHED]))?;
+        let sums: Vec<u64> = attached.iter().map(|value| value + turn).collect();
+        same("the sums", &found[..ATTACHED].to_vec(), &sums)?;
+        // The first operation is sent at once, and those that find it in flight share messages, in
+        // which each takes 58 bytes at most.
+        let most = 1 + ATTACHED.div_ceil(MOST / 58 - 1) as u64;
+        for (what, cost) in [("puts", put), ("accumulates", add), ("gets", get)] {
+            same(&format!("few messages for the {what}: {cost:?}"), &(cost.messages <= most), &true)?;
+        }
+
+        world.step(format!("turn {turn}, words that are not attached"));
+        for adds in [false, true] {
+            let error = self.change(&values, adds).expect_err("half of the words are not attached");
+            same("the error's class", &error.class(), &Class::RmaRange)?;
+            self.win.flush(0)?;
+        }
+        let error = self.get(&mut found).expect_err("half of the words are not attached");
+        same("the error's class", &error.class(), &Class::RmaRange)?;
+        let sums: Vec<u64> = attached.iter().map(|value| 2 * value).collect();
+        same("the words that are attached", &found[..ATTACHED].to_vec(), &sums)?;
+        same("the others", &found[ATTACHED..].to_vec(), &vec![7; ATTACHED])
+    }
+
+    /// Requests of good operations succeed beside operations that the target refuses.
+    fn requests(&self) -> Outcome {
+        let values: Vec<u64> = (0..2 * ATTACHED as u64).collect();
+        let put = |(word, value): (usize, &u64)| {
+            let from = std::ptr::from_ref(value).cast();
+            // SAFETY: the values outlive the requests.
+            unsafe {
+                self.win.put(from, 8, 0, self.at(word))?;
+                Ok((word, self.win.rput_bytes(from, 8, 0, self.at(word))?))
+            }
+        };
+        let requests: transom::Result<Vec<_>> = values.iter().enumerate().map(put).collect();
+        for (word, mut request) in requests?.into_iter().rev() {
+            same(&format!("the request of word {word}"), &request.wait().is_ok(), &(word < ATTACHED))?;
+        }
+        same("the flush", &self.win.flush(0).map_err(|error| error.class()), &Err(Class::RmaRange))
+    }
+}
+
+fn body(world: &Rank) -> Outcome {
+    let mut memory = vec![0u64; 2 * ATTACHED];
+    let win = RawWindow::create_dynamic(world, &Info::new())?;
+    // SAFETY: the vector outlives the window, and is not used before the window's end.
+    unsafe { win.attach(memory.as_mut_ptr().cast(), 8 * ATTACHED)? };
+    let bases = Window::<u64>::create(world, vec![memory.as_ptr().addr() as u64])?;
+    world.barrier()?;
+    if world.rank() == 1 {
+        let mut base = [0];
+        bases.lock_all(|epoch| epoch.get(0, 0, &mut base))?;
+        let origin = Origin { win: &win, base: base[0] };
+        win.lock_all(Assert::NOCHECK)?;
+        (0..10).try_for_each(|turn| origin.turn(world, turn))?;
+        origin.requests()?;
+        win.unlock_all()?;
+    }
+    world.barrier()?;
+    bases.free()?;
+    win.free()?;
+    same("what is not attached", &memory[ATTACHED..].iter().all(|&word| word == 0), &true)
+}
+
+/// Small operations on a dynamic window share messages. The target performs each of them whose
+/// memory is attached, whatever others of the message it refuses (MPI-4.1 §12.2.4).
+/// Shows W1, O7.
+#[test]
+fn operations_by_address_share_messages() {
+    for ordered in [true, false] {
+        run(2, &net(ordered), body);
+    }
+}
