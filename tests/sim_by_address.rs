@@ -40,16 +40,32 @@ impl Origin<'_> {
         self.base + 8 * word as u64
     }
 
-    /// Puts values, or adds them, at words 0, 1, ...
+    /// Puts values, or adds them, at words 0, 1, ... The type of the sums changes from half to half.
     fn change(&self, values: &[u64], adds: bool) -> transom::Result<()> {
         let outcome = values.iter().enumerate().try_for_each(|(word, value)| {
             let from = std::ptr::from_ref(value).cast();
+            let ty = if 2 * word < ATTACHED { BasicType::Uint64 } else { BasicType::Int64 };
             // SAFETY: the values outlive the flush below.
             unsafe {
                 match adds {
                     false => self.win.put(from, 8, 0, self.at(word)),
-                    true => self.win.accumulate_elements(from, 1, BasicType::Uint64, 0, self.at(word), Op::Sum),
+                    true => self.win.accumulate_elements(from, 1, ty, 0, self.at(word), Op::Sum),
                 }
+            }
+        });
+        outcome.and(self.win.flush(0))
+    }
+
+    /// Adds 0 to words and gets their values, beside accumulates without results.
+    fn fetch(&self, into: &mut [u64]) -> transom::Result<()> {
+        let (zero, ty) = ([0u64], BasicType::Uint64);
+        let from = zero.as_ptr().cast();
+        let outcome = into.iter_mut().enumerate().try_for_each(|(word, into)| {
+            let (into, at) = (std::ptr::from_mut(into).cast(), self.at(word));
+            // SAFETY: the words and the operand outlive the flush below.
+            unsafe {
+                self.win.accumulate_elements(from, 1, ty, 0, at, Op::Bxor)?;
+                self.win.get_accumulate_elements(from, into, 1, ty, 0, at, Op::Sum)
             }
         });
         outcome.and(self.win.flush(0))
@@ -74,6 +90,9 @@ impl Origin<'_> {
         let get = cost(world, || self.get(&mut found[..ATTACHED]))?;
         let sums: Vec<u64> = attached.iter().map(|value| value + turn).collect();
         same("the sums", &found[..ATTACHED].to_vec(), &sums)?;
+        found[..ATTACHED].fill(7);
+        self.fetch(&mut found[..ATTACHED])?;
+        same("the sums that accumulates get", &found[..ATTACHED].to_vec(), &sums)?;
         // The first operation is sent at once, and those that find it in flight share messages, in
         // which each takes 58 bytes at most.
         let most = 1 + ATTACHED.div_ceil(MOST / 58 - 1) as u64;
@@ -87,11 +106,15 @@ impl Origin<'_> {
             same("the error's class", &error.class(), &Class::RmaRange)?;
             self.win.flush(0)?;
         }
-        let error = self.get(&mut found).expect_err("half of the words are not attached");
-        same("the error's class", &error.class(), &Class::RmaRange)?;
         let sums: Vec<u64> = attached.iter().map(|value| 2 * value).collect();
-        same("the words that are attached", &found[..ATTACHED].to_vec(), &sums)?;
-        same("the others", &found[ATTACHED..].to_vec(), &vec![7; ATTACHED])
+        for get in [Self::get, Self::fetch] {
+            found.fill(7);
+            let error = get(self, &mut found).expect_err("half of the words are not attached");
+            same("the error's class", &error.class(), &Class::RmaRange)?;
+            same("the words that are attached", &found[..ATTACHED].to_vec(), &sums)?;
+            same("the others", &found[ATTACHED..].to_vec(), &vec![7; ATTACHED])?;
+        }
+        Ok(())
     }
 
     /// Requests of good operations succeed beside operations that the target refuses.
