@@ -5,6 +5,8 @@
 
 #![allow(unsafe_code)]
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use simulated::{Outcome, Rank, cost, run, same};
 use transom::{Assert, BasicType, Class, Info, Op, RawWindow, Window};
 use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
@@ -40,7 +42,7 @@ impl Origin<'_> {
         self.base + 8 * word as u64
     }
 
-    /// Puts values, or adds them, at words 0, 1, ... The type of the sums changes from half to half.
+    /// Puts values, or adds them, at words 0, 1, ... The second half of the sums has another type.
     fn change(&self, values: &[u64], adds: bool) -> transom::Result<()> {
         let outcome = values.iter().enumerate().try_for_each(|(word, value)| {
             let from = std::ptr::from_ref(value).cast();
@@ -117,9 +119,57 @@ impl Origin<'_> {
         Ok(())
     }
 
+    /// Accumulates of a message, and a `compare_and_swap`, which is sent alone, take effect in the
+    /// order of the program, also where the target refuses one in between (MPI-4.1 §12.7.2).
+    fn in_order(&self, turn: u64) -> Outcome {
+        let (ty, values) = (BasicType::Uint64, [100, 101, 102, 103].map(|value| 1000 * turn + value));
+        let mut before = [7; 3];
+        let [first, second, third] = before.each_mut().map(|word| std::ptr::from_mut(word).cast::<u8>());
+        let from = |index: usize| std::ptr::from_ref(&values[index]).cast::<u8>();
+        let (at, beyond) = (self.at(1), self.at(ATTACHED));
+        // SAFETY: the values and the results outlive the flush below.
+        unsafe {
+            self.win.accumulate_elements(from(3), 1, ty, 0, self.at(2), Op::Replace)?;
+            self.win.accumulate_elements(from(0), 1, ty, 0, at, Op::Replace)?;
+            self.win.get_accumulate_elements(from(1), first, 1, ty, 0, at, Op::Replace)?;
+            self.win.accumulate_elements(from(0), 1, ty, 0, beyond, Op::Replace)?;
+            self.win.get_accumulate_elements(from(2), second, 1, ty, 0, at, Op::Replace)?;
+        }
+        let mut swapped = [0; 8];
+        self.win.compare_and_swap(&values[3].to_ne_bytes(), &values[2].to_ne_bytes(), &mut swapped, ty, 0, at)?;
+        // SAFETY: as above.
+        unsafe { self.win.get_accumulate_elements(from(3), third, 1, ty, 0, at, Op::NoOp)? };
+        same("the flush", &self.win.flush(0).map_err(|error| error.class()), &Err(Class::RmaRange))?;
+        same("the value that was swapped", &u64::from_ne_bytes(swapped), &values[2])?;
+        same("the previous values", &before, &[values[0], values[1], values[3]])
+    }
+
+    /// A flush of one thread ends while another one puts again and again.
+    fn threads(&self, world: &Rank) -> Outcome {
+        world.step("a flush beside another thread's puts");
+        let (is_over, value) = (AtomicBool::new(false), [5u64]);
+        std::thread::scope(|scope| {
+            let puts = scope.spawn(|| {
+                // Relaxed: the flag publishes no data.
+                while !is_over.load(Ordering::Relaxed) {
+                    // SAFETY: the value outlives the flush below.
+                    unsafe { self.win.put(value.as_ptr().cast(), 8, 0, self.at(3))? };
+                }
+                self.win.flush(0)
+            });
+            let flushed = (0..5).try_for_each(|_| self.win.flush(0));
+            is_over.store(true, Ordering::Relaxed);
+            puts.join().expect("no thread panics").and(flushed)
+        })?;
+        Ok(())
+    }
+
     /// Requests of good operations succeed beside operations that the target refuses.
     fn requests(&self) -> Outcome {
         let values: Vec<u64> = (0..2 * ATTACHED as u64).collect();
+        // SAFETY: the call is refused.
+        let far = unsafe { self.win.put(values.as_ptr().cast(), 8, 0, i64::MAX.cast_unsigned() - 3) };
+        same("no address", &far.map_err(|error| error.class()), &Err(Class::RmaRange))?;
         let put = |(word, value): (usize, &u64)| {
             let from = std::ptr::from_ref(value).cast();
             // SAFETY: the values outlive the requests.
@@ -132,7 +182,8 @@ impl Origin<'_> {
         for (word, mut request) in requests?.into_iter().rev() {
             same(&format!("the request of word {word}"), &request.wait().is_ok(), &(word < ATTACHED))?;
         }
-        same("the flush", &self.win.flush(0).map_err(|error| error.class()), &Err(Class::RmaRange))
+        same("the flush", &self.win.flush(0).map_err(|error| error.class()), &Err(Class::RmaRange))?;
+        Ok(self.win.flush(0)?)
     }
 }
 
@@ -149,7 +200,9 @@ fn body(world: &Rank) -> Outcome {
         let origin = Origin { win: &win, base: base[0] };
         win.lock_all(Assert::NOCHECK)?;
         (0..10).try_for_each(|turn| origin.turn(world, turn))?;
+        (1..10).try_for_each(|turn| origin.in_order(turn))?;
         origin.requests()?;
+        origin.threads(world)?;
         win.unlock_all()?;
     }
     world.barrier()?;

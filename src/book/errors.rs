@@ -41,7 +41,8 @@
 //! - *Creation of a window* fails at all ranks or at none. The rank that could not make its part
 //!   returns the cause; the other ranks return an error of the class `Other` that names that rank.
 //!   One error concerns only the calling rank: the class `Arg`, if another thread of the rank is in
-//!   a barrier or a window creation of the same ranks.
+//!   a barrier or a window creation of the same ranks. In C a NULL pointer for a required argument
+//!   is such an error too; the rank then takes no part in the creation, for which the others wait.
 //! - *Accesses that the target refuses*, because their address is not attached, are errors of the
 //!   call that completes the operation.
 //! - *A transport that fails, or a peer that is gone*, is an error of the class `Other` of the call

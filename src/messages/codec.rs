@@ -83,8 +83,11 @@ impl Request<'_> {
 
     /// Whether the request keeps its order among others of its origin (MPI-4.1 §12.7.2).
     pub(crate) fn is_ordered(&self) -> bool {
-        use Request::{Combine, Staged, Swap, SwapBytes};
-        matches!(self, Combine { .. } | Swap { .. } | SwapBytes { .. } | Staged { .. })
+        use Request::{Combine, Each, Staged, Swap, SwapBytes};
+        match self {
+            Each(request) => request.is_ordered(),
+            _ => matches!(self, Combine { .. } | Swap { .. } | SwapBytes { .. } | Staged { .. }),
+        }
     }
 
     /// Upper bound of the request's length in bytes, as a message and inside another request.
@@ -316,7 +319,7 @@ pub(super) fn encode_request_behind(mut out: Vec<u8>, head: &[u64], request: &Re
         }
         Request::Copy { fetch, piece } => with_words(how(COPY, 0, 0, *fetch), &piece.to_words()),
         Request::Several { parts } => with_parts(how(SEVERAL, 0, 0, false), parts),
-        Request::Each(_) => unreachable!("strip by strip, a request is a scatter or a combine"),
+        Request::Each(_) => unreachable!("an `Each` inside another one"),
     }
 }
 
@@ -335,7 +338,7 @@ fn decode_parts<'a>(reader: &mut Reader<'a>) -> Option<Vec<Request<'a>>> {
         let (part, rest) = reader.0.split_at_checked(len)?;
         *reader = Reader(rest);
         let (&kind, part) = part.split_first()?;
-        // A request inside another one contains no further requests.
+        // A request inside another one is no `Carry` and no `Several`.
         let part = if matches!(kind, CARRY | SEVERAL) { None } else { decode_request(kind, &mut Reader(part)) };
         parts.push(part.filter(Request::may_be_carried)?);
     }

@@ -97,7 +97,7 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
     let change = prop_oneof![
         3 => (at(), word()).prop_map(|(at, value)| Change::Set(at, value)),
         3 => (at(), -9..10i64).prop_map(|(at, by)| Change::Shift(at, by)),
-        1 => (at(), 0..19u8).prop_map(|(at, value)| Change::Head(at, value)),
+        1 => (at(), 0..=COMBINE_EACH).prop_map(|(at, value)| Change::Head(at, value)),
         1 => at().prop_map(Change::Cut),
     ];
     prop::collection::vec(change, 0..3)
@@ -176,9 +176,12 @@ fn single() -> impl Strategy<Value = Request<'static>> {
             at: at as i64,
             data: vec![7; len.min(PART - at)].into(),
         }),
-        strips(1).prop_map(|strips| {
+        (strips(8), any::<bool>()).prop_map(|(strips, adds)| {
             let data = vec![7; len(&strips)].into();
-            Request::Each(Box::new(Request::Scatter { data, strips: strips.into() }))
+            Request::Each(Box::new(match adds {
+                true => Request::Combine { op: Op::Sum, ty: Uint64, fetch: false, data, strips: strips.into() },
+                false => Request::Scatter { data, strips: strips.into() },
+            }))
         }),
         strips(1).prop_map(|strips| Request::Gather { strips: strips.into() }),
         strips(1).prop_map(|strips| Request::Check { strips: strips.into() }),

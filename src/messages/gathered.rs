@@ -1,8 +1,9 @@
 //! Small operations that share messages, over nets on which the target's CPU performs puts and gets
 //! anyway. While operations to a target are in flight, a further put or accumulate is kept with its
 //! data, and a get with its buffer. A call that waits or polls sends the kept operations; a flush
-//! posts a single kept put or get. The kept accumulates for a target are one ordered request with
-//! one sequence number, and are therefore sent before the next ordered request to the target.
+//! posts a single kept put or get, except on dynamic windows. The kept accumulates for a target are
+//! one ordered request with one sequence number, and are therefore sent before the next ordered
+//! request to the target.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,7 +22,7 @@ use crate::reduce::{BasicType, Op};
 const MOST: usize = 8192;
 
 /// Maximum number of kept messages: one of puts, one of gets and one of accumulates for each
-/// target. Their buffers take 1.3 MiB at most.
+/// target. Their buffers take some MiB at most.
 const BATCHES: usize = 128;
 
 /// The number of operations for which a new message allocates memory.
@@ -109,7 +110,8 @@ struct Batch {
     order: u64,
     /// The kind of the first operation.
     what: What,
-    /// One, except for accumulates that differ in operation or type.
+    /// One, except for accumulates that differ in operation or type, and for operations that get
+    /// data where each stays apart ([`Towards::apart`]).
     parts: Vec<Part>,
     size: Size,
     /// The target's tally, which counts the batch as one operation.

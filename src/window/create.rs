@@ -212,7 +212,8 @@ impl Parts {
         let actor = job.actor_for(team, hints.atomics)?;
         serve(job, regions.shm.as_ref().is_some_and(is_unmapped))?;
         let part = Part {
-            size: if dynamic { u64::MAX } else { memory.len() as u64 },
+            // Addresses beyond `i64` are no memory of a process, and do not fit into messages.
+            size: if dynamic { i64::MAX.cast_unsigned() } else { memory.len() as u64 },
             unit: spec.unit,
             skew: memory.as_ptr().addr().to_le_bytes()[0] % 8,
             shm: regions.shm.as_ref().map(transport::shm_key).unwrap_or_default(),

@@ -2,9 +2,9 @@
 //! origin of the same node keeps a list of the regions that a target has attached, and maps those
 //! that it can map. If an access needs a region that the list lacks, the origin asks the target for
 //! it. The origin loads one word of the target to check that no region of the list was detached.
-//! Between nodes the target checks each message, and an access that takes several messages begins
-//! with a request that checks all of it. An access outside of attached regions is therefore an
-//! error, and no part of it is performed.
+//! Between nodes the target checks each access of a message, and an access that takes several
+//! messages begins with a request that checks all of it. An access outside of attached regions is
+//! therefore an error, and no part of it is performed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -159,6 +159,7 @@ impl Parts {
         let contiguous = from.layout.is_contiguous() && from.low == 0 && to.is_contiguous();
         Ok(contiguous
             && self.may_gather_by_address(target, to.len())
+            && !self.travels(target, to.len())?
             && self.gather_small(target, at.cast_unsigned(), Small::Put(from.bytes.bytes()), tally)?)
     }
 
@@ -174,6 +175,7 @@ impl Parts {
         let contiguous = into.layout.is_contiguous() && into.low == 0 && from.is_contiguous();
         Ok(contiguous
             && self.may_gather_by_address(target, from.len())
+            && !self.travels(target, from.len())?
             && self.gather_small(target, at.cast_unsigned(), Small::Get(&into.bytes), tally)?)
     }
 

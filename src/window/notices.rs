@@ -133,7 +133,8 @@ impl<'w> Notices<'w> {
     }
 
     /// A request that is complete when the counter has reached `value`
-    /// (`MPI_Win_notify_threshold`). Complete the request before the window is freed.
+    /// (`MPI_Win_notify_threshold`). Complete the request before the window is freed: afterwards it
+    /// never completes.
     ///
     /// # Errors
     /// As for [`Notices::value`].

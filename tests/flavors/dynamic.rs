@@ -519,6 +519,11 @@ pub(crate) fn attaching(world: &Job) -> Outcome {
             ensure(error.to_string().contains(&part), &format!("{error} names {part}"))?;
         }
     }
+    for size in [usize::MAX, usize::MAX / 2 + 1] {
+        let error = memory::attach_beyond_memory(&win, size).expect_err("no process has so much memory");
+        same(&format!("{error}"), &error.class(), &Class::RmaAttach)?;
+        ensure(error.to_string().contains(&format!("{size} bytes")), &error.to_string())?;
+    }
     same("no bytes", &class(block.attach(&win, 0, 0)), &None)?;
     same("no bytes, detached", &class(block.detach(&win, 0)), &None)?;
     same("and gone", &class(block.detach(&win, 0)), &Some(Class::RmaAttach))?;

@@ -135,6 +135,10 @@ pub(crate) fn without_bytes(world: &Job) -> Outcome {
     }
     let bad = memory::window_over_nothing(world, 16).err().map(|error| error.class());
     same("a null base with a size", &bad, &Some(Class::Base))?;
+    for size in [usize::MAX, usize::MAX / 2 + 1] {
+        let error = memory::window_beyond_memory(world, size).expect_err("no process has so much memory");
+        same(&format!("{error}"), &error.class(), &Class::Size)?;
+    }
     let typed = Window::<u64>::create(world, Vec::new())?;
     ensure(typed.is_empty(), "an empty buffer")?;
     same("given back", &typed.reclaim()?, &Vec::new())

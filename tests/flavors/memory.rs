@@ -110,6 +110,18 @@ pub(crate) fn window_over_nothing(job: &Job, size: usize) -> Result<RawWindow> {
     unsafe { RawWindow::create(job, std::ptr::null_mut(), size, 8, &Info::new()) }
 }
 
+/// A window over more bytes than the address space has.
+pub(crate) fn window_beyond_memory(job: &Job, size: usize) -> Result<RawWindow> {
+    // SAFETY: no process has these bytes, so the call is refused.
+    unsafe { RawWindow::create(job, std::ptr::without_provenance_mut(4096), size, 8, &Info::new()) }
+}
+
+/// Attaches more bytes than the address space has.
+pub(crate) fn attach_beyond_memory(win: &RawWindow, size: usize) -> Result<()> {
+    // SAFETY: no process has these bytes, so the call is refused.
+    unsafe { win.attach(std::ptr::without_provenance_mut(4096), size) }
+}
+
 /// A put in a passive-target epoch, complete on return; returns the error of the call or of the
 /// flush.
 pub(crate) fn put(win: &RawWindow, target: usize, at: u64, bytes: &[u8]) -> Result<()> {

@@ -355,3 +355,29 @@ impl Datatype {
         self.0.layout.strips.len() + self.0.layout.loops.len()
     }
 }
+
+/// The bytes of a type have its layout and bounds, and the signature of as many bytes.
+#[test]
+fn a_type_as_bytes_keeps_its_layout() {
+    let [double, int] = [Float64, Int32].map(Datatype::basic);
+    let mixed = Datatype::structure(&[(2, 0, int.clone()), (1, 16, double.clone())]).expect("a structure");
+    let types = [
+        Datatype::vector(3, 2, 4, &double).expect("a vector"),
+        Datatype::resized(&mixed, -8, 64).expect("a resized type"),
+        Datatype::hvector(3, 2, 4, &double).expect("an overlapping type"),
+        Datatype::indexed(&[(2, 5), (1, -3), (4, 20)], &int).expect("an indexed type"),
+        Datatype::contiguous(0, &mixed).expect("no data"),
+        mixed,
+    ];
+    for ty in types {
+        let bytes = ty.as_bytes();
+        for count in [1, 3] {
+            assert_eq!(expand(bytes.pieces(count)), expand(ty.pieces(count)), "{ty:?}");
+            assert_eq!(bytes.overlaps_itself(count), ty.overlaps_itself(count), "{ty:?}");
+            assert!(bytes.matches(count, &Datatype::basic(Byte), count * ty.size()), "{ty:?}");
+        }
+        let bounds = |ty: &Datatype| (ty.lb(), ty.extent(), ty.true_lb(), ty.true_extent(), ty.size());
+        assert_eq!(bounds(&bytes), bounds(&ty));
+        assert_eq!(bytes.uniform(), (ty.size() > 0).then_some(Byte), "{ty:?}");
+    }
+}

@@ -125,6 +125,15 @@ fn malformed_messages_are_not_decoded() {
     };
     let bytes = cut.encode();
     assert_eq!(Message::decode(&bytes[..bytes.len() - 1]), None, "a strip that is cut");
+    let fetches = Request::Combine {
+        op: Op::Sum,
+        ty: BasicType::Int8,
+        fetch: true,
+        strips: vec![Strip::one(0, 8)].into(),
+        data: (&[1; 8]).into(),
+    };
+    let bytes = encode_request(&[1; 3], &Request::Each(Box::new(fetches)));
+    assert_eq!(Message::decode(&bytes), None, "previous values strip by strip");
     let answers = encode_answers(&[1, 2], &[]);
     assert_eq!(Message::decode(&answers[..answers.len() - 1]), None, "a token that is cut");
     assert_eq!(Message::decode(&words(ANSWERS, &[u64::MAX])), None, "more tokens than there are");

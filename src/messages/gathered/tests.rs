@@ -330,3 +330,48 @@ fn a_contiguous_run_is_posted_or_becomes_a_request() {
     assert!(tally.outstanding() == 4 && tally.take_failure().is_some());
     assert!(runs(&messages, pending).is_empty(), "nothing is kept");
 }
+
+/// Operations that stay apart: adjacent ones keep strips of their own, those that get data are
+/// parts of their own, none is posted by a flush, and none has a request. Request and reply have
+/// the lengths that are counted on.
+#[test]
+fn operations_that_may_be_refused_stay_apart() {
+    let to = Towards { apart: true, ..TO };
+    let (messages, tally) = (Messages::default(), Tally::new());
+    let put = |at| messages.gather(to, at, &Small::Put(&[1; 8]), 1024, counted(&tally), || 0);
+    let request = Tally::within(&tally);
+    let counting = Counting { target: &tally, request: Some(&request) };
+    assert_eq!(messages.gather(to, 0, &Small::Put(&[1; 8]), 1024, counting, || 0), Gather::Refused);
+    assert!(request.idle());
+    assert_eq!(put(0), Gather::Kept);
+    messages.post_runs(to.window, |_, _, _, _| unreachable!("the net does not check addresses"));
+    assert_eq!(put(8), Gather::Kept);
+    messages.end_gathering();
+    let strips = vec![Strip::one(0, 8), Strip::one(8, 8)].into();
+    let each = Request::Each(Box::new(Request::Scatter { strips, data: vec![1; 16].into() }));
+    let message = crate::messages::codec::encode_request(&[0, to.window, 0], &each);
+    assert_eq!(sent(&messages), [(to.peer, message)]);
+    messages.answered(0, Ok(&[]));
+
+    let mut found = [[0u8; 8]; 200];
+    crate::buffers::scoped(
+        || assert!(messages.give_up(&Fault::new(to.peer, Reason::Died)), "the gets were sent"),
+        |scope| {
+            let mut kept = 0;
+            for into in &mut found {
+                let into = scope.sink(into);
+                match messages.gather(to, 8 * kept, &Small::Get(&into), 1024, counted(&tally), || 0) {
+                    Gather::Kept => kept += 1,
+                    _ => break,
+                }
+            }
+            assert!((10..100).contains(&kept), "{kept} gets fit");
+            messages.end_gathering();
+            let [(_, request)] = &sent(&messages)[..] else { panic!("one message") };
+            let refused = crate::error::Refusal::NotAttached { address: 8, length: 8 };
+            let reply = crate::messages::carried::answer((0..kept).map(|_| Err(refused)));
+            assert!(request.len() <= 1024 && reply.len() + REPLY_OVERHEAD <= 1024, "{kept} gets");
+        },
+    );
+    assert!(tally.idle());
+}

@@ -87,8 +87,8 @@ impl RawWindow {
     /// ([costs](crate::book::costs#operations)).
     ///
     /// # Errors
-    /// `Base` for a null base with a size, `Disp` for a unit of 0, `InfoValue` for a hint with an
-    /// illegal value.
+    /// `Base` for a null base with a size, `Size` for more bytes than the address space has there,
+    /// `Disp` for a unit of 0, `InfoValue` for a hint with an illegal value.
     ///
     /// # Safety
     /// The memory is readable and writable until `free` has returned `Ok`, and no Rust reference to
@@ -96,9 +96,12 @@ impl RawWindow {
     pub unsafe fn create(job: &Job, base: *mut u8, size: usize, disp_unit: u32, info: &Info) -> Result<RawWindow> {
         // SAFETY: the caller's promise.
         let memory = if size == 0 { Some(Memory::private(0)) } else { unsafe { given(job.core(), base, size) } };
-        let null = || Error::argument(Class::Base, "create", ArgumentError::NullBase { size });
+        let none = || match base.is_null() {
+            true => Error::argument(Class::Base, "create", ArgumentError::NullBase { size }),
+            false => Error::argument(Class::Size, "create", ArgumentError::NotMemory { address: base.addr(), size }),
+        };
         let spec = WindowSpec { flavor: Flavor::Create, unit: disp_unit, info };
-        let make = |spec: &WindowSpec| Core::create(job, spec, |_, _| memory.clone().ok_or_else(null));
+        let make = |spec: &WindowSpec| Core::create(job, spec, |_, _| memory.clone().ok_or_else(none));
         let given = (size == 0).then(|| Span::from_raw(base, 0));
         Ok(RawWindow { core: agreeing(job, &spec, make)?, given })
     }
@@ -107,8 +110,8 @@ impl RawWindow {
     /// Local.
     ///
     /// # Errors
-    /// `RmaAttach` if the bytes overlap an attached region, or for a null base with a size;
-    /// `RmaFlavor` for a window that is not dynamic.
+    /// `RmaAttach` if the bytes overlap an attached region, for a null base with a size, and for
+    /// more bytes than the address space has there; `RmaFlavor` for a window that is not dynamic.
     ///
     /// # Safety
     /// The memory is readable and writable until it is detached, and no peer accesses the memory
@@ -264,11 +267,15 @@ impl RawWindow {
 }
 
 /// Memory that the user gave: memory of the library, which is then kept, or memory that the user
-/// promises to keep.
+/// promises to keep. `None` for bytes that no process can have.
 ///
 /// # Safety
 /// As for [`buffers::promised_memory`].
 unsafe fn given(job: &JobCore, base: *mut u8, size: usize) -> Option<Memory> {
+    let is_possible = isize::try_from(size).is_ok() && base.addr().checked_add(size).is_some();
+    if !is_possible {
+        return None;
+    }
     // SAFETY: the caller's promise.
     job.wire.allocated(base, size).or_else(|| unsafe { buffers::promised_memory(base, size) })
 }
