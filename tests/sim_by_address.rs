@@ -5,10 +5,11 @@
 
 #![allow(unsafe_code)]
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
-use simulated::{Outcome, Rank, cost, run, same};
-use transom::{Assert, BasicType, Class, Info, Op, RawWindow, Window};
+use simulated::{Outcome, Rank, cost, peer, run, same};
+use transom::{Assert, BasicType, Class, Info, Lock, Op, RawWindow, Window};
 use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
 
 mod simulated;
@@ -26,7 +27,7 @@ fn net(ordered: bool) -> SimOptions {
         again_one_in: 0,
         done_one_in: 0,
         passive_target: false,
-        mail: SimMail { gathers: true, ordered, ..SimMail::default() },
+        mail: SimMail { gathers: true, ordered, slots: Some(1000), ..SimMail::default() },
         ..SimOptions::default()
     }
 }
@@ -144,24 +145,50 @@ impl Origin<'_> {
         same("the previous values", &before, &[values[0], values[1], values[3]])
     }
 
-    /// A flush of one thread ends while another one puts again and again.
-    fn threads(&self, world: &Rank) -> Outcome {
-        world.step("a flush beside another thread's puts");
-        let (is_over, value) = (AtomicBool::new(false), [5u64]);
-        std::thread::scope(|scope| {
-            let puts = scope.spawn(|| {
-                // Relaxed: the flag publishes no data.
-                while !is_over.load(Ordering::Relaxed) {
-                    // SAFETY: the value outlives the flush below.
-                    unsafe { self.win.put(value.as_ptr().cast(), 8, 0, self.at(3))? };
-                }
-                self.win.flush(0)
-            });
-            let flushed = (0..5).try_for_each(|_| self.win.flush(0));
-            is_over.store(true, Ordering::Relaxed);
-            puts.join().expect("no thread panics").and(flushed)
-        })?;
-        Ok(())
+    /// While a flush of one thread waits for long, a put or get of another thread is held back: it
+    /// would share a message for which the flush had to wait too.
+    fn held_back(&self, world: &Rank, other: &Window<u64>) -> Outcome {
+        /// Long enough for a wait to hold operations back, with much to spare.
+        const LONG: Duration = Duration::from_millis(100);
+        let (value, word) = ([5u64], AtomicU64::new(0));
+        // SAFETY: the value and the word outlive the flushes below.
+        let put = || unsafe { self.win.put(value.as_ptr().cast(), 8, 0, self.at(3)) };
+        // SAFETY: as above.
+        let get = || unsafe { self.win.get(word.as_ptr().cast(), 8, 0, self.at(3)) };
+        for gets in [false, true] {
+            world.step(format!("a flush beside another thread's put or get ({gets})"));
+            let (is_flushing, is_begun) = (AtomicBool::new(true), AtomicBool::new(false));
+            world.net().shut(peer(0), true);
+            put()?;
+            std::thread::scope(|scope| {
+                let flushes = scope.spawn(|| self.win.flush(0));
+                // Relaxed, here and below: the flags publish no data. Answers of rank 2 wake the
+                // flush again and again.
+                let wakes = scope.spawn(|| {
+                    other.lock(Lock::Shared, 2, |epoch| {
+                        while is_flushing.load(Ordering::Relaxed) {
+                            epoch.fetch_add(2, 0, 1)?;
+                        }
+                        Ok(())
+                    })
+                });
+                std::thread::sleep(LONG);
+                let begins = scope.spawn(|| {
+                    let outcome = if gets { get() } else { put() };
+                    is_begun.store(true, Ordering::Relaxed);
+                    outcome
+                });
+                std::thread::sleep(LONG);
+                let is_early = is_begun.load(Ordering::Relaxed);
+                is_flushing.store(false, Ordering::Relaxed);
+                world.net().shut(peer(0), false);
+                let all = [flushes, wakes, begins].map(|thread| thread.join().expect("no thread panics"));
+                same("the operation waits for the flush", &is_early, &false)?;
+                Ok::<_, Box<dyn std::error::Error>>(all.into_iter().collect::<transom::Result<()>>()?)
+            })?;
+            self.win.flush(0)?;
+        }
+        same("the get", &word.into_inner(), &5)
     }
 
     /// Requests of good operations succeed beside operations that the target refuses.
@@ -202,7 +229,7 @@ fn body(world: &Rank) -> Outcome {
         (0..10).try_for_each(|turn| origin.turn(world, turn))?;
         (1..10).try_for_each(|turn| origin.in_order(turn))?;
         origin.requests()?;
-        origin.threads(world)?;
+        origin.held_back(world, &bases)?;
         win.unlock_all()?;
     }
     world.barrier()?;
@@ -217,6 +244,6 @@ fn body(world: &Rank) -> Outcome {
 #[test]
 fn operations_by_address_share_messages() {
     for ordered in [true, false] {
-        run(2, &net(ordered), body);
+        run(3, &net(ordered), body);
     }
 }

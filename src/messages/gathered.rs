@@ -282,9 +282,10 @@ impl Batch {
     fn add(&mut self, at: i64, small: &Small<'_>, most: usize) -> bool {
         // Puts, the most frequent operations, have one `Part`. The compiler drops other kinds here.
         if let Small::Put(bytes) = small
+            && !self.to.apart
             && let Some(part) = self.parts.first_mut()
         {
-            return part.push(at, &Small::Put(bytes), &mut self.size, most, self.to.apart);
+            return part.push(at, &Small::Put(bytes), &mut self.size, most, false);
         }
         self.add_to_last(at, small, most)
     }
@@ -356,10 +357,6 @@ impl Messages {
         counting: Counting<'_>,
         order: impl FnOnce() -> u64,
     ) -> Gather {
-        // A request fails if another operation of its message is refused.
-        if to.apart && counting.request.is_some() {
-            return Gather::Refused;
-        }
         let at = at.cast_signed();
         let mut kept = locked(&self.gathering.batches);
         if let Some(batch) = kept.find(|batch| batch.takes(small, counting.target)) {

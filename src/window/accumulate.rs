@@ -454,6 +454,7 @@ impl Parts {
     /// Accumulates by messages that the target's CPU executes.
     fn combine(&self, target: &Target, at: i64, it: &Accumulate<'_>, tally: &TallyRef) -> Result<()> {
         let len = it.to.len();
+        let is_posted = matches!(target.reach, Reach::Unmapped(Unmapped::Posted(_)));
         let may_gather = match &target.reach {
             Reach::Unmapped(Unmapped::Posted(memory)) => may_gather(memory, len, target),
             _ => self.may_gather_by_address(target, len),
@@ -463,9 +464,15 @@ impl Parts {
             && std::ptr::eq(&raw const **tally, &raw const *target.tally)
             && let Some(small) = it.contiguous()
             && !self.travels(target, len)?
-            && self.gather_small(target, at.cast_unsigned(), Small::Combine(small), tally)?
         {
-            return Ok(());
+            let (at, small, most) = (at.cast_unsigned(), Small::Combine(small), self.message_max(target));
+            let is_kept = match is_posted {
+                true => self.gather_small::<false>(target, at, small, most, tally)?,
+                false => self.gather_small::<true>(target, at, small, most, tally)?,
+            };
+            if is_kept {
+                return Ok(());
+            }
         }
         if self.accumulate_staged(target, at, it, tally)? {
             return Ok(());

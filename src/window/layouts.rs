@@ -160,7 +160,13 @@ impl Parts {
         Ok(contiguous
             && self.may_gather_by_address(target, to.len())
             && !self.travels(target, to.len())?
-            && self.gather_small(target, at.cast_unsigned(), Small::Put(from.bytes.bytes()), tally)?)
+            && self.gather_small::<true>(
+                target,
+                at.cast_unsigned(),
+                Small::Put(from.bytes.bytes()),
+                self.message_max(target),
+                tally,
+            )?)
     }
 
     /// Keeps a small get on a dynamic window, as [`Parts::put_gathered`] a put.
@@ -176,7 +182,13 @@ impl Parts {
         Ok(contiguous
             && self.may_gather_by_address(target, from.len())
             && !self.travels(target, from.len())?
-            && self.gather_small(target, at.cast_unsigned(), Small::Get(&into.bytes), tally)?)
+            && self.gather_small::<true>(
+                target,
+                at.cast_unsigned(),
+                Small::Get(&into.bytes),
+                self.message_max(target),
+                tally,
+            )?)
     }
 
     /// Puts into mapped regions.

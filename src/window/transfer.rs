@@ -161,7 +161,13 @@ impl Parts {
                     return Ok(());
                 }
                 if may_gather(memory, from.len(), target)
-                    && self.gather_small(target, at, Small::Put(from.bytes()), tally)?
+                    && self.gather_small::<false>(
+                        target,
+                        at,
+                        Small::Put(from.bytes()),
+                        memory.limits().message_max,
+                        tally,
+                    )?
                 {
                     return Ok(());
                 }
@@ -208,7 +214,13 @@ impl Parts {
                 if bytes.len() <= memory.limits().inline_max && !self.travels(target, bytes.len())? =>
             {
                 if may_gather(memory, bytes.len(), target)
-                    && self.gather_small(target, at, Small::Put(bytes), &target.tally)?
+                    && self.gather_small::<false>(
+                        target,
+                        at,
+                        Small::Put(bytes),
+                        memory.limits().message_max,
+                        &target.tally,
+                    )?
                 {
                     return Ok(());
                 }
@@ -230,24 +242,35 @@ impl Parts {
     }
 
     /// Keeps a small operation for a message with several of one target, and returns whether the
-    /// operation was kept. `tally` is the target's tally or that of the operation's request.
+    /// operation was kept. `tally` is the target's tally or that of the operation's request; `most`
+    /// is the length of the longest message; `APART`: the window is dynamic ([`Towards::apart`]).
     #[cold]
-    pub(super) fn gather_small(&self, target: &Target, at: u64, small: Small<'_>, tally: &TallyRef) -> Result<bool> {
-        let (most, is_dynamic) = (self.message_max(target), target.reach.is_dynamic());
+    pub(super) fn gather_small<const APART: bool>(
+        &self,
+        target: &Target,
+        at: u64,
+        small: Small<'_>,
+        most: usize,
+        tally: &TallyRef,
+    ) -> Result<bool> {
         let counting = Counting {
             target: &target.tally,
             request: (!std::ptr::eq(&raw const **tally, &raw const *target.tally)).then_some(tally),
         };
+        // A request fails if another operation of its message is refused.
+        if APART && counting.request.is_some() {
+            return Ok(false);
+        }
         let enough = match small {
             // All puts on a dynamic window are messages.
-            Small::Put(_) if !is_dynamic && self.notifies_at_end(target) => AHEAD_OF_NOTICES,
+            Small::Put(_) if !APART && self.notifies_at_end(target) => AHEAD_OF_NOTICES,
             _ => 1,
         };
         if target.tally.outstanding() < enough {
             return Ok(false);
         }
         let member = target.rank();
-        let to = Towards { peer: peer(self.team.rank(member)), window: self.id, member, apart: is_dynamic };
+        let to = Towards { peer: peer(self.team.rank(member)), window: self.id, member, apart: APART };
         loop {
             match self.job.messages.gather(to, at, &small, most, counting, || self.next_order(target)) {
                 Gather::Kept => return Ok(true),
@@ -302,7 +325,7 @@ impl Parts {
             Reach::Unmapped(Unmapped::Posted(memory)) if !self.travels(target, into.len())? => {
                 let tally = count.tally(target);
                 let is_kept = may_gather(memory, into.len(), target)
-                    && self.gather_small(target, at, Small::Get(&into), tally)?;
+                    && self.gather_small::<false>(target, at, Small::Get(&into), memory.limits().message_max, tally)?;
                 if !is_kept {
                     Posted::of(&self.job, memory).get(at, &into, tally)?;
                 }

@@ -332,17 +332,13 @@ fn a_contiguous_run_is_posted_or_becomes_a_request() {
 }
 
 /// Operations that stay apart: adjacent ones keep strips of their own, those that get data are
-/// parts of their own, none is posted by a flush, and none has a request. Request and reply have
-/// the lengths that are counted on.
+/// parts of their own, and none is posted by a flush. Request and reply have the lengths that are
+/// counted on.
 #[test]
 fn operations_that_may_be_refused_stay_apart() {
     let to = Towards { apart: true, ..TO };
     let (messages, tally) = (Messages::default(), Tally::new());
     let put = |at| messages.gather(to, at, &Small::Put(&[1; 8]), 1024, counted(&tally), || 0);
-    let request = Tally::within(&tally);
-    let counting = Counting { target: &tally, request: Some(&request) };
-    assert_eq!(messages.gather(to, 0, &Small::Put(&[1; 8]), 1024, counting, || 0), Gather::Refused);
-    assert!(request.idle());
     assert_eq!(put(0), Gather::Kept);
     messages.post_runs(to.window, |_, _, _, _| unreachable!("the net does not check addresses"));
     assert_eq!(put(8), Gather::Kept);
