@@ -118,9 +118,6 @@
 //! - The checker keeps one clock for each rank, not for each thread. Conflicts of two threads of
 //!   one rank are therefore missed without ThreadSanitizer. A rank that synchronizes with one
 //!   thread of another rank counts as ordered after all that any thread of that rank has completed.
-//! - An operation counts as complete at its target when the origin's `complete` returns. MPI
-//!   completes it there only in the target's `wait` or `test` (MPI-4.1 §12.5.2). An access of the
-//!   target before its `wait`, after a message of the origin, is therefore not reported.
 //! - With the hint `accumulate_ops=same_op`, `NO_OP` still counts as the same operation as every
 //!   other one.
 //! - With ThreadSanitizer, the operations of a thread that are in flight beyond the first 120 count

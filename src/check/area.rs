@@ -102,10 +102,10 @@ impl<'m> Area<'m> {
         self.memory.slice(self.base + by_address_at(self.ranks), bytes)
     }
 
-    /// Makes an empty shadow in zeroed memory.
-    pub(super) fn prepare(self) {
+    /// Makes an empty shadow in zeroed memory of `rank`.
+    pub(super) fn prepare(self, rank: usize) {
         if let Some(memory) = self.by_address() {
-            Shadow::prepare(&memory, self.ranks, SHARED_SIZE, SHARED_RECORDS, 0);
+            Shadow::prepare(&memory, (rank, self.ranks), SHARED_SIZE, SHARED_RECORDS, 0);
         }
     }
 

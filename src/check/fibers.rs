@@ -217,13 +217,13 @@ impl Fibers {
         self.state().waiting.extend(accesses);
     }
 
-    /// The calling thread has merged clocks of other ranks, with the result `clock`. `back`: the
-    /// number of this rank's releases that those ranks knew of. `place` returns the place of the
-    /// call, `name` the name of an operation, and `exposed` the attached memory of a window that
-    /// has some bytes.
+    /// The calling thread of `rank` has merged clocks of other ranks, with the result `clock`.
+    /// `back`: the number of this rank's releases that those ranks knew of. `place` returns the
+    /// place of the call, `name` the name of an operation, and `exposed` the attached memory of a
+    /// window that has some bytes.
     pub(super) fn learn(
         &self,
-        (clock, back): (&Clock, u64),
+        (rank, clock, back): (usize, &Clock, u64),
         place: impl FnOnce() -> usize,
         name: impl Fn(&LogEntry) -> String,
         exposed: impl Fn(u64, usize, usize) -> Option<(Memory, usize)>,
@@ -233,7 +233,7 @@ impl Fibers {
         if let Some((_, mark)) = state.releases.range(..=back).next_back() {
             sanitizer.acquire(mark);
         }
-        let is_known = |one: &LoggedAccess| clock.of(one.entry.access.origin) > one.entry.done;
+        let is_known = |one: &LoggedAccess| one.entry.is_known(clock, rank);
         let (mut known, waiting): (Vec<_>, Vec<_>) = state.waiting.drain(..).partition(is_known);
         state.waiting = waiting;
         // The fiber learns of the releases in their order.

@@ -67,7 +67,7 @@ pub(crate) struct Loan {
 impl Buffers {
     pub(super) fn new() -> Buffers {
         let shadow = Memory::private(bytes(1, SIZE, RECORDS, 0));
-        Shadow::prepare(&shadow, 1, SIZE, RECORDS, 0);
+        Shadow::prepare(&shadow, (0, 1), SIZE, RECORDS, 0);
         Buffers { shadow, clock: Clock::new(1) }
     }
 

@@ -124,7 +124,7 @@ mod tests {
         let mut clock = Clock::new(2);
         for of in [stream(1, 5, 1), stream(1, 7, 1), stream(1, 5, 1), stream(0, 5, 1), stream(1, 5, 2), stream(1, 5, 1)]
         {
-            clock.advance(0);
+            clock.advance(0, 0);
             assert!(letters.send(of, &clock));
         }
         let seen =

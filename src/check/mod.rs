@@ -12,6 +12,7 @@ mod fibers;
 mod lent;
 mod letters;
 mod meetings;
+mod object;
 mod place;
 mod receives;
 mod report;
@@ -83,6 +84,10 @@ pub(crate) fn show_buffers(buffers: &[(usize, usize, bool)]) {
     }
 }
 
+/// The number of an exposure epoch's last release is a multiple of this. It exceeds the number of
+/// releases before, unless there are more in the epoch.
+const EXPOSURE: u64 = 1 << 10;
+
 /// Maximum number of reports of a job.
 const MOST_REPORTS: u64 = 100;
 
@@ -97,6 +102,8 @@ pub(crate) struct Checker {
     clock: Exclusive<Clock>,
     /// The counts of the clock when it last learned.
     known: Shown,
+    /// The release with which the last exposure epoch of this rank ends.
+    exposures: AtomicU64,
     places: place::Places,
     lent: lent::Buffers,
     /// The memory of this rank that belongs to windows.
@@ -111,7 +118,13 @@ pub(crate) struct Checker {
     /// deadlock.
     shown: Mutex<waits::Shown>,
     _watcher: Option<waits::Watcher>,
-    /// The file that gets the reports too.
+    output: Output,
+}
+
+/// What happens to reports, besides their printing.
+#[derive(Debug)]
+struct Output {
+    /// The file that gets them too.
     file: Option<PathBuf>,
     /// Texts of places whose conflicts are not reported.
     suppressed: Vec<String>,
@@ -141,7 +154,7 @@ impl Checker {
     pub(crate) fn new(rank: usize, ranks: usize, block: &Memory, base: usize, settings: &Check) -> Checker {
         let Check { report: file, suppressed, patience, .. } = settings.clone();
         let (block, clock) = (block.clone(), Exclusive::new(Clock::new(ranks)));
-        Area::at(&block, base, ranks).prepare();
+        Area::at(&block, base, ranks).prepare(rank);
         let watcher = patience.filter(|_| rank == 0).and_then(|patience| {
             let (base, file) = (Area::at(&block, base, ranks).waits().base, file.clone());
             waits::Watcher::start((block.clone(), base, ranks), patience, move |text, json| {
@@ -156,6 +169,7 @@ impl Checker {
             base,
             clock,
             known: Shown::new(rank, ranks),
+            exposures: AtomicU64::new(0),
             places: place::Places::new(),
             lent: lent::Buffers::new(),
             exposed: Mutex::default(),
@@ -164,8 +178,7 @@ impl Checker {
             atomics: AtomicBool::new(false),
             shown: Mutex::default(),
             _watcher: watcher,
-            file,
-            suppressed,
+            output: Output { file, suppressed },
         }
     }
 
@@ -188,14 +201,33 @@ impl Checker {
     /// Counts a release of this rank, and returns its clock.
     #[inline]
     pub(crate) fn release(&self) -> Holder<'_, Clock> {
+        self.release_as(0)
+    }
+
+    /// [`Checker::release`], with a number of at least `least`.
+    #[inline]
+    fn release_as(&self, least: u64) -> Holder<'_, Clock> {
         let mut clock = self.clock();
-        clock.advance(self.rank);
+        clock.advance(self.rank, least);
         // Release: pairs with the Acquire of a rank that merges all releases.
         self.own().releases().store(clock.of(self.rank), Ordering::Release);
         if let Some(fibers) = &self.fibers {
             fibers.release(clock.of(self.rank));
         }
         clock
+    }
+
+    /// An exposure epoch of this rank's part begins.
+    pub(crate) fn expose_part(&self, part: Shadow<'_>) {
+        // Relaxed: each epoch only needs a number of its own.
+        let next = |last: u64| Some(last.max(self.released()) / EXPOSURE * EXPOSURE + EXPOSURE);
+        let last = self.exposures.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        part.expose_until(last.ok().and_then(next).unwrap_or(0));
+    }
+
+    /// The exposure epoch of this rank's part ends: the operations of its origins are complete.
+    pub(crate) fn end_exposure(&self, part: Shadow<'_>) {
+        drop(self.release_as(part.exposed_until()));
     }
 
     /// Changes the clock by `learn`. `text` gives the text of a place of another rank. `meeting`:
@@ -250,7 +282,7 @@ impl Checker {
             format!("{} of rank {}, {place}", access.kind, access.origin)
         };
         let exposed = |window, start, len| self.exposed(window, start, len);
-        fibers.learn((known, back), || self.place().address, name, exposed);
+        fibers.learn((self.rank, known, back), || self.place().address, name, exposed);
     }
 
     /// Watches loads and stores of a part, if the program has ThreadSanitizer. `memory`: the memory
@@ -394,13 +426,13 @@ impl Checker {
     /// Reports a conflict, unless it is suppressed, a rank has reported one of the same calls and
     /// places, or [`MOST_REPORTS`] were reported. `first`: the area of rank 0.
     pub(crate) fn report(&self, first: Area<'_>, conflict: &Conflict) {
-        if self.suppressed.iter().any(|text| conflict.mentions(text)) {
+        if self.output.suppressed.iter().any(|text| conflict.mentions(text)) {
             return;
         }
         match first.note(conflict.number()) {
             Some(before) if before < MOST_REPORTS => {
                 diagnostics::answer(&conflict.to_string());
-                append(self.file.as_deref(), &conflict.json());
+                append(self.output.file.as_deref(), &conflict.json());
             }
             Some(MOST_REPORTS) => {
                 diagnostics::answer(&format!("transom: {MOST_REPORTS} conflicts were reported; further ones are not"));

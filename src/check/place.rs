@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::area::Area;
+use super::object;
 use super::rules::FORMS;
 use super::stack::{Anchor, Search, Way};
 
@@ -165,7 +166,8 @@ impl Found {
         if let Some(known) = self.addresses.get(&address) {
             return *known;
         }
-        let place = text_of(address).map(|text| self.number(text, area));
+        let text = if object::has(address) { None } else { text_of(address) };
+        let place = text.map(|text| self.number(text, area));
         self.addresses.insert(address, place);
         place
     }
@@ -214,9 +216,10 @@ fn shortened(name: &str) -> &str {
 /// Whether a file belongs to this library or to Rust's. The names of inlined functions may lack
 /// their paths.
 fn is_of_library(file: &Path) -> bool {
-    const OWN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
+    const OWN: [&str; 6] = ["src", "fabric", "shm", "capi/src", "capi/mpi/src", "capi/mpi/host"];
+    let own = file.strip_prefix(env!("CARGO_MANIFEST_DIR")).is_ok_and(|file| OWN.iter().any(|it| file.starts_with(it)));
     let rust = |part: &std::ffi::OsStr| part.as_bytes().starts_with(b"backtrace-");
-    file.starts_with(OWN) || file.starts_with("/rustc") || file.iter().any(rust)
+    own || file.starts_with("/rustc") || file.iter().any(rust)
 }
 
 /// Whether a function belongs to this library, to an MPI's names, or to Rust's libraries.
@@ -258,9 +261,11 @@ mod tests {
     #[test]
     fn files_of_the_library_are_known_by_their_folder() {
         assert!(is_of_library(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src/window/access.rs"))));
+        assert!(is_of_library(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/capi/mpi/src/operate.rs"))));
         assert!(is_of_library(Path::new("/rustc/59807616e1/library/core/src/ops/function.rs")));
         assert!(is_of_library(Path::new("/registry/src/x/backtrace-0.3.77/src/backtrace/mod.rs")));
         assert!(!is_of_library(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/race.rs"))));
+        assert!(!is_of_library(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/capi/mpi/tests/programs/races.c"))));
         assert!(!is_of_library(Path::new("src/main.rs")));
     }
 

@@ -8,7 +8,9 @@
 //!
 //! A *release* of a rank is a synchronization that passes on what the rank has done (`clock`).
 //! Ranks count their releases. An access is known to be complete to each rank that knows of a later
-//! release of the access's origin.
+//! release of the access's origin. `MPI_WIN_COMPLETE` completes operations at the origin only. At
+//! the target they are complete when the exposure epoch ends, so the ranks that know it are those
+//! that know of a later release of the target.
 
 mod cells;
 mod lock;
@@ -59,6 +61,10 @@ const LIVE: usize = 128;
 const SEARCH: usize = 208;
 /// The address of the part's first byte, if the part is [`SHARED`].
 const BASE: usize = 216;
+/// The rank of the part.
+const OWNER: usize = 224;
+/// The number of the release with which the last exposure epoch of the part ends.
+const EXPOSED_UNTIL: usize = 232;
 const CLOCKS: usize = 256;
 
 /// Accesses are also recorded by address, because another window has some of the same memory.
@@ -70,6 +76,9 @@ const HAS_LONG: u64 = 4;
 
 /// In place of a count of releases: the access is not complete.
 const IN_FLIGHT: u64 = u64::MAX;
+
+/// In a count of releases: they are those of the part's rank, not of the access's origin.
+const OF_OWNER: u64 = 1 << 40;
 
 /// Binary logarithm of the bytes of a word.
 const WORD: u32 = 3;
@@ -165,8 +174,16 @@ pub(crate) struct LogEntry {
     pub(crate) access: Access,
     /// The number of this rank's releases that the origin knew of when the access began.
     pub(crate) known: u64,
-    /// The number of releases that the origin had made when the access was complete.
+    /// The last release after which the access was complete, as in a record.
     pub(crate) done: u64,
+}
+
+impl LogEntry {
+    /// Whether a clock knows that the access is complete. `owner`: the rank of the part.
+    pub(super) fn is_known(&self, clock: &Clock, owner: usize) -> bool {
+        let (rank, releases) = completed_by(self.done, self.access.origin, || owner);
+        clock.of(rank) > releases
+    }
 }
 
 /// An earlier access that a new one conflicts with.
@@ -197,7 +214,8 @@ struct Older {
     /// Encoded.
     kind: u32,
     origin: usize,
-    /// The number of releases that its origin had made when it was complete, or [`IN_FLIGHT`].
+    /// The number of releases that its origin had made when it was complete, or [`IN_FLIGHT`]. With
+    /// [`OF_OWNER`]: those of the part's rank at the end of the exposure epoch.
     ended: u64,
 }
 
@@ -210,6 +228,7 @@ struct New<'c> {
     clock: &'c Clock,
     /// Whether it will be complete at the next release of its rank.
     done: bool,
+    shadow: Shadow<'c>,
 }
 
 /// The comparison of a new access with the record of an older one that it overlaps.
@@ -223,14 +242,14 @@ struct Verdict {
 
 impl<'c> New<'c> {
     #[inline]
-    fn of(access: Access, clock: &'c Clock, done: bool) -> New<'c> {
-        New { access, kind: access.kind.encode(), clock, done }
+    fn of(shadow: Shadow<'c>, access: Access, clock: &'c Clock, done: bool) -> New<'c> {
+        New { access, kind: access.kind.encode(), clock, done, shadow }
     }
 
     /// The value of [`Older::ended`] for this access.
     #[inline]
     fn ends(&self) -> u64 {
-        if self.done { self.clock.of(self.access.origin) } else { IN_FLIGHT }
+        if self.done { Shadow::ends_with_release(self.clock.of(self.access.origin)) } else { IN_FLIGHT }
     }
 
     fn overlaps(&self, older: &Older) -> bool {
@@ -241,13 +260,13 @@ impl<'c> New<'c> {
     /// with it.
     #[inline]
     fn is_behind(&self, older: &Older) -> bool {
-        older.ended != IN_FLIGHT && self.clock.common_of(older.origin) > older.ended
+        self.shadow.is_over(older, |rank| self.clock.common_of(rank))
     }
 
     /// Whether this rank knows that the older access is complete.
     #[inline]
     fn knows(&self, older: &Older) -> bool {
-        older.ended != IN_FLIGHT && self.clock.of(older.origin) > older.ended
+        self.shadow.is_over(older, |rank| self.clock.of(rank))
     }
 
     #[inline(always)]
@@ -278,6 +297,13 @@ impl<'c> New<'c> {
             || (*kind == older.kind && new.origin == older.origin)
             || (new.start == older.start && new.end == older.end && includes(*kind, older.kind))
     }
+}
+
+/// The rank whose releases tell that an access is complete, and the number of releases that ranks
+/// must exceed that know it. `ended`: as in a record. `owner` returns the rank of the part.
+#[inline]
+fn completed_by(ended: u64, origin: usize, owner: impl Fn() -> usize) -> (usize, u64) {
+    if ended & OF_OWNER == 0 { (origin, ended) } else { (owner(), ended & (OF_OWNER - 1)) }
 }
 
 /// The number of cells for a part of `size` bytes: one for two words, if that is at most four times
@@ -328,9 +354,10 @@ impl<'m> Shadow<'m> {
         Shadow { memory, ranks, head: memory.words64(0) }
     }
 
-    /// Makes an empty shadow of zeroed memory of [`bytes`] bytes.
-    pub(crate) fn prepare(memory: &'m Memory, ranks: usize, size: u64, records: usize, room: usize) {
+    /// Makes an empty shadow of zeroed memory of [`bytes`] bytes. `owner`: the rank of the part.
+    pub(crate) fn prepare(memory: &'m Memory, (owner, ranks): (usize, usize), size: u64, records: usize, room: usize) {
         let shadow = Shadow::of(memory, ranks);
+        shadow.word(OWNER).store(owner as u64, Ordering::Relaxed);
         // Relaxed: other ranks read it after a barrier.
         shadow.word(CELLS_AT).store(cells_at(ranks) as u64, Ordering::Relaxed);
         shadow.word(WORDS).store(atomics(ranks) as u64 - 1, Ordering::Relaxed);
@@ -404,6 +431,35 @@ impl<'m> Shadow<'m> {
         is_shared.then(|| self.word(BASE).load(Ordering::Relaxed))
     }
 
+    /// An exposure epoch of the part begins, and will end with this release of the part's rank.
+    pub(crate) fn expose_until(self, release: u64) {
+        // Relaxed: the post of the epoch orders it before the accesses of its origins.
+        self.set(EXPOSED_UNTIL, release);
+    }
+
+    /// The release with which the last exposure epoch of the part ends.
+    pub(crate) fn exposed_until(self) -> u64 {
+        self.get(EXPOSED_UNTIL)
+    }
+
+    /// The end of accesses in a record: their origin has made `releases` releases.
+    #[inline]
+    pub(crate) fn ends_with_release(releases: u64) -> u64 {
+        limited(releases)
+    }
+
+    /// The end of accesses in a record: the exposure epoch of the part ends.
+    pub(crate) fn ends_with_exposure(self) -> u64 {
+        OF_OWNER | limited(self.exposed_until().saturating_sub(1))
+    }
+
+    /// Whether an access is complete to a rank that knows of `known(r)` releases of rank r.
+    #[inline]
+    fn is_over(self, older: &Older, known: impl Fn(usize) -> u64) -> bool {
+        let (rank, releases) = completed_by(older.ended, older.origin, || self.count(OWNER));
+        older.ended != IN_FLIGHT && known(rank) > releases
+    }
+
     /// Whether there is a log.
     pub(crate) fn has_log(self) -> bool {
         self.get(SPECIAL) & HAS_LOG != 0
@@ -447,6 +503,12 @@ impl<'m> Shadow<'m> {
             self.word(DROPPED).fetch_add(records, Ordering::Relaxed);
         }
     }
+}
+
+/// A number of releases as records have it. Accesses behind a larger one count as complete earlier.
+#[inline]
+fn limited(releases: u64) -> u64 {
+    releases.min(OF_OWNER - 1)
 }
 
 /// The low half of a word.

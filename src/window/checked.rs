@@ -3,6 +3,7 @@
 //! target in a checked window, so its operations take the slow paths, which call this module. A
 //! window that is not checked pays nothing.
 
+mod conflicts;
 mod elements;
 mod orders;
 #[cfg(test)]
@@ -19,11 +20,9 @@ use super::create::WindowSpec;
 use super::lock::Lock;
 use super::parts::Parts;
 use super::segment::Draft;
-use super::target::Target;
+use super::target::{Hold, Target};
 use super::transfer::Count;
-use crate::check::{
-    self, Access, At, Checker, Clash, Clock, Conflict, Kind, Loan, Locked, LogEntry, Place, Record, Rule, Shadow, Side,
-};
+use crate::check::{self, Access, At, Checker, Clash, Clock, Kind, Loan, Locked, LogEntry, Place, Record, Shadow};
 use crate::error::{JobError, Result};
 use crate::flavor::Flavor;
 use crate::hints::{Hints, Info, Model};
@@ -72,6 +71,8 @@ struct Pending {
     record: Record,
     /// Whether the arrival of the operation's result shows that the operation is complete.
     ends_with_result: bool,
+    /// Whether the operation is complete at the target only when the exposure epoch ends.
+    ends_with_exposure: bool,
     operation: u64,
     /// The access, and the number of target releases known to this rank when the access began.
     access: Access,
@@ -144,7 +145,7 @@ impl Checked {
         let records = parts.job.settings.check.records.min(most);
         let room = if checker.watches() { records } else { 0 };
         let memory = parts.job.wire.allocate(check::shadow_bytes(ranks, size, records, room))?;
-        Shadow::prepare(&memory, ranks, size, records, room);
+        Shadow::prepare(&memory, (parts.job.rank, ranks), size, records, room);
         let watched = (parts.flavor != Flavor::Dynamic).then(|| parts.own.local().clone());
         if let Some(part) = watched.as_ref().filter(|part| !part.is_empty()) {
             let base = part.as_ptr().addr() as u64;
@@ -289,21 +290,27 @@ impl Checked {
             return Ok(false);
         }
         let (rank, shadow) = (self.shadows.job.rank, self.shadow(member)?);
-        let releases = checker.clock().of(rank);
+        let released = Shadow::ends_with_release(checker.clock().of(rank));
+        let ended = |one: &Pending| match which {
+            Completed::All if one.ends_with_exposure => shadow.ends_with_exposure(),
+            _ => released,
+        };
         let before = list.len();
         let is_logged = member != self.shadows.team.me && shadow.has_log();
-        let twins: Vec<_> = list.iter().filter(|one| which.has(one)).filter_map(|one| one.by_address).collect();
-        if !twins.is_empty()
+        let has_twin = |one: &&Pending| which.has(one) && one.by_address.is_some();
+        if list.iter().any(|one| has_twin(&one))
             && let Some(memory) = self.by_address(checker, member)?
         {
             let locked = self.lock(Shadow::of(&memory, self.shadows.job.size))?;
-            twins.into_iter().for_each(|record| locked.complete(record, releases));
+            for one in list.iter().filter(has_twin) {
+                one.by_address.into_iter().for_each(|record| locked.complete(record, ended(one)));
+            }
         }
         match shadow.read(rank).filter(|_| !is_logged) {
             Some(reading) => list.retain(|one| {
                 let ends = which.has(one);
                 if ends {
-                    reading.complete(one.record, releases);
+                    reading.complete(one.record, ended(one));
                 }
                 !ends
             }),
@@ -312,10 +319,10 @@ impl Checked {
                 list.retain(|one| {
                     let ends = which.has(one);
                     if ends {
-                        locked.complete(one.record, releases);
+                        locked.complete(one.record, ended(one));
                     }
                     if ends && is_logged {
-                        locked.log(LogEntry { access: one.access, known: one.known, done: releases });
+                        locked.log(LogEntry { access: one.access, known: one.known, done: ended(one) });
                     }
                     !ends
                 });
@@ -428,7 +435,11 @@ impl Parts {
                     list.reserve(list.len());
                 }
                 let ends_with_result = kind.ends_with_result();
-                list.push(Pending { record, ends_with_result, operation, access: new, known, by_address });
+                let ends_with_exposure = matches!(target.hold(), Hold::Started | Hold::Open | Hold::Posted);
+                let access = new;
+                let pending =
+                    Pending { record, ends_with_result, ends_with_exposure, operation, access, known, by_address };
+                list.push(pending);
             } else if rank != self.job.rank && shadow.has_log() {
                 checked.lock(shadow)?.log(LogEntry { access: new, known, done: clock.of(self.job.rank) });
             }
@@ -438,15 +449,6 @@ impl Parts {
         })?;
         drop(pending);
         self.report_all(checker, member, conflicts).map(|()| released)
-    }
-
-    /// Reports conflicts of accesses to a member's part. The flag of a conflict says whether the
-    /// conflict was found by address.
-    fn report_all(&self, checker: &Checker, member: usize, conflicts: Vec<(Access, Clash, bool)>) -> Result<()> {
-        let is_dynamic = self.flavor == Flavor::Dynamic;
-        conflicts.into_iter().try_for_each(|(new, clash, by_address)| {
-            self.conflict_by(checker, member, (new, clash), by_address || is_dynamic)
-        })
     }
 
     /// Loads bytes of this rank's part, as the program sees them.
@@ -496,35 +498,6 @@ impl Parts {
         checked.record(checked.shadow(member)?, new, (&clock, End::InCall), &mut clashes)?;
         drop((clock, pending));
         clashes.into_iter().try_for_each(|clash| self.conflict(checker, member, new, clash))
-    }
-
-    pub(super) fn conflict(&self, checker: &Checker, member: usize, new: Access, clash: Clash) -> Result<()> {
-        let by_address = self.flavor == Flavor::Dynamic || clash.rule == Rule::Buffers;
-        self.conflict_by(checker, member, (new, clash), by_address)
-    }
-
-    /// [`Parts::conflict`]. `by_address`: the report names the bytes by address, else by offset.
-    fn conflict_by(
-        &self,
-        checker: &Checker,
-        member: usize,
-        (new, clash): (Access, Clash),
-        by_address: bool,
-    ) -> Result<()> {
-        let side = |access: Access| {
-            let place = self.job.area(checker, access.origin)?.text(access.place);
-            Ok::<_, crate::Error>(Side { access, place })
-        };
-        let conflict = Conflict {
-            window: self.id,
-            target: self.team.rank(member),
-            dynamic: by_address,
-            older: side(clash.older)?,
-            newer: side(new)?,
-            rule: clash.rule,
-        };
-        checker.report(self.job.area(checker, 0)?, &conflict);
-        Ok(())
     }
 
     /// Records that operations to a member are complete.

@@ -46,8 +46,9 @@ const STUCK: u64 = 2;
 const OWNER_SHIFT: u32 = 2;
 
 /// The first part of a record: the number of the access while it is in flight ([`PENDING`]), then
-/// the number of releases that the origin had made when it was complete; the offset of the access
-/// within the block; its length less 1; its place.
+/// the number of releases that the origin had made when it was complete, or, with
+/// [`super::OF_OWNER`], the number of releases of the part's rank; the offset of the access within
+/// the block; its length less 1; its place.
 pub(super) const PENDING: u64 = 1 << 41;
 const OFFSET: u32 = 42;
 const LEN: u32 = 46;
@@ -131,7 +132,7 @@ pub(super) fn bytes_of(first: u64) -> u32 {
 /// The first part of the record of an access. `number`: that of an access in flight.
 #[inline]
 fn first(new: &New<'_>, number: u64) -> u64 {
-    first_part(new.access.place, range(&new.access), if new.done { limited(new.ends()) } else { number })
+    first_part(new.access.place, range(&new.access), if new.done { new.ends() } else { number })
 }
 
 /// [`first`] of its fields.
@@ -158,12 +159,6 @@ fn second_of(seconds: [u64; SLOTS / 2], slot: usize) -> u32 {
 #[inline]
 fn used(seconds: [u64; SLOTS / 2]) -> u32 {
     (0..SLOTS).map(|slot| u32::from(second_of(seconds, slot) != 0) << slot).sum()
-}
-
-/// A number of releases as records have it. Accesses behind a larger one count as complete earlier.
-#[inline]
-pub(super) fn limited(releases: u64) -> u64 {
-    releases.min(PENDING - 1)
 }
 
 /// The number of the access in flight from the first part of its record. `None` if the access is
@@ -333,10 +328,10 @@ impl<'m> Cells<'m> {
         }
     }
 
-    /// Marks an access of this rank as complete. `releases`: the number of releases of this rank.
-    pub(super) fn complete(&self, record: Record, releases: u64) {
+    /// Marks an access of this rank as complete. `ended`: as in a record.
+    pub(super) fn complete(&self, record: Record, ended: u64) {
         if let Some((first, found)) = self.pending(record) {
-            let ended = (found >> OFFSET) << OFFSET | limited(releases);
+            let ended = (found >> OFFSET) << OFFSET | ended;
             // Relaxed: the count orders no other access. Another rank may drop the record
             // meanwhile.
             let _ = first.compare_exchange(found, ended, Ordering::Relaxed, Ordering::Relaxed);

@@ -82,7 +82,7 @@ impl<'m> Shadow<'m> {
     pub(crate) fn record(self, new: Access, clock: &Clock, done: bool, clashes: &mut Vec<Clash>) -> Option<Record> {
         // SeqCst: pairs with the store in `Records::add`.
         let is_alone = |_: &mut Vec<Clash>| low(self.word(IN_USE).load(Ordering::SeqCst)) == 0;
-        Cells::of(self).record(&New::of(new, clock, done), clashes, || false, is_alone)
+        Cells::of(self).record(&New::of(self, new, clock, done), clashes, || false, is_alone)
     }
 
     fn reader(self, rank: usize) -> &'m AtomicU64 {
@@ -95,13 +95,13 @@ impl Reading<'_> {
     /// added, because the cell alone does not suffice.
     #[inline]
     pub(crate) fn record(&self, new: Access, clock: &Clock, done: bool, clashes: &mut Vec<Clash>) -> Option<Record> {
-        let (records, new) = (&self.records, New::of(new, clock, done));
+        let (records, new) = (&self.records, New::of(self.records.0, new, clock, done));
         let others = |clashes: &mut Vec<Clash>| !records.look(&new, clashes);
         Cells::of(records.0).record(&new, clashes, || records.is_full(clock), others)
     }
 
     /// [`Records::complete`] for an access of the reader's rank.
-    pub(crate) fn complete(&self, record: Record, releases: u64) {
-        self.records.complete(record, releases);
+    pub(crate) fn complete(&self, record: Record, ended: u64) {
+        self.records.complete(record, ended);
     }
 }

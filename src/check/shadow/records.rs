@@ -150,7 +150,7 @@ impl Records<'_> {
     /// Records an access of a rank whose clock is `clock`, and adds the conflicts with earlier
     /// accesses to `clashes`. `done`: the access will be complete at the rank's next release.
     pub(crate) fn record(&self, new: Access, clock: &Clock, done: bool, clashes: &mut Vec<Clash>) -> Record {
-        let new = New::of(new, clock, done);
+        let new = New::of(self.0, new, clock, done);
         self.replace(&new, clashes);
         let cells = Cells::of(self.0);
         cells.record(&new, clashes, || false, |_| true).unwrap_or_else(|| {
@@ -196,14 +196,15 @@ impl Records<'_> {
         self.get(FREE) == 0 && self.get(USED) >= self.get(RECORDS) && self.find_complete(clock).is_none()
     }
 
-    /// Marks an access as complete. `releases`: the number of releases of its origin.
-    pub(crate) fn complete(&self, record: Record, releases: u64) {
+    /// Marks an access as complete. `ended`: by [`Shadow::ends_with_release`] or
+    /// [`Shadow::ends_with_exposure`].
+    pub(crate) fn complete(&self, record: Record, ended: u64) {
         match record.place {
-            In::Cell { .. } => Cells::of(self.0).complete(record, releases),
+            In::Cell { .. } => Cells::of(self.0).complete(record, ended),
             In::Chain(index) if self.is(record) => {
                 let at = self.at(index as usize) + DONE;
                 if self.get(at) == IN_FLIGHT {
-                    self.set(at, releases);
+                    self.set(at, ended);
                 }
             }
             In::Chain(_) => {}
@@ -330,10 +331,7 @@ impl Records<'_> {
         let (records, hand) = (self.count(RECORDS), self.count(HAND));
         let most = (self.count(SEARCH) + PROBES).min(records);
         let mut visited = (0..most).map(|step| (step, (hand + step) % records));
-        let found = visited.find(|&(_, index)| {
-            let older = self.older(index);
-            older.ended != IN_FLIGHT && clock.of(older.origin) > older.ended
-        });
+        let found = visited.find(|&(_, index)| self.0.is_over(&self.older(index), |rank| clock.of(rank)));
         let steps = found.map_or(most, |(step, _)| step);
         self.set(SEARCH, (most - steps) as u64);
         self.set(HAND, ((hand + steps) % records) as u64);

@@ -5,10 +5,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::cells::{
-    Cells, FIRST, KIND, ORIGIN, PENDING, RANGE, SECOND, SLOTS, bytes_of, first_part, limited, range_bits,
-};
-use super::{At, IN_USE, LINE, Shadow, WORD, agree, includes, low};
+use super::cells::{Cells, FIRST, KIND, ORIGIN, PENDING, RANGE, SECOND, SLOTS, bytes_of, first_part, range_bits};
+use super::{At, IN_USE, LINE, Shadow, WORD, agree, includes, limited, low};
 use crate::check::clock::{Knows, Slot};
 
 /// An accumulate within one word, with its words in a record.

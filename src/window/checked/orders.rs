@@ -39,6 +39,7 @@ impl Parts {
     pub(in crate::window) fn posts(&self, origins: &[usize]) {
         let Some((checked, checker)) = self.checker() else { return };
         *checked.origins.lock().unwrap_or_else(PoisonError::into_inner) = origins.to_vec();
+        checker.expose_part(checked.own());
         checker.release().store(checked.own().clock(At::Post));
     }
 
@@ -60,9 +61,10 @@ impl Parts {
         checker.release().store(checked.own().clock(At::Complete));
     }
 
-    /// Learns from the `complete` of all origins of `post`.
+    /// Ends the exposure epoch, and learns from the `complete` of all origins of `post`.
     pub(in crate::window) fn completes_arrived(&self) -> Result<()> {
-        let Some((checked, _)) = self.checker() else { return Ok(()) };
+        let Some((checked, checker)) = self.checker() else { return Ok(()) };
+        checker.end_exposure(checked.own());
         let origins = std::mem::take(&mut *checked.origins.lock().unwrap_or_else(PoisonError::into_inner));
         origins.into_iter().try_for_each(|origin| self.learn_from(origin, &[At::Complete]))
     }

@@ -180,6 +180,14 @@ impl Host {
         library
     }
 
+    /// A copy of the library without symbols and debug information.
+    #[allow(dead_code, reason = "each test program uses its part of this module")]
+    pub(crate) fn stripped_library(&self) -> PathBuf {
+        let stripped = self.folder().join("libtransom_mpi_stripped.so");
+        done(Command::new("strip").arg("-o").arg(&stripped).arg(self.library()));
+        stripped
+    }
+
     /// The path of a test program's source.
     pub(crate) fn source(name: &str) -> String {
         sources().join("tests/programs").join(name).to_string_lossy().into_owned()

@@ -402,6 +402,29 @@ static void chain(int racy) {
     if (rank_ == 2) MPI_Win_start(target, 0, win), get(), MPI_Win_complete(win);
     MPI_Group_free(&first), MPI_Group_free(&last), MPI_Group_free(&target);
 }
+/* The target is told of the end of the access epoch before its own call. */
+static void before_wait(int racy) {
+    const int origin = 0, target = 1;
+    MPI_Group origins = group(1, &origin), targets = group(1, &target);
+    if (rank_ == 0) MPI_Win_start(targets, 0, win), put(), MPI_Win_complete(win), send(1);
+    if (rank_ == 1) {
+        MPI_Win_post(origins, 0, win);
+        if (!racy) MPI_Win_wait(win);
+        receive(0), load();
+        if (racy) MPI_Win_wait(win);
+    }
+    MPI_Group_free(&origins), MPI_Group_free(&targets);
+}
+/* Another origin of the same exposure epoch, or of the next one, is told of it. */
+static void before_wait_of_another(int racy) {
+    const int others[2] = {0, 2}, target = 1;
+    MPI_Group first = group(racy ? 2 : 1, others), next = group(1, others + 1), targets = group(1, &target);
+    if (rank_ == 0) MPI_Win_start(targets, 0, win), put(), MPI_Win_complete(win), send(2);
+    if (rank_ == 1) MPI_Win_post(first, 0, win), MPI_Win_wait(win);
+    if (rank_ == 1 && !racy) MPI_Win_post(next, 0, win), MPI_Win_wait(win);
+    if (rank_ == 2) receive(0), MPI_Win_start(targets, 0, win), get(), MPI_Win_complete(win);
+    MPI_Group_free(&first), MPI_Group_free(&next), MPI_Group_free(&targets);
+}
 static void asserted(int racy) {
     MPI_Win_fence(MPI_MODE_NOPRECEDE | MPI_MODE_NOSTORE, win);
     if (rank_ == 0) put();
@@ -512,7 +535,8 @@ static const struct {
     CASE(by_waitall, OPERATIONS), CASE(by_status, LOCAL), CASE(sendrecv_replace, LOCAL),
     CASE(bsend, LOCAL), CASE(turned, OPERATIONS), CASE(to_self, OPERATIONS), CASE(stored, LOCAL),
     CASE(stored_late, LOCAL), CASE(answered, LOCAL), CASE(two_origins, OPERATIONS),
-    CASE(tested, LOCAL), CASE(chain, OPERATIONS), CASE(asserted, LOCAL),
+    CASE(tested, LOCAL), CASE(chain, OPERATIONS), CASE(before_wait, LOCAL),
+    CASE(before_wait_of_another, OPERATIONS), CASE(asserted, LOCAL),
     CASE(stored_at_fence, LOCAL), CASE(other_target, LOCAL), CASE(other_unlock, LOCAL),
     CASE(other_window, OPERATIONS), CASE(freed_window, LOCAL), CASE(polled_under_lock, LOCAL),
     CASE(plain_flag, OPERATIONS), CASE(no_op_and_put, OPERATIONS),

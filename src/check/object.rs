@@ -1,0 +1,59 @@
+//! The shared object with this library's code: `libtransom.so`, or `libtransom_mpi.so`. Its
+//! functions need not have names. In a program that is linked statically there is none.
+
+use std::fs;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+/// Whether an address belongs to the shared object of this library.
+pub(super) fn has(address: usize) -> bool {
+    static OWN: OnceLock<Option<Range<usize>>> = OnceLock::new();
+    let find = || {
+        let (maps, program) = (fs::read_to_string("/proc/self/maps").ok()?, fs::read_link("/proc/self/exe").ok()?);
+        range_of(&maps, (has as *const ()).addr(), program.to_str()?)
+    };
+    OWN.get_or_init(find).as_ref().is_some_and(|range| range.contains(&address))
+}
+
+/// The addresses of the file that is mapped at an address. `maps`: the mappings of a process.
+/// `None` if the file is that of the program itself.
+fn range_of(maps: &str, address: usize, program: &str) -> Option<Range<usize>> {
+    let mappings = || maps.lines().filter_map(mapping);
+    let (_, file) = mappings().find(|(range, _)| range.contains(&address))?;
+    let parts = mappings().filter(|(_, other)| *other == file).map(|(range, _)| range);
+    (file != program).then(|| parts.reduce(|all, part| all.start.min(part.start)..all.end.max(part.end)))?
+}
+
+/// The addresses of a mapping and its file, from its line in `/proc/self/maps`.
+fn mapping(line: &str) -> Option<(Range<usize>, &str)> {
+    let (range, rest) = line.split_once(' ')?;
+    let (start, end) = range.split_once('-')?;
+    let [start, end] = [start, end].map(|number| usize::from_str_radix(number, 16));
+    let at = rest.find('/')?;
+    Some((start.ok()?..end.ok()?, &rest[at..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAPS: &str = "\
+        1000-2000 r-xp 00000000 fd:00 11                         /opt/bin/solver\n\
+        5000-6000 rw-p 00000000 00:00 0 \n\
+        7000-8000 r--p 00000000 fd:00 12                         /opt/lib/lib one.so\n\
+        8000-9000 r-xp 00001000 fd:00 12                         /opt/lib/lib one.so\n\
+        9000-a000 rw-p 00002000 fd:00 12                         /opt/lib/lib one.so\n\
+        a000-b000 r-xp 00000000 fd:00 13                         /opt/lib/other.so\n\
+        b000-c000 rw-p 00000000 00:00 0                          [stack]\n";
+
+    #[test]
+    fn the_addresses_of_a_shared_object_are_those_of_its_file() {
+        assert_eq!(range_of(MAPS, 0x8800, "/opt/bin/solver"), Some(0x7000..0xa000));
+        assert_eq!(range_of(MAPS, 0xa800, "/opt/bin/solver"), Some(0xa000..0xb000));
+        for (address, what) in [(0x1800, "the program"), (0x5800, "no file"), (0xb800, "no file"), (0x3000, "nothing")]
+        {
+            assert_eq!(range_of(MAPS, address, "/opt/bin/solver"), None, "{what}");
+        }
+        assert!(!has((mapping as *const ()).addr()), "the tests are one program");
+    }
+}
