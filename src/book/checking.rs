@@ -118,6 +118,8 @@
 //! - The checker keeps one clock for each rank, not for each thread. Conflicts of two threads of
 //!   one rank are therefore missed without ThreadSanitizer. A rank that synchronizes with one
 //!   thread of another rank counts as ordered after all that any thread of that rank has completed.
+//! - A put of one aligned word of 4 or 8 bytes may be polled by atomic loads, so atomic stores of
+//!   the target to the same word are not reported.
 //! - With the hint `accumulate_ops=same_op`, `NO_OP` still counts as the same operation as every
 //!   other one.
 //! - With ThreadSanitizer, the operations of a thread that are in flight beyond the first 120 count

@@ -14,6 +14,8 @@ use super::rules::Kind;
 const NO_SYNC: c_uint = 1;
 /// `__tsan_memory_order_relaxed`.
 const RELAXED: c_int = 0;
+/// The bytes of a word, for which the sanitizer remembers a few accesses.
+const WORD: usize = 8;
 
 /// The functions of the sanitizer.
 #[derive(Debug)]
@@ -24,17 +26,33 @@ pub(super) struct Sanitizer {
     name: unsafe extern "C" fn(*mut c_void, *const c_char),
     acquire: unsafe extern "C" fn(*mut c_void),
     release: unsafe extern "C" fn(*mut c_void),
-    read: unsafe extern "C" fn(*const c_void, c_ulong, *const c_void),
-    write: unsafe extern "C" fn(*mut c_void, c_ulong, *const c_void),
+    read: Plain,
+    write: Plain,
     enter: unsafe extern "C" fn(*const c_void),
     leave: unsafe extern "C" fn(),
-    combine1: unsafe extern "C" fn(*mut u8, u8, c_int) -> u8,
-    combine8: unsafe extern "C" fn(*mut u64, u64, c_int) -> u64,
-    combine4: unsafe extern "C" fn(*mut u32, u32, c_int) -> u32,
-    load8: unsafe extern "C" fn(*const u64, c_int) -> u64,
-    load4: unsafe extern "C" fn(*const u32, c_int) -> u32,
+    atomic: Atomic,
     /// The beginning and the end of a range of code whose writes the sanitizer ignores.
     ignore: [unsafe extern "C" fn(*const c_char, c_int); 2],
+}
+
+/// The functions for accesses that are not atomic, with the place of the program: to whole words,
+/// and to aligned parts of a word, by the binary logarithm of their bytes. The function for words
+/// would divide a part into bytes, of which the sanitizer remembers only a few for each word.
+#[derive(Debug)]
+struct Plain {
+    words: unsafe extern "C" fn(*mut c_void, c_ulong, *const c_void),
+    parts: [unsafe extern "C" fn(*mut c_void, *const c_void); 3],
+}
+
+/// The functions for atomic changes and loads, by the number of bytes.
+#[derive(Debug)]
+struct Atomic {
+    combine8: unsafe extern "C" fn(*mut u64, u64, c_int) -> u64,
+    combine4: unsafe extern "C" fn(*mut u32, u32, c_int) -> u32,
+    combine1: unsafe extern "C" fn(*mut u8, u8, c_int) -> u8,
+    load8: unsafe extern "C" fn(*const u64, c_int) -> u64,
+    load4: unsafe extern "C" fn(*const u32, c_int) -> u32,
+    load1: unsafe extern "C" fn(*const u8, c_int) -> u8,
 }
 
 /// A fiber of the sanitizer, which never ends.
@@ -51,8 +69,8 @@ pub(super) struct Mark(Box<u64>);
 pub(super) enum Touched<'m> {
     /// Bytes by address.
     Named { address: usize, len: usize, written: bool },
-    /// Bytes of a part, as one-sided operations use them: aligned words and elements are accessed
-    /// atomically, so that a program may poll them by atomic loads.
+    /// Bytes of a part, as one-sided operations use them: accumulates are atomic. Other accesses to
+    /// an aligned word are atomic too, so that a program may poll the word by atomic loads.
     Part { memory: &'m Memory, at: usize, len: usize, kind: Kind },
     /// Bytes of memory that stands for a part: only accumulates are atomic.
     Mirror { memory: &'m Memory, at: usize, len: usize, kind: Kind },
@@ -73,15 +91,32 @@ impl Sanitizer {
                     name: function(c"__tsan_set_fiber_name")?,
                     acquire: function(c"__tsan_acquire")?,
                     release: function(c"__tsan_release")?,
-                    read: function(c"__tsan_read_range_pc")?,
-                    write: function(c"__tsan_write_range_pc")?,
+                    read: Plain {
+                        words: function(c"__tsan_read_range_pc")?,
+                        parts: [
+                            function(c"__tsan_read1_pc")?,
+                            function(c"__tsan_read2_pc")?,
+                            function(c"__tsan_read4_pc")?,
+                        ],
+                    },
+                    write: Plain {
+                        words: function(c"__tsan_write_range_pc")?,
+                        parts: [
+                            function(c"__tsan_write1_pc")?,
+                            function(c"__tsan_write2_pc")?,
+                            function(c"__tsan_write4_pc")?,
+                        ],
+                    },
                     enter: function(c"__tsan_func_entry")?,
                     leave: function(c"__tsan_func_exit")?,
-                    combine1: function(c"__tsan_atomic8_fetch_or")?,
-                    combine8: function(c"__tsan_atomic64_fetch_or")?,
-                    combine4: function(c"__tsan_atomic32_fetch_or")?,
-                    load8: function(c"__tsan_atomic64_load")?,
-                    load4: function(c"__tsan_atomic32_load")?,
+                    atomic: Atomic {
+                        combine8: function(c"__tsan_atomic64_fetch_or")?,
+                        combine4: function(c"__tsan_atomic32_fetch_or")?,
+                        combine1: function(c"__tsan_atomic8_fetch_or")?,
+                        load8: function(c"__tsan_atomic64_load")?,
+                        load4: function(c"__tsan_atomic32_load")?,
+                        load1: function(c"__tsan_atomic8_load")?,
+                    },
                     ignore: [function(c"AnnotateIgnoreWritesBegin")?, function(c"AnnotateIgnoreWritesEnd")?],
                 })
             })
@@ -156,17 +191,13 @@ impl Sanitizer {
                 let (bytes, reads) = (span.as_ptr().wrapping_add(at), kind.only_reads());
                 let is_word = matches!(len, 4 | 8) && bytes.addr().is_multiple_of(len);
                 let is_polled = is_word && matches!(touched, Touched::Part { .. });
-                if !is_polled && (reads || !kind.combines()) {
+                if !is_polled && !kind.combines() {
                     return self.range(bytes.addr(), len, !reads, place);
                 }
                 // SAFETY: the memory has these bytes, writable. Operations on words are atomic too.
                 unsafe {
                     (self.enter)(std::ptr::without_provenance(place));
-                    match (reads, len) {
-                        (true, 8) if is_word => _ = (self.load8)(bytes.cast(), RELAXED),
-                        (true, 4) if is_word => _ = (self.load4)(bytes.cast(), RELAXED),
-                        _ => self.combine(bytes, len),
-                    }
+                    self.atomics(bytes, len, reads);
                     (self.leave)();
                 }
             }
@@ -174,43 +205,57 @@ impl Sanitizer {
     }
 
     fn range(&self, address: usize, len: usize, written: bool, place: usize) {
-        let (bytes, pc) = (std::ptr::without_provenance_mut(address), std::ptr::without_provenance(place));
-        // SAFETY: the sanitizer accesses its records of the bytes, not the bytes.
-        unsafe {
-            match written {
-                false => (self.read)(bytes, len as c_ulong, pc),
-                true => (self.write)(bytes, len as c_ulong, pc),
+        let plain = if written { &self.write } else { &self.read };
+        let pc = std::ptr::without_provenance(place);
+        for (at, size) in pieces(address, len, usize::MAX) {
+            let bytes = std::ptr::without_provenance_mut(at);
+            // SAFETY: the sanitizer accesses its records of the bytes, not the bytes.
+            unsafe {
+                match plain.parts.get(size.trailing_zeros() as usize).filter(|_| size < WORD) {
+                    Some(part) => part(bytes, pc),
+                    None => (plain.words)(bytes, size as c_ulong, pc),
+                }
             }
         }
     }
 
-    /// Reports atomic changes of `len` bytes, in the widest aligned words.
+    /// Reports atomic accesses to `len` bytes, in the widest aligned words.
     ///
     /// # Safety
     /// The bytes are mapped and writable.
-    unsafe fn combine(&self, bytes: *mut u8, len: usize) {
-        let mut done = 0;
-        while done < len {
-            let at = bytes.wrapping_add(done);
+    unsafe fn atomics(&self, bytes: *mut u8, len: usize, reads: bool) {
+        for (at, size) in pieces(bytes.addr(), len, WORD) {
+            let at = bytes.with_addr(at);
             // SAFETY: within the bytes, aligned for the word.
-            done += unsafe {
-                match len - done {
-                    8.. if at.addr().is_multiple_of(8) => {
-                        (self.combine8)(at.cast(), 0, RELAXED);
-                        8
-                    }
-                    4.. if at.addr().is_multiple_of(4) => {
-                        (self.combine4)(at.cast(), 0, RELAXED);
-                        4
-                    }
-                    _ => {
-                        (self.combine1)(at, 0, RELAXED);
-                        1
-                    }
+            unsafe {
+                match (size, reads) {
+                    (8, true) => _ = (self.atomic.load8)(at.cast(), RELAXED),
+                    (8, false) => _ = (self.atomic.combine8)(at.cast(), 0, RELAXED),
+                    (4, true) => _ = (self.atomic.load4)(at.cast(), RELAXED),
+                    (4, false) => _ = (self.atomic.combine4)(at.cast(), 0, RELAXED),
+                    (_, true) => (0..size).for_each(|byte| _ = (self.atomic.load1)(at.add(byte), RELAXED)),
+                    (_, false) => (0..size).for_each(|byte| _ = (self.atomic.combine1)(at.add(byte), 0, RELAXED)),
                 }
-            };
+            }
         }
     }
+}
+
+/// Divides `len` bytes at an address into aligned pieces: whole words, at most `most` bytes of them
+/// together, and the widest powers of two before and behind them.
+fn pieces(address: usize, len: usize, most: usize) -> impl Iterator<Item = (usize, usize)> {
+    let (mut at, mut left) = (address, len);
+    std::iter::from_fn(move || {
+        let aligned = 1 << at.trailing_zeros().min(WORD.trailing_zeros());
+        let size = match left {
+            0 => return None,
+            WORD.. if aligned == WORD => (left / WORD * WORD).min(most),
+            _ => aligned.min(1 << left.ilog2()),
+        };
+        let piece = (at, size);
+        (at, left) = (at.wrapping_add(size), left - size);
+        Some(piece)
+    })
 }
 
 impl Mark {
@@ -231,4 +276,20 @@ unsafe fn function<F: Copy>(name: &CStr) -> Option<F> {
     let found = find(libc::RTLD_NEXT).or_else(|| find(libc::RTLD_DEFAULT))?;
     // SAFETY: the caller's promise.
     Some(unsafe { std::mem::transmute_copy(&found) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_aligned_and_cover_the_bytes_once() {
+        let all = |address, len, most| pieces(address, len, most).collect::<Vec<_>>();
+        assert_eq!(all(0x1004, 4, WORD), [(0x1004, 4)]);
+        assert_eq!(all(0x1006, 30, usize::MAX), [(0x1006, 2), (0x1008, 24), (0x1020, 4)]);
+        assert_eq!(all(0x1000, 16, WORD), [(0x1000, 8), (0x1008, 8)]);
+        assert_eq!(all(0x1001, 7, WORD), [(0x1001, 1), (0x1002, 2), (0x1004, 4)]);
+        assert_eq!(all(0x1000, 7, WORD), [(0x1000, 4), (0x1004, 2), (0x1006, 1)]);
+        assert!(all(0x1000, 0, WORD).is_empty());
+    }
 }

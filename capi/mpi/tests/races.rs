@@ -52,7 +52,7 @@ const SUITES: [Suite; 7] = [
         joins: true,
     },
     Suite::of_three("races_kinds", 80, 3),
-    Suite::of_three("races_orders", 114, 5),
+    Suite::of_three("races_orders", 118, 5),
     Suite::of_three("races_patterns", 80, 5),
     Suite::of_three("races_forms", 100, 5),
     Suite::of_three("races_requests", 46, 1),

@@ -20,6 +20,36 @@ static void no_op_and_get(int racy) {
     if (rank_ == 2) get();
     unlock_all();
 }
+/* Atomic reads and changes of one rank, to another rank's part and to its own. */
+static void no_op_after_sum(int racy) {
+    static long three[3];
+    lock_all();
+    if (rank_ == 0) {
+        MPI_Accumulate(one, 1, MPI_LONG, 1, 0, 1, MPI_LONG, MPI_SUM, win);
+        if (racy) get();
+        else get_accumulate(MPI_NO_OP);
+    }
+    if (rank_ == 1) {
+        MPI_Get_accumulate(one, 3, MPI_LONG, three, 3, MPI_LONG, 1, 0, 3, MPI_LONG, MPI_NO_OP, win);
+        MPI_Accumulate(one, 1, MPI_LONG, 1, 0, 1, MPI_LONG, MPI_SUM, win);
+    }
+    unlock_all();
+}
+/* Buffers side by side, of which one operation is complete. */
+static void side_by_side(int racy) {
+    static int four[4];
+    MPI_Request q[4];
+    int done;
+    lock_all();
+    if (rank_ == 0) {
+        for (int i = 0; i < 4; i++) MPI_Rput(four + i, 1, MPI_INT, 1, i, 1, MPI_INT, win, q + i);
+        MPI_Waitany(4, q, &done, MPI_STATUS_IGNORE);
+        four[done] = 3;
+        if (racy) four[(done + 1) % 4] = 3;
+        MPI_Waitall(4, q, MPI_STATUSES_IGNORE);
+    }
+    unlock_all();
+}
 /* The end of the request says nothing of the target. */
 static void rget_accumulate(int racy) {
     MPI_Request q;
