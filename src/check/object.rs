@@ -5,7 +5,7 @@ use std::fs;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// Whether an address belongs to the shared object of this library.
+/// Whether an address belongs to the code of this library's shared object.
 pub(super) fn has(address: usize) -> bool {
     static OWN: OnceLock<Option<Range<usize>>> = OnceLock::new();
     let find = || {
@@ -15,13 +15,11 @@ pub(super) fn has(address: usize) -> bool {
     OWN.get_or_init(find).as_ref().is_some_and(|range| range.contains(&address))
 }
 
-/// The addresses of the file that is mapped at an address. `maps`: the mappings of a process.
+/// The mapping with an address, which has all code of its file. `maps`: the mappings of a process.
 /// `None` if the file is that of the program itself.
 fn range_of(maps: &str, address: usize, program: &str) -> Option<Range<usize>> {
-    let mappings = || maps.lines().filter_map(mapping);
-    let (_, file) = mappings().find(|(range, _)| range.contains(&address))?;
-    let parts = mappings().filter(|(_, other)| *other == file).map(|(range, _)| range);
-    (file != program).then(|| parts.reduce(|all, part| all.start.min(part.start)..all.end.max(part.end)))?
+    let (range, file) = maps.lines().filter_map(mapping).find(|(range, _)| range.contains(&address))?;
+    (file != program).then_some(range)
 }
 
 /// The addresses of a mapping and its file, from its line in `/proc/self/maps`.
@@ -47,8 +45,8 @@ mod tests {
         b000-c000 rw-p 00000000 00:00 0                          [stack]\n";
 
     #[test]
-    fn the_addresses_of_a_shared_object_are_those_of_its_file() {
-        assert_eq!(range_of(MAPS, 0x8800, "/opt/bin/solver"), Some(0x7000..0xa000));
+    fn the_code_of_a_shared_object_is_that_of_its_mapping() {
+        assert_eq!(range_of(MAPS, 0x8800, "/opt/bin/solver"), Some(0x8000..0x9000));
         assert_eq!(range_of(MAPS, 0xa800, "/opt/bin/solver"), Some(0xa000..0xb000));
         for (address, what) in [(0x1800, "the program"), (0x5800, "no file"), (0xb800, "no file"), (0x3000, "nothing")]
         {
