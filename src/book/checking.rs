@@ -54,8 +54,8 @@
 //! WARNING: ThreadSanitizer: data race (pid=16565)
 //!   Write of size 4 at 0x7ffe99e04838 by main thread:
 //!     #0 main program.c:9
-//!   Previous read of size 1 at 0x7ffe99e0483b by thread T5:
-//!     #0 main program.c:9
+//!   Previous read of size 4 at 0x7ffe99e04838 by thread T5:
+//!     #0 main program.c:8
 //!   Thread T5 'put of this rank, its buffer'
 //! ```
 //!

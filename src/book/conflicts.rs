@@ -30,8 +30,10 @@
 //!
 //! A flush or the end of the epoch completes an operation on another rank. Neither
 //! [`flush_local`](crate::Passive::flush_local) nor the wait for a request completes an operation
-//! that changes the target, even if the operation's result has arrived. These synchronizations
-//! order the earlier accesses of one rank before the later accesses of another rank:
+//! that changes the target, even if the operation's result has arrived. `complete` completes the
+//! operations of its epoch at the origin only; at the target they are complete when `wait` has
+//! returned or `test` has succeeded there (MPI-4.1 §12.5.2). These synchronizations order the
+//! earlier accesses of one rank before the later accesses of another rank:
 //!
 //! - fences, [`Job::barrier`](crate::Job::barrier), and the creation and end of windows;
 //! - `post` and `start`, `complete` and `wait`;
