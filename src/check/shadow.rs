@@ -357,8 +357,8 @@ impl<'m> Shadow<'m> {
     /// Makes an empty shadow of zeroed memory of [`bytes`] bytes. `owner`: the rank of the part.
     pub(crate) fn prepare(memory: &'m Memory, (owner, ranks): (usize, usize), size: u64, records: usize, room: usize) {
         let shadow = Shadow::of(memory, ranks);
-        shadow.word(OWNER).store(owner as u64, Ordering::Relaxed);
         // Relaxed: other ranks read it after a barrier.
+        shadow.word(OWNER).store(owner as u64, Ordering::Relaxed);
         shadow.word(CELLS_AT).store(cells_at(ranks) as u64, Ordering::Relaxed);
         shadow.word(WORDS).store(atomics(ranks) as u64 - 1, Ordering::Relaxed);
         shadow.word(SPECIAL).store(if room > 0 { HAS_LOG } else { 0 }, Ordering::Relaxed);

@@ -20,6 +20,8 @@ impl Parts {
         })
     }
 
+    /// Reports a conflict of an access to a member's part. Reports on a dynamic window, and on
+    /// buffers, name the bytes by address.
     pub(in crate::window) fn conflict(
         &self,
         checker: &Checker,
