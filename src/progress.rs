@@ -153,13 +153,16 @@ impl Progress {
     fn poll_keeping(&self, own: u32) -> Result<usize> {
         let messages = &*self.messages;
         messages.end_gathering();
-        let seen = self.wire.poll(Lane::Net, messages)? + self.wire.poll(Lane::Shm, messages)?;
+        // A failure of the net neither keeps messages of the node from arriving nor from leaving.
+        let (net, near) = (self.wire.poll(Lane::Net, messages), self.wire.poll(Lane::Shm, messages));
+        let sent = messages.send_deferred(|peer, bytes| self.wire.send(peer, bytes));
+        let seen = net? + near?;
         // Another caller may sleep although its event was processed here. Relaxed: if it is missed,
         // its sleep is short.
         if seen > 0 && self.callers.inside.load(Ordering::Relaxed) > own {
             self.wire.end_sleeps();
         }
-        Ok(seen + messages.send_deferred(|peer, bytes| self.wire.send(peer, bytes)))
+        Ok(seen + sent)
     }
 
     /// Sends the answers that wait, and returns the number of messages.

@@ -58,6 +58,15 @@ impl Wake {
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 
+    /// Ends the sleeps of the other threads, if any. Called by a thread that has woken and taken an
+    /// event for which all threads slept: a thread that the kernel has not resumed yet would find
+    /// no event, and sleep on.
+    pub fn end_other_sleeps(&self) {
+        if self.sleepers().inside > 0 {
+            self.end_sleeps();
+        }
+    }
+
     /// Sleeps until one of the descriptors is readable, [`Wake::end_sleeps`] is called, or the time
     /// that `limit` returns has passed; `None`: no sleep. `limit` is called after the sleep was
     /// announced: a change by another thread that calls [`Wake::end_sleeps`] afterwards is seen by
@@ -160,6 +169,24 @@ mod tests {
         let short = Duration::from_millis(1);
         assert_eq!(wake.sleep([None; MOST], || Some(short)), Slept { passed: true, ..Slept::EARLY });
         assert_eq!(wake.sleep([None; MOST], || None), Slept::EARLY);
+    }
+
+    /// Regression: one of two threads took the event for which both slept, and the other slept on.
+    #[test]
+    fn the_thread_that_takes_an_event_ends_the_other_sleeps() {
+        let (wake, event) = (Wake::new().expect("a descriptor"), Wake::new().expect("a descriptor"));
+        wake.end_other_sleeps();
+        let short = Duration::from_millis(1);
+        assert!(wake.sleep([None; MOST], || Some(short)).passed, "a wake without a sleeper is none");
+        thread::scope(|scope| {
+            let sleeper = scope.spawn(|| wake.sleep([Some(event.event.as_fd()), None, None], || Some(LONG)));
+            while wake.sleepers().inside == 0 {
+                thread::yield_now();
+            }
+            // This thread has taken the event: the descriptor was never readable for the sleeper.
+            wake.end_other_sleeps();
+            assert_eq!(sleeper.join().expect("no panic"), Slept::EARLY);
+        });
     }
 
     #[test]

@@ -280,9 +280,9 @@ impl Parts {
     /// performs all messages of the access or none.
     fn ask_covered(&self, target: &Target, at: i64, layout: &Layout<'_>) -> Result<()> {
         let most = self.message_max(target);
-        // A piece after the first becomes two strips at most, however the origin's blocks cut the
-        // pieces.
-        let needed = (2 * layout.pieces().take(MAX_STRIPS).count()).saturating_sub(1);
+        // A piece becomes two strips at most, however the origin's blocks cut the pieces. A message
+        // keeps room for two strips of its first piece too (`packing::Batch`).
+        let needed = 2 * layout.pieces().take(MAX_STRIPS).count();
         if needed <= MAX_STRIPS && OVERHEAD + STRIP * needed + layout.len() <= most {
             return Ok(());
         }

@@ -10,6 +10,7 @@
 #include "host.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* In Rust: count a release and store this rank's clock; learn a clock, which every rank of the job
@@ -59,6 +60,13 @@ void transom_edge_waits(const char *call);
 void transom_edge_goes_on(void);
 /* The job was started by another one. */
 void transom_edge_has_parent(void);
+/* In src/turns.rs: whether a collective call, or one for a message, waits in turns; a wait for a
+ * request in turns; a receive in turns; the poll after a test of the host. */
+int transom_turns_for_all(MPI_Comm comm, int *code);
+int transom_turns_for_one(void);
+int transom_turns_await(MPI_Request *request, MPI_Status *status);
+int transom_turns_receive(void *buffer, int count, MPI_Datatype type, int rank, int tag, MPI_Comm comm, MPI_Status *status);
+int transom_turns_next(int test);
 
 /* The words of a clock, one for each rank of the job; 0 while the checker is off. */
 static int words;
@@ -450,14 +458,70 @@ void host_edges_partitioned(MPI_Comm comm, int rank, int tag, MPI_Request reques
     transom_edge_partitioned(request, peer, tag, group->number, sends, partitions, (const char *)buffer + low, count * extent);
 }
 
-/* A function of the host with `before`, and `after` if it succeeds. */
-#define EDGE_MARKED(name, parameters, arguments, mark, before, after)                                                       \
+/* --- waits in turns --------------------------------------------------------------------------- */
+
+/* The host's function that begins a call without waiting for it: PMPI_Iallreduce of Allreduce. */
+static void *beginning_of(const char *call) {
+    char name[64];
+    snprintf(name, sizeof name, "PMPI_I%c%s", call[0] | 0x20, call + 1);
+    return host_function(name);
+}
+
+/* Waits for what a call has begun. */
+static int awaited(int code, MPI_Request *request) {
+    return code == MPI_SUCCESS ? transom_turns_await(request, MPI_STATUS_IGNORE) : code;
+}
+
+/* Sends a message, and receives one meanwhile. */
+static int exchanged(int code, MPI_Request *sent, void *b, int m, MPI_Datatype u, int from, int tag, MPI_Comm comm,
+                     MPI_Status *s) {
+    if (code != MPI_SUCCESS) return code;
+    const int received = transom_turns_receive(b, m, u, from, tag, comm, s);
+    code = transom_turns_await(sent, MPI_STATUS_IGNORE);
+    return received == MPI_SUCCESS ? code : received;
+}
+
+#define LIST(...) __VA_ARGS__
+/* Begins a call without waiting for it, then waits in turns, if `turns` holds. */
+#define IN_TURNS(name, parameters, arguments, turns)                                                                        \
+    int failed = MPI_SUCCESS;                                                                                               \
+    if (turns) {                                                                                                            \
+        static int (*begin)(LIST parameters, MPI_Request *);                                                                \
+        if (!begin) begin = (int (*)(LIST parameters, MPI_Request *))beginning_of(#name);                                   \
+        MPI_Request request = MPI_REQUEST_NULL;                                                                             \
+        return awaited(begin(LIST arguments, &request), &request);                                                          \
+    }                                                                                                                       \
+    if (failed != MPI_SUCCESS) return failed;
+#define ALL_IN_TURNS(name, parameters, arguments)                                                                           \
+    IN_TURNS(name, parameters, arguments, transom_turns_for_all(comm, &failed))
+#define ONE_IN_TURNS(name, parameters, arguments) IN_TURNS(name, parameters, arguments, transom_turns_for_one())
+/* MPI_Sendrecv in turns, unless the counts of its receive exceed those of MPI_Recv. */
+#define EXCHANGED_IN_TURNS(suffix, N)                                                                                       \
+    if (transom_turns_for_one() && m == (int)m) {                                                                           \
+        static int (*begin)(const void *, N, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);                              \
+        if (!begin) begin = (int (*)(const void *, N, MPI_Datatype, int, int, MPI_Comm, MPI_Request *))beginning_of("Send" #suffix); \
+        MPI_Request request = MPI_REQUEST_NULL;                                                                             \
+        return exchanged(begin(a, n, t, to, tag, comm, &request), &request, b, (int)m, u, from, mark, comm, s);             \
+    }
+/* Repeats a test that sets `flag` when the wait is over. */
+#define TESTED_IN_TURNS(test)                                                                                               \
+    for (int flag = 0, tests = 0; transom_turns_for_one() && transom_turns_next(++tests);) {                                \
+        const int failed = test;                                                                                            \
+        if (failed != MPI_SUCCESS || flag) return failed;                                                                   \
+    }
+
+/* A function of the host with `before`, and `after` if it succeeds. `plain` precedes it while the
+ * checker is off. */
+#define EDGE_MARKED(name, parameters, arguments, mark, plain, before, after)                                                       \
     int edge_##name parameters {                                                                                            \
         static int(*next) parameters;                                                                                       \
         if (!next) next = (int(*) parameters)host_function("PMPI_" #name);                                                  \
         mark;                                                                                                               \
         const int count = words;                                                                                            \
-        if (!count) return next arguments;                                                                                  \
+        if (!count) {                                                                                                       \
+            plain;                                                                                                          \
+            return next arguments;                                                                                          \
+        }                                                                                                                   \
         uint64_t clock[count];                                                                                              \
         (void)clock;                                                                                                        \
         before;                                                                                                             \
@@ -471,18 +535,22 @@ void host_edges_partitioned(MPI_Comm comm, int rank, int tag, MPI_Request reques
         return code;                                                                                                        \
     }
 
-#define EDGE_BY(name, parameters, arguments, before, after) EDGE_MARKED(name, parameters, arguments, (void)0, before, after)
+#define EDGE_BY(name, parameters, arguments, before, after)                                                                 \
+    EDGE_MARKED(name, parameters, arguments, (void)0, (void)0, before, after)
+#define EDGE_IN_TURNS(name, parameters, arguments, plain, before, after)                                                    \
+    EDGE_MARKED(name, parameters, arguments, (void)0, plain, before, after)
 #define EDGE(name, parameters, arguments, after) EDGE_BY(name, parameters, arguments, transom_edge_release(clock), after)
 /* Between two groups not all arguments have a meaning. */
 #define IN_JOB(buffers) (of_job(comm) ? (buffers) : (void)0)
 /* With buffers, which `buffers` lends. */
 #define USES(name, parameters, arguments, buffers, after)                                                                   \
-    EDGE_BY(name, parameters, arguments, (IN_JOB(buffers), transom_edge_uses(), transom_edge_release(clock)), after)
+    EDGE_IN_TURNS(name, parameters, arguments, ALL_IN_TURNS(name, parameters, arguments),                                   \
+            (IN_JOB(buffers), transom_edge_uses(), transom_edge_release(clock)), after)
 #define SENT(name, parameters, arguments)                                                                                   \
-    EDGE_BY(name, parameters, arguments,                                                                                    \
+    EDGE_IN_TURNS(name, parameters, arguments, ONE_IN_TURNS(name, parameters, arguments),                                                                                  \
             (passes(b, n, t, rank, 0), transom_edge_uses(), before_send(comm, rank, tag, clock)), )
 #define SENT_ANY(name, parameters, arguments)                                                                               \
-    EDGE_BY(name, parameters, arguments,                                                                                    \
+    EDGE_IN_TURNS(name, parameters, arguments, ONE_IN_TURNS(name, parameters, arguments),                                                                                  \
             (passes(b, n, t, rank, 0), transom_edge_uses(), before_send(comm, rank, tag, clock)),                           \
             after_send(comm, rank, tag))
 #define SENDS(name, parameters, arguments)                                                                                  \
@@ -513,8 +581,9 @@ void host_edges_partitioned(MPI_Comm comm, int rank, int tag, MPI_Request reques
             (lends((const char *)(packed) + from, *at - from, MPI_BYTE, written), transom_edge_uses(),                      \
              transom_edge_used()))
 /* Sends and receives. */
-#define BOTH(name, parameters, arguments, buffers)                                                                          \
-    EDGE_BY(name, parameters, arguments, (buffers, transom_edge_uses(), before_send(comm, to, tag, clock));                 \
+#define BOTH(name, parameters, arguments, plain, buffers)                                                                   \
+    EDGE_IN_TURNS(name, parameters, arguments, plain,                                                                       \
+            (buffers, transom_edge_uses(), before_send(comm, to, tag, clock));                 \
             before_receive(comm, from, mark); s = host_own_status(s), after_receive(comm, s, 1))
 #define BOTH_POSTED(name, parameters, arguments, buffers)                                                                   \
     EDGE_BY(name, parameters, arguments, (buffers, transom_edge_begins(), before_send(comm, to, tag, clock),                \
@@ -528,8 +597,9 @@ void host_edges_partitioned(MPI_Comm comm, int rank, int tag, MPI_Request reques
     EDGE_BY(name, parameters, arguments,                                                                                    \
             (matches(b, n, t, *message), transom_edge_begins(), transom_edge_begins_to_receive(-1, -1, 0)),                 \
             transom_edge_sends(q))
-#define PROBED(name, parameters, arguments, takes)                                                                          \
-    EDGE_BY(name, parameters, arguments, transom_edge_release(clock); s = host_own_status(s), after_receive(comm, s, takes))
+#define PROBED(name, parameters, arguments, takes, test)                                                                    \
+    EDGE_IN_TURNS(name, parameters, arguments, TESTED_IN_TURNS(test),                                                       \
+            transom_edge_release(clock); s = host_own_status(s), after_receive(comm, s, takes))
 #define PROBED_FLAG(name, parameters, arguments, takes)                                                                     \
     EDGE_BY(name, parameters, arguments, transom_edge_release(clock); s = host_own_status(s),                               \
             if (*flag) after_receive(comm, s, takes))
@@ -540,7 +610,8 @@ void host_edges_partitioned(MPI_Comm comm, int rank, int tag, MPI_Request reques
 #define MAKES(name, parameters, arguments) EDGE(name, parameters, arguments, duplicates(comm, out, q))
 #define ANY(name, parameters, arguments) EDGE(name, parameters, arguments, transom_edge_learn_all())
 #define BESIDE(name, parameters, arguments, buffers)                                                                        \
-    EDGE_BY(name, parameters, arguments, IN_JOB(buffers); transom_edge_uses(); const uint64_t turn = enters(comm, clock),   \
+    EDGE_IN_TURNS(name, parameters, arguments, ALL_IN_TURNS(name, parameters, arguments),                                   \
+            IN_JOB(buffers); transom_edge_uses(); const uint64_t turn = enters(comm, clock),   \
             met_neighbors(comm, turn))
 #define IBESIDE(name, parameters, arguments, buffers)                                                                       \
     EDGE_BY(name, parameters, arguments, IN_JOB(buffers); transom_edge_begins(); const uint64_t turn = enters(comm, clock), \
@@ -549,10 +620,9 @@ void host_edges_partitioned(MPI_Comm comm, int rank, int tag, MPI_Request reques
 #define READY(name, parameters, arguments, before, ...)                                                                     \
     EDGE_BY(name, parameters, arguments, transom_edge_release(clock); before, __VA_ARGS__)
 /* Makes a persistent request of a collective call, with two more arguments. */
-#define LIST(...) __VA_ARGS__
 #define MADE_BY(name, parameters, arguments, buffers, made)                                                                 \
     EDGE_MARKED(name, (LIST parameters, MPI_Info info, MPI_Request *q), (LIST arguments, info, q),                          \
-                transom_edge_persistent(), , (IN_JOB(buffers), made))
+                transom_edge_persistent(), (void)0, , (IN_JOB(buffers), made))
 #define KEPT(name, parameters, arguments, buffers, first, count)                                                            \
     MADE_BY(name, parameters, arguments, buffers, kept(comm, first, count, q))
 #define KEPT_BESIDE(name, parameters, arguments, buffers)                                                                   \

@@ -157,9 +157,10 @@
         MPI_Request *q), (b, n, t, rank, tag, comm, q))                                           \
     BOTH(Sendrecv##suffix, (const void *a, N n, MPI_Datatype t, int to, int tag, void *b, N       \
         m, MPI_Datatype u, int from, int mark, MPI_Comm comm, MPI_Status *s), (a, n, t, to, tag,  \
-        b, m, u, from, mark, comm, s), (passes(a, n, t, to, 0), passes(b, m, u, from, 1)))        \
+        b, m, u, from, mark, comm, s), EXCHANGED_IN_TURNS(suffix, N), (passes(a, n, t, to, 0),    \
+        passes(b, m, u, from, 1)))                                                                \
     BOTH(Sendrecv_replace##suffix, (void *b, N n, MPI_Datatype t, int to, int tag, int from,      \
-        int mark, MPI_Comm comm, MPI_Status *s), (b, n, t, to, tag, from, mark, comm, s),         \
+        int mark, MPI_Comm comm, MPI_Status *s), (b, n, t, to, tag, from, mark, comm, s), ,       \
         replaces(b, n, t, to, from))                                                              \
     BOTH_POSTED(Isendrecv##suffix, (const void *a, N n, MPI_Datatype t, int to, int tag,          \
         void *b, N m, MPI_Datatype u, int from, int mark, MPI_Comm comm, MPI_Request *q), (a, n,  \
@@ -209,11 +210,12 @@ READY(Parrived, (MPI_Request q, int n, int *flag), (q, n, flag), , if (*flag) tr
         comm), (p, size, at, b, n, t, comm), lends(b, n, t, 1), p, 0)
 MEMORY(, int)
 MEMORY(_c, MPI_Count)
-PROBED(Probe, (int rank, int tag, MPI_Comm comm, MPI_Status *s), (rank, tag, comm, s), 0)
+PROBED(Probe, (int rank, int tag, MPI_Comm comm, MPI_Status *s), (rank, tag, comm, s), 0,
+    HOST(Iprobe)(rank, tag, comm, &flag, s))
 PROBED_FLAG(Iprobe, (int rank, int tag, MPI_Comm comm, int *flag, MPI_Status *s), (rank, tag,
     comm, flag, s), 0)
 PROBED(Mprobe, (int rank, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *s), (rank,
-    tag, comm, message, s), 1)
+    tag, comm, message, s), 1, HOST(Improbe)(rank, tag, comm, &flag, message, s))
 PROBED_FLAG(Improbe, (int rank, int tag, MPI_Comm comm, int *flag, MPI_Message *message,
     MPI_Status *s), (rank, tag, comm, flag, message, s), 1)
 MADE(Comm_dup, (MPI_Comm comm, MPI_Comm *out), (comm, out))

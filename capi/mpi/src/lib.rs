@@ -32,6 +32,7 @@
 //! | `groups` | the groups of windows, and references to them |
 //! | `cached` | the order in which the program's attributes of a window are deleted |
 //! | `requests` | requests of request-based operations, and waiting for them and for the host's |
+//! | `turns` | calls of the host that wait for other ranks, while transom is polled in between |
 //! | `completion` | the end of such a wait, and the failures of the operations |
 //! | `edges` | the host's functions that order the ranks, for the conflict checker |
 //! | `messages`, `borrowed`, `channels` | the host's messages and requests, their buffers, and messages in partitions, for the conflict checker |
@@ -103,6 +104,8 @@ mod report;
 mod requests;
 #[allow(unsafe_code)]
 mod synchronize;
+#[allow(unsafe_code)]
+mod turns;
 #[allow(unsafe_code)]
 mod types;
 #[allow(unsafe_code)]

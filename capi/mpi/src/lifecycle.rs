@@ -42,9 +42,13 @@ fn begin() {
         host_Query_thread(&raw mut level);
     }
     let Some(job) = start(comm, rank, size) else { return };
+    let mut crowded = vec![0; job.size()];
+    // SAFETY: there is room for a number of each rank.
+    let code = unsafe { host_gather_lengths(comm, c_int::from(job.is_crowded()), crowded.as_mut_ptr()) };
+    let some_crowded = code == SUCCESS && crowded.contains(&1);
     // Windows of a session may be used after the job has left.
     job.while_waiting(process::progress);
-    let looked_after = polls::begin(&job);
+    let looked_after = polls::begin(&job, some_crowded);
     types::begin();
     members::begin();
     if level != constants().thread_multiple {

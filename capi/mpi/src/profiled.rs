@@ -20,7 +20,7 @@ use crate::fortran;
 use crate::host::host_tool;
 #[cfg(all(large_counts, not(open_mpi)))]
 use crate::partitioned;
-use crate::{attributes, counters, create, groups, lifecycle, memory, notified, operate, requests, synchronize};
+use crate::{attributes, counters, create, groups, lifecycle, memory, notified, operate, requests, synchronize, turns};
 
 #[cfg(target_arch = "x86_64")]
 macro_rules! jump {
@@ -139,8 +139,8 @@ routed! {
     "MPI_Win_flush_local" => synchronize::flush_local;
     "MPI_Win_flush_local_all" => synchronize::flush_local_all;
     "MPI_Win_sync" => synchronize::sync;
-    "MPI_Barrier" => requests::barrier;
-    "MPI_Recv" => requests::receive;
+    "MPI_Barrier" => turns::barrier;
+    "MPI_Recv" => turns::receive;
     "MPI_Wait" => requests::wait;
     "MPI_Waitall" => requests::waitall;
     "MPI_Waitany" => requests::waitany;

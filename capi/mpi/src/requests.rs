@@ -14,19 +14,15 @@ use transom::Request;
 
 use crate::completion::{Call, Ending, Kept, own_statuses};
 use crate::errors::{Failure, Outcome};
-#[cfg(tests_report_to_world)]
-use crate::host::host_Iprobe;
-#[cfg(not(tests_report_to_world))]
-use crate::host::host_Irecv;
 use crate::host::{
-    Comm, RequestHandle, SUCCESS, Tested, Type, Win, constants, host_Barrier, host_Grequest_complete, host_Ibarrier,
-    host_Recv, host_Request_get_status, host_Test, host_Testall, host_Testany, host_Testsome, host_Wait, host_Waitall,
-    host_Waitany, host_Waitsome, host_request, host_test_in_turn, host_wait_for_rest,
+    RequestHandle, SUCCESS, Tested, Win, constants, host_Grequest_complete, host_Request_get_status, host_Test,
+    host_Testall, host_Testany, host_Testsome, host_Wait, host_Waitall, host_Waitany, host_Waitsome, host_request,
+    host_test_in_turn, host_wait_for_rest,
 };
 #[cfg(has_status_of_several)]
 use crate::host::{host_Request_get_status_all, host_Request_get_status_any, host_Request_get_status_some};
 use crate::messages::{self, Done, Watch};
-use crate::{edges, members, partitioned, polls, process};
+use crate::{edges, partitioned, polls, process};
 
 /// Operations in flight that have requests.
 static PENDING: Mutex<Vec<Pending>> = Mutex::new(Vec::new());
@@ -35,8 +31,6 @@ static PENDING: Mutex<Vec<Pending>> = Mutex::new(Vec::new());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// The number of operations in flight up to which none is swept.
 const FEW: usize = 256;
-/// Polls after which a waiting thread yields.
-const LOOKS: u32 = 64;
 
 /// An operation in flight.
 struct Pending {
@@ -157,17 +151,20 @@ fn look(watch: &Watch, one: bool) -> bool {
 /// Waits for the requests of `watch`, or for one of them, by `wait`, or by repeating `test` while
 /// an operation of `PENDING` is in flight or transom needs polls. `test` returns a code, and
 /// whether the wait is over.
-fn wait_by(watch: &Watch, one: bool, wait: impl FnOnce() -> c_int, mut test: impl FnMut() -> (c_int, bool)) -> c_int {
-    let mut looks = 0u32;
+pub(crate) fn wait_by(
+    watch: &Watch,
+    one: bool,
+    wait: impl FnOnce() -> c_int,
+    mut test: impl FnMut() -> (c_int, bool),
+) -> c_int {
+    let mut tests = 0u32;
     while look(watch, one) | polls::turn() {
         let (code, done) = test();
         if done || code != SUCCESS {
             return code;
         }
-        looks = looks.wrapping_add(1);
-        if looks.is_multiple_of(LOOKS) {
-            std::thread::yield_now();
-        }
+        tests = tests.wrapping_add(1);
+        polls::yield_after(tests);
     }
     wait()
 }
@@ -220,7 +217,7 @@ unsafe fn answer(out: *const c_int, otherwise: c_int) -> c_int {
 ///
 /// # Safety
 /// The arguments are those of `MPI_Wait`.
-unsafe fn await_one(watch: &Watch, request: *mut RequestHandle, status: *mut c_void) -> c_int {
+pub(crate) unsafe fn await_one(watch: &Watch, request: *mut RequestHandle, status: *mut c_void) -> c_int {
     let mut flag = 0;
     // SAFETY: as the caller says.
     unsafe {
@@ -248,100 +245,6 @@ unsafe fn some<'i>(done: c_int, indices: *const c_int) -> Done<'i> {
         // SAFETY: as the caller says.
         Ok(count @ 1..) => Done::Some(unsafe { std::slice::from_raw_parts(indices, count) }),
         _ => Done::Some(&[]),
-    }
-}
-
-#[unsafe(export_name = "PMPI_Barrier")]
-pub(crate) unsafe extern "C" fn barrier(comm: Comm) -> c_int {
-    // SAFETY: as in `wait`. A caller that waits in turns has begun a barrier that can be tested.
-    edges::around_all(comm, || unsafe {
-        // Processes of other jobs may not wait in turns, and a barrier needs one form at all ranks.
-        if !polls::waits_in_turns() {
-            return host_Barrier(comm);
-        }
-        match members::are_of_world(comm) {
-            Ok(true) => {}
-            Ok(false) => return host_Barrier(comm),
-            Err(code) => return code,
-        }
-        let mut request = constants().null_request;
-        match host_Ibarrier(comm, &raw mut request) {
-            SUCCESS => await_one(&Watch::nothing(), &raw mut request, constants().ignored),
-            code => code,
-        }
-    })
-}
-
-#[unsafe(export_name = "PMPI_Recv")]
-pub(crate) unsafe extern "C" fn receive(
-    buffer: *mut c_void,
-    count: c_int,
-    kind: Type,
-    source: c_int,
-    tag: c_int,
-    comm: Comm,
-    status: *mut c_void,
-) -> c_int {
-    // SAFETY: as in `barrier`.
-    unsafe {
-        // The conflict checker has ranks of one node only, which need no polls.
-        if let Some(code) = edges::receive(buffer, count, kind, (source, tag), comm, status) {
-            return code;
-        }
-        if !polls::waits_in_turns() {
-            return host_Recv(buffer, count, kind, source, tag, comm, status);
-        }
-        receive_in_turns(buffer, count, kind, (source, tag), comm, status)
-    }
-}
-
-/// # Safety
-/// The arguments are those of `MPI_Recv`.
-#[cfg(not(tests_report_to_world))]
-unsafe fn receive_in_turns(
-    buffer: *mut c_void,
-    count: c_int,
-    kind: Type,
-    (source, tag): (c_int, c_int),
-    comm: Comm,
-    status: *mut c_void,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let mut request = constants().null_request;
-        match host_Irecv(buffer, count, kind, source, tag, comm, &raw mut request) {
-            SUCCESS => await_one(&Watch::nothing(), &raw mut request, status),
-            code => code,
-        }
-    }
-}
-
-/// Waits for the message, then receives it, so that errors go to the communicator's handler. If
-/// another thread receives the message first, the wait goes on without polls.
-///
-/// # Safety
-/// The arguments are those of `MPI_Recv`.
-#[cfg(tests_report_to_world)]
-unsafe fn receive_in_turns(
-    buffer: *mut c_void,
-    count: c_int,
-    kind: Type,
-    (source, tag): (c_int, c_int),
-    comm: Comm,
-    status: *mut c_void,
-) -> c_int {
-    let mut found = 0;
-    // SAFETY: the caller's promise.
-    unsafe {
-        // Only the receive checks these arguments.
-        if count < 0 || kind == constants().null_type {
-            return host_Recv(buffer, count, kind, source, tag, comm, status);
-        }
-        let test = || (host_Iprobe(source, tag, comm, &raw mut found, constants().ignored), found != 0);
-        match wait_by(&Watch::nothing(), false, || SUCCESS, test) {
-            SUCCESS => host_Recv(buffer, count, kind, source, tag, comm, status),
-            code => code,
-        }
     }
 }
 
@@ -432,6 +335,7 @@ pub(crate) unsafe extern "C" fn test(request: *mut RequestHandle, flag: *mut c_i
     if unsafe { answer(flag, 0) } != 0 {
         return call.ended(code, Done::One(0), status, false);
     }
+    polls::in_vain();
     code
 }
 
@@ -454,6 +358,7 @@ pub(crate) unsafe extern "C" fn testall(
     if unsafe { answer(flag, 0) } != 0 {
         return call.ended(code, Done::All, statuses, false);
     }
+    polls::in_vain();
     code
 }
 
@@ -481,6 +386,7 @@ pub(crate) unsafe extern "C" fn testany(
         // SAFETY: as above.
         return call.ended(code, Done::One(unsafe { answer(index, -1) }), status, false);
     }
+    polls::in_vain();
     code
 }
 

@@ -54,6 +54,7 @@ static PROGRAMS: &[Program] = &[
     Program { nodes: true, alone: Alone::None, ..c("partial") },
     Program { nodes: true, alone: Alone::New, ..c("requests") },
     Program { nodes: true, ..c("notified") },
+    Program { nodes: true, ..c("waits") },
     // MPICH 4.0 can't free a partitioned request.
     Program { nodes: true, alone: Alone::New, ..c("beside") },
     // Hosts abort programs whose request fails, and have no notified operations.

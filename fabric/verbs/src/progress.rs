@@ -155,16 +155,20 @@ impl Open {
     pub(crate) fn sleep(&self, limit: Duration, other: Option<BorrowedFd<'_>>, stay: impl FnOnce() -> bool) -> bool {
         self.release_held();
         let relieved = self.resources.flow.has_refused() && self.relieve();
-        if relieved || self.trouble.get().is_some() || !self.may_sleep() {
+        if relieved || self.trouble.get().is_some() {
             return true;
         }
         let limit = if self.connections.is_opening() { limit.min(OPENING_NAP) } else { limit };
         let limit = if self.resources.flow.has_refused() { limit.min(credits::NAP) } else { limit };
         let others = [Some(self.queue.as_fd()), Some(self.device.events()), other];
-        let slept = self.resources.wake.sleep(others, || stay().then_some(limit));
+        // Armed after the sleep was announced, so that a thread that takes the event ends this
+        // sleep too.
+        let slept = self.resources.wake.sleep(others, || (stay() && self.may_sleep()).then_some(limit));
         let [queue, events, _] = slept.readable;
         if queue {
             self.queue.take_event();
+            // However many threads slept, the queue makes one event, and must then be armed again.
+            self.resources.wake.end_other_sleeps();
         }
         if events {
             self.take_events();

@@ -1,0 +1,165 @@
+//! Calls of the host that wait for other ranks. While waits go in turns (see [`polls`]), such a
+//! call begins as a nonblocking call of the host, and its wait alternates tests of the host with
+//! polls of transom. Most of these calls are in `host/edges.c`.
+
+use std::ffi::{c_int, c_void};
+
+#[cfg(tests_report_to_world)]
+use crate::host::host_Iprobe;
+#[cfg(not(tests_report_to_world))]
+use crate::host::host_Irecv;
+use crate::host::{Comm, RequestHandle, SUCCESS, Type, constants, host_Barrier, host_Ibarrier, host_Recv};
+use crate::messages::Watch;
+use crate::requests::await_one;
+#[cfg(tests_report_to_world)]
+use crate::requests::wait_by;
+use crate::{edges, members, polls};
+
+#[unsafe(export_name = "PMPI_Barrier")]
+pub(crate) unsafe extern "C" fn barrier(comm: Comm) -> c_int {
+    // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
+    edges::around_all(comm, || unsafe {
+        match wait_collectively_in_turns(comm) {
+            Ok(true) => {}
+            Ok(false) => return host_Barrier(comm),
+            Err(code) => return code,
+        }
+        let mut request = constants().null_request;
+        match host_Ibarrier(comm, &raw mut request) {
+            SUCCESS => transom_turns_await(&raw mut request, constants().ignored),
+            code => code,
+        }
+    })
+}
+
+/// Whether a collective call on a communicator waits in turns. Nonblocking collective calls do not
+/// match blocking ones (MPI-4.1 §6.12), and processes of other jobs may not wait in turns; so the
+/// answer is equal at all ranks of the communicator. The error is that of a handle that is no
+/// communicator, which the host has reported.
+fn wait_collectively_in_turns(comm: Comm) -> Result<bool, c_int> {
+    if polls::waits_in_turns() { members::are_of_world(comm) } else { Ok(false) }
+}
+
+/// Whether a collective call waits in turns, for `host/edges.c`. If the host has reported the
+/// handle, `code` gets the error.
+///
+/// # Safety
+/// There is room for the code.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn transom_turns_for_all(comm: Comm, code: *mut c_int) -> c_int {
+    let answer = wait_collectively_in_turns(comm);
+    if let Err(reported) = answer {
+        // SAFETY: the caller's promise.
+        unsafe { *code = reported };
+    }
+    c_int::from(answer == Ok(true))
+}
+
+/// Whether a call for one message waits in turns.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_turns_for_one() -> c_int {
+    c_int::from(polls::waits_in_turns())
+}
+
+/// Waits for a request of the host in turns.
+///
+/// # Safety
+/// The arguments are those of `MPI_Wait`.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn transom_turns_await(request: *mut RequestHandle, status: *mut c_void) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { await_one(&Watch::nothing(), request, status) }
+}
+
+/// Polls transom after a test of the host, the number `test` of a wait. Returns whether the wait
+/// goes on in turns.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_turns_next(test: c_int) -> c_int {
+    polls::yield_after(test.cast_unsigned());
+    c_int::from(polls::turn())
+}
+
+#[unsafe(export_name = "PMPI_Recv")]
+pub(crate) unsafe extern "C" fn receive(
+    buffer: *mut c_void,
+    count: c_int,
+    kind: Type,
+    source: c_int,
+    tag: c_int,
+    comm: Comm,
+    status: *mut c_void,
+) -> c_int {
+    // SAFETY: as in `barrier`.
+    unsafe {
+        // The conflict checker has ranks of one node only, which need no polls.
+        if let Some(code) = edges::receive(buffer, count, kind, (source, tag), comm, status) {
+            return code;
+        }
+        if !polls::waits_in_turns() {
+            return host_Recv(buffer, count, kind, source, tag, comm, status);
+        }
+        transom_turns_receive(buffer, count, kind, source, tag, comm, status)
+    }
+}
+
+/// Receives a message, in turns.
+///
+/// # Safety
+/// The arguments are those of `MPI_Recv`.
+// SAFETY: no other function has this name.
+#[cfg(not(tests_report_to_world))]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn transom_turns_receive(
+    buffer: *mut c_void,
+    count: c_int,
+    kind: Type,
+    source: c_int,
+    tag: c_int,
+    comm: Comm,
+    status: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut request = constants().null_request;
+        match host_Irecv(buffer, count, kind, source, tag, comm, &raw mut request) {
+            SUCCESS => transom_turns_await(&raw mut request, status),
+            code => code,
+        }
+    }
+}
+
+/// Waits for the message in turns, then receives it, so that errors go to the communicator's
+/// handler. If another thread receives the message first, the wait goes on without polls.
+///
+/// # Safety
+/// The arguments are those of `MPI_Recv`.
+// SAFETY: no other function has this name.
+#[cfg(tests_report_to_world)]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn transom_turns_receive(
+    buffer: *mut c_void,
+    count: c_int,
+    kind: Type,
+    source: c_int,
+    tag: c_int,
+    comm: Comm,
+    status: *mut c_void,
+) -> c_int {
+    let mut found = 0;
+    // SAFETY: the caller's promise.
+    unsafe {
+        // Only the receive checks these arguments.
+        if count < 0 || kind == constants().null_type {
+            return host_Recv(buffer, count, kind, source, tag, comm, status);
+        }
+        let test = || (host_Iprobe(source, tag, comm, &raw mut found, constants().ignored), found != 0);
+        match wait_by(&Watch::nothing(), false, || SUCCESS, test) {
+            SUCCESS => host_Recv(buffer, count, kind, source, tag, comm, status),
+            code => code,
+        }
+    }
+}
