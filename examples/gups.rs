@@ -107,6 +107,7 @@ impl Table<'_> {
     /// The number of words of this rank that differ from the expected ones.
     fn errors(&self, expected: &[u64]) -> Result<u64, transom::Error> {
         let mut mine = vec![0; self.win.len()];
+        self.win.sync(); // the loads see the updates of all ranks
         self.win.load(0, &mut mine)?;
         Ok(mine.iter().zip(expected).filter(|(word, expected)| word != expected).count() as u64)
     }
@@ -158,6 +159,7 @@ fn run() -> Result<bool, Box<dyn Error>> {
     let mine: Vec<u64> = (first..(first + block).min(words)).collect();
     let table = Table { world: &world, words, block, win: Window::allocate(&world, mine.len())? };
     table.win.store(0, &mine)?;
+    table.win.sync();
     world.barrier()?;
 
     let show = Progress::new(&world);

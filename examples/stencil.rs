@@ -221,6 +221,7 @@ fn compute(world: &Job, n: usize, steps: usize, exchange: Exchange) -> transom::
 fn gather(world: &Job, n: usize, mine: &[f64]) -> Result<Vec<f64>, Box<dyn Error>> {
     let win = Window::<f64>::allocate(world, mine.len())?;
     win.store(0, mine)?;
+    win.sync();
     world.barrier()?;
     let mut plate = vec![0.0; if world.rank() == 0 { n * n } else { 0 }];
     if world.rank() == 0 {

@@ -96,7 +96,7 @@ pub const VARIABLES: [Variable; 25] = [
         name: ATOMICS,
         default: "auto",
         meaning: "the actor that performs atomics on integers and on the locks of windows: cpu (CPUs of the target's node), nic (the \
-                  network device, even between ranks of a node), or auto (the table in docs/protocols.md)",
+                  network device, even between ranks of a node; the start fails without a net that has atomics), or auto (the table in docs/protocols.md)",
     },
     Variable {
         name: XPMEM,
@@ -156,14 +156,14 @@ pub const VARIABLES: [Variable; 25] = [
     Variable {
         name: CHECK,
         default: "n",
-        meaning: "y, n or fail: report conflicting accesses to windows with their places in the program; fail also ends the job \
-                  with an error, except for MPI programs. For jobs on one node",
+        meaning: "y, n or fail: report conflicting accesses to windows with their places in the program; fail also makes \
+                  finalize fail at rank 0, except in MPI programs. For jobs on one node",
     },
     Variable {
         name: CHECK_RECORDS,
         default: "64k",
         meaning: "the most accesses to each rank's part of a window that TRANSOM_CHECK remembers (a \
-                  number, or with k or m), in 72 bytes each, in addition to the accesses to four \
+                  number of at least 64, or with k or m), in 72 bytes each, in addition to the accesses to four \
                   times as many blocks of 16 bytes, in 64 bytes for each block",
     },
     Variable {
@@ -180,7 +180,7 @@ pub const VARIABLES: [Variable; 25] = [
     Variable {
         name: CHECK_WAIT,
         default: "10",
-        meaning: "seconds after which TRANSOM_CHECK reports a deadlock: every rank has waited in one call for this time. 0: never",
+        meaning: "seconds, 0 to 3600, after which TRANSOM_CHECK reports a deadlock: every rank has waited in one call for this time. 0: never",
     },
     Variable {
         name: MPI,

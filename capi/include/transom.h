@@ -174,7 +174,8 @@
 #define TRANSOM_LOCK_EXCLUSIVE 2
 
 // Of a lock: no other rank holds or requests a conflicting lock while this rank holds it. Of post
-// and start: the post precedes the start.
+// and start: the post precedes the start. A post may have it only if all matching starts have it,
+// and vice versa (MPI-4.1 section 12.5.5).
 #define TRANSOM_MODE_NOCHECK 1
 
 // This rank did not store into its part since the last synchronization.
@@ -1086,8 +1087,8 @@ int transom_window_wait(const transom_window *window);
 int transom_window_test(const transom_window *window, int *done);
 
 // Opens a passive access epoch to a target; a rank may lock several targets at once. kind is
-// TRANSOM_LOCK_SHARED or TRANSOM_LOCK_EXCLUSIVE. Over a net the lock may be acquired as late as
-// the first operation or the unlock. Assertion: TRANSOM_MODE_NOCHECK.
+// TRANSOM_LOCK_SHARED or TRANSOM_LOCK_EXCLUSIVE. Over a net without atomics the lock may be
+// acquired as late as the unlock; a flush acquires it. Assertion: TRANSOM_MODE_NOCHECK.
 //
 // # Safety
 // `window` is a live handle.

@@ -100,8 +100,8 @@ pub unsafe extern "C" fn transom_window_test(window: *const WindowHandle, done: 
 }
 
 /// Opens a passive access epoch to a target; a rank may lock several targets at once. kind is
-/// TRANSOM_LOCK_SHARED or TRANSOM_LOCK_EXCLUSIVE. Over a net the lock may be acquired as late as
-/// the first operation or the unlock. Assertion: TRANSOM_MODE_NOCHECK.
+/// TRANSOM_LOCK_SHARED or TRANSOM_LOCK_EXCLUSIVE. Over a net without atomics the lock may be
+/// acquired as late as the unlock; a flush acquires it. Assertion: TRANSOM_MODE_NOCHECK.
 ///
 /// # Safety
 /// `window` is a live handle.

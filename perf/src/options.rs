@@ -36,10 +36,12 @@ pub(crate) struct Options {
     #[arg(short = 'm', value_name = "MIN:MAX", value_parser = sizes)]
     pub(crate) sizes: Option<(usize, usize)>,
     /// Iterations for each size. By default 10000 up to 8 KiB and 1000 above, in tests of bandwidth
-    /// 1000 and 100; fewer if a size would take longer than about two seconds.
+    /// 1000 and 100, in fence_latency, pscw and notify_pingpong 3000; fewer if a size would take
+    /// longer than about two seconds. Tests of all ranks choose the number by time.
     #[arg(short = 'i', value_name = "ITERATIONS")]
     pub(crate) iterations: Option<usize>,
-    /// Warm-up iterations, which are not measured; by default 100 up to 8 KiB and 10 above.
+    /// Warm-up iterations, which are not measured; by default 100 up to 8 KiB and 10 above, in
+    /// tests of bandwidth 10 and 1.
     #[arg(short = 'x', value_name = "SKIP")]
     pub(crate) skip: Option<usize>,
     /// Operations before one completion in the tests of bandwidths and rates.

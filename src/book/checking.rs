@@ -21,9 +21,9 @@
 //!
 //! | variable | effect |
 //! |---|---|
-//! | `TRANSOM_CHECK=fail` | the job also ends with an error: [`finalize`](crate::Job::finalize) fails at rank 0 |
+//! | `TRANSOM_CHECK=fail` | [`finalize`](crate::Job::finalize) fails at rank 0 if a conflict was found; a job that is only dropped prints the error |
 //! | `TRANSOM_CHECK_REPORT=FILE` | the reports are also appended to the file as lines of JSON, which the program `transom-check` shows with the lines of the source |
-//! | `TRANSOM_CHECK_SUPPRESS=FILE` | the file has texts, one on each line; a conflict is not reported if one of its places contains one of the texts |
+//! | `TRANSOM_CHECK_SUPPRESS=FILE` | the file has texts, one on each line; a conflict is not reported if one of its places contains one of the texts. Empty lines and lines that begin with `#` are ignored |
 //!
 //! # Loads and stores: calls of the library
 //!
@@ -122,6 +122,8 @@
 //!   the target to the same word are not reported.
 //! - With the hint `accumulate_ops=same_op`, `NO_OP` still counts as the same operation as every
 //!   other one.
+//! - With the hint `accumulate_ordering=none`, accumulates of one rank still count as ordered, so
+//!   their conflicts are missed.
 //! - With ThreadSanitizer, the operations of a thread that are in flight beyond the first 120 count
 //!   as one: when one of them is complete, all are.
 //! - Jobs over several nodes or without shared memory are not checked: `TRANSOM_CHECK` has no
@@ -134,4 +136,5 @@
 //! each in 72 bytes. A later access to the same bytes replaces an earlier one. If the checker must
 //! discard accesses that may still conflict, it reports their number at the end of the window.
 //! `TRANSOM_CHECK_RECORDS` sets the limit for other accesses; the limit for blocks is four times as
-//! large. With `TRANSOM_CHECK` a process has at most 1024 windows.
+//! large. With `TRANSOM_CHECK` a process has at most 1024 windows,
+//! or 682 windows with counters of notified operations.

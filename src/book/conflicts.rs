@@ -9,10 +9,11 @@
 //!
 //! Gets and loads do not conflict with each other. A put conflicts with every other access to its
 //! bytes, even one of the same rank. An accumulate that changes bytes conflicts with every get,
-//! load and store of these bytes. Two accumulates of one predefined type do not conflict if
+//! load and store of these bytes. Two accumulates of one predefined type, on elements that begin at
+//! the same byte or do not overlap, do not conflict if
 //!
 //! - their operations are equal, or one is `NO_OP`, or one is a compare-and-swap; or
-//! - they come from one rank, whose accumulates are ordered.
+//! - they come from one rank, and the hint `accumulate_ordering` keeps their order.
 //!
 //! By default MPI leaves the result of other pairs of accumulates undefined, so these pairs count
 //! as conflicts. This library nevertheless [performs pairs of one type
@@ -30,9 +31,10 @@
 //!
 //! A flush or the end of the epoch completes an operation on another rank. Neither
 //! [`flush_local`](crate::Passive::flush_local) nor the wait for a request completes an operation
-//! that changes the target, even if the operation's result has arrived. `complete` completes the
-//! operations of its epoch at the origin only; at the target they are complete when `wait` has
-//! returned or `test` has succeeded there (MPI-4.1 §12.5.2). These synchronizations order the
+//! that changes the target, even if the operation's result has arrived. MPI promises that
+//! `complete` completes the operations of its epoch at the origin only; at the target they are
+//! complete when `wait` has returned or `test` has succeeded there (MPI-4.1 §12.5.2). This library
+//! completes them at both sides, but the checker follows MPI. These synchronizations order the
 //! earlier accesses of one rank before the later accesses of another rank:
 //!
 //! - fences, [`Job::barrier`](crate::Job::barrier), and the creation and end of windows;

@@ -89,7 +89,7 @@
 //!
 //! Use this model only for tests: a part takes three times its memory, and each call that
 //! synchronizes the copies compares the whole part. A program is wrong if the owner stores into its
-//! part while another rank puts there, even if they change different bytes (§12.7, rule 3). This
-//! library nevertheless keeps both changes. Shared and dynamic windows are always unified, since
-//! loads and stores of other ranks reach the memory of these windows directly.
-//! [`model`](crate::Window::model) returns the model of a window.
+//! part while another rank puts there, even if they change different bytes (§12.7, rule 3). If the
+//! bytes differ, this library nevertheless keeps both changes. Shared and dynamic windows are
+//! always unified, since loads and stores of other ranks reach the memory of these windows
+//! directly. [`model`](crate::Window::model) returns the model of a window.

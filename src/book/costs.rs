@@ -79,7 +79,7 @@
 //! - Where the kernel forbids the system calls, operations on memory that is not mapped are
 //!   messages.
 //! - A put or get over the net takes several operations where the provider limits the length. Over
-//!   sockets several puts or gets of at most 1 KiB share a message.
+//!   sockets several puts or gets of at most 4 KiB share a message.
 //! - Blocks of a layout that are smaller than 1 KiB are packed into few puts, gets or messages.
 //!   Longer blocks share an operation if they are contiguous at the target (docs/protocols.md,
 //!   "Layouts").
@@ -96,8 +96,8 @@
 //!
 //! - in a job that needs a net;
 //! - within a node, for dynamic windows;
-//! - within a node, for created windows with unmapped parts, where the kernel forbids cross-memory
-//!   attach or the hint `mpi_accumulate_granularity` selects the CPU's atomics.
+//! - within a node, for created windows if a part with bytes is user memory, even if XPMEM or
+//!   cross-memory attach reaches this part.
 //!
 //! # Synchronization
 //!
@@ -119,5 +119,6 @@
 //!
 //! In addition to its part a window takes less than 4 KiB at each rank, and about 128 bytes for
 //! each target that the rank has accessed. For other targets nothing is exchanged or stored. At
-//! most 2048 windows exist at once in a process; a window with counters of
-//! [notified operations](super::notifications) counts as two.
+//! most 2048 windows exist at once in a process; a window with counters of [notified
+//! operations](super::notifications) counts as two. The first `set_num_notify` of a window adds 32
+//! KiB, and reserves 257 KiB of address space.

@@ -71,6 +71,9 @@
 //! | [`flush_local`](crate::Passive::flush_local) | as `flush`, at the origin only |
 //! | the wait for a [request](super::requests) | the operation of the request at the origin |
 //!
+//! MPI promises less for `complete`, which ends a `start` epoch: the operations are complete at the
+//! origin. At the target they are complete when `wait` returns (MPI-4.1 §12.5.2).
+//!
 //! No transport of this library reports completion at the origin before completion at the target,
 //! so `flush_local` takes as long as `flush`. Completion does not notify the target's program:
 //! [`copies`](super::copies) says when the target's loads see the data.
@@ -140,11 +143,9 @@
 //!     });
 //!     Ok(())
 //! })?;
-//! # world.barrier()?;
-//! # win.sync();
-//! let mut sum = [0];
-//! win.load(0, &mut sum)?;
-//! assert_eq!(sum, [4 * world.size() as u64]);
+//! world.barrier()?; // all ranks have added
+//! let sum = win.lock_all(|epoch| epoch.fetch_value(0, 0))?;
+//! assert_eq!(sum, 4 * world.size() as u64);
 //! win.free()?;
 //! # Ok::<(), transom::Error>(())
 //! ```

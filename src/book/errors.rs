@@ -40,11 +40,14 @@
 //!   no effect on the window.
 //! - *Creation of a window* fails at all ranks or at none. The rank that could not make its part
 //!   returns the cause; the other ranks return an error of the class `Other` that names that rank.
+//!   Two failures return one error at all ranks: a hint that differs among the ranks (`InfoValue`),
+//!   and a process that has reached the limit of windows (`Other`).
 //!   One error concerns only the calling rank: the class `Arg`, if another thread of the rank is in
 //!   a barrier or a window creation of the same ranks. In C a NULL pointer for a required argument
 //!   is such an error too; the rank then takes no part in the creation, for which the others wait.
-//! - *Accesses that the target refuses*, because their address is not attached, are errors of the
-//!   call that completes the operation.
+//! - *Accesses to memory that is not attached*: within a node the call of the operation returns the
+//!   error. Over a net the target refuses the access, and the call that completes the operation
+//!   returns the error.
 //! - *A transport that fails, or a peer that is gone*, is an error of the class `Other` of the call
 //!   that encounters it. The end of an epoch releases its locks even after an error.
 //! - *A closure that fails* ends its epoch. If the end of the epoch fails too, the error of the

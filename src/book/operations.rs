@@ -37,6 +37,7 @@
 //! })?;
 //! assert_eq!(before, [5, 6, 7, 8]);
 //! let mut after = [0; 4];
+//! win.sync();
 //! win.load(0, &mut after)?;
 //! assert_eq!(after, [100, 6, 7, -1]);
 //! win.free()?;

@@ -16,7 +16,9 @@
 //!
 //! A fence ends a phase of all ranks and begins the next. Operations that any rank started before
 //! the fence are then complete at origin and target, and loads see their effects.
-//! [`FenceEpoch::fence`](crate::FenceEpoch::fence) separates phases within one closure.
+//! [`Window::fence`](crate::Window::fence) performs a fence before its closure and one after it. A
+//! program with many phases should call [`FenceEpoch::fence`](crate::FenceEpoch::fence) between the
+//! phases of one closure: each phase then costs one fence instead of two.
 //!
 //! ```
 //! let world = transom::init()?;
@@ -95,9 +97,10 @@
 //! - Holders of shared and of exclusive locks take turns, so that no rank starves.
 //! - A rank may lock several targets at once. To avoid deadlock, all ranks lock them in the same
 //!   order.
-//! - Over a net `lock` may return before the lock is acquired; the library may acquire the lock as
-//!   late as the end of the epoch. If a lock also guards files or messages, call a flush at the
-//!   beginning of the epoch.
+//! - Over a net without atomics `lock` may return before the lock is acquired. The lock is acquired
+//!   by the end of the epoch at the latest; a flush, an operation that returns its result, or an
+//!   operation too long for a message acquires it earlier. If a lock also guards files or messages,
+//!   call a flush at the beginning of the epoch.
 //!
 //! # Lock all, and flush
 //!

@@ -17,9 +17,9 @@ use crate::buffers::Sink;
 use crate::datatype::Strip;
 use crate::reduce::{BasicType, Op};
 
-/// Maximum length of a message in bytes: longer messages are not faster, and the target begins
-/// later.
-const MOST: usize = 8192;
+/// Maximum length of a message in bytes, where the net takes longer ones: the target begins later
+/// with a longer message.
+const MOST: usize = 16640;
 
 /// Maximum number of kept messages: one of puts, one of gets and one of accumulates for each
 /// target. Their buffers take some MiB at most.

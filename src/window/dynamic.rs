@@ -280,14 +280,17 @@ impl Parts {
     /// performs all messages of the access or none.
     fn ask_covered(&self, target: &Target, at: i64, layout: &Layout<'_>) -> Result<()> {
         let most = self.message_max(target);
-        // A piece becomes two strips at most, however the origin's blocks cut the pieces. A message
-        // keeps room for two strips of its first piece too (`packing::Batch`).
-        let needed = 2 * layout.pieces().take(MAX_STRIPS).count();
+        // `Layout::Bytes` occurs at both sides or at neither. Other pieces become two strips at
+        // most, however the origin's blocks cut the pieces; `packing::Batch` keeps room for both.
+        let needed = match layout {
+            Layout::Bytes(_) => 1,
+            _ => 2 * layout.pieces().take(MAX_STRIPS).count(),
+        };
         if needed <= MAX_STRIPS && OVERHEAD + STRIP * needed + layout.len() <= most {
             return Ok(());
         }
-        // `Layout::Bytes` occurs at both sides or at neither. The access goes through the staging
-        // area, and the target checks the whole access with each piece.
+        // The access goes through the staging area, and the target checks the whole access with
+        // each piece.
         if layout.is_contiguous() && self.area(target, layout.len())?.is_some() {
             return Ok(());
         }

@@ -60,8 +60,8 @@ impl<T: RmaElem> Window<T> {
     /// Runs `body` in a passive access epoch to `target` (`MPI_WIN_LOCK`, MPI-4.1 §12.5.3). `body`
     /// may lock other targets. All operations on the target are complete at both sides on return.
     /// An exclusive lock excludes all other locks of the target's part; a shared lock excludes
-    /// exclusive locks. Over a net the library may acquire the lock as late as the first operation
-    /// or the end of the epoch. A lock does not order accesses outside of the window.
+    /// exclusive locks. Over a net without atomics the lock may be acquired as late as the end of
+    /// the epoch; a flush acquires it. A lock does not order accesses outside of the window.
     ///
     /// # Errors
     /// As for [`Window::lock_all`]; `RmaSync` if this rank holds a lock on the target; `Rank` for a

@@ -18,6 +18,12 @@ pub(super) const BLOCK_BY_ITSELF: usize = 1024;
 /// data.
 const PLACES: usize = 2048;
 
+/// A transfer of at most this length is not cut into a stream of shorter ones ([`stream_max`]) if
+/// no other operation is in flight: its last byte would arrive later.
+///
+/// [`stream_max`]: transom_fabric::Limits::stream_max
+const LONE: usize = 512 << 10;
+
 /// Memory that the net reaches, and the job that makes progress while the port is busy.
 #[derive(Clone, Copy)]
 pub(super) struct Posted<'t> {
@@ -40,7 +46,7 @@ impl<'t> Posted<'t> {
     /// Posts a put of bytes that are contiguous at both sides.
     #[inline]
     pub(super) fn put(self, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
-        if from.len() > self.memory.limits().transfer_max {
+        if from.len() > self.memory.limits().stream_max {
             return self.put_cut(at, from, tally);
         }
         // A put of no bytes posts no request.
@@ -48,10 +54,10 @@ impl<'t> Posted<'t> {
         Ok(())
     }
 
-    /// Posts a put that is longer than one transfer.
+    /// Posts a put that may take several transfers.
     #[cold]
     fn put_cut(self, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
-        let most = self.part_of(from.len());
+        let most = self.part_of(from.len(), tally);
         (0..from.len()).step_by(most).try_for_each(|done| {
             let part = from.part(done, most);
             while !self.job.taken(self.memory.put(at + done as u64, part, tally))? {}
@@ -61,17 +67,17 @@ impl<'t> Posted<'t> {
 
     /// Posts a get of bytes that are contiguous at both sides.
     pub(super) fn get(self, at: u64, into: &Sink, tally: &TallyRef) -> Result<()> {
-        if into.len() > self.memory.limits().transfer_max {
+        if into.len() > self.memory.limits().stream_max {
             return self.get_cut(at, into, tally);
         }
         while into.len() > 0 && !self.job.taken(self.memory.get(at, into, tally))? {}
         Ok(())
     }
 
-    /// Posts a get that is longer than one transfer.
+    /// Posts a get that may take several transfers.
     #[cold]
     fn get_cut(self, at: u64, into: &Sink, tally: &TallyRef) -> Result<()> {
-        let most = self.part_of(into.len());
+        let most = self.part_of(into.len(), tally);
         (0..into.len()).step_by(most).try_for_each(|done| {
             let part = into.part(done, most);
             while !self.job.taken(self.memory.get(at + done as u64, &part, tally))? {}
@@ -79,9 +85,11 @@ impl<'t> Posted<'t> {
         })
     }
 
-    /// The length of the equal fragments of a transfer of `len` bytes.
-    fn part_of(self, len: usize) -> usize {
-        let most = self.memory.limits().transfer_max;
+    /// The length of the equal fragments of `len` bytes.
+    fn part_of(self, len: usize, tally: &TallyRef) -> usize {
+        let limits = self.memory.limits();
+        let in_stream = len > LONE || tally.is_beside_others();
+        let most = if in_stream { limits.stream_max } else { limits.transfer_max };
         // Whole cache lines, so that no element is in two fragments.
         len.div_ceil(len.div_ceil(most)).next_multiple_of(64).min(most)
     }

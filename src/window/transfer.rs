@@ -21,7 +21,7 @@ use crate::messages::{Counting, Gather, Small, Towards};
 use crate::transport::{Lane, Net, NetMemory};
 
 /// The longest operation that shares a message, in bytes.
-const GATHERED: usize = 1024;
+const GATHERED: usize = 4096;
 /// The number of operations in flight to a target at which further puts share a message, in an
 /// epoch whose end notifies the target. Fewer puts are posted one by one, because the notice
 /// follows posted puts without waiting, but has to wait for a message.

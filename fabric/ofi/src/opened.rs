@@ -24,9 +24,11 @@ pub(crate) const PACKED: usize = 4096;
 const SENDS: u32 = 128;
 /// Maximum number of messages that arrive before `progress` takes them. Their buffers take 3 MiB.
 const RECEIVES: u32 = 192;
-/// Longest message in bytes, with its header: the longest that `tcp;ofi_rxm` sends by its eager
-/// protocol.
-pub(crate) const MESSAGE: usize = 16384;
+/// Longest message in bytes, with its header: 16 KiB of data, for which programs often ask, and the
+/// request around them.
+pub(crate) const MESSAGE: usize = 16384 + 256;
+/// The same for providers whose eager protocol ends at 16 KiB, such as `cxi`.
+pub(crate) const EAGER: usize = 16384;
 
 /// Most receives that the next progress posts instead of the call that took their messages.
 const LATER: usize = 8;

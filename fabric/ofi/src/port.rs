@@ -15,12 +15,12 @@ use transom_fabric::{
 use crate::atomics::Atomics;
 use crate::endpoint::{Endpoint, Registration};
 use crate::offer::Offer;
-use crate::opened::{Assembly, MESSAGE, Open, PACKED, Pool};
+use crate::opened::{Assembly, EAGER, MESSAGE, Open, PACKED, Pool};
 use crate::posting::{LIST, Posted, RESULT, vector};
 use crate::progress::Progress;
 use crate::remote::{OfiRemote, TAG, inside, outside};
 use crate::slots::{HEADER, Local, Purpose, Slot};
-use crate::{rules, sys};
+use crate::{pacing, rules, sys};
 
 /// Longest address of a provider, in bytes: `lnx` joins those of the providers that it links.
 const ADDRESS: usize = 4096 - 8;
@@ -59,14 +59,16 @@ impl OfiPort {
     pub(crate) fn new(endpoint: Endpoint, atomics: Atomics, how: &Assembly) -> Result<OfiPort, FabricError> {
         let offer = Offer::of(endpoint.info());
         let in_one_stream = rules::of(&endpoint.info().provider()).order != 0;
+        let transfer_max = offer.transfer.min(1 << 30);
         let limits = Limits {
             inline_max: PACKED,
             packed_max: PACKED,
             copied_max: if endpoint.registering().local { PACKED } else { 0 },
-            transfer_max: offer.transfer.min(1 << 30),
+            transfer_max,
+            stream_max: if in_one_stream { transfer_max.min(pacing::longest()) } else { transfer_max },
             // If each part has to be registered, a list is no faster than single operations.
             list_max: if endpoint.registering().local { 1 } else { offer.list.clamp(1, LIST) },
-            message_max: MESSAGE.min(offer.transfer) - HEADER,
+            message_max: if in_one_stream { MESSAGE } else { EAGER }.min(offer.transfer) - HEADER,
             passive_target: how.passive,
             ordered: in_one_stream && offer.sends_follow_writes(),
             // With automatic progress the provider's thread performs puts, but messages also wait

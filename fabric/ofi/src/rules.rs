@@ -80,10 +80,12 @@ const MANUAL_FIRST: &[u32] = &[sys::FI_PROGRESS_MANUAL, sys::FI_PROGRESS_AUTO, s
 const MANUAL: &[u32] = &[sys::FI_PROGRESS_MANUAL, sys::FI_PROGRESS_UNSPEC];
 const AUTO_FIRST: &[u32] = &[sys::FI_PROGRESS_AUTO, sys::FI_PROGRESS_UNSPEC];
 
-/// The number of receives that rxm posts for a process and uses in turn. The default over sockets
-/// is 4096 of 16 KiB each. Allocating their pages takes most of the start time of a job with many
-/// ranks, and if all of them do not fit into the caches, each message misses the caches.
-const RECEIVES: &[(&str, &str)] = &[("FI_OFI_RXM_MSG_RX_SIZE", "64")];
+/// Settings of rxm. The first is the number of receives that rxm posts for a process and uses in
+/// turn. The default over sockets is 4096 of 16 KiB each. Allocating their pages takes most of the
+/// start time of a job with many ranks, and if all of them do not fit into the caches, each message
+/// misses the caches. The second is the longest message that rxm sends by its eager protocol, with
+/// rxm's header; by default 16 KiB, less than [`MESSAGE`](crate::opened::MESSAGE).
+const RXM: &[(&str, &str)] = &[("FI_OFI_RXM_MSG_RX_SIZE", "64"), ("FI_OFI_RXM_BUFFER_SIZE", "17408")];
 
 /// Rules of providers that are not in the table.
 const OTHER: Rules = Rules {
@@ -98,7 +100,7 @@ const OTHER: Rules = Rules {
     devices: None,
     wait_set: false,
     agreed: &[],
-    variables: RECEIVES,
+    variables: RXM,
     in_software: &[],
 };
 

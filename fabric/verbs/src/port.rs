@@ -40,13 +40,15 @@ pub struct VerbsPort {
 impl VerbsPort {
     /// The port of rank `me`, whose requests have up to `inline` bytes or `list` parts.
     pub(crate) fn new(open: Open, inline: usize, list: usize, me: Peer) -> Result<VerbsPort, FabricError> {
+        let transfer_max = (open.device.port_attributes.max_msg_sz as usize).min(1 << 30);
         let limits = Limits {
             inline_max: Pools::SMALL,
             packed_max: Pools::LARGE,
             // All lengths that fit a buffer, unless the device can access the caller's memory and a
             // copy costs more than a page fault.
             copied_max: if open.everything.is_some() { Pools::SMALL } else { Pools::LARGE },
-            transfer_max: (open.device.port_attributes.max_msg_sz as usize).min(1 << 30),
+            transfer_max,
+            stream_max: transfer_max,
             list_max: list,
             message_max: MESSAGE,
             // The device serves puts, gets and atomics without the CPU, but opening a connection

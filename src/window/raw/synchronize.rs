@@ -93,9 +93,9 @@ impl RawWindow {
 
     /// Opens a passive access epoch to `target` (`MPI_WIN_LOCK`, MPI-4.1 §12.5.3). A process may
     /// lock several targets at once. An exclusive lock excludes all other locks of the target's
-    /// part; a shared lock excludes exclusive locks. Over a net the library may acquire the lock as
-    /// late as the first operation or the unlock. A lock does not order accesses outside of the
-    /// window.
+    /// part; a shared lock excludes exclusive locks. Over a net without atomics the lock may be
+    /// acquired as late as the unlock; a flush acquires it. A lock does not order accesses outside
+    /// of the window.
     ///
     /// # Errors
     /// `RmaSync` within another epoch, or if this process has the target locked; `LockType` if the
