@@ -220,7 +220,7 @@ fn each_target_has_its_own_message() {
 #[test]
 fn a_message_of_accumulates_stays_within_its_limits() {
     let (messages, tally) = (Messages::default(), Tally::new());
-    let mut results = [[0u8; 8]; 200];
+    let mut results = [[0u8; 8]; 400];
     crate::buffers::scoped(
         || (0..3).for_each(|token| messages.answered(token, Ok(&[]))),
         |scope| {
