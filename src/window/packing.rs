@@ -196,13 +196,15 @@ impl Batch {
         there.min(back) / self.unit * self.unit
     }
 
-    /// Upper bound of the bytes of the list of strips with one more strip. The last strip may still
-    /// grow.
+    /// Upper bound of the bytes of the list of strips with one more strip, or with a longer last
+    /// one.
     fn list_most(&self) -> usize {
         let count = self.strips.len() + 1;
         let packed = PACKED_COUNT + self.packed + 2 * PACKED_MOST;
         match count {
             0..=FEW_STRIPS => STRIP * count,
+            // Without a further strip the list stays unpacked, which may be longer.
+            _ if count == FEW_STRIPS + 1 => packed.min(STRIP * count).max(STRIP * FEW_STRIPS),
             _ if count <= MAX_STRIPS => packed.min(STRIP * count),
             _ => packed,
         }
@@ -270,6 +272,24 @@ mod tests {
                 assert!(encoded_len(&request) <= most && sent + REPLY_OVERHEAD <= most);
             }
             assert!(sent > 0);
+        }
+        // Regression: the message was longer than allowed if the last of exactly as many strips as
+        // are never packed grew, by a long block or by further ones at equal distances.
+        for (short, step, most) in
+            (0..24).flat_map(|short| [(short, 1000, 16384), (short, 1016, 16384), (short, 1016, 2048)])
+        {
+            let (mut batch, mut sent) = (Batch::new(most, 1), 0);
+            for index in 0i64.. {
+                let place = if index < short { index * 16 + index * index % 7 } else { 1000 + (index - short) * step };
+                let len = batch.room(true).min(if index < short { 1 } else { 1000 });
+                if len == 0 {
+                    break;
+                }
+                batch.add(place, len);
+                sent += len;
+                let request = Request::Scatter { strips: (&batch.strips).into(), data: vec![0; sent].into() };
+                assert!(encoded_len(&request) <= most, "{short} short blocks, then every {step} bytes");
+            }
         }
         // 1,000 blocks of 8 bytes in no regular order are one message.
         let mut batch = Batch::new(16384, 1);

@@ -61,10 +61,12 @@ void transom_edge_goes_on(void);
 /* The job was started by another one. */
 void transom_edge_has_parent(void);
 /* In src/turns.rs: whether a collective call, or one for a message, waits in turns; a wait for a
- * request in turns; a receive in turns; the poll after a test of the host. */
+ * request in turns; a check of a receive's arguments, and a receive in turns; the poll after a test
+ * of the host. */
 int transom_turns_for_all(MPI_Comm comm, int *code);
 int transom_turns_for_one(void);
 int transom_turns_await(MPI_Request *request, MPI_Status *status);
+int transom_turns_check(void *buffer, int count, MPI_Datatype type, int rank, int tag, MPI_Comm comm);
 int transom_turns_receive(void *buffer, int count, MPI_Datatype type, int rank, int tag, MPI_Comm comm, MPI_Status *status);
 int transom_turns_next(int test);
 
@@ -501,6 +503,8 @@ static int exchanged(int code, MPI_Request *sent, void *b, int m, MPI_Datatype u
         static int (*begin)(const void *, N, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);                              \
         if (!begin) begin = (int (*)(const void *, N, MPI_Datatype, int, int, MPI_Comm, MPI_Request *))beginning_of("Send" #suffix); \
         MPI_Request request = MPI_REQUEST_NULL;                                                                             \
+        const int failed = transom_turns_check(b, (int)m, u, from, mark, comm);                                             \
+        if (failed != MPI_SUCCESS) return failed;                                                                           \
         return exchanged(begin(a, n, t, to, tag, comm, &request), &request, b, (int)m, u, from, mark, comm, s);             \
     }
 /* Repeats a test that sets `flag` when the wait is over. */
@@ -569,7 +573,9 @@ static int exchanged(int code, MPI_Request *sent, void *b, int m, MPI_Datatype u
 #define RECEIVE_MADE(name, parameters, arguments)                                                                           \
     EDGE_BY(name, parameters, arguments, , (passes(b, n, t, rank, 1), posts(comm, rank, tag, q, 1)))
 #define RECEIVED(name, parameters, arguments)                                                                               \
-    EDGE_BY(name, parameters, arguments, (passes(b, n, t, rank, 1), transom_edge_uses(), before_receive(comm, rank, tag));  \
+    EDGE_IN_TURNS(name, parameters, arguments,                                                                              \
+            if (transom_turns_for_one() && n == (int)n) return transom_turns_receive(b, (int)n, t, rank, tag, comm, s),     \
+            (passes(b, n, t, rank, 1), transom_edge_uses(), before_receive(comm, rank, tag));  \
             s = host_own_status(s),                                                                                         \
             after_receive(comm, s, 1))
 /* Waits for no other rank. */

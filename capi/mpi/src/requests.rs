@@ -292,7 +292,13 @@ pub(crate) unsafe extern "C" fn waitany(
     let (_own, status) = own_statuses(status, 1);
     // SAFETY: as in `wait`.
     let code = unsafe {
-        let test = || (host_Testany(count, requests, index, &raw mut flag, status), flag != 0);
+        let test = || match host_Testany(count, requests, index, &raw mut flag, status) {
+            // MPICH's MPI_Testany sets no status if there is no active request.
+            SUCCESS if flag != 0 && answer(index, 0) == constants().undefined => {
+                (host_Waitany(count, requests, index, status), true)
+            }
+            code => (code, flag != 0),
+        };
         wait_by(&call.watch, true, || host_Waitany(count, requests, index, status), test)
     };
     // SAFETY: the host has set the answer, or `preset` has.

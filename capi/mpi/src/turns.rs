@@ -4,11 +4,9 @@
 
 use std::ffi::{c_int, c_void};
 
-#[cfg(tests_report_to_world)]
-use crate::host::host_Iprobe;
-#[cfg(not(tests_report_to_world))]
-use crate::host::host_Irecv;
-use crate::host::{Comm, RequestHandle, SUCCESS, Type, constants, host_Barrier, host_Ibarrier, host_Recv};
+use crate::host::{
+    Comm, RequestHandle, SUCCESS, Type, constants, host_Barrier, host_Ibarrier, host_Iprobe, host_Irecv, host_Recv,
+};
 use crate::messages::Watch;
 use crate::requests::await_one;
 #[cfg(tests_report_to_world)]
@@ -106,6 +104,46 @@ pub(crate) unsafe extern "C" fn receive(
     }
 }
 
+/// Has the host check the arguments of a receive, except the source: by a receive from nobody.
+///
+/// # Safety
+/// The arguments are those of `MPI_Recv`.
+unsafe fn receive_checks(buffer: *mut c_void, count: c_int, kind: Type, tag: c_int, comm: Comm) -> c_int {
+    let mut request = constants().null_request;
+    // SAFETY: the caller's promise. The request is complete from the start.
+    unsafe {
+        match host_Irecv(buffer, count, kind, constants().proc_null, tag, comm, &raw mut request) {
+            SUCCESS => transom_turns_await(&raw mut request, constants().ignored),
+            code => code,
+        }
+    }
+}
+
+/// Has the host check the arguments of a receive that begins after a send: the call must not send
+/// if they are wrong.
+///
+/// # Safety
+/// The arguments are those of `MPI_Recv`.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn transom_turns_check(
+    buffer: *mut c_void,
+    count: c_int,
+    kind: Type,
+    source: c_int,
+    tag: c_int,
+    comm: Comm,
+) -> c_int {
+    let mut found = 0;
+    // SAFETY: the caller's promise.
+    unsafe {
+        match receive_checks(buffer, count, kind, tag, comm) {
+            SUCCESS => host_Iprobe(source, tag, comm, &raw mut found, constants().ignored),
+            code => code,
+        }
+    }
+}
+
 /// Receives a message, in turns.
 ///
 /// # Safety
@@ -152,9 +190,9 @@ unsafe extern "C" fn transom_turns_receive(
     let mut found = 0;
     // SAFETY: the caller's promise.
     unsafe {
-        // Only the receive checks these arguments.
-        if count < 0 || kind == constants().null_type {
-            return host_Recv(buffer, count, kind, source, tag, comm, status);
+        let code = receive_checks(buffer, count, kind, tag, comm);
+        if code != SUCCESS {
+            return code;
         }
         let test = || (host_Iprobe(source, tag, comm, &raw mut found, constants().ignored), found != 0);
         match wait_by(&Watch::nothing(), false, || SUCCESS, test) {

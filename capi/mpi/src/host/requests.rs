@@ -53,7 +53,6 @@ unsafe extern "C" {
         comm: Comm,
         s: *mut c_void,
     ) -> c_int;
-    #[cfg(not(tests_report_to_world))]
     pub(crate) fn host_Irecv(
         b: *mut c_void,
         n: c_int,
@@ -63,7 +62,6 @@ unsafe extern "C" {
         comm: Comm,
         q: *mut RequestHandle,
     ) -> c_int;
-    #[cfg(tests_report_to_world)]
     pub(crate) fn host_Iprobe(r: c_int, tag: c_int, comm: Comm, flag: *mut c_int, s: *mut c_void) -> c_int;
     #[cfg(all(large_counts, not(open_mpi)))]
     pub(crate) fn host_Psend_init(

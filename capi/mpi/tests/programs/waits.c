@@ -134,6 +134,11 @@ static void messages(void) {
         bad |= (in[0] != word(peer, 0)) << 8;
     }
     free(large), free(room);
+    /* Without an active request the status is empty (MPI-4.1 section 3.7.5). */
+    MPI_Request none[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    int index = 0;
+    MPI_Waitany(2, none, &index, &status);
+    bad |= (index != MPI_UNDEFINED || !is_status(&status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0)) << 9;
     check("messages", bad);
 }
 
@@ -167,6 +172,15 @@ static void failures(void) {
     (void)code;
 #endif
     bad |= (class_of(MPI_Probe(all_, 1, comm_, &status)) != MPI_ERR_RANK) << 3;
+    /* A call whose receive is refused sends nothing. */
+    bad |= (class_of(MPI_Sendrecv(out, 1, MPI_INT, me_, 7, &in, 1, MPI_INT, all_ + 5, 7, comm_, &status)) != MPI_ERR_RANK) << 5;
+    bad |= (class_of(MPI_Sendrecv(out, 1, MPI_INT, me_, 7, &in, 1, MPI_DATATYPE_NULL, me_, 7, comm_, &status)) != MPI_ERR_TYPE) << 6;
+    MPI_Sendrecv(out + 1, 1, MPI_INT, me_, 7, &in, 1, MPI_INT, me_, 7, comm_, &status);
+    bad |= (in != 2) << 7;
+    MPI_Datatype open;
+    MPI_Type_contiguous(1, MPI_INT, &open);
+    bad |= (class_of(MPI_Recv(&in, 1, open, me_, 8, comm_, &status)) != MPI_ERR_TYPE) << 8;
+    MPI_Type_free(&open);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     bad |= (class_of(MPI_Bcast(out, 1, MPI_INT, 0, MPI_COMM_NULL)) != MPI_ERR_COMM) << 4;
     check("failures", bad);
