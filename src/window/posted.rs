@@ -19,7 +19,7 @@ pub(super) const BLOCK_BY_ITSELF: usize = 1024;
 const PLACES: usize = 2048;
 
 /// A transfer of at most this length is not cut into a stream of shorter ones ([`stream_max`]) if
-/// no other operation is in flight: its last byte would arrive later.
+/// no other operation of its window is in flight: its last byte would arrive later.
 ///
 /// [`stream_max`]: transom_fabric::Limits::stream_max
 const LONE: usize = 512 << 10;

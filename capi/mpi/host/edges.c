@@ -61,14 +61,14 @@ void transom_edge_goes_on(void);
 /* The job was started by another one. */
 void transom_edge_has_parent(void);
 /* In src/turns.rs: whether a collective call, or one for a message, waits in turns; a wait for a
- * request in turns; a check of a receive's arguments, and a receive in turns; the poll after a test
- * of the host. */
+ * request in turns; a check of a receive's arguments, and a receive in turns; the poll before a
+ * test of the host. */
 int transom_turns_for_all(MPI_Comm comm, int *code);
 int transom_turns_for_one(void);
 int transom_turns_await(MPI_Request *request, MPI_Status *status);
 int transom_turns_check(void *buffer, int count, MPI_Datatype type, int rank, int tag, MPI_Comm comm);
 int transom_turns_receive(void *buffer, int count, MPI_Datatype type, int rank, int tag, MPI_Comm comm, MPI_Status *status);
-int transom_turns_next(int test);
+int transom_turns_next(unsigned test);
 
 /* The words of a clock, one for each rank of the job; 0 while the checker is off. */
 static int words;
@@ -509,7 +509,8 @@ static int exchanged(int code, MPI_Request *sent, void *b, int m, MPI_Datatype u
     }
 /* Repeats a test that sets `flag` when the wait is over. */
 #define TESTED_IN_TURNS(test)                                                                                               \
-    for (int flag = 0, tests = 0; transom_turns_for_one() && transom_turns_next(++tests);) {                                \
+    int flag = 0;                                                                                                           \
+    for (unsigned tests = 0; transom_turns_for_one() && transom_turns_next(++tests);) {                                     \
         const int failed = test;                                                                                            \
         if (failed != MPI_SUCCESS || flag) return failed;                                                                   \
     }

@@ -2,7 +2,7 @@
 //! call begins as a nonblocking call of the host, and its wait alternates tests of the host with
 //! polls of transom. Most of these calls are in `host/edges.c`.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 
 use crate::host::{
     Comm, RequestHandle, SUCCESS, Type, constants, host_Barrier, host_Ibarrier, host_Iprobe, host_Irecv, host_Recv,
@@ -72,12 +72,12 @@ unsafe extern "C" fn transom_turns_await(request: *mut RequestHandle, status: *m
     unsafe { await_one(&Watch::nothing(), request, status) }
 }
 
-/// Polls transom after a test of the host, the number `test` of a wait. Returns whether the wait
+/// Polls transom before a test of the host, the number `test` of a wait. Returns whether the wait
 /// goes on in turns.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-extern "C" fn transom_turns_next(test: c_int) -> c_int {
-    polls::yield_after(test.cast_unsigned());
+extern "C" fn transom_turns_next(test: c_uint) -> c_int {
+    polls::yield_after(test);
     c_int::from(polls::turn())
 }
 
@@ -93,7 +93,7 @@ pub(crate) unsafe extern "C" fn receive(
 ) -> c_int {
     // SAFETY: as in `barrier`.
     unsafe {
-        // The conflict checker has ranks of one node only, which need no polls.
+        // Under the conflict checker this call does not wait in turns.
         if let Some(code) = edges::receive(buffer, count, kind, (source, tag), comm, status) {
             return code;
         }
