@@ -19,7 +19,7 @@ const EVERY: u32 = 8;
 const EAGER: u32 = 64;
 
 /// A poll that takes at least this long has received something: a put over sockets arrives in
-/// pieces, and ends without an event at its target. A poll that finds nothing takes about 0.5 us.
+/// pieces, and ends without an event at its target. A poll that finds nothing takes far less.
 const BUSY: Duration = Duration::from_micros(4);
 
 /// Whether waiting calls of the program alternately test the host and poll transom: other ranks

@@ -169,7 +169,7 @@ impl SimOptions {
             packed_max: self.packed_max,
             copied_max: self.copied_max,
             transfer_max: self.transfer_max,
-            stream_max: self.mail.stream_max.unwrap_or(self.transfer_max),
+            stream_max: self.mail.stream_max.unwrap_or(self.transfer_max).min(self.transfer_max),
             list_max: self.list_max,
             message_max: self.message_max,
             passive_target: self.passive_target,
