@@ -17,8 +17,8 @@ const LEN: usize = 3000;
 const PIECE: usize = 8192;
 /// More than a lone transfer.
 const LONG: usize = 70_000;
-/// The target may poll at any time, from a thread of its own, and the first transfer is then complete
-/// before the second one. This happens seldom, so it does not happen in every turn.
+/// The target may poll at any time, from a thread of its own, and the first transfer is then
+/// complete before the second one. This happens seldom, so it does not happen in every turn.
 const TURNS: usize = 20;
 
 fn net() -> SimOptions {

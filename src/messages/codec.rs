@@ -72,6 +72,9 @@ pub(crate) enum Request<'a> {
     /// Performs the operations one after another. The answer has the form of the answer to a
     /// request that carries a lock.
     Several { parts: Vec<Request<'a>> },
+    /// Performs the operations, then notes that the sender has completed its access epoch
+    /// ([`Notice::Completed`]).
+    Closing(Box<Request<'a>>),
 }
 
 impl Request<'_> {
@@ -81,11 +84,17 @@ impl Request<'_> {
         matches!(self, Scatter { .. } | Gather { .. } | Combine { .. } | Swap { .. } | SwapBytes { .. } | Each(_))
     }
 
+    /// Whether the request may be sent with the end of an access epoch.
+    pub(crate) fn may_close(&self) -> bool {
+        use Request::{Combine, Gather, Scatter, Several};
+        matches!(self, Scatter { .. } | Gather { .. } | Combine { .. } | Several { .. })
+    }
+
     /// Whether the request keeps its order among others of its origin (MPI-4.1 §12.7.2).
     pub(crate) fn is_ordered(&self) -> bool {
-        use Request::{Combine, Each, Staged, Swap, SwapBytes};
+        use Request::{Closing, Combine, Each, Staged, Swap, SwapBytes};
         match self {
-            Each(request) => request.is_ordered(),
+            Each(request) | Closing(request) => request.is_ordered(),
             _ => matches!(self, Combine { .. } | Swap { .. } | SwapBytes { .. } | Staged { .. }),
         }
     }
@@ -102,6 +111,7 @@ impl Request<'_> {
             }
             Request::Staged { .. } | Request::Copy { .. } => (0, 40),
             Request::Each(request) => return request.most_bytes(),
+            Request::Closing(request) => (0, request.most_bytes()),
             // Other requests have at most three words.
             _ => (0, 24),
         };
@@ -132,6 +142,7 @@ impl Request<'_> {
             Request::Carry { exclusive, release, parts } => Request::Carry { exclusive, release, parts: each(parts) },
             Request::Each(request) => Request::Each(Box::new(request.into_owned())),
             Request::Several { parts } => Request::Several { parts: each(parts) },
+            Request::Closing(request) => Request::Closing(Box::new(request.into_owned())),
         }
     }
 }
@@ -204,7 +215,8 @@ const STAGED: u8 = 18;
 const COPY: u8 = 19;
 /// [`SCATTER`] and [`COMBINE`], strip by strip.
 const SCATTER_EACH: u8 = 20;
-pub(super) const COMBINE_EACH: u8 = 21;
+const COMBINE_EACH: u8 = 21;
+pub(super) const CLOSING: u8 = 22;
 
 impl<'a> Message<'a> {
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -319,6 +331,7 @@ pub(super) fn encode_request_behind(mut out: Vec<u8>, head: &[u64], request: &Re
         }
         Request::Copy { fetch, piece } => with_words(how(COPY, 0, 0, *fetch), &piece.to_words()),
         Request::Several { parts } => with_parts(how(SEVERAL, 0, 0, false), parts),
+        Request::Closing(request) => with_bytes(how(CLOSING, 0, 0, false), &encode_request(&[], request)),
         Request::Each(_) => unreachable!("an `Each` inside another one"),
     }
 }
@@ -338,8 +351,9 @@ fn decode_parts<'a>(reader: &mut Reader<'a>) -> Option<Vec<Request<'a>>> {
         let (part, rest) = reader.0.split_at_checked(len)?;
         *reader = Reader(rest);
         let (&kind, part) = part.split_first()?;
-        // A request inside another one is no `Carry` and no `Several`.
-        let part = if matches!(kind, CARRY | SEVERAL) { None } else { decode_request(kind, &mut Reader(part)) };
+        // A request inside another one contains no further one.
+        let part =
+            if matches!(kind, CARRY | SEVERAL | CLOSING) { None } else { decode_request(kind, &mut Reader(part)) };
         parts.push(part.filter(Request::may_be_carried)?);
     }
     Some(parts)
@@ -400,6 +414,11 @@ fn decode_one<'a>(kind: u8, reader: &mut Reader<'a>) -> Option<Request<'a>> {
         },
         COPY => Request::Copy { fetch: flag == 1, piece: reader.piece()? },
         SEVERAL => Request::Several { parts: decode_parts(reader)? },
+        CLOSING => {
+            let (&kind, part) = reader.0.split_first()?;
+            let request = if kind == CLOSING { None } else { decode_request(kind, &mut Reader(part)) };
+            Request::Closing(Box::new(request.filter(Request::may_close)?))
+        }
         _ => return None,
     })
 }

@@ -311,6 +311,12 @@ impl Exposed {
             Request::Stage | Request::Staged { .. } | Request::Copy { .. } => Err(Refusal::NoArea),
             Request::Each(request) => self.each_strip(request),
             Request::Several { parts } => Ok(carried::answer(parts.iter().map(|part| self.execute(part)))),
+            Request::Closing(request) => {
+                let outcome = self.execute(request);
+                // The origin's epoch is over, even if the operations were refused.
+                notices::complete(Words::at(&self.words, 0));
+                outcome
+            }
         }
     }
 

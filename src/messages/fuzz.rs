@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseResult, TestRng, TestRunner};
 use transom_fabric::{Amo, AmoKind, Handler, Memory, Peer, RegionKey, Width};
 
-use super::codec::{COMBINE_EACH, Message, OVERHEAD};
+use super::codec::{CLOSING, Message, OVERHEAD};
 use super::staging::Piece;
 use super::{Atomicity, Exposed, Messages, Request, Space};
 use crate::datatype::Strip;
@@ -45,7 +45,7 @@ fn almost() -> impl Strategy<Value = Vec<u8>> {
     let window = prop_oneof![8 => Just(PLAIN), 4 => Just(DYNAMIC), 1 => word()];
     let words = prop::collection::vec(word(), 0..10);
     let data = prop::collection::vec(any::<u8>(), 0..80);
-    (0..=COMBINE_EACH, word(), window, prop_oneof![Just(0), word()], how, words, data).prop_map(
+    (0..=CLOSING, word(), window, prop_oneof![Just(0), word()], how, words, data).prop_map(
         |(kind, token, window, order, how, words, data)| {
             let mut bytes = vec![kind];
             [token, window, order].iter().for_each(|word| bytes.extend(word.to_ne_bytes()));
@@ -97,7 +97,7 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
     let change = prop_oneof![
         3 => (at(), word()).prop_map(|(at, value)| Change::Set(at, value)),
         3 => (at(), -9..10i64).prop_map(|(at, by)| Change::Shift(at, by)),
-        1 => (at(), 0..=COMBINE_EACH).prop_map(|(at, value)| Change::Head(at, value)),
+        1 => (at(), 0..=CLOSING).prop_map(|(at, value)| Change::Head(at, value)),
         1 => at().prop_map(Change::Cut),
     ];
     prop::collection::vec(change, 0..3)
@@ -122,13 +122,15 @@ fn len(strips: &[Strip]) -> usize {
 /// A request that a target performs.
 fn correct() -> impl Strategy<Value = Request<'static>> {
     let parts = || prop::collection::vec(single().prop_filter("an operation", Request::may_be_carried), 0..4);
-    let several = parts().prop_map(|parts| Request::Several { parts });
+    let several = || parts().prop_map(|parts| Request::Several { parts });
     let carry = (any::<bool>(), any::<bool>(), parts()).prop_map(|(exclusive, release, parts)| Request::Carry {
         exclusive,
         release,
         parts,
     });
-    prop_oneof![9 => single(), 1 => carry, 1 => several]
+    let closing = prop_oneof![single().prop_filter("of an epoch", Request::may_close), several()];
+    let closing = closing.prop_map(|request| Request::Closing(Box::new(request)));
+    prop_oneof![9 => single(), 1 => carry, 1 => several(), 1 => closing]
 }
 
 /// A staged piece of whole elements of `size` bytes.
@@ -235,7 +237,7 @@ fn by_address(mut request: Request<'static>, address: u64) -> Request<'static> {
         Request::Swap { at, .. } | Request::SwapBytes { at, .. } => *at += address,
         Request::Staged { piece, .. } | Request::Copy { piece, .. } => piece.at += address,
         Request::Control { .. } | Request::Regions { .. } | Request::Stage => {}
-        Request::Each(request) => {
+        Request::Each(request) | Request::Closing(request) => {
             let one = std::mem::replace(&mut **request, Request::Stage);
             **request = by_address(one, address);
         }
@@ -358,7 +360,7 @@ fn every_request_is_performed_and_refused() {
     };
     runner(2000).run(&sent(), count).expect("counting does not fail");
     let seen = seen.into_inner();
-    assert!(seen.len() == 15 && seen.values().flatten().all(|&times| times > 0), "{seen:?}");
+    assert!(seen.len() == 16 && seen.values().flatten().all(|&times| times > 0), "{seen:?}");
 }
 
 fn name(request: &Request<'_>) -> &'static str {
@@ -375,6 +377,7 @@ fn name(request: &Request<'_>) -> &'static str {
         Request::Carry { .. } => "carry",
         Request::Several { .. } => "several",
         Request::Each(_) => "each",
+        Request::Closing(_) => "closing",
         Request::Stage => "stage",
         Request::Staged { .. } => "staged",
         Request::Copy { .. } => "copy",

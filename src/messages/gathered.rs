@@ -66,6 +66,11 @@ pub(crate) struct Towards {
     /// window. Each operation then has a strip of its own, or a [`Part`] of its own if it gets
     /// data. None has a request.
     pub(crate) apart: bool,
+    /// Whether the operations may be sent with the end of the access epoch ([`Messages::close`]).
+    /// Until they are sent otherwise, the tallies count them as puts ([`Tally::only_puts`]).
+    ///
+    /// [`Tally::only_puts`]: transom_fabric::Tally::only_puts
+    pub(crate) closes: bool,
 }
 
 /// The tallies that count an operation: the target's, and that of the operation's request if it has
@@ -85,6 +90,17 @@ pub(crate) enum Gather {
     Full,
     /// The operation must be posted separately, because [`BATCHES`] messages are kept already.
     Refused,
+}
+
+/// The outcome of [`Messages::close`].
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Close {
+    /// The kept operations are sent with the end of the epoch.
+    Sent,
+    /// No operation is kept.
+    Nothing,
+    /// The kept operations must be sent before the end of the epoch.
+    Apart,
 }
 
 /// The kept operations.
@@ -308,6 +324,11 @@ impl Batch {
         fits
     }
 
+    /// Whether the message may end the access epoch, and has room for that.
+    fn closes(&self, most: usize) -> bool {
+        self.to.closes && self.requests.is_empty() && self.size.request + PART <= most
+    }
+
     /// The offset and the operations, if the net may perform them: they are contiguous in the
     /// target's part, and have no requests.
     fn run(&self) -> Option<(u64, Run<'_>)> {
@@ -376,7 +397,9 @@ impl Messages {
         }
         // Each call that waits for the tally sends the batch.
         batch.tally.begin();
-        batch.tally.mix();
+        if !to.closes {
+            batch.tally.mix();
+        }
         batch.count(counting.request);
         kept.list.push(batch);
         // Relaxed: the thread that waits for the operation began it, or the program orders the two
@@ -409,8 +432,47 @@ impl Messages {
 
     fn requested_batch(&self, batch: Batch) -> (u64, Vec<u8>) {
         let (window, order) = (batch.to.window, batch.order);
+        batch.tally.mix();
         let (request, waiting) = batch.into_request();
         self.counted(window, order, &request, waiting)
+    }
+
+    /// Whether operations are kept that `tally`, a target's, counts.
+    pub(crate) fn keeps_for(&self, tally: &TallyRef) -> bool {
+        // Relaxed: as in `gather`.
+        self.gathering.holds.load(Ordering::Relaxed)
+            && locked(&self.gathering.batches)
+                .list
+                .iter()
+                .any(|batch| std::ptr::eq(&raw const *batch.tally, &raw const **tally))
+    }
+
+    /// Sends the kept operations that `tally`, a target's, counts, together with the end of the
+    /// access epoch, in a message of at most `most` bytes. Must not be called while operations
+    /// other than puts and those kept are in flight to the target, and not while puts are, unless
+    /// messages arrive behind them.
+    pub(crate) fn close(&self, tally: &TallyRef, most: usize) -> Close {
+        // Relaxed: as in `gather`.
+        if !self.gathering.holds.load(Ordering::Relaxed) {
+            return Close::Nothing;
+        }
+        let counted = |batch: &Batch| std::ptr::eq(&raw const *batch.tally, &raw const **tally);
+        let mut kept = locked(&self.gathering.batches);
+        let mut those = kept.list.iter().filter(|batch| counted(batch));
+        match (those.next(), those.next()) {
+            (None, _) => return Close::Nothing,
+            (Some(batch), None) if batch.closes(most) => {}
+            _ => return Close::Apart,
+        }
+        let taken = self.gathering.take(&mut kept, counted);
+        drop(kept);
+        for batch in taken {
+            let (Towards { peer, window, .. }, order) = (batch.to, batch.order);
+            let (request, waiting) = batch.into_request();
+            let (token, message) = self.counted(window, order, &Request::Closing(Box::new(request)), waiting);
+            self.defer(peer, message, Some(token));
+        }
+        Close::Sent
     }
 
     /// Takes the number of the caller's ordered request to a target by `order`, and passes the

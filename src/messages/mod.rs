@@ -29,7 +29,7 @@ use codec::Message;
 pub(crate) use codec::encoded_len;
 pub(crate) use codec::{FEW_STRIPS, MAX_STRIPS, Notice, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
 pub(crate) use exposed::{Atomicity, Exposed, Posted, Space};
-pub(crate) use gathered::{Combined, Counting, Gather, Run, Small, Towards};
+pub(crate) use gathered::{Close, Combined, Counting, Gather, Run, Small, Towards};
 pub(crate) use packed::{MAX_PACKED, PACKED_COUNT, PACKED_MOST, packed_len};
 pub(crate) use staging::{Area, Grant, PIECE, PIECES, Piece};
 
@@ -258,7 +258,7 @@ impl Messages {
             (Some(here), request) => here.execute(request),
         };
         let reply = match &outcome {
-            Ok(_) if matches!(request, Request::Notify { .. }) && self.keeps(from, token) => return,
+            Ok(bytes) if bytes.is_empty() && may_ride(request) && self.keeps(from, token) => return,
             Ok(bytes) => Message::Reply { token, bytes },
             Err(reason) => Message::Refusal { token, reason: *reason },
         };
@@ -288,6 +288,12 @@ impl Messages {
             }
         }
     }
+}
+
+/// Whether the answer to a request may wait for a message to the sender: a notified put or a post
+/// in return often follows.
+fn may_ride(request: &Request<'_>) -> bool {
+    matches!(request, Request::Notify { .. } | Request::Closing(_))
 }
 
 impl Waiting {

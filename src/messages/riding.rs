@@ -1,6 +1,7 @@
 //! Answers to notified puts that are sent with this rank's next notified put to the same rank (*the
 //! put in return*). Two ranks that notify each other in turn then exchange one message each way
-//! instead of two. A waiting answer does not delay a call that waits for a notice.
+//! instead of two. A waiting answer does not delay a call that waits for a notice. The same holds
+//! for answers to requests that end an access epoch, and for this rank's next post.
 //!
 //! An answer waits only if earlier puts in return came soon (`Limits::answers_wait`). A call that
 //! makes progress and continues to wait sends the waiting answers, and so does the progress thread.
@@ -159,6 +160,16 @@ impl Messages {
             _ => codec::answers_with_room(tokens, len),
         });
         (token, codec::encode_request_behind(out, &[token, window, 0], request))
+    }
+
+    /// A notice of post-start-complete-wait behind answers that wait for a message to `to`.
+    pub(crate) fn behind_answers(&self, to: Peer, notice: Vec<u8>) -> Vec<u8> {
+        self.riding
+            .board(to, WAITING, Instant::now, |tokens| match tokens {
+                [] => None,
+                _ => Some(codec::encode_answers(tokens, &notice)),
+            })
+            .unwrap_or(notice)
     }
 
     /// Passes the answers that wait to [`Messages::send_deferred`].

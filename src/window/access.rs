@@ -3,6 +3,7 @@
 //! end of the access waits for all operations in flight, also when the stack unwinds. The borrow
 //! checker, not a destructor, keeps a buffer alive.
 
+use std::cell::Cell;
 use std::marker::PhantomData;
 
 use super::accumulate::{Accumulate, LARGEST};
@@ -147,18 +148,24 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
         })
     }
 
-    /// Runs `body` with an access to the window. On return no operation of `body` is in flight.
+    /// Runs `body` with an access to the window, then `end`, which ends the epoch, even if `body`
+    /// unwinds. On return no operation of `body` is in flight. An error of `body` takes precedence
+    /// over one of `end`.
     #[inline]
     pub(super) fn run<R>(
         core: &'env Core,
         checked: bool,
-        body: impl for<'part> FnOnce(&Access<'part, 'env, T>) -> R,
-    ) -> R {
+        end: impl Fn(&Core) -> Result<()>,
+        body: impl for<'part> FnOnce(&Access<'part, 'env, T>) -> Result<R>,
+    ) -> Result<R> {
+        let ended = Cell::new(Ok(()));
         let ends = || {
             core.complete_others();
+            ended.set(end(core));
             core.parts.settle();
         };
-        buffers::scoped(ends, |scope| body(&Access { core, scope, checked, _elements: PhantomData }))
+        let done = buffers::scoped(ends, |scope| body(&Access { core, scope, checked, _elements: PhantomData }));
+        done.and_then(|done| ended.into_inner().map(|()| done))
     }
 }
 

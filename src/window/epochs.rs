@@ -52,9 +52,7 @@ impl<T: RmaElem> Window<T> {
     ) -> Result<R> {
         assert.only("lock_all", Assert::NOCHECK)?;
         self.core.lock_all(!assert.has(Assert::NOCHECK))?;
-        let ends = Ends::new(&self.core, Core::unlock_all);
-        let done = Access::run(&self.core, false, |access| body(&LockAllEpoch(Passive(access.again()))));
-        ends.now(done)
+        Access::run(&self.core, false, Core::unlock_all, |access| body(&LockAllEpoch(Passive(access.again()))))
     }
 
     /// Runs `body` in a passive access epoch to `target` (`MPI_WIN_LOCK`, MPI-4.1 §12.5.3). `body`
@@ -89,9 +87,8 @@ impl<T: RmaElem> Window<T> {
     ) -> Result<R> {
         assert.only("lock", Assert::NOCHECK)?;
         self.core.lock(kind, target, !assert.has(Assert::NOCHECK))?;
-        let ends = Ends::new(&self.core, move |core| core.unlock(target));
-        let done = Access::run(&self.core, true, |access| body(&LockEpoch(Passive(access.again()))));
-        ends.now(done)
+        let end = |core: &Core| core.unlock(target);
+        Access::run(&self.core, true, end, |access| body(&LockEpoch(Passive(access.again()))))
     }
 
     /// Runs `body` in an epoch between two fences (`MPI_WIN_FENCE`, MPI-4.1 §12.5.1).
@@ -108,13 +105,14 @@ impl<T: RmaElem> Window<T> {
         }
         self.core.epochs.step("fence", Call::Fence)?;
         self.core.epochs.step("fence", Call::Operation)?;
-        let ends = Ends::new(&self.core, |core| {
+        let end = |core: &Core| {
             let fenced = core.fence();
             core.epochs.step("fence", Call::LastFence).and(fenced)
-        });
-        let opened = self.core.fence();
-        let done = opened.and_then(|()| Access::run(&self.core, false, |access| body(&FenceEpoch(access.again()))));
-        ends.now(done)
+        };
+        Access::run(&self.core, false, end, |access| {
+            self.core.fence()?;
+            body(&FenceEpoch(access.again()))
+        })
     }
 
     /// Runs `body` in an access epoch to `targets`, which expose their parts to this rank by
@@ -131,9 +129,7 @@ impl<T: RmaElem> Window<T> {
         body: impl for<'e> FnOnce(&StartEpoch<'e, 's, T>) -> Result<R>,
     ) -> Result<R> {
         self.core.start(targets, true)?;
-        let ends = Ends::new(&self.core, Core::complete);
-        let done = Access::run(&self.core, true, |access| body(&StartEpoch(access.again())));
-        ends.now(done)
+        Access::run(&self.core, true, Core::complete, |access| body(&StartEpoch(access.again())))
     }
 
     /// Exposes this rank's part to `origins` until [`Window::wait`] (`MPI_WIN_POST`, MPI-4.1
@@ -214,34 +210,5 @@ impl<'scope, 'env, T> Deref for StartEpoch<'scope, 'env, T> {
     #[inline]
     fn deref(&self) -> &Access<'scope, 'env, T> {
         &self.0
-    }
-}
-
-/// Ends an epoch: with its outcome, or when the stack unwinds.
-struct Ends<'c, F: Fn(&Core) -> Result<()>> {
-    core: &'c Core,
-    end: F,
-    open: bool,
-}
-
-impl<'c, F: Fn(&Core) -> Result<()>> Ends<'c, F> {
-    fn new(core: &'c Core, end: F) -> Ends<'c, F> {
-        Ends { core, end, open: true }
-    }
-
-    /// Ends the epoch after the body has returned; the body's error takes precedence.
-    fn now<R>(mut self, done: Result<R>) -> Result<R> {
-        self.open = false;
-        let ended = (self.end)(self.core);
-        done.and_then(|done| ended.map(|()| done))
-    }
-}
-
-impl<F: Fn(&Core) -> Result<()>> Drop for Ends<'_, F> {
-    fn drop(&mut self) {
-        if self.open {
-            // Unwinding: an error of the end can't be returned.
-            let _ = (self.end)(self.core);
-        }
     }
 }

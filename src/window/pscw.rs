@@ -9,11 +9,11 @@ use std::sync::atomic::Ordering;
 
 use super::core::Core;
 use super::epoch_state::misused;
-use super::target::{Hold, Target};
+use super::target::{Hold, Reach, Target, Unmapped};
 use crate::epoch::{Access, Call, Exposure};
 use crate::error::{ArgumentError, Class, Error, Result};
 use crate::job::{Notified, PROC_NULL, peer};
-use crate::messages::{Messages, Notice, Posted};
+use crate::messages::{Close, Messages, Notice, Posted};
 use crate::sync::notices;
 use crate::sync::words::Words;
 use crate::transport::Lane;
@@ -87,8 +87,13 @@ impl Core {
         };
         let mut outcome = Ok(());
         for target in targets.iter().filter_map(|&rank| self.parts.known(rank as usize)) {
-            if matches!(target.hold(), Hold::Open | Hold::Posted) && target.orders_messages() {
-                outcome = outcome.and(self.complete_at(target, Ok(())));
+            if !matches!(target.hold(), Hold::Open | Hold::Posted) {
+                continue;
+            }
+            match self.close(target) {
+                Close::Sent => self.forget_post(target),
+                Close::Nothing if target.orders_messages() => outcome = outcome.and(self.complete_at(target, Ok(()))),
+                Close::Nothing | Close::Apart => {}
             }
         }
         outcome = outcome.and(self.parts.flush_all());
@@ -110,20 +115,37 @@ impl Core {
         self.epochs.step("complete", Call::Complete).and(outcome)
     }
 
+    /// Sends the end of the epoch to a target together with the operations that are kept for it, if
+    /// nothing else in flight may arrive later.
+    fn close(&self, target: &Target) -> Close {
+        let Reach::Unmapped(Unmapped::Posted(memory)) = &target.reach else { return Close::Nothing };
+        let tally = &target.tally;
+        if !tally.only_puts() || (tally.outstanding() > 1 && !memory.limits().ordered) {
+            return Close::Apart;
+        }
+        self.parts.job.messages.close(tally, memory.limits().message_max)
+    }
+
     /// Ends the epoch at one target after the wait for its post.
     fn complete_at(&self, target: &Target, posted: Result<()>) -> Result<()> {
+        let notified = self.notify(target.rank(), Notice::Completed).outcome();
+        self.forget_post(target);
+        posted.and(notified)
+    }
+
+    /// The epoch at a target is over. The post is consumed after the notice, which the target
+    /// awaits.
+    fn forget_post(&self, target: &Target) {
         let hold = target.hold();
         target.set_hold(Hold::None);
-        let notified = self.notify(target.rank(), Notice::Completed).outcome();
         match hold {
-            // Consumed after the notice, which the target awaits. A later post adds to the word.
+            // A later post adds to the word.
             Hold::Posted => drop(self.parts.own.exposed.take_post(number(target.rank()))),
             // The wait for the post has failed. The notice ends the exposure epoch that the target
             // has opened or will open, and the post is for no later epoch.
             Hold::Started => self.parts.own.exposed.skip_post(number(target.rank())),
             _ => {}
         }
-        posted.and(notified)
     }
 
     /// Ends the epoch at targets that had not posted, in the order of their posts.
@@ -222,7 +244,9 @@ impl Core {
             }
         }
         let message = Messages::notice(self.parts.id, number(self.parts.team.me), notice);
-        self.parts.job.notify(self.parts.team.rank(rank), message)
+        let to = self.parts.team.rank(rank);
+        let message = self.parts.job.messages.behind_answers(peer(to), message);
+        self.parts.job.notify(to, message)
     }
 
     /// Makes a rank reachable, which need not be a target yet.

@@ -275,6 +275,13 @@ impl Target {
         self.shift(found, Hold::None)
     }
 
+    /// Whether an access epoch of start to the target is open, whose end can be a part of a message
+    /// with operations.
+    #[inline]
+    pub(super) fn ends_by_message(&self) -> bool {
+        matches!(self.hold(), Hold::Open | Hold::Posted)
+    }
+
     /// Whether a message to the target arrives behind all operations in flight to it.
     pub(super) fn orders_messages(&self) -> bool {
         let Reach::Unmapped(Unmapped::Posted(memory)) = &self.reach else { return false };

@@ -98,10 +98,11 @@ impl Incoming<'_> {
 }
 
 /// Whether an operation of `len` bytes may be kept for a message with others. It is posted at once
-/// if no operation is in flight, so that a single one before a flush is not delayed.
+/// if no operation is in flight, so that a single one before a flush is not delayed. Between start
+/// and complete it is kept, because its message can end the epoch too.
 #[inline(always)]
 pub(super) fn may_gather(memory: &NetMemory, len: usize, target: &Target) -> bool {
-    memory.gathers() && shares(target, len)
+    memory.gathers() && (shares(target, len) || len <= GATHERED && len > 0 && target.ends_by_message())
 }
 
 #[inline(always)]
@@ -261,7 +262,11 @@ impl Parts {
         if APART && counting.request.is_some() {
             return Ok(false);
         }
+        let closes = !APART && counting.request.is_none() && target.ends_by_message();
         let enough = match small {
+            // The message of kept operations ends the epoch. A put behind posted puts is posted
+            // too, like them.
+            _ if closes && (target.tally.idle() || self.job.messages.keeps_for(&target.tally)) => 0,
             // All puts on a dynamic window are messages.
             Small::Put(_) if !APART && self.notifies_at_end(target) => AHEAD_OF_NOTICES,
             _ => 1,
@@ -270,7 +275,7 @@ impl Parts {
             return Ok(false);
         }
         let member = target.rank();
-        let to = Towards { peer: peer(self.team.rank(member)), window: self.id, member, apart: APART };
+        let to = Towards { peer: peer(self.team.rank(member)), window: self.id, member, apart: APART, closes };
         loop {
             match self.job.messages.gather(to, at, &small, most, counting, || self.next_order(target)) {
                 Gather::Kept => return Ok(true),

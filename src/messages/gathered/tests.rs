@@ -4,7 +4,7 @@ use transom_fabric::{Reason, Tally};
 
 use super::*;
 
-const TO: Towards = Towards { peer: Peer(1), window: 7, member: 4, apart: false };
+const TO: Towards = Towards { peer: Peer(1), window: 7, member: 4, apart: false, closes: false };
 
 /// An operation without a request.
 fn counted(target: &TallyRef) -> Counting<'_> {

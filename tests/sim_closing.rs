@@ -1,0 +1,198 @@
+//! The ends of epochs that notify targets: over sockets the message of small operations ends the
+//! epoch too, and the end of a closure waits no more than the call of the byte-level window.
+//!
+//! Route: sim.
+
+#![allow(unsafe_code)]
+
+use simulated::{cost, nets, run, same};
+use transom::{Assert, BasicType, Info, Op, RawWindow, Window};
+use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
+
+mod simulated;
+
+const BYTES: usize = 32_000;
+
+fn net(ordered: bool) -> SimOptions {
+    SimOptions {
+        amo: SimAmo::None,
+        message_max: 1024,
+        transfer_max: 1 << 20,
+        again_one_in: 0,
+        done_one_in: 0,
+        passive_target: false,
+        mail: SimMail { gathers: true, ordered, ..SimMail::default() },
+        ..SimOptions::default()
+    }
+}
+
+/// Operations of an epoch on rank 1, on different bytes.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// A put of so many bytes at an offset.
+    Put(usize, usize),
+    Get(usize, usize),
+    Add(usize, usize),
+}
+
+/// Puts, gets and messages.
+type Cost = (u64, u64, u64);
+
+/// Epochs, with the puts, gets and messages that they may cost. Only messages of an ordered net are
+/// sent behind a long put in flight.
+const EPOCHS: &[(&[Step], &[Cost])] = &[
+    (&[], &[(0, 0, 1)]),
+    (&[Step::Put(8, 0)], &[(0, 0, 1)]),
+    (&[Step::Put(8, 8), Step::Put(8, 100), Step::Put(16, 200)], &[(0, 0, 1)]),
+    (&[Step::Add(8, 304)], &[(0, 0, 1)]),
+    (&[Step::Add(8, 304), Step::Add(16, 320)], &[(0, 0, 1)]),
+    (&[Step::Get(8, 8)], &[(0, 0, 1)]),
+    (&[Step::Get(8, 0), Step::Get(24, 304)], &[(0, 0, 1)]),
+    // Two messages of operations, then the notice. The flush posts one put as a put.
+    (&[Step::Put(8, 400), Step::Add(8, 304)], &[(1, 0, 2)]),
+    (&[Step::Put(8, 408), Step::Put(20_000, 8000)], &[(1, 0, 1), (2, 0, 1)]),
+    (&[Step::Put(20_000, 8000), Step::Put(8, 408)], &[(1, 0, 1), (2, 0, 1)]),
+];
+
+/// Shows S2, O1, O2, O3.
+#[test]
+fn the_message_of_small_operations_ends_the_epoch() {
+    for ordered in [true, false] {
+        run(2, &net(ordered), move |world| {
+            let win = RawWindow::allocate(world, BYTES, 1, &Info::new())?;
+            let mut expected = vec![0u8; BYTES];
+            world.barrier()?;
+            for (turn, (steps, costs)) in EPOCHS.iter().enumerate() {
+                world.step(format!("{steps:?}"));
+                let byte = u8::try_from(turn)? + 1;
+                let from = vec![byte; BYTES];
+                let mut into = vec![0u8; BYTES];
+                for step in *steps {
+                    match *step {
+                        Step::Put(len, at) => expected[at..][..len].copy_from_slice(&from[..len]),
+                        Step::Get(..) => {}
+                        Step::Add(len, at) => {
+                            for word in expected[at..][..len].chunks_mut(8) {
+                                let sum = i64::from_ne_bytes(word.try_into()?) + i64::from_ne_bytes([byte; 8]);
+                                word.copy_from_slice(&sum.to_ne_bytes());
+                            }
+                        }
+                    }
+                }
+                if world.rank() == 1 {
+                    win.post(&[0], Assert::NONE)?;
+                    win.wait()?;
+                    // SAFETY: no rank accesses the part now.
+                    let part = unsafe { std::slice::from_raw_parts(win.base(), BYTES) };
+                    same("the part after wait", &part.iter().zip(&expected).position(|(a, b)| a != b), &None)?;
+                    continue;
+                }
+                // The target's post is here before the operations.
+                win.start(&[1], Assert::NONE)?;
+                let spent = cost(world, || {
+                    for step in *steps {
+                        // SAFETY: the buffers outlive the epoch.
+                        unsafe {
+                            match *step {
+                                Step::Put(len, at) => win.put(from.as_ptr(), len, 1, at as u64)?,
+                                Step::Get(len, at) => win.get(into.as_mut_ptr().add(at), len, 1, at as u64)?,
+                                Step::Add(len, at) => {
+                                    let (from, ty) = (from.as_ptr(), BasicType::Int64);
+                                    win.accumulate_elements(from, len / 8, ty, 1, at as u64, Op::Sum)?;
+                                }
+                            }
+                        }
+                    }
+                    win.complete()
+                })?;
+                let found = (spent.puts, spent.gets, spent.messages);
+                same(&format!("{found:?} is one of {costs:?}"), &costs.contains(&found), &true)?;
+                for step in *steps {
+                    if let Step::Get(len, at) = *step {
+                        same("a get", &into[at..][..len].to_vec(), &expected[at..][..len].to_vec())?;
+                    }
+                }
+            }
+            world.barrier()?;
+            Ok(win.free()?)
+        });
+    }
+}
+
+/// Rings of epochs with small puts and accumulates in all directions, on all kinds of nets.
+/// Shows S2.
+#[test]
+fn epochs_of_all_ranks_end_with_their_data() {
+    for options in nets() {
+        run(3, &options, |world| {
+            let (me, size) = (world.rank(), world.size());
+            let win = RawWindow::allocate(world, 512, 8, &Info::new())?;
+            let others: Vec<usize> = (0..size).filter(|&rank| rank != me).collect();
+            for turn in 1..30usize {
+                world.step(format!("turn {turn}"));
+                win.post(&others, Assert::NONE)?;
+                win.start(&others, Assert::NONE)?;
+                let values = [(turn * 100 + me) as u64; 4];
+                let ones = [1i64; 2];
+                for &to in &others {
+                    // SAFETY: the buffers outlive the epoch.
+                    unsafe {
+                        win.put(values.as_ptr().cast(), 8 * (1 + turn % 4), to, 4 * me as u64)?;
+                        if turn % 3 > 0 {
+                            let (from, at) = (ones.as_ptr().cast(), 32 + 2 * me as u64);
+                            win.accumulate_elements(from, 2, BasicType::Int64, to, at, Op::Sum)?;
+                        }
+                    }
+                }
+                win.complete()?;
+                win.wait()?;
+                // SAFETY: no rank accesses the part before this rank's next post.
+                let part = unsafe { std::slice::from_raw_parts(win.base().cast::<u64>(), 64) };
+                for &from in &others {
+                    same("a put", &part[4 * from], &((turn * 100 + from) as u64))?;
+                    same("a sum", &part[32 + 2 * from], &((turn - turn / 3) as u64))?;
+                }
+            }
+            world.barrier()?;
+            Ok(win.free()?)
+        });
+    }
+}
+
+fn loaded(win: &Window<u64>, at: usize) -> transom::Result<u64> {
+    let mut found = [0];
+    win.load(at, &mut found)?;
+    Ok(found[0])
+}
+
+/// The notice at the end of a closure is sent behind the closure's puts without waiting for them.
+/// Shows S1, S2.
+#[test]
+fn the_ends_of_closures_follow_puts() {
+    let options = SimOptions { delay: 40, mail: SimMail { ordered: true, ..SimMail::default() }, ..net(true) };
+    run(2, &options, |world| {
+        let win = Window::<u64>::allocate(world, 8)?;
+        let mut behind = [0; 2];
+        for turn in 1..=30u64 {
+            world.step(format!("turn {turn}"));
+            if world.rank() == 1 {
+                win.fence(|_| Ok(()))?;
+                same("after the fence", &loaded(&win, 0)?, &turn)?;
+                win.post(&[0])?;
+                win.wait()?;
+                same("after wait", &loaded(&win, 1)?, &turn)?;
+            } else {
+                let value = [turn];
+                let fence = cost(world, || win.fence(|epoch| epoch.put(1, 0, &value)))?;
+                let start = cost(world, || win.start(&[1], |epoch| epoch.put(1, 1, &value)))?;
+                behind[0] += fence.behind;
+                behind[1] += start.behind;
+            }
+        }
+        world.barrier()?;
+        if world.rank() == 0 {
+            same("notices followed puts", &behind.map(|count| count > 0), &[true; 2])?;
+        }
+        Ok(win.free()?)
+    });
+}
