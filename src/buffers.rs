@@ -35,9 +35,10 @@ pub(crate) struct Scattered<S> {
     of: PhantomData<S>,
 }
 
-struct Completes<F: Fn()>(F);
+/// Calls the function when it is dropped.
+pub(crate) struct AtEnd<F: Fn()>(pub(crate) F);
 
-impl<F: Fn()> Drop for Completes<F> {
+impl<F: Fn()> Drop for AtEnd<F> {
     fn drop(&mut self) {
         (self.0)();
     }
@@ -50,7 +51,7 @@ pub(crate) fn scoped<'env, R>(
     complete: impl Fn(),
     body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
 ) -> R {
-    let _completes = Completes(complete);
+    let _completes = AtEnd(complete);
     body(&Scope { _lends: PhantomData })
 }
 

@@ -43,7 +43,8 @@ pub enum Class {
     Op,
     /// `MPI_ERR_LOCKTYPE`: a lock on a window whose hints exclude locks.
     LockType,
-    /// `MPI_ERR_ASSERT`: assertions that contradict each other or are not defined for the call.
+    /// `MPI_ERR_ASSERT`: an assertion that MPI does not define for the call, or a fence with
+    /// NOPRECEDE after operations.
     Assert,
     /// `MPI_ERR_ARG`: another invalid argument.
     Arg,

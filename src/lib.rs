@@ -31,12 +31,12 @@
 //!
 //! # Starting a job
 //!
-//! `transom-run -n 4 PROGRAM` starts four ranks on this machine; with `--host a:2,b:2` two ranks
-//! run on each of two other machines. The launcher is the crate `transom-launch`. Launchers that
-//! speak PMI-1 (Hydra's `mpiexec`, `srun --mpi=pmi2`) or PMIx (`mpirun` of Open MPI, `prterun`,
-//! `srun --mpi=pmix`) start jobs too. Without a launcher a program is a job of one rank; the
-//! examples of this documentation run that way. `transom-info` lists the transports of this
-//! machine; `transom-info --env` lists the `TRANSOM_` variables.
+//! `cargo install --path launch`, run in the repository, installs the launcher. `transom-run -n 4
+//! PROGRAM` starts four ranks on this machine; with `--host a:2,b:2` two ranks run on each of two
+//! other machines. Launchers that speak PMI-1 (Hydra's `mpiexec`, `srun --mpi=pmi2`) or PMIx
+//! (`mpirun` of Open MPI, `prterun`, `srun --mpi=pmix`) start jobs too. Without a launcher a
+//! program is a job of one rank; the examples of this documentation run that way. `transom-info`
+//! lists the transports of this machine; `transom-info --env` lists the `TRANSOM_` variables.
 //!
 //! # Platforms
 //!

@@ -141,8 +141,8 @@ impl Progress {
         if self.hook.get().is_some() { nap.min(NAP) } else { nap }
     }
 
-    /// Processes pending events without blocking, and returns their number. Operations that were
-    /// kept to share messages are sent.
+    /// Processes pending events without blocking, and returns their number. Sends operations that
+    /// were kept to share messages, except those that [`Messages::end_gathering`] leaves.
     pub(crate) fn poll(&self) -> Result<usize> {
         let seen = self.poll_keeping(0)?;
         Ok(seen + self.send_kept())

@@ -7,8 +7,9 @@ use std::hash::Hash;
 use crate::environment::Atomics;
 use crate::error::AtomicsError;
 
-/// The actor that performs all accumulate functions of a window on integers of 64 bits, and of 32
-/// bits where the device has those. The CPU performs them on all other types.
+/// The hardware that performs the accumulates of a window on integers of 64 bits, and of 32 bits
+/// where the device has such atomics: the CPU, the network device, or both. The CPU performs
+/// accumulates on all other types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Actor {
     /// The CPU: by atomics on mapped memory, else by messages that the target's CPU executes.

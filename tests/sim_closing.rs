@@ -5,8 +5,11 @@
 
 #![allow(unsafe_code)]
 
-use simulated::{cost, nets, run, same};
-use transom::{Assert, BasicType, Info, Op, RawWindow, Window};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use simulated::{cost, nets, peer, run, same};
+use transom::{Assert, BasicType, Info, Op, RawWindow, Window, ops};
 use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
 
 mod simulated;
@@ -193,6 +196,165 @@ fn the_ends_of_closures_follow_puts() {
         if world.rank() == 0 {
             same("notices followed puts", &behind.map(|count| count > 0), &[true; 2])?;
         }
+        Ok(win.free()?)
+    });
+}
+
+/// Small puts to two targets, the second of which posts late: each message ends its epoch, although
+/// the origin has polled between the puts.
+/// Shows S1, S2.
+#[test]
+fn a_late_post_leaves_the_other_messages_whole() {
+    run(3, &net(true), |world| {
+        let win = Window::<u64>::allocate(world, 8)?;
+        for turn in 1..=10u64 {
+            world.step(format!("turn {turn}"));
+            world.barrier()?;
+            if world.rank() > 0 {
+                if world.rank() == 2 {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                win.post(&[0])?;
+                win.wait()?;
+                same("after wait", &loaded(&win, 0)?, &turn)?;
+            } else {
+                let spent = cost(world, || {
+                    win.start(&[1, 2], |epoch| {
+                        epoch.put_value(1, 0, turn)?;
+                        epoch.put_value(2, 0, turn)
+                    })
+                })?;
+                same("puts and messages", &(spent.puts, spent.messages), &(0, 2))?;
+            }
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// More operations than fit a message, and operations of both kinds, complete, and are there after
+/// the wait, while another thread of the origin polls.
+/// Shows S2, O1, O3.
+#[test]
+fn epochs_end_with_their_data_beside_a_polling_thread() {
+    const PUTS: usize = 60;
+    for options in [net(true), net(false)] {
+        run(2, &options, |world| {
+            let [win, other] = [(); 2].map(|()| Window::<u64>::allocate(world, 2 * PUTS + 1));
+            let (win, other, over) = (win?, other?, AtomicBool::new(false));
+            let epochs = || {
+                (1..=200u64).try_for_each(|turn| {
+                    let puts = [PUTS, 1, 2, 3][usize::try_from(turn % 4)?];
+                    world.step(format!("turn {turn}"));
+                    if world.rank() == 0 {
+                        win.start(&[1], |epoch| {
+                            (0..puts).try_for_each(|at| epoch.put_value(1, 2 * at, turn))?;
+                            if turn % 3 == 0 { epoch.accumulate(1, 2 * PUTS, &[1], ops::Sum) } else { Ok(()) }
+                        })?;
+                    } else {
+                        win.post(&[0])?;
+                        win.wait()?;
+                        for at in 0..puts {
+                            same("a put", &loaded(&win, 2 * at)?, &turn)?;
+                        }
+                        same("the sum", &loaded(&win, 2 * PUTS)?, &(turn / 3))?;
+                    }
+                    Ok::<_, Box<dyn std::error::Error>>(())
+                })
+            };
+            std::thread::scope(|threads| {
+                let polls = threads.spawn(|| {
+                    while !over.load(Ordering::Acquire) {
+                        other.lock_all(|epoch| epoch.put_value(1, 0, 1))?;
+                    }
+                    Ok::<_, transom::Error>(())
+                });
+                let done = epochs().map_err(|error| error.to_string());
+                over.store(true, Ordering::Release);
+                polls.join().expect("the thread does not panic").map_err(|error| error.to_string())?;
+                done
+            })?;
+            world.barrier()?;
+            win.free()?;
+            Ok(other.free()?)
+        });
+    }
+}
+
+/// A message that ends an epoch and can't be sent fails its operations. The end itself is sent
+/// later, so the target does not wait in vain.
+/// Shows S2, E1.
+#[test]
+fn an_end_that_can_not_be_sent_is_sent_later() {
+    run(2, &net(true), |world| {
+        let win = Window::<u64>::allocate(world, 4)?;
+        for (turn, sums) in (1..=10u64).zip([false, true].into_iter().cycle()) {
+            world.step(format!("turn {turn}, sums: {sums}"));
+            if world.rank() == 1 {
+                win.post(&[0])?;
+                world.barrier()?;
+                win.wait()?;
+                win.post(&[0])?;
+                win.wait()?;
+                let expected = if sums { turn / 2 } else { turn };
+                same("a later epoch", &loaded(&win, usize::from(sums))?, &expected)?;
+                continue;
+            }
+            let epoch = |value: u64, cut: bool| {
+                let values = [value];
+                let done = win.start(&[1], |epoch| {
+                    let begun = if sums { epoch.accumulate(1, 1, &values, ops::Sum) } else { epoch.put(1, 0, &values) };
+                    world.net().cut(peer(1), cut);
+                    begun
+                });
+                world.net().cut(peer(1), false);
+                done
+            };
+            world.barrier()?;
+            same("the epoch fails", &epoch(1 << 32, true).is_err(), &true)?;
+            epoch(if sums { 1 } else { turn }, false)?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// An answer that waits for a notice to the origin is sent even if the notice can't be.
+/// Shows S2, E1.
+#[test]
+fn an_answer_outlasts_its_notice() {
+    let mail = SimMail { gathers: true, answers_wait: Duration::from_millis(50), ..SimMail::default() };
+    run(2, &SimOptions { mail, ..net(true) }, |world| {
+        const TURNS: u64 = 50;
+        let win = Window::<u64>::allocate(world, 4)?;
+        world.barrier()?;
+        let mut least = u64::MAX;
+        if world.rank() == 1 {
+            win.post(&[0])?;
+        }
+        for turn in 1..=TURNS {
+            world.step(format!("turn {turn}"));
+            if world.rank() == 0 {
+                win.start(&[1], |epoch| epoch.put_value(1, 0, turn))?;
+                continue;
+            }
+            let cut = turn == TURNS;
+            let spent = cost(world, || {
+                win.wait()?;
+                world.net().cut(peer(0), cut);
+                let posted = win.post(&[0]);
+                world.net().cut(peer(0), false);
+                assert_eq!(posted.is_err(), cut, "turn {turn}: post");
+                Ok(())
+            })?;
+            least = if cut { least } else { least.min(spent.messages) };
+        }
+        if world.rank() == 1 {
+            same("answers go with posts", &least, &1)?;
+            // The epoch of the last post, which reached nobody.
+            win.wait()?;
+        }
+        world.barrier()?;
         Ok(win.free()?)
     });
 }

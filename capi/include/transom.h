@@ -12,6 +12,12 @@
  * sets the handle to NULL. Counts, sizes and displacements have 64 bits; ranks are numbers from 0,
  * or TRANSOM_PROC_NULL. The sections "Safety" state requirements that the library cannot check.
  * transom(3) is the overview.
+ *
+ * An operation (put, get, accumulate and their relatives) may still use its buffers when its call
+ * returns. It is complete after transom_window_flush or transom_window_flush_all, and at the end of
+ * its epoch: transom_window_fence, _complete, _unlock or _unlock_all. Until then do not write the
+ * buffer of a put, and do not access the buffer of a get. A displacement counts the target's
+ * displacement units; in a dynamic window it is an address of the target.
  */
 
 #ifndef TRANSOM_H
@@ -83,7 +89,8 @@
 // An unknown kind of lock, or a window whose hints exclude locks.
 #define TRANSOM_ERR_LOCKTYPE 9
 
-// Assertions that contradict each other or are not defined for the call.
+// An assertion that MPI does not define, or not for this call; or a fence with NOPRECEDE after
+// operations.
 #define TRANSOM_ERR_ASSERT 10
 
 // Another invalid argument, such as a NULL pointer.
@@ -626,10 +633,8 @@ int transom_window_get_info(const transom_window *window, transom_info **info);
 // `window` is a live handle, `info` one or NULL.
 int transom_window_set_info(const transom_window *window, const transom_info *info);
 
-// Puts len bytes from origin at a displacement of target. In this call and all other operations a
-// displacement counts the target's displacement units; in a dynamic window it is an address of the
-// target. The error is TRANSOM_ERR_RMA_SYNC outside an access epoch, and TRANSOM_ERR_RMA_RANGE
-// outside the target's part.
+// Puts len bytes from origin at a displacement of target. The error is TRANSOM_ERR_RMA_SYNC
+// outside an access epoch, and TRANSOM_ERR_RMA_RANGE outside the target's part.
 //
 // # Safety
 // `window` is a live handle. `origin` has `len` bytes, which are not written until the operation
@@ -1044,8 +1049,10 @@ int transom_window_notify_wait_any(const transom_window *window,
 // `window` is a live handle; `request` points to writable memory.
 int transom_window_notify_threshold(const transom_window *window, int notice, uint64_t value, transom_request **request);
 
-// Ends the fence epoch and opens the next one, unless _NOSUCCEED is given. Collective. Assertions:
-// TRANSOM_MODE_NOSTORE, _NOPUT, _NOPRECEDE, _NOSUCCEED.
+// Completes the operations that all ranks have called since the last fence, at origin and target;
+// this rank's loads then see them. Collective. Ends the fence epoch, and opens the next one unless
+// _NOSUCCEED is given. With both _NOPRECEDE and _NOSUCCEED the call does not wait for other ranks.
+// Assertions: TRANSOM_MODE_NOSTORE, _NOPUT, _NOPRECEDE, _NOSUCCEED.
 //
 // # Safety
 // `window` is a live handle.
@@ -1137,8 +1144,9 @@ int transom_window_flush_local(const transom_window *window, int target);
 // `window` is a live handle.
 int transom_window_flush_local_all(const transom_window *window);
 
-// Orders this rank's loads and stores with the accesses of others; in the separate model it makes
-// both copies equal.
+// Orders this rank's loads and stores with the accesses of others; in the separate model it also
+// makes both copies equal. Completes no operation. Call it before loading data that a put of
+// another rank has written, after the barrier or flag that tells of the put. A fence includes it.
 //
 // # Safety
 // `window` is a live handle.

@@ -28,7 +28,8 @@ pub const TRANSOM_ERR_COUNT: c_int = 7;
 pub const TRANSOM_ERR_OP: c_int = 8;
 /// An unknown kind of lock, or a window whose hints exclude locks.
 pub const TRANSOM_ERR_LOCKTYPE: c_int = 9;
-/// Assertions that contradict each other or are not defined for the call.
+/// An assertion that MPI does not define, or not for this call; or a fence with NOPRECEDE after
+/// operations.
 pub const TRANSOM_ERR_ASSERT: c_int = 10;
 /// Another invalid argument, such as a NULL pointer.
 pub const TRANSOM_ERR_ARG: c_int = 11;

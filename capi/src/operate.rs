@@ -97,10 +97,8 @@ pub(crate) unsafe fn operand<'a>(
     unsafe { items(base, count, ty, "origin") }
 }
 
-/// Puts len bytes from origin at a displacement of target. In this call and all other operations a
-/// displacement counts the target's displacement units; in a dynamic window it is an address of the
-/// target. The error is TRANSOM_ERR_RMA_SYNC outside an access epoch, and TRANSOM_ERR_RMA_RANGE
-/// outside the target's part.
+/// Puts len bytes from origin at a displacement of target. The error is TRANSOM_ERR_RMA_SYNC
+/// outside an access epoch, and TRANSOM_ERR_RMA_RANGE outside the target's part.
 ///
 /// # Safety
 /// `window` is a live handle. `origin` has `len` bytes, which are not written until the operation

@@ -7,8 +7,10 @@ use crate::error::guarded;
 use crate::pointers::{out, ranks};
 use crate::window::{WindowHandle, window};
 
-/// Ends the fence epoch and opens the next one, unless _NOSUCCEED is given. Collective. Assertions:
-/// TRANSOM_MODE_NOSTORE, _NOPUT, _NOPRECEDE, _NOSUCCEED.
+/// Completes the operations that all ranks have called since the last fence, at origin and target;
+/// this rank's loads then see them. Collective. Ends the fence epoch, and opens the next one unless
+/// _NOSUCCEED is given. With both _NOPRECEDE and _NOSUCCEED the call does not wait for other ranks.
+/// Assertions: TRANSOM_MODE_NOSTORE, _NOPUT, _NOPRECEDE, _NOSUCCEED.
 ///
 /// # Safety
 /// `window` is a live handle.
@@ -198,8 +200,9 @@ pub unsafe extern "C" fn transom_window_flush_local_all(window: *const WindowHan
     guarded(|| unsafe { Ok(self::window(window)?.flush_local_all()?) })
 }
 
-/// Orders this rank's loads and stores with the accesses of others; in the separate model it makes
-/// both copies equal.
+/// Orders this rank's loads and stores with the accesses of others; in the separate model it also
+/// makes both copies equal. Completes no operation. Call it before loading data that a put of
+/// another rank has written, after the barrier or flag that tells of the put. A fence includes it.
 ///
 /// # Safety
 /// `window` is a live handle.

@@ -148,6 +148,11 @@ impl Tally {
         std::iter::successors(Some(self), |tally| tally.parent.as_deref())
     }
 
+    /// Whether `outer` is this tally or above it, so that it counts this tally's operations too.
+    pub fn is_within(&self, outer: &Tally) -> bool {
+        self.upwards().any(|tally| std::ptr::eq(tally, outer))
+    }
+
     /// Whether no operation is outstanding. After `true`, all data that the completed operations
     /// wrote is visible.
     #[inline]

@@ -14,6 +14,9 @@
 //! transom: the conflict checker found conflicting accesses; pairs of places in the program: 1
 //! ```
 //!
+//! Windows over all ranks of the job are numbered from 1 in the order of their creation, in
+//! hexadecimal; those of a subset have other numbers.
+//!
 //! The report names the two calls by function, file and line. The function is the innermost one
 //! that does not belong to the library; file and line appear if the program has debug information.
 //! Ranks are those of the job. At most 100 reports go to the standard error. To fix the program,

@@ -29,13 +29,16 @@
 //! To order two accesses, complete the first access, and then synchronize with the rank that makes
 //! the second access.
 //!
-//! A flush or the end of the epoch completes an operation on another rank. Neither
-//! [`flush_local`](crate::Passive::flush_local) nor the wait for a request completes an operation
-//! that changes the target, even if the operation's result has arrived. MPI promises that
-//! `complete` completes the operations of its epoch at the origin only; at the target they are
-//! complete when `wait` has returned or `test` has succeeded there (MPI-4.1 §12.5.2). This library
-//! completes them at both sides, but the checker follows MPI. These synchronizations order the
-//! earlier accesses of one rank before the later accesses of another rank:
+//! An operation that changes another rank's part is complete after a flush, or at the end of its
+//! epoch. It is not complete after [`flush_local`](crate::Passive::flush_local) or after the wait
+//! for its request, even if its result has arrived.
+//!
+//! An operation of a `start` epoch is complete at the target when `wait` has returned, or `test`
+//! has succeeded, there: MPI promises no more (MPI-4.1 §12.5.2). This library completes such
+//! operations in `complete`, but the checker follows MPI.
+//!
+//! These synchronizations order the earlier accesses of one rank before the later accesses of
+//! another rank:
 //!
 //! - fences, [`Job::barrier`](crate::Job::barrier), and the creation and end of windows;
 //! - `post` and `start`, `complete` and `wait`;

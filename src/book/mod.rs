@@ -3,8 +3,9 @@
 //! # What one-sided communication is
 //!
 //! Two processes usually exchange data by a send and a matching receive. In one-sided communication
-//! only one process makes a call. The call states which memory of the other process to read or to
-//! write. One-sided calls suit programs in which only one side knows the location of the data
+//! one process makes the transfer alone: its call states which memory of the other process to read
+//! or to write. Separate calls synchronize the processes, so that each knows when the data may be
+//! used. One-sided calls suit programs in which only one side knows the location of the data
 //! (tables, counters, work queues, graphs), and programs whose transfers should overlap with
 //! computation.
 //!
@@ -19,20 +20,24 @@
 //! win.fence(|epoch| epoch.put_value((me + 1) % size, 0, me))?; // an epoch of all ranks
 //! let mut left = [0];
 //! win.load(0, &mut left)?; // after the fence the data is here
+//! println!("rank {me} has {left:?}");
 //! assert_eq!(left, [(me + size - 1) % size]);
 //! win.free()?;
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! To try it, put the lines into `fn main() -> transom::Result<()>` of a new package, with `Ok(())`
-//! at the end (`cargo install --path DIRECTORY/launch` installs `transom-run`):
+//! To try it, make a package. `DIRECTORY` is the directory of this library:
 //!
 //! ```text
+//! cargo install --path DIRECTORY/launch   # installs transom-run
 //! cargo new ring && cd ring
-//! cargo add transom --path DIRECTORY      # the directory of this library
+//! cargo add transom --path DIRECTORY
+//! # src/main.rs: the lines above, in fn main() -> transom::Result<()>, with Ok(()) at the end
 //! cargo build
-//! transom-run -n 4 target/debug/ring      # four processes; without a launcher, a job of one
+//! transom-run -n 4 target/debug/ring      # prints "rank 0 has [3]", "rank 1 has [0]", ...
 //! ```
+//!
+//! Without a launcher the program is a job of one rank.
 //!
 //! In this program the processes of a *job*, called *ranks*, create a *window* together. Each rank
 //! is the *origin* of one put, which writes a number into the *part* of the next rank, the

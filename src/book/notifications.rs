@@ -66,7 +66,9 @@
 //! In each step a rank puts its end cells into its neighbours' parts, and waits for the neighbours'
 //! end cells. The counters only grow, so the rank waits for a larger value in each step. A notice
 //! tells the target that data has arrived; it does not tell the origin that the target has read the
-//! previous data. The program therefore alternates between two pairs of halos:
+//! previous data. The program therefore alternates between two pairs of halos. Two suffice: a rank
+//! begins step s + 2 only after its neighbours' notices of step s + 1, and a neighbour sends these
+//! after it has read the halos of step s.
 //!
 //! ```
 //! use transom::{Notice, Window};

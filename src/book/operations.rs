@@ -103,10 +103,10 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! # Long or single
+//! # Vector code or CPU atomics
 //!
-//! Accumulates have two implementations on *mapped* memory, which is memory of the node that the
-//! origin can load and store:
+//! On *mapped* memory, which the origin can load and store, the hint `mpi_accumulate_granularity`
+//! chooses between two implementations of accumulates:
 //!
 //! - By default an accumulate holds a lock word for each 4 KiB that it changes, and long
 //!   accumulates run as vector code.

@@ -94,7 +94,8 @@
 //! Four rules:
 //!
 //! - A lock excludes only origins that lock. A lock does not stop loads and stores of the target.
-//! - Holders of shared and of exclusive locks take turns, so that no rank starves.
+//! - Ranks that wait for a shared lock and ranks that wait for an exclusive lock get the lock in
+//!   turn. A waiting rank may be overtaken several times, but does not starve.
 //! - A rank may lock several targets at once. To avoid deadlock, all ranks lock them in the same
 //!   order.
 //! - Over a net without atomics `lock` may return before the lock is acquired. The lock is acquired

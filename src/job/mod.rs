@@ -71,8 +71,10 @@ pub enum Route {
 /// The null rank (`MPI_PROC_NULL`): an operation on it succeeds without an effect (MPI-4.1 §12.3).
 pub const PROC_NULL: usize = usize::MAX;
 
-/// One rank's membership in a job, or in a subset of its ranks. Clones share the membership.
-/// [`Job::finalize`] or the drop of the last clone leaves the job.
+/// The ranks that create windows together: all processes that one launcher has started, or a subset
+/// of them; MPI's communicator. [`init`](crate::init) returns the job of all ranks,
+/// [`Job::subset`] a smaller one. Clones are handles of the same job. [`Job::finalize`], or the
+/// drop of the process's last `Job`, leaves the job.
 #[derive(Clone)]
 pub struct Job {
     core: Arc<JobCore>,

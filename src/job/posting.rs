@@ -152,7 +152,10 @@ impl JobCore {
         loop {
             match self.wire.send(to, &bytes) {
                 Post::Done | Post::Pending => return Notified::Sent,
-                Post::Broken(fault) => return Notified::Failed(self.progress.explained(*fault)),
+                Post::Broken(fault) => {
+                    self.messages.notice_unsent(to, &bytes);
+                    return Notified::Failed(self.progress.explained(*fault));
+                }
                 Post::Again if near => break,
                 Post::Again => failure = self.again(Post::Again).err(),
             }

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use transom_fabric::{Fault, Peer, Post, TallyRef};
+use transom_fabric::{Fault, Peer, Post, Tally, TallyRef};
 
 use super::carried::{CARRIED, Carried};
 use super::codec::{MAX_STRIPS, OVERHEAD, PART, REPLY_OVERHEAD, Request, STRIP};
@@ -67,9 +67,8 @@ pub(crate) struct Towards {
     /// data. None has a request.
     pub(crate) apart: bool,
     /// Whether the operations may be sent with the end of the access epoch ([`Messages::close`]).
-    /// Until they are sent otherwise, the tallies count them as puts ([`Tally::only_puts`]).
-    ///
-    /// [`Tally::only_puts`]: transom_fabric::Tally::only_puts
+    /// Unless one of them has a request, they are kept until then, or until a call waits for them.
+    /// While they are kept, the tallies count them as puts ([`Tally::only_puts`]).
     pub(crate) closes: bool,
 }
 
@@ -324,9 +323,9 @@ impl Batch {
         fits
     }
 
-    /// Whether the message may end the access epoch, and has room for that.
-    fn closes(&self, most: usize) -> bool {
-        self.to.closes && self.requests.is_empty() && self.size.request + PART <= most
+    /// Whether the operations are kept for the message that ends the access epoch.
+    fn awaits_end(&self) -> bool {
+        self.to.closes && self.requests.is_empty()
     }
 
     /// The offset and the operations, if the net may perform them: they are contiguous in the
@@ -408,18 +407,31 @@ impl Messages {
         Gather::Kept
     }
 
-    /// Passes the kept operations as messages to [`Messages::send_deferred`].
+    /// Passes the kept operations as messages to [`Messages::send_deferred`], except those that are
+    /// kept for the end of the epoch ([`Towards::closes`]).
     #[inline]
     pub(crate) fn end_gathering(&self) {
+        self.end_gathering_of(|batch| !batch.awaits_end());
+    }
+
+    /// [`Messages::end_gathering`] of all operations that `tally` counts, because a call waits for
+    /// them.
+    #[inline]
+    pub(crate) fn end_gathering_in(&self, tally: &Tally) {
+        self.end_gathering_of(|batch| batch.tally.is_within(tally));
+    }
+
+    #[inline]
+    fn end_gathering_of(&self, wanted: impl Fn(&Batch) -> bool) {
         // Relaxed: as in `gather`.
         if self.gathering.holds.load(Ordering::Relaxed) {
-            self.defer_gathered();
+            self.defer_gathered(wanted);
         }
     }
 
     #[cold]
-    fn defer_gathered(&self) {
-        for batch in self.take_gathered(|_| true) {
+    fn defer_gathered(&self, wanted: impl Fn(&Batch) -> bool) {
+        for batch in self.take_gathered(wanted) {
             self.defer_batch(batch);
         }
     }
@@ -432,40 +444,36 @@ impl Messages {
 
     fn requested_batch(&self, batch: Batch) -> (u64, Vec<u8>) {
         let (window, order) = (batch.to.window, batch.order);
-        batch.tally.mix();
         let (request, waiting) = batch.into_request();
         self.counted(window, order, &request, waiting)
     }
 
     /// Whether operations are kept that `tally`, a target's, counts.
-    pub(crate) fn keeps_for(&self, tally: &TallyRef) -> bool {
+    pub(crate) fn keeps_for(&self, tally: &Tally) -> bool {
         // Relaxed: as in `gather`.
         self.gathering.holds.load(Ordering::Relaxed)
-            && locked(&self.gathering.batches)
-                .list
-                .iter()
-                .any(|batch| std::ptr::eq(&raw const *batch.tally, &raw const **tally))
+            && locked(&self.gathering.batches).list.iter().any(|batch| batch.tally.is_within(tally))
     }
 
     /// Sends the kept operations that `tally`, a target's, counts, together with the end of the
-    /// access epoch, in a message of at most `most` bytes. Must not be called while operations
-    /// other than puts and those kept are in flight to the target, and not while puts are, unless
-    /// messages arrive behind them.
-    pub(crate) fn close(&self, tally: &TallyRef, most: usize) -> Close {
-        // Relaxed: as in `gather`.
-        if !self.gathering.holds.load(Ordering::Relaxed) {
+    /// access epoch, in a message of at most `most` bytes; only if nothing else that is in flight
+    /// to the target may arrive after the message. `ordered`: messages arrive behind puts.
+    pub(crate) fn close(&self, tally: &Tally, most: usize, ordered: bool) -> Close {
+        // Acquire: pairs with `Gathering::take`. If another thread has taken the operations, the
+        // tally shows it.
+        if !self.gathering.holds.load(Ordering::Acquire) {
             return Close::Nothing;
         }
-        let counted = |batch: &Batch| std::ptr::eq(&raw const *batch.tally, &raw const **tally);
-        let mut kept = locked(&self.gathering.batches);
-        let mut those = kept.list.iter().filter(|batch| counted(batch));
-        match (those.next(), those.next()) {
-            (None, _) => return Close::Nothing,
-            (Some(batch), None) if batch.closes(most) => {}
-            _ => return Close::Apart,
-        }
-        let taken = self.gathering.take(&mut kept, counted);
-        drop(kept);
+        let taken = {
+            let mut kept = locked(&self.gathering.batches);
+            let mut those = kept.list.iter().filter(|batch| batch.tally.is_within(tally));
+            let Some(batch) = those.next() else { return Close::Nothing };
+            let arrives_last = tally.only_puts() && (ordered || tally.outstanding() == 1);
+            if !(batch.awaits_end() && batch.size.request + PART <= most && those.next().is_none() && arrives_last) {
+                return Close::Apart;
+            }
+            self.gathering.take(&mut kept, |batch| batch.tally.is_within(tally))
+        };
         for batch in taken {
             let (Towards { peer, window, .. }, order) = (batch.to, batch.order);
             let (request, waiting) = batch.into_request();
@@ -554,15 +562,17 @@ impl Batches {
 }
 
 impl Gathering {
-    /// Takes operations out of the locked list.
+    /// Takes operations out of the locked list. They are no longer counted as puts.
     fn take(&self, kept: &mut Batches, wanted: impl Fn(&Batch) -> bool) -> Vec<Batch> {
         if !kept.list.iter().any(&wanted) {
             return Vec::new();
         }
-        let (taken, left) = std::mem::take(&mut kept.list).into_iter().partition(wanted);
+        let (taken, left) = std::mem::take(&mut kept.list).into_iter().partition::<Vec<_>, _>(wanted);
         kept.list = left;
-        // Relaxed: as in `gather`. The lock is held, so the flag misses no later batch.
-        self.holds.store(!kept.list.is_empty(), Ordering::Relaxed);
+        taken.iter().for_each(|batch| batch.tally.mix());
+        // Release: pairs with the load in `close`. The lock is held, so the flag misses no later
+        // batch.
+        self.holds.store(!kept.list.is_empty(), Ordering::Release);
         taken
     }
 }

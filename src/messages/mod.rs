@@ -182,9 +182,10 @@ impl Messages {
     }
 
     /// Fails a request that was not sent because of `fault`, and queues those parts of its message
-    /// that the peer needs: the answers before the request, and a request with its number and
-    /// without an effect. If the request changes a control word and no call awaits the result, the
-    /// request itself is queued: other ranks may wait for the end of a lock.
+    /// that the peer needs: the answers before the request, and a request with its number or with
+    /// the end of its epoch, and without another effect. If the request changes a control word and
+    /// no call awaits the result, the request itself is queued: other ranks may wait for the end of
+    /// a lock.
     pub(crate) fn unsent(&self, to: Peer, token: u64, message: &[u8], fault: &Fault) {
         let request = Message::decode(message);
         if matches!(request, Some(Message::Request { request: Request::Control { .. }, .. })) && !self.is_awaited(token)
@@ -193,20 +194,29 @@ impl Messages {
             return;
         }
         self.fail(token, fault);
-        let request = match request {
-            Some(Message::Answers { tokens, rest }) => {
-                let tokens: Vec<_> = tokens.iter().map(|&token| u64::from_ne_bytes(token)).collect();
-                self.defer(to, codec::encode_answers(&tokens, &[]), None);
-                Message::decode(rest)
-            }
-            request => request,
+        let Some(Message::Request { window, order, request, .. }) = self.without_answers(to, request) else { return };
+        let nothing = Request::Several { parts: Vec::new() };
+        let needed = match request {
+            Request::Closing(_) => Request::Closing(Box::new(nothing)),
+            _ if order > 0 => nothing,
+            _ => return,
         };
-        if let Some(Message::Request { window, order: order @ 1.., .. }) = request {
-            let empty = Request::Several { parts: Vec::new() };
-            // No call waits for it: only later requests need it.
-            let (_, message) = self.request(to, window, order, &empty, Landing::Nowhere, &Tally::new());
-            self.defer(to, message, None);
-        }
+        // No call waits for it: the target's `wait` or later requests need it.
+        let (_, message) = self.request(to, window, order, &needed, Landing::Nowhere, &Tally::new());
+        self.defer(to, message, None);
+    }
+
+    /// Queues the answers before a message that was not sent, and returns the message behind them.
+    fn without_answers<'m>(&self, to: Peer, message: Option<Message<'m>>) -> Option<Message<'m>> {
+        let Some(Message::Answers { tokens, rest }) = message else { return message };
+        let tokens: Vec<_> = tokens.iter().map(|&token| u64::from_ne_bytes(token)).collect();
+        self.defer(to, codec::encode_answers(&tokens, &[]), None);
+        Message::decode(rest)
+    }
+
+    /// Queues the answers before a notice that was not sent.
+    pub(crate) fn notice_unsent(&self, to: Peer, message: &[u8]) {
+        self.without_answers(to, Message::decode(message));
     }
 
     /// Whether a request awaits bytes of its reply.

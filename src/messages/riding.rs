@@ -1,7 +1,8 @@
 //! Answers to notified puts that are sent with this rank's next notified put to the same rank (*the
 //! put in return*). Two ranks that notify each other in turn then exchange one message each way
 //! instead of two. A waiting answer does not delay a call that waits for a notice. The same holds
-//! for answers to requests that end an access epoch, and for this rank's next post.
+//! for answers to requests that end an access epoch, and for the next notice of this rank's `post`
+//! or `complete`.
 //!
 //! An answer waits only if earlier puts in return came soon (`Limits::answers_wait`). A call that
 //! makes progress and continues to wait sends the waiting answers, and so does the progress thread.

@@ -12,7 +12,7 @@ use super::element::RmaElem;
 use super::raw::At;
 use super::request::{BufferRequest, Request};
 use super::transfer::{Count, Incoming, Outgoing};
-use crate::buffers::{self, Scope};
+use crate::buffers::{self, AtEnd, Scope};
 use crate::datatype::Datatype;
 use crate::error::Result;
 use crate::memory::layout::Layout;
@@ -20,8 +20,22 @@ use crate::reduce::kernel::{bits_of, value_of};
 use crate::reduce::ops::{self, Reduction, Swappable};
 use crate::reduce::{Element, Op};
 
-/// The right to put, get and accumulate during `'scope`. Ranks are ranks of the window's group;
-/// displacements count elements `T`.
+/// The operations of an epoch: put, get and the accumulate family. The closure of an epoch gets a
+/// handle ([`LockAllEpoch`](crate::LockAllEpoch), [`LockEpoch`](crate::LockEpoch),
+/// [`FenceEpoch`](crate::FenceEpoch) or [`StartEpoch`](crate::StartEpoch)) that dereferences to an
+/// `Access`. Targets are ranks of the window's group; displacements count elements `T`.
+///
+/// ```no_run
+/// # fn try_it(win: &transom::Window<u64>) -> transom::Result<()> {
+/// let data = [1, 2, 3];
+/// let mut back = [0; 3];
+/// win.lock_all(|epoch| {
+///     epoch.put(1, 10, &data)?; // elements 10 to 12 of rank 1
+///     epoch.flush(1)?; // the put is complete
+///     epoch.get(1, 10, &mut back)
+/// }) // the get is complete
+/// # }
+/// ```
 ///
 /// Operations complete at the end of the epoch, at a flush, or at the end of [`Access::scope`];
 /// their buffers are borrowed until the end of the epoch or scope. Operations on
@@ -148,9 +162,9 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
         })
     }
 
-    /// Runs `body` with an access to the window, then `end`, which ends the epoch, even if `body`
-    /// unwinds. On return no operation of `body` is in flight. An error of `body` takes precedence
-    /// over one of `end`.
+    /// Runs `body` with an access to the window, then `end`, which ends the epoch; also if `body`
+    /// unwinds. On return no operation of `body` is in flight, even if `end` fails early. An error
+    /// of `body` takes precedence over one of `end`.
     #[inline]
     pub(super) fn run<R>(
         core: &'env Core,
@@ -159,12 +173,16 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
         body: impl for<'part> FnOnce(&Access<'part, 'env, T>) -> Result<R>,
     ) -> Result<R> {
         let ended = Cell::new(Ok(()));
-        let ends = || {
-            core.complete_others();
-            ended.set(end(core));
-            core.parts.settle();
-        };
-        let done = buffers::scoped(ends, |scope| body(&Access { core, scope, checked, _elements: PhantomData }));
+        let done = buffers::scoped(
+            || core.parts.settle(),
+            |scope| {
+                let _ends = AtEnd(|| {
+                    core.complete_others();
+                    ended.set(end(core));
+                });
+                body(&Access { core, scope, checked, _elements: PhantomData })
+            },
+        );
         done.and_then(|done| ended.into_inner().map(|()| done))
     }
 }
@@ -371,8 +389,8 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         self.0.scope(|access| body(&Passive(access.again())))
     }
 
-    /// Completes all operations on `target`, at origin and target (`MPI_WIN_FLUSH`, MPI-4.1
-    /// §12.5.4). On mapped memory no operation is ever in flight.
+    /// Completes this rank's operations on `target`, those of all its threads, at origin and target
+    /// (`MPI_WIN_FLUSH`, MPI-4.1 §12.5.4). On mapped memory no operation is ever in flight.
     ///
     /// # Errors
     /// `Rank`, `RmaSync` for a target that is not locked, `RmaRange` for an access that the target

@@ -76,6 +76,14 @@ impl Parts {
         self.complete_counted(Whom::All(&self.targets)).inspect_err(|_| self.targets.discard_reported())
     }
 
+    /// [`Parts::flush_all`] at the end of a closure's epoch: waits for the operations even if
+    /// another rank is lost meanwhile.
+    #[inline]
+    pub(super) fn flush_lent(&self) -> Result<()> {
+        self.settle();
+        self.flush_all()
+    }
+
     /// Waits until no operation is in flight, even after errors, so that lent buffers can be
     /// returned.
     #[inline]

@@ -38,14 +38,24 @@ impl Core {
     /// §12.5.1).
     #[inline]
     pub(crate) fn fence(&self) -> Result<()> {
+        self.fence_by(Parts::flush_all)
+    }
+
+    /// [`Core::fence`] at the end of a closure's epoch.
+    pub(super) fn last_fence(&self) -> Result<()> {
+        self.fence_by(Parts::flush_lent)
+    }
+
+    #[inline(always)]
+    fn fence_by(&self, flush: fn(&Parts) -> Result<()>) -> Result<()> {
         // The window's count is read before the first target's, and a completion lowers a target's
         // count before the window's. If the two are equal, no other target has operations in
         // flight.
         let outstanding = self.parts.targets.tally.outstanding();
         if outstanding != 0 && self.all_follow_to_first(outstanding) {
-            return self.fence_behind();
+            return self.fence_behind(flush);
         }
-        let flushed = self.parts.flush_all();
+        let flushed = flush(&self.parts);
         if outstanding != 0 {
             self.unmix_first();
         }
@@ -82,13 +92,12 @@ impl Core {
     /// complete before the second signal, because its receiver may signal further ranks, whose
     /// operations are not ordered after the puts.
     #[cold]
-    fn fence_behind(&self) -> Result<()> {
-        // The first signal precedes the fence of `flush_all`. A rank that it reaches, also by way
-        // of other ranks, must see this rank's stores to mapped memory.
+    fn fence_behind(&self, flush: fn(&Parts) -> Result<()>) -> Result<()> {
+        // The first signal precedes the memory fence of `flush`. A rank that it reaches, also by
+        // way of other ranks, must see this rank's stores to mapped memory.
         fence(Ordering::AcqRel);
         self.parts.own.publish();
-        let signals =
-            barrier::Behind::new(self.signals(|member| self.words_for_fence(member)), || self.parts.flush_all());
+        let signals = barrier::Behind::new(self.signals(|member| self.words_for_fence(member)), || flush(&self.parts));
         let passed = self.disseminate(0, &signals);
         let flushed = signals.complete();
         passed?;

@@ -80,10 +80,11 @@ impl<'t> Drain<'t> {
         Drain { job, targets, whom, looks: Cell::new(0), begun: Cell::new(None), holds_back: Cell::new(false) }
     }
 
-    /// The number of operations in flight.
+    /// The number of operations in flight. Sends those that are kept.
     fn left(&self) -> u64 {
         let left = self.whom.tally().outstanding();
         if left > 0 {
+            self.job.messages.end_gathering_in(self.whom.tally());
             self.looks.set(self.looks.get().wrapping_add(1));
             if self.looks.get().is_multiple_of(LOOKS) {
                 self.look_at_clock();

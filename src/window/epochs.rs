@@ -12,19 +12,20 @@ use super::{core::Core, element::RmaElem};
 use crate::epoch::Call;
 use crate::error::{ErrorKind, Result};
 
-/// An epoch of `lock_all` (MPI-4.1 §12.5.3).
+/// The handle of a `lock_all` epoch (MPI-4.1 §12.5.3). Dereferences to [`Passive`] (flushes,
+/// requests, notices), and through it to [`Access`] (put, get, accumulates).
 #[derive(Debug)]
 pub struct LockAllEpoch<'scope, 'env: 'scope, T>(Passive<'scope, 'env, T>);
 
-/// An epoch of `lock`, of one target (MPI-4.1 §12.5.3).
+/// The handle of a `lock` epoch, for one target (MPI-4.1 §12.5.3). Dereferences to [`Passive`].
 #[derive(Debug)]
 pub struct LockEpoch<'scope, 'env: 'scope, T>(Passive<'scope, 'env, T>);
 
-/// An epoch between fences (MPI-4.1 §12.5.1).
+/// The handle of an epoch between fences (MPI-4.1 §12.5.1). Dereferences to [`Access`].
 #[derive(Debug)]
 pub struct FenceEpoch<'scope, 'env: 'scope, T>(Access<'scope, 'env, T>);
 
-/// An epoch between start and complete (MPI-4.1 §12.5.2).
+/// The handle of an epoch between start and complete (MPI-4.1 §12.5.2). Dereferences to [`Access`].
 #[derive(Debug)]
 pub struct StartEpoch<'scope, 'env: 'scope, T>(Access<'scope, 'env, T>);
 
@@ -52,7 +53,11 @@ impl<T: RmaElem> Window<T> {
     ) -> Result<R> {
         assert.only("lock_all", Assert::NOCHECK)?;
         self.core.lock_all(!assert.has(Assert::NOCHECK))?;
-        Access::run(&self.core, false, Core::unlock_all, |access| body(&LockAllEpoch(Passive(access.again()))))
+        let end = |core: &Core| {
+            core.parts.settle();
+            core.unlock_all()
+        };
+        Access::run(&self.core, false, end, |access| body(&LockAllEpoch(Passive(access.again()))))
     }
 
     /// Runs `body` in a passive access epoch to `target` (`MPI_WIN_LOCK`, MPI-4.1 §12.5.3). `body`
@@ -87,7 +92,10 @@ impl<T: RmaElem> Window<T> {
     ) -> Result<R> {
         assert.only("lock", Assert::NOCHECK)?;
         self.core.lock(kind, target, !assert.has(Assert::NOCHECK))?;
-        let end = |core: &Core| core.unlock(target);
+        let end = |core: &Core| {
+            core.parts.settle();
+            core.unlock(target)
+        };
         Access::run(&self.core, true, end, |access| body(&LockEpoch(Passive(access.again()))))
     }
 
@@ -106,7 +114,7 @@ impl<T: RmaElem> Window<T> {
         self.core.epochs.step("fence", Call::Fence)?;
         self.core.epochs.step("fence", Call::Operation)?;
         let end = |core: &Core| {
-            let fenced = core.fence();
+            let fenced = core.last_fence();
             core.epochs.step("fence", Call::LastFence).and(fenced)
         };
         Access::run(&self.core, false, end, |access| {
@@ -129,7 +137,7 @@ impl<T: RmaElem> Window<T> {
         body: impl for<'e> FnOnce(&StartEpoch<'e, 's, T>) -> Result<R>,
     ) -> Result<R> {
         self.core.start(targets, true)?;
-        Access::run(&self.core, true, Core::complete, |access| body(&StartEpoch(access.again())))
+        Access::run(&self.core, true, Core::complete_lent, |access| body(&StartEpoch(access.again())))
     }
 
     /// Exposes this rank's part to `origins` until [`Window::wait`] (`MPI_WIN_POST`, MPI-4.1

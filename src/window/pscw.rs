@@ -1,7 +1,8 @@
 //! Generalized active target synchronization (MPI-4.1 §12.5.2). `post` notifies each origin. An
 //! origin waits for the notice only at its first operation on the target, or at `complete`.
-//! `complete` notifies each target after the operations on it are complete, or at once if the net
-//! delivers the notice after the puts; `wait` counts these notices. A notice is one atomic on a
+//! `complete` notifies each target after the operations on it are complete, at once if the net
+//! delivers the notice after the puts, or in the message of the operations ([`Core::close`]);
+//! `wait` counts these notices. A notice is one atomic on a
 //! word of the receiving rank within a node, and one message otherwise. A window keeps only the
 //! groups themselves, and no state for each rank.
 
@@ -9,6 +10,7 @@ use std::sync::atomic::Ordering;
 
 use super::core::Core;
 use super::epoch_state::misused;
+use super::parts::Parts;
 use super::target::{Hold, Reach, Target, Unmapped};
 use crate::epoch::{Access, Call, Exposure};
 use crate::error::{ArgumentError, Class, Error, Result};
@@ -81,6 +83,15 @@ impl Core {
     /// epoch therefore remains open until the wait is over, and the thread that took the group ends
     /// the epoch.
     pub(crate) fn complete(&self) -> Result<()> {
+        self.complete_by(Parts::flush_all)
+    }
+
+    /// [`Core::complete`] at the end of a closure's epoch.
+    pub(super) fn complete_lent(&self) -> Result<()> {
+        self.complete_by(Parts::flush_lent)
+    }
+
+    fn complete_by(&self, flush: fn(&Parts) -> Result<()>) -> Result<()> {
         self.epochs.check("complete", Call::Complete)?;
         let Some(targets) = self.epochs.group_of_start().take() else {
             return Err(misused("complete", "another thread completes this epoch (MPI-4.1 §12.5.2)"));
@@ -96,7 +107,7 @@ impl Core {
                 Close::Nothing | Close::Apart => {}
             }
         }
-        outcome = outcome.and(self.parts.flush_all());
+        outcome = outcome.and(flush(&self.parts));
         self.parts.completes();
         // Targets that have posted are notified first, so that a late one does not delay them.
         let mut late = Vec::new();
@@ -119,11 +130,8 @@ impl Core {
     /// nothing else in flight may arrive later.
     fn close(&self, target: &Target) -> Close {
         let Reach::Unmapped(Unmapped::Posted(memory)) = &target.reach else { return Close::Nothing };
-        let tally = &target.tally;
-        if !tally.only_puts() || (tally.outstanding() > 1 && !memory.limits().ordered) {
-            return Close::Apart;
-        }
-        self.parts.job.messages.close(tally, memory.limits().message_max)
+        let limits = memory.limits();
+        self.parts.job.messages.close(&target.tally, limits.message_max, limits.ordered)
     }
 
     /// Ends the epoch at one target after the wait for its post.

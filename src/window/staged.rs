@@ -42,9 +42,10 @@ struct Owed<'j> {
 }
 
 impl Long<'_> {
-    /// Bytes of a full staged piece: whole elements.
-    fn piece(&self) -> usize {
-        self.combine.map_or(PIECE, |(_, ty)| PIECE / ty.size() * ty.size())
+    /// Bytes of a full staged piece: whole elements, and whole transfers of at most `stream` bytes.
+    fn piece(&self, stream: usize) -> usize {
+        let most = if stream < PIECE { PIECE / stream * stream } else { PIECE };
+        self.combine.map_or(most, |(_, ty)| most / ty.size() * ty.size())
     }
 
     /// The request for a staged piece.
@@ -131,7 +132,7 @@ impl Parts {
     }
 
     fn stage(&self, target: &Target, at: i64, long: &Long<'_>, area: &Staging, tally: &TallyRef) -> Result<()> {
-        let (most, mut owed) = (long.piece(), VecDeque::new());
+        let (most, mut owed) = (long.piece(area.memory().limits().stream_max), VecDeque::new());
         for done in (0..long.len).step_by(most) {
             let size = most.min(long.len - done);
             let claim = self.claim(area, tally, &mut owed)?;

@@ -281,6 +281,7 @@ impl Parts {
                 Gather::Kept => return Ok(true),
                 Gather::Refused => return Ok(false),
                 Gather::Full => {
+                    self.job.messages.end_gathering_in(&target.tally);
                     self.job.progress.poll_and_leave()?;
                     // Bounds the number of messages that each side keeps. Messages to other ranks,
                     // which may be stopped, delay no operation to this one, and neither do later

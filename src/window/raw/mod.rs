@@ -31,7 +31,12 @@ use forgiving::{agreeing, usable};
 pub use assert::Assert;
 pub use items::{At, Items};
 
-/// A window of bytes. Sizes and displacement units may differ between ranks (MPI-4.1 §12.2.1).
+/// A window of bytes with a method for each of MPI's calls: explicit epochs, assertions, datatypes
+/// as values, buffers by address. Sizes and displacement units may differ between ranks (MPI-4.1
+/// §12.2.1). Operations that may use a buffer after their call are unsafe. New programs should
+/// begin with [`Window`](crate::Window), which needs no unsafe call; dynamic windows and
+/// accumulates with datatypes exist only here. [`book::mpi`](crate::book::mpi) lists the methods by
+/// MPI's names.
 #[derive(Debug)]
 pub struct RawWindow {
     core: Arc<Core>,

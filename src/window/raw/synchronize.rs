@@ -8,9 +8,10 @@ use crate::job::Cause;
 
 /// Synchronization (MPI-4.1 §12.5).
 impl RawWindow {
-    /// Ends the fence epoch and opens the next one, unless NOSUCCEED is given (`MPI_WIN_FENCE`,
-    /// MPI-4.1 §12.5.1). Collective. With both NOPRECEDE and NOSUCCEED the call only ends this
-    /// rank's fence epoch, and does not wait for other ranks.
+    /// Completes the operations that all ranks have called since the last fence, at origin and
+    /// target; this rank's loads then see them (`MPI_WIN_FENCE`, MPI-4.1 §12.5.1). Collective. Ends
+    /// the fence epoch, and opens the next one unless NOSUCCEED is given. With both NOPRECEDE and
+    /// NOSUCCEED the call only ends this rank's fence epoch, and does not wait for other ranks.
     ///
     /// # Errors
     /// `RmaSync` within another epoch; `Assert` for NOCHECK, or for NOPRECEDE after operations; the
@@ -116,8 +117,8 @@ impl RawWindow {
     }
 
     /// Opens a passive access epoch to all ranks (`MPI_WIN_LOCK_ALL`, MPI-4.1 §12.5.3). Not
-    /// collective. The call takes one remote operation, more where targets have the bias of
-    /// exclusive locks (docs/protocols.md), and none with NOCHECK.
+    /// collective. The call takes one atomic at the window's first rank, or none with NOCHECK. The
+    /// first `lock_all` after many exclusive locks may take more (docs/protocols.md, "Locks").
     ///
     /// # Errors
     /// As for [`RawWindow::lock`].
