@@ -8,6 +8,7 @@ use transom_fabric::{Post, Tally, diagnostics};
 use super::{JobCore, peer};
 use crate::error::{Error, Result};
 use crate::failures::Attempts;
+use crate::messages::Notice;
 use crate::transport::Lane;
 
 /// The time after which a wait for operations in flight gives up, if a rank was lost and nothing
@@ -145,16 +146,20 @@ impl JobCore {
     /// §12.5.2), and the rank may sleep in a barrier or compute until this rank has gone on. A
     /// notice that has to wait for room is sent later also after a failure of progress, which may
     /// concern another rank. Later messages may overtake the notice. This is harmless, since
-    /// notices are counted, and a window has none left when it is freed.
-    pub(crate) fn notify(&self, rank: usize, bytes: Vec<u8>) -> Notified {
+    /// notices are counted, and a window has none left when it is freed. If the rank can't be
+    /// reached, the notice of `complete` is sent later, because the rank waits for it.
+    pub(crate) fn notify(&self, rank: usize, bytes: Vec<u8>, notice: Notice) -> Notified {
         let (to, near) = (peer(rank), self.lane(rank) == Some(Lane::Shm));
         let mut failure = None;
         loop {
             match self.wire.send(to, &bytes) {
                 Post::Done | Post::Pending => return Notified::Sent,
                 Post::Broken(fault) => {
-                    self.messages.notice_unsent(to, &bytes);
-                    return Notified::Failed(self.progress.explained(*fault));
+                    let owed = matches!(notice, Notice::Completed);
+                    self.messages.notice_unsent(to, bytes, owed);
+                    self.progress.send_later();
+                    let error = self.progress.explained(*fault);
+                    return if owed { Notified::Owed(error) } else { Notified::Failed(error) };
                 }
                 Post::Again if near => break,
                 Post::Again => failure = self.again(Post::Again).err(),

@@ -388,7 +388,9 @@ impl Messages {
         }
         let (what, parts, tally, requests) = (small.what(), Vec::new(), counting.target.clone(), Vec::new());
         let mut batch = Batch { to, order: 0, what, parts, size: Size::EMPTY, tally, requests };
-        if kept.list.len() == BATCHES || !batch.add(at, small, most) {
+        // Batches that are kept for the end of an epoch leave room for others.
+        let room = if to.closes { BATCHES / 2 } else { BATCHES };
+        if kept.list.len() >= room || !batch.add(at, small, most) {
             return Gather::Refused;
         }
         if matches!(small, Small::Combine(_)) {
@@ -468,7 +470,7 @@ impl Messages {
             let mut kept = locked(&self.gathering.batches);
             let mut those = kept.list.iter().filter(|batch| batch.tally.is_within(tally));
             let Some(batch) = those.next() else { return Close::Nothing };
-            let arrives_last = tally.only_puts() && (ordered || tally.outstanding() == 1);
+            let arrives_last = tally.outstanding() == 1 || (ordered && tally.only_puts());
             if !(batch.awaits_end() && batch.size.request + PART <= most && those.next().is_none() && arrives_last) {
                 return Close::Apart;
             }

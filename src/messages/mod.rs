@@ -214,9 +214,13 @@ impl Messages {
         Message::decode(rest)
     }
 
-    /// Queues the answers before a notice that was not sent.
-    pub(crate) fn notice_unsent(&self, to: Peer, message: &[u8]) {
-        self.without_answers(to, Message::decode(message));
+    /// Queues a notice that was not sent, or only the answers before it if it is not `owed`.
+    pub(crate) fn notice_unsent(&self, to: Peer, message: Vec<u8>, owed: bool) {
+        if owed {
+            self.defer(to, message, None);
+        } else {
+            self.without_answers(to, Message::decode(&message));
+        }
     }
 
     /// Whether a request awaits bytes of its reply.

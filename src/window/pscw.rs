@@ -254,7 +254,7 @@ impl Core {
         let message = Messages::notice(self.parts.id, number(self.parts.team.me), notice);
         let to = self.parts.team.rank(rank);
         let message = self.parts.job.messages.behind_answers(peer(to), message);
-        self.parts.job.notify(to, message)
+        self.parts.job.notify(to, message, notice)
     }
 
     /// Makes a rank reachable, which need not be a target yet.

@@ -371,3 +371,56 @@ fn operations_that_may_be_refused_stay_apart() {
     );
     assert!(tally.idle());
 }
+
+/// Operations that the end of an epoch may take along are left by polls, and sent by a call that
+/// waits for them. Their tally then no longer counts only puts.
+#[test]
+fn operations_are_kept_for_the_end_of_the_epoch() {
+    let to = Towards { closes: true, ..TO };
+    let (messages, window) = (Messages::default(), Tally::new());
+    let (target, other) = (Tally::within(&window), Tally::within(&window));
+    let keep = |small: &Small<'_>, counting| messages.gather(to, 0, small, 1024, counting, || 0);
+    assert_eq!(messages.close(&target, 1024, true), Close::Nothing);
+    for sent_before in [false, true] {
+        assert_eq!(keep(&Small::Put(&[1; 8]), counted(&target)), Gather::Kept);
+        messages.end_gathering();
+        assert!(sent(&messages).is_empty(), "a poll leaves them");
+        assert_eq!((target.outstanding(), target.only_puts(), messages.keeps_for(&target)), (1, true, true));
+        assert_eq!(messages.close(&other, 1024, true), Close::Nothing);
+        if sent_before {
+            messages.end_gathering_in(&window);
+        }
+        let closed = messages.close(&target, 1024, true);
+        assert_eq!(closed, if sent_before { Close::Nothing } else { Close::Sent });
+        assert_eq!((sent(&messages).len(), target.only_puts()), (1, false));
+        messages.answered(u64::from(sent_before), Ok(&[]));
+        assert!(target.idle());
+        target.unmix();
+    }
+}
+
+/// The end of an epoch is a notice of its own if the operations take two messages, if one of them
+/// has a request, if there is no room, or if others are in flight that may arrive later.
+#[test]
+fn operations_that_can_not_take_the_end_along_are_sent_before() {
+    let to = Towards { closes: true, ..TO };
+    for (case, ordered) in [("two kinds", true), ("a request", true), ("no room", true), ("others", false)] {
+        let (messages, target) = (Messages::default(), Tally::new());
+        let request = Tally::within(&target);
+        assert_eq!(messages.gather(to, 0, &Small::Put(&[1; 8]), 1024, counted(&target), || 0), Gather::Kept);
+        let mut most = 1024;
+        match case {
+            "two kinds" => {
+                assert_eq!(messages.gather(to, 64, &sum(&[2; 8]), 1024, counted(&target), || 1), Gather::Kept);
+            }
+            "a request" => {
+                let counting = Counting { target: &target, request: Some(&request) };
+                assert_eq!(messages.gather(to, 64, &Small::Put(&[2; 8]), 1024, counting, || 0), Gather::Kept);
+            }
+            "no room" => most = 40,
+            _ => target.begin(),
+        }
+        assert_eq!(messages.close(&target, most, ordered), Close::Apart, "{case}");
+        assert!(sent(&messages).is_empty(), "{case}");
+    }
+}
