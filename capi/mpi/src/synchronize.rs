@@ -11,6 +11,7 @@ use crate::host::{
     host_Win_flush_local_all, host_Win_lock, host_Win_lock_all, host_Win_post, host_Win_start, host_Win_sync,
     host_Win_test, host_Win_unlock, host_Win_unlock_all, host_Win_wait,
 };
+use crate::polls;
 use crate::process;
 use crate::windows::{self, Window, find};
 
@@ -129,6 +130,9 @@ pub(crate) unsafe extern "C" fn test(win: Win, flag: *mut c_int) -> c_int {
     let code = called(window, || window.raw.test().map(|over| done = over));
     // The host makes progress here for a program that only tests (MPI-4.1 §12.7.3).
     process::progress();
+    if !done {
+        polls::in_vain();
+    }
     // SAFETY: as in `fence`.
     unsafe { *flag = done.into() };
     code
