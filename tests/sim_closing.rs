@@ -293,8 +293,8 @@ fn epochs_end_with_their_data_beside_a_polling_thread() {
 }
 
 /// A message that ends an epoch and can't be sent fails its operations. The end itself is sent
-/// later, so the target does not wait in vain; so is an end without operations, and one behind a
-/// long put.
+/// later, so the target does not wait in vain. The same holds for the notice behind a long put, and
+/// for one after operations that are complete.
 /// Shows S2, E1.
 #[test]
 fn an_end_that_can_not_be_sent_is_sent_later() {
