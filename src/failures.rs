@@ -1,7 +1,8 @@
 //! Failure detector (requirement E3): it watches ranks of this machine by pidfd, and ranks of other
 //! machines by one idle TCP connection each ([`connections`], [`listener`]), on every route and for
 //! every cause of death. Only a waiting call checks. All ranks leave the job together, so a process
-//! that ends earlier has died.
+//! that ends earlier has died. Where the kernel or a container refuses pidfds, each check asks for
+//! the processes by their numbers.
 
 mod attempts;
 pub(crate) mod connections;
@@ -15,7 +16,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, pidfd_open, test_kill_process};
+use transom_fabric::above_streams;
 
 use crate::error::ErrorKind;
 pub(crate) use attempts::Attempts;
@@ -60,6 +62,11 @@ impl Process {
         !other.kernel.is_empty() && self.kernel == other.kernel
     }
 
+    /// Whether it has ended, as far as the kernel tells without a pidfd.
+    fn has_ended(&self) -> bool {
+        Pid::from_raw(self.pid).is_some_and(is_gone) || self.was_replaced().unwrap_or(false)
+    }
+
     /// Whether its number now belongs to another process.
     ///
     /// # Errors
@@ -87,22 +94,46 @@ fn start_time(pid: i32) -> std::io::Result<Option<u64>> {
         Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::MFILE | Errno::NFILE)) => return Err(error),
         Err(_) => return Ok(None),
     };
-    let stat = String::from_utf8_lossy(&stat);
-    // The start time is field 22 (proc_pid_stat(5)). Fields from the third on follow the name,
-    // which is in parentheses and may contain any bytes.
-    Ok(stat.rsplit_once(')').and_then(|(_, fields)| fields.split_whitespace().nth(19)?.parse().ok()))
+    Ok(field(&stat, 22).and_then(|time| time.parse().ok()))
+}
+
+/// A field of a process's status from the third on, by its number in proc_pid_stat(5). These fields
+/// follow the name, which is in parentheses and may contain any bytes.
+fn field(stat: &[u8], number: usize) -> Option<String> {
+    let stat = String::from_utf8_lossy(stat);
+    stat.rsplit_once(')').and_then(|(_, fields)| Some(fields.split_whitespace().nth(number - 3)?.to_owned()))
+}
+
+/// [`above_streams`] with the error of a system call.
+fn above(fd: OwnedFd) -> rustix::io::Result<OwnedFd> {
+    above_streams(fd).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::MFILE))
 }
 
 /// Whether the process with this number has ended, reaped or not.
 pub(crate) fn has_ended(pid: u32) -> bool {
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return false };
     match pidfd_open(pid, PidfdFlags::empty()) {
-        Err(errno) => errno == Errno::SRCH,
+        Err(Errno::SRCH) => true,
+        Err(Errno::MFILE | Errno::NFILE) => false,
+        Err(_) => is_gone(pid),
         Ok(fd) => {
             let now = Timespec { tv_sec: 0, tv_nsec: 0 };
             poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)
         }
     }
+}
+
+/// Whether there is no such process, or only the exit status of one.
+fn is_gone(pid: Pid) -> bool {
+    test_kill_process(pid) == Err(Errno::SRCH) || is_zombie(pid.as_raw_nonzero().get())
+}
+
+/// Whether a process has ended and waits for its parent. A process whose first thread alone has
+/// ended looks the same but for its other threads.
+fn is_zombie(pid: i32) -> bool {
+    let threads = || std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    let state = std::fs::read(format!("/proc/{pid}/stat")).ok().and_then(|stat| field(&stat, 3));
+    matches!(state.as_deref(), Some("Z" | "X")) && threads() <= 1
 }
 
 /// The other ranks, and the failure detector's state.
@@ -123,8 +154,11 @@ pub(crate) struct Detector {
 struct State {
     /// Ranks of this machine that are alive.
     living: Vec<(usize, OwnedFd)>,
-    /// How many of [`Detector::ranks`] have a pidfd, have ended, or can't be watched. Each check
-    /// opens others while descriptors are free.
+    /// Ranks of this machine for which the kernel refuses a pidfd, by their places in
+    /// [`Detector::ranks`].
+    unopened: Vec<usize>,
+    /// How many of [`Detector::ranks`] are in one of these lists, or have ended. Each check opens
+    /// others while descriptors are free.
     opened: usize,
     remote: Option<Connections>,
     /// Ranks that have died, with their machines' names, in the order of detection: later ones may
@@ -238,7 +272,17 @@ impl Detector {
         self.open(state);
         let begun = state.remote.as_mut().map(Connections::extend).unwrap_or_default();
         state.record(begun);
-        let State { living, remote, dead, .. } = &mut *state;
+        let State { living, unopened, remote, dead, .. } = &mut *state;
+        unopened.retain(|&place| {
+            let (rank, process) = &self.ranks[place];
+            let ended = process.has_ended();
+            if ended {
+                dead.push((*rank, process.host.clone()));
+            }
+            !ended
+        });
+        // Their deaths end no poll.
+        let patience = if unopened.is_empty() { patience } else { patience.min(PERIOD) };
         let mut fds: Vec<_> = living.iter().map(|(_, fd)| PollFd::new(fd, PollFlags::IN)).collect();
         let local = fds.len();
         fds.extend(
@@ -267,7 +311,8 @@ impl Detector {
     fn open(&self, state: &mut State) {
         for (rank, process) in &self.ranks[state.opened..] {
             let pid = Pid::from_raw(process.pid);
-            match pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) {
+            let opened = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty()).and_then(above));
+            match opened {
                 // The next check tries again.
                 Some(Err(Errno::MFILE | Errno::NFILE)) => return,
                 Some(Err(Errno::SRCH)) => state.dead.push((*rank, process.host.clone())),
@@ -278,8 +323,7 @@ impl Detector {
                     // again.
                     Err(_) => return,
                 },
-                // A kernel without pidfds: the rank is not watched.
-                None | Some(Err(_)) => {}
+                None | Some(Err(_)) => state.unopened.push(state.opened),
             }
             state.opened += 1;
         }
@@ -403,6 +447,26 @@ mod tests {
             child.kill().expect("ours");
             child.wait().expect("ours");
         }
+    }
+
+    /// Where the kernel refuses pidfds, processes are watched by their numbers.
+    /// Shows E3.
+    #[test]
+    fn the_end_of_a_process_without_a_pidfd_is_detected() {
+        let (mut first, a) = sleeper();
+        let (mut second, b) = sleeper();
+        let detector = Detector::new(0, &[Process::own(), a.clone(), b.clone()], None);
+        *detector.state() = State { unopened: vec![0, 1], opened: 2, ..State::default() };
+        detector.look(Duration::from_millis(120)).expect("both live");
+        // A zombie first, then a process that is reaped.
+        second.kill().expect("ours");
+        let text = until_dead(&detector);
+        assert!(text.contains("rank 2"), "{text}");
+        first.kill().and_then(|()| first.wait()).expect("ours");
+        assert!(a.has_ended() && b.has_ended());
+        second.wait().expect("ours");
+        let reused = Process { began: 1, ..Process::own() };
+        assert!(reused.has_ended() && !Process::own().has_ended());
     }
 
     /// The detector also finds a rank that died before the first check, or whose process number is

@@ -43,6 +43,7 @@ mod row;
 pub mod secret;
 pub mod share;
 pub mod sim;
+mod streams;
 mod tally;
 pub mod threads;
 mod wake;
@@ -58,6 +59,7 @@ pub use peer_map::{Keyed, PeerMap};
 pub use places::{Places, Posting};
 pub use reason::Reason;
 pub use row::{Row, Word};
+pub use streams::{above_streams, fill_streams};
 pub use tally::{Post, Tally, TallyRef};
 pub use wake::{Slept, Wake};
 

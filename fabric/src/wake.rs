@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 
-use crate::FabricError;
+use crate::{FabricError, above_streams};
 
 /// The most descriptors on which a thread sleeps beside the wake.
 const MOST: usize = 3;
@@ -47,6 +47,8 @@ impl Wake {
     /// This process has too many open files.
     pub fn new() -> Result<Wake, FabricError> {
         let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(std::io::Error::from)
+            .and_then(above_streams)
             .map_err(|error| FabricError::failed("eventfd", error))?;
         Ok(Wake { event, sleepers: Mutex::default() })
     }

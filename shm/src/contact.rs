@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use transom_fabric::{Cause, FabricError, Memory, Peer};
+use transom_fabric::{Cause, FabricError, Memory, Peer, above_streams};
 
 use crate::heap::{MAGIC, NAME, Token};
 use crate::mapping;
@@ -115,7 +115,7 @@ fn open<'s>(address: &Address, spare: &'s Spare) -> Result<Opened<'s>, String> {
     }
     let flags = OFlags::NOCTTY.bits().cast_signed();
     let file = spare
-        .open(|| File::options().read(true).write(true).custom_flags(flags).open(&path))
+        .open(|| File::options().read(true).write(true).custom_flags(flags).open(&path).and_then(above_streams))
         .map_err(|error| cannot("opening", error))?;
     let found = identity(&file).map_err(|error| cannot("reading the token of", error))?;
     if found != (MAGIC, address.token) {

@@ -6,14 +6,13 @@
 //! know peers or the use of blocks.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
-use transom_fabric::{Cause, FabricError, Memory, Reason, Span, WeakMemory};
+use transom_fabric::{Cause, FabricError, Memory, Reason, Span, WeakMemory, above_streams, secret};
 
 use crate::mapping::{self, Mapping};
 use crate::ranges::Ranges;
@@ -329,6 +328,7 @@ fn sealed_memfd(capacity: u64) -> Result<OwnedFd, FabricError> {
         other => other,
     }
     .map_err(|errno| FabricError::unavailable("shm", part("memfd_create", errno)))?;
+    let fd = above_streams(fd).map_err(|error| FabricError::failed("duplicating a descriptor", error))?;
     let what = || format!("making a heap with a capacity of {capacity} bytes");
     rustix::fs::ftruncate(&fd, capacity).map_err(|errno| FabricError::failed(what(), part("ftruncate", errno)))?;
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
@@ -345,10 +345,7 @@ fn map_header(fd: BorrowedFd<'_>, len: u64) -> Result<Memory, FabricError> {
 }
 
 fn random_token() -> Result<Token, FabricError> {
-    let mut bytes = [0; 16];
-    std::fs::File::open("/dev/urandom")
-        .and_then(|mut file| file.read_exact(&mut bytes))
-        .map_err(|error| FabricError::failed("reading 16 bytes of /dev/urandom", error))?;
+    let bytes: [u8; 16] = secret::bytes()?;
     let (a, b) = bytes.split_at(8);
     let word = |half: &[u8]| half.iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
     Ok([word(a), word(b)])

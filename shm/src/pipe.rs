@@ -10,6 +10,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::sync::OnceLock;
 
 use rustix::fs::OFlags;
+use transom_fabric::above_streams;
 
 /// One process's end.
 #[derive(Debug)]
@@ -94,7 +95,7 @@ pub(crate) struct PipeLocation {
 
 fn open(path: &str) -> io::Result<File> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
-    File::options().read(true).write(true).custom_flags(flags).open(path)
+    File::options().read(true).write(true).custom_flags(flags).open(path).and_then(above_streams)
 }
 
 #[cfg(all(test, not(loom)))]

@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use transom_fabric::{Reason, Span};
+use transom_fabric::{Reason, Span, above_streams};
 
 use crate::bounce;
 use crate::cma::{self, Remote, slice_of, slice_of_mut};
@@ -49,15 +49,19 @@ impl Process {
     /// # Errors
     /// The reason why cross-memory attach does not reach it.
     pub(crate) fn open(pid: i32, address: u64, token: &[u8; 16]) -> Result<Process, String> {
-        let mut seen = [0; 16];
-        cma::read_into(Remote { pid, address }, &mut seen).map_err(|error| {
+        let (mut seen, there) = ([0; 16], Remote { pid, address });
+        let refused = |call: &str, error: io::Error| {
             format!(
-                "process_vm_readv of process {pid}: {error} (is kernel.yama.ptrace_scope above 0, or does a container forbid the call?)"
+                "{call} of process {pid}: {error} (is kernel.yama.ptrace_scope above 0, or does a container forbid the call?)"
             )
-        })?;
+        };
+        cma::read_into(there, &mut seen).map_err(|error| refused("process_vm_readv", error))?;
         if seen != *token {
             return Err(format!("process_vm_readv of process {pid} reads another process's memory"));
         }
+        // A container may forbid writes alone. The bytes stay as they are.
+        // SAFETY: `seen` is borrowed for the call.
+        unsafe { cma::write(there, Span::of_mut(&mut seen)) }.map_err(|error| refused("process_vm_writev", error))?;
         let memory = MemoryFile { file: OnceLock::new(), address, token: *token };
         let process = Process { pid, memory: Arc::new(memory) };
         process.open_memory();
@@ -72,7 +76,8 @@ impl Process {
         }
         let mut seen = [0; 16];
         let mut proves = |file: &File| file.read_exact_at(&mut seen, *address).is_ok() && seen == *token;
-        let file = match File::options().read(true).write(true).open(format!("/proc/{}/mem", self.pid)) {
+        let path = format!("/proc/{}/mem", self.pid);
+        let file = match File::options().read(true).write(true).open(path).and_then(above_streams) {
             Ok(file) => Some(file).filter(&mut proves),
             Err(error) if is_lack(&error) => return,
             Err(_) => None,

@@ -150,6 +150,7 @@ impl Clock {
     }
 
     /// Learns that `rank` has made `releases` releases.
+    #[cfg(test)]
     pub(crate) fn learn_of(&mut self, rank: usize, releases: u64) {
         self.known[rank] = self.known[rank].max(releases);
     }

@@ -13,6 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use transom_fabric::Memory;
 
 use super::clock::Clock;
+use super::others::Others;
 use super::rules::Kind;
 use super::sanitizer::{Fiber, Mark, Sanitizer, Touched};
 use super::shadow::{Access, LogEntry};
@@ -21,6 +22,8 @@ use super::shadow::{Access, LogEntry};
 const MOST_FIBERS: usize = 256;
 /// Maximum number of releases that are distinguished. Older releases count as the oldest of these.
 const MOST_RELEASES: usize = 4096;
+/// Maximum number of operations of other ranks that wait until this rank knows of them.
+const MOST_WAITING: usize = 1 << 17;
 
 /// The sanitizer of this process, with the fibers of operations.
 #[derive(Debug)]
@@ -37,11 +40,16 @@ struct State {
     releasing: Fiber,
     /// For each release of this rank, by number: a mark of all that its threads did before.
     releases: BTreeMap<u64, Mark>,
-    /// The fiber of other ranks' operations, and a mark of those that this rank has learned of.
-    others: Fiber,
+    /// The fibers of other ranks' operations, and a mark of those that this rank has learned of.
+    others: Others,
     learned: Mark,
-    /// Complete operations of other ranks about which this rank does not know yet.
-    waiting: Vec<LoggedAccess>,
+    /// Complete operations of other ranks about which this rank does not know yet: by the rank
+    /// whose releases tell of the operation, the number that its releases must exceed, and a
+    /// number that differs.
+    waiting: BTreeMap<(usize, u64, u64), LoggedAccess>,
+    /// The number of operations that have waited; those that were forgotten, by window.
+    waited: u64,
+    forgotten: HashMap<u64, u64>,
     /// Memory that stands for the parts of windows on which this rank's threads operate, by window,
     /// member and number of the chunk. Each operation also accesses this memory, because only the
     /// sanitizer knows whether the operations of two threads are ordered.
@@ -121,14 +129,15 @@ impl Fibers {
     /// The fibers, if the program has the sanitizer.
     pub(super) fn of_process() -> Option<Fibers> {
         let sanitizer = Sanitizer::find()?;
-        let (releasing, others) = (sanitizer.fiber(), sanitizer.fiber());
         let state = State {
             own: HashMap::new(),
-            releasing,
+            releasing: sanitizer.fiber(),
             releases: BTreeMap::new(),
-            others,
+            others: Others::new(sanitizer),
             learned: Mark::default(),
-            waiting: Vec::new(),
+            waiting: BTreeMap::new(),
+            waited: 0,
+            forgotten: HashMap::new(),
             mirrors: HashMap::new(),
         };
         Some(Fibers { sanitizer, state: Mutex::new(state) })
@@ -190,10 +199,11 @@ impl Fibers {
         flight.over && flight.thread == self.sanitizer.thread()
     }
 
-    /// Drops the data of a freed window.
-    pub(super) fn forget(&self, window: u64) {
+    /// Drops the data of a freed window. Returns how many operations on it were forgotten.
+    pub(super) fn forget(&self, window: u64) -> u64 {
         let mut state = self.state();
         self.sanitizer.ignoring(|| state.mirrors.retain(|key, _| key.0 != window));
+        state.forgotten.remove(&window).unwrap_or(0)
     }
 
     /// The calling thread makes release number `number` of this rank.
@@ -212,18 +222,28 @@ impl Fibers {
         }
     }
 
-    /// Adds complete operations of other ranks about which this rank may not know yet.
-    pub(super) fn add_logged(&self, accesses: impl IntoIterator<Item = LoggedAccess>) {
-        self.state().waiting.extend(accesses);
+    /// Adds complete operations of other ranks about which this rank, `owner`, may not know yet.
+    pub(super) fn add_logged(&self, owner: usize, accesses: impl IntoIterator<Item = LoggedAccess>) {
+        let mut state = self.state();
+        for one in accesses {
+            if state.waiting.len() >= MOST_WAITING {
+                *state.forgotten.entry(one.window).or_default() += 1;
+                continue;
+            }
+            let (rank, releases) = one.entry.completed_by(owner);
+            let number = state.waited;
+            state.waited += 1;
+            state.waiting.insert((rank, releases, number), one);
+        }
     }
 
-    /// The calling thread of `rank` has merged clocks of other ranks, with the result `clock`.
+    /// The calling thread has merged clocks of other ranks, with the result `clock`.
     /// `back`: the number of this rank's releases that those ranks knew of. `place` returns the
     /// place of the call, `name` the name of an operation, and `exposed` the attached memory of a
     /// window that has some bytes.
     pub(super) fn learn(
         &self,
-        (rank, clock, back): (usize, &Clock, u64),
+        (clock, back): (&Clock, u64),
         place: impl FnOnce() -> usize,
         name: impl Fn(&LogEntry) -> String,
         exposed: impl Fn(u64, usize, usize) -> Option<(Memory, usize)>,
@@ -233,23 +253,21 @@ impl Fibers {
         if let Some((_, mark)) = state.releases.range(..=back).next_back() {
             sanitizer.acquire(mark);
         }
-        let is_known = |one: &LoggedAccess| one.entry.is_known(clock, rank);
-        let (mut known, waiting): (Vec<_>, Vec<_>) = state.waiting.drain(..).partition(is_known);
-        state.waiting = waiting;
-        // The fiber learns of the releases in their order.
+        let mut known = state.known(clock);
+        // Few operations then need a fiber of their own.
         known.sort_by_key(|one| one.entry.known);
         let place = if known.is_empty() { 0 } else { place() };
+        let State { others, releases, learned, .. } = &mut *state;
         for one in &known {
-            let memory = one.memory(&exposed);
-            sanitizer.name_fiber(state.others, &name(&one.entry));
-            sanitizer.on(state.others, || {
-                let last = state.releases.range(..=one.entry.known).next_back();
-                let oldest = || state.releases.first_key_value().filter(|_| one.entry.known > 0);
+            let (memory, number) = (one.memory(&exposed), one.entry.known);
+            others.operate(sanitizer, number, &name(&one.entry), || {
+                let last = releases.range(..=number).next_back();
+                let oldest = || releases.first_key_value().filter(|_| number > 0);
                 if let Some((_, mark)) = last.or_else(oldest) {
                     sanitizer.acquire(mark);
                 }
                 sanitizer.access(one.touched(memory.as_ref()), place);
-                sanitizer.release(&state.learned);
+                sanitizer.release(learned);
             });
         }
         sanitizer.acquire(&state.learned);
@@ -261,6 +279,16 @@ fn named<'b>(buffers: &'b [(usize, usize, bool)]) -> impl Iterator<Item = Touche
 }
 
 impl State {
+    /// Removes and returns the waiting operations of which a clock tells.
+    fn known(&mut self, clock: &Clock) -> Vec<LoggedAccess> {
+        let mut known = Vec::new();
+        for (rank, &releases) in clock.counts().iter().enumerate() {
+            let keys: Vec<_> = self.waiting.range((rank, 0, 0)..(rank, releases, 0)).map(|(&key, _)| key).collect();
+            known.extend(keys.iter().filter_map(|key| self.waiting.remove(key)));
+        }
+        known
+    }
+
     /// A chunk of a mirror. The sanitizer forgets earlier accesses to its bytes.
     fn mirror(&mut self, sanitizer: &Sanitizer, key: (u64, usize, u64)) -> Memory {
         let new = || sanitizer.ignoring(|| Memory::private(usize::try_from(CHUNK).unwrap_or(0)));

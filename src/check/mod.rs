@@ -13,6 +13,7 @@ mod lent;
 mod letters;
 mod meetings;
 mod object;
+mod others;
 mod place;
 mod receives;
 mod report;
@@ -276,13 +277,13 @@ impl Checker {
     ) {
         let back = if meeting { 0 } else { news.of(self.rank) };
         let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        parts.iter().for_each(|part| fibers.add_logged(part.logged(self.ranks)));
+        parts.iter().for_each(|part| fibers.add_logged(self.rank, part.logged(self.ranks)));
         let name = |LogEntry { access, .. }: &LogEntry| {
             let place = text(access.origin, access.place).unwrap_or_default();
             format!("{} of rank {}, {place}", access.kind, access.origin)
         };
         let exposed = |window, start, len| self.exposed(window, start, len);
-        fibers.learn((self.rank, known, back), || self.place().address, name, exposed);
+        fibers.learn((known, back), || self.place().address, name, exposed);
     }
 
     /// Watches loads and stores of a part, if the program has ThreadSanitizer. `memory`: the memory
@@ -325,13 +326,12 @@ impl Checker {
         Some((one.memory.clone(), usize::try_from(start - one.range.start).ok()?))
     }
 
-    /// Ends [`Checker::watch`] and [`Checker::expose`].
-    pub(crate) fn unwatch(&self, window: u64) {
+    /// Ends [`Checker::watch`] and [`Checker::expose`]. Returns how many operations on the window
+    /// were forgotten, whose conflicts with loads and stores are not reported.
+    pub(crate) fn unwatch(&self, window: u64) -> u64 {
         self.exposed.lock().unwrap_or_else(PoisonError::into_inner).retain(|one| one.window != window);
         self.parts.lock().unwrap_or_else(PoisonError::into_inner).retain(|part| part.window != window);
-        if let Some(fibers) = &self.fibers {
-            fibers.forget(window);
-        }
+        self.fibers.as_ref().map_or(0, |fibers| fibers.forget(window))
     }
 
     /// Whether the program has ThreadSanitizer.

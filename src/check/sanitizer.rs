@@ -129,9 +129,17 @@ impl Sanitizer {
         unsafe { (self.current)() }.addr()
     }
 
+    /// A fiber that is ordered after what this thread has done so far.
     pub(super) fn fiber(&self) -> Fiber {
         // SAFETY: the sanitizer allows fibers at any time.
         Fiber(unsafe { (self.create)(0) }.expose_provenance())
+    }
+
+    /// A fiber that is ordered after what `maker` has done so far.
+    pub(super) fn fiber_by(&self, maker: Fiber) -> Fiber {
+        let mut made = maker;
+        self.on(maker, || made = self.fiber());
+        made
     }
 
     /// Runs `body` as `fiber`. No other thread runs this fiber at the same time.

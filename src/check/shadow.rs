@@ -179,10 +179,10 @@ pub(crate) struct LogEntry {
 }
 
 impl LogEntry {
-    /// Whether a clock knows that the access is complete. `owner`: the rank of the part.
-    pub(super) fn is_known(&self, clock: &Clock, owner: usize) -> bool {
-        let (rank, releases) = completed_by(self.done, self.access.origin, || owner);
-        clock.of(rank) > releases
+    /// The rank whose releases tell that the access is complete, and the number of releases that
+    /// ranks must exceed that know it. `owner`: the rank of the part.
+    pub(super) fn completed_by(&self, owner: usize) -> (usize, u64) {
+        completed_by(self.done, self.access.origin, || owner)
     }
 }
 

@@ -20,6 +20,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, connect, recv, send, socket_with, sockopt,
 };
 
+use super::above;
 use super::listener::Token;
 use crate::error::UnreachableError;
 use crate::interfaces::Interface;
@@ -311,7 +312,8 @@ fn keep_alive(silence: Duration) -> (Duration, u32) {
 /// process's death.
 pub(super) fn tcp(address: IpAddr) -> rustix::io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+    above(socket)
 }
 
 #[cfg(test)]

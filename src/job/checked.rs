@@ -83,12 +83,11 @@ impl JobCore {
     /// Merges the clocks that all ranks have released so far into this rank's clock.
     pub(super) fn learn_all(&self) -> Result<()> {
         let Some(checker) = &self.block.checker else { return Ok(()) };
-        for rank in 0..self.size {
-            // Acquire: pairs with the Release of the rank.
-            let releases = self.area(checker, rank)?.releases().load(Ordering::Acquire);
-            checker.clock().learn_of(rank, releases);
-        }
-        self.learns(|_| ());
+        // Acquire: pairs with the Release of the rank.
+        let releases = |rank| Ok(self.area(checker, rank)?.releases().load(Ordering::Acquire));
+        let all: Vec<u64> = (0..self.size).map(releases).collect::<Result<_>>()?;
+        // With this rank's own releases: another thread's may have come back with a message.
+        self.learns(|clock| clock.join(&all));
         Ok(())
     }
 
@@ -150,11 +149,10 @@ impl JobCore {
         let Some(checker) = &self.block.checker else { return Ok(()) };
         let mut met = Clock::new(self.size);
         for &rank in ranks {
-            let area = self.area(checker, rank)?;
-            match area.meetings().clock_at(group, turn) {
+            match self.area(checker, rank)?.meetings().clock_at(group, turn) {
                 Some(clock) => met.join(&clock),
-                // Acquire: as in `learn_all`.
-                None => met.learn_of(rank, area.releases().load(Ordering::Acquire)),
+                // What the rank knew when it entered is forgotten.
+                None => return self.learn_all(),
             }
         }
         self.learns_by(true, |clock| clock.join(met.counts()));

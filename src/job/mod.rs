@@ -158,6 +158,7 @@ fn begin(
         return Err(ErrorKind::AlreadyStarted.into());
     }
     let mut settings = Settings::read(|name| std::env::var_os(name))?;
+    transom_fabric::fill_streams();
     diagnostics::show_warnings(settings.warnings);
     let bootstrap = connect()?;
     checked::restrict(&mut settings, bootstrap.rank(), watched);

@@ -42,7 +42,9 @@ pub(super) fn in_words(job: &JobCore) -> String {
         let _ = writeln!(text, "  {on_node} ranks of its node: shared memory");
         let _ = match (job.wire.maps_user_memory(), job.may_attach()) {
             (Ok(()), _) => writeln!(text, "  their user memory: mapped by XPMEM"),
-            (Err(why), true) => writeln!(text, "  their user memory: by cross-memory attach, since {why}"),
+            (Err(why), true) => {
+                writeln!(text, "  their user memory: by cross-memory attach if the kernel permits it, since {why}")
+            }
             (Err(why), false) => writeln!(text, "  their user memory: by messages (TRANSOM_CMA is n), since {why}"),
         };
     }

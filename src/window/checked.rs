@@ -171,11 +171,11 @@ impl Checked {
         self.withdrawn.store(true, Ordering::Relaxed);
         let Parts { job, id, .. } = &self.shadows;
         let window = id ^ SHADOWS;
+        let mut dropped = self.own().dropped() + self.own().untold();
         if let Some(checker) = &job.block.checker {
-            checker.unwatch(window);
+            dropped += checker.unwatch(window);
             checker.give_back(&mut self.loans(), |_| true);
         }
-        let dropped = self.own().dropped() + self.own().untold();
         if dropped > 0 {
             let most = job.settings.check.records;
             diagnostics::answer(&format!(

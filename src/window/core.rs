@@ -112,7 +112,7 @@ impl Core {
     }
 
     /// [`Core::barrier`] that returns the union of the bits that ranks send.
-    pub(super) fn barrier_with_bits(&self, bits: u32) -> Result<u32> {
+    pub(crate) fn barrier_with_bits(&self, bits: u32) -> Result<u32> {
         self.parts.meet("collective call", || self.barrier_unchecked(bits))
     }
 

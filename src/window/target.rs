@@ -365,7 +365,7 @@ fn of_node(parts: &Parts, job_rank: usize, part: &Part) -> Result<Option<NodeMem
             Ok(Some(memory))
         }
         Err(reason) if foreign => {
-            let what = format!("user memory of rank {job_rank} is reached by messages: {reason}");
+            let what = format!("user memory of rank {job_rank} is reached by messages: {reason:#}");
             parts.job.warn_once(Cause::ByMessages, &what);
             Ok(None)
         }

@@ -75,13 +75,15 @@ static int words;
 /* What the checker knows of a communicator. It is kept for ever, because requests outlive their
  * communicator. */
 struct group {
-    /* Whether all ranks are of the job: equal at all of them. */
-    int is_of_job;
+    /* Whether all ranks are of the job, in one group or in two: equal at all of them. */
+    int is_of_job, is_between;
     /* What all ranks call it, 0 if they have not agreed on it; its calls that do not wait, and
      * those that made persistent requests, or copies by MPI_Comm_idup. */
     uint64_t number, turn, kept, copies;
+    /* This rank's number, and how many ranks it may name as the peers of messages: with two groups
+     * those of the other group. */
     int me, size;
-    /* Its ranks by their numbers in the job. */
+    /* These ranks by their numbers in the job. */
     int *ranks;
 };
 /* The attribute that has it, and the numbers of MPI_COMM_WORLD and MPI_COMM_SELF. */
@@ -112,24 +114,37 @@ void host_edges_begin(int count) {
     if (words && HOST(Comm_get_parent)(&parent) == MPI_SUCCESS && parent != MPI_COMM_NULL) transom_edge_has_parent();
 }
 
+/* Stores the numbers in the job of a group's ranks. Returns whether all are of the job. */
+static int translated(MPI_Group members, int *ranks) {
+    MPI_Group world;
+    int size = 0, is_of_job = 1;
+    HOST(Comm_group)(MPI_COMM_WORLD, &world), HOST(Group_size)(members, &size);
+    for (int rank = 0; rank < size; rank++) {
+        HOST(Group_translate_ranks)(members, 1, &rank, world, &ranks[rank]);
+        if (ranks[rank] == MPI_UNDEFINED) is_of_job = 0;
+    }
+    HOST(Group_free)(&members), HOST(Group_free)(&world);
+    return is_of_job;
+}
+
 static struct group *group_of(MPI_Comm comm) {
     static struct group unknown;
-    int inter = 1, flag = 0;
+    int inter = 1, flag = 0, size = 0;
     struct group *group;
     if (HOST(Comm_get_attr)(comm, keyval, &group, &flag) == MPI_SUCCESS && flag) return group;
     if (!(group = calloc(1, sizeof *group))) return &unknown;
-    HOST(Comm_test_inter)(comm, &inter);
-    HOST(Comm_size)(comm, &group->size), HOST(Comm_rank)(comm, &group->me);
-    group->ranks = inter ? 0 : calloc(group->size, sizeof *group->ranks);
-    if (group->ranks) {
-        MPI_Group members, world;
-        group->is_of_job = 1;
-        HOST(Comm_group)(comm, &members), HOST(Comm_group)(MPI_COMM_WORLD, &world);
-        for (int rank = 0; rank < group->size; rank++) {
-            HOST(Group_translate_ranks)(members, 1, &rank, world, &group->ranks[rank]);
-            if (group->ranks[rank] == MPI_UNDEFINED) group->is_of_job = 0;
-        }
-        HOST(Group_free)(&members), HOST(Group_free)(&world);
+    HOST(Comm_test_inter)(comm, &inter), HOST(Comm_size)(comm, &size), HOST(Comm_rank)(comm, &group->me);
+    group->size = size;
+    if (inter) HOST(Comm_remote_size)(comm, &group->size);
+    int own[size + 1];
+    MPI_Group members;
+    HOST(Comm_group)(comm, &members);
+    const int is_of_job = translated(members, own);
+    if ((group->ranks = calloc(group->size + 1, sizeof *group->ranks))) {
+        if (inter) HOST(Comm_remote_group)(comm, &members);
+        else HOST(Comm_group)(comm, &members);
+        const int are_of_job = translated(members, group->ranks) && is_of_job;
+        group->is_of_job = are_of_job && !inter, group->is_between = are_of_job && inter;
     }
     if (comm == MPI_COMM_WORLD) group->number = WORLD;
     if (comm == MPI_COMM_SELF) group->number = SELF;
@@ -138,15 +153,31 @@ static struct group *group_of(MPI_Comm comm) {
 }
 
 static int of_job(MPI_Comm comm) { return group_of(comm)->is_of_job; }
+static int is_between(MPI_Comm comm) { return group_of(comm)->is_between; }
+
+/* Merges the numbers of all ranks of two groups, which all call it. */
+static int merged(uint64_t *numbers, int count, MPI_Comm between) {
+    uint64_t theirs[count];
+    /* First the numbers of the other group come, then all that the other group has merged. */
+    for (int turn = 0; turn < 2; turn++) {
+        const int code = HOST(Allreduce)(numbers, theirs, count, MPI_UINT64_T, MPI_MAX, between);
+        if (code != MPI_SUCCESS) return code;
+        for (int i = 0; i < count; i++) numbers[i] = numbers[i] > theirs[i] ? numbers[i] : theirs[i];
+    }
+    return MPI_SUCCESS;
+}
 
 /* Numbers a communicator that its ranks have just made. */
 static void made(MPI_Comm comm) {
     static uint64_t count;
     if (comm == MPI_COMM_NULL) return;
     struct group *group = group_of(comm);
-    if (!group->is_of_job) return;
-    uint64_t number = (uint64_t)(group->ranks[group->me] + 1) << 32 | __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
-    if (HOST(Bcast)(&number, 1, MPI_UINT64_T, 0, comm) == MPI_SUCCESS) group->number = number;
+    if (!group->is_of_job && !group->is_between) return;
+    int rank = 0;
+    HOST(Comm_rank)(MPI_COMM_WORLD, &rank);
+    uint64_t number = (uint64_t)(rank + 1) << 32 | __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
+    const int code = group->is_between ? merged(&number, 1, comm) : HOST(Bcast)(&number, 1, MPI_UINT64_T, 0, comm);
+    if (code == MPI_SUCCESS) group->number = number;
 }
 
 /* A copy of a communicator will be there when the request is complete. All its ranks give it the
@@ -172,7 +203,9 @@ static void passes(const void *buffer, int64_t count, MPI_Datatype type, int ran
 static void replaces(const void *buffer, int64_t count, MPI_Datatype type, int to, int from) {
     if (to != MPI_PROC_NULL || from != MPI_PROC_NULL) lends(buffer, count, type, from != MPI_PROC_NULL);
 }
-static int is_root(MPI_Comm comm, int root) { return group_of(comm)->me == root; }
+static int is_root(MPI_Comm comm, int root) { return is_between(comm) ? root == MPI_ROOT : group_of(comm)->me == root; }
+/* Whether this rank gets the root's data. */
+static int hears_root(MPI_Comm comm, int root) { return is_between(comm) ? root >= 0 : !is_root(comm, root); }
 static int64_t of_all(MPI_Comm comm, int64_t count) { return group_of(comm)->size * count; }
 
 /* The block of a buffer that begins with that element. */
@@ -256,10 +289,13 @@ static int senders(MPI_Comm comm, int *from, int count) {
 
 /* --- collective calls that wait --------------------------------------------------------------- */
 
-/* After a call in which every rank waits for all. */
+/* After a call in which every rank waits for all, or for all of the other group. */
 void host_edges_all(MPI_Comm comm, uint64_t *clock) {
+    uint64_t theirs[words];
     int size = 0;
-    if (!of_job(comm)) {
+    if (is_between(comm)) {
+        if (HOST(Allreduce)(clock, theirs, words, MPI_UINT64_T, MPI_MAX, comm) == MPI_SUCCESS) transom_edge_learn(theirs, 0);
+    } else if (!of_job(comm)) {
         transom_edge_learn_all();
     } else if (HOST(Allreduce)(MPI_IN_PLACE, clock, words, MPI_UINT64_T, MPI_MAX, comm) == MPI_SUCCESS) {
         HOST(Comm_size)(comm, &size);
@@ -267,27 +303,29 @@ void host_edges_all(MPI_Comm comm, uint64_t *clock) {
     }
 }
 
+/* After a call in which every rank of both groups, or of one, waits for all. */
+static void all_met(MPI_Comm comm, uint64_t *clock) {
+    if (comm == MPI_COMM_NULL) return;
+    if (!is_between(comm)) host_edges_all(comm, clock);
+    else if (merged(clock, words, comm) == MPI_SUCCESS) transom_edge_learn(clock, 0);
+}
+
 /* After a call in which all ranks wait for the root. */
 static void from_root(MPI_Comm comm, int root, uint64_t *clock) {
-    if (!of_job(comm)) {
+    if (!of_job(comm) && !is_between(comm)) {
         transom_edge_learn_all();
-    } else if (HOST(Bcast)(clock, words, MPI_UINT64_T, root, comm) == MPI_SUCCESS) {
+    } else if (HOST(Bcast)(clock, words, MPI_UINT64_T, root, comm) == MPI_SUCCESS && hears_root(comm, root)) {
         transom_edge_learn(clock, 0);
     }
 }
 
 /* After a call in which the root waits for all ranks. */
 static void to_root(MPI_Comm comm, int root, uint64_t *clock) {
-    int rank;
-    if (!of_job(comm)) {
+    uint64_t met[words];
+    if (!of_job(comm) && !is_between(comm)) {
         transom_edge_learn_all();
-        return;
-    }
-    HOST(Comm_rank)(comm, &rank);
-    if (rank != root) {
-        HOST(Reduce)(clock, 0, words, MPI_UINT64_T, MPI_MAX, root, comm);
-    } else if (HOST(Reduce)(MPI_IN_PLACE, clock, words, MPI_UINT64_T, MPI_MAX, root, comm) == MPI_SUCCESS) {
-        transom_edge_learn(clock, 0);
+    } else if (HOST(Reduce)(clock, met, words, MPI_UINT64_T, MPI_MAX, root, comm) == MPI_SUCCESS && is_root(comm, root)) {
+        transom_edge_learn(met, 0);
     }
 }
 
@@ -415,7 +453,7 @@ static uint64_t enters(MPI_Comm comm, uint64_t *clock) {
 /* After the call, which waits for the ranks from `first` on, `count` of them. */
 static void meets(MPI_Comm comm, uint64_t turn, int first, int count, const MPI_Request *request) {
     const struct group *group = group_of(comm);
-    if (turn) transom_edge_meets(request, group->number, turn, group->ranks + first, count);
+    if (turn) transom_edge_meets(request, group->number, turn, group->ranks + (count ? first : 0), count);
     else transom_edge_waits_for_any(request);
 }
 
@@ -441,7 +479,7 @@ static void kept_of(struct group *group, const int *ranks, int count, const MPI_
 }
 static void kept(MPI_Comm comm, int first, int count, const MPI_Request *request) {
     struct group *group = group_of(comm);
-    kept_of(group, group->ranks ? group->ranks + first : 0, count, request);
+    kept_of(group, group->ranks ? group->ranks + (count ? first : 0) : 0, count, request);
 }
 static void kept_neighbors(MPI_Comm comm, const MPI_Request *request) {
     const int count = neighbors(comm, 1);
@@ -515,6 +553,10 @@ static int exchanged(int code, MPI_Request *sent, void *b, int m, MPI_Datatype u
         if (failed != MPI_SUCCESS || flag) return failed;                                                                   \
     }
 
+/* Whether this thread is in a call that sends and receives. Open MPI's MPI_Sendrecv_replace may
+ * call MPI_Sendrecv, and the message must count once. */
+static _Thread_local int is_exchanging;
+
 /* A function of the host with `before`, and `after` if it succeeds. `plain` precedes it while the
  * checker is off. */
 #define EDGE_MARKED(name, parameters, arguments, mark, plain, before, after)                                                       \
@@ -527,11 +569,13 @@ static int exchanged(int code, MPI_Request *sent, void *b, int m, MPI_Datatype u
             plain;                                                                                                          \
             return next arguments;                                                                                          \
         }                                                                                                                   \
+        if (is_exchanging) return next arguments;                                                                           \
         uint64_t clock[count];                                                                                              \
         (void)clock;                                                                                                        \
         before;                                                                                                             \
         transom_edge_waits("MPI_" #name);                                                                                   \
         const int code = next arguments;                                                                                    \
+        is_exchanging = 0;                                                                                                  \
         transom_edge_used();                                                                                                \
         if (code == MPI_SUCCESS) {                                                                                          \
             after;                                                                                                          \
@@ -590,11 +634,11 @@ static int exchanged(int code, MPI_Request *sent, void *b, int m, MPI_Datatype u
 /* Sends and receives. */
 #define BOTH(name, parameters, arguments, plain, buffers)                                                                   \
     EDGE_IN_TURNS(name, parameters, arguments, plain,                                                                       \
-            (buffers, transom_edge_uses(), before_send(comm, to, tag, clock));                 \
-            before_receive(comm, from, mark); s = host_own_status(s), after_receive(comm, s, 1))
+            (buffers, transom_edge_uses(), before_send(comm, to, tag, clock), before_receive(comm, from, mark));            \
+            is_exchanging = 1; s = host_own_status(s), after_receive(comm, s, 1))
 #define BOTH_POSTED(name, parameters, arguments, buffers)                                                                   \
     EDGE_BY(name, parameters, arguments, (buffers, transom_edge_begins(), before_send(comm, to, tag, clock),                \
-            before_receive(comm, from, mark)),                                                                              \
+            before_receive(comm, from, mark), is_exchanging = 1),                                                           \
             posts(comm, from, mark, q, 0))
 /* The message was taken when it was matched. */
 #define MATCHED(name, parameters, arguments)                                                                                \
@@ -638,14 +682,13 @@ static int exchanged(int code, MPI_Request *sent, void *b, int m, MPI_Datatype u
 #define DOWN(name, parameters, arguments, buffers) USES(name, parameters, arguments, buffers, from_root(comm, root, clock))
 #define UP(name, parameters, arguments, buffers) USES(name, parameters, arguments, buffers, to_root(comm, root, clock))
 #define SCAN(name, parameters, arguments, buffers) USES(name, parameters, arguments, buffers, from_lower(comm, clock))
-#define MADE(name, parameters, arguments)                                                                                   \
-    EDGE(name, parameters, arguments, (made(*out), host_edges_all(comm, clock)))
-#define MADE_ANY(name, parameters, arguments) EDGE(name, parameters, arguments, (made(*out), transom_edge_learn_all()))
+#define MADE(name, parameters, arguments) EDGE(name, parameters, arguments, (made(*out), all_met(comm, clock)))
+#define MADE_ALONE(name, parameters, arguments) EDGE(name, parameters, arguments, (made(*out), all_met(*out, clock)))
 #define MEETS(name, parameters, arguments, buffers, first, count)                                                           \
     EDGE_BY(name, parameters, arguments, IN_JOB(buffers); transom_edge_begins(); const uint64_t turn = enters(comm, clock), \
             meets(comm, turn, first, count, q))
 #define IALL(name, parameters, arguments, buffers) MEETS(name, parameters, arguments, buffers, 0, group_of(comm)->size)
-#define IDOWN(name, parameters, arguments, buffers) MEETS(name, parameters, arguments, buffers, root, !is_root(comm, root))
+#define IDOWN(name, parameters, arguments, buffers) MEETS(name, parameters, arguments, buffers, root, hears_root(comm, root))
 #define IUP(name, parameters, arguments, buffers)                                                                           \
     MEETS(name, parameters, arguments, buffers, 0, is_root(comm, root) ? group_of(comm)->size : 0)
 #define ISCAN(name, parameters, arguments, buffers) MEETS(name, parameters, arguments, buffers, 0, group_of(comm)->me)

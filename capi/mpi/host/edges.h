@@ -1,9 +1,10 @@
 /* The functions of the host that order the ranks, by how they do, with the buffers that they lend.
  * ANY and BESIDE may have waited for any; ALL, DOWN, UP and SCAN are the forms of collective calls,
- * IALL, IDOWN, IUP and ISCAN those that do not wait; MADE makes a communicator, and MAKES begins
- * to; FREED frees a request. SENT and SENDS send a message, of which those with ANY wait until its
- * receive has begun; POSTS receives one, BOTH do both. MATCHED receives what PROBED has taken.
- * LOCAL and PACKED wait for no rank. A function that the host lacks is never called.
+ * IALL, IDOWN, IUP and ISCAN those that do not wait. All ranks of a communicator call MADE, which
+ * makes another one; only the ranks of the new one call MADE_ALONE; MAKES begins to make one. FREED
+ * frees a request. SENT and SENDS send a message, of which those with ANY wait until its receive
+ * has begun; POSTS receives one, BOTH do both. MATCHED receives what PROBED has taken. LOCAL and
+ * PACKED wait for no rank. A function that the host lacks is never called.
  *
  * The collective calls that wait. Those that make persistent requests have two arguments more. */
 #define COLLECTIVE(suffix, N, D)                                                                  \
@@ -227,7 +228,7 @@ MADE(Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm *out), (comm, colo
 MADE(Comm_split_type, (MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm *out), (comm,
     type, key, info, out))
 MADE(Comm_create, (MPI_Comm comm, MPI_Group group, MPI_Comm *out), (comm, group, out))
-MADE_ANY(Comm_create_group, (MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *out), (comm,
+MADE_ALONE(Comm_create_group, (MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *out), (comm,
     group, tag, out))
 MADE(Cart_create, (MPI_Comm comm, int n, const int *dims, const int *periods, int reorder,
     MPI_Comm *out), (comm, n, dims, periods, reorder, out))
@@ -240,9 +241,9 @@ MADE(Dist_graph_create, (MPI_Comm comm, int n, const int *from, const int *degre
 MADE(Dist_graph_create_adjacent, (MPI_Comm comm, int n, const int *from, const int *in, int m,
     const int *to, const int *weights, MPI_Info info, int reorder, MPI_Comm *out), (comm, n, from, in,
     m, to, weights, info, reorder, out))
-ANY(Intercomm_create, (MPI_Comm comm, int leader, MPI_Comm peer, int remote, int tag, MPI_Comm
+MADE_ALONE(Intercomm_create, (MPI_Comm comm, int leader, MPI_Comm peer, int remote, int tag, MPI_Comm
     *out), (comm, leader, peer, remote, tag, out))
-ANY(Intercomm_merge, (MPI_Comm inter, int high, MPI_Comm *out), (inter, high, out))
+MADE_ALONE(Intercomm_merge, (MPI_Comm inter, int high, MPI_Comm *out), (inter, high, out))
 ANY(Comm_accept, (const char *port, MPI_Info info, int root, MPI_Comm comm, MPI_Comm *out), (port,
     info, root, comm, out))
 ANY(Comm_connect, (const char *port, MPI_Info info, int root, MPI_Comm comm, MPI_Comm *out),
@@ -257,7 +258,7 @@ ANY(Comm_disconnect, (MPI_Comm *comm), (comm))
 #undef SCAN
 #undef BESIDE
 #define ALL(name, parameters, arguments, buffers) KEPT(name, parameters, arguments, buffers, 0, group_of(comm)->size)
-#define DOWN(name, parameters, arguments, buffers) KEPT(name, parameters, arguments, buffers, root, !is_root(comm, root))
+#define DOWN(name, parameters, arguments, buffers) KEPT(name, parameters, arguments, buffers, root, hears_root(comm, root))
 #define UP(name, parameters, arguments, buffers)                                                  \
     KEPT(name, parameters, arguments, buffers, 0, is_root(comm, root) ? group_of(comm)->size : 0)
 #define SCAN(name, parameters, arguments, buffers) KEPT(name, parameters, arguments, buffers, 0, group_of(comm)->me)

@@ -142,7 +142,7 @@ void host_constants(struct constants *out) {
 #else
     out->abort = MPI_ERRORS_ARE_FATAL;
 #endif
-    out->buffer_class = MPI_ERR_BUFFER;
+    out->buffer_class = MPI_ERR_BUFFER, out->group_class = MPI_ERR_GROUP;
     out->undefined = MPI_UNDEFINED, out->proc_null = MPI_PROC_NULL;
     out->thread_multiple = MPI_THREAD_MULTIPLE;
     out->lock_exclusive = MPI_LOCK_EXCLUSIVE, out->lock_shared = MPI_LOCK_SHARED;

@@ -38,7 +38,7 @@ struct constants {
     MPI_Errhandler fatal, abort, returns;
     MPI_Op ops[OPS];
     int classes[CLASSES];
-    int buffer_class;
+    int buffer_class, group_class;
     int undefined, proc_null;
     int thread_multiple;
     int lock_exclusive, lock_shared;

@@ -40,17 +40,22 @@ fn is_deleted(win: Win, keyval: c_int) {
 }
 
 /// Deletes the attributes of a window, the newest first, up to one whose delete function fails.
-/// Returns that function's error code, which the host has raised.
+/// Returns that function's error code, which the host has raised. Attributes that the program's
+/// delete functions set remain: such a function may set its own again.
 pub(crate) fn delete_all(win: Win) -> c_int {
-    loop {
-        let newest = keys().get(&win.key()).and_then(|of_window| of_window.last().copied());
-        let Some(keyval) = newest else { return SUCCESS };
+    let mut all = keys().get(&win.key()).cloned().unwrap_or_default();
+    while let Some(keyval) = all.pop() {
+        // A delete function may have deleted it.
+        if !keys().get(&win.key()).is_some_and(|of_window| of_window.contains(&keyval)) {
+            continue;
+        }
         // SAFETY: the window lives. A freed keyval is valid while an attribute has it.
         let code = unsafe { delete_attr(win, keyval) };
         if code != SUCCESS {
             return code;
         }
     }
+    SUCCESS
 }
 
 #[unsafe(export_name = "PMPI_Win_set_attr")]

@@ -261,6 +261,21 @@ pub(crate) unsafe extern "C" fn detach(win: Win, base: *const c_void) -> c_int {
     }
 }
 
+/// Deletes the attributes of a window. The ranks agree whether this has succeeded at all of them.
+#[cfg(not(open_mpi))]
+fn delete_attributes(proxy: Win, window: Option<&Window>) -> Result<(), c_int> {
+    let own = cached::delete_all(proxy);
+    match window.map_or(Ok(true), |window| window.raw.all_agree(own == SUCCESS)) {
+        _ if own != SUCCESS => Err(own),
+        Ok(true) => Ok(()),
+        Ok(false) => {
+            let text = "a delete function of the window's attributes failed at another rank, so the window remains";
+            Err(Failure::new(Class::Other, text).raise(proxy))
+        }
+        Err(error) => Err(Failure::from(error).raise(proxy)),
+    }
+}
+
 #[unsafe(export_name = "PMPI_Win_free")]
 pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
     if win.is_null() {
@@ -273,12 +288,11 @@ pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
     if let Some(Err(error)) = window.map(|window| window.raw.may_free()) {
         return Failure::from(error).raise(proxy);
     }
-    // The program's delete functions find a window that works; if one of them fails, the window
-    // remains.
+    // The program's delete functions find a window that works; if one of them fails at any rank,
+    // the window remains at all.
     #[cfg(not(open_mpi))]
-    match cached::delete_all(proxy) {
-        SUCCESS => {}
-        code => return code,
+    if let Err(code) = delete_attributes(proxy, window) {
+        return code;
     }
     // MPICH 5 crashes where a thread frees a window while another one creates one. Open MPI would
     // call the program's delete functions, which may create windows, under the lock.

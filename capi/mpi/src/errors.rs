@@ -22,7 +22,7 @@ const LONGEST: usize = 250;
 static CODES: Mutex<[Option<c_int>; CLASSES]> = Mutex::new([None; CLASSES]);
 
 /// The classes of transom, that of notified operations, and that of null buffers.
-const CLASSES: usize = Class::ALL.len() + 2;
+const CLASSES: usize = Class::ALL.len() + 3;
 
 /// `MPI_ERR_RMA_NOTIFICATION`, which hosts lack: a class that is added at its first use, so that
 /// programs without notified operations see no class but the host's.
@@ -52,6 +52,7 @@ enum Kind {
     Of(Class),
     /// `MPI_ERR_BUFFER`, which only MPI's calls have.
     NullBuffer,
+    NullGroup,
 }
 
 /// The result of an entry point's work.
@@ -83,6 +84,12 @@ impl Failure {
         Failure { kind: Kind::NullBuffer, text: text.into() }
     }
 
+    /// The failure of a call that got `MPI_GROUP_NULL`.
+    #[cold]
+    pub(crate) fn null_group() -> Failure {
+        Failure { kind: Kind::NullGroup, text: "the group is MPI_GROUP_NULL".into() }
+    }
+
     /// The failure of a call that got NULL instead of an address at which it stores `what`.
     #[cold]
     pub(crate) fn no_room(what: &str) -> Failure {
@@ -112,6 +119,7 @@ impl Failure {
         let class = match self.kind {
             Kind::Of(Class::RmaNotification) => return (Class::ALL.len(), notification_class()),
             Kind::NullBuffer => return (Class::ALL.len() + 1, constants().buffer_class),
+            Kind::NullGroup => return (Class::ALL.len() + 2, constants().group_class),
             Kind::Of(class) => class,
         };
         let other = Class::ALL.len() - 1;

@@ -71,10 +71,6 @@ pub(crate) unsafe extern "C" fn post(group: Group, promise: c_int, win: Win) -> 
         // SAFETY: as in `fence`.
         return unsafe { host_Win_post(group, promise, win) };
     };
-    if cfg!(int_handles) && group == constants().null_group {
-        // SAFETY: as in `fence`. MPICH reports the group to the handler of the proxy.
-        return unsafe { host_Win_post(group, promise, win) };
-    }
     match window.ranks(group) {
         Ok(ranks) => promised(window, promise, |assert| window.raw.post(&ranks, assert)),
         Err(failure) => failure.raise(win),
@@ -87,10 +83,6 @@ pub(crate) unsafe extern "C" fn start(group: Group, promise: c_int, win: Win) ->
         // SAFETY: as in `fence`.
         return unsafe { host_Win_start(group, promise, win) };
     };
-    if cfg!(int_handles) && group == constants().null_group {
-        // SAFETY: as in `fence`. MPICH reports the group to the handler of the proxy.
-        return unsafe { host_Win_start(group, promise, win) };
-    }
     match window.ranks(group) {
         Ok(ranks) => promised(window, promise, |assert| window.raw.start(&ranks, assert)),
         Err(failure) => failure.raise(win),

@@ -72,6 +72,9 @@ impl Window {
 
     /// The members of a group as ranks of the window.
     pub(crate) fn ranks(&self, group: Group) -> Outcome<Vec<usize>> {
+        if group == constants().null_group {
+            return Err(Failure::null_group());
+        }
         let missing = || Failure::new(Class::Rank, "the group has ranks that are not in the window");
         members::translated(group, self.members.group()).ok_or_else(missing)
     }

@@ -88,6 +88,8 @@ static PROGRAMS: &[Program] = &[
     // MPICH 4.0 computes wrong sums in created windows, and Open MPI 4.1 crashes.
     Program { nodes: true, alone: Alone::None, ..c("misaligned") },
     c("large"),
+    // MPICH may write the text into its own memory.
+    Program { alone: Alone::None, ..c("closed_streams") },
     Program { language: Language::Cpp, ..c("objects") },
     Program { language: Language::Fortran, ..c("old") },
     Program { language: Language::Fortran, ..c("modern") },

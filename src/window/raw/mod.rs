@@ -150,6 +150,15 @@ impl RawWindow {
         self.core.parts.flush_all()
     }
 
+    /// Whether all ranks pass true. Collective.
+    ///
+    /// # Errors
+    /// A rank has died or can't be reached.
+    #[doc(hidden)]
+    pub fn all_agree(&self, agrees: bool) -> Result<bool> {
+        self.core.barrier_with_bits(u32::from(!agrees)).map(|bits| bits == 0)
+    }
+
     /// Frees the window and detaches all its regions (`MPI_WIN_FREE`, MPI-4.1 §12.2.5). Collective.
     ///
     /// # Errors

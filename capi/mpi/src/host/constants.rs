@@ -28,6 +28,7 @@ pub(crate) struct Constants {
     pub(crate) ops: [OpHandle; 14],
     pub(crate) classes: [c_int; Class::ALL.len()],
     pub(crate) buffer_class: c_int,
+    pub(crate) group_class: c_int,
     pub(crate) undefined: c_int,
     pub(crate) proc_null: c_int,
     pub(crate) thread_multiple: c_int,

@@ -426,16 +426,60 @@ static void merged(int racy) {
     unlock_all();
     MPI_Comm_free(&whole), MPI_Comm_free(&between), MPI_Comm_free(&half);
 }
-static void between_groups(int racy) {
+/* Ranks 0 and 1 are one group, rank 2 the other. `order` may let rank 2 know of rank 0's put. */
+static void through(void (*order)(MPI_Comm between, int racy), int racy) {
     MPI_Comm half, between;
     MPI_Comm_split(all, rank_ == 2, rank_, &half);
     MPI_Intercomm_create(half, 0, all, rank_ == 2 ? 0 : 2, 9, &between);
+    /* Rank 2 may return from the call later than rank 0 from its put. */
+    if (rank_ == 2) pause_long();
     lock_all();
     if (rank_ == 0) put(), flush();
-    if (!racy) MPI_Barrier(between);
+    order(between, racy);
     if (rank_ == 2) pause_long(), get(), flush();
     unlock_all();
     MPI_Comm_free(&between), MPI_Comm_free(&half);
+}
+static void meet_between(MPI_Comm between, int racy) {
+    if (!racy) MPI_Barrier(between);
+}
+static void between_groups(int racy) { through(meet_between, racy); }
+static void send_between(MPI_Comm between, int racy) {
+    if (rank_ == (racy ? 1 : 0)) MPI_Send(&token, 1, MPI_LONG, 0, 4, between);
+    if (rank_ == 2) MPI_Recv(&token, 1, MPI_LONG, racy ? 1 : 0, 4, between, MPI_STATUS_IGNORE);
+}
+static void sent_between(int racy) { through(send_between, racy); }
+static void bcast_between(MPI_Comm between, int racy) {
+    const int root = racy ? 1 : 0;
+    MPI_Bcast(&token, 1, MPI_LONG, rank_ == 2 ? root : rank_ == root ? MPI_ROOT : MPI_PROC_NULL, between);
+}
+static void told_between(int racy) { through(bcast_between, racy); }
+static void ibcast_between(MPI_Comm between, int racy) {
+    const int root = racy ? 1 : 0;
+    MPI_Request q;
+    MPI_Ibcast(&token, 1, MPI_LONG, rank_ == 2 ? root : rank_ == root ? MPI_ROOT : MPI_PROC_NULL, between, &q);
+    complete(q);
+}
+static void begun_between(int racy) { through(ibcast_between, racy); }
+/* The root is in the other group, or in that of rank 0. */
+static void reduce_between(MPI_Comm between, int racy) {
+    const int first = racy ? MPI_ROOT : 0, second = racy ? MPI_PROC_NULL : 0, third = racy ? 0 : MPI_ROOT;
+    MPI_Reduce(&token, tokens, 1, MPI_LONG, MPI_SUM, rank_ == 0 ? first : rank_ == 1 ? second : third, between);
+}
+static void reduced_between(int racy) { through(reduce_between, racy); }
+/* A message to be replaced by none is one message. */
+static void replace(void) {
+    MPI_Sendrecv_replace(&token, 1, MPI_LONG, 2, 5, MPI_PROC_NULL, 5, all, MPI_STATUS_IGNORE);
+}
+static void take(void) { MPI_Recv(&token, 1, MPI_LONG, 0, 5, all, MPI_STATUS_IGNORE); }
+static void replaced_by_none(int racy) {
+    lock_all();
+    if (rank_ == 0) replace(), put(), flush(), replace();
+    if (rank_ == 2) take();
+    if (rank_ == 2 && !racy) take();
+    if (rank_ == 2) get(), flush();
+    if (rank_ == 2 && racy) take();
+    unlock_all();
 }
 static void of_group(int racy) {
     MPI_Comm some = MPI_COMM_NULL;
@@ -495,6 +539,9 @@ static const struct {
     CASE(window_again, LOCAL), CASE(own_copy, LOCAL),
     CASE(sent_from_part, LOCAL), CASE(epochs_in_turn, LOCAL), CASE(buffer_in_epoch, LOCAL),
     CASE(merged, OPERATIONS), CASE(between_groups, OPERATIONS), CASE(of_group, LOCAL),
+    CASE(sent_between, OPERATIONS), CASE(told_between, OPERATIONS),
+    CASE(begun_between, OPERATIONS), CASE(reduced_between, OPERATIONS),
+    CASE(replaced_by_none, OPERATIONS),
     CASE(of_node, OPERATIONS), CASE(of_grid, OPERATIONS), CASE(indexed, OPERATIONS),
     CASE(nested_types, LOCAL), CASE(many_pieces, OPERATIONS), CASE(packed, LOCAL),
     CASE(unpacked, LOCAL), CASE(reduced, LOCAL), CASE(set_by_library, LOCAL),

@@ -516,6 +516,31 @@ static void plain_flag(int racy) {
 
 /* The racy form has a load or store, or only operations. */
 enum { LOCAL, OPERATIONS };
+/* Rank 0 knows of a store of rank 1, and rank 2, whose put is learnt of later, does not. */
+static void learnt_late(int racy) {
+    lock_all();
+    if (rank_ == 1) {
+        part[0] = 5;
+        if (!racy) send(2);
+        send(0), receive(0);
+    }
+    if (rank_ == 0) receive(1), put_at(4), flush(), send(1);
+    if (rank_ == 2 && !racy) receive(1);
+    if (rank_ == 2) put(), flush();
+    barrier();
+    unlock_all();
+}
+/* Two puts that are learnt of late, one after the other. */
+static void late_in_turn(int racy) {
+    lock_all();
+    if (rank_ == 1) send(2), send(0), receive(0);
+    if (rank_ == 0) receive(1), put_at(racy ? 0 : 4), flush(), send(1);
+    if (rank_ == 2) put(), flush(), receive(1), put(), flush();
+    barrier();
+    if (rank_ == 1) load();
+    unlock_all();
+}
+
 #define CASE(name, accesses) {#name, name, accesses}
 static const struct {
     const char *name;
@@ -549,6 +574,7 @@ static const struct {
     CASE(beside, LOCAL), CASE(subarrays, OPERATIONS), CASE(structures, OPERATIONS),
     CASE(absolute, LOCAL), CASE(attached, LOCAL), CASE(remote_store, LOCAL),
     CASE(remote_load, LOCAL), CASE(remote_both, LOCAL), CASE(owner_and_remote, LOCAL),
-    CASE(remote_words, LOCAL), CASE(under_mutex, LOCAL), CASE(received_by_another, LOCAL)};
+    CASE(remote_words, LOCAL), CASE(under_mutex, LOCAL), CASE(received_by_another, LOCAL),
+    CASE(learnt_late, LOCAL), CASE(late_in_turn, OPERATIONS)};
 #define BEGIN_AGAIN turn = 0
 #include "races_main.h"

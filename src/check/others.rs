@@ -1,0 +1,84 @@
+//! The operations of other ranks on this rank's memory, as ThreadSanitizer sees them.
+//!
+//! An operation is ordered after the releases of this rank of which its origin knew, and after each
+//! operation whose origin knew of no more of them: if one operation is ordered before another, then
+//! the origin of the first knew of no more releases. Most operations come in the order of what
+//! their origins knew, and share a fiber. One that comes later gets a fiber that knows less.
+
+use std::collections::BTreeMap;
+
+use super::sanitizer::{Fiber, Mark, Sanitizer};
+
+/// Maximum number of fibers for operations that come later.
+const MOST_LATE: usize = 64;
+/// Maximum number of marks of earlier operations.
+const MOST_MARKS: usize = 4096;
+
+/// The fibers of other ranks' operations.
+#[derive(Debug)]
+pub(super) struct Others {
+    /// The fiber of most operations, and the largest number of releases of which an origin knew.
+    fiber: Fiber,
+    most: u64,
+    /// A fiber that is ordered after nothing, which makes the others: a new fiber is ordered after
+    /// what makes it.
+    maker: Fiber,
+    /// By numbers of releases below `most`: a mark of the fiber's operations whose origins knew of
+    /// at most so many.
+    earlier: BTreeMap<u64, Mark>,
+    /// By numbers of releases: the fiber of later operations whose origins knew of so many, and a
+    /// mark of these operations.
+    late: BTreeMap<u64, (Fiber, Mark)>,
+}
+
+impl Others {
+    pub(super) fn new(sanitizer: &Sanitizer) -> Others {
+        let (fiber, maker) = (sanitizer.fiber(), sanitizer.fiber());
+        Others { fiber, most: 0, maker, earlier: BTreeMap::new(), late: BTreeMap::new() }
+    }
+
+    /// Makes the accesses of an operation whose origin knew of `known` releases of this rank, on
+    /// the fiber of the operation.
+    pub(super) fn operate(&mut self, sanitizer: &Sanitizer, known: u64, name: &str, access: impl FnOnce()) {
+        let Some(number) = self.late(sanitizer, known) else {
+            self.advance(sanitizer, known);
+            sanitizer.name_fiber(self.fiber, name);
+            return sanitizer.on(self.fiber, access);
+        };
+        let Some((fiber, mark)) = self.late.get(&number) else { return };
+        sanitizer.name_fiber(*fiber, name);
+        sanitizer.on(*fiber, || {
+            let earlier = self.earlier.range(..=known).next_back().or_else(|| self.earlier.first_key_value());
+            earlier.into_iter().for_each(|(_, mark)| sanitizer.acquire(mark));
+            self.late.range(..=known).for_each(|(_, (_, mark))| sanitizer.acquire(mark));
+            access();
+            sanitizer.release(mark);
+        });
+        sanitizer.on(self.fiber, || sanitizer.acquire(mark));
+    }
+
+    /// The key in `late` for an operation that needs a fiber of its own. `None`: it needs none, or
+    /// there are too many.
+    fn late(&mut self, sanitizer: &Sanitizer, known: u64) -> Option<u64> {
+        if known >= self.most {
+            return None;
+        }
+        if self.late.len() < MOST_LATE {
+            self.late.entry(known).or_insert_with(|| (sanitizer.fiber_by(self.maker), Mark::default()));
+        }
+        self.late.range(..=known).next_back().map(|(&number, _)| number)
+    }
+
+    /// The next operation of the first fiber knows of `known` releases.
+    fn advance(&mut self, sanitizer: &Sanitizer, known: u64) {
+        if known > self.most {
+            let mark = Mark::default();
+            sanitizer.on(self.fiber, || sanitizer.release(&mark));
+            self.earlier.insert(self.most, mark);
+            self.most = known;
+        }
+        if self.earlier.len() > MOST_MARKS {
+            self.earlier.pop_first();
+        }
+    }
+}
