@@ -9,6 +9,10 @@ use std::error::Error;
 use std::fmt;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use crate::threads;
 
 /// Whether warnings are reported.
 static WARNINGS: AtomicBool = AtomicBool::new(true);
@@ -26,6 +30,19 @@ pub fn warn(target: &'static str, text: &dyn fmt::Display) {
     if WARNINGS.load(Ordering::Relaxed) && !logged(false, target, text) {
         write_line(format_args!("transom: warning: {text}"));
     }
+}
+
+/// Warns, from a thread of its own, if the returned value is not dropped within `time`.
+pub fn warn_after(time: Duration, target: &'static str, text: String) -> Sender<()> {
+    let (sender, ended) = mpsc::channel();
+    let tell = move || {
+        if ended.recv_timeout(time) == Err(RecvTimeoutError::Timeout) {
+            warn(target, &text);
+        }
+    };
+    // Without the thread the warning is missing.
+    drop(threads::spawn("transom-late", tell));
+    sender
 }
 
 /// Reports a failure that ends the process, or a part of the library's work.

@@ -105,6 +105,10 @@ impl Contact {
 
 /// Opens the heap at `address`, and proves that it is the peer's.
 fn open<'s>(address: &Address, spare: &'s Spare) -> Result<Opened<'s>, String> {
+    // The own heap needs no `/proc`.
+    if spare.is_of(address.token) {
+        return spare.own().map_err(|error| format!("duplicating a descriptor of the own heap: {error}"));
+    }
     let path = format!("/proc/{}/fd/{}", address.pid, address.fd);
     let cannot = |what: &str, error: io::Error| format!("{what} {path}: {error}");
     // The process-id may have been reused. The descriptor of another process must not be

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::{DupFlags, Errno, dup3, fcntl_dupfd_cloexec};
 
-use crate::heap::Heap;
+use crate::heap::{Heap, Token};
 
 /// The reserve: a duplicate of the own heap's descriptor. `None` while no descriptor is free for
 /// it.
@@ -74,6 +74,19 @@ impl Spare {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether the own heap has this token.
+    pub(crate) fn is_of(&self, token: Token) -> bool {
+        self.heap.token() == token
+    }
+
+    /// The own heap.
+    ///
+    /// # Errors
+    /// Those of dup(2).
+    pub(crate) fn own(&self) -> io::Result<Opened<'_>> {
+        self.open(|| Ok(File::from(fcntl_dupfd_cloexec(self.heap.fd(), 3)?)))
     }
 
     fn reserve(&self) -> MutexGuard<'_, Option<OwnedFd>> {

@@ -114,8 +114,8 @@
 //! - If a window is created over memory that another window already has, conflicts of operations
 //!   that began before the creation are missed. Accumulates of two windows on the same memory count
 //!   as accumulates of one window, although MPI leaves their result undefined (MPI-4.1 §12.2.1).
-//! - After some calls of MPI programs, such as messages on intercommunicators, the checker can't
-//!   know for which ranks a rank has waited. The checker then treats the rank as ordered after
+//! - After some calls of MPI programs, such as messages between two jobs, the checker can't know
+//!   for which ranks a rank has waited. The checker then treats the rank as ordered after
 //!   everything that any rank has done. The checker may therefore miss a conflict, but does not
 //!   report a false one.
 //! - The checker keeps one clock for each rank, not for each thread. Conflicts of two threads of

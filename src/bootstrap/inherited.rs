@@ -22,6 +22,9 @@ pub(super) fn adopt_socket(raw: i32) -> io::Result<OwnedFd> {
         return Err(io::Error::other("descriptors 0 to 2 are the standard streams"));
     }
     let kind = fs::read_link(format!("/proc/self/fd/{raw}")).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound if !fs::exists("/proc/self").unwrap_or(false) => {
+            io::Error::other("no /proc of this process's namespace is mounted")
+        }
         io::ErrorKind::NotFound => io::Error::other(
             "the descriptor is not open; was this process started by a rank, whose environment it inherited?",
         ),

@@ -1,6 +1,6 @@
-//! File descriptors for a net over sockets, which needs one for each contacted peer. The soft limit
-//! is raised to what the peers need. If the hard limit is too low to start, an error reports it
-//! before a call fails for lack of descriptors.
+//! File descriptors for a net over sockets, which needs one for each contacted peer, and for the
+//! ranks of the node. The soft limit is raised to what the peers need. If the hard limit is too low
+//! to start a net, an error reports it before a call fails for lack of descriptors.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -12,6 +12,27 @@ const OPENING: u64 = 32;
 /// The most ranks of other machines that one rank watches (`failures::connections`).
 const WATCHED: u64 = 256;
 
+/// Descriptors for a rank of the node: its pidfd, its heap, and its memory file.
+const ON_NODE: u64 = 3;
+/// Descriptors that the program itself may need.
+const OF_PROGRAM: u64 = 256;
+
+/// Raises the soft limit so that the ranks of the node, `ranks` in number, leave descriptors to the
+/// program. Under a lower hard limit the node's transport does with fewer.
+pub(super) fn make_room_on_node(ranks: usize) {
+    raise(ON_NODE * ranks as u64 + OF_PROGRAM);
+}
+
+/// Raises the soft limit to `wanted`, or to the hard limit if that is lower.
+fn raise(wanted: u64) {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let room = maximum.map_or(wanted, |maximum| maximum.min(wanted));
+    if current.is_some_and(|current| current < room) {
+        // A refusal leaves the old limit.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(room), maximum });
+    }
+}
+
 /// Raises the soft limit to the number of descriptors for connections to all other ranks, or to the
 /// hard limit if that is lower.
 ///
@@ -20,15 +41,7 @@ const WATCHED: u64 = 256;
 pub(super) fn make_room(rank: usize, size: usize) -> Result<()> {
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);
     let needed = Needed::of(open, size as u64);
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    if current.is_none_or(|current| current >= needed.all) {
-        return Ok(());
-    }
-    let room = maximum.map_or(needed.all, |maximum| maximum.min(needed.all));
-    if current.is_some_and(|current| current < room) {
-        // A refusal leaves the old limit, which is reported below if it does not suffice.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(room), maximum });
-    }
+    raise(needed.all);
     let now = getrlimit(Resource::Nofile);
     match now.current {
         Some(limit) if limit < needed.least => Err(needed.lacking(rank, size, limit, now.maximum).into()),

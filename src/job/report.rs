@@ -1,10 +1,10 @@
 //! The routes of a job in words, and the warning of a rank that waits at the end of the job.
 
 use std::fmt::Write;
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use transom_fabric::{diagnostics, threads};
+use transom_fabric::diagnostics;
 
 use super::JobCore;
 use crate::routes;
@@ -15,19 +15,9 @@ const LATE: Duration = Duration::from_secs(20);
 
 /// Prints a line if the returned value is not dropped within [`LATE`]: a rank that has dropped its
 /// job, perhaps because of an error that it has not printed yet, waits until the others leave.
-pub(super) fn tell_if_late(rank: usize, size: usize) -> Sender<()> {
-    let (sender, ended) = mpsc::channel();
-    let tell = move || {
-        if ended.recv_timeout(LATE) == Err(RecvTimeoutError::Timeout) {
-            let what = "dropped its job without Job::finalize, and waits until the other ranks leave theirs";
-            diagnostics::warn("transom::job", &format!("rank {rank}: {what}"));
-        }
-    };
-    if size > 1 {
-        // Without the thread the line is missing.
-        drop(threads::spawn("transom-leaving", tell));
-    }
-    sender
+pub(super) fn tell_if_late(rank: usize, size: usize) -> Option<Sender<()>> {
+    let what = "dropped its job without Job::finalize, and waits until the other ranks leave theirs";
+    (size > 1).then(|| diagnostics::warn_after(LATE, "transom::job", format!("rank {rank}: {what}")))
 }
 
 /// The text that `TRANSOM_INFO=1` prints.

@@ -53,6 +53,7 @@ pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDom
     let mut cards = exchange_cards(&mut boot, &settings, address, &block_shm)?;
     let nodes = find_nodes(&mut boot, &early, &settings, &cards)?;
     let one_node = nodes.iter().all(|&node| node == 0);
+    descriptors::make_room_on_node(nodes.iter().filter(|&&node| node == nodes[rank]).count());
     let source = source(&settings, rank, &cards);
     let net = match simulated {
         Some(domain) => Some((Net::Sim(domain), None)),

@@ -5,6 +5,8 @@
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::time::Duration;
 
 use transom::{Job, diagnostics};
 
@@ -18,6 +20,9 @@ use crate::host::{
 use crate::process::{self, Process};
 use crate::{accesses, edges, identity, members, polls, proxies, report, types};
 
+/// Time after which the start of the job appears to wait for ever.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Whether the host calls `transom_end`.
 static CALLED_AT_END: AtomicBool = AtomicBool::new(false);
 
@@ -29,7 +34,10 @@ fn begin() {
     }
     let world = constants().world;
     let (mut comm, mut rank, mut size, mut level) = (world, 0, 0, 0);
-    // SAFETY: the host has started; each call has room for its answer.
+    // SAFETY: the host has started, and there is room for the answer.
+    unsafe { host_Comm_rank(world, &raw mut rank) };
+    let waiting = tell_if_missing(rank);
+    // SAFETY: as above.
     unsafe {
         if host_Comm_dup(world, &raw mut comm) != SUCCESS {
             return;
@@ -37,11 +45,11 @@ fn begin() {
         // The duplicate has the handler of MPI_COMM_WORLD, which ends the program. A program that
         // goes on after the death of a rank (ULFM) sets another one later.
         host_Comm_set_errhandler(comm, constants().returns);
-        host_Comm_rank(comm, &raw mut rank);
         host_Comm_size(comm, &raw mut size);
         host_Query_thread(&raw mut level);
     }
     let Some(job) = start(comm, rank, size) else { return };
+    drop(waiting);
     let mut crowded = vec![0; job.size()];
     // SAFETY: there is room for a number of each rank.
     let code = unsafe { host_gather_lengths(comm, c_int::from(job.is_crowded()), crowded.as_mut_ptr()) };
@@ -79,6 +87,14 @@ fn begin() {
             diagnostics::answer("transom: while the MPI waits, it also makes progress for transom");
         }
     }
+}
+
+/// At rank 0: warns if the returned value is not dropped in time. The other ranks then wait for a
+/// rank that has no library, or one that is switched off.
+fn tell_if_missing(rank: c_int) -> Option<Sender<()>> {
+    let text = "MPI_Init waits for this library at other ranks: is libtransom_mpi preloaded at every rank, and \
+                TRANSOM_MPI=off set at none?";
+    (rank == 0).then(|| diagnostics::warn_after(PATIENCE, "transom::mpi", text.into()))
 }
 
 /// Starts the job at all ranks or at none.
