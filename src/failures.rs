@@ -47,8 +47,10 @@ impl Process {
     pub(crate) fn own() -> Process {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
         let pids = std::fs::read_link("/proc/self/ns/pid");
-        let kernel = boot.and_then(|boot| Ok(format!("{} {}", boot.trim(), pids?.display())));
         let pid = rustix::process::getpid().as_raw_nonzero().get();
+        // Another namespace's `/proc` has other processes under the same numbers.
+        let is_own = std::fs::read_link("/proc/self").is_ok_and(|own| own.to_str() == Some(&pid.to_string()));
+        let kernel = boot.and_then(|boot| Ok(format!("{} {}", boot.trim(), pids?.display()))).ok().filter(|_| is_own);
         Process {
             kernel: kernel.unwrap_or_default(),
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
@@ -131,7 +133,7 @@ fn is_gone(pid: Pid) -> bool {
 /// Whether a process has ended and waits for its parent. A process whose first thread alone has
 /// ended looks the same but for its other threads.
 fn is_zombie(pid: i32) -> bool {
-    let threads = || std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    let threads = || std::fs::read_dir(format!("/proc/{pid}/task")).map_or(usize::MAX, Iterator::count);
     let state = std::fs::read(format!("/proc/{pid}/stat")).ok().and_then(|stat| field(&stat, 3));
     matches!(state.as_deref(), Some("Z" | "X")) && threads() <= 1
 }

@@ -33,6 +33,7 @@ pub fn warn(target: &'static str, text: &dyn fmt::Display) {
 }
 
 /// Warns, from a thread of its own, if the returned value is not dropped within `time`.
+#[must_use]
 pub fn warn_after(time: Duration, target: &'static str, text: String) -> Sender<()> {
     let (sender, ended) = mpsc::channel();
     let tell = move || {

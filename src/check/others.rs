@@ -57,14 +57,17 @@ impl Others {
         sanitizer.on(self.fiber, || sanitizer.acquire(mark));
     }
 
-    /// The key in `late` for an operation that needs a fiber of its own. `None`: it needs none, or
-    /// there are too many.
+    /// The key in `late` for an operation that needs a fiber of its own. If there are too many, the
+    /// fiber of operations whose origins knew less. `None`: the operation needs none.
     fn late(&mut self, sanitizer: &Sanitizer, known: u64) -> Option<u64> {
         if known >= self.most {
             return None;
         }
-        if self.late.len() < MOST_LATE {
-            self.late.entry(known).or_insert_with(|| (sanitizer.fiber_by(self.maker), Mark::default()));
+        // The fiber that knows of no release can stand for those that there is no room for.
+        for number in [0, known] {
+            if number == 0 || self.late.len() < MOST_LATE {
+                self.late.entry(number).or_insert_with(|| (sanitizer.fiber_by(self.maker), Mark::default()));
+            }
         }
         self.late.range(..=known).next_back().map(|(&number, _)| number)
     }

@@ -17,6 +17,7 @@ use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, bind, getsockn
 use rustix::process::{Resource, getrlimit};
 use transom_fabric::{secret, threads};
 
+use super::above;
 use super::connections::tcp;
 
 /// The bytes of a listener's token.
@@ -143,7 +144,7 @@ impl Acceptor {
     fn accept(&mut self) -> bool {
         // Bounded, so that a flood does not keep the thread from the accepted connections.
         for _ in 0..self.most {
-            match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+            match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).and_then(above) {
                 Ok(socket) => {
                     self.read_stranger(Stranger { socket, since: Instant::now(), sent: Vec::new() }, true);
                     if self.strangers.len() > self.most {

@@ -10,6 +10,9 @@ use crate::check::{self, Area, Checker, Clock, Flight, Matching, Stream, Wait};
 use crate::environment::Settings;
 use crate::error::{JobError, Result};
 
+/// Maximum number of readings of all ranks' counts for one that agrees with the reading before.
+const READINGS: usize = 8;
+
 /// The bytes of a job block in a job of `ranks` ranks, with the checker's area if it is on.
 pub(super) fn bytes(settings: &Settings, ranks: usize) -> usize {
     if settings.check.on { base(ranks) + check::area_bytes(ranks) } else { block_bytes(ranks) }
@@ -85,7 +88,16 @@ impl JobCore {
         let Some(checker) = &self.block.checker else { return Ok(()) };
         // Acquire: pairs with the Release of the rank.
         let releases = |rank| Ok(self.area(checker, rank)?.releases().load(Ordering::Acquire));
-        let all: Vec<u64> = (0..self.size).map(releases).collect::<Result<_>>()?;
+        let read = || (0..self.size).map(releases).collect::<Result<Vec<u64>>>();
+        // Counts that one reading finds at different times may have those of a release without
+        // those that it knew of.
+        let mut all = read()?;
+        for _ in 0..READINGS {
+            let before = std::mem::replace(&mut all, read()?);
+            if before == all {
+                break;
+            }
+        }
         // With this rank's own releases: another thread's may have come back with a message.
         self.learns(|clock| clock.join(&all));
         Ok(())

@@ -17,10 +17,13 @@ const ON_NODE: u64 = 3;
 /// Descriptors that the program itself may need.
 const OF_PROGRAM: u64 = 256;
 
-/// Raises the soft limit so that the ranks of the node, `ranks` in number, leave descriptors to the
-/// program. Under a lower hard limit the node's transport does with fewer.
-pub(super) fn make_room_on_node(ranks: usize) {
-    raise(ON_NODE * ranks as u64 + OF_PROGRAM);
+/// Raises the soft limit so that the ranks of the node, `ranks` in number, and those of a net,
+/// `others` in number, leave descriptors to the program. Under a lower hard limit the node's
+/// transport does with fewer.
+pub(super) fn make_room_for_program(ranks: usize, others: usize) {
+    let open = std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);
+    let net = if others > 0 { Needed::of(0, others as u64 + 1).all } else { 0 };
+    raise(open + net + ON_NODE * ranks as u64 + OF_PROGRAM);
 }
 
 /// Raises the soft limit to `wanted`, or to the hard limit if that is lower.

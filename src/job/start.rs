@@ -53,7 +53,6 @@ pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDom
     let mut cards = exchange_cards(&mut boot, &settings, address, &block_shm)?;
     let nodes = find_nodes(&mut boot, &early, &settings, &cards)?;
     let one_node = nodes.iter().all(|&node| node == 0);
-    descriptors::make_room_on_node(nodes.iter().filter(|&&node| node == nodes[rank]).count());
     let source = source(&settings, rank, &cards);
     let net = match simulated {
         Some(domain) => Some((Net::Sim(domain), None)),
@@ -61,6 +60,8 @@ pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDom
         None => Some(open_net(&mut boot, &settings, &nodes, &source)?),
     };
     let (net, unused) = net.map_or((None, None), |(net, unused)| (Some(net), unused));
+    let on_node = nodes.iter().filter(|&&node| node == nodes[rank]).count();
+    descriptors::make_room_for_program(on_node, size - on_node);
     let wire = Arc::new(Wire::new(shm, net));
     let listener = open_listener(&wire, &source, rank, &cards);
     let (block_net, atomics) = join_net(&mut boot, &wire, &block, &mut cards, listener.as_ref())?;

@@ -171,11 +171,18 @@ impl Checked {
         self.withdrawn.store(true, Ordering::Relaxed);
         let Parts { job, id, .. } = &self.shadows;
         let window = id ^ SHADOWS;
-        let mut dropped = self.own().dropped() + self.own().untold();
         if let Some(checker) = &job.block.checker {
-            dropped += checker.unwatch(window);
+            let forgotten = checker.unwatch(window);
+            if forgotten > 0 {
+                diagnostics::answer(&format!(
+                    "transom: rank {}: the checker forgot {forgotten} operations of other ranks on window {window:x} \
+                     with which this rank did not synchronize, and does not report their conflicts with loads and stores",
+                    job.rank
+                ));
+            }
             checker.give_back(&mut self.loans(), |_| true);
         }
+        let dropped = self.own().dropped() + self.own().untold();
         if dropped > 0 {
             let most = job.settings.check.records;
             diagnostics::answer(&format!(

@@ -569,7 +569,6 @@ static _Thread_local int is_exchanging;
             plain;                                                                                                          \
             return next arguments;                                                                                          \
         }                                                                                                                   \
-        if (is_exchanging) return next arguments;                                                                           \
         uint64_t clock[count];                                                                                              \
         (void)clock;                                                                                                        \
         before;                                                                                                             \
@@ -586,6 +585,10 @@ static _Thread_local int is_exchanging;
 
 #define EDGE_BY(name, parameters, arguments, before, after)                                                                 \
     EDGE_MARKED(name, parameters, arguments, (void)0, (void)0, before, after)
+/* The same for a call that sends and receives, unless it is a part of another one. */
+#define EXCHANGE(name, parameters, arguments, plain, before, after)                                                         \
+    EDGE_MARKED(name, parameters, arguments, if (is_exchanging) return next arguments, plain, (before, is_exchanging = 1),  \
+                after)
 #define EDGE_IN_TURNS(name, parameters, arguments, plain, before, after)                                                    \
     EDGE_MARKED(name, parameters, arguments, (void)0, plain, before, after)
 #define EDGE(name, parameters, arguments, after) EDGE_BY(name, parameters, arguments, transom_edge_release(clock), after)
@@ -633,13 +636,14 @@ static _Thread_local int is_exchanging;
              transom_edge_used()))
 /* Sends and receives. */
 #define BOTH(name, parameters, arguments, plain, buffers)                                                                   \
-    EDGE_IN_TURNS(name, parameters, arguments, plain,                                                                       \
-            (buffers, transom_edge_uses(), before_send(comm, to, tag, clock), before_receive(comm, from, mark));            \
-            is_exchanging = 1; s = host_own_status(s), after_receive(comm, s, 1))
+    EXCHANGE(name, parameters, arguments, plain,                                                                            \
+             (buffers, transom_edge_uses(), before_send(comm, to, tag, clock), before_receive(comm, from, mark),            \
+              s = host_own_status(s)),                                                                                      \
+             after_receive(comm, s, 1))
 #define BOTH_POSTED(name, parameters, arguments, buffers)                                                                   \
-    EDGE_BY(name, parameters, arguments, (buffers, transom_edge_begins(), before_send(comm, to, tag, clock),                \
-            before_receive(comm, from, mark), is_exchanging = 1),                                                           \
-            posts(comm, from, mark, q, 0))
+    EXCHANGE(name, parameters, arguments, (void)0,                                                                          \
+             (buffers, transom_edge_begins(), before_send(comm, to, tag, clock), before_receive(comm, from, mark)),         \
+             posts(comm, from, mark, q, 0))
 /* The message was taken when it was matched. */
 #define MATCHED(name, parameters, arguments)                                                                                \
     EDGE_BY(name, parameters, arguments,                                                                                    \

@@ -6,7 +6,7 @@
 //! The host holds the attributes. This module knows the keys of each window, including those of
 //! windows that the host serves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -40,15 +40,15 @@ fn is_deleted(win: Win, keyval: c_int) {
 }
 
 /// Deletes the attributes of a window, the newest first, up to one whose delete function fails.
-/// Returns that function's error code, which the host has raised. Attributes that the program's
-/// delete functions set remain: such a function may set its own again.
+/// Returns that function's error code, which the host has raised. Deletes no attribute twice: a
+/// delete function may set its own attribute again.
 pub(crate) fn delete_all(win: Win) -> c_int {
-    let mut all = keys().get(&win.key()).cloned().unwrap_or_default();
-    while let Some(keyval) = all.pop() {
-        // A delete function may have deleted it.
-        if !keys().get(&win.key()).is_some_and(|of_window| of_window.contains(&keyval)) {
-            continue;
-        }
+    let mut deleted = BTreeSet::new();
+    let next = |deleted: &BTreeSet<c_int>| {
+        keys().get(&win.key()).and_then(|all| all.iter().rev().copied().find(|key| !deleted.contains(key)))
+    };
+    while let Some(keyval) = next(&deleted) {
+        deleted.insert(keyval);
         // SAFETY: the window lives. A freed keyval is valid while an attribute has it.
         let code = unsafe { delete_attr(win, keyval) };
         if code != SUCCESS {
@@ -56,6 +56,11 @@ pub(crate) fn delete_all(win: Win) -> c_int {
         }
     }
     SUCCESS
+}
+
+/// Forgets the attributes of a window that was freed: the handle may be used again.
+pub(crate) fn forget(win: Win) {
+    keys().remove(&win.key());
 }
 
 #[unsafe(export_name = "PMPI_Win_set_attr")]

@@ -299,6 +299,11 @@ pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
     let turn = (!cfg!(open_mpi) && window.is_some()).then(proxies::turn);
     // SAFETY: as in `create_dynamic`.
     let code = unsafe { host_Win_free(win) };
+    // No other thread has made a window with this handle yet.
+    #[cfg(not(open_mpi))]
+    if code == SUCCESS {
+        cached::forget(proxy);
+    }
     drop(turn);
     let Some(window) = window else { return code };
     if code != SUCCESS {

@@ -21,7 +21,7 @@ const LONGEST: usize = 250;
 /// The code of each class, after its first use. A code's string is that of its last failure.
 static CODES: Mutex<[Option<c_int>; CLASSES]> = Mutex::new([None; CLASSES]);
 
-/// The classes of transom, that of notified operations, and that of null buffers.
+/// The classes of transom, and those of notified operations, null buffers and null groups.
 const CLASSES: usize = Class::ALL.len() + 3;
 
 /// `MPI_ERR_RMA_NOTIFICATION`, which hosts lack: a class that is added at its first use, so that

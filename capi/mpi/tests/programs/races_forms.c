@@ -431,8 +431,6 @@ static void through(void (*order)(MPI_Comm between, int racy), int racy) {
     MPI_Comm half, between;
     MPI_Comm_split(all, rank_ == 2, rank_, &half);
     MPI_Intercomm_create(half, 0, all, rank_ == 2 ? 0 : 2, 9, &between);
-    /* Rank 2 may return from the call later than rank 0 from its put. */
-    if (rank_ == 2) pause_long();
     lock_all();
     if (rank_ == 0) put(), flush();
     order(between, racy);
@@ -467,6 +465,20 @@ static void reduce_between(MPI_Comm between, int racy) {
     MPI_Reduce(&token, tokens, 1, MPI_LONG, MPI_SUM, rank_ == 0 ? first : rank_ == 1 ? second : third, between);
 }
 static void reduced_between(int racy) { through(reduce_between, racy); }
+/* Messages on communicators that are made of the two groups, and calls that make them. */
+static void send_on_copies(MPI_Comm between, int racy) {
+    MPI_Comm copy, split, begun;
+    MPI_Request q;
+    MPI_Comm_dup(between, &copy);
+    MPI_Comm_idup(copy, &begun, &q), complete(q);
+    MPI_Comm_split(begun, 0, rank_, &split);
+    const int racer = rank_ == 0 && racy;
+    if (racer) put(), flush();
+    if (rank_ == 1) MPI_Send(&token, 1, MPI_LONG, 0, 4, copy), MPI_Send(&token, 1, MPI_LONG, 0, 4, split);
+    if (rank_ == 2) MPI_Recv(&token, 1, MPI_LONG, 1, 4, split, MPI_STATUS_IGNORE), MPI_Recv(&token, 1, MPI_LONG, 1, 4, copy, MPI_STATUS_IGNORE);
+    MPI_Comm_free(&copy), MPI_Comm_free(&split), MPI_Comm_free(&begun);
+}
+static void sent_on_copies(int racy) { through(send_on_copies, racy); }
 /* A message to be replaced by none is one message. */
 static void replace(void) {
     MPI_Sendrecv_replace(&token, 1, MPI_LONG, 2, 5, MPI_PROC_NULL, 5, all, MPI_STATUS_IGNORE);
@@ -541,6 +553,7 @@ static const struct {
     CASE(merged, OPERATIONS), CASE(between_groups, OPERATIONS), CASE(of_group, LOCAL),
     CASE(sent_between, OPERATIONS), CASE(told_between, OPERATIONS),
     CASE(begun_between, OPERATIONS), CASE(reduced_between, OPERATIONS),
+    CASE(sent_on_copies, OPERATIONS),
     CASE(replaced_by_none, OPERATIONS),
     CASE(of_node, OPERATIONS), CASE(of_grid, OPERATIONS), CASE(indexed, OPERATIONS),
     CASE(nested_types, LOCAL), CASE(many_pieces, OPERATIONS), CASE(packed, LOCAL),

@@ -514,8 +514,6 @@ static void plain_flag(int racy) {
 
 #include "races_uses.h"
 
-/* The racy form has a load or store, or only operations. */
-enum { LOCAL, OPERATIONS };
 /* Rank 0 knows of a store of rank 1, and rank 2, whose put is learnt of later, does not. */
 static void learnt_late(int racy) {
     lock_all();
@@ -541,6 +539,8 @@ static void late_in_turn(int racy) {
     unlock_all();
 }
 
+/* The racy form has a load or store, or only operations. */
+enum { LOCAL, OPERATIONS };
 #define CASE(name, accesses) {#name, name, accesses}
 static const struct {
     const char *name;
