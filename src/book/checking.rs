@@ -24,7 +24,7 @@
 //!
 //! | variable | effect |
 //! |---|---|
-//! | `TRANSOM_CHECK=fail` | [`finalize`](crate::Job::finalize) fails at rank 0 if a conflict was found; a job that is only dropped prints the error |
+//! | `TRANSOM_CHECK=fail` | [`finalize`](crate::Job::finalize) fails at rank 0 if a conflict was found; a job that is only dropped, or an MPI program, prints the error |
 //! | `TRANSOM_CHECK_REPORT=FILE` | the reports are also appended to the file as lines of JSON, which the program `transom-check` shows with the lines of the source |
 //! | `TRANSOM_CHECK_SUPPRESS=FILE` | the file has texts, one on each line; a conflict is not reported if one of its places contains one of the texts. Empty lines and lines that begin with `#` are ignored |
 //!
@@ -63,13 +63,13 @@
 //! ```
 //!
 //! An operation appears as a thread with the name of the operation, its rank, and its place in the
-//! program. The rank that owns window memory prints the reports about this memory. A report appears
-//! when the owner reads the record of the operation.
+//! program. The rank that owns window memory prints the reports about this memory. A report on an
+//! operation of another rank appears when a synchronization tells the owner that the operation is
+//! complete.
 //!
 //! A program may poll a word of 4 or 8 bytes by atomic loads; plain loads that poll are reported.
-//! An atomic load of window memory orders the loading rank after each change of the word, whether
-//! by an operation or by an atomic of the language, and after all that the changing rank did before
-//! the change.
+//! An atomic load of window memory orders the loading rank after all earlier changes of the word,
+//! by operations and by atomics of the language, and after all that a rank did before its change.
 //!
 //! `UCX_MEM_EVENTS=no` keeps UCX, which some MPIs use, from patching functions that ThreadSanitizer
 //! wraps.
@@ -134,10 +134,10 @@
 //!
 //! # Memory and limits
 //!
-//! For each rank's part of a window the checker remembers the accesses to 262144 blocks of 16
-//! bytes: up to four accesses to each block, in 64 bytes. It also remembers 65536 other accesses,
-//! each in 72 bytes. A later access to the same bytes replaces an earlier one. If the checker must
-//! discard accesses that may still conflict, it reports their number at the end of the window.
-//! `TRANSOM_CHECK_RECORDS` sets the limit for other accesses; the limit for blocks is four times as
-//! large. With `TRANSOM_CHECK` a process has at most 1024 windows,
-//! or 682 windows with counters of notified operations.
+//! For each rank's part of a window the checker remembers the accesses to at most 262144 blocks of
+//! 16 bytes: up to four accesses to each block, in 64 bytes. It also remembers 65536 other
+//! accesses, each in 72 bytes. A later access to the same bytes replaces an earlier one if the
+//! earlier one is no longer needed to find conflicts. If the checker must discard accesses that may
+//! still conflict, it reports their number at the end of the window. `TRANSOM_CHECK_RECORDS` sets
+//! the limit for other accesses; the limit for blocks is four times as large. With `TRANSOM_CHECK`
+//! a process has at most 1024 windows, or 682 windows with counters of notified operations.
