@@ -376,13 +376,6 @@ static int comm_not_copied(MPI_Comm comm, int keyval, void *extra, void *in, voi
     return MPI_SUCCESS;
 }
 
-/* Whether a datatype is committed: a message to nobody, of which no byte is read, has no other
- * error. Errors on `comm` are returned. */
-int host_is_committed(MPI_Datatype type, MPI_Comm comm) {
-    const char byte = 0;
-    return HOST(Send)(&byte, 1, type, MPI_PROC_NULL, 0, comm) == MPI_SUCCESS;
-}
-
 int host_type_keyval(int *keyval) { return HOST(Type_create_keyval)(type_not_copied, type_gone, keyval, 0); }
 int host_comm_keyval(int *keyval) { return HOST(Comm_create_keyval)(comm_not_copied, comm_gone, keyval, 0); }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use transom::Job;
 
-use crate::host::{Comm, RequestHandle, Type, constants, host_complete_request, host_is_committed, host_progress};
+use crate::host::{Comm, RequestHandle, constants, host_complete_request, host_progress};
 
 /// The calls of a thread between two readings of the clock, and the least time between two turns of
 /// the host.
@@ -53,12 +53,6 @@ impl Process {
         // Relaxed, here and below: MPI_Finalize runs while no other thread calls.
         ENDED.store(true, Ordering::Relaxed);
         Some((job, self.comm))
-    }
-
-    /// Whether a datatype is committed, as far as the host tells: after `MPI_Finalize` it does not.
-    pub(crate) fn commits(&self, ty: Type) -> bool {
-        // SAFETY: the type and the communicator are valid.
-        ENDED.load(Ordering::Relaxed) || unsafe { host_is_committed(ty, self.comm) } != 0
     }
 
     /// Whether this rank prints information about windows and routes.

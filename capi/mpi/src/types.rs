@@ -15,7 +15,6 @@ use crate::host::{
     Envelope, Predefined, SUCCESS, Type, constants, host_Type_free, host_Type_set_attr, host_contents, host_envelope,
     host_is_fortran_order, host_measure, host_predefined, host_type_keyval,
 };
-use crate::process;
 
 mod distributed;
 mod foreign;
@@ -190,9 +189,6 @@ fn look(ty: Type) -> Outcome<Found> {
         return Ok(Found::Kept(kept));
     }
     if !combiner::is_predefined(envelope.combiner) {
-        if process::get().is_some_and(|process| !process.commits(ty)) {
-            return Err(Failure::new(Class::Type, "the datatype is not committed (MPI_Type_commit)"));
-        }
         let Some(&keyval) = KEYVAL.get() else { return Ok(Found::Made(Box::new(decoded))) };
         // SAFETY: the type is valid; the attribute's value is never read.
         if unsafe { host_Type_set_attr(ty, keyval, std::ptr::null_mut::<c_void>()) } != SUCCESS {

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::{Comm, Type};
+use super::Type;
 
 /// A predefined datatype (`struct predefined` in host/host.h).
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,6 @@ pub(crate) struct Envelope {
 // mpi.h.
 unsafe extern "C" {
     pub(crate) fn host_predefined(out: *mut Predefined, most: c_int) -> c_int;
-    pub(crate) fn host_is_committed(ty: Type, comm: Comm) -> c_int;
     pub(crate) fn host_type_keyval(keyval: *mut c_int) -> c_int;
     pub(crate) fn host_envelope(ty: Type, out: *mut Envelope) -> c_int;
     pub(crate) fn host_contents(

@@ -47,13 +47,6 @@ static void failures(MPI_Win win) {
     check("no such rank: MPI_ERR_RANK", class_of(MPI_Put(&x, 1, MPI_LONG, size_, 0, 1, MPI_LONG, win)) != MPI_ERR_RANK);
     check("a negative count: MPI_ERR_COUNT", class_of(MPI_Put(&x, -1, MPI_LONG, 0, 0, 1, MPI_LONG, win)) != MPI_ERR_COUNT);
     check("no type: MPI_ERR_TYPE", class_of(MPI_Put(&x, 1, MPI_DATATYPE_NULL, 0, 0, 1, MPI_LONG, win)) != MPI_ERR_TYPE);
-    MPI_Datatype made;
-    MPI_Type_contiguous(1, MPI_LONG, &made);
-    check("an origin type that is not committed", class_of(MPI_Put(&x, 1, made, 0, 0, 1, MPI_LONG, win)) != MPI_ERR_TYPE);
-    check("a target type that is not committed", class_of(MPI_Get(&x, 1, MPI_LONG, 0, 0, 1, made, win)) != MPI_ERR_TYPE);
-    MPI_Type_commit(&made);
-    check("it is committed", MPI_Get(&x, 1, made, 0, 0, 1, made, win) != MPI_SUCCESS || MPI_Win_flush(0, win) != MPI_SUCCESS);
-    MPI_Type_free(&made);
     check("an operation that is not defined: MPI_ERR_OP",
           class_of(MPI_Accumulate(&x, 1, MPI_DOUBLE, 0, 0, 1, MPI_DOUBLE, MPI_BAND, win)) != MPI_ERR_OP);
     check("a negative displacement: MPI_ERR_DISP", class_of(MPI_Put(&x, 1, MPI_LONG, 0, -1, 1, MPI_LONG, win)) != MPI_ERR_DISP);
