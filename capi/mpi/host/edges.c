@@ -45,8 +45,9 @@ void transom_edge_meets(const MPI_Request *request, uint64_t group, uint64_t tur
 void transom_edge_met(uint64_t group, uint64_t turn, const int *from, int size);
 /* One that can be started again has a request: the call's number among those of the group. */
 void transom_edge_kept(const MPI_Request *request, uint64_t group, uint64_t call, const int *from, int size);
-/* A communicator is being copied. */
-void transom_edge_duplicates(const MPI_Request *request, const MPI_Comm *out, uint64_t number);
+/* A communicator is being copied, by a collective call of the ranks `from`. */
+void transom_edge_duplicates(const MPI_Request *request, const MPI_Comm *out, uint64_t number, uint64_t group,
+                             uint64_t turn, const int *from, int size);
 /* In src/partitioned.rs: a message in partitions has a request; `peer` is -1 for none and -2 for an
  * unknown one. A partition is ready, or has arrived. */
 void transom_edge_partitioned(MPI_Request request, int peer, int tag, uint64_t group, int sends, int partitions,
@@ -182,11 +183,11 @@ static void made(MPI_Comm comm) {
 
 /* A copy of a communicator will be there when the request is complete. All its ranks give it the
  * same number, because they make the copies of a communicator in the same order. */
-static void duplicates(MPI_Comm comm, const MPI_Comm *out, const MPI_Request *request) {
+static void duplicates(MPI_Comm comm, const MPI_Comm *out, const MPI_Request *request, uint64_t turn) {
     struct group *group = group_of(comm);
     const uint64_t copy = __atomic_add_fetch(&group->copies, 1, __ATOMIC_RELAXED);
     const uint64_t number = (group->number ^ copy * 0x9e3779b97f4a7c15) | (uint64_t)1 << 62;
-    transom_edge_duplicates(request, out, group->number ? number : 0);
+    transom_edge_duplicates(request, out, turn ? number : 0, group->number, turn, group->ranks, turn ? group->size : 0);
 }
 void host_edges_duplicated(const MPI_Comm *out, uint64_t number) { group_of(*out)->number = number; }
 
@@ -662,7 +663,8 @@ static _Thread_local int is_exchanging;
     EDGE_BY(name, parameters, arguments, transom_edge_release(clock);                                                       \
             for (int i = 0; i < (count); i++) transom_edge_starts((requests)[i]), )
 #define FREED(name, parameters, arguments) EDGE_BY(name, parameters, arguments, transom_edge_frees(q), )
-#define MAKES(name, parameters, arguments) EDGE(name, parameters, arguments, duplicates(comm, out, q))
+#define MAKES(name, parameters, arguments)                                                                                  \
+    EDGE_BY(name, parameters, arguments, const uint64_t turn = enters(comm, clock), duplicates(comm, out, q, turn))
 #define ANY(name, parameters, arguments) EDGE(name, parameters, arguments, transom_edge_learn_all())
 #define BESIDE(name, parameters, arguments, buffers)                                                                        \
     EDGE_IN_TURNS(name, parameters, arguments, ALL_IN_TURNS(name, parameters, arguments),                                   \

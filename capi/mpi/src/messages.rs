@@ -70,11 +70,14 @@ enum What {
         turn: u64,
         ranks: Vec<usize>,
     },
-    /// The clocks that all ranks have released. The communicator that the call has stored in `out`
-    /// gets the number.
+    /// As `Collective`; without a turn, the clocks that all ranks have released. The communicator
+    /// that the call has stored in `out` gets the number.
     Duplicate {
         out: usize,
         number: u64,
+        group: u64,
+        turn: u64,
+        ranks: Vec<usize>,
     },
     /// The clocks that all ranks have released.
     Any,
@@ -333,15 +336,25 @@ unsafe extern "C" fn transom_edge_waits_for_any(request: *const RequestHandle) {
     requested(unsafe { name_of(request) }, What::Any, false);
 }
 
-/// A communicator is being copied to `out`, and will have that number.
+/// A communicator is being copied to `out`, and will have that number. The copy is the call `turn`
+/// of the group, in which the ranks `from` meet; 0 if they are not known.
 ///
 /// # Safety
-/// The request is readable.
+/// The request is readable, and there are `size` ranks.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn transom_edge_duplicates(request: *const RequestHandle, out: *const c_void, number: u64) {
+unsafe extern "C" fn transom_edge_duplicates(
+    request: *const RequestHandle,
+    out: *const c_void,
+    number: u64,
+    group: u64,
+    turn: u64,
+    from: *const c_int,
+    size: c_int,
+) {
     // SAFETY: as the caller says.
-    requested(unsafe { name_of(request) }, What::Duplicate { out: out.expose_provenance(), number }, false);
+    let (name, ranks) = unsafe { (name_of(request), ranks(from, size)) };
+    requested(name, What::Duplicate { out: out.expose_provenance(), number, group, turn, ranks }, false);
 }
 
 // SAFETY: the declaration is that of host/edges.c.

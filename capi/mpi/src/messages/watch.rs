@@ -108,10 +108,10 @@ fn finish_entry(job: &Job, all: &mut Vec<Entry>, place: usize, (statuses, nth): 
         What::Send(_) => Ok(()),
         What::Synchronous((rank, tag, group)) => job.checker_was_received(*rank, *tag, *group),
         What::Any => job.checker_learns_all(),
-        What::Duplicate { out, number } => {
+        What::Duplicate { out, number, group, turn, ranks } => {
             // SAFETY: the program keeps the variable until the request is complete, as MPI demands.
             unsafe { host_edges_duplicated(std::ptr::with_exposed_provenance(*out), *number) };
-            job.checker_learns_all()
+            if *turn == 0 { job.checker_learns_all() } else { job.checker_has_met(ranks, *group, *turn) }
         }
         What::Collective { group, turn, ranks } => job.checker_has_met(ranks, *group, *turn),
         What::Receive(receive) => match envelope(receive, statuses, nth) {
