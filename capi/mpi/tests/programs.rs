@@ -466,6 +466,11 @@ fn checked(host: &'static Host) {
     places_without_debug_information(host, &program);
     let ending = Run::of(host, host.program("thread_ends", Language::C), 2).served();
     verified(&ending.with("TRANSOM_CHECK", "1"), false);
+    // Tried with these versions only.
+    if host.is_old {
+        let between = Run::of(host, host.program("between", Language::C), 4).served();
+        verified(&between.with("TRANSOM_CHECK", "1"), false);
+    }
     let run = Run::of(host, program, 3).served().with("TRANSOM_CHECK", "1").with("TRANSOM_CHECK_WAIT", "1");
     let printed = printed(&run.given(vec!["deadlock".to_owned()], 60).output());
     for call in ["rank 0: MPI_Recv, deadlock", "rank 1: MPI_Barrier, barrier", "rank 2: fence of window 2, deadlock"] {
