@@ -15,7 +15,7 @@ use transom_fabric::sim::{SimAmo, SimCounters, SimMail, SimOptions};
 mod simulated;
 
 /// Elements of 8 bytes in a piece.
-const PIECE: usize = 16384;
+const PIECE: usize = 65536;
 const LEN: usize = 9 * PIECE + 100;
 
 fn net(gathers: bool, ordered: bool) -> SimOptions {
@@ -230,16 +230,16 @@ fn long_operations_by_address_cost_a_transfer_and_a_message_for_each_piece() {
 #[test]
 fn long_operations_do_not_wait_for_their_operands() {
     fn body(world: &Rank) -> Outcome {
-        let mut memory = vec![0u64; 3 * PIECE];
+        let mut memory = vec![0u64; 2 * PIECE];
         let dynamic = RawWindow::create_dynamic(world, &Info::new())?;
         let base = memory.as_mut_ptr().cast::<u8>();
         // SAFETY: the vector outlives the window, and is not used before its end.
-        unsafe { dynamic.attach(base, 24 * PIECE)? };
+        unsafe { dynamic.attach(base, 16 * PIECE)? };
         let bases = Window::<u64>::create(world, vec![base.addr() as u64])?;
-        let win = Window::<u64>::allocate(world, 3 * PIECE)?;
+        let win = Window::<u64>::allocate(world, 2 * PIECE)?;
         world.barrier()?;
         if world.rank() == 0 {
-            let (mut base, twos) = ([0], vec![2u64; 3 * PIECE]);
+            let (mut base, twos) = ([0], vec![2u64; 2 * PIECE]);
             bases.lock_all(|epoch| epoch.get(1, 0, &mut base))?;
             let without_progress = |call: &dyn Fn() -> transom::Result<()>| {
                 world.trip();
@@ -249,7 +249,7 @@ fn long_operations_do_not_wait_for_their_operands() {
             };
             dynamic.lock_all(Assert::NOCHECK)?;
             // SAFETY: the operands outlive the flush.
-            let put = || unsafe { dynamic.put(twos.as_ptr().cast(), 24 * PIECE, 1, base[0]) };
+            let put = || unsafe { dynamic.put(twos.as_ptr().cast(), 16 * PIECE, 1, base[0]) };
             world.step("the first contact, and the area");
             put().and(dynamic.flush(1))?;
             world.step("two puts");
@@ -264,14 +264,14 @@ fn long_operations_do_not_wait_for_their_operands() {
             })?;
         }
         world.barrier()?;
-        let mut found = vec![0; 3 * PIECE];
+        let mut found = vec![0; 2 * PIECE];
         win.load(0, &mut found)?;
         win.free()?;
         bases.free()?;
         dynamic.free()?;
         let (put, sum) = if world.rank() == 1 { (2, 6) } else { (0, 0) };
-        same("what was put", &memory, &vec![put; 3 * PIECE])?;
-        same("the sums", &found, &vec![sum; 3 * PIECE])
+        same("what was put", &memory, &vec![put; 2 * PIECE])?;
+        same("the sums", &found, &vec![sum; 2 * PIECE])
     }
     for seed in 0..4 {
         run(2, &SimOptions { seed, ..net(true, true) }, body);

@@ -25,7 +25,8 @@ pub struct Limits {
     /// The longest single [`Port::put`] or [`Port::get`]; callers cut longer ones.
     pub transfer_max: usize,
     /// The longest [`Port::put`] or [`Port::get`] that is no slower than several shorter ones while
-    /// other operations are in flight; callers then cut longer ones. At most `transfer_max`.
+    /// other operations are in flight; callers then cut longer ones, except very long ones. At most
+    /// `transfer_max`.
     pub stream_max: usize,
     /// The most parts that [`Port::put_list`] and [`Port::get_list`] take as one operation; 1 where
     /// lists are no faster.
@@ -80,9 +81,9 @@ pub trait Region: Send + Sync + Debug + 'static {
     fn amo(&self, kind: AmoKind, width: Width) -> Option<Coherence>;
 }
 
-/// Receives messages. [`Port::progress`] calls it, from any thread that makes progress. A handler
-/// must not block and not call `progress`. A handler may post, and must queue a post that is
-/// answered [`Post::Again`].
+/// Receives messages. [`Port::progress`] calls the handler, from any thread that makes progress. A
+/// handler must neither block nor call `progress`. A handler may post. It must not repeat a post
+/// that is answered [`Post::Again`], but queue the post until after its return.
 pub trait Handler {
     /// A message from `from`. The bytes are valid during the call only.
     fn message(&self, from: Peer, bytes: &[u8]);

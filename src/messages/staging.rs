@@ -12,12 +12,12 @@ use transom_fabric::{Memory, Peer, RegionKey};
 
 use super::locked;
 
-/// Bytes of a staged piece: a fraction of the processor's second-level cache, so that the CPU
-/// combines operands from this cache.
-pub(crate) const PIECE: usize = 1 << 17;
+/// Bytes of a staged piece. Shorter pieces overlap more, but each costs a put, a request and a
+/// reply. Longer ones would leave the second-level cache before they are combined.
+pub(crate) const PIECE: usize = 1 << 19;
 /// Staged pieces of an area, so that puts, combining and answers overlap.
-pub(crate) const PIECES: usize = 8;
-/// Maximum number of areas of a rank, together 16 MiB. The kernel allocates only the pages that are
+pub(crate) const PIECES: usize = 4;
+/// Maximum number of areas of a rank, together 32 MiB. The kernel allocates only the pages that are
 /// used.
 const AREAS: usize = 16;
 

@@ -18,11 +18,12 @@ pub(super) const BLOCK_BY_ITSELF: usize = 1024;
 /// data.
 const PLACES: usize = 2048;
 
-/// A transfer of at most this length is not cut into a stream of shorter ones ([`stream_max`]) if
-/// no other operation of its window is in flight: its last byte would arrive later.
+/// A longer operation is not cut into a stream of shorter ones ([`stream_max`]): it is long enough
+/// for the net to reach its full rate. Neither is an operation cut if no other one of its window is
+/// in flight: its last byte would arrive later.
 ///
 /// [`stream_max`]: transom_fabric::Limits::stream_max
-const LONE: usize = 512 << 10;
+pub(super) const STREAMED: usize = 256 << 10;
 
 /// Memory that the net reaches, and the job that makes progress while the port is busy.
 #[derive(Clone, Copy)]
@@ -47,17 +48,16 @@ impl<'t> Posted<'t> {
     #[inline]
     pub(super) fn put(self, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
         if from.len() > self.memory.limits().stream_max {
-            return self.put_cut(at, from, tally);
+            return self.put_cut(at, from, self.part_of(from.len(), tally), tally);
         }
         // A put of no bytes posts no request.
         while from.len() > 0 && !self.job.taken(self.memory.put(at, from, tally))? {}
         Ok(())
     }
 
-    /// Posts a put that may take several transfers.
+    /// Posts a put in parts of `most` bytes.
     #[cold]
-    fn put_cut(self, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
-        let most = self.part_of(from.len(), tally);
+    pub(super) fn put_cut(self, at: u64, from: Source, most: usize, tally: &TallyRef) -> Result<()> {
         (0..from.len()).step_by(most).try_for_each(|done| {
             let part = from.part(done, most);
             while !self.job.taken(self.memory.put(at + done as u64, part, tally))? {}
@@ -88,7 +88,7 @@ impl<'t> Posted<'t> {
     /// The length of the equal fragments of `len` bytes.
     fn part_of(self, len: usize, tally: &TallyRef) -> usize {
         let limits = self.memory.limits();
-        let in_stream = len > LONE || tally.is_beside_others();
+        let in_stream = len <= STREAMED && tally.is_beside_others();
         let most = if in_stream { limits.stream_max } else { limits.transfer_max };
         // Whole cache lines, so that no element is in two fragments.
         len.div_ceil(len.div_ceil(most)).next_multiple_of(64).min(most)

@@ -10,7 +10,7 @@ use transom_fabric::{Tally, TallyRef};
 
 use super::accumulate::Accumulate;
 use super::parts::Parts;
-use super::posted::Posted;
+use super::posted::{Posted, STREAMED};
 use super::target::{Reach, Target, Unmapped};
 use super::transfer::{Incoming, Outgoing};
 use crate::buffers::{Sink, Source};
@@ -132,13 +132,15 @@ impl Parts {
     }
 
     fn stage(&self, target: &Target, at: i64, long: &Long<'_>, area: &Staging, tally: &TallyRef) -> Result<()> {
-        let (most, mut owed) = (long.piece(area.memory().limits().stream_max), VecDeque::new());
+        let limits = area.memory().limits();
+        let part = if long.len > STREAMED { limits.transfer_max } else { limits.stream_max };
+        let (most, mut owed) = (long.piece(part), VecDeque::new());
         for done in (0..long.len).step_by(most) {
             let size = most.min(long.len - done);
             let claim = self.claim(area, tally, &mut owed)?;
             let (from, after) = ((claim.piece * PIECE) as u64, long.len - done - size);
             if let Some(operands) = long.from {
-                self.fill(area, &claim, operands.part(done, size))?;
+                self.fill(area, &claim, operands.part(done, size), part)?;
             }
             let (before, at) = (done as u64, at.cast_unsigned() + done as u64);
             let request = long.request(Piece { at, from, len: size as u64, before, after: after as u64 });
@@ -155,14 +157,15 @@ impl Parts {
         outcome
     }
 
-    /// Puts the operands of a piece. A message that is sent afterwards finds them at the target.
-    fn fill(&self, area: &Staging, claim: &Claim<'_>, operands: Source) -> Result<()> {
+    /// Puts the operands of a piece in parts of `most` bytes. A message that is sent afterwards
+    /// finds them at the target.
+    fn fill(&self, area: &Staging, claim: &Claim<'_>, operands: Source, most: usize) -> Result<()> {
         let (memory, at) = (Posted::of(&self.job, area.memory()), (claim.piece * PIECE) as u64);
         if area.memory().limits().ordered {
-            return memory.put(at, operands, &claim.tally);
+            return memory.put_cut(at, operands, most, &claim.tally);
         }
         let own = Tally::within(&claim.tally);
-        memory.put(at, operands, &own)?;
+        memory.put_cut(at, operands, most, &own)?;
         self.job.progress.complete(&own)
     }
 
