@@ -9,8 +9,15 @@ use transom_fabric::Memory;
 
 use super::clock::{Clock, Slot, slot_bytes};
 
-/// Maximum number of letters of a rank that are not received.
-const LETTERS: usize = 256;
+/// Limits of the number of letters of a rank that are not received, and the bytes of the letters of
+/// a rank in a large job.
+const FEWEST: usize = 256;
+const MOST: usize = 4096;
+const BYTES: usize = 1 << 20;
+/// The words before the letters: the count of messages, and of the letters that have been in use.
+const COUNT: usize = 0;
+const USED: usize = 8;
+const LETTERS: usize = 16;
 /// The words of a letter before its clock: the letter's number, and its stream.
 const NUMBER: usize = 0;
 const FOR: usize = 8;
@@ -29,7 +36,20 @@ pub(crate) struct Letters<'m> {
 
 /// The bytes of the letters of a rank in a job of `ranks` ranks.
 pub(super) const fn bytes(ranks: usize) -> usize {
-    8 + LETTERS * (CLOCK + slot_bytes(ranks))
+    LETTERS + most(ranks) * letter_bytes(ranks)
+}
+
+const fn letter_bytes(ranks: usize) -> usize {
+    CLOCK + slot_bytes(ranks)
+}
+
+/// The number of letters of a rank.
+const fn most(ranks: usize) -> usize {
+    match BYTES / letter_bytes(ranks) {
+        fit if fit < FEWEST => FEWEST,
+        fit if fit > MOST => MOST,
+        fit => fit,
+    }
 }
 
 /// The messages of a rank to another one that are received in their order.
@@ -52,9 +72,33 @@ impl Letters<'_> {
         self.memory.word64(at)
     }
 
+    fn place(&self, index: usize) -> usize {
+        self.base + LETTERS + letter_bytes(self.ranks) * index
+    }
+
+    /// The letters that have been in use.
     fn places(&self) -> impl Iterator<Item = usize> {
-        let (first, step) = (self.base + 8, CLOCK + slot_bytes(self.ranks));
-        (0..LETTERS).map(move |index| first + step * index)
+        // Acquire: pairs with the Release of `free`, so that a receiver sees the letter of each
+        // message that it has received.
+        let used = self.word(self.base + USED).load(Ordering::Acquire);
+        (0..usize::try_from(used).unwrap_or(usize::MAX).min(most(self.ranks))).map(|index| self.place(index))
+    }
+
+    /// Takes a letter that is not in use.
+    fn free(&self) -> Option<usize> {
+        let used = self.word(self.base + USED);
+        loop {
+            if let Some(at) = self.places().find(|&at| self.turn(at, 0, TAKEN)) {
+                return Some(at);
+            }
+            let found = used.load(Ordering::Relaxed);
+            if found >= most(self.ranks) as u64 {
+                return None;
+            }
+            // Another thread of the rank may have added a letter. Release: pairs with the Acquire
+            // of `places`.
+            let _ = used.compare_exchange(found, found + 1, Ordering::Release, Ordering::Relaxed);
+        }
     }
 
     /// Changes a letter's number, if it is `from`.
@@ -65,8 +109,8 @@ impl Letters<'_> {
 
     /// Writes a letter. Returns false if no letter is free.
     pub(crate) fn send(&self, stream: Stream, clock: &Clock) -> bool {
-        let number = self.word(self.base).fetch_add(1, Ordering::Relaxed) + 1;
-        let Some(at) = self.places().find(|&at| self.turn(at, 0, TAKEN)) else { return false };
+        let number = self.word(self.base + COUNT).fetch_add(1, Ordering::Relaxed) + 1;
+        let Some(at) = self.free() else { return false };
         let [receiver, group] = stream.words();
         self.word(at + FOR).store(receiver, Ordering::Relaxed);
         self.word(at + GROUP).store(group, Ordering::Relaxed);
@@ -134,6 +178,6 @@ mod tests {
         assert_eq!(take(stream(1, 5, 1), 1), 3, "the receive that was posted second");
         assert_eq!([take(stream(1, 5, 1), 0), take(stream(1, 5, 1), 0), take(stream(1, 5, 1), 0)], [1, 6, 0]);
         assert_eq!([take(stream(0, 5, 1), 0), take(stream(1, 5, 2), 0), take(stream(1, 7, 1), 0)], [4, 5, 2]);
-        assert_eq!((0..=LETTERS).filter(|_| letters.send(stream(1, 0, 1), &clock)).count(), LETTERS);
+        assert_eq!((0..=most(2)).filter(|_| letters.send(stream(1, 0, 1), &clock)).count(), most(2));
     }
 }

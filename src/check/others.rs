@@ -1,9 +1,11 @@
 //! The operations of other ranks on this rank's memory, as ThreadSanitizer sees them.
 //!
-//! An operation is ordered after the releases of this rank of which its origin knew, and after each
-//! operation whose origin knew of no more of them: if one operation is ordered before another, then
-//! the origin of the first knew of no more releases. Most operations come in the order of what
-//! their origins knew, and share a fiber. One that comes later gets a fiber that knows less.
+//! Let `known` be the number of this rank's releases of which the origin of an operation knew. The
+//! operation is ordered after these releases, and after each operation with an equal or smaller
+//! `known`. This order includes the true order: an operation that precedes another one has an equal
+//! or smaller `known`. Most operations are reported in the order of `known`, and share a fiber. An
+//! operation that is reported after one with a larger `known` gets a separate fiber, which is
+//! ordered after fewer releases.
 
 use std::collections::BTreeMap;
 

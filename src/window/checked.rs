@@ -289,6 +289,26 @@ impl Checked {
         Ok(record)
     }
 
+    /// Before the accesses of one operation end: records again the accesses in flight that a record
+    /// of these stands for.
+    fn restore(&self, checker: &Checker, shadow: Shadow<'_>, list: &mut [Pending], which: Completed) -> Result<()> {
+        if matches!(which, Completed::All | Completed::Fetching) {
+            return Ok(());
+        }
+        let ending: Vec<_> = list.iter().filter(|one| which.has(one)).map(|one| one.access).collect();
+        let is_covered = |one: &Pending| {
+            let it = one.access;
+            !which.has(one) && ending.iter().any(|by| by.kind == it.kind && by.start <= it.start && it.end <= by.end)
+        };
+        if list.iter().any(is_covered) {
+            let (clock, locked) = (checker.clock(), self.lock(shadow)?);
+            for one in list.iter_mut().filter(|one| is_covered(one) && !locked.is(one.record)) {
+                one.record = locked.restore(one.access, &clock);
+            }
+        }
+        Ok(())
+    }
+
     /// Completes accesses to a member. Returns whether there were any.
     fn complete(&self, checker: &Checker, member: usize, which: Completed) -> Result<bool> {
         let mut pending = self.pending();
@@ -297,6 +317,7 @@ impl Checked {
             return Ok(false);
         }
         let (rank, shadow) = (self.shadows.job.rank, self.shadow(member)?);
+        self.restore(checker, shadow, list, which)?;
         let released = Shadow::ends_with_release(checker.clock().of(rank));
         let ended = |one: &Pending| match which {
             Completed::All if one.ends_with_exposure => shadow.ends_with_exposure(),

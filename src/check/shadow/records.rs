@@ -268,6 +268,11 @@ impl Records<'_> {
         }
     }
 
+    /// Records again an access in flight, whose record was given to another access.
+    pub(crate) fn restore(&self, access: Access, clock: &Clock) -> Record {
+        self.add(access, IN_FLIGHT, clock)
+    }
+
     pub(super) fn add(&self, new: Access, ended: u64, clock: &Clock) -> Record {
         let index = self.unused(clock);
         let (at, level) = (self.at(index), level(new.end - new.start));

@@ -299,6 +299,41 @@ static void operation(int racy) {
     unlock_all();
 }
 
+/* --- what the checker forgot ------------------------------------------------------------------ */
+
+/* A get with a request is complete; an earlier one of some of its bytes is not. */
+static void get_before_request(int racy) {
+    MPI_Request q;
+    lock_all();
+    if (rank_ == 0) {
+        get();
+        MPI_Rget(two, 2, MPI_LONG, 1, 0, 2, MPI_LONG, win, &q);
+        wait_for(&q);
+        if (!racy) flush();
+        send(2, 1);
+    }
+    if (rank_ == 2) receive(0, 1), put(), flush();
+    unlock_all();
+}
+/* Many messages are not received yet. */
+static void many_sent(int racy) {
+    enum { MANY = 600 };
+    static MPI_Request q[MANY];
+    lock_all();
+    if (rank_ == 0) {
+        for (int i = 0; i < MANY; i++) MPI_Isend(0, 0, MPI_INT, 1, 2, all, &q[i]);
+        put(), flush();
+        if (!racy) send(1, 1);
+        MPI_Waitall(MANY, q, MPI_STATUSES_IGNORE);
+    }
+    if (rank_ == 2 && racy) linger(), send(1, 1);
+    if (rank_ == 1) {
+        receive(racy ? 2 : 0, 1), load();
+        for (int i = 0; i < MANY; i++) MPI_Recv(0, 0, MPI_INT, 0, 2, all, MPI_STATUS_IGNORE);
+    }
+    unlock_all();
+}
+
 /* The racy form has a load or store, or only operations. */
 enum { LOCAL, OPERATIONS };
 #define CASE(name, accesses) {#name, name, accesses}
@@ -313,5 +348,6 @@ static const struct {
     CASE(sender_waitany, LOCAL), CASE(sender_waitsome, LOCAL), CASE(sender_testall, LOCAL),
     CASE(sender_testsome, LOCAL), CASE(received, LOCAL), CASE(ireceived, LOCAL),
     CASE(exchanged, LOCAL), CASE(replaced, LOCAL), CASE(persistent, LOCAL),
-    CASE(many, LOCAL), CASE(operation, LOCAL), CASE(with_self, LOCAL)};
+    CASE(many, LOCAL), CASE(operation, LOCAL), CASE(with_self, LOCAL),
+    CASE(get_before_request, OPERATIONS), CASE(many_sent, LOCAL)};
 #include "races_main.h"
