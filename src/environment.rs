@@ -162,9 +162,9 @@ pub const VARIABLES: [Variable; 25] = [
     Variable {
         name: CHECK_RECORDS,
         default: "64k",
-        meaning: "the most accesses to each rank's part of a window that TRANSOM_CHECK remembers (a \
-                  number of at least 64, or with k or m), in 72 bytes each, in addition to the accesses to four \
-                  times as many blocks of 16 bytes, in 64 bytes for each block",
+        meaning: "the number of access records that TRANSOM_CHECK keeps for each rank's part of a window (a \
+                  number, or with k or m; at least 64), of 72 bytes each; small accesses take other records: one of \
+                  64 bytes for a block of 16 bytes, four times as many",
     },
     Variable {
         name: CHECK_REPORT,

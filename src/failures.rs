@@ -1,8 +1,8 @@
 //! Failure detector (requirement E3): it watches ranks of this machine by pidfd, and ranks of other
 //! machines by one idle TCP connection each ([`connections`], [`listener`]), on every route and for
 //! every cause of death. Only a waiting call checks. All ranks leave the job together, so a process
-//! that ends earlier has died. Where the kernel or a container refuses pidfds, each check asks for
-//! the processes by their numbers.
+//! that ends earlier has died. Where the kernel or a container refuses pidfds, each check tests by
+//! PID whether the processes exist (kill(2) with signal 0).
 
 mod attempts;
 pub(crate) mod connections;

@@ -181,8 +181,8 @@
 #define TRANSOM_LOCK_EXCLUSIVE 2
 
 // Of a lock: no other rank holds or requests a conflicting lock while this rank holds it. Of post
-// and start: the post precedes the start. A post may have it only if all matching starts have it,
-// and vice versa (MPI-4.1 section 12.5.5).
+// and start: the post precedes the start. A post may give this assertion only if all matching
+// starts give it, and vice versa (MPI-4.1 section 12.5.5).
 #define TRANSOM_MODE_NOCHECK 1
 
 // This rank did not store into its part since the last synchronization.
@@ -293,10 +293,10 @@ int transom_job_rank(const transom_job *job, int *rank);
 int transom_job_size(const transom_job *job, int *size);
 
 // Creates a job of some ranks, for windows and barriers among them. The array ranks has ranks of
-// the whole job, and its order numbers the ranks of the subset. Exactly these ranks make the call,
-// with equal lists; the call does not communicate. All these ranks make their calls with one list
-// in the same order; threads that may call at the same time use transom_job_subset_tagged.
-// transom_finalize frees the handle.
+// the whole job, and its order numbers the ranks of the subset. All ranks of the array, and no
+// others, make the call, with equal arrays; the call does not communicate. The n-th call with an
+// array at one rank matches the n-th call with this array at the others. Threads that may call at
+// the same time use transom_job_subset_tagged. transom_finalize frees the handle.
 //
 // # Safety
 // `job` is a live handle; `ranks` has `count` numbers; `subset` points to writable memory.
@@ -481,9 +481,9 @@ int transom_type_struct(uint64_t count,
                         const transom_datatype *const *types,
                         transom_datatype **new_type);
 
-// A part of an array. For each dimension, sizes has the elements of the array, subsizes those of
-// the part, and starts the first element of the part. order is TRANSOM_ORDER_C or
-// TRANSOM_ORDER_FORTRAN. The extent is that of the whole array.
+// A part of an array. In dimension i the array has `sizes[i]` elements, and the part has
+// `subsizes[i]` elements, from element `starts[i]` (counted from 0) on. order is TRANSOM_ORDER_C
+// or TRANSOM_ORDER_FORTRAN. The extent is that of the whole array.
 //
 // # Safety
 // `sizes`, `subsizes` and `starts` have `dimensions` numbers; `old_type` is a predefined one or a
@@ -713,9 +713,9 @@ int transom_get_accumulate(const transom_window *window,
                            const transom_datatype *target_type,
                            int op);
 
-// Combines one element of a predefined type with that at origin by op. Waits for the element's
-// previous value, and stores it in result. With TRANSOM_NO_OP origin is not read. For
-// TRANSOM_PROC_NULL result does not change.
+// Combines the target's element at displacement with the element at origin by op. datatype is a
+// predefined type. Waits for the previous value of the target's element, and stores it in result.
+// With TRANSOM_NO_OP origin is not read. For TRANSOM_PROC_NULL result does not change.
 //
 // # Safety
 // `window` is a live handle; `origin` and `result` have one element each and do not overlap.
@@ -1145,8 +1145,9 @@ int transom_window_flush_local(const transom_window *window, int target);
 int transom_window_flush_local_all(const transom_window *window);
 
 // Orders this rank's loads and stores with the accesses of others; in the separate model it also
-// makes both copies equal. Completes no operation. Call it before loading data that a put of
-// another rank has written, after the barrier or flag that tells of the put. A fence includes it.
+// makes both copies equal. Completes no operation. To load data that another rank has put, first
+// wait for the barrier or flag that follows the put, and then call transom_window_sync. A fence
+// includes this call.
 //
 // # Safety
 // `window` is a live handle.

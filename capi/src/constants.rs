@@ -47,8 +47,8 @@ pub const TRANSOM_LOCK_SHARED: c_int = 1;
 pub const TRANSOM_LOCK_EXCLUSIVE: c_int = 2;
 
 /// Of a lock: no other rank holds or requests a conflicting lock while this rank holds it. Of post
-/// and start: the post precedes the start. A post may have it only if all matching starts have it,
-/// and vice versa (MPI-4.1 section 12.5.5).
+/// and start: the post precedes the start. A post may give this assertion only if all matching
+/// starts give it, and vice versa (MPI-4.1 section 12.5.5).
 pub const TRANSOM_MODE_NOCHECK: c_int = 1;
 /// This rank did not store into its part since the last synchronization.
 pub const TRANSOM_MODE_NOSTORE: c_int = 2;

@@ -109,10 +109,10 @@ pub unsafe extern "C" fn transom_job_size(job: *const JobHandle, size: *mut c_in
 }
 
 /// Creates a job of some ranks, for windows and barriers among them. The array ranks has ranks of
-/// the whole job, and its order numbers the ranks of the subset. Exactly these ranks make the call,
-/// with equal lists; the call does not communicate. All these ranks make their calls with one list
-/// in the same order; threads that may call at the same time use transom_job_subset_tagged.
-/// transom_finalize frees the handle.
+/// the whole job, and its order numbers the ranks of the subset. All ranks of the array, and no
+/// others, make the call, with equal arrays; the call does not communicate. The n-th call with an
+/// array at one rank matches the n-th call with this array at the others. Threads that may call at
+/// the same time use transom_job_subset_tagged. transom_finalize frees the handle.
 ///
 /// # Safety
 /// `job` is a live handle; `ranks` has `count` numbers; `subset` points to writable memory.

@@ -230,9 +230,9 @@ pub unsafe extern "C" fn transom_type_struct(
     })
 }
 
-/// A part of an array. For each dimension, sizes has the elements of the array, subsizes those of
-/// the part, and starts the first element of the part. order is TRANSOM_ORDER_C or
-/// TRANSOM_ORDER_FORTRAN. The extent is that of the whole array.
+/// A part of an array. In dimension i the array has `sizes[i]` elements, and the part has
+/// `subsizes[i]` elements, from element `starts[i]` (counted from 0) on. order is TRANSOM_ORDER_C
+/// or TRANSOM_ORDER_FORTRAN. The extent is that of the whole array.
 ///
 /// # Safety
 /// `sizes`, `subsizes` and `starts` have `dimensions` numbers; `old_type` is a predefined one or a

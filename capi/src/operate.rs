@@ -258,9 +258,9 @@ pub unsafe extern "C" fn transom_get_accumulate(
     })
 }
 
-/// Combines one element of a predefined type with that at origin by op. Waits for the element's
-/// previous value, and stores it in result. With TRANSOM_NO_OP origin is not read. For
-/// TRANSOM_PROC_NULL result does not change.
+/// Combines the target's element at displacement with the element at origin by op. datatype is a
+/// predefined type. Waits for the previous value of the target's element, and stores it in result.
+/// With TRANSOM_NO_OP origin is not read. For TRANSOM_PROC_NULL result does not change.
 ///
 /// # Safety
 /// `window` is a live handle; `origin` and `result` have one element each and do not overlap.

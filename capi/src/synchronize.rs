@@ -201,8 +201,9 @@ pub unsafe extern "C" fn transom_window_flush_local_all(window: *const WindowHan
 }
 
 /// Orders this rank's loads and stores with the accesses of others; in the separate model it also
-/// makes both copies equal. Completes no operation. Call it before loading data that a put of
-/// another rank has written, after the barrier or flag that tells of the put. A fence includes it.
+/// makes both copies equal. Completes no operation. To load data that another rank has put, first
+/// wait for the barrier or flag that follows the put, and then call transom_window_sync. A fence
+/// includes this call.
 ///
 /// # Safety
 /// `window` is a live handle.

@@ -1,5 +1,6 @@
-//! Copies of bytes by this CPU. libc's copy is fast except in two cases, for which this module has
-//! its own loops. On x86-64 libc copies more than some 2 KiB by the instruction `rep movsb`.
+//! Copies of bytes by this CPU, by libc except in two cases in which libc is slow. If `rep movsb`
+//! would be slow between the addresses (`is_close_behind`), a loop of this module copies. Copies of
+//! more than `PIECE` are split, so that libc does not use non-temporal stores.
 
 use std::ptr::copy_nonoverlapping;
 

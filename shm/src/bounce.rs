@@ -1,5 +1,6 @@
-//! Long copies by the kernel between addresses for which its copy is slow. These copies go through
-//! a buffer of the calling thread, from an offset in a page on that suits the kernel.
+//! Long copies by the kernel between addresses for which the kernel's copy is slow
+//! (`is_close_behind`). These copies go through a buffer of the calling thread, at an offset in a
+//! page for which the kernel's copy is fast.
 
 use std::cell::OnceCell;
 use std::io;

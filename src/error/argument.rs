@@ -373,9 +373,15 @@ pub enum ArgumentError {
 #[non_exhaustive]
 pub enum AtomicsError {
     /// All ranks share one node.
-    #[error("atomics by nic are requested, but all ranks share one node and no net is open")]
+    #[error(
+        "TRANSOM_ATOMICS or the hint transom_atomics requires atomics by nic, but all ranks share one node and no net \
+         is open"
+    )]
     OneNode,
     /// The provider lacks atomics.
-    #[error("atomics by nic are requested, but the provider does not perform all atomics")]
+    #[error(
+        "TRANSOM_ATOMICS or the hint transom_atomics requires atomics by nic, but the provider does not perform all \
+         atomics"
+    )]
     Provider,
 }

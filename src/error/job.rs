@@ -106,8 +106,8 @@ pub enum JobError {
         /// The number.
         window: u64,
     },
-    /// The ranks of a subset could not agree on its number.
-    #[error("subset: the ranks of the new subset could not exchange its number")]
+    /// The closure of `Job::subset_agreed` returned no number.
+    #[error("subset_agreed: `agree` returned no number for the new subset")]
     NoAgreement,
     /// A rank could not create its part of a window, so that no rank has the window.
     #[error("window {window:x}: rank {rank} could not create its part, so no rank has the window")]

@@ -1,5 +1,5 @@
-//! The time for which an action fails again and again. Time without an attempt hardly counts: a
-//! process that was suspended has not tried meanwhile.
+//! The time for which an action has failed repeatedly. Of the time between two attempts at most
+//! one second counts, because a suspended process makes no attempts.
 
 use std::time::{Duration, Instant};
 

@@ -293,8 +293,8 @@ impl Job {
         Ok(net.and_then(|net| net.posted(peer(rank))))
     }
 
-    /// The actor of atomics in windows that do not choose another one by the hint
-    /// `transom_atomics`: see [`Window::actor`](crate::Window::actor).
+    /// The actor of atomics in windows without the hint `transom_atomics`: see
+    /// [`Window::actor`](crate::Window::actor).
     pub fn actor(&self) -> Actor {
         self.core.actor(&self.team)
     }

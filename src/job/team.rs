@@ -47,9 +47,10 @@ pub(crate) enum Name {
 impl Job {
     /// A job of some ranks of this job, for windows and barriers among them
     /// (`MPI_COMM_CREATE_GROUP`). Its ranks are numbered in the order of `ranks`, which are ranks
-    /// of the whole job. Exactly these ranks make the call, with the same list; the call does not
-    /// communicate. All of them make calls with the same list in the same order. Threads that may
-    /// call at the same time use [`Job::subset_tagged`].
+    /// of the whole job. All ranks of the list, and no others, make the call, with the same list;
+    /// the call does not communicate. The n-th call with a list at one rank matches the n-th call
+    /// with this list at the others. Threads that may call at the same time use
+    /// [`Job::subset_tagged`].
     ///
     /// # Errors
     /// `Rank` for a rank that does not exist or is listed twice, or if this rank is not in the

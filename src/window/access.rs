@@ -106,8 +106,8 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
         )
     }
 
-    /// Puts `count` items of `ty`, whose displacements count from the beginning of `source`, as the
-    /// items of `target` (MPI-4.1 §12.3.1 with derived datatypes).
+    /// Puts `count` items of `ty` from `source` into the items of `target` (MPI-4.1 §12.3.1 with
+    /// derived datatypes). The offsets in `ty` are bytes from the beginning of `source`.
     ///
     /// # Errors
     /// As for [`Access::put`]; `Type` if the signatures differ or items of the target overlap;
@@ -119,9 +119,9 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
         self.core.parts.put_layout(permit, target.displacement, &from, &target.layout(), Count::Target)
     }
 
-    /// Gets the items of `target` as `count` items of `ty`, whose displacements count from the
-    /// beginning of `result` (MPI-4.1 §12.3.2 with derived datatypes). Items of the target may
-    /// overlap.
+    /// Gets the items of `target` into `count` items of `ty` in `result` (MPI-4.1 §12.3.2 with
+    /// derived datatypes). The offsets in `ty` are bytes from the beginning of `result`. Items of
+    /// the target may overlap.
     ///
     /// # Errors
     /// As for [`Access::put`]; `Type` if the signatures differ; `Count` if the items extend beyond
@@ -189,10 +189,10 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
 
 /// The accumulate family (MPI-4.1 §12.3.4), for windows of MPI's predefined types.
 impl<'scope, T: Element> Access<'scope, '_, T> {
-    /// Combines `source.len()` elements of `target`, from `displacement` on, with those of `source`
-    /// by the operation, one of [`ops`] (`MPI_ACCUMULATE`, MPI-4.1 §12.3.4). The operation is
-    /// atomic for each element with respect to the whole family on the same type. A pair of
-    /// operation and type that MPI does not define does not compile.
+    /// Combines `source.len()` elements of `target`, from `displacement` on, with the elements of
+    /// `source` by an operation of [`ops`] (`MPI_ACCUMULATE`, MPI-4.1 §12.3.4). Each element is
+    /// combined atomically with respect to all calls of the accumulate family on the same type. A
+    /// pair of operation and type that MPI does not define does not compile.
     ///
     /// ```no_run
     /// # fn try_it(win: &transom::Window<f64>) -> transom::Result<()> {
@@ -389,8 +389,9 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         self.0.scope(|access| body(&Passive(access.again())))
     }
 
-    /// Completes this rank's operations on `target`, those of all its threads, at origin and target
-    /// (`MPI_WIN_FLUSH`, MPI-4.1 §12.5.4). On mapped memory no operation is ever in flight.
+    /// Completes the operations on `target` that any thread of this rank has called, at origin and
+    /// target (`MPI_WIN_FLUSH`, MPI-4.1 §12.5.4). Does not wait if `target` is mapped, unless the
+    /// device performs the window's atomics.
     ///
     /// # Errors
     /// `Rank`, `RmaSync` for a target that is not locked, `RmaRange` for an access that the target
@@ -411,8 +412,8 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     }
 
     /// Completes all operations on `target` at the origin, whose buffers may then be used again
-    /// (`MPI_WIN_FLUSH_LOCAL`). No transport here reports completion at the origin before
-    /// completion at the target.
+    /// (`MPI_WIN_FLUSH_LOCAL`). No transport reports completion at the origin earlier than at the
+    /// target, so the call waits as long as [`Passive::flush`].
     ///
     /// # Errors
     /// As for [`Passive::flush`].

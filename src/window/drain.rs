@@ -1,10 +1,10 @@
 //! Waits for all operations in flight, to one target or to all. The count of these operations may
 //! never be zero while other threads begin further ones. A long wait therefore holds further
 //! operations back: it sets a bit in the state of each target's lock, which puts and gets over a
-//! net load in any case. Operations that begin later wait until the bit is clear, which the last of
-//! the waits for the target clears. Releases of locks by the net or by messages wait too, because
-//! the count includes them. No thread is held back while an operation in flight depends on it, as
-//! on the thread's claim of a staged piece.
+//! net load in any case. Operations that begin later wait until the bit is clear. The last of the
+//! waits for the target clears the bit. Releases of locks by the net or by messages are held back
+//! too, because the count includes them. A thread is not held back while an operation in flight
+//! depends on this thread, for example because the thread has claimed a staged piece.
 
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -6,7 +6,7 @@
 //! by which peers reach a part also leads to its counters. The first `set_num_notify` creates this
 //! window. A mapped counter is incremented by this CPU. Any other counter is incremented by an
 //! atomic of the net if the device is the actor, else by a message, which also carries the data if
-//! there is room.
+//! the data fits.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

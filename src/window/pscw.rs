@@ -1,10 +1,10 @@
 //! Generalized active target synchronization (MPI-4.1 §12.5.2). `post` notifies each origin. An
 //! origin waits for the notice only at its first operation on the target, or at `complete`.
-//! `complete` notifies each target after the operations on it are complete, at once if the net
-//! delivers the notice after the puts, or in the message of the operations ([`Core::close`]);
-//! `wait` counts these notices. A notice is one atomic on a
-//! word of the receiving rank within a node, and one message otherwise. A window keeps only the
-//! groups themselves, and no state for each rank.
+//! `complete` notifies each target, and `wait` counts these notices. `complete` sends the notice
+//! when the operations on the target are complete. It sends the notice earlier in two cases: the
+//! net delivers the notice after the puts, or the message of the operations contains the notice
+//! ([`Core::close`]). A notice is one atomic on a word of the receiving rank within a node, and one
+//! message otherwise. A window keeps only the groups themselves, and no state for each rank.
 
 use std::sync::atomic::Ordering;
 

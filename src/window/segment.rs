@@ -1,6 +1,6 @@
 //! Parts before they are published, and the segment in which the parts of a shared window are
-//! adjacent (MPI-4.1 §12.2.3): each rank announces its size, the first one makes memory for all,
-//! and the others map it.
+//! adjacent (MPI-4.1 §12.2.3): each rank announces the size of its part, the first rank allocates
+//! memory for all parts, and the other ranks map this memory.
 
 use transom_fabric::{Memory, RegionKey};
 

@@ -240,8 +240,8 @@ impl<T: RmaElem> Window<T> {
         self.core.parts.own.model()
     }
 
-    /// Whether the ranks of each node map all parts of their node without XPMEM. See
-    /// [`RawWindow::is_mapped`](crate::RawWindow::is_mapped).
+    /// Whether all parts are in memory of the library, which ranks of the same node load and store.
+    /// [`RawWindow::is_mapped`](crate::RawWindow::is_mapped) says for which windows this is true.
     pub fn is_mapped(&self) -> bool {
         self.core.is_mapped()
     }

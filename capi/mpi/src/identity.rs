@@ -2,7 +2,7 @@
 //! between MPICH, Open MPI and the standard ABI, and between major versions of MPICH. A library
 //! that was built for another MPI ends the program at its start, and so does one that was built for
 //! an older version without some function on windows or requests: the program's calls of that
-//! function would pass the library.
+//! function would bypass the library.
 
 use std::ffi::{CStr, c_char};
 use std::time::Duration;

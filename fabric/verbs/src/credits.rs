@@ -13,8 +13,8 @@
 //! **No deadlock:**
 //! 1. A limit needs no receive and no CPU of the peer, only room in the queues. Every request in
 //!    these queues ends by the devices alone, because each message among them has its receive.
-//! 2. A receiver posts the receive of a message again in `progress`, which waits for nothing:
-//!    handlers do not post, and a limit that finds no room is written later.
+//! 2. A receiver posts the receive of a message again in `progress`, which waits for nothing: a
+//!    post of a handler never blocks, and a limit is written later if the queue is full.
 //! 3. Each connection has a receive that no other connection can take. A sender without credit has
 //!    therefore sent a message whose receipt raises its limit. If the peer makes no progress or has
 //!    ended, the sender waits as for a full queue, and other connections go on.

@@ -14,8 +14,8 @@ impl Assert {
     /// No promise.
     pub const NONE: Assert = Assert(0);
     /// `MPI_MODE_NOCHECK`: of a lock, no other process holds or requests a conflicting lock while
-    /// this process holds it; of post and start, the post precedes the start. A post may have it
-    /// only if all matching starts have it, and vice versa (MPI-4.1 §12.5.5).
+    /// this process holds it; of post and start, the post precedes the start. A post may give
+    /// NOCHECK only if all matching starts give NOCHECK, and vice versa (MPI-4.1 §12.5.5).
     pub const NOCHECK: Assert = Assert(1);
     /// `MPI_MODE_NOSTORE`: this process did not store into its part since the last synchronization.
     pub const NOSTORE: Assert = Assert(2);
