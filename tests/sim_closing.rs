@@ -5,11 +5,11 @@
 
 #![allow(unsafe_code)]
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use simulated::{cost, nets, peer, run, same};
-use transom::{Assert, BasicType, Info, Op, RawWindow, Window, ops};
+use transom::{Assert, BasicType, Class, Info, Op, RawWindow, Window, ops};
 use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
 
 mod simulated;
@@ -128,6 +128,69 @@ fn the_message_of_small_operations_ends_the_epoch() {
                 }
             }
             world.barrier()?;
+            Ok(win.free()?)
+        });
+    }
+}
+
+/// Small operations on a dynamic window end the epoch with their message too.
+/// Shows S2, O1, O2, O3.
+#[test]
+fn operations_by_address_end_the_epoch() {
+    for ordered in [true, false] {
+        run(2, &net(ordered), move |world| {
+            let (words, win) = ([const { AtomicU64::new(0) }; 8], RawWindow::create_dynamic(world, &Info::new())?);
+            let at = words.as_ptr().cast_mut().cast::<u8>();
+            // SAFETY: the words outlive the attachment; they are atomic.
+            unsafe { win.attach(at, 64)? };
+            let bases = Window::<u64>::create(world, vec![at.addr() as u64])?;
+            let mut base = [0];
+            bases.lock_all(|epoch| epoch.get(1, 0, &mut base))?;
+            let there = |word: u64| base[0] + 8 * word;
+            world.barrier()?;
+            let (ones, mut got) = ([1u64; 2], 0u64);
+            let from = ones.as_ptr().cast::<u8>();
+            // SAFETY: the operand outlives the epochs.
+            let put = |word| unsafe { win.put(from, 8, 1, there(word)) };
+            // SAFETY: as for the put.
+            let add = |word| unsafe { win.accumulate_elements(from, 2, BasicType::Uint64, 1, there(word), Op::Sum) };
+            // SAFETY: the result outlives the epochs, and is not used before their ends.
+            let mut get = || unsafe { win.get((&raw mut got).cast(), 8, 1, there(2)) };
+            type Epoch<'e> = &'e mut dyn FnMut() -> transom::Result<()>;
+            let epochs: [(Epoch<'_>, u64); 6] = [
+                (&mut || put(0), 1),
+                (&mut || put(1).and(put(7)), 1),
+                (&mut || add(2), 1),
+                (&mut || add(2).and(add(3)), 1),
+                (&mut || get(), 1),
+                // Two messages of operations, then the notice.
+                (&mut || put(5).and(add(2)), 3),
+            ];
+            for (turn, (operate, messages)) in epochs.into_iter().enumerate() {
+                world.step(format!("epoch {turn}"));
+                if world.rank() == 1 {
+                    win.post(&[0], Assert::NONE)?;
+                    win.wait()?;
+                    continue;
+                }
+                win.start(&[1], Assert::NONE)?;
+                let spent = cost(world, || operate().and_then(|()| win.complete()))?;
+                same(&format!("epoch {turn}"), &(spent.puts, spent.gets, spent.messages), &(0, 0, messages))?;
+            }
+            if world.rank() == 0 {
+                world.step("an address that is not attached");
+                win.start(&[1], Assert::NONE)?;
+                let outcome = put(0).and(put(100)).and_then(|()| win.complete());
+                same("the class", &outcome.map_err(|error| error.class()), &Err(Class::RmaRange))?;
+                same("what was got", &got, &2)?;
+            } else {
+                win.post(&[0], Assert::NONE)?;
+                win.wait()?;
+                let found: Vec<_> = words.iter().map(|word| word.load(Ordering::Relaxed)).collect();
+                same("the words", &found, &vec![1, 1, 3, 4, 1, 1, 0, 1])?;
+            }
+            world.barrier()?;
+            bases.free()?;
             Ok(win.free()?)
         });
     }

@@ -6,11 +6,11 @@
 #![allow(unsafe_code)]
 
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use simulated::{Outcome, Rank, cost, messages, on_every_net, peer, run, same};
 use transom::ops::Sum;
-use transom::{Assert, Class, Info, Lock, RawWindow, Window};
+use transom::{Assert, BasicType, Class, Info, Lock, Op, RawWindow, Window};
 use transom_fabric::sim::{SimAmo, SimOptions};
 
 #[path = "sim_delayed_locks/flushes.rs"]
@@ -86,6 +86,56 @@ fn threads_lock_two_targets_of_a_window_at_once() {
         let expected = [[0, additions, additions, 0], [0, additions, 0, 0], [0; 4]];
         same("additions", &found, &expected[world.rank()])?;
         world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// A lock, small operations on a dynamic window, and the unlock are one request too.
+/// Shows O2.
+#[test]
+fn locks_of_dynamic_windows_are_delayed() {
+    run(2, &net(), |world| {
+        let (words, win) = ([const { AtomicU64::new(0) }; 4], RawWindow::create_dynamic(world, &Info::new())?);
+        let at = words.as_ptr().cast_mut().cast::<u8>();
+        // SAFETY: the words outlive the attachment; they are atomic.
+        unsafe { win.attach(at, 32)? };
+        let bases = Window::<u64>::create(world, vec![at.addr() as u64])?;
+        let (mut base, mut got) = ([0], 0u64);
+        bases.lock_all(|epoch| epoch.get(0, 0, &mut base))?;
+        let there = |word: u64| base[0] + 8 * word;
+        world.barrier()?;
+        if world.rank() == 1 {
+            for kind in [Lock::Shared, Lock::Exclusive] {
+                let within = |operate: &mut dyn FnMut() -> transom::Result<()>| {
+                    win.lock(kind, 0, Assert::NONE)?;
+                    let outcome = operate();
+                    outcome.and(win.unlock(0))
+                };
+                // SAFETY: the bytes are a constant.
+                let put = |at| unsafe { win.put(SEVEN.as_ptr(), 8, 0, at) };
+                let (from, ty) = (1u64.to_ne_bytes(), BasicType::Uint64);
+                // SAFETY: the operand outlives the epochs.
+                let add = || unsafe { win.accumulate_elements(from.as_ptr(), 1, ty, 0, there(1), Op::Sum) };
+                // SAFETY: the result outlives the epochs, and is not used before their ends.
+                let mut get = || unsafe { win.get((&raw mut got).cast(), 8, 0, there(1)) };
+                // After epochs with operations the process delays its locks.
+                (0..64).try_for_each(|_| within(&mut || add()))?;
+                let puts = cost(world, || within(&mut || put(there(0)).and(put(there(2))).and(add())))?;
+                same(&format!("puts, {kind:?}"), &puts, &messages(1))?;
+                same(&format!("a get, {kind:?}"), &cost(world, || within(&mut get))?, &messages(1))?;
+                let refused = within(&mut || put(there(3)).and(put(there(100))).and(add()));
+                same("the class", &refused.map_err(|error| error.class()), &Err(Class::RmaRange))?;
+            }
+            same("what was got", &got, &(2 * 65 + 1))?;
+        }
+        world.barrier()?;
+        if world.rank() == 0 {
+            let found: Vec<_> = words.iter().map(|word| word.load(Ordering::Relaxed)).collect();
+            let seven = u64::from_ne_bytes(SEVEN.try_into()?);
+            same("the words", &found, &vec![seven, 2 * 66, seven, seven])?;
+        }
+        world.barrier()?;
+        bases.free()?;
         Ok(win.free()?)
     });
 }

@@ -175,24 +175,35 @@ impl Heap {
     /// The bytes of `span` as memory that keeps their block. `None` for no bytes, or for bytes that
     /// do not lie in one block of this heap that is in use.
     pub fn part(&self, span: Span) -> Option<Memory> {
-        let (inside, entry) = self.entry(span)?;
-        // Outside the lock of the list: this may be the last clone, whose drop takes that lock.
-        entry.memory.upgrade()?.slice(inside, span.len())
+        let (inside, _, memory) = self.block_of(span)?;
+        memory.slice(inside, span.len())
     }
 
     /// The offset in the heap of one of its blocks, or of a range in one, in bytes; `None` for
     /// other memory, and for memory of no bytes.
     pub fn offset_of(&self, memory: &Memory) -> Option<u64> {
-        let (inside, entry) = self.entry(memory.span())?;
-        // Between `munmap` and the end of the entry its addresses may be memory of the program.
-        entry.memory.upgrade()?;
-        Some(entry.offset + inside as u64)
+        let (inside, offset, _) = self.block_of(memory.span())?;
+        Some(offset + inside as u64)
     }
 
-    /// The block that contains these bytes, and their offset in it.
-    fn entry(&self, span: Span) -> Option<(usize, Entry)> {
-        let list = self.core.list();
-        around(&list.blocks, span, |entry| entry.len).map(|(inside, entry)| (inside, entry.clone()))
+    /// The block in use that contains these bytes: their offset in it, its offset in the heap, and
+    /// its memory. Between `munmap` and the end of an entry its addresses may be those of a newer
+    /// block, which may begin before them, or memory of the program.
+    fn block_of(&self, span: Span) -> Option<(usize, u64, Memory)> {
+        let address = span.as_ptr().addr();
+        let mut end = address + 1;
+        loop {
+            let (start, entry) = {
+                let list = self.core.list();
+                list.blocks.range(..end).next_back().map(|(start, entry)| (*start, entry.clone()))?
+            };
+            // Outside the lock of the list: this may be the last clone, whose drop takes that lock.
+            if let Some(memory) = entry.memory.upgrade() {
+                let inside = within((start, entry.len), span)?;
+                return Some((inside, entry.offset, memory));
+            }
+            end = start;
+        }
     }
 
     /// The most bytes that the heap can hold, its header included.
@@ -255,13 +266,11 @@ impl Block {
     }
 }
 
-/// The range that contains some bytes, among ranges with an address and a length each, and the
-/// bytes' offset in it.
-fn around<T>(ranges: &BTreeMap<usize, T>, span: Span, len: impl Fn(&T) -> usize) -> Option<(usize, &T)> {
-    let address = span.as_ptr().addr();
-    let (&start, found) = ranges.range(..=address).next_back()?;
-    let (inside, len) = (address - start, len(found));
-    (!span.is_empty() && inside < len && span.len() <= len - inside).then_some((inside, found))
+/// The offset of some bytes in a range of `len` bytes that begins at or before them; `None` for no
+/// bytes, and for bytes that extend beyond it.
+fn within((start, len): (usize, usize), span: Span) -> Option<usize> {
+    let inside = span.as_ptr().addr() - start;
+    (!span.is_empty() && inside < len && span.len() <= len - inside).then_some(inside)
 }
 
 /// A listed block, dropped after its mapping has ended. The drop removes it from the list, then
@@ -384,6 +393,21 @@ mod tests {
         let again = heap.allocate(1 << 20).expect("1 MiB");
         assert_eq!(heap.offset_of(&again), Some(offset));
         assert!(is_zero(&again));
+    }
+
+    /// The mapping of a block has ended and its entry has not, and a larger block covers its
+    /// addresses.
+    #[test]
+    fn an_ended_block_hides_no_block_around_it() {
+        let heap = heap(1 << 30);
+        let block = heap.allocate(1 << 20).expect("1 MiB");
+        let (ended, address) = (heap.allocate(4096).expect("a page"), block.as_ptr().addr() + 8192);
+        let entry = Entry { offset: 0, memory: ended.downgrade().expect("an owner"), len: 4096 };
+        drop(ended);
+        heap.core.list().blocks.insert(address, entry);
+        let part = block.slice(12288, 10).expect("inside");
+        assert_eq!(heap.offset_of(&part), heap.offset_of(&block).map(|offset| offset + 12288));
+        assert_eq!(heap.part(part.span()).expect("inside").as_ptr(), part.as_ptr());
     }
 
     #[test]

@@ -86,8 +86,11 @@ impl Request<'_> {
 
     /// Whether the request may be sent with the end of an access epoch.
     pub(crate) fn may_close(&self) -> bool {
-        use Request::{Combine, Gather, Scatter, Several};
-        matches!(self, Scatter { .. } | Gather { .. } | Combine { .. } | Several { .. })
+        use Request::{Combine, Each, Gather, Scatter, Several};
+        match self {
+            Each(request) => request.may_close(),
+            _ => matches!(self, Scatter { .. } | Gather { .. } | Combine { .. } | Several { .. }),
+        }
     }
 
     /// Whether the request keeps its order among others of its origin (MPI-4.1 §12.7.2).

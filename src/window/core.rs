@@ -66,7 +66,20 @@ impl Core {
     }
 
     fn words_for_fence(&self, member: usize) -> Result<Option<Words<'_>>> {
-        Ok(self.parts.target("fence", member)?.and_then(|target| target.words(&self.parts)))
+        match self.parts.target("fence", member) {
+            Ok(target) => Ok(target.and_then(|target| target.words(&self.parts))),
+            // A rank that can't map the member's part still signals it: the others wait for that.
+            Err(_) => self.words_in_block(member),
+        }
+    }
+
+    /// The control words of a member that was not contacted, in its job block; `None` where only
+    /// messages reach them.
+    fn words_in_block(&self, member: usize) -> Result<Option<Words<'_>>> {
+        let rank = self.parts.team.rank(member);
+        let (_, place) = self.parts.job.lookup(rank, self.parts.id)?;
+        let block = self.parts.job.link(rank)?.block();
+        Ok(block.map(|block| Words::at(block, self.parts.job.block.words_at(place))))
     }
 
     /// The receiver of the first signal of this rank's barriers, if first contact has been made.
@@ -118,14 +131,9 @@ impl Core {
 
     /// [`Core::barrier_with_bits`] that the conflict checker does not see.
     pub(super) fn barrier_unchecked(&self, bits: u32) -> Result<u32> {
-        let signals = self.signals(|member| {
-            if let Some(target) = self.parts.known(member) {
-                return Ok(target.words(&self.parts));
-            }
-            let rank = self.parts.team.rank(member);
-            let (_, place) = self.parts.job.lookup(rank, self.parts.id)?;
-            let block = self.parts.job.link(rank)?.block();
-            Ok(block.map(|block| Words::at(block, self.parts.job.block.words_at(place))))
+        let signals = self.signals(|member| match self.parts.known(member) {
+            Some(target) => Ok(target.words(&self.parts)),
+            None => self.words_in_block(member),
         });
         self.disseminate(bits, &signals)
     }

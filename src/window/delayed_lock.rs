@@ -284,7 +284,7 @@ impl Core {
     fn may_delay(&self, target: &Target, kind: Lock) -> Result<bool> {
         let by_message = self.parts.control == Actor::Cpu
             && self.parts.actor == Actor::Cpu
-            && matches!(target.reach, Reach::Unmapped(Unmapped::Posted(_)))
+            && matches!(target.reach, Reach::Unmapped(Unmapped::Posted(_) | Unmapped::Dynamic(None)))
             && self.epochs.word().locks() == 0
             && (kind == Lock::Shared || self.epochs.bias.is_expected());
         Ok(by_message && matches!(target.control(&self.parts)?, Control::Messages))

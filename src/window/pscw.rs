@@ -129,9 +129,13 @@ impl Core {
     /// Sends the end of the epoch to a target together with the operations that are kept for it, if
     /// nothing else in flight may arrive later.
     fn close(&self, target: &Target) -> Close {
-        let Reach::Unmapped(Unmapped::Posted(memory)) = &target.reach else { return Close::Nothing };
-        let limits = memory.limits();
-        self.parts.job.messages.close(&target.tally, limits.message_max, limits.ordered)
+        let (most, ordered) = match &target.reach {
+            Reach::Unmapped(Unmapped::Posted(memory)) => (memory.limits().message_max, memory.limits().ordered),
+            // No put is posted: all operations are messages.
+            Reach::Unmapped(Unmapped::Dynamic(None)) => (self.parts.message_max(target), false),
+            _ => return Close::Nothing,
+        };
+        self.parts.job.messages.close(&target.tally, most, ordered)
     }
 
     /// Ends the epoch at one target after the wait for its post.

@@ -113,7 +113,8 @@ fn shares(target: &Target, len: usize) -> bool {
 impl Parts {
     /// [`may_gather`] for a target of a dynamic window that performs all operations itself.
     pub(super) fn may_gather_by_address(&self, target: &Target, len: usize) -> bool {
-        shares(target, len) && self.gathers_by_address(target)
+        (shares(target, len) || target.ends_by_message() && (1..=GATHERED).contains(&len))
+            && self.gathers_by_address(target)
     }
 
     /// Whether a net on which small operations share messages carries all operations on a target of
@@ -262,7 +263,7 @@ impl Parts {
         if APART && counting.request.is_some() {
             return Ok(false);
         }
-        let closes = !APART && counting.request.is_none() && target.ends_by_message();
+        let closes = counting.request.is_none() && target.ends_by_message();
         let enough = match small {
             // The message of kept operations ends the epoch. A put behind posted puts is posted
             // too, like them.

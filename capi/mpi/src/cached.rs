@@ -58,9 +58,16 @@ pub(crate) fn delete_all(win: Win) -> c_int {
     SUCCESS
 }
 
-/// Forgets the attributes of a window that was freed: the handle may be used again.
-pub(crate) fn forget(win: Win) {
-    keys().remove(&win.key());
+/// Forgets the attributes of a window that will be freed, and returns their keys.
+pub(crate) fn forget(win: Win) -> Vec<c_int> {
+    keys().remove(&win.key()).unwrap_or_default()
+}
+
+/// Records the attributes of a window that could not be freed.
+pub(crate) fn remember(win: Win, attributes: Vec<c_int>) {
+    if !attributes.is_empty() {
+        keys().insert(win.key(), attributes);
+    }
 }
 
 #[unsafe(export_name = "PMPI_Win_set_attr")]

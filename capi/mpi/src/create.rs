@@ -297,12 +297,14 @@ pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
     // MPICH 5 crashes where a thread frees a window while another one creates one. Open MPI would
     // call the program's delete functions, which may create windows, under the lock.
     let turn = (!cfg!(open_mpi) && window.is_some()).then(proxies::turn);
+    // Before the host frees the handle, which another thread's window may get then.
+    #[cfg(not(open_mpi))]
+    let keys = cached::forget(proxy);
     // SAFETY: as in `create_dynamic`.
     let code = unsafe { host_Win_free(win) };
-    // No other thread has made a window with this handle yet.
     #[cfg(not(open_mpi))]
-    if code == SUCCESS {
-        cached::forget(proxy);
+    if code != SUCCESS {
+        cached::remember(proxy, keys);
     }
     drop(turn);
     let Some(window) = window else { return code };
