@@ -133,6 +133,33 @@ fn the_message_of_small_operations_ends_the_epoch() {
     }
 }
 
+/// An accumulate that is sent as a message, and is the first of its epoch, ends the epoch too.
+/// Shows S2, O3.
+#[test]
+fn the_message_of_an_accumulate_ends_the_epoch() {
+    const LEN: usize = 1000;
+    run(2, &SimOptions { message_max: 10_000, ..net(true) }, |world| {
+        let win = Window::<u64>::allocate(world, LEN)?;
+        let ones = vec![1; LEN];
+        for count in [1, 1, 2u64] {
+            world.barrier()?;
+            if world.rank() == 1 {
+                win.post(&[0])?;
+                win.wait()?;
+                continue;
+            }
+            let add = || win.start(&[1], |epoch| (0..count).try_for_each(|_| epoch.accumulate(1, 0, &ones, ops::Sum)));
+            // After two messages the notice is one more.
+            same(&format!("{count} accumulates"), &cost(world, add)?.messages, &(if count == 1 { 1 } else { 3 }))?;
+        }
+        if world.rank() == 1 {
+            same("the sums", &[loaded(&win, 0)?, loaded(&win, LEN - 1)?], &[4, 4])?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
 /// Small operations on a dynamic window end the epoch with their message too.
 /// Shows S2, O1, O2, O3.
 #[test]

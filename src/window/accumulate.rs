@@ -18,7 +18,7 @@ use super::packing::Batch;
 use super::parts::{Parts, index};
 use super::permit::Permit;
 use super::target::{Reach, Target, Unmapped};
-use super::transfer::{Count, Incoming, Outgoing, may_gather};
+use super::transfer::{Count, Incoming, Outgoing, may_end_alone, may_gather};
 use crate::buffers::{Sink, Source};
 use crate::check::{Call, Kind};
 use crate::datatype::{Datatype, Walk};
@@ -456,8 +456,12 @@ impl Parts {
         let len = it.to.len();
         let is_posted = matches!(target.reach, Reach::Unmapped(Unmapped::Posted(_)));
         let may_gather = match &target.reach {
-            Reach::Unmapped(Unmapped::Posted(memory)) => may_gather(memory, len, target),
-            _ => self.may_gather_by_address(target, len),
+            Reach::Unmapped(Unmapped::Posted(memory)) => {
+                may_gather(memory, len, target) || memory.gathers() && may_end_alone(target, len)
+            }
+            _ => {
+                self.may_gather_by_address(target, len) || self.gathers_by_address(target) && may_end_alone(target, len)
+            }
         };
         if may_gather
             // An accumulate with its own tally is sent at once: its call may wait for the result.

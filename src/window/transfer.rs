@@ -22,6 +22,9 @@ use crate::transport::{Lane, Net, NetMemory};
 
 /// The longest operation that shares a message, in bytes.
 const GATHERED: usize = 4096;
+
+/// The longest accumulate that is kept, if it is the first of an epoch that its message can end.
+const ENDING: usize = 16384;
 /// The number of operations in flight to a target at which further puts share a message, in an
 /// epoch whose end notifies the target. Fewer puts are posted one by one, because the notice
 /// follows posted puts without waiting, but has to wait for a message.
@@ -108,6 +111,12 @@ pub(super) fn may_gather(memory: &NetMemory, len: usize, target: &Target) -> boo
 #[inline(always)]
 fn shares(target: &Target, len: usize) -> bool {
     !target.tally.idle() && (1..=GATHERED).contains(&len)
+}
+
+/// Whether an accumulate of `len` bytes, which is sent as a message in any case, is kept because
+/// its message can end the epoch too.
+pub(super) fn may_end_alone(target: &Target, len: usize) -> bool {
+    target.ends_by_message() && target.tally.idle() && (1..=ENDING).contains(&len)
 }
 
 impl Parts {
