@@ -52,7 +52,6 @@ fn net(seed: u64) -> SimOptions {
             amos_ordered: seed >> 54 & 1 == 0,
             answers_wait: Duration::from_secs(seed >> 55 & 1),
             holds: seed >> 56 & 3 == 0,
-            stream_max: (seed >> 58 & 1 == 0).then_some(64),
         },
         inline_max: [24, 4][usize::try_from(seed >> 44 & 1).unwrap_or(0)],
         packed_max: [100, 32][usize::try_from(seed >> 45 & 1).unwrap_or(0)],

@@ -24,10 +24,6 @@ pub struct Limits {
     pub copied_max: usize,
     /// The longest single [`Port::put`] or [`Port::get`]; callers cut longer ones.
     pub transfer_max: usize,
-    /// The longest [`Port::put`] or [`Port::get`] that is no slower than several shorter ones while
-    /// other operations are in flight; callers then cut longer ones, except very long ones. At most
-    /// `transfer_max`.
-    pub stream_max: usize,
     /// The most parts that [`Port::put_list`] and [`Port::get_list`] take as one operation; 1 where
     /// lists are no faster.
     pub list_max: usize,

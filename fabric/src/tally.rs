@@ -167,11 +167,6 @@ impl Tally {
         self.state.load(Ordering::Acquire) & !(FAILED | MARKED | MIXED)
     }
 
-    /// Whether operations are outstanding here or above.
-    pub fn is_beside_others(&self) -> bool {
-        self.upwards().any(|tally| !tally.idle())
-    }
-
     /// Whether no operation is outstanding and no failure waits to be reported.
     #[inline]
     pub fn settled(&self) -> bool {

@@ -78,7 +78,6 @@ impl ShmPort {
                 packed_max: PACKED_MAX,
                 copied_max: 0,
                 transfer_max: 1 << 30,
-                stream_max: 1 << 30,
                 list_max: PIECES,
                 message_max: MESSAGE_MAX,
                 passive_target: true,

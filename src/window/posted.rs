@@ -18,13 +18,6 @@ pub(super) const BLOCK_BY_ITSELF: usize = 1024;
 /// data.
 const PLACES: usize = 2048;
 
-/// A longer operation is not cut into a stream of shorter ones ([`stream_max`]): it is long enough
-/// for the net to reach its full rate. Neither is an operation cut if no other one of its window is
-/// in flight: its last byte would arrive later.
-///
-/// [`stream_max`]: transom_fabric::Limits::stream_max
-pub(super) const STREAMED: usize = 256 << 10;
-
 /// Memory that the net reaches, and the job that makes progress while the port is busy.
 #[derive(Clone, Copy)]
 pub(super) struct Posted<'t> {
@@ -47,17 +40,18 @@ impl<'t> Posted<'t> {
     /// Posts a put of bytes that are contiguous at both sides.
     #[inline]
     pub(super) fn put(self, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
-        if from.len() > self.memory.limits().stream_max {
-            return self.put_cut(at, from, self.part_of(from.len(), tally), tally);
+        if from.len() > self.memory.limits().transfer_max {
+            return self.put_cut(at, from, tally);
         }
         // A put of no bytes posts no request.
         while from.len() > 0 && !self.job.taken(self.memory.put(at, from, tally))? {}
         Ok(())
     }
 
-    /// Posts a put in parts of `most` bytes.
+    /// Posts a put that is longer than one transfer.
     #[cold]
-    pub(super) fn put_cut(self, at: u64, from: Source, most: usize, tally: &TallyRef) -> Result<()> {
+    fn put_cut(self, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
+        let most = self.part_of(from.len());
         (0..from.len()).step_by(most).try_for_each(|done| {
             let part = from.part(done, most);
             while !self.job.taken(self.memory.put(at + done as u64, part, tally))? {}
@@ -67,17 +61,17 @@ impl<'t> Posted<'t> {
 
     /// Posts a get of bytes that are contiguous at both sides.
     pub(super) fn get(self, at: u64, into: &Sink, tally: &TallyRef) -> Result<()> {
-        if into.len() > self.memory.limits().stream_max {
+        if into.len() > self.memory.limits().transfer_max {
             return self.get_cut(at, into, tally);
         }
         while into.len() > 0 && !self.job.taken(self.memory.get(at, into, tally))? {}
         Ok(())
     }
 
-    /// Posts a get that may take several transfers.
+    /// Posts a get that is longer than one transfer.
     #[cold]
     fn get_cut(self, at: u64, into: &Sink, tally: &TallyRef) -> Result<()> {
-        let most = self.part_of(into.len(), tally);
+        let most = self.part_of(into.len());
         (0..into.len()).step_by(most).try_for_each(|done| {
             let part = into.part(done, most);
             while !self.job.taken(self.memory.get(at + done as u64, &part, tally))? {}
@@ -85,11 +79,9 @@ impl<'t> Posted<'t> {
         })
     }
 
-    /// The length of the equal fragments of `len` bytes.
-    fn part_of(self, len: usize, tally: &TallyRef) -> usize {
-        let limits = self.memory.limits();
-        let in_stream = len <= STREAMED && tally.is_beside_others();
-        let most = if in_stream { limits.stream_max } else { limits.transfer_max };
+    /// The length of the equal fragments of a transfer of `len` bytes.
+    fn part_of(self, len: usize) -> usize {
+        let most = self.memory.limits().transfer_max;
         // Whole cache lines, so that no element is in two fragments.
         len.div_ceil(len.div_ceil(most)).next_multiple_of(64).min(most)
     }

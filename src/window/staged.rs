@@ -10,7 +10,7 @@ use transom_fabric::{Tally, TallyRef};
 
 use super::accumulate::Accumulate;
 use super::parts::Parts;
-use super::posted::{Posted, STREAMED};
+use super::posted::Posted;
 use super::target::{Reach, Target, Unmapped};
 use super::transfer::{Incoming, Outgoing};
 use crate::buffers::{Sink, Source};
@@ -42,9 +42,9 @@ struct Owed<'j> {
 }
 
 impl Long<'_> {
-    /// Bytes of a full staged piece: whole elements, and whole transfers of at most `stream` bytes.
-    fn piece(&self, stream: usize) -> usize {
-        let most = if stream < PIECE { PIECE / stream * stream } else { PIECE };
+    /// Bytes of a full staged piece: whole elements, and whole transfers of at most `transfer` bytes.
+    fn piece(&self, transfer: usize) -> usize {
+        let most = if transfer < PIECE { PIECE / transfer * transfer } else { PIECE };
         self.combine.map_or(most, |(_, ty)| most / ty.size() * ty.size())
     }
 
@@ -132,15 +132,13 @@ impl Parts {
     }
 
     fn stage(&self, target: &Target, at: i64, long: &Long<'_>, area: &Staging, tally: &TallyRef) -> Result<()> {
-        let limits = area.memory().limits();
-        let part = if long.len > STREAMED { limits.transfer_max } else { limits.stream_max };
-        let (most, mut owed) = (long.piece(part), VecDeque::new());
+        let (most, mut owed) = (long.piece(area.memory().limits().transfer_max), VecDeque::new());
         for done in (0..long.len).step_by(most) {
             let size = most.min(long.len - done);
             let claim = self.claim(area, tally, &mut owed)?;
             let (from, after) = ((claim.piece * PIECE) as u64, long.len - done - size);
             if let Some(operands) = long.from {
-                self.fill(area, &claim, operands.part(done, size), part)?;
+                self.fill(area, &claim, operands.part(done, size))?;
             }
             let (before, at) = (done as u64, at.cast_unsigned() + done as u64);
             let request = long.request(Piece { at, from, len: size as u64, before, after: after as u64 });
@@ -157,15 +155,14 @@ impl Parts {
         outcome
     }
 
-    /// Puts the operands of a piece in parts of `most` bytes. A message that is sent afterwards
-    /// finds them at the target.
-    fn fill(&self, area: &Staging, claim: &Claim<'_>, operands: Source, most: usize) -> Result<()> {
+    /// Puts the operands of a piece. A message that is sent afterwards finds them at the target.
+    fn fill(&self, area: &Staging, claim: &Claim<'_>, operands: Source) -> Result<()> {
         let (memory, at) = (Posted::of(&self.job, area.memory()), (claim.piece * PIECE) as u64);
         if area.memory().limits().ordered {
-            return memory.put_cut(at, operands, most, &claim.tally);
+            return memory.put(at, operands, &claim.tally);
         }
         let own = Tally::within(&claim.tally);
-        memory.put_cut(at, operands, most, &own)?;
+        memory.put(at, operands, &own)?;
         self.job.progress.complete(&own)
     }
 

@@ -219,7 +219,6 @@ fn small_nets() -> impl Iterator<Item = SimOptions> {
             amos_ordered: !(seed / 2).is_multiple_of(3),
             answers_wait: Duration::from_secs(seed % 2),
             holds: seed % 5 == 2,
-            stream_max: (seed % 5 == 4).then_some(64),
         },
         amo: AMOS[usize::try_from(seed % 4).expect("small")],
         ..SimOptions::default()

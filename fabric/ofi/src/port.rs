@@ -20,7 +20,7 @@ use crate::posting::{LIST, Posted, RESULT, vector};
 use crate::progress::Progress;
 use crate::remote::{OfiRemote, TAG, inside, outside};
 use crate::slots::{HEADER, Local, Purpose, Slot};
-use crate::{pacing, rules, sys};
+use crate::{rules, sys};
 
 /// Longest address of a provider, in bytes: `lnx` joins those of the providers that it links.
 const ADDRESS: usize = 4096 - 8;
@@ -65,7 +65,6 @@ impl OfiPort {
             packed_max: PACKED,
             copied_max: if endpoint.registering().local { PACKED } else { 0 },
             transfer_max,
-            stream_max: if in_one_stream { transfer_max.min(pacing::longest()) } else { transfer_max },
             // If each part has to be registered, a list is no faster than single operations.
             list_max: if endpoint.registering().local { 1 } else { offer.list.clamp(1, LIST) },
             message_max: if in_one_stream { MESSAGE } else { EAGER }.min(offer.transfer) - HEADER,

@@ -107,9 +107,6 @@ pub struct SimMail {
     /// A rank holds back its newest operation until it posts another one, calls
     /// [`crate::Port::release`], or makes progress, as over verbs.
     pub holds: bool,
-    /// The longest put or get beside others in flight that the port asks for; the simulator takes
-    /// longer ones. `None`: as long as others.
-    pub stream_max: Option<usize>,
 }
 
 /// The registration of memory with a net.
@@ -169,7 +166,6 @@ impl SimOptions {
             packed_max: self.packed_max,
             copied_max: self.copied_max,
             transfer_max: self.transfer_max,
-            stream_max: self.mail.stream_max.unwrap_or(self.transfer_max).min(self.transfer_max),
             list_max: self.list_max,
             message_max: self.message_max,
             passive_target: self.passive_target,

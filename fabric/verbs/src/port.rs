@@ -48,7 +48,6 @@ impl VerbsPort {
             // copy costs more than a page fault.
             copied_max: if open.everything.is_some() { Pools::SMALL } else { Pools::LARGE },
             transfer_max,
-            stream_max: transfer_max,
             list_max: list,
             message_max: MESSAGE,
             // The device serves puts, gets and atomics without the CPU, but opening a connection
