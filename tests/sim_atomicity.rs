@@ -6,10 +6,11 @@
 
 use order::{order_of_bytes, program_order, reads_in_order, sums_without_order};
 use pairs::{Meaning, Setup, Stage, pairs_of};
-use simulated::{Outcome, Rank, nets, run};
+use simulated::{Outcome, Rank, nets, run, same};
+use support::part::Part;
 use transom::ops::{Max, MaxLoc, Min, Replace, Sum};
 use transom::reduce::DoubleInt;
-use transom::{Complex, Flavor, Info};
+use transom::{BasicType, Complex, Flavor, Info, Op};
 
 #[path = "atomicity/family.rs"]
 mod family;
@@ -39,6 +40,24 @@ const ALL: &[Flavor] = &[Flavor::Allocate, Flavor::Create, Flavor::Dynamic];
 
 fn setup(flavor: Flavor, info: &Info) -> Setup {
     Setup { flavor, info: info.clone(), len: 21, turns: 8 }
+}
+
+/// The address of an element, not its offset in the window, decides whether the net performs it.
+/// Shows O4.
+#[test]
+fn created_windows_may_begin_anywhere() {
+    for options in nets() {
+        run(2, &options, |world| {
+            let (part, one) = (Part::skewed(world, 64, 4)?, 1u64.to_ne_bytes());
+            for at in [8, 20] {
+                part.fetch(&one, BasicType::Uint64, 1, at, Op::Sum)?;
+                world.barrier()?;
+                same("the sum", &part.read(1, at, 8)?, &2u64.to_ne_bytes().to_vec())?;
+                world.barrier()?;
+            }
+            Ok(part.free()?)
+        });
+    }
 }
 
 /// MPI-4.1 §12.3.4, §12.7.1: types that the net may perform itself.

@@ -37,6 +37,11 @@ impl DeviceList {
         Ok(DeviceList { exclude, list })
     }
 
+    /// Whether the list names the only devices to use.
+    pub fn names(&self) -> bool {
+        !self.exclude && !self.list.is_empty()
+    }
+
     /// The order of a device in the choice; smaller is better. It is the device's position in the
     /// list, else 0 or 1 by `near`. `None`: the user excludes the device.
     pub fn place(&self, device: &str, port: u8, near: bool) -> Option<usize> {

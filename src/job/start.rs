@@ -394,7 +394,7 @@ fn open_verbs(boot: &mut Exchanging<'_>, settings: &Settings) -> Result<std::res
     if !settings.verbs {
         return Ok(Err(None));
     }
-    let opened = transport::open_verbs(peer(boot.rank()), settings);
+    let opened = transport::open_verbs(peer(boot.rank()), boot.size(), settings);
     let own = opened.as_ref().err().map(|error| format!("{error:#}")).unwrap_or_default();
     let reasons = boot.allgather("transom.verbs", own.as_bytes())?;
     let Some(first) = reasons.iter().position(|reason| !reason.is_empty()) else {

@@ -92,14 +92,19 @@ macro_rules! each_net {
     };
 }
 
-/// Opens a verbs device: one of `devices`, or without a list the first that works.
-pub(crate) fn open_verbs(me: Peer, settings: &Settings) -> Result<Net, FabricError> {
+/// The time within which a rank makes a connection of another one.
+const CONTACT: Duration = Duration::from_millis(10);
+
+/// Opens a verbs device of rank `me` of `ranks`: one that the settings list, else the best.
+pub(crate) fn open_verbs(me: Peer, ranks: usize, settings: &Settings) -> Result<Net, FabricError> {
     let usual = VerbsOptions::default();
     let silence = settings.silence.unwrap_or(usual.silence);
     let options = VerbsOptions {
         rank: me,
         devices: settings.devices.clone(),
         silence,
+        // All ranks may make connections to one, which makes them one after another.
+        patience: usual.patience + CONTACT * u32::try_from(ranks).unwrap_or(u32::MAX),
         paths: rdma_paths(settings),
         registered_max: settings.rdma.registered.unwrap_or(usual.registered_max),
         page_faults: settings.rdma.page_faults,

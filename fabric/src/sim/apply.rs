@@ -219,7 +219,6 @@ impl Port for SimPort {
         let Some(coherence) = self.amo_on(on, amo.kind, amo.width) else {
             panic!("{:?} on {:?}, which amo_on denies", amo.kind, amo.width);
         };
-        assert!(offset.is_multiple_of(width as u64), "an atomic of {width} bytes at the misaligned offset {offset}");
         assert!(into.is_empty() || into.len() == width, "a result of {} bytes for an atomic of {width}", into.len());
         // SAFETY: the caller promises that `into` is writable and not otherwise used until the
         // tally is idle.

@@ -1,5 +1,6 @@
 //! The choice of device and port by their attributes in sysfs. Safe code; it opens no device.
 
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
 use transom_fabric::devices::{DeviceList, entries, line, name, near_node, numa_node};
@@ -9,6 +10,8 @@ use crate::library::TRANSPORT;
 
 /// The kernel's folder of RDMA devices.
 const DEVICES: &str = "/sys/class/infiniband";
+/// The kernel's folder of Slingshot devices.
+const SLINGSHOT: &str = "/sys/class/cxi";
 
 /// A port of a device, as `transom-info` lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +24,10 @@ pub struct PortInfo {
     pub ethernet: bool,
     /// The nearest NUMA node, where the system gives one.
     pub numa_node: Option<u32>,
+    /// The rate in Gbit/s; 0 where the system gives none.
+    pub rate: u32,
+    /// The kernel's software performs the device's operations (Soft-RoCE).
+    pub software: bool,
     /// Index and value of the global identifier to use; or the reason why the port can't be used.
     pub gid: Result<(u8, [u8; 16]), String>,
 }
@@ -35,8 +42,9 @@ pub(crate) fn folder(port: &PortInfo) -> PathBuf {
     Path::new(DEVICES).join(&port.device).join("ports").join(port.port.to_string())
 }
 
-/// The port to use: the first that works of those that the user lists, or of all. If the user names
-/// none, ports near the NUMA node of this process are preferred, and ranks are distributed over
+/// The port to use: the first that works of those that the user lists. If the user lists none, the
+/// best network is chosen first (`network_rank`), because all ranks must reach each other. Ports of
+/// this network near the NUMA node of this process are preferred, and ranks are distributed over
 /// equally good ones.
 pub(crate) fn choose(list: Option<&str>, gid_index: Option<u8>, rank: Peer) -> Result<PortInfo, FabricError> {
     let unavailable = |text: String| FabricError::unavailable(TRANSPORT, Cause::Setup(text));
@@ -45,48 +53,70 @@ pub(crate) fn choose(list: Option<&str>, gid_index: Option<u8>, rank: Peer) -> R
         return Err(unavailable(format!("this machine has no RDMA device ({DEVICES} is empty)")));
     }
     let list = DeviceList::parse(list.unwrap_or_default()).map_err(unavailable)?;
+    if !list.names() && !entries(Path::new(SLINGSHOT)).is_empty() {
+        return Err(unavailable(format!(
+            "this machine has Slingshot devices ({SLINGSHOT}), which libfabric uses; name an RDMA device in \
+             TRANSOM_NET_DEVICES to use it instead"
+        )));
+    }
     pick(&found, &list, near_node(), rank).map_err(unavailable)
 }
 
 fn pick(found: &[PortInfo], list: &DeviceList, near: Option<u32>, rank: Peer) -> Result<PortInfo, String> {
-    let mut candidates: Vec<(usize, &PortInfo)> = found
-        .iter()
-        .filter_map(|info| {
-            let near = near.is_none() || info.numa_node == near;
-            Some((list.place(&info.device, info.port, near)?, info))
-        })
-        .collect();
-    // A stable sort: equal ports keep the order of their names.
-    candidates.sort_by_key(|(order, _)| *order);
-    candidates.retain(|(_, info)| info.gid.is_ok());
-    if let Some(first) = candidates.first() {
-        let equal: Vec<_> = candidates.iter().filter(|other| are_equal(first, other)).collect();
-        return Ok(equal[rank.index() % equal.len()].1.clone());
-    }
+    let place = |info: &PortInfo| list.place(&info.device, info.port, true);
+    let is_usable =
+        |info: &&PortInfo| info.gid.is_ok() && (list.names() || !is_omni_path(info)) && place(info).is_some();
+    // The first minimum: equal ports keep the order of their names.
+    let best = found.iter().filter(is_usable).min_by_key(|info| (place(info), network_rank(info)));
+    let Some(best) = best else { return Err(none_usable(found, list)) };
+    let same = found.iter().filter(is_usable).filter(|info| place(info) == place(best) && are_connected(best, info));
+    let is_near = |info: &&PortInfo| near.is_some() && info.numa_node == near;
+    let (near, far): (Vec<_>, Vec<_>) = same.partition(is_near);
+    let equal = if near.is_empty() { far } else { near };
+    Ok(equal[rank.index() % equal.len()].clone())
+}
+
+/// The order of networks in the choice, the best first: devices before software, InfiniBand before
+/// Ethernet, addresses of which routers know before link-local ones, then by rate.
+fn network_rank(info: &PortInfo) -> (bool, bool, bool, Reverse<u32>) {
+    let is_local = info.ethernet && matches!(info.gid, Ok((_, [0xfe, 0x80, ..])));
+    (info.software, info.ethernet, is_local, Reverse(info.rate))
+}
+
+/// Whether a device is of Omni-Path, which libfabric serves better (`opx`). It is used if the user
+/// names it.
+fn is_omni_path(info: &PortInfo) -> bool {
+    ["hfi1", "qib"].iter().any(|driver| info.device.starts_with(driver))
+}
+
+fn none_usable(found: &[PortInfo], list: &DeviceList) -> String {
     let all: Vec<_> = found
         .iter()
         .map(|info| match &info.gid {
+            Ok(_) if list.place(&info.device, info.port, true).is_some() => {
+                format!("{}:{} is of Omni-Path, which libfabric uses", info.device, info.port)
+            }
             Ok(_) => format!("{}:{} is excluded by TRANSOM_NET_DEVICES", info.device, info.port),
             Err(reason) => format!("{}:{} {reason}", info.device, info.port),
         })
         .collect();
-    Err(format!("no port can be used: {}", all.join("; ")))
+    format!("no port can be used: {}", all.join("; "))
 }
 
-/// Whether ranks are distributed over two ports: both are equally good and in one InfiniBand
-/// subnet, where every port reaches every other one. Ethernet interfaces may belong to unconnected
-/// networks, so only the first of them is used.
-fn are_equal(first: &(usize, &PortInfo), other: &(usize, &PortInfo)) -> bool {
+/// Whether ranks are distributed over two ports: both are in one InfiniBand subnet, where every
+/// port reaches every other one, and have the same rate. Ethernet interfaces may belong to
+/// unconnected networks, so only one of them is used.
+fn are_connected(first: &PortInfo, other: &PortInfo) -> bool {
     let subnet = |info: &PortInfo| info.gid.as_ref().ok().filter(|_| !info.ethernet).map(|(_, gid)| gid[..8].to_vec());
-    let same = std::ptr::eq(first.1, other.1);
-    same || (first.0 == other.0 && subnet(first.1).is_some() && subnet(first.1) == subnet(other.1))
+    let same = std::ptr::eq(first, other);
+    same || (first.rate == other.rate && subnet(first).is_some() && subnet(first) == subnet(other))
 }
 
 fn scan(root: &Path, index: Option<u8>) -> Vec<PortInfo> {
     let mut found = Vec::new();
     for device in entries(root) {
         let kind = line(&device.join("node_type"));
-        let numa_node = numa_node(&device);
+        let (numa_node, software) = (numa_node(&device), !device.join("device").exists());
         for port in entries(&device.join("ports")) {
             let Ok(number) = name(&port).parse() else { continue };
             let ethernet = line(&port.join("link_layer")) == "Ethernet";
@@ -95,7 +125,8 @@ fn scan(root: &Path, index: Option<u8>) -> Vec<PortInfo> {
             } else {
                 Err(format!("is no channel adapter (its type is `{kind}`)"))
             };
-            found.push(PortInfo { device: name(&device), port: number, ethernet, numa_node, gid });
+            let rate = rate_of(&line(&port.join("rate")));
+            found.push(PortInfo { device: name(&device), port: number, ethernet, numa_node, rate, software, gid });
         }
     }
     found
@@ -129,6 +160,11 @@ fn usable(port: &Path, ethernet: bool, index: Option<u8>) -> Result<(u8, [u8; 16
         .ok_or_else(|| "has no identifier for RoCE version 2".into())
 }
 
+/// A rate as sysfs prints it, such as `2.5 Gb/sec (1X SDR)`, in whole Gbit/s.
+fn rate_of(text: &str) -> u32 {
+    text.split(['.', ' ']).next().and_then(|whole| whole.parse().ok()).unwrap_or(0)
+}
+
 /// A global identifier as sysfs prints it: 8 groups of 4 hexadecimal digits.
 fn gid_of(text: &str) -> Option<[u8; 16]> {
     let mut gid = [0; 16];
@@ -146,7 +182,8 @@ mod tests {
     use super::*;
 
     fn info(device: &str, numa: u32) -> PortInfo {
-        PortInfo { device: device.into(), port: 1, ethernet: true, numa_node: Some(numa), gid: Ok((1, [1; 16])) }
+        let (device, gid) = (device.into(), Ok((1, [1; 16])));
+        PortInfo { device, port: 1, ethernet: true, numa_node: Some(numa), rate: 100, software: false, gid }
     }
 
     fn chosen(found: &[PortInfo], list: &str, near: Option<u32>) -> Result<String, String> {
@@ -155,22 +192,51 @@ mod tests {
     }
 
     #[test]
-    fn the_near_port_is_chosen_unless_the_user_names_another() {
+    fn the_first_ethernet_port_is_chosen_unless_the_user_names_another() {
         let mut found = vec![info("a", 0), info("b", 1), info("c", 1)];
         found[2].port = 2;
-        assert_eq!(chosen(&found, "", Some(1)).as_deref(), Ok("b:1"));
+        assert_eq!(chosen(&found, "", Some(1)).as_deref(), Ok("a:1"), "ranks of both nodes meet there");
         assert_eq!(chosen(&found, "", None).as_deref(), Ok("a:1"));
         assert_eq!(chosen(&found, "c,a", Some(1)).as_deref(), Ok("c:2"));
         assert_eq!(chosen(&found, "c:1, a:1", Some(1)).as_deref(), Ok("a:1"));
         assert_eq!(chosen(&found, "^b,a", None).as_deref(), Ok("c:2"));
-        found[1].gid = Err("is not active (`1: DOWN`)".into());
-        assert_eq!(chosen(&found, "", Some(1)).as_deref(), Ok("c:2"));
-        let error = chosen(&found, "b", None).expect_err("it is down");
+        found[0].gid = Err("is not active (`1: DOWN`)".into());
+        assert_eq!(chosen(&found, "", Some(1)).as_deref(), Ok("b:1"));
+        let error = chosen(&found, "a", None).expect_err("it is down");
         assert!(
-            error.contains("b:1 is not active (`1: DOWN`)") && error.contains("a:1 is excluded by TRANSOM_NET_DEVICES"),
+            error.contains("a:1 is not active (`1: DOWN`)") && error.contains("b:1 is excluded by TRANSOM_NET_DEVICES"),
             "{error}"
         );
         assert!(chosen(&found, "b:x", None).is_err());
+    }
+
+    /// Ranks of all NUMA nodes choose the same network, whatever is near.
+    #[test]
+    fn the_best_network_is_chosen() {
+        let local = |device| PortInfo {
+            gid: Ok((0, [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1])),
+            ..info(device, 0)
+        };
+        let software = PortInfo { software: true, ..info("a_rxe0", 0) };
+        let slow = PortInfo { rate: 25, ..info("c", 0) };
+        let band = PortInfo { ethernet: false, rate: 200, ..info("e", 1) };
+        let slow_band = PortInfo { ethernet: false, rate: 56, ..info("d", 0) };
+        let mut found = vec![software, local("b"), slow, slow_band, band, info("f", 1)];
+        for (gone, expected) in [("", "e:1"), ("e", "d:1"), ("d", "f:1"), ("f", "c:1"), ("c", "b:1"), ("b", "a_rxe0:1")]
+        {
+            found.retain(|info| info.device != gone);
+            for near in [None, Some(0), Some(1)] {
+                assert_eq!(chosen(&found, "", near).as_deref(), Ok(expected));
+            }
+        }
+    }
+
+    #[test]
+    fn omni_path_is_used_if_the_user_names_it() {
+        let found = [PortInfo { ethernet: false, ..info("hfi1_0", 0) }];
+        assert_eq!(chosen(&found, "hfi1_0", None).as_deref(), Ok("hfi1_0:1"));
+        let error = chosen(&found, "", None).expect_err("libfabric is better");
+        assert!(error.contains("hfi1_0:1 is of Omni-Path, which libfabric uses"), "{error}");
     }
 
     /// Four ports of InfiniBand, two at each NUMA node, one of which is of another subnet.
@@ -187,7 +253,7 @@ mod tests {
         found[3].gid = Ok((0, [2; 16]));
         assert_eq!([0, 1].map(|rank| of(&found, "", Some(1), rank)), ["mlx5_2", "mlx5_2"]);
         found[2].ethernet = true;
-        assert_eq!([0, 1].map(|rank| of(&found, "^mlx5_3", Some(1), rank)), ["mlx5_2", "mlx5_2"]);
+        assert_eq!([0, 1].map(|rank| of(&found, "", Some(1), rank)), ["mlx5_0", "mlx5_1"], "none of them is near");
     }
 
     /// A tree as in sysfs, in a temporary folder that drop removes.

@@ -223,7 +223,6 @@ impl Region for VerbsRegion {
     }
 
     fn amo(&self, kind: AmoKind, width: Width) -> Option<Coherence> {
-        let [_, base, _, _] = self.key.0;
-        coherence(&self.device, base, kind, width)
+        coherence(&self.device, kind, width)
     }
 }

@@ -22,7 +22,7 @@ pub struct PathOptions {
     /// The traffic class of packets with a global header; on RoCE its upper six bits are the DSCP.
     pub traffic_class: u8,
     /// The partition, by its key; the bit of full membership does not count. `None`: the first of
-    /// the port's table.
+    /// the port's table of which the port is a full member, else the first.
     pub partition: Option<u16>,
     /// The most bytes of a packet: 256, 512, 1024, 2048 or 4096. `None`: the port's value. A
     /// connection uses the smaller value of its two ends.
@@ -66,10 +66,13 @@ impl PathOptions {
     /// # Errors
     /// The port is no member of the partition; its partitions.
     pub(crate) fn partition_index(&self, port: &Path) -> Result<u16, String> {
-        let Some(partition) = self.partition else { return Ok(0) };
         let key = |entry: &Path| u16::from_str_radix(line(entry).strip_prefix("0x")?, 16).ok();
         let table = entries(&port.join("pkeys"));
         let keys = || table.iter().filter_map(|entry| Some((name(entry).parse::<u16>().ok()?, key(entry)?)));
+        let Some(partition) = self.partition else {
+            // Limited members of a partition can't reach each other.
+            return Ok(keys().filter(|(_, key)| key & !MEMBERS != 0).map(|(index, _)| index).min().unwrap_or(0));
+        };
         let found = keys().filter(|(_, key)| (key ^ partition) & MEMBERS == 0).max_by_key(|(_, key)| *key);
         found.map(|(index, _)| index).ok_or_else(|| {
             let mut all: Vec<_> = keys().filter(|(_, key)| key & MEMBERS != 0).collect();
@@ -146,6 +149,8 @@ mod tests {
         assert_eq!([index(Some(7)), index(Some(0x8007))], [Ok(2), Ok(2)], "full membership before limited");
         let refused = index(Some(0x8009)).expect_err("no member");
         assert!(refused.contains("0x8009") && refused.contains("0x0007, 0x8007"), "{refused}");
+        fs::write(port.join("pkeys/0"), "0x7fff\n").expect("a file");
+        assert_eq!(index(None), Ok(2), "the first of full membership");
         fs::remove_dir_all(port).expect("made by this test");
     }
 }

@@ -350,8 +350,8 @@ impl Port for VerbsPort {
         None
     }
 
-    fn amo_on(&self, remote: &VerbsRemote, kind: AmoKind, width: Width) -> Option<Coherence> {
-        coherence(&self.open.device, remote.base, kind, width)
+    fn amo_on(&self, _remote: &VerbsRemote, kind: AmoKind, width: Width) -> Option<Coherence> {
+        coherence(&self.open.device, kind, width)
     }
 
     fn put_inline(&self, to: &VerbsRemote, offset: u64, bytes: &[u8], tally: &TallyRef) -> Post {

@@ -28,10 +28,10 @@ impl VerbsRemote {
     }
 }
 
-/// The coherence of an atomic on a region at `base`. Devices have fetch-and-add, which also serves
-/// as a read, and compare-and-swap, on aligned words of 8 bytes.
-pub(crate) fn coherence(device: &Device, base: u64, kind: AmoKind, width: Width) -> Option<Coherence> {
-    if width != Width::W64 || kind == AmoKind::Replace || !base.is_multiple_of(8) {
+/// The coherence of an atomic. Devices have fetch-and-add, which also serves as a read, and
+/// compare-and-swap, on aligned words of 8 bytes.
+pub(crate) fn coherence(device: &Device, kind: AmoKind, width: Width) -> Option<Coherence> {
+    if width != Width::W64 || kind == AmoKind::Replace {
         return None;
     }
     match device.attributes.atomic_cap {

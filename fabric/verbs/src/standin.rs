@@ -90,7 +90,7 @@ impl Standin {
     fn open_by(call: Functions) -> (Arc<Device>, &'static Standin) {
         let library = Arc::new(Library { call });
         let (device, gid) = (NAME.to_string_lossy().into_owned(), Ok((0, [0; 16])));
-        let port = PortInfo { device, port: 1, ethernet: true, numa_node: None, gid };
+        let port = PortInfo { device, port: 1, ethernet: true, numa_node: None, rate: 0, software: true, gid };
         let device = Device::open(&library, &port, PathOptions::default()).expect("a stand-in");
         // SAFETY: `open_device` made the context, as the first field of a stand-in.
         let standin = unsafe { of(device.context) };
