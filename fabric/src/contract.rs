@@ -178,8 +178,8 @@ pub trait Port: Send + Sync + Debug + 'static {
     unsafe fn get_scattered(&self, from: &Self::Remote, offset: u64, into: &[Span], tally: &TallyRef) -> Post;
 
     /// Performs an atomic at the target and stores the previous value in `into`, whose length is
-    /// the atomic's width, or 0 if the value is not needed. The address at the target is a multiple of
-    /// the width. Requires that [`Port::amo_on`] gives `Some`.
+    /// the atomic's width, or 0 if the value is not needed. The address at the target is a multiple
+    /// of the width. Requires that [`Port::amo_on`] gives `Some`.
     ///
     /// # Safety
     /// As for [`Port::get`].

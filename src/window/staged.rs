@@ -42,9 +42,9 @@ struct Owed<'j> {
 }
 
 impl Long<'_> {
-    /// Bytes of a full staged piece: whole elements, and whole transfers of at most `transfer` bytes.
-    fn piece(&self, transfer: usize) -> usize {
-        let most = if transfer < PIECE { PIECE / transfer * transfer } else { PIECE };
+    /// Bytes of a full staged piece: whole elements, and whole transfers of at most `limit` bytes.
+    fn piece(&self, limit: usize) -> usize {
+        let most = if limit < PIECE { PIECE / limit * limit } else { PIECE };
         self.combine.map_or(most, |(_, ty)| most / ty.size() * ty.size())
     }
 
