@@ -151,7 +151,7 @@ pub const VARIABLES: [Variable; 25] = [
     Variable {
         name: SILENCE,
         default: "6; 8 for a connection between RDMA devices",
-        meaning: "seconds without an answer after which ranks of another machine count as dead, 2 to 600",
+        meaning: "seconds without an answer after which ranks of another machine count as unreachable, 2 to 600",
     },
     Variable {
         name: CHECK,

@@ -194,6 +194,11 @@ impl Tally {
         first
     }
 
+    /// Whether the first failure that has not been reported is a refusal.
+    pub fn is_refused(&self) -> bool {
+        matches!(waiting().first(self.key()), Some(Failure::Refused(_)))
+    }
+
     /// Forgets the failures that a parent has reported. Failures that nobody has reported stay.
     pub fn forget_reported(&self) {
         let waiting = waiting();

@@ -79,10 +79,10 @@
 //! reports about accesses of threads that OpenMP started. To find races in MPI programs with
 //! OpenMP, build `libtransom_mpi` with `--features openmp`. That build tells ThreadSanitizer of
 //! parallel regions, barriers, tasks with their dependences, critical and ordered regions, and
-//! locks. Use that build for such programs only, because it defines functions with the names of
-//! gcc's OpenMP library. Two tasks or two sections that one thread runs count as ordered. The
-//! library therefore tries to give such tasks and sections to different threads. Programs that
-//! clang compiled need the OpenMP tool of LLVM (Archer).
+//! locks. Use that build only for MPI programs with OpenMP, because it defines functions with the
+//! names of gcc's OpenMP library. Two tasks or two sections that the same thread runs count as
+//! ordered. The library therefore tries to give them to different threads. Programs that clang
+//! compiled need the OpenMP tool of LLVM (Archer).
 //!
 //! # Deadlocks
 //!
@@ -109,8 +109,9 @@
 //!   ThreadSanitizer it sees those of the rank that owns the memory. It sees the loads and stores
 //!   of other ranks in a shared window only in MPI programs that gcc has compiled. It never sees
 //!   functions of the C library, such as `memcpy`, that access the memory of another rank.
-//! - Synchronization outside of the library, such as sockets, files, and POSIX mutexes that
-//!   processes share, is not seen. Accesses that such synchronization orders may be reported.
+//! - The checker does not see synchronization outside of the library, such as sockets, files, and
+//!   POSIX mutexes that processes share. Accesses that only such synchronization orders may be
+//!   reported.
 //! - If a window is created over memory that another window already has, conflicts of operations
 //!   that began before the creation are missed. Accumulates of two windows on the same memory count
 //!   as accumulates of one window, although MPI leaves their result undefined (MPI-4.1 §12.2.1).

@@ -2,8 +2,8 @@
 //!
 //! Two accesses to the same bytes of a window *conflict* if one of them changes the bytes and no
 //! synchronization orders them (MPI-4.1 §12.7). The result of such a program is undefined: it may
-//! be right on one machine and wrong on another. This chapter says which accesses conflict, and
-//! what orders them. The [conflict checker](super::checking) reports conflicting accesses.
+//! be right on one machine and wrong on another. The [conflict checker](super::checking) reports
+//! conflicting accesses.
 //!
 //! # What conflicts
 //!
@@ -15,8 +15,8 @@
 //! - their operations are equal, or one is `NO_OP`, or one is a compare-and-swap; or
 //! - they come from one rank, and the hint `accumulate_ordering` keeps their order.
 //!
-//! By default MPI leaves the result of other pairs of accumulates undefined, so these pairs count
-//! as conflicts. This library nevertheless [performs pairs of one type
+//! All other pairs of accumulates conflict: MPI leaves their result undefined under the default
+//! value of the hint `accumulate_ops`. This library nevertheless [performs pairs of one type
 //! atomically](super::operations#atomicity).
 //!
 //! In C and MPI programs an operation also uses its buffers until it is complete at the origin

@@ -75,7 +75,7 @@
 //!
 //! At the owner of the part (§12.7, rules 5 and 6):
 //!
-//! | call of the owner | the owner's stores become public | puts of others become private |
+//! | call of the owner | the owner's stores reach the public copy | puts of others reach the private copy |
 //! |---|---|---|
 //! | fence | yes, before the barrier in it | yes, after it |
 //! | `post` | yes | no |
@@ -89,7 +89,7 @@
 //!
 //! Use this model only for tests: a part takes three times its memory, and each call that
 //! synchronizes the copies compares the whole part. A program is wrong if the owner stores into its
-//! part while another rank puts there, even if they change different bytes (§12.7, rule 3). If the
-//! bytes differ, this library nevertheless keeps both changes. Shared and dynamic windows are
-//! always unified, since loads and stores of other ranks reach the memory of these windows
-//! directly. [`model`](crate::Window::model) returns the model of a window.
+//! part while another rank puts there, even if the two change different bytes (§12.7, rule 3). If
+//! the bytes do not overlap, this library nevertheless keeps both changes. Shared and dynamic
+//! windows are always unified, since loads and stores of other ranks reach the memory of these
+//! windows directly. [`model`](crate::Window::model) returns the model of a window.

@@ -53,9 +53,7 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! # Operations
-//!
-//! Which memory is mapped within a node?
+//! # Which memory is mapped within a node
 //!
 //! - Memory of the library is mapped, including memory of [`alloc_mem`](crate::Job::alloc_mem) in
 //!   created windows and attached regions.
@@ -64,14 +62,16 @@
 //!   XPMEM; `TRANSOM_XPMEM=n` turns XPMEM off.
 //! - Without XPMEM other ranks reach memory of the program by system calls.
 //!
-//! A window over memory of the program copies no data, and the memory keeps its pages.
+//! The creation of a window over memory of the program copies no data and moves no page.
+//!
+//! # Operations
 //!
 //! | call | mapped memory | other created or attached memory of the node | net |
 //! |---|---|---|---|
 //! | put, get | a copy | a system call | one remote write or read |
-//! | put, get with [layouts](super::layouts) | a loop of copies | a system call for 64 blocks | one operation for each block of 1 KiB or more |
+//! | put, get with [layouts](super::layouts) | a loop of copies | a system call for each 64 blocks | one operation for each block of 1 KiB or more |
 //! | one element of the accumulate family | a lock word, a load, a store | a lock word, two system calls | a request and its reply |
-//! | many elements | vector code, 4 KiB under a lock word at a time | lock words and two system calls for 64 KiB, or 64 blocks | messages of up to 16 KiB |
+//! | many elements | vector code, 4 KiB under a lock word at a time | lock words, and two system calls for each 64 KiB or 64 blocks | messages of up to 16 KiB |
 //! | one or many elements by the device | as on the net, through the device's loopback | as on the net, through the device's loopback | one atomic of the device for each element |
 //!
 //! Exceptions to the rows:
@@ -84,8 +84,8 @@
 //!   Longer blocks share an operation if they are contiguous at the target (docs/protocols.md,
 //!   "Layouts").
 //! - On mapped memory an operation on one contended integer is one CPU atomic.
-//! - Over sockets more than 32 KiB of contiguous elements take a put and a message for each 128
-//!   KiB.
+//! - Over sockets an accumulate of more than 32 KiB of contiguous elements takes a put, a request
+//!   and a reply for each 512 KiB.
 //! - The row *by the device* applies if [`actor`](crate::Window::actor) is
 //!   [`Nic`](crate::Actor::Nic), to integers of 64 bits, and of 32 bits if the device has such
 //!   atomics. An operation that the device lacks is a loop of the device's compare-and-swap.
@@ -96,7 +96,7 @@
 //!
 //! - in a job that needs a net;
 //! - within a node, for dynamic windows;
-//! - within a node, for created windows if a part with bytes is user memory, even if XPMEM or
+//! - within a node, for created windows with a nonempty part in user memory, even if XPMEM or
 //!   cross-memory attach reaches this part.
 //!
 //! # Synchronization

@@ -12,7 +12,7 @@
 //! | lock | [`lock`](crate::Window::lock) | one; the rank may lock others at the same time | nothing: passive |
 //! | lock all | [`lock_all`](crate::Window::lock_all) | all | nothing: passive |
 //!
-//! In the first two kinds the target takes part (*active target*): it opens its memory by an
+//! In the first two kinds (*active target*) the target takes part: it exposes its part during an
 //! *exposure epoch*. In the other two (*passive target*) the target makes no call and may compute;
 //! operations and locks complete nevertheless. [`synchronization`](super::synchronization) says how
 //! to choose.
@@ -80,9 +80,9 @@
 //!
 //! # Explicit calls
 //!
-//! A [`RawWindow`](crate::RawWindow) has MPI's calls to open and to end an epoch, each with its
-//! [assertions](crate::Assert). Its operations that may still use a buffer after the call are
-//! unsafe, because the program promises that the buffer lives long enough.
+//! A [`RawWindow`](crate::RawWindow) has MPI's calls that open and end epochs, with
+//! [assertions](crate::Assert) where MPI has them. Operations that may use their buffer after the
+//! call returns are unsafe: the program must keep the buffer alive until the operation is complete.
 //!
 //! ```
 //! use transom::{Assert, Class, Info, RawWindow};

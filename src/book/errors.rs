@@ -1,8 +1,8 @@
 //! Errors: one type, with MPI's error classes, a message and details as data.
 //!
 //! Every call that can fail returns a [`Result`](crate::Result) with an [`Error`](crate::Error).
-//! The text of the error is for users and names the cause. A program should decide by the
-//! [`class`](crate::Error::class), which is MPI's error class, or by the
+//! The text of the error is for users and names the cause. A program should branch on the
+//! [`class`](crate::Error::class), which is MPI's error class, or on the
 //! [`kind`](crate::Error::kind), which has the numbers of the text as data.
 //!
 //! ```
@@ -28,8 +28,8 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! An error displays its own message; `{error:#}` adds those of its sources, and so does the debug
-//! form that `main` prints. A failure of a transport is a
+//! `{error}` prints the error's own message. `{error:#}` and the debug form, which `main` prints,
+//! add the messages of its sources. A failure of a transport is a
 //! [`TransportError`](crate::TransportError); if a system call failed, its last source is the
 //! `std::io::Error`. Every reason is data: an [`ArgumentError`](crate::ArgumentError) has the
 //! numbers of the argument, a [`Refusal`](crate::Refusal) the numbers that the target sent.
@@ -40,11 +40,11 @@
 //!   no effect on the window.
 //! - *Creation of a window* fails at all ranks or at none. The rank that could not make its part
 //!   returns the cause; the other ranks return an error of the class `Other` that names that rank.
-//!   Two failures return one error at all ranks: a hint that differs among the ranks (`InfoValue`),
-//!   and a process that has reached the limit of windows (`Other`).
-//!   One error concerns only the calling rank: the class `Arg`, if another thread of the rank is in
-//!   a barrier or a window creation of the same ranks. In C a NULL pointer for a required argument
-//!   is such an error too; the rank then takes no part in the creation, for which the others wait.
+//!   Two failures return the same error at all ranks: a hint that differs among the ranks
+//!   (`InfoValue`), and a process that has reached the limit of windows (`Other`).
+//!   Two errors of the class `Arg` concern only the calling rank: another thread of the rank is in
+//!   a barrier or a window creation of the same ranks; in C, a required pointer is NULL. After a
+//!   NULL pointer the rank takes no part in the creation, and the other ranks wait for it.
 //! - *Accesses to memory that is not attached*: within a node the call of the operation returns the
 //!   error. Over a net the target refuses the access, and the call that completes the operation
 //!   returns the error.

@@ -63,8 +63,8 @@
 //! A call that breaks one of these rules fails with the class in parentheses:
 //!
 //! - The items at the target of a put or an accumulate, and the items of a result, must not overlap
-//!   (`Type`). MPI forbids overlapping items at the origin of a get too, but the library does not
-//!   refuse them: the value of a byte that two items share is then the value of either.
+//!   (`Type`). MPI forbids overlapping items at the origin of a get too, but the library accepts
+//!   them: a byte that two items share then gets the value of one of the two.
 //! - The items must lie within the target's part (`RmaRange`), and in a typed window within the
 //!   origin's slice (`Count`).
 //! - The accumulate family requires one basic type throughout (`Type`). With layouts it exists only

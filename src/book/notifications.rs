@@ -32,10 +32,10 @@
 //!
 //! # The calls
 //!
-//! The collective call [`set_num_notify`](crate::Window::set_num_notify) gives each rank as many
-//! counters as this rank requests, at most 4096, and zeroes the counters of all ranks. An operation
-//! names a counter of its target by a [`Notice`](crate::Notice), which has the index of the
-//! counter.
+//! In the collective call [`set_num_notify`](crate::Window::set_num_notify) each rank chooses the
+//! number of its counters, at most 4096; the numbers may differ. The call zeroes the counters of
+//! all ranks. An operation names a counter of its target by a [`Notice`](crate::Notice), which has
+//! the index of the counter.
 //!
 //! Notified operations exist only in passive epochs, those of `lock` and `lock_all`:
 //! [`put_notify`](crate::Passive::put_notify), [`get_notify`](crate::Passive::get_notify),

@@ -59,18 +59,18 @@
 //!
 //! # Atomicity
 //!
-//! Operations of the accumulate family are atomic with respect to each other, for each element.
-//! This holds for all origins, also for the target itself, if all accesses to a location use the
-//! same predefined type. A whole call is not atomic: two accumulates of many elements may
-//! interleave. A put or a get is not atomic, even if it has one element. The table says what
-//! happens if two ranks access one location at the same time:
+//! Operations of the accumulate family are atomic with respect to each other, element by element,
+//! if all of them access the location with the same predefined type. The origins may be any ranks,
+//! including the target. A whole call is not atomic: two accumulates of many elements may
+//! interleave. A put or a get is not atomic, even of a single element. The table says what happens
+//! if two ranks access one location at the same time:
 //!
 //! | on the same location, without synchronization between them | result |
 //! |---|---|
 //! | two of the accumulate family, same type | some sequential order of the two, element by element |
 //! | two of the accumulate family, different types | not defined |
 //! | two gets | defined |
-//! | put and put, put and get, put or get and an accumulate | not defined |
+//! | two puts; a put and a get; an accumulate and a put or get | not defined |
 //! | an operation that writes, and a local load or store | not defined; in the unified model a load is allowed, and sees old, new or mixed bytes |
 //!
 //! To read a location to which others accumulate, use [`get_atomic`](crate::Access::get_atomic) or

@@ -49,8 +49,8 @@
 //!
 //! `load_from`, `store_to` and `shared_query` also work on other windows:
 //!
-//! - in the unified model, between ranks of a node, on allocated windows and on parts within memory
-//!   of [`Job::alloc_mem`](crate::Job::alloc_mem);
+//! - in the unified model, between ranks of a node, on allocated windows, on parts within memory of
+//!   [`Job::alloc_mem`](crate::Job::alloc_mem), and, where XPMEM maps them, on other created parts;
 //! - on a rank's own part of every window that is not dynamic.
 //!
 //! For a part that loads and stores can't reach, the error is `RmaShared`.

@@ -9,8 +9,8 @@
 //!
 //! If unsure: open `lock_all` once around the main loop, flush where an operation must be complete,
 //! and use the [accumulate family](super::operations#atomicity) for locations that several ranks
-//! change. With this choice the targets call nothing. The beginning of the epoch costs a rank one
-//! atomic, and the end costs another.
+//! change. With this choice the targets make no call. A rank pays one atomic to open the epoch, and
+//! one to end it.
 //!
 //! # Fence
 //!
@@ -67,8 +67,9 @@
 //! # Lock
 //!
 //! Several origins may hold a shared lock of a target at once; only one origin may hold an
-//! exclusive lock. In this example each rank moves an amount between two accounts at rank 0, and no
-//! rank that locks sees one change without the other. (One rank alone can't show the exclusion.)
+//! exclusive lock. In this example each rank moves an amount between two accounts at rank 0. A rank
+//! that holds the lock sees both changes of a transfer, or neither. (One rank alone can't show the
+//! exclusion.)
 //!
 //! ```
 //! use transom::{Lock, Window};
@@ -98,10 +99,10 @@
 //!   turn. A waiting rank may be overtaken several times, but does not starve.
 //! - A rank may lock several targets at once. To avoid deadlock, all ranks lock them in the same
 //!   order.
-//! - Over a net without atomics `lock` may return before the lock is acquired. The lock is acquired
-//!   by the end of the epoch at the latest; a flush, an operation that returns its result, or an
-//!   operation too long for a message acquires it earlier. If a lock also guards files or messages,
-//!   call a flush at the beginning of the epoch.
+//! - Over a net without atomics `lock` may return before the lock is acquired. The lock is then
+//!   acquired by the first flush, the first operation that returns its result, or the first
+//!   operation too long for a message; at the latest by the end of the epoch. If a lock also guards
+//!   files or messages, call a flush at the beginning of the epoch.
 //!
 //! # Lock all, and flush
 //!
@@ -132,8 +133,8 @@
 //!
 //! An assertion is a promise of the program, which lets a call omit work (§12.5.5). In a
 //! `Window<T>`, [`lock_with`](crate::Window::lock_with) and
-//! [`lock_all_with`](crate::Window::lock_all_with) take assertions; in a `RawWindow`, every
-//! synchronization call does.
+//! [`lock_all_with`](crate::Window::lock_all_with) take assertions; in a `RawWindow`, `fence`,
+//! `post`, `start`, `lock` and `lock_all` do.
 //!
 //! | assertion | saving |
 //! |---|---|

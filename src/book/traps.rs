@@ -7,8 +7,9 @@
 //!
 //! # A get and a put are not an atomic update
 //!
-//! If two ranks each get a counter, add to it and put it back, counts are lost. Flushes in between
-//! do not help. One call of the accumulate family is correct for any number of ranks:
+//! If two ranks at the same time get a counter, increment the value and put it back, one increment
+//! may be lost. Flushes in between do not help. One call of the accumulate family is correct for
+//! any number of ranks:
 //!
 //! ```
 //! # let world = transom::init()?;
@@ -54,8 +55,8 @@
 //!
 //! In the unified model the data of a put eventually becomes visible without a further call. Only
 //! synchronization determines *which* loads see the data. x86 keeps stores in order and so hides
-//! many mistakes; other processors and nets do not. In the separate model a load in the same phase
-//! as the put is too early on every machine:
+//! many mistakes; other processors and nets do not. In the separate model a load between the same
+//! two fences as the put reads old data on every machine:
 //!
 //! ```
 //! # let world = transom::init()?;

@@ -93,9 +93,9 @@
 //! # Windows of some ranks
 //!
 //! [`Job::subset`](crate::Job::subset) makes a job of some ranks. Windows and barriers of this job
-//! concern only its ranks. The ranks are numbered anew, in the order of the list, and targets are
-//! these new numbers; [`group`](crate::Window::group) returns the corresponding ranks of the whole
-//! job.
+//! concern only its ranks. The ranks of the subset are renumbered from 0, in the order of the list.
+//! Operations on its windows name targets by the new numbers;
+//! [`group`](crate::Window::group) returns the corresponding ranks of the whole job.
 //!
 //! Exactly the ranks in the list make the call, all with the same list. If ranks make several calls
 //! with one list, all of them make these calls in the same order. Threads that may call at the same
@@ -130,8 +130,8 @@
 //!
 //! Unknown keys are ignored. Creation fails at all ranks if a known key has an illegal value at one
 //! rank, or if the values of a key that the table marks with * have different effects at different
-//! ranks. [`Info::forgiving`](crate::Info::forgiving) is for programs that may break their
-//! promises, as some MPI programs do: the window then relies on no promise of a hint.
+//! ranks. Some MPI programs break the promises of their hints. For such programs there is
+//! [`Info::forgiving`](crate::Info::forgiving): the window then relies on no promise.
 //!
 //! | key | values, the default first | effect |
 //! |---|---|---|
@@ -145,9 +145,9 @@
 //! | `mpi_minimum_alignment` | `1`, a power of two up to 2^30 | alignment of the library's memory, at least a page; in a contiguous shared window, of the first part. `mpi_minimum_memory_alignment` is a synonym |
 //! | `mpi_assert_max_num_notify` | a number of counters, no default | no effect; `info` reports it if it was given |
 //! | `mpi_assert_same_num_notifications` | `false`, `true` | no effect; `info` reports it if it was given |
-//! | `transom_huge_pages` | `false`, `true` | `true`: an allocated or shared part of 2 MiB or more is in huge pages of 2 MiB, if the kernel gives such pages to memfds (`/sys/kernel/mm/transparent_hugepage/shmem_enabled` is not `never`); `info` says whether the kernel does |
+//! | `transom_huge_pages` | `false`, `true` | `true`: an allocated or shared part of 2 MiB or more uses huge pages of 2 MiB. The kernel must permit them for memfds (`/sys/kernel/mm/transparent_hugepage/shmem_enabled` is not `never`); otherwise `info` reports `false` |
 //! | `transom_model` * | `unified`, `separate` | [the two copies](super::copies) |
-//! | `transom_atomics` * | `auto`, `cpu`, `nic` | the actor that performs atomics on integers of 64 bits, and of 32 if the device has those: `cpu` and `nic` override the job's setting, `auto` keeps it. With `nic` the creation fails (`InfoValue`) if no net is open or the net lacks atomics |
+//! | `transom_atomics` * | `auto`, `cpu`, `nic` | `auto`: the job's setting (`TRANSOM_ATOMICS`). `cpu`: CPUs perform the accumulates. `nic`: the network device performs atomics on integers of 64 bits, and of 32 bits if it has those; creation fails (`InfoValue`) if no net is open or the net lacks atomics |
 //!
 //! ```
 //! use transom::{Class, Info, Window};

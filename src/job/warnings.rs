@@ -19,6 +19,8 @@ pub(crate) enum Cause {
     ByKernel,
     /// User memory is reached by messages.
     ByMessages,
+    /// A part can't be reached.
+    Unmapped,
     /// A hint has an illegal value.
     Hint,
     /// A hint differs among the ranks.

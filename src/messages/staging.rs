@@ -13,7 +13,7 @@ use transom_fabric::{Memory, Peer, RegionKey};
 use super::locked;
 
 /// Bytes of a staged piece. Shorter pieces overlap more, but each costs a put, a request and a
-/// reply. Longer ones would leave the second-level cache before they are combined.
+/// reply. A longer one would leave most second-level caches before it is combined.
 pub(crate) const PIECE: usize = 1 << 19;
 /// Staged pieces of an area, so that puts, combining and answers overlap.
 pub(crate) const PIECES: usize = 4;

@@ -10,7 +10,7 @@ use super::parts::Parts;
 use super::target::Target;
 use crate::epoch::Access;
 use crate::error::Result;
-use crate::job::{self, BarrierWords};
+use crate::job::{self, BarrierWords, Cause};
 use crate::sync::barrier::{self, Signals};
 use crate::sync::words::{self, Words};
 use crate::transport::Lane;
@@ -69,7 +69,11 @@ impl Core {
         match self.parts.target("fence", member) {
             Ok(target) => Ok(target.and_then(|target| target.words(&self.parts))),
             // A rank that can't map the member's part still signals it: the others wait for that.
-            Err(_) => self.words_in_block(member),
+            Err(error) => {
+                let job = &self.parts.job;
+                job.warn_once(Cause::Unmapped, &format!("a fence goes on without access to a part: {error:#}"));
+                self.words_in_block(member)
+            }
         }
     }
 

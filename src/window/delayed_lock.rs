@@ -203,7 +203,7 @@ impl Parts {
 
     /// Keeps a request for the message of the delayed lock. A request that is not counted by the
     /// target's tally is complete on return, because its caller waits for it. Returns a request
-    /// that the message has no room for; the lock is then held.
+    /// that must be sent by itself; the lock is then held.
     #[cold]
     pub(super) fn keep<'r>(
         &self,
@@ -215,6 +215,12 @@ impl Parts {
         // The end of the epoch, or a flush, waits for the operations that the target's tally
         // counts. The caller waits for an operation that another tally counts.
         let owes = std::ptr::eq(&raw const **tally, &raw const *target.tally);
+        if !owes && target.reach.is_dynamic() {
+            // The target may refuse this operation or another one of the message, and the caller
+            // needs the outcome of its own.
+            self.need_lock(target)?;
+            return Ok(Some((request, into)));
+        }
         let (lends, is_mine) = (owes && into.len() > 0, self.job.delayed.is_mine());
         if lends && is_mine && self.job.delayed.is_shared() {
             // The thread may use the handle of another thread's epoch, whose end does not wait for
@@ -263,6 +269,15 @@ impl Parts {
             self.job.finish(tally);
         }
         sent.and(progress.outcome(tally))
+    }
+
+    /// [`Parts::outlast_sent`] for a call that only needs the lock. Operations that the target has
+    /// refused leave their failure in the target's tally, for the flush or the unlock.
+    fn outlast_performed(&self, sent: Result<()>, tally: &TallyRef) -> Result<()> {
+        if sent.is_ok() && self.job.progress.until(|| tally.idle()).is_ok() && tally.is_refused() {
+            return Ok(());
+        }
+        self.outlast_sent(sent, tally)
     }
 }
 
@@ -417,7 +432,10 @@ impl Core {
         let request = Request::Carry { exclusive: kind == Lock::Exclusive, release, parts };
         let tally = Tally::within(&target.tally);
         let sent = self.parts.send(target, &request, Landing::Carried(Arc::clone(&carried)), &tally);
-        let done = self.parts.outlast_sent(sent, &tally);
+        let done = match release {
+            true => self.parts.outlast_sent(sent, &tally),
+            false => self.parts.outlast_performed(sent, &tally),
+        };
         let again = || {
             let Request::Carry { parts, .. } = request else { return Vec::new() };
             parts.into_iter().zip(carried.landings()).collect()
@@ -445,7 +463,7 @@ impl Core {
         // The target's tally may also count operations that other threads begin meanwhile.
         let tally = Tally::within(&target.tally);
         let sent = operations.try_for_each(|(request, into)| self.parts.send(target, &request, into, &tally));
-        (hold, self.parts.outlast_sent(sent, &tally))
+        (hold, self.parts.outlast_performed(sent, &tally))
     }
 }
 

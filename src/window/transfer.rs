@@ -25,6 +25,7 @@ const GATHERED: usize = 4096;
 
 /// The longest accumulate that is kept, if it is the first of an epoch that its message can end.
 const ENDING: usize = 16384;
+
 /// The number of operations in flight to a target at which further puts share a message, in an
 /// epoch whose end notifies the target. Fewer puts are posted one by one, because the notice
 /// follows posted puts without waiting, but has to wait for a message.

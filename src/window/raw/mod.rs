@@ -89,7 +89,7 @@ impl RawWindow {
     /// MPI-4.1 §12.2.1). Collective. If the bytes lie within one [`Allocation`](crate::Allocation),
     /// or within another block of the library's memory, ranks of the node map them, and the window
     /// keeps that memory. Ranks of the node access other memory by XPMEM or by system calls
-    /// ([costs](crate::book::costs#operations)).
+    /// ([costs](crate::book::costs#which-memory-is-mapped-within-a-node)).
     ///
     /// # Errors
     /// `Base` for a null base with a size, `Size` for more bytes than the address space has there,
