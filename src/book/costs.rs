@@ -79,7 +79,7 @@
 //! - Where the kernel forbids the system calls, operations on memory that is not mapped are
 //!   messages.
 //! - A put or get over the net takes several operations where the provider limits the length. Over
-//!   sockets several puts or gets of at most 4 KiB share a message.
+//!   sockets several puts, gets or accumulates of at most 4 KiB share a message.
 //! - Blocks of a layout that are smaller than 1 KiB are packed into few puts, gets or messages.
 //!   Longer blocks share an operation if they are contiguous at the target (docs/protocols.md,
 //!   "Layouts").
