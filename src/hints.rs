@@ -274,7 +274,7 @@ fn switch(key: &str, value: &str) -> Result<bool> {
 }
 
 fn number(key: &str, value: &str) -> Result<u64> {
-    value.parse().map_err(|_| bad(key, value, SettingError::NotBytes))
+    value.parse().map_err(|_| bad(key, value, SettingError::NotInteger))
 }
 
 fn ordering(key: &str, value: &str) -> Result<[bool; 4]> {

@@ -311,12 +311,13 @@ int transom_job_subset(const transom_job *job, int count, const int *ranks, tran
 int transom_job_subset_tagged(const transom_job *job, int count, const int *ranks, uint64_t tag, transom_job **subset);
 
 // The ranks of job that are on this rank's node, and so can share memory with it, as ranks of the
-// whole job. Their order is that of job. *count is set to their number, and the first `room` of
-// them are written to ranks.
+// whole job. Their order is that of job. *count is set to their number, and the first `capacity`
+// of them are written to ranks.
 //
 // # Safety
-// `job` is a live handle; `ranks` has room for `room` numbers; `count` points to writable memory.
-int transom_job_node_ranks(const transom_job *job, int room, int *ranks, int *count);
+// `job` is a live handle; `ranks` has room for `capacity` numbers; `count` points to writable
+// memory.
+int transom_job_node_ranks(const transom_job *job, int capacity, int *ranks, int *count);
 
 // Waits until all ranks have made this call. The barrier synchronizes processes and not memory: to
 // see the puts of other ranks, end an epoch or call transom_window_sync.
@@ -612,12 +613,12 @@ int transom_window_flavor(const transom_window *window, int *flavor);
 int transom_window_model(const transom_window *window, int *model);
 
 // The window's ranks, as ranks of the whole job. *count is set to their number, and the first
-// `room` of them are written to ranks.
+// `capacity` of them are written to ranks.
 //
 // # Safety
-// `window` is a live handle; `ranks` has room for `room` numbers; `count` points to writable
+// `window` is a live handle; `ranks` has room for `capacity` numbers; `count` points to writable
 // memory.
-int transom_window_group(const transom_window *window, int room, int *ranks, int *count);
+int transom_window_group(const transom_window *window, int capacity, int *ranks, int *count);
 
 // All hints with the values in force, as a new info, which the caller frees by transom_info_free.
 //

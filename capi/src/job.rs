@@ -22,20 +22,20 @@ pub(crate) unsafe fn job<'a>(job: *const JobHandle) -> Result<&'a Job, Failure> 
     unsafe { borrowed(job, TRANSOM_ERR_ARG, "job") }.map(|job| &job.0)
 }
 
-/// Writes the first `room` ranks to an array, and the number of all ranks to `count`.
+/// Writes the first `capacity` ranks to an array, and the number of all ranks to `count`.
 ///
 /// # Safety
-/// `ranks` has room for `room` numbers; `count` points to writable memory.
+/// `ranks` has room for `capacity` numbers; `count` points to writable memory.
 pub(crate) unsafe fn write_ranks(
     found: &[usize],
-    room: c_int,
+    capacity: c_int,
     ranks: *mut c_int,
     count: *mut c_int,
 ) -> Result<(), Failure> {
-    let room = u64::try_from(room)
-        .map_err(|_| Failure::new(TRANSOM_ERR_ARG, format!("the room {room} for ranks is negative")))?;
+    let capacity = u64::try_from(capacity)
+        .map_err(|_| Failure::new(TRANSOM_ERR_ARG, format!("the capacity {capacity} for ranks is negative")))?;
     // SAFETY: the caller's promises.
-    let (count, ranks) = unsafe { (out(count, "count")?, array_mut(ranks, room, "ranks")?) };
+    let (count, ranks) = unsafe { (out(count, "count")?, array_mut(ranks, capacity, "ranks")?) };
     for (slot, &rank) in ranks.iter_mut().zip(found) {
         *slot = constants::number(rank);
     }
@@ -158,21 +158,22 @@ pub unsafe extern "C" fn transom_job_subset_tagged(
 }
 
 /// The ranks of job that are on this rank's node, and so can share memory with it, as ranks of the
-/// whole job. Their order is that of job. *count is set to their number, and the first `room` of
-/// them are written to ranks.
+/// whole job. Their order is that of job. *count is set to their number, and the first `capacity`
+/// of them are written to ranks.
 ///
 /// # Safety
-/// `job` is a live handle; `ranks` has room for `room` numbers; `count` points to writable memory.
+/// `job` is a live handle; `ranks` has room for `capacity` numbers; `count` points to writable
+/// memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_job_node_ranks(
     job: *const JobHandle,
-    room: c_int,
+    capacity: c_int,
     ranks: *mut c_int,
     count: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promises.
-    guarded(|| unsafe { write_ranks(&self::job(job)?.node_ranks(), room, ranks, count) })
+    guarded(|| unsafe { write_ranks(&self::job(job)?.node_ranks(), capacity, ranks, count) })
 }
 
 /// Waits until all ranks have made this call. The barrier synchronizes processes and not memory: to

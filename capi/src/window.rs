@@ -255,21 +255,21 @@ pub unsafe extern "C" fn transom_window_model(window: *const WindowHandle, model
 }
 
 /// The window's ranks, as ranks of the whole job. *count is set to their number, and the first
-/// `room` of them are written to ranks.
+/// `capacity` of them are written to ranks.
 ///
 /// # Safety
-/// `window` is a live handle; `ranks` has room for `room` numbers; `count` points to writable
+/// `window` is a live handle; `ranks` has room for `capacity` numbers; `count` points to writable
 /// memory.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_window_group(
     window: *const WindowHandle,
-    room: c_int,
+    capacity: c_int,
     ranks: *mut c_int,
     count: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's promises.
-    guarded(|| unsafe { write_ranks(&self::window(window)?.group(), room, ranks, count) })
+    guarded(|| unsafe { write_ranks(&self::window(window)?.group(), capacity, ranks, count) })
 }
 
 /// All hints with the values in force, as a new info, which the caller frees by transom_info_free.

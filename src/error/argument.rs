@@ -311,7 +311,7 @@ pub enum ArgumentError {
     UndefinedType(BasicType),
     /// The type does not fit in 64 bits.
     #[error("a value of type {} does not fit in 64 bits", .0.name())]
-    NotNumber(BasicType),
+    TooWide(BasicType),
     /// An operation that does not combine.
     #[error("the operation {0} does not combine the values of two ranks; use an operation such as Sum")]
     CombinesNothing(Op),

@@ -164,7 +164,7 @@ pub enum SettingError {
     NotListOf(&'static [&'static str]),
     /// Not a whole number.
     #[error("the value must be a whole number")]
-    NotBytes,
+    NotInteger,
     /// Not a size of memory, which may have a suffix.
     #[error("the value must be a number of bytes, optionally with k, m or g")]
     NotSize,

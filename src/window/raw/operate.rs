@@ -223,7 +223,7 @@ impl RawWindow {
             (Op::Sum, BasicType::Int32) => {
                 self.core.parts.fetch_op(permit, displacement, Op::Sum, BasicType::Int32, operand)
             }
-            _ if ty.size() > 8 => Err(Error::argument(Class::Type, CALL, ArgumentError::NotNumber(ty))),
+            _ if ty.size() > 8 => Err(Error::argument(Class::Type, CALL, ArgumentError::TooWide(ty))),
             _ if !op.allows(ty) => Err(Error::argument(Class::Op, CALL, ArgumentError::Undefined { op, ty })),
             _ => self.core.parts.fetch_op(permit, displacement, op, ty, operand),
         };
@@ -332,7 +332,7 @@ impl RawWindow {
     ) -> Result<()> {
         const CALL: &str = "compare_and_swap";
         if ty.size() > 8 {
-            return Err(Error::argument(Class::Type, CALL, ArgumentError::NotNumber(ty)));
+            return Err(Error::argument(Class::Type, CALL, ArgumentError::TooWide(ty)));
         }
         let permit = self.core.begin(CALL, target)?;
         if target == crate::PROC_NULL {

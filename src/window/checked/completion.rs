@@ -1,0 +1,87 @@
+//! The end of accesses that are recorded in the shadows of their targets.
+
+use super::{Checked, Completed, Pending, addressed};
+use crate::check::{Checker, LogEntry, Shadow};
+use crate::error::Result;
+
+impl Checked {
+    /// Before the accesses of one operation end: records again the accesses in flight that a record
+    /// of these stands for.
+    fn restore(&self, checker: &Checker, member: usize, list: &mut [Pending], which: Completed) -> Result<()> {
+        if matches!(which, Completed::All | Completed::Fetching) {
+            return Ok(());
+        }
+        let ending: Vec<_> = list.iter().filter(|one| which.has(one)).map(|one| one.access).collect();
+        let is_covered = |one: &Pending| {
+            let it = one.access;
+            !which.has(one) && ending.iter().any(|by| by.kind == it.kind && by.start <= it.start && it.end <= by.end)
+        };
+        if !list.iter().any(is_covered) {
+            return Ok(());
+        }
+        let (clock, shadow) = (checker.clock().clone(), self.shadow(member)?);
+        let locked = self.lock(shadow)?;
+        for one in list.iter_mut().filter(|one| is_covered(one) && !locked.is(one.record)) {
+            one.record = locked.restore(one.access, &clock);
+        }
+        drop(locked);
+        let (Some(base), Some(memory)) = (shadow.shared(), self.by_address(checker, member)?) else { return Ok(()) };
+        let locked = self.lock(Shadow::of(&memory, self.shadows.job.size))?;
+        for one in list.iter_mut().filter(|one| is_covered(one)) {
+            if let Some(record) = one.by_address.as_mut().filter(|record| !locked.is(**record)) {
+                *record = locked.restore(addressed(base, one.access), &clock);
+            }
+        }
+        Ok(())
+    }
+
+    /// Completes accesses to a member. Returns whether there were any.
+    pub(super) fn complete(&self, checker: &Checker, member: usize, which: Completed) -> Result<bool> {
+        let mut pending = self.pending();
+        let list = &mut pending[member];
+        if list.is_empty() {
+            return Ok(false);
+        }
+        let (rank, shadow) = (self.shadows.job.rank, self.shadow(member)?);
+        self.restore(checker, member, list, which)?;
+        let released = Shadow::ends_with_release(checker.clock().of(rank));
+        let ended = |one: &Pending| match which {
+            Completed::All if one.ends_with_exposure => shadow.ends_with_exposure(),
+            _ => released,
+        };
+        let before = list.len();
+        let is_logged = member != self.shadows.team.me && shadow.has_log();
+        let has_twin = |one: &&Pending| which.has(one) && one.by_address.is_some();
+        if list.iter().any(|one| has_twin(&one))
+            && let Some(memory) = self.by_address(checker, member)?
+        {
+            let locked = self.lock(Shadow::of(&memory, self.shadows.job.size))?;
+            for one in list.iter().filter(has_twin) {
+                one.by_address.into_iter().for_each(|record| locked.complete(record, ended(one)));
+            }
+        }
+        match shadow.read(rank).filter(|_| !is_logged) {
+            Some(reading) => list.retain(|one| {
+                let ends = which.has(one);
+                if ends {
+                    reading.complete(one.record, ended(one));
+                }
+                !ends
+            }),
+            None => {
+                let locked = self.lock(shadow)?;
+                list.retain(|one| {
+                    let ends = which.has(one);
+                    if ends {
+                        locked.complete(one.record, ended(one));
+                    }
+                    if ends && is_logged {
+                        locked.log(LogEntry { access: one.access, known: one.known, done: ended(one) });
+                    }
+                    !ends
+                });
+            }
+        }
+        Ok(list.len() < before)
+    }
+}
