@@ -92,7 +92,7 @@ macro_rules! each_net {
     };
 }
 
-/// The time within which a rank makes a connection of another one.
+/// The time that a rank may need to make one connection.
 const CONTACT: Duration = Duration::from_millis(10);
 
 /// Opens a verbs device of rank `me` of `ranks`: one that the settings list, else the best.
@@ -103,7 +103,7 @@ pub(crate) fn open_verbs(me: Peer, ranks: usize, settings: &Settings) -> Result<
         rank: me,
         devices: settings.devices.clone(),
         silence,
-        // All ranks may make connections to one, which makes them one after another.
+        // All ranks may connect to the same rank, which makes its connections one after another.
         patience: usual.patience + CONTACT * u32::try_from(ranks).unwrap_or(u32::MAX),
         paths: rdma_paths(settings),
         registered_max: settings.rdma.registered.unwrap_or(usual.registered_max),

@@ -76,8 +76,8 @@ fn pick(found: &[PortInfo], list: &DeviceList, near: Option<u32>, rank: Peer) ->
     Ok(equal[rank.index() % equal.len()].clone())
 }
 
-/// The order of networks in the choice, the best first: devices before software, InfiniBand before
-/// Ethernet, addresses of which routers know before link-local ones, then by rate.
+/// The order of networks in the choice, the best first: hardware before software, InfiniBand before
+/// Ethernet, routable addresses before link-local ones, then by rate.
 fn network_rank(info: &PortInfo) -> (bool, bool, bool, Reverse<u32>) {
     let is_local = info.ethernet && matches!(info.gid, Ok((_, [0xfe, 0x80, ..])));
     (info.software, info.ethernet, is_local, Reverse(info.rate))
