@@ -317,50 +317,6 @@ fn locks_cost_one_or_two_messages_where_the_net_has_no_atomics() {
     }
 }
 
-/// By address an operation is one request and one reply, in which the target also refuses memory
-/// that is not attached. An operation of several messages begins with a request for a check, and
-/// has no effect if a part of it is refused. An error is reported once.
-/// Shows W1, O7.
-#[test]
-fn operations_by_address_cost_a_request() {
-    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    run(2, &with(SimAmo::All(Coherence::DeviceOnly)), |world| {
-        let mut memory = vec![0u64; 64];
-        let win = RawWindow::create_dynamic(world, &Info::new())?;
-        // SAFETY: the vector outlives the window, and it is not read before the window's end.
-        unsafe { win.attach(memory.as_mut_ptr().cast(), 256)? };
-        let bases = Window::<u64>::create(world, vec![memory.as_ptr().addr() as u64])?;
-        world.barrier()?;
-        if world.rank() == 0 {
-            let mut base = [0];
-            bases.lock_all(|epoch| epoch.get(1, 0, &mut base))?;
-            let words = [7u64; 25];
-            // SAFETY: the operation is flushed before the call returns.
-            let put = |len, at| unsafe { win.put(words.as_ptr().cast(), len, 1, base[0] + at) }.and(win.flush(1));
-            win.lock_all(Assert::NOCHECK)?;
-            put(8, 0)?;
-            same("a word", &cost(world, || put(8, 0))?, &messages(1))?;
-            same("as long as a message", &cost(world, || put(67, 0))?, &messages(1))?;
-            same("three messages", &cost(world, || put(200, 0))?, &messages(4))?;
-            for (len, at) in [(8, 249), (8, 4096), (200, 57), (200, 4096)] {
-                let refused = cost(world, || {
-                    let error = put(len, at).expect_err("it is not attached");
-                    assert_eq!(error.class(), transom::Class::RmaRange, "{error}");
-                    win.flush(1).and(win.flush_all())
-                });
-                same("a refusal, reported once", &refused?, &messages(1))?;
-            }
-            win.unlock_all()?;
-        }
-        world.barrier()?;
-        bases.free()?;
-        win.free()?;
-        let written = if world.rank() == 1 { 25 } else { 0 };
-        same("words written", &memory.iter().position(|&word| word == 0), &Some(written))?;
-        same("and no others", &memory.iter().filter(|&&word| word != 0).count(), &written)
-    });
-}
-
 /// Regression: a window and its counters had the same first slot in the directory, so the first
 /// contact read as many slots as there were windows with counters.
 /// Shows S1.

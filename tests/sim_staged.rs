@@ -168,19 +168,20 @@ fn threads_share_an_area() {
     run(2, &net(true, false), body);
 }
 
-/// Long puts and gets on a dynamic window go through the area too. The target checks all of the
-/// operation with each piece, and performs nothing if a byte is not attached (MPI-4.1 §12.2.4).
+/// Long puts and gets on several regions of a dynamic window go through the area too. The target
+/// checks all of the operation with each piece, and performs nothing if a byte is not attached
+/// (MPI-4.1 §12.2.4).
 #[test]
 fn long_operations_by_address_cost_a_transfer_and_a_message_for_each_piece() {
-    /// Bytes of the attached memory, of which the last two pieces are a second region.
+    /// Bytes of the attached memory, and of the first of its two regions.
     const ATTACHED: usize = 8 * LEN;
+    const FIRST: usize = 4096;
     fn body(world: &Rank) -> Outcome {
         let mut memory = vec![0u64; LEN];
         let win = RawWindow::create_dynamic(world, &Info::new())?;
         let at = memory.as_mut_ptr().cast::<u8>();
-        let first = ATTACHED - 16 * PIECE;
         // SAFETY: the vector outlives the window, and is not used before its end.
-        unsafe { win.attach(at, first).and_then(|()| win.attach(at.add(first), ATTACHED - first))? };
+        unsafe { win.attach(at, FIRST).and_then(|()| win.attach(at.add(FIRST), ATTACHED - FIRST))? };
         let bases = Window::<u64>::create(world, vec![at.addr() as u64])?;
         world.barrier()?;
         if world.rank() == 0 {
@@ -190,8 +191,8 @@ fn long_operations_by_address_cost_a_transfer_and_a_message_for_each_piece() {
             // SAFETY: the operation is flushed before the call returns.
             let put = |len, at| unsafe { win.put(values.as_ptr().cast(), len, 1, base[0] + at) }.and(win.flush(1));
             win.lock_all(Assert::NOCHECK)?;
-            // The first contact, and the area.
-            put(8 * PIECE, 0)?;
+            // The first contact, the area, and a request for a key, which there is none for.
+            put(8 * PIECE, 0).and_then(|()| put(8 * PIECE, 0))?;
             let spent = |pieces, put| {
                 let (puts, gets) = if put { (pieces, 0) } else { (0, pieces) };
                 SimCounters { puts, gets, messages: pieces, ..SimCounters::default() }
@@ -234,7 +235,7 @@ fn long_operations_do_not_wait_for_their_operands() {
         let dynamic = RawWindow::create_dynamic(world, &Info::new())?;
         let base = memory.as_mut_ptr().cast::<u8>();
         // SAFETY: the vector outlives the window, and is not used before its end.
-        unsafe { dynamic.attach(base, 16 * PIECE)? };
+        unsafe { dynamic.attach(base, 8).and_then(|()| dynamic.attach(base.add(8), 16 * PIECE - 8))? };
         let bases = Window::<u64>::create(world, vec![base.addr() as u64])?;
         let win = Window::<u64>::allocate(world, 2 * PIECE)?;
         world.barrier()?;
@@ -250,7 +251,8 @@ fn long_operations_do_not_wait_for_their_operands() {
             dynamic.lock_all(Assert::NOCHECK)?;
             // SAFETY: the operands outlive the flush.
             let put = || unsafe { dynamic.put(twos.as_ptr().cast(), 16 * PIECE, 1, base[0]) };
-            world.step("the first contact, and the area");
+            world.step("the first contact, the area, and a request for a key");
+            put().and(dynamic.flush(1))?;
             put().and(dynamic.flush(1))?;
             world.step("two puts");
             without_progress(&|| put().and(put()))?;

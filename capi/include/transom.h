@@ -572,7 +572,8 @@ int transom_window_create_dynamic(const transom_job *job, const transom_info *in
 // accesses the memory afterwards.
 int transom_window_attach(const transom_window *window, void *base, uint64_t size);
 
-// Detaches the region that begins at base. Local.
+// Detaches the region that begins at base. Not collective. Over a net the call waits for an answer
+// of each rank whose net accesses the region; these ranks need not call anything.
 //
 // # Safety
 // `window` is a live handle.

@@ -145,7 +145,8 @@ pub unsafe extern "C" fn transom_window_attach(window: *const WindowHandle, base
     guarded(|| unsafe { Ok(self::window(window)?.attach(base.cast(), self::size(size)?)?) })
 }
 
-/// Detaches the region that begins at base. Local.
+/// Detaches the region that begins at base. Not collective. Over a net the call waits for an answer
+/// of each rank whose net accesses the region; these ranks need not call anything.
 ///
 /// # Safety
 /// `window` is a live handle.

@@ -59,4 +59,9 @@
 //!   about it. Regions in memory of [`alloc_mem`](crate::Job::alloc_mem), and others where the
 //!   kernel has XPMEM, are mapped at the first access and then accessed like an allocated window.
 //!   The rest are accessed by system calls.
-//! - **Over a net** operations are messages that the target's CPU executes.
+//! - **Over a net** the first operations are messages that the target's CPU executes. Later puts
+//!   and gets on the same region are performed by the net, as on an allocated window; over sockets
+//!   only those of more than 4 KiB. Accumulates, and accesses that span several regions, remain
+//!   messages.
+//! - **Detaching** sends a message to each rank whose net accesses the region, and waits for the
+//!   answers (docs/protocols.md, "Keys of dynamic windows"). Otherwise it sends nothing.

@@ -3,9 +3,11 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use transom_fabric::{Memory, RegionKey};
+use transom_fabric::{Memory, Peer, RegionKey};
 
 /// Regions by the address of their first byte.
 #[derive(Debug, Default)]
@@ -13,12 +15,51 @@ pub(crate) struct Attached {
     regions: RwLock<BTreeMap<u64, Region>>,
     /// The addresses of regions without bytes, which nothing can access.
     empty: Mutex<Vec<u64>>,
+    /// Not set where no net reaches the regions.
+    register: OnceLock<Register>,
+    /// The number of regions whose keys were given to other ranks.
+    given: AtomicU64,
 }
 
 #[derive(Debug)]
 struct Region {
     memory: Memory,
     opened: Opened,
+    given: Option<Given>,
+}
+
+/// Keeps a registration.
+type Keeper = Box<dyn Any + Send + Sync>;
+
+/// The key of a registration, and the value that keeps it; `None` if the net can't register the
+/// memory.
+type Registered = Option<(RegionKey, Keeper)>;
+
+/// Registers memory with the net.
+pub(crate) struct Register(Box<dyn Fn(&Memory) -> Registered + Send + Sync>);
+
+impl Register {
+    pub(crate) fn by(register: impl Fn(&Memory) -> Registered + Send + Sync + 'static) -> Register {
+        Register(Box::new(register))
+    }
+}
+
+impl fmt::Debug for Register {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Register").finish_non_exhaustive()
+    }
+}
+
+/// The key by which other ranks access a region through the net.
+#[derive(Debug)]
+pub(crate) struct Given {
+    /// The region's number, by which the key is withdrawn: from 1, and never used again.
+    pub(crate) number: u64,
+    /// `None` if the net can't register the region.
+    key: Option<RegionKey>,
+    /// The ranks that have the key.
+    pub(crate) holders: Vec<Peer>,
+    _keeps: Option<Keeper>,
 }
 
 /// The key by which ranks of the node map a region, where they can.
@@ -26,7 +67,7 @@ struct Region {
 pub(crate) struct Opened {
     pub(crate) key: Option<RegionKey>,
     /// Keeps the region mappable until it is detached.
-    pub(crate) _keeps: Option<Box<dyn Any + Send + Sync>>,
+    pub(crate) _keeps: Option<Keeper>,
 }
 
 /// A region's address range, and the key by which ranks of the node map it.
@@ -65,8 +106,24 @@ impl Extent {
 }
 
 impl Attached {
+    /// The regions of windows that are not dynamic, which have none.
+    pub(crate) fn nothing() -> Arc<Attached> {
+        static NOTHING: LazyLock<Arc<Attached>> = LazyLock::new(Arc::default);
+        Arc::clone(&NOTHING)
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, BTreeMap<u64, Region>> {
         self.regions.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<u64, Region>> {
+        self.regions.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives keys of regions to other ranks, with registrations by `register`.
+    pub(crate) fn give_by(&self, register: Register) {
+        // Set once, at the creation of the window.
+        let _ = self.register.set(register);
     }
 
     /// Adds a region.
@@ -76,7 +133,7 @@ impl Attached {
     pub(crate) fn attach(&self, memory: Memory, open: impl FnOnce(&Memory) -> Opened) -> Result<(), Extent> {
         let address = memory.as_ptr().addr() as u64;
         let end = address + memory.len() as u64;
-        let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
+        let mut regions = self.write();
         let before = regions.range(..end.max(address + 1)).next_back();
         if let Some((&other, region)) = before
             && (other + region.memory.len() as u64 > address || other == address)
@@ -84,7 +141,7 @@ impl Attached {
             return Err(region.extent(other));
         }
         let opened = open(&memory);
-        regions.insert(address, Region { memory, opened });
+        regions.insert(address, Region { memory, opened, given: None });
         Ok(())
     }
 
@@ -100,11 +157,32 @@ impl Attached {
         place.map(|place| empty.swap_remove(place)).is_some()
     }
 
-    /// Removes the region that begins at `address`, if there is one, and returns the value that
-    /// kept it open.
-    pub(crate) fn detach(&self, address: u64) -> Option<Opened> {
-        let region = self.regions.write().unwrap_or_else(PoisonError::into_inner).remove(&address)?;
-        Some(region.opened)
+    /// Removes the region that begins at `address`, if there is one. Returns the value that kept it
+    /// open, and its key if other ranks have it.
+    pub(crate) fn detach(&self, address: u64) -> Option<(Opened, Option<Given>)> {
+        let region = self.write().remove(&address)?;
+        Some((region.opened, region.given))
+    }
+
+    /// Gives the rank `holder` the key of the region that contains the bytes. Returns the region
+    /// with its key and its number ([`Given`]). `None` if no single region contains the bytes, or
+    /// if there is no net.
+    pub(crate) fn give(&self, holder: Peer, address: u64, len: usize) -> Option<(Extent, u64)> {
+        let register = self.register.get()?;
+        let mut regions = self.write();
+        let (&base, region) = regions.range_mut(..=address).next_back()?;
+        let extent = region.extent(base);
+        extent.inside(address, len)?;
+        let given = region.given.get_or_insert_with(|| {
+            let (key, keeps) = (register.0)(&region.memory).unzip();
+            // Relaxed: the lock orders the regions.
+            let number = self.given.fetch_add(1, Ordering::Relaxed) + 1;
+            Given { number, key, holders: Vec::new(), _keeps: keeps }
+        });
+        if !given.holders.contains(&holder) {
+            given.holders.push(holder);
+        }
+        Some((Extent { key: given.key, ..extent }, given.number))
     }
 
     /// The memory that contains the bytes, and its address: a region, or several adjacent regions
@@ -137,7 +215,7 @@ impl Attached {
 
     /// Removes all regions.
     pub(crate) fn clear(&self) {
-        let all = std::mem::take(&mut *self.regions.write().unwrap_or_else(PoisonError::into_inner));
+        let all = std::mem::take(&mut *self.write());
         drop(all);
     }
 }
@@ -241,5 +319,37 @@ mod tests {
         assert_eq!(std::sync::Arc::strong_count(&kept), 1);
         attached.attach(memory, |_| Opened::default()).expect("free again");
         assert_eq!(Extent::from_words(attached.list(0, 1).0[0].to_words()), Extent { address, len: 8, key: None });
+    }
+
+    /// The key of a region is the same for all ranks, and ends with the region.
+    #[test]
+    fn keys_are_given_for_bytes_of_one_region() {
+        let whole = Memory::private(30);
+        let at = whole.as_ptr().addr() as u64;
+        let attached = Attached::default();
+        let attach = |from| attached.attach(whole.slice(from, 10).expect("inside"), |_| Opened::default());
+        attach(0).and(attach(10)).expect("side by side");
+        assert!(attached.give(Peer(1), at, 5).is_none(), "there is no net");
+        let kept = std::sync::Arc::new(());
+        let registered = std::sync::Arc::clone(&kept);
+        attached.give_by(Register::by(move |memory| {
+            let key = RegionKey([memory.as_ptr().addr() as u64, 2, 3, 4]);
+            Some((key, Box::new(std::sync::Arc::clone(&registered))))
+        }));
+        let given = |to, from, len| attached.give(Peer(to), at + from, len);
+        assert_eq!((given(1, 5, 6), given(1, 20, 1)), (None, None), "two regions; none");
+        let second = Extent { address: at + 10, len: 10, key: Some(RegionKey([at + 10, 2, 3, 4])) };
+        assert_eq!(
+            (given(1, 12, 8), given(2, 10, 1), given(1, 19, 1)),
+            (Some((second, 1)), Some((second, 1)), Some((second, 1)))
+        );
+        assert_eq!(std::sync::Arc::strong_count(&kept), 3, "registered once");
+        let (_, ended) = attached.detach(at + 10).expect("attached");
+        assert_eq!(ended.as_ref().map(|given| (given.number, &given.holders[..])), Some((1, &[Peer(1), Peer(2)][..])));
+        drop(ended);
+        assert_eq!(std::sync::Arc::strong_count(&kept), 2, "the end of the registration");
+        attach(10).expect("again");
+        assert_eq!(given(1, 12, 8).map(|(_, number)| number), Some(2), "another region");
+        assert!(attached.detach(at).expect("attached").1.is_none(), "its key was not given");
     }
 }

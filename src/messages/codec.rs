@@ -64,6 +64,11 @@ pub(crate) enum Request<'a> {
     /// Combines the elements of a staged piece with the operands in the sender's staging area; if
     /// `fetch`, the previous values replace the operands there.
     Staged { op: Op, ty: BasicType, fetch: bool, piece: Piece },
+    /// Answers with the region of a dynamic window that contains the bytes, with its key for the
+    /// net and its number (`memory::attached`). The answer is empty if there is none.
+    Key { address: u64, len: u64 },
+    /// Forgets the key of a region of the sender, by its number: the sender detaches the region.
+    Withdraw { number: u64 },
     /// Copies a staged piece from the sender's staging area; if `fetch`, to the area.
     Copy { fetch: bool, piece: Piece },
     /// Performs a `Scatter`, or a `Combine` without `fetch`, strip by strip: if strips are refused,
@@ -139,6 +144,8 @@ impl Request<'_> {
             Request::Control { at, amo } => Request::Control { at, amo },
             Request::Check { strips } => Request::Check { strips: own(strips) },
             Request::Regions { from, most } => Request::Regions { from, most },
+            Request::Key { address, len } => Request::Key { address, len },
+            Request::Withdraw { number } => Request::Withdraw { number },
             Request::Stage => Request::Stage,
             Request::Staged { op, ty, fetch, piece } => Request::Staged { op, ty, fetch, piece },
             Request::Copy { fetch, piece } => Request::Copy { fetch, piece },
@@ -219,7 +226,12 @@ const COPY: u8 = 19;
 /// [`SCATTER`] and [`COMBINE`], strip by strip.
 const SCATTER_EACH: u8 = 20;
 const COMBINE_EACH: u8 = 21;
-pub(super) const CLOSING: u8 = 22;
+const CLOSING: u8 = 22;
+const KEY: u8 = 23;
+const WITHDRAW: u8 = 24;
+/// The last kind of message.
+#[cfg(test)]
+pub(super) const LAST: u8 = WITHDRAW;
 
 impl<'a> Message<'a> {
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -328,6 +340,8 @@ pub(super) fn encode_request_behind(mut out: Vec<u8>, head: &[u64], request: &Re
         Request::Carry { exclusive, release, parts } => {
             with_parts(how(CARRY, u8::from(*exclusive), 0, *release), parts)
         }
+        Request::Key { address, len } => with_words(how(KEY, 0, 0, false), &[*address, *len]),
+        Request::Withdraw { number } => with_words(how(WITHDRAW, 0, 0, false), &[*number]),
         Request::Stage => how(STAGE, 0, 0, false),
         Request::Staged { op, ty, fetch, piece } => {
             with_words(how(STAGED, op.number(), ty.number(), *fetch), &piece.to_words())
@@ -408,6 +422,8 @@ fn decode_one<'a>(kind: u8, reader: &mut Reader<'a>) -> Option<Request<'a>> {
         }
         REGIONS => Request::Regions { from: reader.word()?, most: reader.word()? },
         CARRY => Request::Carry { exclusive: op == 1, release: flag == 1, parts: decode_parts(reader)? },
+        KEY => Request::Key { address: reader.word()?, len: reader.word()? },
+        WITHDRAW => Request::Withdraw { number: reader.word()? },
         STAGE => Request::Stage,
         STAGED => Request::Staged {
             op: Op::from_number(op)?,

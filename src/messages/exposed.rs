@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use transom_fabric::{Memory, Peer};
 
 use super::codec::{Notice, Request};
+use super::keys::KeyHolder;
 use super::staging::Piece;
 use super::{carried, locked};
 use crate::datatype::{Pieces, Strip, Strips, Walk};
@@ -61,6 +62,8 @@ pub(crate) struct Exposed {
     awaited: AtomicU64,
     /// The counters of notified operations.
     counters: OnceLock<Memory>,
+    /// The keys of other ranks' regions, in a dynamic window that a net reaches.
+    pub(super) keys: OnceLock<Arc<dyn KeyHolder>>,
 }
 
 /// Where a post has arrived.
@@ -113,8 +116,20 @@ impl Atomicity {
 impl Exposed {
     pub(crate) fn new(space: Space, words: Memory, atomicity: Atomicity) -> Exposed {
         let (orders, posts, posts_by_message, awaited) = Default::default();
-        let (skipped, posts_skipped, counters) = Default::default();
-        Exposed { space, words, atomicity, orders, posts, posts_by_message, skipped, posts_skipped, awaited, counters }
+        let (skipped, posts_skipped) = Default::default();
+        Exposed {
+            space,
+            words,
+            atomicity,
+            orders,
+            posts,
+            posts_by_message,
+            skipped,
+            posts_skipped,
+            awaited,
+            counters: OnceLock::new(),
+            keys: OnceLock::new(),
+        }
     }
 
     /// Lets notified operations count in this memory.
@@ -307,8 +322,9 @@ impl Exposed {
                 Ok(std::iter::once(count).chain(words).flat_map(u64::to_ne_bytes).collect())
             }
             Request::Carry { exclusive, release, parts } => Ok(self.carry(*exclusive, *release, parts)),
-            // The staging area belongs to the sender, so `messages` executes these requests.
+            // `messages` executes these requests, because they concern their sender.
             Request::Stage | Request::Staged { .. } | Request::Copy { .. } => Err(Refusal::NoArea),
+            Request::Key { .. } | Request::Withdraw { .. } => Err(Refusal::NoRegions),
             Request::Each(request) => self.each_strip(request),
             Request::Several { parts } => Ok(carried::answer(parts.iter().map(|part| self.execute(part)))),
             Request::Closing(request) => {

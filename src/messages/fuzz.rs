@@ -12,11 +12,11 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseResult, TestRng, TestRunner};
 use transom_fabric::{Amo, AmoKind, Handler, Memory, Peer, RegionKey, Width};
 
-use super::codec::{CLOSING, Message, OVERHEAD};
+use super::codec::{LAST, Message, OVERHEAD};
 use super::staging::Piece;
-use super::{Atomicity, Exposed, Messages, Request, Space};
+use super::{Atomicity, Exposed, KeyHolder, Messages, Request, Space};
 use crate::datatype::Strip;
-use crate::memory::attached::{Attached, Opened};
+use crate::memory::attached::{Attached, Opened, Register};
 use crate::reduce::{BasicType, Op};
 use crate::sync::{counters, words};
 
@@ -45,7 +45,7 @@ fn almost() -> impl Strategy<Value = Vec<u8>> {
     let window = prop_oneof![8 => Just(PLAIN), 4 => Just(DYNAMIC), 1 => word()];
     let words = prop::collection::vec(word(), 0..10);
     let data = prop::collection::vec(any::<u8>(), 0..80);
-    (0..=CLOSING, word(), window, prop_oneof![Just(0), word()], how, words, data).prop_map(
+    (0..=LAST, word(), window, prop_oneof![Just(0), word()], how, words, data).prop_map(
         |(kind, token, window, order, how, words, data)| {
             let mut bytes = vec![kind];
             [token, window, order].iter().for_each(|word| bytes.extend(word.to_ne_bytes()));
@@ -97,7 +97,7 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
     let change = prop_oneof![
         3 => (at(), word()).prop_map(|(at, value)| Change::Set(at, value)),
         3 => (at(), -9..10i64).prop_map(|(at, by)| Change::Shift(at, by)),
-        1 => (at(), 0..=CLOSING).prop_map(|(at, value)| Change::Head(at, value)),
+        1 => (at(), 0..=LAST).prop_map(|(at, value)| Change::Head(at, value)),
         1 => at().prop_map(Change::Cut),
     ];
     prop::collection::vec(change, 0..3)
@@ -199,6 +199,8 @@ fn single() -> impl Strategy<Value = Request<'static>> {
         }),
         control,
         (word(), word()).prop_map(|(from, most)| Request::Regions { from, most }),
+        (0..PART as u64, 0..=PART as u64).prop_map(|(address, len)| Request::Key { address, len }),
+        word().prop_map(|number| Request::Withdraw { number }),
     ]
 }
 
@@ -236,7 +238,8 @@ fn by_address(mut request: Request<'static>, address: u64) -> Request<'static> {
         Request::Notify { at, .. } => *at += address.cast_signed(),
         Request::Swap { at, .. } | Request::SwapBytes { at, .. } => *at += address,
         Request::Staged { piece, .. } | Request::Copy { piece, .. } => piece.at += address,
-        Request::Control { .. } | Request::Regions { .. } | Request::Stage => {}
+        Request::Key { address: at, .. } => *at += address,
+        Request::Control { .. } | Request::Regions { .. } | Request::Withdraw { .. } | Request::Stage => {}
         Request::Each(request) | Request::Closing(request) => {
             let one = std::mem::replace(&mut **request, Request::Stage);
             **request = by_address(one, address);
@@ -268,12 +271,21 @@ fn sent() -> impl Strategy<Value = Vec<Sent>> {
     prop::collection::vec(one, 1..6)
 }
 
+/// A holder of no keys.
+#[derive(Debug)]
+struct NoKeys;
+
+impl KeyHolder for NoKeys {
+    fn forget(&self, _: Peer, _: u64) {}
+}
+
 /// A target with a window over `part` bytes in the middle of some memory, and a dynamic window with
 /// the same bytes attached.
 fn target(memory: &Memory, part: usize) -> Messages {
     let (messages, part) = (Messages::default(), memory.slice(GUARD, part).expect("inside"));
     let attached = Arc::new(Attached::default());
     attached.attach(part.clone(), |_| Opened::default()).expect("the first");
+    attached.give_by(Register::by(|_| Some((RegionKey([1; 4]), Box::new(())))));
     messages.grant_by(Box::new(|_| {
         Some(super::Area { _keeper: Box::new(()), memory: Memory::private(PART), key: RegionKey([1; 4]) })
     }));
@@ -285,6 +297,9 @@ fn target(memory: &Memory, part: usize) -> Messages {
         let counted = Memory::private((1 + COUNTERS) * words::LINE);
         counters::set_number(&counted, COUNTERS);
         exposed.count_in(counted);
+        if key == DYNAMIC {
+            exposed.hold_keys(Arc::new(NoKeys));
+        }
         messages.expose(key, Arc::new(exposed));
     }
     messages
@@ -360,7 +375,7 @@ fn every_request_is_performed_and_refused() {
     };
     runner(2000).run(&sent(), count).expect("counting does not fail");
     let seen = seen.into_inner();
-    assert!(seen.len() == 16 && seen.values().flatten().all(|&times| times > 0), "{seen:?}");
+    assert!(seen.len() == 18 && seen.values().flatten().all(|&times| times > 0), "{seen:?}");
 }
 
 fn name(request: &Request<'_>) -> &'static str {
@@ -378,6 +393,8 @@ fn name(request: &Request<'_>) -> &'static str {
         Request::Several { .. } => "several",
         Request::Each(_) => "each",
         Request::Closing(_) => "closing",
+        Request::Key { .. } => "key",
+        Request::Withdraw { .. } => "withdraw",
         Request::Stage => "stage",
         Request::Staged { .. } => "staged",
         Request::Copy { .. } => "copy",

@@ -10,6 +10,7 @@ mod exposed;
 #[cfg(test)]
 mod fuzz;
 mod gathered;
+mod keys;
 mod packed;
 mod riding;
 mod staging;
@@ -30,6 +31,7 @@ pub(crate) use codec::encoded_len;
 pub(crate) use codec::{FEW_STRIPS, MAX_STRIPS, Notice, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
 pub(crate) use exposed::{Atomicity, Exposed, Posted, Space};
 pub(crate) use gathered::{Close, Combined, Counting, Gather, Run, Small, Towards};
+pub(crate) use keys::KeyHolder;
 pub(crate) use packed::{MAX_PACKED, PACKED_COUNT, PACKED_MOST, packed_len};
 pub(crate) use staging::{Area, Grant, PIECE, PIECES, Piece};
 
@@ -269,6 +271,8 @@ impl Messages {
                 let area = self.areas.of(from).ok_or(Refusal::NoArea);
                 area.and_then(|area| here.copy_staged(*fetch, piece, &area))
             }
+            (Some(here), Request::Key { address, len }) => here.give_key(from, *address, *len),
+            (Some(here), Request::Withdraw { number }) => here.withdraw_key(from, *number),
             (Some(here), request) => here.execute(request),
         };
         let reply = match &outcome {

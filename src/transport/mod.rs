@@ -212,6 +212,11 @@ impl Net {
         each_net!(self, domain => domain.port().limits().gathers)
     }
 
+    /// Whether messages to a peer arrive after the puts that were posted before them.
+    pub(crate) fn is_ordered(&self) -> bool {
+        each_net!(self, domain => domain.port().limits().ordered)
+    }
+
     /// Whether the net reaches only peers that IP reaches.
     pub(crate) fn uses_ip(&self) -> bool {
         matches!(self, Net::Ofi(domain) if domain.uses_ip())

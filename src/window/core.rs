@@ -95,7 +95,7 @@ impl Core {
     /// delivers the signal after them. `outstanding`: the window's count.
     #[cold]
     fn all_follow_to_first(&self, outstanding: u64) -> bool {
-        self.first().is_some_and(|first| first.orders_messages() && first.tally.outstanding() == outstanding)
+        self.first().is_some_and(|first| first.orders_messages(&self.parts) && first.tally.outstanding() == outstanding)
     }
 
     #[cold]

@@ -20,6 +20,7 @@ use super::available_memory::{self, allocated};
 use super::core::Core;
 use super::delayed_lock::LockDelay;
 use super::epoch_state::EpochState;
+use super::keys;
 use super::model::Separate;
 use super::own::{Own, Regions};
 use super::parts::Parts;
@@ -227,7 +228,7 @@ impl Parts {
             }
             None => job.block.publish(id, &part)?,
         };
-        let attached = Arc::new(Attached::default());
+        let attached = if dynamic { Arc::new(Attached::default()) } else { Attached::nothing() };
         let space = if dynamic { Space::Attached(Arc::clone(&attached)) } else { Space::Part(memory.clone()) };
         let atomicity = Atomicity {
             block: job.block.memory().clone(),
@@ -236,6 +237,7 @@ impl Parts {
             per_element: hints.per_element(),
         };
         let exposed = Arc::new(Exposed::new(space, words.clone(), atomicity));
+        let keys = (dynamic && job.wire.net().is_some()).then(|| keys::exchange(job, &attached, &exposed));
         job.messages.expose(id, Arc::clone(&exposed));
         Ok(Parts {
             job: Arc::clone(job),
@@ -246,7 +248,7 @@ impl Parts {
             control: job.actor(team),
             all_locked: AtomicBool::new(false),
             own: Own { memory, separate, part, place, words, exposed, attached, segment, regions: Mutex::new(regions) },
-            targets: Targets::new(),
+            targets: Targets::new(keys),
             hints: ActiveHints::new(hints),
             delay: LockDelay::default(),
             patience: Patience::default(),

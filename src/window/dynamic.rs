@@ -133,7 +133,7 @@ impl Core {
     /// Detaches the region that begins at `address` (`MPI_WIN_DETACH`).
     pub(crate) fn detach(&self, address: usize) -> Result<()> {
         self.need_dynamic("detach")?;
-        let Some(opened) = self.parts.own.attached.detach(address as u64) else {
+        let Some((opened, given)) = self.parts.own.attached.detach(address as u64) else {
             if self.parts.own.attached.detach_empty(address as u64) {
                 return Ok(());
             }
@@ -141,7 +141,10 @@ impl Core {
         };
         self.parts.conceals(address as u64);
         self.parts.region_detached();
-        drop(opened);
+        if let Some(given) = &given {
+            self.parts.withdraw_key(given);
+        }
+        drop((opened, given));
         Ok(())
     }
 

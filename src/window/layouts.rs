@@ -18,7 +18,7 @@ use crate::datatype::Run;
 use crate::error::{ArgumentError, Class, Error, Result, Side};
 use crate::memory::layout::Layout;
 use crate::messages::Small;
-use crate::transport::NetMemory;
+use crate::transport::{NetMemory, ProcessMemory};
 
 impl Parts {
     /// Both sides as one run of equal blocks in mapped memory, with the offset of the first block
@@ -104,24 +104,55 @@ impl Parts {
             Unmapped::Posted(memory) => self.put_layout_posted(target, memory, at, from, to, tally),
             Unmapped::Copied(near) => CopiedByKernel::of(&self.job, near).put(at, from, to),
             Unmapped::Messages => self.scatter(target, at, from, to, tally),
-            Unmapped::Dynamic(near) => match (self.resolve("put", target, at, to)?, near) {
-                (Resolved::Mapped, _) => self.put_within(target, at, from, to),
-                (Resolved::Across, _) => {
-                    // The call waits for its own messages alone.
-                    let own = Tally::within(tally);
-                    self.scatter(target, at, from, to, &own)?;
-                    self.job.progress.complete(&own)
-                }
-                (Resolved::Unmapped(_), Some(near)) => CopiedByKernel::of(&self.job, near).put(at, from, to),
-                (Resolved::Unmapped(_posting), None) => {
-                    if self.put_gathered(target, at, from, to, tally)?
-                        || self.put_staged(target, at, from, to, tally)?
-                    {
-                        return Ok(());
-                    }
-                    self.scatter(target, at, from, to, tally)
-                }
+            Unmapped::Dynamic(near) => match self.by_key(target, at, to, &from.layout)? {
+                Some((memory, at)) => self.put_by_key(target, &memory, at, from, to, tally),
+                None => self.put_by_address(target, near.as_deref(), at, from, to, tally),
             },
+        }
+    }
+
+    /// A put on a region of a dynamic window that the net reaches.
+    fn put_by_key(
+        &self,
+        target: &Target,
+        memory: &NetMemory,
+        at: i64,
+        from: &Outgoing<'_>,
+        to: &Layout<'_>,
+        tally: &TallyRef,
+    ) -> Result<()> {
+        let (Some(theirs), Some(ours)) = (to.contiguous(), from.layout.contiguous()) else {
+            return self.put_layout_posted(target, memory, at, from, to, tally);
+        };
+        let (at, from) = ((at + theirs).cast_unsigned(), from.part(ours, to.len()));
+        if memory.put_carried(at, from, tally) { Ok(()) } else { Posted::of(&self.job, memory).put(at, from, tally) }
+    }
+
+    /// A put on a dynamic window by load and store, by the kernel, or by the target.
+    fn put_by_address(
+        &self,
+        target: &Target,
+        near: Option<&ProcessMemory>,
+        at: i64,
+        from: &Outgoing<'_>,
+        to: &Layout<'_>,
+        tally: &TallyRef,
+    ) -> Result<()> {
+        match (self.resolve("put", target, at, to)?, near) {
+            (Resolved::Mapped, _) => self.put_within(target, at, from, to),
+            (Resolved::Across, _) => {
+                // The call waits for its own messages alone.
+                let own = Tally::within(tally);
+                self.scatter(target, at, from, to, &own)?;
+                self.job.progress.complete(&own)
+            }
+            (Resolved::Unmapped(_), Some(near)) => CopiedByKernel::of(&self.job, near).put(at, from, to),
+            (Resolved::Unmapped(_posting), None) => {
+                if self.put_gathered(target, at, from, to, tally)? || self.put_staged(target, at, from, to, tally)? {
+                    return Ok(());
+                }
+                self.scatter(target, at, from, to, tally)
+            }
         }
     }
 
@@ -264,23 +295,39 @@ impl Parts {
             Unmapped::Posted(memory) => self.get_layout_posted(target, memory, at, into, from, tally),
             Unmapped::Copied(near) => CopiedByKernel::of(&self.job, near).get_together(at, into, from),
             Unmapped::Messages => self.gather(target, at, into, from, tally),
-            Unmapped::Dynamic(near) => match (self.resolve("get", target, at, from)?, near) {
-                (Resolved::Mapped, _) => self.get_within(target, at, into, from),
-                (Resolved::Across, _) => {
-                    let own = Tally::within(tally);
-                    self.gather(target, at, into, from, &own)?;
-                    self.job.progress.complete(&own)
-                }
-                (Resolved::Unmapped(_), Some(near)) => CopiedByKernel::of(&self.job, near).get(at, into, from),
-                (Resolved::Unmapped(_posting), None) => {
-                    if self.get_gathered(target, at, into, from, tally)?
-                        || self.get_staged(target, at, into, from, tally)?
-                    {
-                        return Ok(());
-                    }
-                    self.gather(target, at, into, from, tally)
-                }
+            Unmapped::Dynamic(near) => match self.by_key(target, at, from, &into.layout)? {
+                Some((memory, at)) => self.get_layout_posted(target, &memory, at, into, from, tally),
+                None => self.get_by_address(target, near.as_deref(), at, into, from, tally),
             },
+        }
+    }
+
+    /// A get on a dynamic window by load and store, by the kernel, or by the target.
+    fn get_by_address(
+        &self,
+        target: &Target,
+        near: Option<&ProcessMemory>,
+        at: i64,
+        into: &Incoming<'_>,
+        from: &Layout<'_>,
+        tally: &TallyRef,
+    ) -> Result<()> {
+        match (self.resolve("get", target, at, from)?, near) {
+            (Resolved::Mapped, _) => self.get_within(target, at, into, from),
+            (Resolved::Across, _) => {
+                let own = Tally::within(tally);
+                self.gather(target, at, into, from, &own)?;
+                self.job.progress.complete(&own)
+            }
+            (Resolved::Unmapped(_), Some(near)) => CopiedByKernel::of(&self.job, near).get(at, into, from),
+            (Resolved::Unmapped(_posting), None) => {
+                if self.get_gathered(target, at, into, from, tally)?
+                    || self.get_staged(target, at, into, from, tally)?
+                {
+                    return Ok(());
+                }
+                self.gather(target, at, into, from, tally)
+            }
         }
     }
 

@@ -25,6 +25,7 @@ mod dynamic;
 mod element;
 mod epoch_state;
 mod epochs;
+mod keys;
 mod layouts;
 mod lent;
 mod lock;

@@ -103,7 +103,9 @@ impl Core {
             }
             match self.close(target) {
                 Close::Sent => self.forget_post(target),
-                Close::Nothing if target.orders_messages() => outcome = outcome.and(self.complete_at(target, Ok(()))),
+                Close::Nothing if target.orders_messages(&self.parts) => {
+                    outcome = outcome.and(self.complete_at(target, Ok(())));
+                }
                 Close::Nothing | Close::Apart => {}
             }
         }
@@ -129,13 +131,12 @@ impl Core {
     /// Sends the end of the epoch to a target together with the operations that are kept for it, if
     /// nothing else in flight may arrive later.
     fn close(&self, target: &Target) -> Close {
-        let (most, ordered) = match &target.reach {
-            Reach::Unmapped(Unmapped::Posted(memory)) => (memory.limits().message_max, memory.limits().ordered),
-            // No put is posted: all operations are messages.
-            Reach::Unmapped(Unmapped::Dynamic(None)) => (self.parts.message_max(target), false),
+        let most = match &target.reach {
+            Reach::Unmapped(Unmapped::Posted(memory)) => memory.limits().message_max,
+            Reach::Unmapped(Unmapped::Dynamic(None)) => self.parts.message_max(target),
             _ => return Close::Nothing,
         };
-        self.parts.job.messages.close(&target.tally, most, ordered)
+        self.parts.job.messages.close(&target.tally, most, target.follows_puts(&self.parts))
     }
 
     /// Ends the epoch at one target after the wait for its post.

@@ -13,7 +13,7 @@ use crate::flavor::Flavor;
 use crate::job::{Cause, Link, peer};
 use crate::routes::Actor;
 use crate::sync::words::Words;
-use crate::transport::{self, NetMemory, NodeMemory, ProcessMemory};
+use crate::transport::{self, Lane, Net, NetMemory, NodeMemory, ProcessMemory};
 
 /// A target takes 96 bytes with its tally, and the table of targets may be a third larger than its
 /// entries. The limit is 128 bytes for each target (tests/sim_costs.rs).
@@ -283,9 +283,20 @@ impl Target {
     }
 
     /// Whether a message to the target arrives behind all operations in flight to it.
-    pub(super) fn orders_messages(&self) -> bool {
-        let Reach::Unmapped(Unmapped::Posted(memory)) = &self.reach else { return false };
-        memory.limits().ordered && self.tally.only_puts()
+    pub(super) fn orders_messages(&self, parts: &Parts) -> bool {
+        self.tally.only_puts() && self.follows_puts(parts)
+    }
+
+    /// Whether the net delivers a message to the target after the puts that were posted before it.
+    pub(super) fn follows_puts(&self, parts: &Parts) -> bool {
+        match &self.reach {
+            Reach::Unmapped(Unmapped::Posted(memory)) => memory.limits().ordered,
+            Reach::Unmapped(Unmapped::Dynamic(None)) => {
+                parts.job.lane(parts.team.rank(self.rank())) == Some(Lane::Net)
+                    && parts.job.wire.net().is_some_and(Net::is_ordered)
+            }
+            Reach::Mapped(..) | Reach::Unmapped(_) => false,
+        }
     }
 
     /// The target's control words, if the target is on this node.

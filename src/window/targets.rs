@@ -1,9 +1,12 @@
 //! The targets of a window: those that this rank has contacted, and the operations in flight to
 //! them.
 
+use std::sync::Arc;
+
 use transom_fabric::{Peer, PeerMap, Places, Tally, TallyRef};
 
 use super::dynamic::Regions;
+use super::keys::Keys;
 use super::target::Target;
 use crate::error::Result;
 use crate::job::peer;
@@ -22,17 +25,20 @@ pub(crate) struct Targets {
     pub(super) busy: Places,
     /// The attached regions of targets of this node that are known here, in a dynamic window.
     pub(super) regions: PeerMap<(Peer, Regions)>,
+    /// The keys of regions that the net accesses, in a dynamic window that a net reaches.
+    pub(super) keys: Option<Arc<Keys>>,
 }
 
 impl Targets {
     /// No target is contacted.
-    pub(super) fn new() -> Targets {
+    pub(super) fn new(keys: Option<Arc<Keys>>) -> Targets {
         Targets {
             contacted: PeerMap::new(),
             tally: Tally::new(),
             loopback: PeerMap::new(),
             busy: Places::default(),
             regions: PeerMap::new(),
+            keys,
         }
     }
 

@@ -21,7 +21,7 @@ use crate::messages::{Counting, Gather, Small, Towards};
 use crate::transport::{Lane, Net, NetMemory};
 
 /// The longest operation that shares a message, in bytes.
-const GATHERED: usize = 4096;
+pub(super) const GATHERED: usize = 4096;
 
 /// The longest accumulate that is kept, if it is the first of an epoch that its message can end.
 const ENDING: usize = 16384;

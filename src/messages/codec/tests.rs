@@ -13,6 +13,8 @@ fn requests_round_trip() {
         Request::Several { parts: vec![combine(true), combine(false)] },
         Request::Several { parts: vec![Request::Each(Box::new(combine(false))), combine(false)] },
         Request::Each(Box::new(Request::Scatter { strips: strips(), data: b"data of strips...".into() })),
+        Request::Key { address: 1 << 47, len: u64::MAX },
+        Request::Withdraw { number: 3 },
         Request::Stage,
         Request::Staged { op: Op::Sum, ty: BasicType::Int8, fetch: true, piece },
         Request::Copy { fetch: true, piece },

@@ -132,7 +132,9 @@ impl RawWindow {
         self.core.attach(memory.ok_or_else(none)?)
     }
 
-    /// Detaches the region that begins at `base` (`MPI_WIN_DETACH`, MPI-4.1 §12.2.4). Local.
+    /// Detaches the region that begins at `base` (`MPI_WIN_DETACH`, MPI-4.1 §12.2.4). Not
+    /// collective. Over a net the call waits for an answer of each rank whose net accesses the
+    /// region; these ranks need not call anything.
     ///
     /// # Errors
     /// `RmaAttach` if no region begins there; `RmaFlavor` for a window that is not dynamic.

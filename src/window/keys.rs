@@ -1,0 +1,223 @@
+//! Direct puts and gets on dynamic windows over a net. A target gives this rank the key of a
+//! region, by which the net accesses the region's bytes without the target's CPU. When the target
+//! detaches the region, it withdraws the key and waits for the answer. No access therefore uses the
+//! key of a region that is gone. The target itself performs an access without a key, and one that
+//! no single region contains.
+//!
+//! A key costs a request, and another one when it is withdrawn. This rank therefore asks only at
+//! the second access without a key, and later if earlier keys have served few accesses.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use transom_fabric::{Fault, Peer, Reason, Tally, TallyRef};
+
+use super::parts::Parts;
+use super::posted::BLOCK_BY_ITSELF;
+use super::target::{Reach, Target, Unmapped};
+use super::transfer::GATHERED;
+use crate::buffers;
+use crate::error::Result;
+use crate::job::{JobCore, peer};
+use crate::memory::attached::{Attached, Extent, Given, Register};
+use crate::memory::layout::Layout;
+use crate::messages::{Exposed, KeyHolder, Landing, Request};
+use crate::transport::{Lane, Net, NetMemory};
+
+/// The access to a target without a key at which this rank asks for one: the second.
+const FIRST: u32 = 2;
+/// Upper bound of this number, which each key doubles that served few accesses.
+const MOST: u32 = 64;
+/// The number of accesses for which a key is worth its requests.
+const WORTH: u32 = 8;
+
+/// The keys of other ranks' regions in one dynamic window.
+#[derive(Debug, Default)]
+pub(super) struct Keys(Mutex<HashMap<Peer, KeysOf>>);
+
+/// The keys of one rank's regions.
+#[derive(Debug)]
+struct KeysOf {
+    /// The regions by their addresses.
+    regions: BTreeMap<u64, Region>,
+    /// The numbers of regions whose keys were withdrawn before they arrived.
+    withdrawn: BTreeSet<u64>,
+    /// The number of accesses without a key since the last request for one.
+    missed: u32,
+    /// The number of such accesses at which this rank asks.
+    needed: u32,
+    /// Whether a thread asks.
+    asking: bool,
+}
+
+/// A region of another rank.
+#[derive(Debug)]
+struct Region {
+    len: u64,
+    number: u64,
+    /// `None` if the net can't access the region.
+    memory: Option<Arc<NetMemory>>,
+    uses: u32,
+}
+
+/// What this rank has for an access.
+enum Found {
+    /// The region, and its address.
+    Region(Arc<NetMemory>, u64),
+    /// No key. This thread asks for it, and then calls [`Keys::learn`].
+    Ask,
+    Nothing,
+}
+
+impl Default for KeysOf {
+    fn default() -> KeysOf {
+        KeysOf { regions: BTreeMap::new(), withdrawn: BTreeSet::new(), missed: 0, needed: FIRST, asking: false }
+    }
+}
+
+impl Keys {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Peer, KeysOf>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Finds the key of the region of `owner` that contains the bytes.
+    fn find(&self, owner: Peer, address: u64, len: usize) -> Found {
+        let mut all = self.lock();
+        let keys = all.entry(owner).or_default();
+        if let Some((&base, region)) = keys.regions.range_mut(..=address).next_back()
+            && (Extent { address: base, len: region.len, key: None }).inside(address, len).is_some()
+        {
+            region.uses = region.uses.saturating_add(1);
+            return region.memory.as_ref().map_or(Found::Nothing, |memory| Found::Region(Arc::clone(memory), base));
+        }
+        keys.missed += 1;
+        if keys.missed < keys.needed || keys.asking {
+            return Found::Nothing;
+        }
+        (keys.missed, keys.asking) = (0, true);
+        Found::Ask
+    }
+
+    /// Records the answer of `owner`: a region with its number and its memory. Returns the region
+    /// if the net can access it. The key may have been withdrawn meanwhile.
+    fn learn(&self, owner: Peer, answer: Option<(Extent, u64, Option<NetMemory>)>) -> Option<(Arc<NetMemory>, u64)> {
+        let mut all = self.lock();
+        let keys = all.entry(owner).or_default();
+        keys.asking = false;
+        let Some((region, number, memory)) = answer else {
+            keys.needed = (2 * keys.needed).min(MOST);
+            return None;
+        };
+        if keys.withdrawn.remove(&number) {
+            return None;
+        }
+        let memory = memory.map(Arc::new);
+        keys.regions.insert(region.address, Region { len: region.len, number, memory: memory.clone(), uses: 1 });
+        memory.map(|memory| (memory, region.address))
+    }
+}
+
+impl KeyHolder for Keys {
+    fn forget(&self, owner: Peer, number: u64) {
+        let mut all = self.lock();
+        let keys = all.entry(owner).or_default();
+        let address = keys.regions.iter().find(|(_, region)| region.number == number).map(|(&address, _)| address);
+        match address.and_then(|address| keys.regions.remove(&address)) {
+            Some(region) if region.uses < WORTH => keys.needed = (2 * keys.needed).min(MOST),
+            Some(_) => keys.needed = FIRST,
+            None => {
+                keys.withdrawn.insert(number);
+            }
+        }
+    }
+}
+
+/// Lets this rank and the others give each other keys of regions in a new dynamic window. Returns
+/// the keys that this rank gets.
+pub(super) fn exchange(job: &JobCore, attached: &Attached, exposed: &Exposed) -> Arc<Keys> {
+    let wire = Arc::clone(&job.wire);
+    attached.give_by(Register::by(move |memory| {
+        let region = wire.register_net(memory).ok()??;
+        let key = region.key();
+        Some((key, Box::new(region) as Box<_>))
+    }));
+    let keys = Arc::new(Keys::default());
+    exposed.hold_keys(Arc::clone(&keys) as Arc<_>);
+    keys
+}
+
+impl Parts {
+    /// The region of a dynamic window that contains all bytes of an access, as memory of the net,
+    /// and the access's offset in it. `None` if the target performs the access. `theirs` and `ours`
+    /// are the layouts at the target and at the origin.
+    pub(super) fn by_key(
+        &self,
+        target: &Target,
+        at: i64,
+        theirs: &Layout<'_>,
+        ours: &Layout<'_>,
+    ) -> Result<Option<(Arc<NetMemory>, i64)>> {
+        let Some(keys) = &self.targets.keys else { return Ok(None) };
+        // The lock comes first: until it is held, the target may detach the region.
+        if !self.is_direct(target, theirs, ours) || self.travels(target, theirs.len())? {
+            return Ok(None);
+        }
+        let owner = peer(self.team.rank(target.rank()));
+        let (low, end) = theirs.span();
+        let address = at.wrapping_add(low).cast_unsigned();
+        let Ok(len) = usize::try_from(end.abs_diff(low)) else { return Ok(None) };
+        let found = match keys.find(owner, address, len) {
+            Found::Region(memory, base) => Some((memory, base)),
+            Found::Ask => keys.learn(owner, self.asked_key(owner, address, len)),
+            Found::Nothing => None,
+        };
+        Ok(found.map(|(memory, base)| (memory, at.wrapping_sub_unsigned(base))))
+    }
+
+    /// Whether the net would perform the access, rather than the target: it posts few transfers,
+    /// and a small operation that shares a message does not cost less.
+    fn is_direct(&self, target: &Target, theirs: &Layout<'_>, ours: &Layout<'_>) -> bool {
+        let least = if self.job.wire.net().is_some_and(Net::gathers) { GATHERED + 1 } else { 1 };
+        theirs.len() >= least
+            && matches!(target.reach, Reach::Unmapped(Unmapped::Dynamic(None)))
+            && self.job.lane(self.team.rank(target.rank())) == Some(Lane::Net)
+            && (theirs.contiguous().is_some() || theirs.longest().min(ours.longest()) >= BLOCK_BY_ITSELF)
+    }
+
+    /// The answer to a request for a key, if there is one. After a failure the target performs the
+    /// access, which reports the failure.
+    #[cold]
+    fn asked_key(&self, owner: Peer, address: u64, len: usize) -> Option<(Extent, u64, Option<NetMemory>)> {
+        let (mut words, tally) = ([0u64; Extent::WORDS + 1], Tally::new());
+        let request = Request::Key { address, len: len as u64 };
+        let asked = buffers::scoped(
+            || self.job.finish(&tally),
+            |scope| {
+                let into = Landing::One(scope.sink(bytemuck::cast_slice_mut(&mut words)));
+                self.tell(owner, &request, into, &tally)
+            },
+        );
+        asked.and_then(|()| self.job.progress.complete(&tally)).ok()?;
+        let [region @ .., number] = words;
+        let region = Extent::from_words(region);
+        let memory = region.key.and_then(|key| self.job.wire.import_net(owner, &key).ok());
+        (number > 0).then_some((region, number, memory))
+    }
+
+    /// Sends a request about a key, which no lock concerns.
+    fn tell(&self, to: Peer, request: &Request<'_>, into: Landing, tally: &TallyRef) -> Result<()> {
+        let (token, message) = self.job.messages.request(to, self.id, 0, request, into, tally);
+        let failed = |_: &_| self.job.messages.fail(token, &Fault::new(to, Reason::NotSent));
+        self.job.send(to.index(), &message).inspect_err(failed)
+    }
+
+    /// Withdraws the key of a region that was detached. On return no rank has the key.
+    pub(super) fn withdraw_key(&self, given: &Given) {
+        let tally = Tally::new();
+        for &holder in &given.holders {
+            // A rank that has died needs no answer.
+            let _ = self.tell(holder, &Request::Withdraw { number: given.number }, Landing::Nowhere, &tally);
+        }
+        self.job.finish(&tally);
+    }
+}

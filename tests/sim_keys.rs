@@ -1,0 +1,311 @@
+//! Puts and gets on dynamic windows over a net: by messages at first, and by the net once the
+//! origin has the key of the region. Their costs, refusals, and the end of a key when its region is
+//! detached.
+//!
+//! Route: sim.
+
+#![allow(unsafe_code)]
+
+use simulated::{Outcome, Rank, cost, run, same};
+use transom::{Assert, Info, Lock, RawWindow, Window};
+use transom_fabric::sim::{SimAmo, SimCounters, SimMail, SimOptions};
+
+mod simulated;
+
+/// Bytes of each rank's memory.
+const LEN: usize = 512;
+
+/// What an operation costs by messages, and by the net.
+fn messages(messages: u64) -> SimCounters {
+    SimCounters { messages, ..SimCounters::default() }
+}
+
+fn puts(puts: u64) -> SimCounters {
+    SimCounters { puts, ..SimCounters::default() }
+}
+
+fn gets(gets: u64) -> SimCounters {
+    SimCounters { gets, ..SimCounters::default() }
+}
+
+/// A net without atomics on which operations stay in flight for long, and on which no post is
+/// refused.
+fn net(gathers: bool, ordered: bool) -> SimOptions {
+    SimOptions {
+        amo: SimAmo::None,
+        message_max: 128,
+        delay: 12,
+        again_one_in: 0,
+        done_one_in: 0,
+        passive_target: !gathers,
+        mail: SimMail { gathers, ordered, ..SimMail::default() },
+        ..SimOptions::default()
+    }
+}
+
+/// A dynamic window and each rank's memory.
+struct Attached {
+    win: RawWindow,
+    memory: Box<[u64]>,
+    bases: Vec<u64>,
+}
+
+impl Attached {
+    /// Attaches the regions `lens`, side by side from the beginning of the memory. Collective.
+    fn new(world: &Rank, lens: &[usize]) -> Result<Attached, Box<dyn std::error::Error>> {
+        let mut memory = vec![0u64; LEN / 8].into_boxed_slice();
+        let win = RawWindow::create_dynamic(world, &Info::new())?;
+        let mut at = 0;
+        for &len in lens {
+            // SAFETY: the memory lives as long as the window.
+            unsafe { win.attach(memory.as_mut_ptr().cast::<u8>().wrapping_add(at), len)? };
+            at += len;
+        }
+        let mine = Window::<u64>::create(world, vec![memory.as_ptr().addr() as u64])?;
+        let mut bases = vec![0; world.size()];
+        mine.fence(|epoch| {
+            epoch.scope(|part| {
+                bases.iter_mut().enumerate().try_for_each(|(rank, base)| part.get(rank, 0, std::slice::from_mut(base)))
+            })
+        })?;
+        mine.free()?;
+        Ok(Attached { win, memory, bases })
+    }
+
+    /// Puts bytes of this value at a rank, and flushes.
+    fn put(&self, rank: usize, at: u64, len: usize, value: u8) -> transom::Result<()> {
+        let bytes = vec![value; len];
+        // SAFETY: the operation is flushed before the call returns.
+        let put = unsafe { self.win.put(bytes.as_ptr().cast(), len, rank, self.bases[rank] + at) };
+        put.and(self.win.flush(rank))
+    }
+
+    /// The byte at an offset of a rank's memory, by a get of `len` bytes that are all equal.
+    fn get(&self, rank: usize, at: u64, len: usize) -> transom::Result<u8> {
+        let mut bytes = vec![0u8; len];
+        // SAFETY: the operation is flushed before the buffer is read.
+        let got = unsafe { self.win.get(bytes.as_mut_ptr().cast(), len, rank, self.bases[rank] + at) };
+        got.and(self.win.flush(rank))?;
+        assert!(bytes.iter().all(|&byte| byte == bytes[0]), "{bytes:?}");
+        Ok(bytes[0])
+    }
+
+    /// Detaches the region at an offset of this rank's memory.
+    fn detach(&self, at: usize) -> transom::Result<()> {
+        self.win.detach(self.memory.as_ptr().cast::<u8>().wrapping_add(at))
+    }
+
+    /// Attaches a region at an offset of this rank's memory.
+    fn attach(&mut self, at: usize, len: usize) -> transom::Result<()> {
+        // SAFETY: as in `new`.
+        unsafe { self.win.attach(self.memory.as_mut_ptr().cast::<u8>().wrapping_add(at), len) }
+    }
+}
+
+/// By message an operation is one request and one reply, in which the target also refuses memory
+/// that is not attached. An operation of several messages begins with a request for a check, and
+/// has no effect if a part of it is refused. The second operation asks for the region's key; with
+/// the key an operation is one transfer of the net. A region of a key contains the whole operation.
+/// An error is reported once.
+/// Shows W1, O7.
+#[test]
+fn operations_by_address_cost_a_request_or_a_transfer() {
+    run(2, &net(false, true), |world| {
+        let here = Attached::new(world, &[256, 128])?;
+        world.barrier()?;
+        if world.rank() == 0 {
+            here.win.lock_all(Assert::NOCHECK)?;
+            let put = |len, at| here.put(1, at, len, 7);
+            put(8, 0)?;
+            let asks = SimCounters { puts: 1, ..messages(1) };
+            same("the second put, which asks", &cost(world, || put(8, 0))?, &asks)?;
+            for len in [8, 67, 200] {
+                same("a put by the net", &cost(world, || put(len, 0))?, &puts(1))?;
+                same("a get by the net", &cost(world, || here.get(1, 0, len).map(drop))?, &gets(1))?;
+            }
+            // The second access asks for a key in vain; the next request comes four accesses later.
+            for (len, at, needed) in [(8, 377, 1), (8, 4096, 2), (200, 185, 1), (200, 4096, 1)] {
+                let refused = cost(world, || {
+                    let error = put(len, at).expect_err("it is not attached");
+                    assert_eq!(error.class(), transom::Class::RmaRange, "{error}");
+                    here.win.flush(1).and(here.win.flush_all())
+                });
+                same("a refusal, reported once", &refused?, &messages(needed))?;
+            }
+            same("of two regions", &cost(world, || put(67, 220))?, &messages(1))?;
+            same("in three messages, after a request", &cost(world, || put(200, 150))?, &messages(5))?;
+            same("in three messages", &cost(world, || put(200, 150))?, &messages(4))?;
+            here.win.unlock_all()?;
+        }
+        world.barrier()?;
+        let Attached { win, memory, .. } = here;
+        win.free()?;
+        let written = if world.rank() == 1 { 350 } else { 0 };
+        let bytes: Vec<u8> = memory.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        same("bytes written", &bytes.iter().position(|&byte| byte == 0), &Some(written))?;
+        same("and no others", &bytes.iter().filter(|&&byte| byte != 0).count(), &written)
+    });
+}
+
+/// Where the target's CPU performs puts, only operations that are too long to share a message use
+/// keys.
+#[test]
+fn small_operations_share_messages_in_spite_of_keys() {
+    let wide = SimOptions { message_max: 1 << 15, transfer_max: 1 << 20, ..net(true, true) };
+    run(2, &wide, |world| {
+        const LONG: usize = 8192;
+        let mut memory = vec![0u64; LONG / 8];
+        let win = RawWindow::create_dynamic(world, &Info::new())?;
+        // SAFETY: the memory outlives the window.
+        unsafe { win.attach(memory.as_mut_ptr().cast(), LONG)? };
+        let bases = Window::<u64>::create(world, vec![memory.as_ptr().addr() as u64])?;
+        world.barrier()?;
+        if world.rank() == 0 {
+            let mut base = [0];
+            bases.lock_all(|epoch| epoch.get(1, 0, &mut base))?;
+            win.lock_all(Assert::NOCHECK)?;
+            let bytes = vec![7u8; LONG];
+            // SAFETY: the operation is flushed before the call returns.
+            let put = |len| unsafe { win.put(bytes.as_ptr().cast(), len, 1, base[0]) }.and(win.flush(1));
+            put(LONG)?;
+            put(LONG)?;
+            same("a long put", &cost(world, || put(LONG))?, &puts(1))?;
+            same("a short one", &cost(world, || put(4096))?, &messages(1))?;
+            win.unlock_all()?;
+        }
+        world.barrier()?;
+        bases.free()?;
+        win.free()?;
+        same(
+            "the data",
+            &memory.iter().all(|&word| word == if world.rank() == 1 { 0x0707_0707_0707_0707 } else { 0 }),
+            &true,
+        )
+    });
+}
+
+/// A region is detached, and another one is attached that has some of its addresses: operations go
+/// to the new region. The owner pays a message for each rank that has the key.
+#[test]
+fn a_key_ends_with_its_region() {
+    fn body(world: &Rank) -> Outcome {
+        const ROUNDS: u8 = 8;
+        let mut here = Attached::new(world, &[64])?;
+        let right = (world.rank() + 1) % world.size();
+        for round in 1..=ROUNDS {
+            world.step(format!("round {round}"));
+            world.barrier()?;
+            here.win.lock_all(Assert::NONE)?;
+            let (at, len) = (8 * u64::from(round - 1), 64);
+            for value in 0..10 {
+                here.put(right, at, len, 16 * round + value)?;
+                same("the bytes", &here.get(right, at, len)?, &(16 * round + value))?;
+            }
+            let outside = here.put(right, at + 64, 8, 0).expect_err("it is not attached");
+            same("the error", &outside.class(), &transom::Class::RmaRange)?;
+            here.win.unlock_all()?;
+            world.barrier()?;
+            // In turns, so that no rank counts its answers to the others' requests.
+            for turn in 0..world.size() {
+                if turn == world.rank() {
+                    let spent = cost(world, || here.detach(8 * usize::from(round - 1)))?;
+                    // Besides, this rank may answer to the ends of the others' locks.
+                    same("the rank that has the key is told", &(spent.messages >= 1), &true)?;
+                }
+                world.barrier()?;
+            }
+            let again = cost(world, || here.attach(8 * usize::from(round), 64))?;
+            same("an attach is local", &again, &SimCounters::default())?;
+        }
+        world.barrier()?;
+        Ok(here.win.free()?)
+    }
+    const NETS: [(u32, u32, u32); 4] = [(3, 8, 0), (0, 0, 0), (9, 8, 2), (40, 0, 0)];
+    for (seed, &(delay, again_one_in, done_one_in)) in (0..12).zip(NETS.iter().cycle()) {
+        run(3, &SimOptions { seed, delay, again_one_in, done_one_in, ..net(false, seed % 3 != 0) }, body);
+    }
+}
+
+/// The owner of a region replaces it under an exclusive lock for which an origin waits: the origin
+/// uses no key that it had before.
+#[test]
+fn a_region_may_be_replaced_under_a_lock() {
+    fn body(world: &Rank) -> Outcome {
+        let mut here = Attached::new(world, &[256])?;
+        if world.rank() == 1 {
+            here.win.lock(Lock::Exclusive, 0, Assert::NONE)?;
+            (0..10).try_for_each(|value| here.put(0, 0, 200, value))?;
+            here.win.unlock(0)?;
+        }
+        world.barrier()?;
+        for round in 0..6u8 {
+            world.step(format!("round {round}"));
+            if world.rank() == 0 {
+                here.win.lock(Lock::Exclusive, 0, Assert::NONE)?;
+                world.barrier()?;
+                here.detach(0)?;
+                here.attach(0, if round % 2 == 0 { 512 } else { 256 })?;
+                here.win.unlock(0)?;
+            } else {
+                world.barrier()?;
+                here.win.lock(Lock::Exclusive, 0, Assert::NONE)?;
+                for value in 0..4 {
+                    here.put(0, 0, 200, 8 * round + value)?;
+                }
+                same("the bytes", &here.get(0, 0, 200)?, &(8 * round + 3))?;
+                here.win.unlock(0)?;
+            }
+            world.barrier()?;
+        }
+        Ok(here.win.free()?)
+    }
+    for seed in 0..8 {
+        run(2, &SimOptions { seed, ..net(false, seed % 2 == 0) }, body);
+    }
+}
+
+/// Notices and signals follow puts by key where the net keeps order, and the puts are at the target
+/// when the epoch ends there.
+#[test]
+fn epochs_end_after_puts_by_key() {
+    fn body(world: &Rank) -> Outcome {
+        let here = Attached::new(world, &[LEN])?;
+        let (me, size) = (world.rank(), world.size());
+        let (right, left) = ((me + 1) % size, (me + size - 1) % size);
+        let byte = |at: usize| {
+            let word = here.memory.as_ptr().wrapping_add(at / 8);
+            // SAFETY: within the memory, and no operation is in flight to it.
+            unsafe { word.read_volatile() }.to_ne_bytes()[at % 8]
+        };
+        let put = |value: u8| {
+            let bytes = vec![value; 200];
+            // SAFETY: `complete` and `fence` complete the operation at this rank before the vector
+            // is dropped, which the callers see to.
+            (unsafe { here.win.put(bytes.as_ptr().cast(), 200, right, here.bases[right] + 100) }, bytes)
+        };
+        for round in 1..20u8 {
+            world.step(format!("round {round}"));
+            here.win.post(&[left], Assert::NONE)?;
+            here.win.start(&[right], Assert::NONE)?;
+            let (posted, bytes) = put(round);
+            here.win.complete()?;
+            drop(bytes);
+            posted?;
+            here.win.wait()?;
+            same("the first and the last byte", &(byte(100), byte(299)), &(round, round))?;
+            here.win.fence(Assert::NONE)?;
+            let (posted, bytes) = put(100 + round);
+            here.win.fence(Assert::NONE)?;
+            drop(bytes);
+            posted?;
+            same("after the fence", &(byte(100), byte(299)), &(100 + round, 100 + round))?;
+            world.barrier()?;
+        }
+        Ok(here.win.free()?)
+    }
+    for (seed, ranks) in (0..9).zip([2, 3, 5].into_iter().cycle()) {
+        for gathers in [false, true] {
+            run(ranks, &SimOptions { seed, ..net(gathers, seed % 3 != 0) }, body);
+        }
+    }
+}
