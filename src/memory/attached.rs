@@ -305,18 +305,18 @@ mod tests {
     /// The resources of a region are released exactly when the region is detached.
     #[test]
     fn detaching_a_region_releases_its_resources() {
-        let kept = std::sync::Arc::new(());
+        let kept = Arc::new(());
         let memory = Memory::private(8);
         let address = memory.as_ptr().addr() as u64;
         let key = Some(RegionKey([1, 2, 3, 4]));
         let attached = Attached::default();
-        let keeps: Option<Box<dyn Any + Send + Sync>> = Some(Box::new(std::sync::Arc::clone(&kept)));
+        let keeps: Option<Box<dyn Any + Send + Sync>> = Some(Box::new(Arc::clone(&kept)));
         attached.attach(memory.clone(), |_| Opened { key, _keeps: keeps }).expect("the first");
         let extent = attached.list(0, 1).0[0];
         assert_eq!(Extent::from_words(extent.to_words()), Extent { address, len: 8, key });
-        assert_eq!(std::sync::Arc::strong_count(&kept), 2);
+        assert_eq!(Arc::strong_count(&kept), 2);
         drop(attached.detach(address));
-        assert_eq!(std::sync::Arc::strong_count(&kept), 1);
+        assert_eq!(Arc::strong_count(&kept), 1);
         attached.attach(memory, |_| Opened::default()).expect("free again");
         assert_eq!(Extent::from_words(attached.list(0, 1).0[0].to_words()), Extent { address, len: 8, key: None });
     }
@@ -330,11 +330,11 @@ mod tests {
         let attach = |from| attached.attach(whole.slice(from, 10).expect("inside"), |_| Opened::default());
         attach(0).and(attach(10)).expect("side by side");
         assert!(attached.give(Peer(1), at, 5).is_none(), "there is no net");
-        let kept = std::sync::Arc::new(());
-        let registered = std::sync::Arc::clone(&kept);
+        let kept = Arc::new(());
+        let registered = Arc::clone(&kept);
         attached.give_by(Register::by(move |memory| {
             let key = RegionKey([memory.as_ptr().addr() as u64, 2, 3, 4]);
-            Some((key, Box::new(std::sync::Arc::clone(&registered))))
+            Some((key, Box::new(Arc::clone(&registered))))
         }));
         let given = |to, from, len| attached.give(Peer(to), at + from, len);
         assert_eq!((given(1, 5, 6), given(1, 20, 1)), (None, None), "two regions; none");
@@ -343,11 +343,11 @@ mod tests {
             (given(1, 12, 8), given(2, 10, 1), given(1, 19, 1)),
             (Some((second, 1)), Some((second, 1)), Some((second, 1)))
         );
-        assert_eq!(std::sync::Arc::strong_count(&kept), 3, "registered once");
+        assert_eq!(Arc::strong_count(&kept), 3, "registered once");
         let (_, ended) = attached.detach(at + 10).expect("attached");
         assert_eq!(ended.as_ref().map(|given| (given.number, &given.holders[..])), Some((1, &[Peer(1), Peer(2)][..])));
         drop(ended);
-        assert_eq!(std::sync::Arc::strong_count(&kept), 2, "the end of the registration");
+        assert_eq!(Arc::strong_count(&kept), 2, "the end of the registration");
         attach(10).expect("again");
         assert_eq!(given(1, 12, 8).map(|(_, number)| number), Some(2), "another region");
         assert!(attached.detach(at).expect("attached").1.is_none(), "its key was not given");
