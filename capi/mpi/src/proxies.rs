@@ -13,14 +13,18 @@ use crate::host::{
     host_Win_set_info,
 };
 
-/// The host's calls that create a window without memory. Hosts do least in the first. A component
-/// that the user of Open MPI chooses may not have all of them.
+/// The host's calls that create a window without memory.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     AllocateShared,
     Allocate,
     Create,
 }
+
+/// The calls in the order in which they are tried. Open MPI does least in the first; a component
+/// that the user chooses may not have all of them. MPICH 4.0 ends the process in the others if no
+/// context identifier is left; this call returns an error.
+const WAYS: &[Way] = if cfg!(open_mpi) { &[Way::AllocateShared, Way::Allocate, Way::Create] } else { &[Way::Create] };
 
 /// How proxies are created.
 #[derive(Debug)]
@@ -71,8 +75,7 @@ pub(crate) fn begin() -> Outcome<()> {
         }
     };
     let mut last = code;
-    let ways = [Way::AllocateShared, Way::Allocate, Way::Create];
-    for way in ways.into_iter().filter(|_| code == SUCCESS) {
+    for &way in WAYS.iter().filter(|_| code == SUCCESS) {
         match made(alone, way) {
             Ok(window) => {
                 // SAFETY: a window of this process, which no other code uses.

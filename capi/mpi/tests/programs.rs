@@ -87,6 +87,10 @@ static PROGRAMS: &[Program] = &[
     Program { nodes: true, alone: Alone::None, ..c("early") },
     // MPICH 4.0 computes wrong sums in created windows, and Open MPI 4.1 crashes.
     Program { nodes: true, alone: Alone::None, ..c("misaligned") },
+    // Open MPI 4.1 refuses dynamic windows between the ranks of one machine.
+    Program { nodes: true, alone: Alone::None, ..c("by_address") },
+    // MPICH 4.0 loses the put, and Open MPI 4.1 refuses created windows.
+    Program { alone: Alone::None, ..c("exhausted") },
     c("large"),
     // MPICH may write the text into its own memory.
     Program { alone: Alone::None, ..c("closed_streams") },
@@ -115,6 +119,7 @@ const ONCE: &[Named] = &[
     ("memory_of_fortran_is_mapped", memory_of_fortran),
     ("notified_operations_by_every_route", notified),
     ("data_that_end_within_an_item_over_sockets", partial),
+    ("random_operations_by_address_over_sockets", by_address),
     ("switched_off", switched_off),
     ("variables_of_any_bytes", variables_of_any_bytes),
     ("a_job_that_cannot_start", refused_start),
@@ -262,6 +267,15 @@ fn notified(host: &'static Host) {
 fn partial(host: &'static Host) {
     let run = Run::of(host, host.program("partial", Language::C), 2).served().info();
     verified(&run.with("TRANSOM_TRANSPORTS", "^shm"), true);
+}
+
+/// Shows W1, O1, O2, S1, S2, S3.
+/// Route: tcp.
+fn by_address(host: &'static Host) {
+    for ranks in [2, 3] {
+        let run = Run::of(host, host.program("by_address", Language::C), ranks).served().info();
+        verified(&run.with("TRANSOM_TRANSPORTS", "^shm"), true);
+    }
 }
 
 fn switched_off(host: &'static Host) {
