@@ -26,7 +26,7 @@ type Done = Result<(), Box<dyn Error>>;
 type Stage = (&'static str, fn(&Job, &Death) -> Done);
 
 /// The point of the victim's death, and the calls of the other ranks at that time.
-const STAGES: [Stage; 17] = [
+const STAGES: [Stage; 19] = [
     // Before `init`: see `as_rank`.
     ("starting", barrier),
     ("barrier", barrier),
@@ -43,6 +43,8 @@ const STAGES: [Stage; 17] = [
     ("in_test", in_test),
     ("awaiting_notices", awaiting_notices),
     ("testing_for_notices", testing_for_notices),
+    ("reading_notices", reading_notices),
+    ("resetting_notices", resetting_notices),
     ("testing_requests", testing_requests),
     ("free", free),
 ];
@@ -366,6 +368,23 @@ fn awaiting_notices(world: &Job, death: &Death) -> Done {
 fn testing_for_notices(world: &Job, death: &Death) -> Done {
     let win = notified_once(world, death)?;
     while !win.notices().try_wait(0, 2)? {}
+    Ok(())
+}
+
+/// So does reading the counter again and again.
+fn reading_notices(world: &Job, death: &Death) -> Done {
+    let win = notified_once(world, death)?;
+    while win.notices().value(0)? < 2 {}
+    Ok(())
+}
+
+/// So does resetting it.
+fn resetting_notices(world: &Job, death: &Death) -> Done {
+    let win = notified_once(world, death)?;
+    let mut sum = 0;
+    while sum < 2 {
+        sum += win.notices().reset(0)?;
+    }
     Ok(())
 }
 

@@ -29,6 +29,7 @@ static TESTS: &[Test] = &[
     test("a_million_notices_are_counted_exactly", &[4, 16], million),
     test("a_queue_of_several_producers", &[2, 4], queue),
     test("waiting_for_one_and_for_several_counters", &[1, 2, 3], waits),
+    test("requests_and_resets_of_counters", &[1, 2, 3], requests_past_resets),
     test("a_rank_that_waits_for_notices_serves_others", &[2, 3], serves),
     test("a_counter_is_read_and_zeroed_atomically", &[2, 3], resets),
     test("numbers_of_counters_differ_and_change", &[1, 2, 3], numbers),
@@ -249,6 +250,35 @@ fn waits(world: &Job) -> Outcome {
     world.barrier()?;
     let refused = notices.wait_any(&[]).expect_err("an empty list of counters");
     same("class", &refused.class(), &Class::Arg)?;
+    Ok(win.free()?)
+}
+
+/// A request stays complete if the counter is reset before the request is tested, and fails if its
+/// counter is removed.
+fn requests_past_resets(world: &Job) -> Outcome {
+    let next = (world.rank() + 1) % world.size();
+    let win = Window::<u64>::allocate(world, 1)?;
+    win.set_num_notify(2)?;
+    let notices = win.notices();
+    let (mut three, mut four) = (notices.request(0, 3)?, notices.request(0, 4)?);
+    let mut removed = notices.request(1, 2)?;
+    world.barrier()?;
+    win.lock_all(|epoch| {
+        let put = |index| epoch.scope(|part| part.put_notify(next, 0, &[1], Notice(index)));
+        (0..3).try_for_each(|_| put(0))?;
+        put(1)
+    })?;
+    notices.wait(0, 3)?;
+    notices.wait(1, 1)?;
+    same("the value before the reset", &notices.reset(0)?, &3)?;
+    ensure(three.test()? && !three.is_active(), "a request that the counter had reached")?;
+    ensure(!four.test()? && four.is_active(), "a request that the counter had not reached")?;
+    world.barrier()?;
+    win.set_num_notify(1)?;
+    let error = removed.wait().expect_err("the counter was removed");
+    same("class", &error.class(), &Class::RmaNotification)?;
+    ensure(!removed.is_active() && !four.test()?, "after the change of the number")?;
+    drop(four);
     Ok(win.free()?)
 }
 

@@ -50,6 +50,7 @@ mod staged;
 mod start_atomics;
 mod target;
 mod targets;
+mod thresholds;
 mod transfer;
 #[allow(unsafe_code)]
 mod typed;

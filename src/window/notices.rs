@@ -10,9 +10,13 @@ use super::element::RmaElem;
 use super::notify::Counters;
 use super::parts::Parts;
 use super::request::Request;
+use super::thresholds::Threshold;
 use super::typed::Window;
 use crate::error::{ArgumentError, Class, Error, ErrorKind, Result};
 use crate::sync::counters::{self, Words};
+
+/// The number of polls of counters between two looks for ranks that have died.
+const POLLS: u32 = 32;
 
 /// The name of the waiting calls in errors and reports.
 const WAIT: &str = "wait for a notice";
@@ -67,14 +71,12 @@ impl<'w> Notices<'w> {
         self.polled(index, 1)
     }
 
-    /// The counter's value. If it is below `awaited`, fails if a rank has died.
+    /// The counter's value. Looks for ranks that have died if the value is below `awaited`.
     fn polled(&self, index: usize, awaited: u64) -> Result<u64> {
         let counters = self.core.parts.own_counters("get_notify_value", index)?;
         self.core.parts.job.progress.poll_and_leave()?;
         let value = counters.value(index);
-        if value < awaited {
-            self.core.parts.job.progress.look()?;
-        }
+        self.core.parts.look_for_deaths(counters, value < awaited)?;
         self.core.parts.notices_read()?;
         Ok(value)
     }
@@ -87,7 +89,9 @@ impl<'w> Notices<'w> {
     pub fn reset(&self, index: usize) -> Result<u64> {
         let counters = self.core.parts.own_counters("reset_notify_value", index)?;
         self.core.parts.job.progress.poll_and_leave()?;
-        let value = counters.take(index);
+        let value = counters.thresholds.reset(index, || counters.take(index));
+        self.core.parts.wake_waiting(counters);
+        self.core.parts.look_for_deaths(counters, value == 0)?;
         self.core.parts.notices_read()?;
         Ok(value)
     }
@@ -133,14 +137,15 @@ impl<'w> Notices<'w> {
     }
 
     /// A request that is complete when the counter has reached `value`
-    /// (`MPI_Win_notify_threshold`). Complete the request before the window is freed: afterwards it
-    /// never completes.
+    /// (`MPI_Win_notify_threshold`), also if the counter is reset before the request is tested. If
+    /// `set_num_notify` removes the counter before, the request fails with `RmaNotification`.
+    /// Complete the request before the window is freed: afterwards it never completes.
     ///
     /// # Errors
     /// As for [`Notices::value`].
     pub fn request(&self, index: usize, value: u64) -> Result<Request> {
-        self.core.parts.own_counters("notify_threshold", index)?;
-        Ok(Request::awaiting(self.core, Awaited { index, value }))
+        let counters = self.core.parts.own_counters("notify_threshold", index)?;
+        Ok(Request::awaiting(self.core, counters.thresholds.add(index, value)))
     }
 }
 
@@ -183,14 +188,23 @@ impl Counter<'_> {
     #[inline]
     fn value(self) -> u64 {
         // Acquire: the words are read after the zero, so that their sum is at least the zero.
-        let zero = self.zero.load(Ordering::Acquire);
-        self.words.sum().wrapping_sub(zero)
+        let mut zero = self.zero.load(Ordering::Acquire);
+        loop {
+            let sum = self.words.sum();
+            // The sum acquires, so the zero is read again after it. A reset in between has changed
+            // the zero, which only grows: the difference would be no value of the counter.
+            let again = self.zero.load(Ordering::Acquire);
+            if again == zero {
+                return sum.wrapping_sub(zero);
+            }
+            zero = again;
+        }
     }
 }
 
 impl Counters {
     /// A counter's value since it was zeroed last.
-    fn value(&self, index: usize) -> u64 {
+    pub(super) fn value(&self, index: usize) -> u64 {
         self.counter(index).value()
     }
 
@@ -227,8 +241,38 @@ impl Parts {
         self.counters.get().is_some_and(|counters| counters.value(awaited.index) >= awaited.value)
     }
 
-    pub(super) fn await_notices(&self, awaited: &Awaited) -> Result<()> {
-        self.await_counter(self.own_counters(WAIT, awaited.index)?.counter(awaited.index), awaited.value)
+    /// Whether the wait for a threshold is over.
+    pub(super) fn is_past(&self, threshold: &Threshold) -> bool {
+        threshold.has_ended()
+            || self.counters.get().is_some_and(|counters| counters.value(threshold.index) >= threshold.value)
+    }
+
+    pub(super) fn await_threshold(&self, threshold: &Threshold) -> Result<()> {
+        self.waits(WAIT, None, || self.job.progress.until_changed(|| self.is_past(threshold)))?;
+        if threshold.is_removed() {
+            let number = self.counters.get().map_or(0, |counters| counters::number(&counters.parts.own.memory));
+            return Err(
+                ErrorKind::Notification { call: WAIT, rank: self.team.me, index: threshold.index, number }.into()
+            );
+        }
+        if self.is_checked() { self.notices_read() } else { Ok(()) }
+    }
+
+    /// Wakes threads of this rank that wait for a threshold, after a reset that may have ended it.
+    pub(super) fn wake_waiting(&self, counters: &Counters) {
+        if counters.thresholds.may_wait() {
+            self.knock(self.team.me);
+        }
+    }
+
+    /// Fails if a rank has died, at each call by which a program that polls a counter can't go on
+    /// (`in_vain`), and at some of the others: the program may wait for a higher value.
+    fn look_for_deaths(&self, counters: &Counters, in_vain: bool) -> Result<()> {
+        // Relaxed: the count only spreads the looks.
+        if in_vain || counters.polls.fetch_add(1, Ordering::Relaxed).is_multiple_of(POLLS) {
+            self.job.progress.look()?;
+        }
+        Ok(())
     }
 
     fn await_counter(&self, counter: Counter<'_>, value: u64) -> Result<()> {

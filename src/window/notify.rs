@@ -22,6 +22,7 @@ use super::posted::Posted;
 use super::segment::Draft;
 use super::shortcut::Shortcut;
 use super::target::{Hold, Reach, Target, Unmapped};
+use super::thresholds::Thresholds;
 use super::transfer::Count;
 use crate::buffers::{self, Source};
 use crate::epoch::Access;
@@ -54,6 +55,10 @@ pub(crate) struct Counters {
     known: PeerMap<Known>,
     /// The shortcuts of notified puts to ranks that this CPU maps.
     shortcuts: PeerMap<Shortcut>,
+    /// The values for which requests wait.
+    pub(super) thresholds: Thresholds,
+    /// The number of polls of counters that found notices.
+    pub(super) polls: AtomicU32,
 }
 
 /// The number of counters of a target, with the generation in which it was requested, as one word.
@@ -79,12 +84,15 @@ impl Counters {
             generation: AtomicU32::new(0),
             known: PeerMap::new(),
             shortcuts: PeerMap::new(),
+            thresholds: Thresholds::default(),
+            polls: AtomicU32::new(0),
         })
     }
 
     /// Gives this rank `number` counters, all zero. No peer adds to one meanwhile.
     fn reset(&self, number: usize) {
         let memory = &self.parts.own.memory;
+        self.thresholds.reset_all(number, |index| self.value(index));
         // Further counters have never grown. Their pages are not touched.
         let most = counters::number(memory).max(number);
         for (index, zero) in self.zeros.iter().enumerate().take(most) {
@@ -174,6 +182,7 @@ impl Core {
         }
         if let Some(counters) = self.parts.counters.get() {
             counters.reset(number);
+            self.parts.wake_waiting(counters);
         }
         self.barrier()?;
         flushed

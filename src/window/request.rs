@@ -12,7 +12,7 @@ use transom_fabric::TallyRef;
 use super::checked::{Completed, last_operation};
 use super::core::Core;
 use super::element::RmaElem;
-use super::notices::Awaited;
+use super::thresholds::Threshold;
 use crate::buffers::{Lend, LentBuffer};
 use crate::error::{Error, Result};
 use crate::job::{JobCore, peer};
@@ -50,7 +50,7 @@ enum Until {
     /// further word.
     Complete(TallyRef, u32),
     /// A counter of the window has reached a value. Boxed: the common requests are small.
-    Counted(Box<(Arc<Core>, Awaited)>),
+    Counted(Box<(Arc<Core>, Arc<Threshold>)>),
     /// The operation with this number in a checked window is complete.
     Checked(Box<(Arc<Core>, TallyRef, u64)>),
 }
@@ -97,8 +97,8 @@ impl Request {
     }
 
     /// A request that is complete when a counter has reached a value.
-    pub(super) fn awaiting(core: &Arc<Core>, awaited: Awaited) -> Request {
-        let until = Until::Counted(Box::new((Arc::clone(core), awaited)));
+    pub(super) fn awaiting(core: &Arc<Core>, threshold: Arc<Threshold>) -> Request {
+        let until = Until::Counted(Box::new((Arc::clone(core), threshold)));
         let state = State::Pending(Pending { job: Arc::clone(&core.parts.job), until });
         Request { state: ManuallyDrop::new(state) }
     }
@@ -147,7 +147,7 @@ impl Request {
         let State::Pending(Pending { job, until }) = &*self.state else { return Ok(()) };
         let mut waited = match until {
             Until::Complete(tally, _) => job.progress.complete(tally),
-            Until::Counted(counted) => counted.0.parts.await_notices(&counted.1),
+            Until::Counted(counted) => counted.0.parts.await_threshold(&counted.1),
             Until::Checked(one) => job.progress.complete(&one.1),
         };
         if waited.is_err() && !self.is_over() {
@@ -289,7 +289,7 @@ impl Request {
     fn is_over(&self) -> bool {
         match &*self.state {
             State::Pending(Pending { until: Until::Complete(tally, _), .. }) => tally.idle(),
-            State::Pending(Pending { until: Until::Counted(counted), .. }) => counted.0.parts.has_reached(&counted.1),
+            State::Pending(Pending { until: Until::Counted(counted), .. }) => counted.0.parts.is_past(&counted.1),
             State::Pending(Pending { until: Until::Checked(one), .. }) => one.1.idle(),
             _ => true,
         }

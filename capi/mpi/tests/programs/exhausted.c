@@ -1,5 +1,5 @@
-/* A program that uses up the communicators of its MPI: the creation of a window fails with an error,
- * or works; it works again when communicators are free. */
+/* A program that uses up the communicators of its MPI: the creation of a window fails with an
+ * error, or works; it works again when communicators are free. */
 #include "check.h"
 
 enum { MOST = 3000 };

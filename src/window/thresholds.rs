@@ -1,0 +1,117 @@
+//! Requests that are complete when a counter of notified operations has reached a value. A reset
+//! zeroes the counter. It therefore marks the requests whose value the counter had reached, so that
+//! a later test still finds them complete.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// The value for which a request waits.
+#[derive(Debug)]
+pub(crate) struct Threshold {
+    pub(super) index: usize,
+    pub(super) value: u64,
+    state: AtomicU8,
+}
+
+/// The states of a threshold that no reset has concerned, of one that was reached before a reset,
+/// and of one whose counter was removed.
+const OPEN: u8 = 0;
+const REACHED: u8 = 1;
+const REMOVED: u8 = 2;
+
+impl Threshold {
+    /// Whether a reset has ended the wait.
+    #[inline]
+    pub(super) fn has_ended(&self) -> bool {
+        // Acquire: pairs with the Release in `end`, so that the counted data is visible.
+        self.state.load(Ordering::Acquire) != OPEN
+    }
+
+    /// Whether the counter was removed before it had reached the value.
+    pub(super) fn is_removed(&self) -> bool {
+        self.state.load(Ordering::Acquire) == REMOVED
+    }
+
+    fn end(&self, state: u8) {
+        // Release: pairs with the Acquire in `has_ended`. A threshold ends once.
+        let _ = self.state.compare_exchange(OPEN, state, Ordering::Release, Ordering::Relaxed);
+    }
+}
+
+/// The thresholds of a window's counters that have requests.
+#[derive(Debug, Default)]
+pub(super) struct Thresholds {
+    /// Whether there may be one, so that resets usually take no lock.
+    any: AtomicBool,
+    list: Mutex<Vec<Weak<Threshold>>>,
+}
+
+impl Thresholds {
+    pub(super) fn add(&self, index: usize, value: u64) -> Arc<Threshold> {
+        let new = Arc::new(Threshold { index, value, state: AtomicU8::new(OPEN) });
+        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        list.retain(|known| known.strong_count() > 0);
+        list.push(Arc::downgrade(&new));
+        // Relaxed: the program orders the request before a reset that concerns it.
+        self.any.store(true, Ordering::Relaxed);
+        new
+    }
+
+    /// Whether requests may wait.
+    pub(super) fn may_wait(&self) -> bool {
+        // Relaxed: as in `add`.
+        self.any.load(Ordering::Relaxed)
+    }
+
+    /// Zeroes counter `index` by `reset`, which returns its last value, and ends the thresholds
+    /// that this value has reached.
+    #[inline]
+    pub(super) fn reset(&self, index: usize, reset: impl FnOnce() -> u64) -> u64 {
+        let value = reset();
+        if self.may_wait() {
+            self.end(|threshold| (threshold.index == index && value >= threshold.value).then_some(REACHED));
+        }
+        value
+    }
+
+    /// Ends the thresholds before all counters are zeroed, and only the first `number` are kept.
+    /// `value`: the value of a counter.
+    pub(super) fn reset_all(&self, number: usize, value: impl Fn(usize) -> u64) {
+        if self.may_wait() {
+            self.end(|threshold| match value(threshold.index) >= threshold.value {
+                true => Some(REACHED),
+                false => (threshold.index >= number).then_some(REMOVED),
+            });
+        }
+    }
+
+    #[cold]
+    fn end(&self, state: impl Fn(&Threshold) -> Option<u8>) {
+        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        list.retain(|known| known.strong_count() > 0);
+        for threshold in list.iter().filter_map(Weak::upgrade) {
+            if let Some(state) = state(&threshold) {
+                threshold.end(state);
+            }
+        }
+        self.any.store(!list.is_empty(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reset_ends_the_thresholds_that_were_reached() {
+        let all = Thresholds::default();
+        let [low, high, other] = [(0, 3), (0, 4), (1, 1)].map(|(index, value)| all.add(index, value));
+        assert_eq!(all.reset(0, || 3), 3);
+        assert!(low.has_ended() && !low.is_removed() && !high.has_ended() && !other.has_ended());
+        all.reset_all(1, |index| if index == 0 { 4 } else { 0 });
+        assert!(high.has_ended() && !high.is_removed() && other.is_removed());
+        drop((low, high, other));
+        all.reset(0, || 1);
+        assert!(!all.any.load(Ordering::Relaxed), "no request is left");
+    }
+}
