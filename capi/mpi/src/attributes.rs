@@ -53,7 +53,11 @@ fn notification(keyval: c_int) -> Option<*mut c_void> {
 
 #[unsafe(export_name = "PMPI_Win_get_attr")]
 pub(crate) unsafe extern "C" fn get_attr(win: Win, keyval: c_int, value: *mut c_void, flag: *mut c_int) -> c_int {
+    let has_room = !value.is_null() && !flag.is_null();
     if let Some(found) = notification(keyval).filter(|_| win != constants().null_win) {
+        if !has_room {
+            return Failure::no_room("the value and the flag of an attribute").raise(win);
+        }
         // SAFETY: the caller has room for an address and a number. A window of the host lacks the
         // attribute.
         unsafe {
@@ -62,8 +66,8 @@ pub(crate) unsafe extern "C" fn get_attr(win: Win, keyval: c_int, value: *mut c_
         }
         return SUCCESS;
     }
-    // The host reports a null pointer.
-    let window = find(win).filter(|_| !value.is_null() && !flag.is_null());
+    // The host reports null pointers.
+    let window = find(win).filter(|_| has_room);
     let Some(found) = window.and_then(|window| attribute(window, keyval)) else {
         // SAFETY: the caller's arguments, as MPI defines them; so in all entry points.
         return unsafe { host_Win_get_attr(win, keyval, value, flag) };

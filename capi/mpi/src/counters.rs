@@ -8,7 +8,7 @@ use transom::{Class, Notice, Notices};
 
 use crate::attributes::info_of;
 use crate::errors::{Failure, Outcome, coded, notification_class};
-use crate::host::{InfoHandle, RequestHandle, Win, constants, host_Win_sync};
+use crate::host::{InfoHandle, RequestHandle, Win, constants, host_Win_set_info, host_Win_sync};
 use crate::process;
 use crate::requests::hand_over;
 use crate::windows::{self, Window, find};
@@ -33,6 +33,19 @@ pub(crate) fn unserved(win: Win) -> c_int {
     Failure::new(Class::RmaNotification, why).raise(win)
 }
 
+/// [`unserved`] of a call that gives a request.
+///
+/// # Safety
+/// There is room for a handle, or `out` is null.
+#[cold]
+pub(crate) unsafe fn unserved_request(win: Win, out: *mut RequestHandle) -> c_int {
+    if !out.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { *out = constants().null_request };
+    }
+    unserved(win)
+}
+
 /// Performs a call on a window that transom serves.
 fn on(win: Win, work: impl FnOnce(&Window) -> Outcome<()>) -> c_int {
     match find(win) {
@@ -50,10 +63,18 @@ extern "C" fn transom_mpi_err_rma_notification() -> c_int {
 
 #[unsafe(export_name = "PMPI_Win_set_num_notify")]
 pub(crate) unsafe extern "C" fn set_num(win: Win, info: InfoHandle, number: c_int) -> c_int {
+    let Some(window) = find(win) else { return unserved(win) };
+    let hints = match info_of(info) {
+        Ok(hints) => hints,
+        Err(none) => {
+            // Collective: the others learn of it as of a number that is too large.
+            let _ = window.raw.set_num_notify(usize::MAX);
+            // SAFETY: the host refuses the info as it refuses it everywhere.
+            return none.code(|| unsafe { host_Win_set_info(win, info) });
+        }
+    };
     on(win, |window| {
-        let none = |_| Failure::new(Class::Arg, "set_num_notify: the info is none");
-        let hints = info_of(info).map_err(none).and_then(|info| Ok(window.raw.set_info(&info)?));
-        // Collective: a negative number is an error at all ranks, like a number that is too large.
+        // A negative number is an error at all ranks too.
         let done = window.raw.set_num_notify(usize::try_from(number).unwrap_or(usize::MAX));
         if number < 0 && done.is_err() {
             return Err(Failure::new(
@@ -62,13 +83,16 @@ pub(crate) unsafe extern "C" fn set_num(win: Win, info: InfoHandle, number: c_in
             ));
         }
         done?;
-        hints
+        Ok(window.raw.set_info(&hints)?)
     })
 }
 
 #[unsafe(export_name = "PMPI_Win_get_num_notify")]
 pub(crate) unsafe extern "C" fn get_num(win: Win, target: c_int, number: *mut c_int) -> c_int {
     on(win, |window| {
+        if number.is_null() {
+            return Err(Failure::no_room("the number of counters"));
+        }
         let counters = window.raw.num_notify(windows::rank(target)?)?;
         // SAFETY: the caller has room for a number.
         unsafe { *number = c_int::try_from(counters).unwrap_or(c_int::MAX) };
@@ -88,6 +112,9 @@ unsafe fn read(
 ) -> c_int {
     static POLLS: AtomicU32 = AtomicU32::new(0);
     on(win, |window| {
+        if value.is_null() {
+            return Err(Failure::no_room("the value of a counter"));
+        }
         let found = read(window.raw.notices(), notice(index)?.0)?;
         // SAFETY: the caller's promise.
         unsafe { *value = i64::try_from(found).unwrap_or(i64::MAX) };
@@ -113,13 +140,9 @@ pub(crate) unsafe extern "C" fn reset_value(win: Win, index: c_int, value: *mut 
 
 #[unsafe(export_name = "PMPI_Win_notify_threshold")]
 pub(crate) unsafe extern "C" fn threshold(win: Win, index: c_int, value: i64, out: *mut RequestHandle) -> c_int {
-    let Some(window) = find(win) else {
-        // SAFETY: the caller has room for a handle.
-        unsafe { *out = constants().null_request };
-        return unserved(win);
-    };
+    // SAFETY: the caller's promise.
+    let Some(window) = find(win) else { return unsafe { unserved_request(win, out) } };
     // A counter has reached every negative value.
     let value = u64::try_from(value).unwrap_or(0);
-    let awaited = notice(index).and_then(|notice| Ok(window.raw.notices().request(notice.0, value)?));
-    hand_over((win, 0), awaited, out)
+    hand_over((win, 0), out, || Ok(window.raw.notices().request(notice(index)?.0, value)?))
 }

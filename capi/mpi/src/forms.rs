@@ -96,7 +96,7 @@ both_forms! {
         out: *mut RequestHandle,
     ) {
         let Some(window) = find(win) else { return theirs() };
-        hand_over((win, rank), window.rput(&OriginSide::new(origin, n, ty), &TargetSide::new(rank, at, m, target_ty)), out)
+        hand_over((win, rank), out, || window.rput(&OriginSide::new(origin, n, ty), &TargetSide::new(rank, at, m, target_ty)))
     }
 
     fn rget = "Rget" as theirs(
@@ -104,7 +104,7 @@ both_forms! {
         out: *mut RequestHandle,
     ) {
         let Some(window) = find(win) else { return theirs() };
-        hand_over((win, rank), window.rget(&OriginSide::new(origin, n, ty), &TargetSide::new(rank, at, m, target_ty)), out)
+        hand_over((win, rank), out, || window.rget(&OriginSide::new(origin, n, ty), &TargetSide::new(rank, at, m, target_ty)))
     }
 
     fn raccumulate = "Raccumulate" as theirs(
@@ -113,7 +113,7 @@ both_forms! {
     ) {
         let Some(window) = find(win) else { return theirs() };
         let typed = Typed::of(&OriginSide::new(origin, n, ty), None, &TargetSide::new(rank, at, m, target_ty), op);
-        hand_over((win, rank), typed.and_then(|it| it.request(window)), out)
+        hand_over((win, rank), out, || typed.and_then(|it| it.request(window)))
     }
 
     fn rget_accumulate = "Rget_accumulate" as theirs(
@@ -123,7 +123,7 @@ both_forms! {
         let Some(window) = find(win) else { return theirs() };
         let (result, there) = (OriginSide::new(result, k, result_ty), TargetSide::new(rank, at, m, target_ty));
         let typed = Typed::of(&OriginSide::new(origin, n, ty), Some(&result), &there, op);
-        hand_over((win, rank), typed.and_then(|it| it.request(window)), out)
+        hand_over((win, rank), out, || typed.and_then(|it| it.request(window)))
     }
 
     fn create = "Win_create" as theirs(

@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_void};
 
 use transom::{Notice, Request};
 
-use crate::counters::{notice, unserved};
+use crate::counters::{notice, unserved, unserved_request};
 use crate::errors::{Outcome, coded_at};
 use crate::host::{OpHandle, RequestHandle, Type, Win, constants};
 use crate::operate::{OriginSide, Sides, TargetSide, Typed, plain};
@@ -101,25 +101,29 @@ impl Notified for Combine {
     }
 }
 
+/// The counter of an index at a rank; any at `MPI_PROC_NULL`, which has none.
+#[inline]
+fn notice_at(rank: c_int, index: c_int) -> Outcome<Notice> {
+    if rank == constants().proc_null { Ok(Notice(0)) } else { notice(index) }
+}
+
 /// # Safety
 /// As for the operation's plain form.
 #[inline]
 unsafe fn perform(operation: &impl Notified, win: Win, rank: c_int, index: c_int) -> c_int {
     let Some(window) = find(win) else { return unserved(win) };
     // SAFETY: the caller's promise.
-    coded_at(win, rank, notice(index).and_then(|notice| unsafe { operation.perform(window, notice) }))
+    coded_at(win, rank, notice_at(rank, index).and_then(|notice| unsafe { operation.perform(window, notice) }))
 }
 
 /// # Safety
 /// As for the operation's plain form; there is room for a handle.
 unsafe fn request(operation: &impl Notified, win: Win, rank: c_int, index: c_int, out: *mut RequestHandle) -> c_int {
-    let Some(window) = find(win) else {
-        // SAFETY: the caller's promise.
-        unsafe { *out = constants().null_request };
-        return unserved(win);
-    };
     // SAFETY: the caller's promise.
-    hand_over((win, rank), notice(index).and_then(|notice| unsafe { operation.request(window, notice) }), out)
+    let Some(window) = find(win) else { return unsafe { unserved_request(win, out) } };
+    // SAFETY: the caller's promise.
+    let made = || notice_at(rank, index).and_then(|notice| unsafe { operation.request(window, notice) });
+    hand_over((win, rank), out, made)
 }
 
 /// Defines functions in the modules `int` and `large`. In a function's parameters, `Count` is the

@@ -39,15 +39,24 @@ struct Pending {
     kept: Kept,
 }
 
-/// Gives the program a request on a target, or `MPI_REQUEST_NULL` if there is none.
-pub(crate) fn hand_over((win, target): (Win, c_int), made: Outcome<Request>, out: *mut RequestHandle) -> c_int {
+/// Begins an operation on a target by `make`, and gives the program its request, or
+/// `MPI_REQUEST_NULL` if there is none. Without room for the request nothing is begun.
+#[inline]
+pub(crate) fn hand_over(
+    (win, target): (Win, c_int),
+    out: *mut RequestHandle,
+    make: impl FnOnce() -> Outcome<Request>,
+) -> c_int {
     if out.is_null() {
-        // The end of the epoch completes the operation.
-        return made.err().unwrap_or_else(|| Failure::no_room("a request")).raise(win);
+        return Failure::no_room("a request").raise(win);
     }
     // SAFETY: the caller has room for a handle. Written first, since an error handler may never
     // return.
     unsafe { *out = constants().null_request };
+    hand_over_made((win, target), out, make())
+}
+
+fn hand_over_made((win, target): (Win, c_int), out: *mut RequestHandle, made: Outcome<Request>) -> c_int {
     let mut request = match made {
         Ok(request) => request,
         Err(failure) if failure.is_nothing(target) => {

@@ -2,6 +2,8 @@
  * MPI_ERR_ARG under MPICH; Open MPI has others for some calls. */
 #include "check.h"
 
+#include "../../include/transom_mpi_notify.h"
+
 static int is_error(int code) {
 #ifdef OPEN_MPI
     return code != MPI_SUCCESS;
@@ -24,9 +26,34 @@ static void queries(MPI_Win win) {
 #ifndef OPEN_MPI
     check("free without a window", !is_error(MPI_Win_free(NULL)));
 #endif
-    int x = 1;
+    int x = 1, found = 0;
     MPI_Win_lock_all(0, win);
     check("rput without a request", !is_error(MPI_Rput(&x, 1, MPI_INT, rank_, 0, 1, MPI_INT, win, NULL)));
+    MPI_Get(&found, 1, MPI_INT, rank_, 0, 1, MPI_INT, win);
+    MPI_Win_flush(rank_, win);
+    check("it has put nothing", by_transom() && found);
+    MPI_Win_unlock_all(win);
+}
+
+static void counters(MPI_Win win) {
+    int x = 1, flag;
+    MPI_Count value;
+    void *address;
+    MPI_Win_set_num_notify(win, MPI_INFO_NULL, 1);
+    check("get_num_notify without a number", !is_error(MPI_Win_get_num_notify(win, 0, NULL)));
+    check("get_notify_value without a value", !is_error(MPI_Win_get_notify_value(win, 0, NULL)));
+    check("notify_threshold without a request", !is_error(MPI_Win_notify_threshold(win, 0, 1, NULL)));
+    check("get_attr of counters without a value",
+          !is_error(MPI_Win_get_attr(win, MPI_WIN_NOTIFICATION_NUM_UB, NULL, &flag)));
+    check("get_attr of counters without a flag",
+          !is_error(MPI_Win_get_attr(win, MPI_WIN_NOTIFICATION_NUM_UB, &address, NULL)));
+    MPI_Win_lock_all(0, win);
+    MPI_Put_notify(&x, 1, MPI_INT, rank_, 0, 1, MPI_INT, 0, win);
+    MPI_Win_flush(rank_, win);
+    check("rput_notify without a request",
+          !is_error(MPI_Rput_notify(&x, 1, MPI_INT, rank_, 0, 1, MPI_INT, 0, win, NULL)));
+    check("reset_notify_value without a value", !is_error(MPI_Win_reset_notify_value(win, 0, NULL)));
+    check("the counter", MPI_Win_get_notify_value(win, 0, &value) || value != 1);
     MPI_Win_unlock_all(win);
 }
 
@@ -53,6 +80,7 @@ int main(int argc, char **argv) {
     MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
     MPI_Barrier(MPI_COMM_WORLD);
     queries(win);
+    if (by_transom()) counters(win);
     creations();
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_free(&win);
