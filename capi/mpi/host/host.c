@@ -466,9 +466,9 @@ int host_measure(MPI_Datatype type, MPI_Aint *size, MPI_Aint *lb, MPI_Aint *exte
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-/* In Rust: the host looks at a request, and the request ends. */
-void transom_request_looked_at(void *kept);
-void transom_request_gone(void *kept);
+/* In src/completion.rs: the host queries the status of a request, and frees a request. */
+void transom_request_status_queried(void *kept);
+void transom_request_freed(void *kept);
 
 static int request_status(void *kept, MPI_Status *status) {
     status->MPI_SOURCE = MPI_UNDEFINED;
@@ -476,7 +476,7 @@ static int request_status(void *kept, MPI_Status *status) {
     HOST(Status_set_elements)(status, MPI_BYTE, 0);
     HOST(Status_set_cancelled)(status, 0);
     status->MPI_ERROR = MPI_SUCCESS;
-    transom_request_looked_at(kept);
+    transom_request_status_queried(kept);
     return MPI_SUCCESS;
 }
 
@@ -485,7 +485,7 @@ void host_status_error(void *statuses, int index, int code) {
 }
 
 static int request_gone(void *kept) {
-    transom_request_gone(kept);
+    transom_request_freed(kept);
     return MPI_SUCCESS;
 }
 

@@ -1,7 +1,8 @@
 //! The program's own loads, stores and atomics on window memory, for the conflict checker. A
 //! program that was compiled with `-fsanitize=thread` calls a function of ThreadSanitizer for each
-//! access. This library comes before ThreadSanitizer, and has functions of the same names
-//! (`accesses/names`): they jump to ThreadSanitizer's unless the address is in watched memory.
+//! access. This library precedes ThreadSanitizer in the order of symbols, and defines functions of
+//! the same names (`accesses/names`). These functions jump to ThreadSanitizer's unless the address
+//! is in watched memory; then they also report the access to the checker.
 //!
 //! In a shared window the loads and stores to all parts are watched, because each process has a
 //! separate ThreadSanitizer. In other windows only two kinds of accesses are watched: atomics, by
@@ -33,14 +34,16 @@ struct Watched {
     is_plain: bool,
 }
 
-/// A range of addresses that has all watched memory of a kind.
+/// The smallest range of addresses that contains all watched memory of a kind. An access outside of
+/// the hull needs no search.
 struct Hull {
     start: &'static AtomicUsize,
     len: &'static AtomicUsize,
 }
 
-/// The hulls of memory whose loads and stores are watched, and of memory whose atomics are. Until
-/// [`begin`] every address is in them, because the functions of ThreadSanitizer may not be known.
+/// The hulls of memory whose loads and stores are watched, and of memory whose atomics are watched.
+/// Every address is in them until [`watch_nothing`] is called, because the addresses of
+/// ThreadSanitizer's functions may still be unknown.
 static PLAIN_START: AtomicUsize = AtomicUsize::new(0);
 static PLAIN_LEN: AtomicUsize = AtomicUsize::new(usize::MAX);
 static ATOMIC_START: AtomicUsize = AtomicUsize::new(0);
@@ -52,7 +55,7 @@ const ATOMIC: Hull = Hull { start: &ATOMIC_START, len: &ATOMIC_LEN };
 static WATCHED: RwLock<Vec<Watched>> = RwLock::new(Vec::new());
 
 impl Hull {
-    /// Sets the range to one around all `ranges`. Relaxed: a thread that accesses the memory of a
+    /// Sets the hull of all `ranges`. Relaxed: a thread that accesses the memory of a
     /// new window got its address after the change.
     fn set(&self, ranges: impl Iterator<Item = (usize, usize)>) {
         let hull = ranges.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1))).unwrap_or_default();
@@ -63,22 +66,22 @@ impl Hull {
     }
 }
 
-/// Sets the hulls.
-fn show(all: &[Watched]) {
+/// Sets both hulls.
+fn set_hulls(all: &[Watched]) {
     PLAIN.set(all.iter().filter(|one| one.is_plain).map(|one| (one.start, one.end)));
     ATOMIC.set(all.iter().map(|one| (one.start, one.end)));
 }
 
-/// Watches no memory: the functions of ThreadSanitizer are known, or the job has ended.
-pub(crate) fn begin() {
+/// Watches no memory. Called when ThreadSanitizer's functions are known, and at the end of the job.
+pub(crate) fn watch_nothing() {
     retain(|_| false);
 }
 
-/// Connects the checker, which is on now, with the accesses that ThreadSanitizer reports.
-pub(crate) fn check() {
+/// Connects the checker, which has been turned on, with the accesses that are reported here.
+pub(crate) fn connect_to_checker() {
     if let Some(job) = process::get().and_then(Process::job).filter(|_| names::are_called()) {
         job.checker_sees_atomics();
-        Job::checker_shows_buffers_to(lent);
+        Job::checker_shows_buffers_to(record_buffers);
     }
 }
 
@@ -90,13 +93,13 @@ fn are_watched() -> bool {
 fn add(new: impl IntoIterator<Item = Watched>) {
     let mut all = WATCHED.write().unwrap_or_else(PoisonError::into_inner);
     all.extend(new.into_iter().filter(|one| one.start < one.end));
-    show(&all);
+    set_hulls(&all);
 }
 
 fn retain(keeps: impl Fn(&Watched) -> bool) {
     let mut all = WATCHED.write().unwrap_or_else(PoisonError::into_inner);
     all.retain(keeps);
-    show(&all);
+    set_hulls(&all);
 }
 
 impl Watched {
@@ -153,7 +156,8 @@ pub(crate) fn forget(window: &'static Window) {
     }
 }
 
-/// Calls `each` for the parts that have some of the bytes, with the offset and the length of these.
+/// Calls `each` for each watched part that has some of the bytes, with the offset and the number of
+/// these bytes.
 fn find(start: usize, len: usize, mut each: impl FnMut(&Watched, usize, usize)) {
     let end = start.saturating_add(len);
     let all = WATCHED.read().unwrap_or_else(PoisonError::into_inner);
@@ -163,9 +167,9 @@ fn find(start: usize, len: usize, mut each: impl FnMut(&Watched, usize, usize)) 
     }
 }
 
-/// The program loads or stores bytes. `place`: the address to which the access returns; `None` if
-/// the program has called a function that makes the access.
-fn touched(start: usize, len: usize, written: bool, place: Option<usize>) {
+/// Records that the program loads or stores bytes. `place`: the return address of ThreadSanitizer's
+/// function; `None` if a call of the program makes the access.
+fn record_access(start: usize, len: usize, written: bool, place: Option<usize>) {
     find(start, len, |one, at, len| {
         if one.is_plain {
             one.window.raw.checker_touches(one.member, (at, len), written, place);
@@ -176,19 +180,19 @@ fn touched(start: usize, len: usize, written: bool, place: Option<usize>) {
 /// Records the buffers that a call of the host reads, when the call begins. `buffers` has the
 /// address and length of each buffer, and whether the call writes it. Written buffers are left out:
 /// the clock of the message that is written into them is not known yet.
-pub(crate) fn read(buffers: &[(usize, usize, bool)]) {
+pub(crate) fn record_reads(buffers: &[(usize, usize, bool)]) {
     // Relaxed: see `Hull::set`.
     if PLAIN.len.load(Ordering::Relaxed) != 0 && edges::is_on() {
         let read = buffers.iter().filter(|buffer| !buffer.2);
-        read.for_each(|&(start, len, _)| touched(start, len, false, None));
+        read.for_each(|&(start, len, _)| record_access(start, len, false, None));
     }
 }
 
-/// An operation on a window uses the buffers.
-fn lent(buffers: &[(usize, usize, bool)]) {
+/// Records the origin buffers of an operation on a window.
+fn record_buffers(buffers: &[(usize, usize, bool)]) {
     // Relaxed: see `Hull::set`.
     if PLAIN.len.load(Ordering::Relaxed) != 0 {
-        buffers.iter().for_each(|&(start, len, written)| touched(start, len, written, None));
+        buffers.iter().for_each(|&(start, len, written)| record_access(start, len, written, None));
     }
 }
 

@@ -1,4 +1,5 @@
-//! The buffers of the host's calls in progress, for the conflict checker and ThreadSanitizer.
+//! Buffers of the program that a call of the host uses, for the conflict checker. The checker and
+//! ThreadSanitizer learn when the host's use begins and when it ends.
 
 use transom::{CheckedBuffers, Job};
 
@@ -7,23 +8,25 @@ use crate::accesses;
 /// A buffer of a call: address, length, and whether the call writes it.
 pub(crate) type Buffer = (usize, usize, bool);
 
-/// The buffers of a call under way.
+/// The buffers of a call in progress.
 pub(crate) struct Borrowed {
     buffers: Vec<Buffer>,
     checked: CheckedBuffers,
 }
 
 impl Borrowed {
+    /// The host's use of the buffers begins. `None` if the checker does not watch buffers.
     pub(crate) fn of(job: &Job, buffers: Vec<Buffer>) -> Option<Borrowed> {
-        accesses::read(&buffers);
+        accesses::record_reads(&buffers);
         let checked = job.checker_borrows("MPI call", &buffers)?;
         Some(Borrowed { buffers, checked })
     }
 
+    /// The host's use of the buffers has ended.
     pub(crate) fn returns(self, job: &Job) {
         job.checker_returns(self.checked);
-        // ThreadSanitizer remembers the last access to a byte, and the accesses of the host's
-        // libraries since are suppressed.
+        // Reported again: ThreadSanitizer remembers only the last access to a byte, which may be
+        // the host's, and reports on accesses of the host are suppressed.
         job.checker_uses(&self.buffers);
     }
 }

@@ -1,7 +1,10 @@
-//! The calls that complete requests, and the failures of operations with requests. The call that
-//! completes a request passes the operation's failure to the error handler of the window (MPI-4.1
-//! §12.6). The failure is hidden from the host, which would call the error handler of
+//! Calls that complete requests ([`Call`]), and the failures of operations with requests. The call
+//! that completes a request passes the operation's failure to the error handler of the window
+//! (MPI-4.1 §12.6). The host never sees the failure, because it would call the error handler of
 //! `MPI_COMM_WORLD`.
+//!
+//! The host asks for the status of each generalized request that it completes. This query tells the
+//! call which of its failed operations are complete.
 
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
@@ -14,41 +17,42 @@ use crate::host::{RequestHandle, SUCCESS, Win, constants, host_status_error, hos
 use crate::messages::{Done, Watch};
 use crate::windows;
 
-/// The number of failures whose requests the host still has.
-static FAILURES: AtomicUsize = AtomicUsize::new(0);
+/// The number of failed operations whose requests the host still has.
+static FAILED: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// The failed operations for whose requests the host has made a status in the current call.
-    static FOUND: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
+    /// The failed operations whose status the host has queried in this thread's current call.
+    static QUERIED: RefCell<Vec<SharedResult>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A shared [`Ending`]: the host's request has one reference. If the program frees the request
-/// while the operation is in flight, some hosts drop that reference at once.
-pub(crate) type Kept = Arc<Ending>;
+/// An [`OperationResult`] with two owners: the list of operations in flight, and the host's
+/// request. If the program frees the request while the operation is in flight, some hosts drop
+/// their reference at once.
+pub(crate) type SharedResult = Arc<OperationResult>;
 
-/// The result of an operation on a window.
+/// The result of an operation with a request.
 #[derive(Debug)]
-pub(crate) struct Ending {
+pub(crate) struct OperationResult {
     win: Win,
     failure: OnceLock<(RequestHandle, Failure)>,
 }
 
 // SAFETY: handles are numbers, or addresses that only the host dereferences.
-unsafe impl Sync for Ending {}
+unsafe impl Sync for OperationResult {}
 
-impl Ending {
-    /// The result of an operation in flight.
-    pub(crate) fn of(win: Win) -> Kept {
-        Arc::new(Ending { win, failure: OnceLock::new() })
+impl OperationResult {
+    /// The result of an operation on `win` that is in flight.
+    pub(crate) fn in_flight(win: Win) -> SharedResult {
+        Arc::new(OperationResult { win, failure: OnceLock::new() })
     }
 
     /// Records the failure of the operation whose request is `handle`. Only the first call has an
     /// effect.
     #[cold]
-    pub(crate) fn fails(&self, handle: RequestHandle, failure: Failure) {
+    pub(crate) fn set_failure(&self, handle: RequestHandle, failure: Failure) {
         if self.failure.set((handle, failure)).is_ok() {
             // Relaxed, as in `Call::of` and `drop`: the count orders no other access.
-            FAILURES.fetch_add(1, Ordering::Relaxed);
+            FAILED.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -60,23 +64,23 @@ impl Ending {
     }
 }
 
-impl Drop for Ending {
+impl Drop for OperationResult {
     fn drop(&mut self) {
         if self.failure.get().is_some() {
-            FAILURES.fetch_sub(1, Ordering::Relaxed);
+            FAILED.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
-/// Called when the host makes the status of a request.
+/// Called when the host queries the status of a request.
 ///
 /// # Safety
-/// `kept` is the reference of a request that still exists.
+/// `kept` is the host's reference of a request that still exists.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn transom_request_looked_at(kept: *mut c_void) {
-    let ending = kept.cast_const().cast::<Ending>();
-    // SAFETY: the reference lives until `transom_request_gone`.
+unsafe extern "C" fn transom_request_status_queried(kept: *mut c_void) {
+    let ending = kept.cast_const().cast::<OperationResult>();
+    // SAFETY: the reference lives until `transom_request_freed`.
     if unsafe { (*ending).failure.get().is_none() } {
         return;
     }
@@ -85,10 +89,10 @@ unsafe extern "C" fn transom_request_looked_at(kept: *mut c_void) {
         Arc::increment_strong_count(ending);
         Arc::from_raw(ending)
     };
-    // The call of a thread that ends passes no failure on.
-    let _ = FOUND.try_with(|found| {
+    // A thread that is ending has no list, and its call passes no failure on.
+    let _ = QUERIED.try_with(|found| {
         let mut found = found.borrow_mut();
-        // The host may make the status again at each test of a wait.
+        // The host may query the status at each test of a wait.
         if !found.iter().any(|one| Arc::ptr_eq(one, &share)) {
             found.push(share);
         }
@@ -101,20 +105,20 @@ unsafe extern "C" fn transom_request_looked_at(kept: *mut c_void) {
 /// `kept` is the reference of a request, and is passed here once.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn transom_request_gone(kept: *mut c_void) {
+unsafe extern "C" fn transom_request_freed(kept: *mut c_void) {
     // SAFETY: it is the host's reference, which is passed here once.
-    drop(unsafe { Arc::from_raw(kept.cast_const().cast::<Ending>()) });
+    drop(unsafe { Arc::from_raw(kept.cast_const().cast::<OperationResult>()) });
 }
 
-/// Removes the failed operations of some requests from [`FOUND`]. A thread that ends has none.
-fn found_of(requests: &[RequestHandle]) -> Vec<Kept> {
-    let is_of = |one: &mut Kept| one.failure.get().is_some_and(|(handle, _)| requests.contains(handle));
-    FOUND.try_with(|found| found.borrow_mut().extract_if(.., is_of).collect()).unwrap_or_default()
+/// Removes the operations of some requests from [`QUERIED`]. A thread that is ending has none.
+fn take_queried(requests: &[RequestHandle]) -> Vec<SharedResult> {
+    let is_of = |one: &mut SharedResult| one.failure.get().is_some_and(|(handle, _)| requests.contains(handle));
+    QUERIED.try_with(|found| found.borrow_mut().extract_if(.., is_of).collect()).unwrap_or_default()
 }
 
-/// Statuses of the library instead of those that the program ignores, for the conflict checker: the
-/// memory, and the address for the host. Each call has its own, because functions of generalized
-/// requests call MPI, too.
+/// Statuses of a call, which the conflict checker reads even if the program ignores them: their
+/// memory, and the address for the host. Each call has memory of its own, because the functions of
+/// generalized requests may call MPI too.
 pub(crate) fn own_statuses(statuses: *mut c_void, count: c_int) -> (Vec<u64>, *mut c_void) {
     let mut own = Vec::new();
     if !edges::is_on() || statuses != constants().ignored || count <= 0 {
@@ -136,21 +140,27 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// A call on `count` requests. `some_pending`: operations with requests are in flight.
+    /// A call on `count` requests. `has_pending_operations`: operations with requests are in
+    /// flight.
     ///
     /// # Safety
     /// The requests are readable.
-    pub(crate) unsafe fn of(watch: Watch, requests: *const RequestHandle, count: c_int, some_pending: bool) -> Call {
+    pub(crate) unsafe fn of(
+        watch: Watch,
+        requests: *const RequestHandle,
+        count: c_int,
+        has_pending_operations: bool,
+    ) -> Call {
         let count = usize::try_from(count).unwrap_or(0);
         let mut before = Vec::new();
-        if count > 0 && !requests.is_null() && (some_pending || FAILURES.load(Ordering::Relaxed) > 0) {
+        if count > 0 && !requests.is_null() && (has_pending_operations || FAILED.load(Ordering::Relaxed) > 0) {
             // SAFETY: as the caller says.
             before.extend_from_slice(unsafe { std::slice::from_raw_parts(requests, count) });
         }
         // Drops failures that an earlier call left for these requests. Other failures may belong to
-        // a call in progress, of which this call is a part: functions of generalized requests call
-        // MPI, too.
-        drop(found_of(&before));
+        // a call in progress that has caused this call: the functions of generalized requests may
+        // call MPI too.
+        drop(take_queried(&before));
         Call { watch, before }
     }
 
@@ -159,12 +169,12 @@ impl Call {
         self.before.contains(&request)
     }
 
-    /// Ends the call. The host has completed the requests `done`, and `statuses` are in their
-    /// order. `keeps`: the requests remain. Calls the error handlers of the failed operations, and
-    /// returns the code of the call.
+    /// Ends the call. The host has completed the requests `done`; `statuses` are in the same order.
+    /// `keeps`: the call leaves complete requests allocated. Calls the error handlers of the failed
+    /// operations, and returns the code of the call.
     pub(crate) fn ended(&self, code: c_int, done: Done<'_>, statuses: *mut c_void, keeps: bool) -> c_int {
         self.watch.ended(done, statuses, keeps);
-        let failed = found_of(&self.before);
+        let failed = take_queried(&self.before);
         if failed.is_empty() {
             return code;
         }

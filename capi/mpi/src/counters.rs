@@ -1,5 +1,6 @@
-//! The counters that notified operations raise (the MPI Forum's draft of RMA notification): their
-//! numbers and values, and requests that await a value.
+//! Calls on the counters that notified operations raise (the MPI Forum's draft of RMA
+//! notification): the number of counters, their values, and requests that wait for a value.
+//! `notified` has the operations.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,7 +14,7 @@ use crate::process;
 use crate::requests::hand_over;
 use crate::windows::{self, Window, find};
 
-/// Polls of a counter between two chances of the host to make progress.
+/// Reads of a counter between two calls that make progress in the host.
 const EVERY: u32 = 64;
 
 /// The counter of an index.
@@ -54,7 +55,7 @@ fn on(win: Win, work: impl FnOnce(&Window) -> Outcome<()>) -> c_int {
     }
 }
 
-/// For programs, as `MPI_ERR_RMA_NOTIFICATION` of the header.
+/// The value of `MPI_ERR_RMA_NOTIFICATION` in `transom_mpi_notify.h`.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 extern "C" fn transom_mpi_err_rma_notification() -> c_int {
@@ -100,7 +101,8 @@ pub(crate) unsafe extern "C" fn get_num(win: Win, target: c_int, number: *mut c_
     })
 }
 
-/// Reads an own counter by `read`. Programs poll by this, so the host gets its chances too.
+/// Reads a counter of this rank by `read`. Programs poll by such calls, so some of them make
+/// progress in the host.
 ///
 /// # Safety
 /// There is room for the value.

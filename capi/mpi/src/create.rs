@@ -1,6 +1,7 @@
-//! Creation and end of windows (MPI-4.1 §12.2). Transom's window is created first, because it
-//! exists at all ranks or at none; then the proxy. The host creates windows that transom can't
-//! serve; all ranks of the communicator make the same choice.
+//! Creation and end of windows (MPI-4.1 §12.2), and memory that is attached to them. Creation makes
+//! transom's window first, because this succeeds at all ranks or fails at all, and then the proxy
+//! of each rank. The host creates the windows that transom can't serve. All ranks of the
+//! communicator make the same choice.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +26,7 @@ use crate::{accesses, process, proxies, report};
 const TARGET: &str = "transom::mpi";
 
 /// A size and a displacement unit in transom's form.
-fn measures(size: isize, unit: isize) -> Outcome<(usize, u32)> {
+fn size_and_unit(size: isize, unit: isize) -> Outcome<(usize, u32)> {
     let size = usize::try_from(size).map_err(|_| Failure::new(Class::Size, format!("the size {size} is negative")))?;
     let unit = u32::try_from(unit).map_err(|_| {
         Failure::new(Class::Disp, format!("the displacement unit {unit} is not a number from 1 to {}", u32::MAX))
@@ -33,38 +34,39 @@ fn measures(size: isize, unit: isize) -> Outcome<(usize, u32)> {
     Ok((size, unit))
 }
 
-/// [`measures`] for a collective call. Invalid arguments become (0, 0), which creation rejects at
-/// all ranks. This rank reports its own failure.
-fn measured(size: isize, unit: isize) -> ((usize, u32), Option<Failure>) {
-    match measures(size, unit) {
+/// [`size_and_unit`] for a collective call. Invalid arguments become (0, 0), which creation rejects
+/// at all ranks; this rank then raises its own failure, which is the second value.
+fn collective_size_and_unit(size: isize, unit: isize) -> ((usize, u32), Option<Failure>) {
+    match size_and_unit(size, unit) {
         Ok(valid) => (valid, None),
         Err(failure) => ((0, 0), Some(failure)),
     }
 }
 
-/// [`measured`] for a call that stores the window's address at `base`.
-fn measured_into(base: *mut c_void, size: isize, unit: isize) -> ((usize, u32), Option<Failure>) {
+/// [`collective_size_and_unit`] for a call that stores the window's address at `base`.
+fn collective_size_and_unit_into(base: *mut c_void, size: isize, unit: isize) -> ((usize, u32), Option<Failure>) {
     if base.is_null() {
         return ((0, 0), Some(Failure::no_room("the window's address")));
     }
-    measured(size, unit)
+    collective_size_and_unit(size, unit)
 }
 
-/// Creates a window over a communicator, whose ranks are `job`: by `ours`, or by `theirs` if the
-/// host must serve it. `own` is the failure of this rank's arguments.
+/// Creates a window over a communicator, whose ranks are `job`: by `by_transom`, or by `by_host` if
+/// the host must serve the window. `own` is the failure of this rank's arguments.
 fn make(
     job: Result<Job, Refused>,
     (info, comm, out): (InfoHandle, Comm, *mut Win),
     own: Option<Failure>,
-    ours: impl FnOnce(&Job, &Info) -> transom::Result<RawWindow>,
-    theirs: impl FnOnce() -> c_int,
+    by_transom: impl FnOnce(&Job, &Info) -> transom::Result<RawWindow>,
+    by_host: impl FnOnce() -> c_int,
 ) -> c_int {
     let mut no_info = None;
     let made = job.and_then(|job| {
         let hints = info_of(info).map_err(|none| no_info = Some(none)).ok().filter(|_| !out.is_null());
-        // Creation rejects an illegal value at all ranks. The others wait in it.
+        // The other ranks wait in the creation, so this rank must take part. An illegal hint makes
+        // the creation fail at all ranks.
         let hints = hints.unwrap_or_else(|| Info::new().with("no_locks", "an invalid argument"));
-        match ours(&job, &hints) {
+        match by_transom(&job, &hints) {
             // All ranks get this error.
             Err(error) if matches!(error.kind(), ErrorKind::TooManyWindows { .. }) => {
                 report_full(&error);
@@ -76,12 +78,12 @@ fn make(
         }
     });
     if out.is_null() {
-        return theirs();
+        return by_host();
     }
     if let Some(none) = no_info {
         // SAFETY: as below.
         unsafe { *out = constants().null_win };
-        return none.code(theirs);
+        return none.code(by_host);
     }
     match made {
         Ok(Ok(proxy)) => {
@@ -102,7 +104,7 @@ fn make(
         }
         Err(refused) => {
             report_refused(comm, &refused);
-            let code = theirs();
+            let code = by_host();
             if code == SUCCESS {
                 // SAFETY: the host has written a handle.
                 windows::is_of_host(unsafe { *out });
@@ -121,12 +123,12 @@ fn sharing(job: Job) -> Result<Job, Refused> {
     Err(Refused::Why("the ranks of its communicator do not all share memory by transom"))
 }
 
-/// Creates the proxy of a window, and makes `raw` serve it.
+/// Creates the proxy of a window, and enters `raw` as the window that serves it.
 fn register(job: &Job, (info, comm): (InfoHandle, Comm), raw: RawWindow) -> Outcome<Win> {
     let proxy = match proxies::create() {
         Ok(proxy) => proxy,
         Err(failure) => {
-            // The free of a window waits for all ranks, and the others have just made theirs. This
+            // The free of a window waits for all ranks, and the others have just made by_host. This
             // rank reports its failure instead; its part remains.
             drop(raw);
             return Err(failure);
@@ -170,7 +172,7 @@ fn report_refused(comm: Comm, refused: &Refused) {
     }
 }
 
-/// `MPI_Win_create`, by `theirs` if the host must serve the window.
+/// `MPI_Win_create`, by `by_host` if the host must serve the window.
 ///
 /// # Safety
 /// The arguments are a program's, as MPI defines them.
@@ -179,17 +181,17 @@ pub(crate) unsafe fn create_window(
     size: isize,
     unit: isize,
     (info, comm, win): (InfoHandle, Comm, *mut Win),
-    theirs: impl FnOnce() -> c_int,
+    by_host: impl FnOnce() -> c_int,
 ) -> c_int {
-    let ((size, unit), own) = measured(size, unit);
-    let ours = |job: &Job, info: &Info| {
+    let ((size, unit), own) = collective_size_and_unit(size, unit);
+    let by_transom = |job: &Job, info: &Info| {
         // SAFETY: the program promises that the memory stays until MPI_Win_free (MPI-4.1 §12.2.1).
         unsafe { RawWindow::create(job, base.cast(), size, unit, info) }
     };
-    make(job_of(comm), (info, comm, win), own, ours, theirs)
+    make(job_of(comm), (info, comm, win), own, by_transom, by_host)
 }
 
-/// `MPI_Win_allocate`, by `theirs` if the host must serve the window.
+/// `MPI_Win_allocate`, by `by_host` if the host must serve the window.
 ///
 /// # Safety
 /// The arguments are a program's, as MPI defines them.
@@ -197,20 +199,20 @@ pub(crate) unsafe fn allocate_window(
     size: isize,
     unit: isize,
     (info, comm, base, win): (InfoHandle, Comm, *mut c_void, *mut Win),
-    theirs: impl FnOnce() -> c_int,
+    by_host: impl FnOnce() -> c_int,
 ) -> c_int {
-    let ((size, unit), own) = measured_into(base, size, unit);
-    let ours = |job: &Job, info: &Info| {
+    let ((size, unit), own) = collective_size_and_unit_into(base, size, unit);
+    let by_transom = |job: &Job, info: &Info| {
         let raw = RawWindow::allocate(job, size, unit, info)?;
         // SAFETY: the caller has room for an address there, as MPI demands; a unit of 0, for NULL,
         // is rejected.
         unsafe { *base.cast::<*mut u8>() = raw.base() };
         Ok(raw)
     };
-    make(job_of(comm), (info, comm, win), own, ours, theirs)
+    make(job_of(comm), (info, comm, win), own, by_transom, by_host)
 }
 
-/// `MPI_Win_allocate_shared`, by `theirs` if the host must serve the window.
+/// `MPI_Win_allocate_shared`, by `by_host` if the host must serve the window.
 ///
 /// # Safety
 /// The arguments are a program's, as MPI defines them.
@@ -218,23 +220,23 @@ pub(crate) unsafe fn allocate_shared_window(
     size: isize,
     unit: isize,
     (info, comm, base, win): (InfoHandle, Comm, *mut c_void, *mut Win),
-    theirs: impl FnOnce() -> c_int,
+    by_host: impl FnOnce() -> c_int,
 ) -> c_int {
-    let ((size, unit), own) = measured_into(base, size, unit);
-    let ours = |job: &Job, info: &Info| {
+    let ((size, unit), own) = collective_size_and_unit_into(base, size, unit);
+    let by_transom = |job: &Job, info: &Info| {
         let raw = RawWindow::allocate_shared(job, size, unit, info)?;
         // SAFETY: as in `allocate_window`.
         unsafe { *base.cast::<*mut u8>() = raw.base() };
         Ok(raw)
     };
-    make(job_of(comm).and_then(sharing), (info, comm, win), own, ours, theirs)
+    make(job_of(comm).and_then(sharing), (info, comm, win), own, by_transom, by_host)
 }
 
 #[unsafe(export_name = "PMPI_Win_create_dynamic")]
 pub(crate) unsafe extern "C" fn create_dynamic(info: InfoHandle, comm: Comm, win: *mut Win) -> c_int {
-    let ours = |job: &Job, info: &Info| RawWindow::create_dynamic(job, info);
+    let by_transom = |job: &Job, info: &Info| RawWindow::create_dynamic(job, info);
     // SAFETY: the caller's arguments, as MPI defines them; so in all entry points.
-    make(job_of(comm), (info, comm, win), None, ours, || unsafe { host_Win_create_dynamic(info, comm, win) })
+    make(job_of(comm), (info, comm, win), None, by_transom, || unsafe { host_Win_create_dynamic(info, comm, win) })
 }
 
 #[unsafe(export_name = "PMPI_Win_attach")]
@@ -245,7 +247,7 @@ pub(crate) unsafe extern "C" fn attach(win: Win, base: *mut c_void, size: isize)
     };
     // SAFETY: the program promises that the memory stays until it is detached (MPI-4.1 §12.2.4).
     let attach = |(size, _)| unsafe { window.raw.attach(base.cast(), size) }.map_err(Failure::from).map(|()| size);
-    let attached = measures(size, 1).and_then(attach);
+    let attached = size_and_unit(size, 1).and_then(attach);
     coded(win, attached.map(|size| accesses::watch_attached(window, base.addr(), size)))
 }
 
@@ -288,16 +290,16 @@ pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
     if let Some(Err(error)) = window.map(|window| window.raw.may_free()) {
         return Failure::from(error).raise(proxy);
     }
-    // The program's delete functions find a window that works; if one of them fails at any rank,
-    // the window remains at all.
+    // The program's delete functions may still use the window. If one of them fails at any rank,
+    // the window remains at all ranks.
     #[cfg(not(open_mpi))]
     if let Err(code) = delete_attributes(proxy, window) {
         return code;
     }
     // MPICH 5 crashes where a thread frees a window while another one creates one. Open MPI would
     // call the program's delete functions, which may create windows, under the lock.
-    let turn = (!cfg!(open_mpi) && window.is_some()).then(proxies::turn);
-    // Before the host frees the handle, which another thread's window may get then.
+    let lock = (!cfg!(open_mpi) && window.is_some()).then(proxies::lock);
+    // Before the host frees the handle: another thread's new window may then get the same handle.
     #[cfg(not(open_mpi))]
     let keys = cached::forget(proxy);
     // SAFETY: as in `create_dynamic`.
@@ -306,7 +308,7 @@ pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
     if code != SUCCESS {
         cached::remember(proxy, keys);
     }
-    drop(turn);
+    drop(lock);
     let Some(window) = window else { return code };
     if code != SUCCESS {
         return code;
@@ -314,7 +316,7 @@ pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
     accesses::forget(window);
     match window.raw.free() {
         Ok(()) => {
-            // SAFETY: all ranks have freed it, and MPI lets no call race with that.
+            // SAFETY: all ranks have freed the window, and MPI forbids calls that race with that.
             unsafe { windows::end(proxy, window) };
             SUCCESS
         }

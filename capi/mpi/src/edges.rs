@@ -1,5 +1,7 @@
-//! The host's functions that order the ranks, as the conflict checker (`TRANSOM_CHECK`) sees them:
-//! `host/edges.c` wraps most of them; `requests` wraps those that also wait for transom.
+//! The host's functions that order the ranks, for the conflict checker (`TRANSOM_CHECK`).
+//! `host/edges.c` wraps most of them, and calls the functions `transom_edge_*` here and in
+//! `messages`. `turns` and `requests` wrap the functions that also wait for transom. The module
+//! also has the suppressions for ThreadSanitizer.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,10 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::host::{Comm, SUCCESS, Type};
 use crate::process::{self, Process};
 
-/// The words of a clock, one for each rank of the job; 0 while the checker is off.
+/// The number of words of a clock: one for each rank of the job, or 0 while the checker is off.
 static WORDS: AtomicUsize = AtomicUsize::new(0);
 
-/// Starts passing clocks of that many words on; 0 ends it.
+/// Starts to pass on clocks of that many words. 0 ends this.
 pub(crate) fn begin(words: usize) {
     // Relaxed: set at the start and at the end, when no other thread calls.
     WORDS.store(words, Ordering::Relaxed);
@@ -38,16 +40,17 @@ pub(crate) fn is_on() -> bool {
     WORDS.load(Ordering::Relaxed) != 0
 }
 
-/// Makes a call in which every rank of a communicator waits for all.
-pub(crate) fn around_all(comm: Comm, call: impl FnOnce() -> c_int) -> c_int {
+/// Makes a call in which every rank of a communicator waits for all ranks, and exchanges the
+/// clocks.
+pub(crate) fn around_barrier(comm: Comm, call: impl FnOnce() -> c_int) -> c_int {
     let Some(mut clock) = release() else { return call() };
-    transom_edge_waits(c"MPI_Barrier".as_ptr());
+    transom_edge_wait_begins(c"MPI_Barrier".as_ptr());
     let code = call();
     if code == SUCCESS {
         // SAFETY: the clock has the words that `begin` was told.
-        unsafe { host_edges_all(comm, clock.as_mut_ptr()) };
+        unsafe { host_edges_learn_from_all(comm, clock.as_mut_ptr()) };
     }
-    transom_edge_goes_on();
+    transom_edge_wait_ends();
     code
 }
 
@@ -68,7 +71,7 @@ pub(crate) unsafe fn receive(
     Some(unsafe { host_edges_receive(buffer, count, kind, rank, tag, comm, status) })
 }
 
-/// Counts a release, if the checker is on; returns this rank's clock.
+/// If the checker is on, counts a release and returns this rank's clock.
 #[inline]
 fn release() -> Option<Vec<u64>> {
     if !is_on() {
@@ -92,7 +95,7 @@ unsafe extern "C" fn transom_edge_release(clock: *mut u64) {
     unsafe { std::ptr::copy_nonoverlapping(known.as_ptr(), clock, words) };
 }
 
-/// Merges a clock. `all` is not 0 if all ranks of the job have exchanged their clocks.
+/// Learns a clock. `all` is not 0 if all ranks of the job have exchanged their clocks.
 ///
 /// # Safety
 /// The clock has the words that `begin` was told.
@@ -109,7 +112,7 @@ unsafe extern "C" fn transom_edge_learn(clock: *const u64, all: c_int) {
 /// A call of the host begins that may wait for other ranks.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-extern "C" fn transom_edge_waits(call: *const c_char) {
+extern "C" fn transom_edge_wait_begins(call: *const c_char) {
     /// Prefixes of the calls that wait for single ranks.
     const SINGLE: [&str; 8] =
         ["MPI_Send", "MPI_Bsend", "MPI_Rsend", "MPI_Ssend", "MPI_Recv", "MPI_Probe", "MPI_Mprobe", "MPI_Mrecv"];
@@ -137,13 +140,13 @@ extern "C" fn transom_edge_has_parent() {
 /// The call that began last has ended.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-extern "C" fn transom_edge_goes_on() {
+extern "C" fn transom_edge_wait_ends() {
     if let Some(job) = process::get().and_then(Process::job) {
         job.checker_wait_ends();
     }
 }
 
-/// Merges the clocks that all ranks have released.
+/// Learns the clocks that all ranks have released.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 extern "C" fn transom_edge_learn_all() {
@@ -219,7 +222,7 @@ unsafe extern "C" {
     #[cfg(not(feature = "openmp"))]
     fn host_has_openmp_and_sanitizer() -> c_int;
     fn host_edges_begin(count: c_int);
-    fn host_edges_all(comm: Comm, clock: *mut u64);
+    fn host_edges_learn_from_all(comm: Comm, clock: *mut u64);
     fn host_edges_receive(
         buffer: *mut c_void,
         count: c_int,

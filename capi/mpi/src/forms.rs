@@ -1,6 +1,6 @@
-//! The entry points that MPI has in two forms: with `int` for counts and displacement units, and
-//! with large ones (MPI-4.1 §12). Each is stated once. `operate`, `requests`, `create` and
-//! `attributes` do the work, and take every count as a large one.
+//! Entry points that MPI has in two forms: with counts and displacement units of type `int`, and
+//! with large ones (`_c`, MPI-4.1 §12). A macro defines both forms from one text. `operate`,
+//! `requests`, `create` and `attributes` do the work with large counts.
 
 use std::ffi::{c_int, c_void};
 
@@ -41,7 +41,7 @@ macro_rules! both_forms {
 /// The functions of one form. Their MPI names end with the suffix.
 macro_rules! entry_points {
     ($suffix:literal $(
-        fn $name:ident = $mpi:literal as $theirs:ident ($($parameter:ident: $ty:ty),* $(,)?) $work:block
+        fn $name:ident = $mpi:literal as $by_host:ident ($($parameter:ident: $ty:ty),* $(,)?) $work:block
     )*) => {$(
         // SAFETY: no other function has this name.
         #[unsafe(export_name = concat!("PMPI_", $mpi, $suffix))]
@@ -52,7 +52,7 @@ macro_rules! entry_points {
                 fn of_host($($parameter: $ty),*) -> c_int;
             }
             // SAFETY: the caller's arguments, as MPI defines them.
-            let $theirs = || unsafe { of_host($($parameter),*) };
+            let $by_host = || unsafe { of_host($($parameter),*) };
             // SAFETY: the caller's arguments, as MPI defines them.
             unsafe { $work }
         }
@@ -60,94 +60,94 @@ macro_rules! entry_points {
 }
 
 both_forms! {
-    fn put = "Put" as theirs(
+    fn put = "Put" as by_host(
         origin: *const c_void, n: Count, ty: Type, rank: c_int, at: isize, m: Count, target_ty: Type, win: Win,
     ) {
-        let Some(window) = find(win) else { return theirs() };
+        let Some(window) = find(win) else { return by_host() };
         window.put(&OriginSide::new(origin, n, ty), &TargetSide::new(rank, at, m, target_ty))
     }
 
-    fn get = "Get" as theirs(
+    fn get = "Get" as by_host(
         origin: *mut c_void, n: Count, ty: Type, rank: c_int, at: isize, m: Count, target_ty: Type, win: Win,
     ) {
-        let Some(window) = find(win) else { return theirs() };
+        let Some(window) = find(win) else { return by_host() };
         window.get(&OriginSide::new(origin, n, ty), &TargetSide::new(rank, at, m, target_ty))
     }
 
-    fn accumulate = "Accumulate" as theirs(
+    fn accumulate = "Accumulate" as by_host(
         origin: *const c_void, n: Count, ty: Type, rank: c_int, at: isize, m: Count, target_ty: Type, op: OpHandle,
         win: Win,
     ) {
-        let Some(window) = find(win) else { return theirs() };
+        let Some(window) = find(win) else { return by_host() };
         window.accumulate(&OriginSide::new(origin, n, ty), None, &TargetSide::new(rank, at, m, target_ty), op)
     }
 
-    fn get_accumulate = "Get_accumulate" as theirs(
+    fn get_accumulate = "Get_accumulate" as by_host(
         origin: *const c_void, n: Count, ty: Type, result: *mut c_void, k: Count, result_ty: Type, rank: c_int,
         at: isize, m: Count, target_ty: Type, op: OpHandle, win: Win,
     ) {
-        let Some(window) = find(win) else { return theirs() };
+        let Some(window) = find(win) else { return by_host() };
         let result = OriginSide::new(result, k, result_ty);
         window.accumulate(&OriginSide::new(origin, n, ty), Some(&result), &TargetSide::new(rank, at, m, target_ty), op)
     }
 
-    fn rput = "Rput" as theirs(
+    fn rput = "Rput" as by_host(
         origin: *const c_void, n: Count, ty: Type, rank: c_int, at: isize, m: Count, target_ty: Type, win: Win,
         out: *mut RequestHandle,
     ) {
-        let Some(window) = find(win) else { return theirs() };
+        let Some(window) = find(win) else { return by_host() };
         hand_over((win, rank), out, || window.rput(&OriginSide::new(origin, n, ty), &TargetSide::new(rank, at, m, target_ty)))
     }
 
-    fn rget = "Rget" as theirs(
+    fn rget = "Rget" as by_host(
         origin: *mut c_void, n: Count, ty: Type, rank: c_int, at: isize, m: Count, target_ty: Type, win: Win,
         out: *mut RequestHandle,
     ) {
-        let Some(window) = find(win) else { return theirs() };
+        let Some(window) = find(win) else { return by_host() };
         hand_over((win, rank), out, || window.rget(&OriginSide::new(origin, n, ty), &TargetSide::new(rank, at, m, target_ty)))
     }
 
-    fn raccumulate = "Raccumulate" as theirs(
+    fn raccumulate = "Raccumulate" as by_host(
         origin: *const c_void, n: Count, ty: Type, rank: c_int, at: isize, m: Count, target_ty: Type, op: OpHandle,
         win: Win, out: *mut RequestHandle,
     ) {
-        let Some(window) = find(win) else { return theirs() };
+        let Some(window) = find(win) else { return by_host() };
         let typed = Typed::of(&OriginSide::new(origin, n, ty), None, &TargetSide::new(rank, at, m, target_ty), op);
         hand_over((win, rank), out, || typed.and_then(|it| it.request(window)))
     }
 
-    fn rget_accumulate = "Rget_accumulate" as theirs(
+    fn rget_accumulate = "Rget_accumulate" as by_host(
         origin: *const c_void, n: Count, ty: Type, result: *mut c_void, k: Count, result_ty: Type, rank: c_int,
         at: isize, m: Count, target_ty: Type, op: OpHandle, win: Win, out: *mut RequestHandle,
     ) {
-        let Some(window) = find(win) else { return theirs() };
+        let Some(window) = find(win) else { return by_host() };
         let (result, there) = (OriginSide::new(result, k, result_ty), TargetSide::new(rank, at, m, target_ty));
         let typed = Typed::of(&OriginSide::new(origin, n, ty), Some(&result), &there, op);
         hand_over((win, rank), out, || typed.and_then(|it| it.request(window)))
     }
 
-    fn create = "Win_create" as theirs(
+    fn create = "Win_create" as by_host(
         base: *mut c_void, size: isize, unit: Unit, info: InfoHandle, comm: Comm, win: *mut Win,
     ) {
-        create_window(base, size, unit as isize, (info, comm, win), theirs)
+        create_window(base, size, unit as isize, (info, comm, win), by_host)
     }
 
-    fn allocate = "Win_allocate" as theirs(
+    fn allocate = "Win_allocate" as by_host(
         size: isize, unit: Unit, info: InfoHandle, comm: Comm, base: *mut c_void, win: *mut Win,
     ) {
-        allocate_window(size, unit as isize, (info, comm, base, win), theirs)
+        allocate_window(size, unit as isize, (info, comm, base, win), by_host)
     }
 
-    fn allocate_shared = "Win_allocate_shared" as theirs(
+    fn allocate_shared = "Win_allocate_shared" as by_host(
         size: isize, unit: Unit, info: InfoHandle, comm: Comm, base: *mut c_void, win: *mut Win,
     ) {
-        allocate_shared_window(size, unit as isize, (info, comm, base, win), theirs)
+        allocate_shared_window(size, unit as isize, (info, comm, base, win), by_host)
     }
 
-    fn shared_query = "Win_shared_query" as theirs(
+    fn shared_query = "Win_shared_query" as by_host(
         win: Win, rank: c_int, size: *mut isize, unit: *mut Unit, base: *mut c_void,
     ) {
-        let Some(window) = find(win) else { return theirs() };
+        let Some(window) = find(win) else { return by_host() };
         if size.is_null() || unit.is_null() || base.is_null() {
             return Failure::no_room("the size, unit and address of a part").raise(win);
         }

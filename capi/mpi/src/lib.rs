@@ -1,46 +1,52 @@
 //! Transom's windows in unchanged MPI programs: a library to be loaded before the program's MPI
 //! (`LD_PRELOAD`). The library defines the functions of MPI's one-sided chapter under their MPI
-//! names, and serves them by transom. The host is the MPI that the program was linked with. The
-//! host serves all other functions, and the windows that transom can't serve; the library calls the
-//! host by the PMPI names (MPI-4.1 §15.2).
+//! names, and serves them by transom. The *host* is the MPI that the program was linked with. The
+//! host serves all other functions, and the windows that transom can't serve. The library calls the
+//! host by the PMPI names (MPI-4.1 §15.2). docs/mpi-programs.md describes how both work together.
 //!
-//! Each window has a proxy: a window of the host without memory, over this process alone, whose
+//! Each window has a *proxy*: a window of the host without memory, over this process alone, whose
 //! handle the program gets. Names, attributes, error handlers and other local properties of a
 //! window are the proxy's, so they keep working. The window itself is a [`transom::RawWindow`],
 //! found by the proxy's handle.
 //!
 //! | module | owns |
 //! |---|---|
-//! | `host` | the host's types, constants and functions, as `host/host.c` gives them |
-//! | `lifecycle` | the start of this process's job in `MPI_Init`, and its end |
-//! | `identity` | the MPI that the library was built for, against the program's |
-//! | `process` | the job of this process: from `MPI_Init` to `MPI_Finalize` |
-//! | `polls` | progress of transom while the program waits in the host |
+//! | **the host** | |
+//! | `host` | the host's types, constants and functions, as the C files of `host/` give them |
+//! | `identity` | the check that the library was built for the program's MPI |
+//! | `errors` | failures as MPI's error codes |
+//! | `handles` | the map from handles of the host to values |
+//! | **the job** | |
+//! | `lifecycle` | the start of this process's job in `MPI_Init`, and its end in `MPI_Finalize` |
+//! | `process` | the state between the two |
 //! | `boot` | the bootstrap of the job through the host |
-//! | `handles` | the map from handles to values |
 //! | `members` | the ranks of a communicator as ranks of the job |
+//! | **windows** | |
 //! | `windows`, `create` | windows, their creation and end |
 //! | `proxies` | the creation of proxies |
+//! | `attributes`, `cached` | predefined attributes, parts and hints; the deletion order of the program's attributes |
+//! | `groups` | the groups of windows, and references to them |
+//! | `memory` | `MPI_Alloc_mem` |
 //! | `report` | the lines of `TRANSOM_INFO=1` about windows |
-//! | `memory` | memory that programs allocate before windows |
+//! | **operations** | |
 //! | `types` | datatypes, decoded |
 //! | `operate` | operations |
 //! | `notified`, `counters` | notified operations, and their counters |
-//! | `forms` | the entry points that MPI has with `int` and with large counts |
 //! | `synchronize` | synchronization |
-//! | `attributes` | predefined attributes, parts and hints of a window |
-//! | `groups` | the groups of windows, and references to them |
-//! | `cached` | the order in which the program's attributes of a window are deleted |
-//! | `requests` | requests of request-based operations, and waiting for them and for the host's |
-//! | `turns` | calls of the host that wait for other ranks, while transom is polled in between |
-//! | `completion` | the end of such a wait, and the failures of the operations |
-//! | `edges` | the host's functions that order the ranks, for the conflict checker |
-//! | `messages`, `borrowed`, `channels` | the host's messages and requests, their buffers, and messages in partitions, for the conflict checker |
-//! | `accesses` | the program's loads, stores and atomics on window memory, for the conflict checker |
-//! | `openmp` | threads of OpenMP, as ThreadSanitizer sees them while the checker is on |
-//! | `errors` | failures as MPI's error codes |
-//! | `fortran` | the functions whose form in Fortran differs from that in C |
-//! | `profiled` | the MPI names, and the PMPI names that the hosts' Fortran calls |
+//! | **requests, and waits in the host** | |
+//! | `requests`, `completion` | requests of operations; waits and tests of requests; failures of operations with requests |
+//! | `polls` | progress of transom while the program waits in the host |
+//! | `turns` | waits of the host's blocking calls that alternate with polls of transom |
+//! | `partitioned` | requests that MPICH can't test together with others |
+//! | **the conflict checker** | |
+//! | `edges` | the host's functions that order the ranks; `host/edges.c` wraps them |
+//! | `messages`, `borrowed` | the host's requests in flight, and the buffers that the host uses |
+//! | `accesses` | the program's loads, stores and atomics on window memory |
+//! | `openmp` | the synchronization of OpenMP threads, for ThreadSanitizer |
+//! | **names** | |
+//! | `forms` | entry points that MPI has with `int` and with large counts |
+//! | `fortran` | functions whose form in Fortran differs from that in C |
+//! | `profiled` | the MPI names, and the PMPI names that the hosts' Fortran bindings call |
 
 mod accesses;
 #[allow(unsafe_code)]
@@ -51,7 +57,6 @@ mod borrowed;
 #[cfg(not(open_mpi))]
 #[allow(unsafe_code)]
 mod cached;
-mod channels;
 #[allow(unsafe_code)]
 mod completion;
 #[allow(unsafe_code)]

@@ -70,7 +70,7 @@ fn begin() {
     let is_checked = clock.is_some();
     edges::begin(clock.map_or(0, |clock| clock.len()));
     if is_checked {
-        accesses::check();
+        accesses::connect_to_checker();
         if rank == 0 && edges::misses_openmp() {
             diagnostics::warn(
                 "transom::mpi",
@@ -163,7 +163,7 @@ fn end() {
     let Some((job, mut comm)) = process::get().and_then(Process::take) else { return };
     report::at_end();
     edges::begin(0);
-    accesses::begin();
+    accesses::watch_nothing();
     polls::end();
     if let Err(error) = job.finalize() {
         diagnostics::error("transom::mpi", &format_args!("leaving the job failed: {error:#}"));
@@ -175,7 +175,7 @@ fn end() {
 
 #[unsafe(export_name = "PMPI_Init")]
 pub(crate) unsafe extern "C" fn init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
-    accesses::begin();
+    accesses::watch_nothing();
     identity::check();
     // SAFETY: the caller's arguments, as MPI defines them.
     let code = unsafe { host_Init(argc, argv.cast()) };
@@ -192,7 +192,7 @@ pub(crate) unsafe extern "C" fn init_thread(
     required: c_int,
     provided: *mut c_int,
 ) -> c_int {
-    accesses::begin();
+    accesses::watch_nothing();
     identity::check();
     // SAFETY: as in `init`.
     let code = unsafe { host_Init_thread(argc, argv.cast(), required, provided) };

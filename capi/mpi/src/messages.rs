@@ -1,7 +1,11 @@
-//! The conflict checker's (`TRANSOM_CHECK`) record of the host's messages and requests: the
-//! receives and collective calls in progress, and their buffers. `host/edges.c` reports each call
-//! that begins one, and `requests` each that completes one.
+//! The host's requests in flight, for the conflict checker (`TRANSOM_CHECK`). Each request has an
+//! [`Entry`]: the buffers that the host uses until the request is complete, and the clocks that
+//! this rank then learns, such as the clock of a received message. `host/edges.c` reports each call
+//! that makes a request, and each message without a request. `requests` reports the calls that
+//! complete requests, by a [`Watch`].
 
+mod learns;
+mod partitioned_message;
 mod watch;
 
 use std::cell::RefCell;
@@ -12,108 +16,53 @@ use transom::Job;
 
 use crate::accesses;
 use crate::borrowed::{Borrowed, Buffer};
-use crate::channels::Channel;
 use crate::edges;
 use crate::host::{RequestHandle, SUCCESS, Type, constants};
 use crate::process::{self, Process};
 use crate::types;
+use learns::{Learns, Receive, Stream};
+pub(crate) use partitioned_message::PartitionedMessage;
 pub(crate) use watch::{Done, Watch};
 
-/// The most pieces of a buffer that are distinguished.
+/// Maximum number of contiguous pieces of a buffer that the checker records.
 const PIECES: usize = 1 << 12;
 
-/// The bit by which the number of a group's persistent calls differs from the group's.
-const KEPT: u64 = 1 << 63;
+/// Bit that distinguishes the persistent collective calls of a communicator from its other calls.
+const PERSISTENT_CALLS: u64 = 1 << 63;
 
-/// The requests under way, in the order in which they began.
-static UNDER_WAY: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
+/// The requests in the order in which they began: requests in flight, and all persistent requests.
+static IN_FLIGHT: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// The buffers of the call that this thread makes.
+    /// The buffers of the call that this thread is about to make.
     static LENT: RefCell<Vec<Buffer>> = const { RefCell::new(Vec::new()) };
-    /// The same, of a call that has begun and will have a request.
+    /// The buffers of a nonblocking call that this thread makes, before its request is known.
     static BEGUN: RefCell<Option<Borrowed>> = const { RefCell::new(None) };
 }
 
-/// A request of the host, as a call names it. Hosts give one handle to several requests that are
-/// complete from the start, such as those of short sends; the program's variables distinguish them.
+/// Identifies a request. Hosts give one handle to several requests that are complete from the
+/// start, such as those of short sends. The variables in which the program keeps the handle
+/// distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Name {
     handle: RequestHandle,
-    /// The address of the variable.
+    /// The address of the program's variable; 0 if it is unknown.
     at: usize,
 }
 
 /// A request of the host.
 struct Entry {
     name: Name,
-    what: What,
-    /// Buffers of a call that can be started again.
+    learns: Learns,
+    /// The buffers of a persistent request, which each start uses.
     again: Option<Vec<Buffer>>,
     is_active: bool,
     borrowed: Option<Borrowed>,
-    /// A message in partitions.
-    channel: Option<Channel>,
+    partitioned: Option<PartitionedMessage>,
 }
 
-/// The clocks that a rank merges when a request is complete.
-#[derive(Clone, Debug)]
-enum What {
-    /// No clock of another rank. With a stream: each start sends a message of this stream.
-    Send(Option<(usize, c_int, u64)>),
-    /// The clock with which the receiver began to receive this message.
-    Synchronous((usize, c_int, u64)),
-    Receive(Receive),
-    /// The clocks with which these ranks entered a collective call.
-    Collective {
-        group: u64,
-        turn: u64,
-        ranks: Vec<usize>,
-    },
-    /// As `Collective`; without a turn, the clocks that all ranks have released. The communicator
-    /// that the call has stored in `out` gets the number.
-    Duplicate {
-        out: usize,
-        number: u64,
-        group: u64,
-        turn: u64,
-        ranks: Vec<usize>,
-    },
-    /// The clocks that all ranks have released.
-    Any,
-}
-
-/// A receive: from a rank of the job, or from one of `sources`; with a tag, or with any.
-#[derive(Clone, Debug)]
-struct Receive {
-    source: Option<usize>,
-    /// The ranks of the communicator, where the source is any of them.
-    sources: Vec<usize>,
-    tag: Option<c_int>,
-    group: u64,
-}
-
-impl What {
-    /// Whether a request that waits for this may be complete from the start.
-    fn may_be_shared(&self) -> bool {
-        matches!(self, What::Send(_) | What::Synchronous(_) | What::Collective { .. })
-    }
-}
-
-impl Receive {
-    fn may_match(&self, rank: usize, tag: c_int, group: u64) -> bool {
-        self.group == group
-            && self.source.is_none_or(|source| source == rank)
-            && self.tag.is_none_or(|its_tag| its_tag == tag)
-    }
-
-    fn is_named(&self) -> bool {
-        self.source.is_some() && self.tag.is_some()
-    }
-}
-
-fn under_way() -> MutexGuard<'static, Vec<Entry>> {
-    UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner)
+fn in_flight() -> MutexGuard<'static, Vec<Entry>> {
+    IN_FLIGHT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn job() -> Option<Job> {
@@ -124,15 +73,15 @@ fn rank_of(number: c_int) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// Handles that several requests had at the same time: they are of complete requests.
+/// Handles that several requests had at the same time. These requests were complete from the start.
 static SHARED: Mutex<Vec<RequestHandle>> = Mutex::new(Vec::new());
 
 fn shared() -> MutexGuard<'static, Vec<RequestHandle>> {
     SHARED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The entries of a request: its own if the variable distinguishes it, otherwise all that have its
-/// handle. The program may have copied its variable.
+/// The places of a request's entry: one, if the variable distinguishes the request. Otherwise, for
+/// example because the program has copied its variable, all entries with the same handle.
 fn entries_of(all: &[Entry], name: Name) -> Vec<usize> {
     let those = |is: &dyn Fn(&Entry) -> bool| -> Vec<usize> {
         all.iter().enumerate().filter(|(_, entry)| is(entry)).map(|(place, _)| place).collect()
@@ -141,12 +90,13 @@ fn entries_of(all: &[Entry], name: Name) -> Vec<usize> {
     if own.len() == 1 { own } else { those(&|entry| entry.name.handle == name.handle) }
 }
 
-/// How many messages of a stream the receives of `earlier` take; `None` if that is not known.
+/// The number of messages of a stream that earlier receives will take. `None` if a receive of any
+/// source or tag makes the number unknown.
 fn ahead<'e>(earlier: impl Iterator<Item = &'e Entry>, rank: usize, tag: c_int, group: u64) -> Option<usize> {
     let mut ahead = 0;
     for entry in earlier.filter(|entry| entry.is_active) {
-        match &entry.what {
-            What::Receive(receive) if receive.may_match(rank, tag, group) => {
+        match &entry.learns {
+            Learns::Receive(receive) if receive.may_match(rank, tag, group) => {
                 if !receive.is_named() {
                     return None;
                 }
@@ -158,10 +108,10 @@ fn ahead<'e>(earlier: impl Iterator<Item = &'e Entry>, rank: usize, tag: c_int, 
     Some(ahead)
 }
 
-/// Adds a buffer of the call that this thread makes.
+/// Adds a buffer to the call that this thread is about to make.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-extern "C" fn transom_edge_lends(address: *const c_void, count: i64, ty: Type, written: c_int) {
+extern "C" fn transom_edge_adds_buffer(address: *const c_void, count: i64, ty: Type, written: c_int) {
     if !job().is_some_and(|job| job.checker_watches()) {
         return;
     }
@@ -176,26 +126,26 @@ extern "C" fn transom_edge_lends(address: *const c_void, count: i64, ty: Type, w
     let _ = LENT.try_with(|lent| lent.borrow_mut().extend(buffers));
 }
 
-/// The call uses its buffers until it returns.
+/// A blocking call begins, which uses its buffers until it returns.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-extern "C" fn transom_edge_uses() {
+extern "C" fn transom_edge_blocking_call_begins() {
     let _ = LENT.try_with(|lent| {
-        accesses::read(&lent.borrow());
+        accesses::record_reads(&lent.borrow());
         uses(&lent.borrow());
     });
 }
 
-/// The call has returned. The uses are reported to ThreadSanitizer again: it remembers the last
-/// access to a byte, and suppresses reports on accesses of the host's libraries, which came in
-/// between.
+/// The call has returned. Reports the accesses to its buffers to ThreadSanitizer again:
+/// ThreadSanitizer remembers only the last access to a byte, which may be the host's, and reports
+/// on accesses of the host are suppressed.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-extern "C" fn transom_edge_used() {
+extern "C" fn transom_edge_call_returned() {
     uses(&lent());
 }
 
-/// Takes the buffers of the call that this thread makes.
+/// Takes the buffers of this thread's call.
 fn lent() -> Vec<Buffer> {
     LENT.try_with(RefCell::take).unwrap_or_default()
 }
@@ -206,33 +156,37 @@ fn uses(buffers: &[Buffer]) {
     }
 }
 
-/// The call uses its buffers until its request is complete.
+/// A nonblocking call begins, which uses its buffers until its request is complete.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-extern "C" fn transom_edge_begins() {
+extern "C" fn transom_edge_nonblocking_call_begins() {
     let lent = lent();
     let Some(job) = job() else { return };
-    // A call that failed has left the earlier ones.
+    // An earlier call that failed has left its buffers.
     let begun = Borrowed::of(&job, lent);
     if let Ok(Some(earlier)) = BEGUN.try_with(|place| place.replace(begun)) {
         earlier.returns(&job);
     }
 }
 
-/// A request has begun; one that can be started again, if `persistent` is set.
-fn requested(name: Name, what: What, persistent: bool) {
+/// Adds the entry of a new request.
+fn add_request(name: Name, learns: Learns, persistent: bool) {
     let (again, borrowed) =
         if persistent { (Some(lent()), None) } else { (None, BEGUN.try_with(RefCell::take).unwrap_or_default()) };
-    let mut all = under_way();
+    let mut all = in_flight();
     let others = entries_of(&all, Name { at: 0, ..name });
-    if !persistent && what.may_be_shared() && others.iter().all(|&place| all[place].what.may_be_shared()) {
+    if !persistent
+        && learns.may_complete_at_once()
+        && others.iter().all(|&place| all[place].learns.may_complete_at_once())
+    {
         let mut shared = shared();
         if !others.is_empty() && !shared.contains(&name.handle) {
             shared.push(name.handle);
         }
     } else {
-        // A call that the library does not see has ended the variable's request. The host may also
-        // have given the handle of a request again whose wait in another thread has not returned.
+        // Old entries are left if a call that the library does not see has completed the variable's
+        // request, or if the host has reused the handle of a request whose wait in another thread
+        // has not returned yet.
         let ended = |all: &[Entry], place: usize| name.at == 0 || all[place].name.at == name.at;
         others.into_iter().rev().for_each(|place| {
             if ended(&all, place) {
@@ -240,33 +194,33 @@ fn requested(name: Name, what: What, persistent: bool) {
             }
         });
     }
-    all.push(Entry { name, what, again, is_active: !persistent, borrowed, channel: None });
+    all.push(Entry { name, learns, again, is_active: !persistent, borrowed, partitioned: None });
 }
 
-/// The program has no request for this any more.
+/// Removes an entry whose request no longer exists.
 fn forget(all: &mut Vec<Entry>, place: usize) {
     if let (Some(borrowed), Some(job)) = (all.remove(place).borrowed, job()) {
         borrowed.returns(&job);
     }
 }
 
-/// The program frees a request. When its operation ends is not known then, so its buffers count as
-/// returned. A receive still takes a message of its stream, so its entry stays, without a name.
+/// The program frees a request. The end of its operation will be unknown, so its buffers count as
+/// returned now. A receive still takes a message of its stream, so its entry stays, without a name.
 ///
 /// # Safety
 /// The request is readable, or its address is null.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn transom_edge_frees(request: *const RequestHandle) {
+unsafe extern "C" fn transom_edge_request_is_freed(request: *const RequestHandle) {
     if request.is_null() {
         return;
     }
     // SAFETY: as the caller says.
     let name = unsafe { name_of(request) };
-    let mut all = under_way();
+    let mut all = in_flight();
     for place in entries_of(&all, name).into_iter().rev() {
         let entry = &mut all[place];
-        if !entry.is_active || !matches!(entry.what, What::Receive(_)) {
+        if !entry.is_active || !matches!(entry.learns, Learns::Receive(_)) {
             forget(&mut all, place);
             continue;
         }
@@ -277,7 +231,7 @@ unsafe extern "C" fn transom_edge_frees(request: *const RequestHandle) {
     }
 }
 
-/// A request by its variable.
+/// The name of the request in a variable.
 ///
 /// # Safety
 /// The request is readable.
@@ -286,64 +240,66 @@ unsafe fn name_of(request: *const RequestHandle) -> Name {
     Name { handle: unsafe { *request }, at: request.addr() }
 }
 
-/// The program has a request of this library that is complete from the start and orders no ranks,
-/// if `code` is that of a success. Returns the code.
+/// If `code` is success, adds a request of this library that is complete from the start and teaches
+/// no clock. Returns the code.
 ///
 /// # Safety
 /// The request is readable.
-pub(crate) unsafe fn made_complete(code: c_int, request: *const RequestHandle) -> c_int {
+pub(crate) unsafe fn add_complete(code: c_int, request: *const RequestHandle) -> c_int {
     if code == SUCCESS && edges::is_on() {
         // SAFETY: as the caller says.
-        requested(unsafe { name_of(request) }, What::Send(None), false);
+        add_request(unsafe { name_of(request) }, Learns::Send(None), false);
     }
     code
 }
 
-/// A message in partitions has a request, which can be started again.
-pub(crate) fn made_partitioned(handle: RequestHandle, channel: Option<Channel>, is_known: bool) {
-    requested(Name { handle, at: 0 }, if is_known { What::Send(None) } else { What::Any }, true);
-    if let Some(entry) = under_way().iter_mut().find(|entry| entry.name.handle == handle) {
-        entry.channel = channel;
+/// Adds the persistent request of a partitioned message. `is_known`: the checker knows the peer, or
+/// the peer is `MPI_PROC_NULL`.
+pub(crate) fn add_partitioned(handle: RequestHandle, message: Option<PartitionedMessage>, is_known: bool) {
+    add_request(Name { handle, at: 0 }, if is_known { Learns::Send(None) } else { Learns::Any }, true);
+    if let Some(entry) = in_flight().iter_mut().find(|entry| entry.name.handle == handle) {
+        entry.partitioned = message;
     }
 }
 
-/// Calls `with` for a message in partitions; returns whether the request is one.
-pub(crate) fn with_channel(handle: RequestHandle, with: impl FnOnce(&mut Channel)) -> bool {
-    let mut all = under_way();
-    let found = all.iter_mut().find(|entry| entry.name.handle == handle).and_then(|entry| entry.channel.as_mut());
+/// Calls `with` if the request is that of a partitioned message. Returns whether it is.
+pub(crate) fn with_partitioned(handle: RequestHandle, with: impl FnOnce(&mut PartitionedMessage)) -> bool {
+    let mut all = in_flight();
+    let found = all.iter_mut().find(|entry| entry.name.handle == handle).and_then(|entry| entry.partitioned.as_mut());
     found.map(with).is_some()
 }
 
-/// A request of a send has begun, or of a call that takes no message.
+/// Adds the request of a call that receives no message, such as a send.
 ///
 /// # Safety
 /// The request is readable.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn transom_edge_sends(request: *const RequestHandle) {
+unsafe extern "C" fn transom_edge_request_learns_nothing(request: *const RequestHandle) {
     // SAFETY: as the caller says.
-    requested(unsafe { name_of(request) }, What::Send(None), false);
+    add_request(unsafe { name_of(request) }, Learns::Send(None), false);
 }
 
-/// A call has begun a request, and the checker does not know for which ranks the request waits.
+/// Adds a request that waits for unknown ranks.
 ///
 /// # Safety
 /// The request is readable.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn transom_edge_waits_for_any(request: *const RequestHandle) {
+unsafe extern "C" fn transom_edge_request_learns_all(request: *const RequestHandle) {
     // SAFETY: as the caller says.
-    requested(unsafe { name_of(request) }, What::Any, false);
+    add_request(unsafe { name_of(request) }, Learns::Any, false);
 }
 
-/// A communicator is being copied to `out`, and will have that number. The copy is the call `turn`
-/// of the group, in which the ranks `from` meet; 0 if they are not known.
+/// Adds the request of `MPI_Comm_idup`. The copy, which the call stores at `out`, will have the
+/// number `number`. The call is number `turn` of the communicator and waits for the ranks `from`;
+/// `turn` is 0 if these are unknown.
 ///
 /// # Safety
 /// The request is readable, and there are `size` ranks.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn transom_edge_duplicates(
+unsafe extern "C" fn transom_edge_request_of_duplicate(
     request: *const RequestHandle,
     out: *const c_void,
     number: u64,
@@ -354,73 +310,75 @@ unsafe extern "C" fn transom_edge_duplicates(
 ) {
     // SAFETY: as the caller says.
     let (name, ranks) = unsafe { (name_of(request), ranks(from, size)) };
-    requested(name, What::Duplicate { out: out.expose_provenance(), number, group, turn, ranks }, false);
+    add_request(name, Learns::Duplicate { out: out.expose_provenance(), number, group, turn, ranks }, false);
 }
 
 // SAFETY: the declaration is that of host/edges.c.
 unsafe extern "C" {
-    fn host_edges_duplicated(out: *const c_void, number: u64);
+    fn host_edges_number_copy(out: *const c_void, number: u64);
 }
 
-/// The peer of a message to `MPI_PROC_NULL`, or from it.
-const NOBODY: c_int = -2;
+/// The peer of a message to or from `MPI_PROC_NULL`.
+const NO_PEER: c_int = -2;
 
-fn what_of(stream: Option<(usize, c_int, u64)>, waits: bool) -> What {
+/// What a send with a request teaches. `waits`: the send is synchronous.
+fn learned_of_send(stream: Option<Stream>, waits: bool) -> Learns {
     match stream {
-        Some(stream) if waits => What::Synchronous(stream),
-        None => What::Any,
-        stream => What::Send(stream),
+        Some(stream) if waits => Learns::Synchronous(stream),
+        None => Learns::Any,
+        stream => Learns::Send(stream),
     }
 }
 
-/// A request of a synchronous send has begun. `group` is 0 if it is not known.
+/// Adds the request of a synchronous send. `group` is 0 if the communicator has no number.
 ///
 /// # Safety
 /// The request is readable.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn transom_edge_sends_synchronously(
+unsafe extern "C" fn transom_edge_request_of_synchronous_send(
     request: *const RequestHandle,
     rank: c_int,
     tag: c_int,
     group: u64,
 ) {
     // SAFETY: as the caller says.
-    requested(
+    add_request(
         unsafe { name_of(request) },
-        what_of((group != 0 && rank >= 0).then(|| (rank_of(rank), tag, group)), true),
+        learned_of_send((group != 0 && rank >= 0).then(|| (rank_of(rank), tag, group)), true),
         false,
     );
 }
 
-/// A synchronous send is over.
+/// A blocking synchronous send has returned. This rank learns the clock with which the receive
+/// began.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-extern "C" fn transom_edge_was_received(rank: c_int, tag: c_int, group: u64) {
+extern "C" fn transom_edge_synchronous_send_ends(rank: c_int, tag: c_int, group: u64) {
     if let Some(job) = job() {
         // Fails only without the other ranks' memory, which a job with the checker has.
         drop(job.checker_was_received(rank_of(rank), tag, group));
     }
 }
 
-/// This rank begins to receive a message. `rank` or `tag` is negative for any, `group` is 0 if none
-/// of it is known.
+/// This rank begins to receive a message. A negative `rank` or `tag` means any. `group` is 0 if
+/// source, tag and communicator are unknown.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-extern "C" fn transom_edge_begins_to_receive(rank: c_int, tag: c_int, group: u64) {
+extern "C" fn transom_edge_receive_begins(rank: c_int, tag: c_int, group: u64) {
     if let Some(job) = job() {
         let matching = (usize::try_from(rank).ok(), (tag >= 0).then_some(tag), group);
         job.checker_begins_to_receive((group != 0).then_some(matching));
     }
 }
 
-/// A send that can be started again.
+/// Adds the request of a persistent send.
 ///
 /// # Safety
 /// The request is readable.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn transom_edge_send_made(
+unsafe extern "C" fn transom_edge_request_of_persistent_send(
     request: *const RequestHandle,
     rank: c_int,
     tag: c_int,
@@ -428,19 +386,19 @@ unsafe extern "C" fn transom_edge_send_made(
     waits: c_int,
 ) {
     let stream = (group != 0 && rank >= 0).then(|| (rank_of(rank), tag, group));
-    let what = if rank == NOBODY { What::Send(None) } else { what_of(stream, waits != 0) };
+    let learns = if rank == NO_PEER { Learns::Send(None) } else { learned_of_send(stream, waits != 0) };
     // SAFETY: as the caller says.
-    requested(unsafe { name_of(request) }, what, true);
+    add_request(unsafe { name_of(request) }, learns, true);
 }
 
-/// A receive has begun; one that can be started again, if `persistent` is not 0. `rank` or `tag` is
-/// negative for any. `sources` are the ranks of the communicator.
+/// Adds the request of a receive, which may be persistent. A negative `rank` or `tag` means any.
+/// `sources` are the ranks of the communicator.
 ///
 /// # Safety
 /// The request is readable, and there are `size` sources.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn transom_edge_posts(
+unsafe extern "C" fn transom_edge_request_of_receive(
     request: *const RequestHandle,
     rank: c_int,
     tag: c_int,
@@ -453,11 +411,13 @@ unsafe extern "C" fn transom_edge_posts(
     let sources = unsafe { ranks(sources, if rank < 0 { size } else { 0 }) };
     let source = usize::try_from(rank).ok();
     let receive = Receive { source, sources, tag: (tag >= 0).then_some(tag), group };
-    let what = if group == 0 { What::Any } else { What::Receive(receive) };
+    let learns = if group == 0 { Learns::Any } else { Learns::Receive(receive) };
     // SAFETY: as the caller says.
-    requested(unsafe { name_of(request) }, what, persistent != 0);
+    add_request(unsafe { name_of(request) }, learns, persistent != 0);
 }
 
+/// Ranks from an array of C.
+///
 /// # Safety
 /// There are `size` numbers.
 unsafe fn ranks(numbers: *const c_int, size: c_int) -> Vec<usize> {
@@ -468,14 +428,14 @@ unsafe fn ranks(numbers: *const c_int, size: c_int) -> Vec<usize> {
     unsafe { std::slice::from_raw_parts(numbers, rank_of(size)) }.iter().map(|&rank| rank_of(rank)).collect()
 }
 
-/// A collective call has begun, after which this rank has the clocks with which the ranks `from`
-/// entered the call.
+/// Adds the request of a collective call: number `turn` of its communicator, which waits for the
+/// ranks `from`. At its end this rank learns the clocks with which these ranks entered the call.
 ///
 /// # Safety
 /// The request is readable, and there are `size` ranks.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn transom_edge_meets(
+unsafe extern "C" fn transom_edge_request_of_collective(
     request: *const RequestHandle,
     group: u64,
     turn: u64,
@@ -485,18 +445,18 @@ unsafe extern "C" fn transom_edge_meets(
     // SAFETY: as the caller says.
     let ranks = unsafe { ranks(from, size) };
     // SAFETY: as the caller says.
-    requested(unsafe { name_of(request) }, What::Collective { group, turn, ranks }, false);
+    add_request(unsafe { name_of(request) }, Learns::Collective { group, turn, ranks }, false);
 }
 
-/// A collective call that can be started again, the `call`th of its group. When the call is
-/// complete, this rank knows what the ranks `from` knew when they started their calls. `group` is 0
-/// if it is not known.
+/// Adds the request of a persistent collective call, number `call` of its communicator. At its end
+/// this rank learns the clocks that the ranks `from` had when they started their requests. `group`
+/// is 0 if the communicator has no number.
 ///
 /// # Safety
 /// The request is readable, and there are `size` ranks.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn transom_edge_kept(
+unsafe extern "C" fn transom_edge_request_of_persistent_collective(
     request: *const RequestHandle,
     group: u64,
     call: u64,
@@ -505,22 +465,22 @@ unsafe extern "C" fn transom_edge_kept(
 ) {
     // SAFETY: as the caller says.
     let ranks = unsafe { ranks(from, size) };
-    let what = match group {
-        0 => What::Any,
-        _ => What::Collective { group: group | KEPT, turn: call << u32::BITS, ranks },
+    let learns = match group {
+        0 => Learns::Any,
+        _ => Learns::Collective { group: group | PERSISTENT_CALLS, turn: call << u32::BITS, ranks },
     };
     // SAFETY: as the caller says.
-    requested(unsafe { name_of(request) }, what, true);
+    add_request(unsafe { name_of(request) }, learns, true);
 }
 
-/// A collective call is over, after which this rank has the clocks with which the ranks `from`
+/// A blocking collective call has ended. This rank learns the clocks with which the ranks `from`
 /// entered the call.
 ///
 /// # Safety
 /// There are `size` ranks.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn transom_edge_met(group: u64, turn: u64, from: *const c_int, size: c_int) {
+unsafe extern "C" fn transom_edge_collective_ends(group: u64, turn: u64, from: *const c_int, size: c_int) {
     if let Some(job) = job() {
         // SAFETY: as the caller says.
         let ranks = unsafe { ranks(from, size) };
@@ -529,37 +489,37 @@ unsafe extern "C" fn transom_edge_met(group: u64, turn: u64, from: *const c_int,
     }
 }
 
-/// This rank enters a collective call.
+/// This rank enters a collective call: publishes its clock for the others.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-extern "C" fn transom_edge_enters(group: u64, turn: u64) {
+extern "C" fn transom_edge_collective_begins(group: u64, turn: u64) {
     if let Some(job) = job() {
         job.checker_enters(group, turn);
     }
 }
 
-/// Starts a request again, before the host does.
+/// The program is about to start a persistent request.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-extern "C" fn transom_edge_starts(handle: RequestHandle) {
+extern "C" fn transom_edge_request_starts(handle: RequestHandle) {
     let Some(job) = job() else { return };
-    let mut all = under_way();
+    let mut all = in_flight();
     let Some(place) = all.iter().position(|entry| entry.name.handle == handle) else { return };
     let mut entry = all.remove(place);
     entry.is_active = true;
     entry.borrowed = entry.again.clone().and_then(|buffers| Borrowed::of(&job, buffers));
-    if let Some(channel) = &mut entry.channel {
-        channel.starts(&job);
+    if let Some(message) = &mut entry.partitioned {
+        message.starts(&job);
     }
-    match &mut entry.what {
-        What::Collective { group, turn, .. } => {
+    match &mut entry.learns {
+        Learns::Collective { group, turn, .. } => {
             *turn += 1;
             job.checker_enters(*group, *turn);
         }
-        What::Send(Some((rank, tag, group))) | What::Synchronous((rank, tag, group)) => {
+        Learns::Send(Some((rank, tag, group))) | Learns::Synchronous((rank, tag, group)) => {
             job.checker_sends(*rank, *tag, *group);
         }
-        What::Receive(receive) => {
+        Learns::Receive(receive) => {
             job.checker_begins_to_receive(Some((receive.source, receive.tag, receive.group)));
         }
         _ => {}
@@ -567,21 +527,21 @@ extern "C" fn transom_edge_starts(handle: RequestHandle) {
     all.push(entry);
 }
 
-/// Counts a release that goes with a message to a rank.
+/// This rank is about to send a message: counts a release and publishes the clock for the receiver.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-extern "C" fn transom_edge_sent(rank: c_int, tag: c_int, group: u64) {
+extern "C" fn transom_edge_message_sent(rank: c_int, tag: c_int, group: u64) {
     if let Some(job) = job() {
         job.checker_sends(rank_of(rank), tag, group);
     }
 }
 
-/// Merges the clock of a message of a rank, which was received or only probed.
+/// Learns the clock of a message, which was received or, if `takes` is 0, only probed.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-extern "C" fn transom_edge_received(rank: c_int, tag: c_int, group: u64, takes: c_int) {
+extern "C" fn transom_edge_message_received(rank: c_int, tag: c_int, group: u64, takes: c_int) {
     if let Some(job) = job() {
-        let ahead = ahead(under_way().iter(), rank_of(rank), tag, group);
+        let ahead = ahead(in_flight().iter(), rank_of(rank), tag, group);
         // Fails only without the other ranks' memory, which a job with the checker has.
         drop(job.checker_receives(rank_of(rank), (tag, group), ahead, takes != 0));
     }

@@ -1,23 +1,21 @@
-//! Partitioned messages (MPI-4.1 §4.2) of a program, and persistent collective calls (§6.13).
-//! MPICH's `MPI_Testall` fails for their requests, because it does not know their kinds. In a
-//! program that has made such requests, a wait for all of several requests therefore makes progress
-//! until the operations on windows are complete, and then calls `MPI_Waitall` once.
+//! Requests that MPICH can't test together with others: those of partitioned messages (MPI-4.1
+//! §4.2) and of persistent collective calls (§6.13). MPICH's `MPI_Testall` fails for such requests,
+//! because it does not know their kinds. [`are_used`] says whether the program has made some. A
+//! wait for all of several requests then makes progress until the operations on windows are
+//! complete, and calls `MPI_Waitall` once.
 //!
-//! For the conflict checker, what the sender did before it marked a partition as ready happens
-//! before what the receiver does after the partition has arrived.
-
+//! The module also reports partitioned messages to the conflict checker ([`PartitionedMessage`]).
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use transom::Job;
 
-use crate::channels::Channel;
 #[cfg(all(large_counts, not(open_mpi)))]
 use crate::edges;
 use crate::host::RequestHandle;
 #[cfg(all(large_counts, not(open_mpi)))]
 use crate::host::{Comm, InfoHandle, SUCCESS, Type, host_Precv_init, host_Psend_init};
-use crate::messages::{made_partitioned, with_channel};
+use crate::messages::{PartitionedMessage, add_partitioned, with_partitioned};
 use crate::process::{self, Process};
 
 static USED: AtomicBool = AtomicBool::new(false);
@@ -31,12 +29,12 @@ pub(crate) fn are_used() -> bool {
 /// The program makes a persistent request of a collective call.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-extern "C" fn transom_edge_persistent() {
+extern "C" fn transom_edge_makes_persistent_collective() {
     // Relaxed: see `are_used`.
     USED.store(!cfg!(open_mpi), Ordering::Relaxed);
 }
 
-/// Functions that make requests of such messages, by the host's functions.
+/// Defines functions that make requests of partitioned messages, by the host's functions.
 #[cfg(all(large_counts, not(open_mpi)))]
 macro_rules! made {
     ($($exported:literal $name:ident $buffer:ty, $host:ident $sends:literal;)*) => {$(
@@ -93,11 +91,11 @@ fn job() -> Option<Job> {
     process::get().and_then(Process::job)
 }
 
-/// A message in partitions has a request. `peer` is -1 for none, and -2 for an unknown one. A
-/// partition of the buffer has `bytes` bytes.
+/// A partitioned message has a request. `peer` is -1 for `MPI_PROC_NULL`, and -2 for an unknown
+/// rank. A partition of the buffer has `bytes` bytes.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-extern "C" fn transom_edge_partitioned(
+extern "C" fn transom_edge_request_of_partitioned(
     handle: RequestHandle,
     peer: c_int,
     tag: c_int,
@@ -111,25 +109,25 @@ extern "C" fn transom_edge_partitioned(
     let partitions = usize::try_from(partitions).unwrap_or(0);
     let known = usize::try_from(peer).ok();
     let buffer = (buffer.addr(), usize::try_from(bytes).unwrap_or(0));
-    let channel = known.map(|peer| Channel::new(&job, (peer, tag, group), sends != 0, partitions, buffer));
-    made_partitioned(handle, channel, peer >= -1);
+    let message = known.map(|peer| PartitionedMessage::new(&job, (peer, tag, group), sends != 0, partitions, buffer));
+    add_partitioned(handle, message, peer >= -1);
 }
 
 /// A partition is ready.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-extern "C" fn transom_edge_ready(handle: RequestHandle, partition: c_int) {
+extern "C" fn transom_edge_partition_is_ready(handle: RequestHandle, partition: c_int) {
     if let (Some(job), Ok(partition)) = (job(), usize::try_from(partition)) {
-        with_channel(handle, |channel| channel.is_ready(&job, partition));
+        with_partitioned(handle, |message| message.is_ready(&job, partition));
     }
 }
 
 /// A partition has arrived.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-extern "C" fn transom_edge_arrived(handle: RequestHandle, partition: c_int) {
+extern "C" fn transom_edge_partition_has_arrived(handle: RequestHandle, partition: c_int) {
     if let (Some(job), Ok(partition)) = (job(), usize::try_from(partition))
-        && !with_channel(handle, |channel| channel.has_arrived(&job, partition))
+        && !with_partitioned(handle, |message| message.has_arrived(&job, partition))
     {
         // Fails only without the other ranks' memory, which a job with the checker has.
         drop(job.checker_learns_all());

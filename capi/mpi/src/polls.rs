@@ -1,4 +1,6 @@
-//! Progress of transom while the program waits in the host.
+//! Progress of transom while the program waits in the host. Open MPI calls a progress function of
+//! the library while it waits. MPICH has no such hook: there the library replaces waits by waits
+//! *in turns*, which alternate tests of the host with polls of transom (`turns`, `requests`).
 
 use std::ffi::c_int;
 use std::sync::OnceLock;
@@ -13,52 +15,52 @@ use crate::windows;
 /// Makes progress for transom while the host waits, if the host lets other libraries do that.
 static POLLER: OnceLock<Box<dyn Fn() -> bool + Send + Sync>> = OnceLock::new();
 
-/// The host's polls between two polls of transom, some of which cost a system call; and the number
-/// of polls after an arrival during which transom is polled every time.
+/// Only each `EVERY`th call of the hook polls transom, because a poll may cost a system call. For
+/// `EAGER` calls after an arrival every call polls transom.
 const EVERY: u32 = 8;
 const EAGER: u32 = 64;
 
-/// A poll that takes at least this long has received something: a put over sockets arrives in
-/// pieces, and ends without an event at its target. A poll that finds nothing takes far less.
+/// A poll that takes at least this long counts as an arrival: a put over sockets arrives in pieces,
+/// and makes no event at its target. A poll that finds nothing takes far less.
 const BUSY: Duration = Duration::from_micros(4);
 
-/// Whether waiting calls of the program alternately test the host and poll transom: other ranks
-/// reach this one through a net, and the host can't poll other libraries itself; or ranks have to
-/// share CPUs, and the host's waits do not yield them. The value is equal at all ranks, so that all
-/// of them use one function for a collective call.
+/// Whether the program waits in turns. There are two reasons: other ranks reach this rank through a
+/// net, and the host has no hook for polls; or ranks share CPUs, and the host's waits do not yield
+/// them. The value is equal at all ranks, so that all of them use the same form of a collective
+/// call.
 static TURNS: AtomicBool = AtomicBool::new(false);
 
-/// The tests of the host after which a waiting thread yields its CPU: `CROWDED` if this rank has to
-/// share CPUs.
+/// The number of tests of the host after which a waiting thread yields its CPU. `CROWDED` if this
+/// rank shares CPUs.
 static YIELDS_AFTER: AtomicU32 = AtomicU32::new(64);
 const CROWDED: u32 = 4;
 
-/// Called by the host while it waits. If the host serves all windows of this process, no operation
-/// waits for a poll.
+/// The hook, which the host calls while it waits. If the host serves all windows of this process,
+/// no operation needs a poll.
 extern "C" fn poll() -> c_int {
     if !windows::any() {
         return 0;
     }
-    static LOOKS: AtomicU32 = AtomicU32::new(0);
-    static LAST: AtomicU32 = AtomicU32::new(0);
+    static POLLS: AtomicU32 = AtomicU32::new(0);
+    static LAST_ARRIVAL: AtomicU32 = AtomicU32::new(0);
     // Relaxed, all: the counts order no other access. Of several waiting threads one may poll too
     // often.
-    let look = LOOKS.fetch_add(1, Ordering::Relaxed);
-    let eager = look.wrapping_sub(LAST.load(Ordering::Relaxed)) < EAGER;
-    if (eager || look.is_multiple_of(EVERY))
+    let poll = POLLS.fetch_add(1, Ordering::Relaxed);
+    let eager = poll.wrapping_sub(LAST_ARRIVAL.load(Ordering::Relaxed)) < EAGER;
+    if (eager || poll.is_multiple_of(EVERY))
         && let Some(poller) = POLLER.get()
     {
         let start = Instant::now();
         if poller() || start.elapsed() >= BUSY {
-            LAST.store(look, Ordering::Relaxed);
+            LAST_ARRIVAL.store(poll, Ordering::Relaxed);
         }
     }
     0
 }
 
-/// Makes the host poll transom too while it waits, if other ranks reach this one through a net:
-/// otherwise transom's thread would have to be woken. `some_crowded`: some ranks of the job have to
-/// share CPUs; equal at all ranks. Returns whether the host polls transom.
+/// Installs the hook if other ranks reach this rank through a net; otherwise each message would
+/// have to wake transom's progress thread. Decides whether waits are in turns. `some_crowded`: some
+/// ranks of the job share CPUs; equal at all ranks. Returns whether the host calls the hook.
 pub(crate) fn begin(job: &Job, some_crowded: bool) -> bool {
     let far = |rank| job.route(rank).is_ok_and(|route| route == Route::Net);
     let wanted = (0..job.size()).any(far) && POLLER.set(Box::new(job.poller())).is_ok();
@@ -74,7 +76,8 @@ pub(crate) fn begin(job: &Job, some_crowded: bool) -> bool {
     by_host
 }
 
-/// Yields the CPU if `tests`, the number of a wait's tests, is a multiple of `YIELDS_AFTER`.
+/// Yields the CPU if `tests`, the number of tests of a wait so far, is a multiple of
+/// `YIELDS_AFTER`.
 pub(crate) fn yield_after(tests: u32) {
     // Relaxed: see `begin`.
     if tests.is_multiple_of(YIELDS_AFTER.load(Ordering::Relaxed)) {
@@ -82,9 +85,9 @@ pub(crate) fn yield_after(tests: u32) {
     }
 }
 
-/// Called by a test of the program that completes nothing. Programs repeat such tests, so a rank
-/// that shares CPUs yields its CPU from time to time.
-pub(crate) fn in_vain() {
+/// Called after a test of the program that has completed nothing. Programs repeat such tests, so a
+/// rank that shares CPUs yields its CPU after some of them.
+pub(crate) fn found_nothing() {
     static TESTS: AtomicU32 = AtomicU32::new(0);
     if is_crowded() {
         yield_after(TESTS.fetch_add(1, Ordering::Relaxed));
@@ -96,13 +99,13 @@ fn is_crowded() -> bool {
     YIELDS_AFTER.load(Ordering::Relaxed) == CROWDED
 }
 
-/// Whether waiting calls alternately test the host and poll transom.
+/// Whether the program waits in turns.
 #[inline]
 pub(crate) fn waits_in_turns() -> bool {
     TURNS.load(Ordering::Relaxed)
 }
 
-/// Polls transom between two tests of the host. Returns whether the wait goes on in turns.
+/// Polls transom between two tests of the host. Returns whether the wait continues in turns.
 pub(crate) fn turn() -> bool {
     if !waits_in_turns() {
         return false;
@@ -111,7 +114,7 @@ pub(crate) fn turn() -> bool {
     windows::any() || is_crowded()
 }
 
-/// Ends the polls. From here to the program's end, only operations of the host are waited for.
+/// Ends the polls. After this the program waits only for operations of the host.
 pub(crate) fn end() {
     TURNS.store(false, Ordering::Relaxed);
     // SAFETY: a function that is not registered is not removed.

@@ -10,14 +10,14 @@ use transom::Job;
 
 use crate::host::{Comm, RequestHandle, constants, host_complete_request, host_progress};
 
-/// The calls of a thread between two readings of the clock, and the least time between two turns of
-/// the host.
+/// The calls of a thread between two readings of the clock, and the least time between two calls of
+/// [`progress`] in [`progress_now_and_then`].
 const CALLS: u32 = 16;
 const BETWEEN: Duration = Duration::from_micros(50);
 
 thread_local! {
     static CALLED: Cell<u32> = const { Cell::new(0) };
-    static LAST_TURN: Cell<Option<Instant>> = const { Cell::new(None) };
+    static LAST_PROGRESS: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
 /// The state of this process.
@@ -84,9 +84,9 @@ pub(crate) fn has_early_reads() -> bool {
     EARLY_READS.load(Ordering::Relaxed)
 }
 
-/// A complete request, for an operation that is complete.
-pub(crate) fn complete_request(out: *mut RequestHandle) -> c_int {
-    called();
+/// Stores a complete request, for an operation that is complete. Returns the host's code.
+pub(crate) fn completed_request(out: *mut RequestHandle) -> c_int {
+    progress_now_and_then();
     let comm = alive().map_or(constants().alone, |process| process.comm);
     // SAFETY: the communicator lives until `end`; the caller has room for a handle.
     unsafe { host_complete_request(comm, out) }
@@ -97,7 +97,7 @@ fn alive() -> Option<&'static Process> {
     PROCESS.get().filter(|_| !ENDED.load(Ordering::Relaxed))
 }
 
-/// Gives the host a chance to make progress.
+/// Makes progress in the host.
 pub(crate) fn progress() {
     if let Some(process) = alive() {
         // SAFETY: the communicator lives until `end`.
@@ -105,23 +105,22 @@ pub(crate) fn progress() {
     }
 }
 
-/// Called by calls that end without a wait if all their operations are complete. Programs poll
-/// windows by such calls, so the host makes progress here (MPI-4.1 §12.7.3), and other ranks get
-/// the core.
+/// At intervals, makes progress in the host (MPI-4.1 §12.7.3) and yields the core. For calls that
+/// do not wait if all their operations are complete: programs poll windows by such calls.
 #[inline]
-pub(crate) fn called() {
+pub(crate) fn progress_now_and_then() {
     let calls = CALLED.get().wrapping_add(1);
     CALLED.set(calls);
     if calls.is_multiple_of(CALLS) {
-        give_turn();
+        progress_and_yield();
     }
 }
 
 #[cold]
-fn give_turn() {
+fn progress_and_yield() {
     let now = Instant::now();
-    if LAST_TURN.get().is_none_or(|last| now.duration_since(last) >= BETWEEN) {
-        LAST_TURN.set(Some(now));
+    if LAST_PROGRESS.get().is_none_or(|last| now.duration_since(last) >= BETWEEN) {
+        LAST_PROGRESS.set(Some(now));
         progress();
         std::thread::yield_now();
     }

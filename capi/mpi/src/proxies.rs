@@ -1,5 +1,6 @@
-//! Proxies: windows of the host over this process alone, whose handles programs get instead of
-//! those of transom's windows. The host sets up nothing between ranks for them.
+//! Creation of proxies. A proxy is a window of the host over this process alone, without memory.
+//! The program gets its handle as the handle of a window that transom serves. For such a window the
+//! host sets up nothing between ranks.
 
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -42,7 +43,8 @@ unsafe impl Send for Chosen {}
 // SAFETY: as above.
 unsafe impl Sync for Chosen {}
 
-/// A window of the library that gets the hints of proxies first: its error handler returns.
+/// A window of the library that gets the hints of proxies first. Its error handler returns, so a
+/// hint that the host refuses does no harm.
 struct Trial(Win);
 
 // SAFETY: as above.
@@ -58,9 +60,9 @@ fn trial() -> MutexGuard<'static, Option<Trial>> {
 /// Held while a proxy is created or freed.
 static PROXIES: Mutex<()> = Mutex::new(());
 
-/// Makes this thread the only one that creates or frees a proxy: Open MPI 5 crashes where threads
-/// create windows at the same time.
-pub(crate) fn turn() -> MutexGuard<'static, ()> {
+/// The lock under which proxies are created and freed: Open MPI 5 crashes if threads create windows
+/// at the same time.
+pub(crate) fn lock() -> MutexGuard<'static, ()> {
     PROXIES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -99,7 +101,7 @@ pub(crate) fn begin() -> Outcome<()> {
 /// this.
 pub(crate) fn end() {
     if let Some(Trial(mut window)) = trial().take() {
-        let _turn = turn();
+        let _lock = lock();
         // SAFETY: the window is the library's own and not used any more.
         unsafe { host_Win_free(&raw mut window) };
     }
@@ -114,7 +116,7 @@ pub(crate) fn end() {
 pub(crate) fn create() -> Outcome<Win> {
     let none = || Failure::new(Class::Other, "transom does not serve windows in this process");
     let chosen = CHOSEN.get().ok_or_else(none)?;
-    let _turn = turn();
+    let _lock = lock();
     made(chosen.alone, chosen.way).map_err(refused)
 }
 

@@ -1,9 +1,9 @@
-//! Requests of request-based operations (MPI-4.1 §12.3.5). These requests are requests of the host,
-//! so that programs can mix them with others of the host. An operation that is complete when its
-//! call returns, as all are on shared memory, gets a complete request of the host. Other operations
-//! get generalized requests (MPI-4.1 §13.2), which are polled whenever the program waits or tests;
-//! therefore this module also has the functions that wait and test. While there are such requests,
-//! a wait tests repeatedly; otherwise it is the host's own wait.
+//! Requests of request-based operations (MPI-4.1 §12.3.5), and the functions that wait for requests
+//! and test them. The requests are requests of the host, so that programs can mix them with the
+//! host's others. An operation that is complete when its call returns, as all are on shared memory,
+//! gets a complete request. Other operations get generalized requests (MPI-4.1 §13.2). While there
+//! are generalized requests, the functions of this module poll the operations in flight: a wait
+//! repeats a test of the host. Otherwise a wait is the host's own wait.
 
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use transom::Request;
 
-use crate::completion::{Call, Ending, Kept, own_statuses};
+use crate::completion::{Call, OperationResult, SharedResult, own_statuses};
 use crate::errors::{Failure, Outcome};
 use crate::host::{
     RequestHandle, SUCCESS, Tested, Win, constants, host_Grequest_complete, host_Request_get_status, host_Test,
@@ -29,14 +29,14 @@ static PENDING: Mutex<Vec<Pending>> = Mutex::new(Vec::new());
 /// The number of operations with requests of the host that are not complete: those in `PENDING`,
 /// and those that a thread has removed from it to complete their requests.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-/// The number of operations in flight up to which none is swept.
-const FEW: usize = 256;
+/// The number of operations in flight from which on complete operations are swept.
+const SWEEP_FROM: usize = 256;
 
 /// An operation in flight.
 struct Pending {
     request: Request,
     handle: RequestHandle,
-    kept: Kept,
+    result: SharedResult,
 }
 
 /// Begins an operation on a target by `make`, and gives the program its request, or
@@ -61,37 +61,37 @@ fn hand_over_made((win, target): (Win, c_int), out: *mut RequestHandle, made: Ou
         Ok(request) => request,
         Err(failure) if failure.is_nothing(target) => {
             // SAFETY: the caller has room for a handle.
-            return unsafe { messages::made_complete(process::complete_request(out), out) };
+            return unsafe { messages::add_complete(process::completed_request(out), out) };
         }
         Err(failure) => return failure.raise(win),
     };
-    // For the conflict checker, the program knows that the operation is complete only when it
-    // waits. `is_complete` makes no progress, so that operations that follow each other can share a
-    // message.
-    let over = if !edges::is_on() && request.is_complete() { request.test() } else { Ok(false) };
-    if let Ok(true) = over {
-        return process::complete_request(out);
+    // For the conflict checker a program knows that the operation is complete only after a wait, so
+    // it gets a request to wait for. `is_complete` makes no progress, so that consecutive
+    // operations can share a message.
+    let done_at_once = if !edges::is_on() && request.is_complete() { request.test() } else { Ok(false) };
+    if let Ok(true) = done_at_once {
+        return process::completed_request(out);
     }
-    let kept = Ending::of(win);
+    let result = OperationResult::in_flight(win);
     let mut handle = constants().null_request;
-    let theirs = Arc::into_raw(Arc::clone(&kept)).cast_mut();
-    // SAFETY: `transom_request_gone` takes the host's share.
+    let theirs = Arc::into_raw(Arc::clone(&result)).cast_mut();
+    // SAFETY: `transom_request_freed` takes the host's reference.
     let code = unsafe { host_request(theirs.cast(), &raw mut handle) };
     if code != SUCCESS {
         return code;
     }
     // SAFETY: the caller has room for a handle.
     unsafe { *out = handle };
-    match over {
+    match done_at_once {
         Ok(false) => {
             let mut pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
-            pending.push(Pending { request, handle, kept });
+            pending.push(Pending { request, handle, result });
             // Relaxed: a thread that waits for this request got its handle after this.
             COUNT.fetch_add(1, Ordering::Relaxed);
             drop(pending);
             sweep();
         }
-        over => end(handle, &kept, over.map(drop).map_err(Failure::from)),
+        done_at_once => complete_host_request(handle, &result, done_at_once.map(drop).map_err(Failure::from)),
     }
     SUCCESS
 }
@@ -100,56 +100,57 @@ fn hand_over_made((win, target): (Win, c_int), out: *mut RequestHandle, made: Ou
 /// doubled since the last sweep. This is necessary because a program may free its requests instead
 /// of waiting for them.
 fn sweep() {
-    static NEXT: AtomicUsize = AtomicUsize::new(FEW);
+    static NEXT: AtomicUsize = AtomicUsize::new(SWEEP_FROM);
     // Relaxed, both: an estimate, which orders no other access.
     if COUNT.load(Ordering::Relaxed) >= NEXT.load(Ordering::Relaxed) && !edges::is_on() {
-        look(&Watch::nothing(), false);
-        NEXT.store((2 * COUNT.load(Ordering::Relaxed)).max(FEW), Ordering::Relaxed);
+        poll_pending(&Watch::nothing(), false);
+        NEXT.store((2 * COUNT.load(Ordering::Relaxed)).max(SWEEP_FROM), Ordering::Relaxed);
     }
 }
 
-/// Completes a request of the host.
-fn end(handle: RequestHandle, kept: &Kept, outcome: Outcome<()>) {
+/// Records the outcome of an operation and completes its request at the host.
+fn complete_host_request(handle: RequestHandle, result: &SharedResult, outcome: Outcome<()>) {
     if let Err(failure) = outcome {
-        kept.fails(handle, failure);
+        result.set_failure(handle, failure);
     }
     // SAFETY: the request is not complete yet.
     unsafe { host_Grequest_complete(handle) };
 }
 
-/// Polls the operations in flight, and completes the requests of those that are complete. Returns
-/// whether operations are left in flight. For the conflict checker a program knows of an operation
-/// only if it waits for it: while the checker is on, only the operations of `watch` are polled, and
-/// if `one` is set, at most one of them is completed.
-fn look(watch: &Watch, one: bool) -> bool {
+/// Polls the operations in flight, and completes the requests of complete operations. Returns
+/// whether operations are left in flight. While the conflict checker is on, polls only the
+/// operations of `watch`, and completes at most one if `one` is set: for the checker a program
+/// knows only of the operations for which it has waited.
+fn poll_pending(watch: &Watch, one: bool) -> bool {
     // Relaxed: see `hand_over`.
     if COUNT.load(Ordering::Relaxed) == 0 {
         return false;
     }
-    let mut over = Vec::new();
+    let mut completed = Vec::new();
     let watched = watch.handles();
     let watched_left = {
         let mut pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut place, mut polled) = (0, false);
         while place < pending.len() {
             let handle = pending[place].handle;
-            if watched.as_ref().is_some_and(|all| (one && !over.is_empty()) || !all.contains(&handle)) {
+            if watched.as_ref().is_some_and(|all| (one && !completed.is_empty()) || !all.contains(&handle)) {
                 place += 1;
                 continue;
             }
-            // One test makes progress for all. Nothing may ever end an operation that is given up.
+            // One test makes progress for all operations. An operation that was given up needs a
+            // test of its own, because progress may never complete it.
             let request = &mut pending[place].request;
             let tests = request.is_complete() || request.is_given_up() || !std::mem::replace(&mut polled, true);
             match if tests { request.test() } else { Ok(false) } {
                 Ok(false) => place += 1,
-                done => over.push((pending.swap_remove(place), done.map(drop))),
+                done => completed.push((pending.swap_remove(place), done.map(drop))),
             }
         }
         watched.map(|all| pending.iter().any(|one| all.contains(&one.handle)))
     };
-    for (Pending { handle, kept, .. }, done) in over {
-        end(handle, &kept, done.map_err(Failure::from));
-        // Release: pairs with the loads in `call_on`, `look` and `has_pending`.
+    for (Pending { handle, result, .. }, done) in completed {
+        complete_host_request(handle, &result, done.map_err(Failure::from));
+        // Release: pairs with the loads in `call_on`, `poll_pending` and `has_pending`.
         COUNT.fetch_sub(1, Ordering::Release);
     }
     // Acquire: the requests that other threads have taken from `PENDING` are complete once they are
@@ -157,9 +158,9 @@ fn look(watch: &Watch, one: bool) -> bool {
     watched_left.unwrap_or_else(|| COUNT.load(Ordering::Acquire) > 0)
 }
 
-/// Waits for the requests of `watch`, or for one of them, by `wait`, or by repeating `test` while
-/// an operation of `PENDING` is in flight or transom needs polls. `test` returns a code, and
-/// whether the wait is over.
+/// Waits for the requests of `watch`, or if `one` is set for one of them. While operations with
+/// requests are in flight, or waits alternate with polls of transom, repeats `test`, which returns
+/// a code and whether the wait is over. Otherwise calls `wait`, the host's own wait.
 pub(crate) fn wait_by(
     watch: &Watch,
     one: bool,
@@ -167,7 +168,7 @@ pub(crate) fn wait_by(
     mut test: impl FnMut() -> (c_int, bool),
 ) -> c_int {
     let mut tests = 0u32;
-    while look(watch, one) | polls::turn() {
+    while poll_pending(watch, one) | polls::turn() {
         let (code, done) = test();
         if done || code != SUCCESS {
             return code;
@@ -189,20 +190,20 @@ unsafe fn call_on(requests: *const RequestHandle, count: c_int) -> Call {
     };
     // Acquire: a thread that finds no such operation sees the failures of all that have been
     // completed.
-    let some_pending = COUNT.load(Ordering::Acquire) > 0;
+    let has_pending_operations = COUNT.load(Ordering::Acquire) > 0;
     // SAFETY: as the caller says.
-    unsafe { Call::of(Watch::of(requests, count, is_ours), requests, count, some_pending) }
+    unsafe { Call::of(Watch::of(requests, count, is_ours), requests, count, has_pending_operations) }
 }
 
 /// Whether one of the call's requests may be of an operation that is not complete. Requests that
 /// other threads have taken from `PENDING` may be the call's.
 fn has_pending(call: &Call) -> bool {
     let pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
-    // Acquire: see `look`.
+    // Acquire: see `poll_pending`.
     pending.iter().any(|one| call.has(one.handle)) || COUNT.load(Ordering::Acquire) > pending.len()
 }
 
-/// Sets an answer to a value that remains if the host refuses the call's arguments.
+/// Sets an output argument to a value that remains if the host refuses the call's arguments.
 ///
 /// # Safety
 /// There is room for the answer, or `out` is null, which the host refuses.
@@ -213,7 +214,8 @@ unsafe fn preset(out: *mut c_int, value: c_int) {
     }
 }
 
-/// An answer that [`preset`] has set before the call; `otherwise` where there is no room for one.
+/// The value of an output argument that [`preset`] has set before the call; `otherwise` if `out` is
+/// null.
 ///
 /// # Safety
 /// As for [`preset`].
@@ -245,11 +247,11 @@ pub(crate) unsafe extern "C" fn wait(request: *mut RequestHandle, status: *mut c
     call.ended(code, Done::One(0), status, false)
 }
 
-/// The requests that a call has completed.
+/// The completed requests of a call that returns their indices.
 ///
 /// # Safety
 /// There are `done` indices, if that is positive.
-unsafe fn some<'i>(done: c_int, indices: *const c_int) -> Done<'i> {
+unsafe fn indices_of<'i>(done: c_int, indices: *const c_int) -> Done<'i> {
     match usize::try_from(done) {
         // SAFETY: as the caller says.
         Ok(count @ 1..) => Done::Some(unsafe { std::slice::from_raw_parts(indices, count) }),
@@ -263,7 +265,7 @@ pub(crate) unsafe extern "C" fn waitall(count: c_int, requests: *mut RequestHand
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
     let (_own, statuses) = own_statuses(statuses, count);
-    while partitioned::are_used() && look(&call.watch, false) && has_pending(&call) {
+    while partitioned::are_used() && poll_pending(&call.watch, false) && has_pending(&call) {
         process::progress();
         std::thread::yield_now();
     }
@@ -333,7 +335,7 @@ pub(crate) unsafe extern "C" fn waitsome(
         wait_by(&call.watch, false, || host_Waitsome(count, requests, done, indices, statuses), test)
     };
     // SAFETY: the host has set the answer, or `preset` has.
-    call.ended(code, unsafe { some(answer(done, 0), indices) }, statuses, false)
+    call.ended(code, unsafe { indices_of(answer(done, 0), indices) }, statuses, false)
 }
 
 #[unsafe(export_name = "PMPI_Test")]
@@ -343,14 +345,14 @@ pub(crate) unsafe extern "C" fn test(request: *mut RequestHandle, flag: *mut c_i
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(request, 1) };
     let (_own, status) = own_statuses(status, 1);
-    look(&call.watch, false);
+    poll_pending(&call.watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Test(request, flag, status) };
     // SAFETY: the host has set the answer, or `preset` has.
     if unsafe { answer(flag, 0) } != 0 {
         return call.ended(code, Done::One(0), status, false);
     }
-    polls::in_vain();
+    polls::found_nothing();
     code
 }
 
@@ -366,14 +368,14 @@ pub(crate) unsafe extern "C" fn testall(
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
     let (_own, statuses) = own_statuses(statuses, count);
-    look(&call.watch, false);
+    poll_pending(&call.watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Testall(count, requests, flag, statuses) };
     // SAFETY: the host has set the answer, or `preset` has.
     if unsafe { answer(flag, 0) } != 0 {
         return call.ended(code, Done::All, statuses, false);
     }
-    polls::in_vain();
+    polls::found_nothing();
     code
 }
 
@@ -393,7 +395,7 @@ pub(crate) unsafe extern "C" fn testany(
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
     let (_own, status) = own_statuses(status, 1);
-    look(&call.watch, true);
+    poll_pending(&call.watch, true);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Testany(count, requests, index, flag, status) };
     // SAFETY: the host has set the answer, or `preset` has.
@@ -401,7 +403,7 @@ pub(crate) unsafe extern "C" fn testany(
         // SAFETY: as above.
         return call.ended(code, Done::One(unsafe { answer(index, -1) }), status, false);
     }
-    polls::in_vain();
+    polls::found_nothing();
     code
 }
 
@@ -418,11 +420,11 @@ pub(crate) unsafe extern "C" fn testsome(
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
     let (_own, statuses) = own_statuses(statuses, count);
-    look(&call.watch, false);
+    poll_pending(&call.watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Testsome(count, requests, done, indices, statuses) };
     // SAFETY: the host has set the answer, or `preset` has.
-    call.ended(code, unsafe { some(answer(done, 0), indices) }, statuses, false)
+    call.ended(code, unsafe { indices_of(answer(done, 0), indices) }, statuses, false)
 }
 
 #[unsafe(export_name = "PMPI_Request_get_status")]
@@ -436,7 +438,7 @@ pub(crate) unsafe extern "C" fn request_get_status(
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(&raw const request, 1) };
     let (_own, status) = own_statuses(status, 1);
-    look(&call.watch, false);
+    poll_pending(&call.watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status(request, flag, status) };
     // SAFETY: the host has set the answer, or `preset` has.
@@ -459,7 +461,7 @@ pub(crate) unsafe extern "C" fn request_get_status_all(
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
     let (_own, statuses) = own_statuses(statuses, count);
-    look(&call.watch, false);
+    poll_pending(&call.watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status_all(count, requests, flag, statuses) };
     // SAFETY: the host has set the answer, or `preset` has.
@@ -486,7 +488,7 @@ pub(crate) unsafe extern "C" fn request_get_status_any(
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
     let (_own, status) = own_statuses(status, 1);
-    look(&call.watch, true);
+    poll_pending(&call.watch, true);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status_any(count, requests, index, flag, status) };
     // SAFETY: the host has set the answer, or `preset` has.
@@ -511,9 +513,9 @@ pub(crate) unsafe extern "C" fn request_get_status_some(
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
     let (_own, statuses) = own_statuses(statuses, count);
-    look(&call.watch, false);
+    poll_pending(&call.watch, false);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status_some(count, requests, done, indices, statuses) };
     // SAFETY: the host has set the answer, or `preset` has.
-    call.ended(code, unsafe { some(answer(done, 0), indices) }, statuses, true)
+    call.ended(code, unsafe { indices_of(answer(done, 0), indices) }, statuses, true)
 }

@@ -37,21 +37,21 @@ fn assertion(bits: c_int) -> Outcome<Assert> {
     if rest == 0 { Ok(assert) } else { Err(odd()) }
 }
 
-/// Makes a call and reports its failure.
-fn called(window: &Window, call: impl FnOnce() -> Result<()>) -> c_int {
+/// Makes a call and raises its failure.
+fn reported(window: &Window, call: impl FnOnce() -> Result<()>) -> c_int {
     coded(window.proxy, call().map_err(Failure::from))
 }
 
 /// Makes a call on `MPI_PROC_NULL`. A call without effect, such as a second lock, succeeds as it
 /// does under MPICH.
-fn called_on_null(window: &Window, call: impl FnOnce() -> Outcome<()>) -> c_int {
+fn reported_on_null(window: &Window, call: impl FnOnce() -> Outcome<()>) -> c_int {
     coded_at(window.proxy, constants().proc_null, call())
 }
 
-/// [`called`] with an assertion.
-fn promised(window: &Window, bits: c_int, call: impl FnOnce(Assert) -> Result<()>) -> c_int {
+/// [`reported`] for a call with an assertion.
+fn with_assertion(window: &Window, bits: c_int, call: impl FnOnce(Assert) -> Result<()>) -> c_int {
     match assertion(bits) {
-        Ok(assert) => called(window, || call(assert)),
+        Ok(assert) => reported(window, || call(assert)),
         Err(failure) => failure.raise(window.proxy),
     }
 }
@@ -59,7 +59,7 @@ fn promised(window: &Window, bits: c_int, call: impl FnOnce(Assert) -> Result<()
 #[unsafe(export_name = "PMPI_Win_fence")]
 pub(crate) unsafe extern "C" fn fence(promise: c_int, win: Win) -> c_int {
     match find(win) {
-        Some(window) => promised(window, promise, |assert| window.raw.fence(assert)),
+        Some(window) => with_assertion(window, promise, |assert| window.raw.fence(assert)),
         // SAFETY: the caller's arguments, as MPI defines them; so in all entry points.
         None => unsafe { host_Win_fence(promise, win) },
     }
@@ -72,7 +72,7 @@ pub(crate) unsafe extern "C" fn post(group: Group, promise: c_int, win: Win) -> 
         return unsafe { host_Win_post(group, promise, win) };
     };
     match window.ranks(group) {
-        Ok(ranks) => promised(window, promise, |assert| window.raw.post(&ranks, assert)),
+        Ok(ranks) => with_assertion(window, promise, |assert| window.raw.post(&ranks, assert)),
         Err(failure) => failure.raise(win),
     }
 }
@@ -84,7 +84,7 @@ pub(crate) unsafe extern "C" fn start(group: Group, promise: c_int, win: Win) ->
         return unsafe { host_Win_start(group, promise, win) };
     };
     match window.ranks(group) {
-        Ok(ranks) => promised(window, promise, |assert| window.raw.start(&ranks, assert)),
+        Ok(ranks) => with_assertion(window, promise, |assert| window.raw.start(&ranks, assert)),
         Err(failure) => failure.raise(win),
     }
 }
@@ -92,7 +92,7 @@ pub(crate) unsafe extern "C" fn start(group: Group, promise: c_int, win: Win) ->
 #[unsafe(export_name = "PMPI_Win_complete")]
 pub(crate) unsafe extern "C" fn complete(win: Win) -> c_int {
     match find(win) {
-        Some(window) => called(window, || window.raw.complete()),
+        Some(window) => reported(window, || window.raw.complete()),
         // SAFETY: as in `fence`.
         None => unsafe { host_Win_complete(win) },
     }
@@ -101,7 +101,7 @@ pub(crate) unsafe extern "C" fn complete(win: Win) -> c_int {
 #[unsafe(export_name = "PMPI_Win_wait")]
 pub(crate) unsafe extern "C" fn wait(win: Win) -> c_int {
     match find(win) {
-        Some(window) => called(window, || window.raw.wait()),
+        Some(window) => reported(window, || window.raw.wait()),
         // SAFETY: as in `fence`.
         None => unsafe { host_Win_wait(win) },
     }
@@ -119,11 +119,11 @@ pub(crate) unsafe extern "C" fn test(win: Win, flag: *mut c_int) -> c_int {
     // SAFETY: as in `fence`. Written first, since an error handler may read it.
     unsafe { *flag = 0 };
     let mut done = false;
-    let code = called(window, || window.raw.test().map(|over| done = over));
+    let code = reported(window, || window.raw.test().map(|over| done = over));
     // The host makes progress here for a program that only tests (MPI-4.1 §12.7.3).
     process::progress();
     if !done {
-        polls::in_vain();
+        polls::found_nothing();
     }
     // SAFETY: as in `fence`.
     unsafe { *flag = done.into() };
@@ -148,22 +148,22 @@ pub(crate) unsafe extern "C" fn lock(kind: c_int, target: c_int, promise: c_int,
         }
     };
     match windows::rank(target) {
-        Ok(PROC_NULL) => called_on_null(window, || Ok(window.raw.lock(kind, PROC_NULL, assertion(promise)?)?)),
-        Ok(rank) => promised(window, promise, |assert| window.raw.lock(kind, rank, assert)),
+        Ok(PROC_NULL) => reported_on_null(window, || Ok(window.raw.lock(kind, PROC_NULL, assertion(promise)?)?)),
+        Ok(rank) => with_assertion(window, promise, |assert| window.raw.lock(kind, rank, assert)),
         Err(failure) => failure.raise(win),
     }
 }
 
 #[unsafe(export_name = "PMPI_Win_unlock")]
 pub(crate) unsafe extern "C" fn unlock(target: c_int, win: Win) -> c_int {
-    process::called();
+    process::progress_now_and_then();
     let Some(window) = find(win) else {
         // SAFETY: as in `fence`.
         return unsafe { host_Win_unlock(target, win) };
     };
     match windows::rank(target) {
-        Ok(PROC_NULL) => called_on_null(window, || Ok(window.raw.unlock(PROC_NULL)?)),
-        Ok(rank) => called(window, || window.raw.unlock(rank)),
+        Ok(PROC_NULL) => reported_on_null(window, || Ok(window.raw.unlock(PROC_NULL)?)),
+        Ok(rank) => reported(window, || window.raw.unlock(rank)),
         Err(failure) => failure.raise(win),
     }
 }
@@ -171,7 +171,7 @@ pub(crate) unsafe extern "C" fn unlock(target: c_int, win: Win) -> c_int {
 #[unsafe(export_name = "PMPI_Win_lock_all")]
 pub(crate) unsafe extern "C" fn lock_all(promise: c_int, win: Win) -> c_int {
     match find(win) {
-        Some(window) => promised(window, promise, |assert| window.raw.lock_all(assert)),
+        Some(window) => with_assertion(window, promise, |assert| window.raw.lock_all(assert)),
         // SAFETY: as in `fence`.
         None => unsafe { host_Win_lock_all(promise, win) },
     }
@@ -179,9 +179,9 @@ pub(crate) unsafe extern "C" fn lock_all(promise: c_int, win: Win) -> c_int {
 
 #[unsafe(export_name = "PMPI_Win_unlock_all")]
 pub(crate) unsafe extern "C" fn unlock_all(win: Win) -> c_int {
-    process::called();
+    process::progress_now_and_then();
     match find(win) {
-        Some(window) => called(window, || window.raw.unlock_all()),
+        Some(window) => reported(window, || window.raw.unlock_all()),
         // SAFETY: as in `fence`.
         None => unsafe { host_Win_unlock_all(win) },
     }
@@ -189,7 +189,7 @@ pub(crate) unsafe extern "C" fn unlock_all(win: Win) -> c_int {
 
 #[unsafe(export_name = "PMPI_Win_flush")]
 pub(crate) unsafe extern "C" fn flush(target: c_int, win: Win) -> c_int {
-    process::called();
+    process::progress_now_and_then();
     let Some(window) = find(win) else {
         // SAFETY: as in `fence`.
         return unsafe { host_Win_flush(target, win) };
@@ -199,7 +199,7 @@ pub(crate) unsafe extern "C" fn flush(target: c_int, win: Win) -> c_int {
 
 #[unsafe(export_name = "PMPI_Win_flush_all")]
 pub(crate) unsafe extern "C" fn flush_all(win: Win) -> c_int {
-    process::called();
+    process::progress_now_and_then();
     match find(win) {
         Some(window) => coded(win, window.raw.flush_all().map_err(Failure::from)),
         // SAFETY: as in `fence`.
@@ -209,7 +209,7 @@ pub(crate) unsafe extern "C" fn flush_all(win: Win) -> c_int {
 
 #[unsafe(export_name = "PMPI_Win_flush_local")]
 pub(crate) unsafe extern "C" fn flush_local(target: c_int, win: Win) -> c_int {
-    process::called();
+    process::progress_now_and_then();
     let Some(window) = find(win) else {
         // SAFETY: as in `fence`.
         return unsafe { host_Win_flush_local(target, win) };
@@ -219,7 +219,7 @@ pub(crate) unsafe extern "C" fn flush_local(target: c_int, win: Win) -> c_int {
 
 #[unsafe(export_name = "PMPI_Win_flush_local_all")]
 pub(crate) unsafe extern "C" fn flush_local_all(win: Win) -> c_int {
-    process::called();
+    process::progress_now_and_then();
     match find(win) {
         Some(window) => coded(win, window.raw.flush_local_all().map_err(Failure::from)),
         // SAFETY: as in `fence`.
@@ -229,9 +229,9 @@ pub(crate) unsafe extern "C" fn flush_local_all(win: Win) -> c_int {
 
 #[unsafe(export_name = "PMPI_Win_sync")]
 pub(crate) unsafe extern "C" fn sync(win: Win) -> c_int {
-    process::called();
+    process::progress_now_and_then();
     match find(win) {
-        Some(window) => called(window, || {
+        Some(window) => reported(window, || {
             window.raw.sync();
             Ok(())
         }),

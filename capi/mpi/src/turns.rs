@@ -1,6 +1,7 @@
-//! Calls of the host that wait for other ranks. While waits go in turns (see [`polls`]), such a
-//! call begins as a nonblocking call of the host, and its wait alternates tests of the host with
-//! polls of transom. Most of these calls are in `host/edges.c`.
+//! Waits *in turns* of the host's blocking calls. If the program waits in turns (see [`polls`]), a
+//! blocking call begins as a nonblocking call of the host, and the wait for its request alternates
+//! tests of the host with polls of transom. This module has `MPI_Barrier`, `MPI_Recv` and the
+//! functions for `host/edges.c`, which has the other calls.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -16,7 +17,7 @@ use crate::{edges, members, polls};
 #[unsafe(export_name = "PMPI_Barrier")]
 pub(crate) unsafe extern "C" fn barrier(comm: Comm) -> c_int {
     // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
-    edges::around_all(comm, || unsafe {
+    edges::around_barrier(comm, || unsafe {
         match wait_collectively_in_turns(comm) {
             Ok(true) => {}
             Ok(false) => return host_Barrier(comm),
@@ -30,10 +31,10 @@ pub(crate) unsafe extern "C" fn barrier(comm: Comm) -> c_int {
     })
 }
 
-/// Whether a collective call on a communicator waits in turns. Nonblocking collective calls do not
-/// match blocking ones (MPI-4.1 §6.12), and processes of other jobs may not wait in turns; so the
-/// answer is equal at all ranks of the communicator. The error is that of a handle that is no
-/// communicator, which the host has reported.
+/// Whether a collective call on a communicator waits in turns. The answer is equal at all ranks of
+/// the communicator, because nonblocking collective calls do not match blocking ones (MPI-4.1
+/// §6.12); processes of other jobs may not wait in turns. The error is the code with which the host
+/// has reported a handle that is no communicator.
 fn wait_collectively_in_turns(comm: Comm) -> Result<bool, c_int> {
     if polls::waits_in_turns() { members::are_of_world(comm) } else { Ok(false) }
 }
@@ -45,7 +46,7 @@ fn wait_collectively_in_turns(comm: Comm) -> Result<bool, c_int> {
 /// There is room for the code.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn transom_turns_for_all(comm: Comm, code: *mut c_int) -> c_int {
+unsafe extern "C" fn transom_turns_for_collective(comm: Comm, code: *mut c_int) -> c_int {
     let answer = wait_collectively_in_turns(comm);
     if let Err(reported) = answer {
         // SAFETY: the caller's promise.
@@ -57,7 +58,7 @@ unsafe extern "C" fn transom_turns_for_all(comm: Comm, code: *mut c_int) -> c_in
 /// Whether a call for one message waits in turns.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-extern "C" fn transom_turns_for_one() -> c_int {
+extern "C" fn transom_turns_for_message() -> c_int {
     c_int::from(polls::waits_in_turns())
 }
 
@@ -72,8 +73,8 @@ unsafe extern "C" fn transom_turns_await(request: *mut RequestHandle, status: *m
     unsafe { await_one(&Watch::nothing(), request, status) }
 }
 
-/// Polls transom before a test of the host, the number `test` of a wait. Returns whether the wait
-/// goes on in turns.
+/// Polls transom before test number `test` of the host in a wait. Returns whether the wait
+/// continues in turns.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 extern "C" fn transom_turns_next(test: c_uint) -> c_int {
@@ -104,7 +105,8 @@ pub(crate) unsafe extern "C" fn receive(
     }
 }
 
-/// Has the host check the arguments of a receive, except the source: by a receive from nobody.
+/// Makes the host check the arguments of a receive except the source, by a receive from
+/// `MPI_PROC_NULL`.
 ///
 /// # Safety
 /// The arguments are those of `MPI_Recv`.
@@ -119,8 +121,8 @@ unsafe fn receive_checks(buffer: *mut c_void, count: c_int, kind: Type, tag: c_i
     }
 }
 
-/// Has the host check the arguments of a receive that begins after a send: the call must not send
-/// if they are wrong.
+/// Makes the host check all arguments of a receive. `MPI_Sendrecv` must not send if they are
+/// invalid.
 ///
 /// # Safety
 /// The arguments are those of `MPI_Recv`.
@@ -170,8 +172,9 @@ unsafe extern "C" fn transom_turns_receive(
     }
 }
 
-/// Waits for the message in turns, then receives it, so that errors go to the communicator's
-/// handler. If another thread receives the message first, the wait goes on without polls.
+/// Receives a message: probes in turns until it has arrived, then receives it by the host's
+/// blocking call, so that errors go to the communicator's handler. If another thread receives the
+/// message first, the host's call waits without polls of transom.
 ///
 /// # Safety
 /// The arguments are those of `MPI_Recv`.

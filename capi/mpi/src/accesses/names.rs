@@ -5,7 +5,7 @@ use std::arch::naked_asm;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::{ATOMIC_LEN, ATOMIC_START, PLAIN_LEN, PLAIN_START, atomic_begins, atomic_ends, touched};
+use super::{ATOMIC_LEN, ATOMIC_START, PLAIN_LEN, PLAIN_START, atomic_begins, atomic_ends, record_access};
 
 /// `RTLD_DEFAULT`: the first object that has a name. `RTLD_NEXT`: the objects after this one.
 const FIRST: *mut c_void = std::ptr::null_mut();
@@ -16,8 +16,8 @@ unsafe extern "C" {
     fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
 }
 
-/// A function of ThreadSanitizer, which is kept in `known`. Null if the process has no
-/// ThreadSanitizer: then no code calls the functions of this library.
+/// The address of a function of ThreadSanitizer, cached in `known`. Null if the process has no
+/// ThreadSanitizer; then no code calls the functions of this module.
 fn find(name: &CStr, known: &AtomicPtr<c_void>) -> *mut c_void {
     // Relaxed: all threads find the same.
     let found = known.load(Ordering::Relaxed);
@@ -30,14 +30,15 @@ fn find(name: &CStr, known: &AtomicPtr<c_void>) -> *mut c_void {
     found
 }
 
-/// Whether the program's accesses lead here: ThreadSanitizer comes after this library.
+/// Whether the program's accesses call the functions here: the process has ThreadSanitizer, and it
+/// follows this library in the order of symbols.
 pub(super) fn are_called() -> bool {
     // SAFETY: the name ends with a zero byte.
     let [first, next] = [FIRST, NEXT].map(|from| unsafe { dlsym(from, c"__tsan_read8".as_ptr()) });
     !next.is_null() && first != next
 }
 
-/// The program loads or stores bytes that may be watched.
+/// Passes a load or store of bytes that may be watched on to ThreadSanitizer, and records it.
 ///
 /// # Safety
 /// The program has called a function of ThreadSanitizer for these bytes, which returns to `place`.
@@ -51,11 +52,11 @@ unsafe fn report(at: *mut c_void, len: usize, written: bool, place: *const c_voi
         // SAFETY: the function has this type.
         unsafe { std::mem::transmute::<*mut c_void, Range>(found)(at, len, place) };
     }
-    touched(at.addr(), len, written, Some(place.addr()));
+    record_access(at.addr(), len, written, Some(place.addr()));
 }
 
-/// Jumps to the real function, or to `watched` if the first argument is an address in the hull.
-/// `watched` gets the return address as its second or third argument.
+/// Jumps to ThreadSanitizer's function (`real`), or to `watched` if the first argument is an
+/// address in the hull. `watched` gets the return address as its second or third argument.
 #[cfg(target_arch = "x86_64")]
 macro_rules! unless_watched {
     (second, $($rest:tt)*) => { unless_watched!(@ "mov rsi, [rsp]", $($rest)*) };
@@ -115,8 +116,8 @@ const fn name_of(text: &'static str) -> &'static CStr {
     }
 }
 
-/// A function under the name of ThreadSanitizer's, which `$watched` replaces for watched memory.
-/// `$real` is the variable of the real function.
+/// Defines a function under a name of ThreadSanitizer. It jumps to ThreadSanitizer's function,
+/// whose address is in the variable `$real`, or for watched memory to the function `$watched`.
 macro_rules! named {
     ($name:literal, $real:ident, $place:ident $start:ident $len:ident, $watched:item) => {
         const _: () = {
@@ -200,8 +201,9 @@ ranges! {
     "__tsan_write_range" true;
 }
 
-/// Atomics on words of a type. The last arguments are memory orders. An atomic that may change the
-/// word passes on what the rank has done, and one that reads the word learns, whatever its order.
+/// Atomics on words of a type. The last arguments are memory orders. Whatever the order, an atomic
+/// that may change the word publishes this rank's clock, and an atomic that reads the word learns
+/// the clocks that were published there.
 macro_rules! atomics {
     ($word:ident: $($name:literal $kind:ident;)*) => {$(atomics!(@ $kind, $word, $name);)*};
     (@ load, $word:ident, $name:literal) => {

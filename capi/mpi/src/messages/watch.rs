@@ -1,15 +1,17 @@
-//! The calls that wait for requests or test them: what the program learns from the requests that a
-//! call has completed.
+//! Calls that wait for requests or test them. A [`Watch`] holds the requests of a call. When the
+//! call has completed some of them, this rank learns their clocks, and their buffers count as
+//! returned.
 
 use std::ffi::{c_int, c_void};
 
 use transom::Job;
 
-use super::{Entry, Name, Receive, What, ahead, entries_of, host_edges_duplicated, job, shared, under_way};
+use super::{Entry, Learns, Name, Receive, ahead, entries_of, host_edges_number_copy, in_flight, job, shared};
 use crate::edges;
 use crate::host::{RequestHandle, constants, host_status_of};
 
-/// Requests that a call may complete. `None` while the checker is off.
+/// The requests that a call may complete, each with whether it is of an operation on a window.
+/// `None` while the checker is off.
 pub(crate) struct Watch(Option<Vec<(Name, bool)>>);
 
 /// Which of the requests a call has completed.
@@ -21,7 +23,7 @@ pub(crate) enum Done<'i> {
 }
 
 impl Watch {
-    /// Looks at the requests before the call. `is_ours`: those of windows.
+    /// The requests of a call, before the call. `is_ours` tells requests of operations on windows.
     ///
     /// # Safety
     /// The requests are readable.
@@ -39,7 +41,7 @@ impl Watch {
         Watch(Some(requests.iter().map(|one| (name(one), is_ours(one))).collect()))
     }
 
-    /// A call that completes none.
+    /// The watch of a call that completes no request.
     pub(crate) fn nothing() -> Watch {
         Watch(edges::is_on().then(Vec::new))
     }
@@ -49,8 +51,8 @@ impl Watch {
         self.0.as_ref().map(|all| all.iter().map(|one| one.0.handle).collect())
     }
 
-    /// The call has completed some. `statuses` are theirs, in the order of `done`. `keeps`: the
-    /// requests remain.
+    /// The call has completed the requests `done`; `statuses` are in the same order. `keeps`: the
+    /// call leaves complete requests allocated (`MPI_Request_get_status`).
     pub(crate) fn ended(&self, done: Done<'_>, statuses: *mut c_void, keeps: bool) {
         let (Some(all), Some(job)) = (&self.0, job()) else { return };
         let (first, count) = (0, all.len());
@@ -65,31 +67,33 @@ impl Watch {
             if ours || name.handle == constants().null_request {
                 continue;
             }
-            found.push((entries_of(&under_way(), name).first().copied(), nth, name));
+            found.push((entries_of(&in_flight(), name).first().copied(), nth, name));
         }
         // Receives take their messages in the order in which they were posted.
         found.sort_by_key(|one| one.0);
         for (place, nth, name) in found {
             match place {
                 Some(_) => finish(&job, name, (statuses, nth), keeps),
-                // Ended with another one of the handle.
+                // Its entry was finished together with another request of the same handle.
                 None if shared().contains(&name.handle) => {}
-                // A request that the checker does not know, as of a file.
+                // A request that the checker does not know, such as a request of MPI-IO.
                 None => drop(job.checker_learns_all()),
             }
         }
     }
 }
 
-/// A request is complete.
+/// Finishes the entries of a complete request.
 fn finish(job: &Job, name: Name, status: (*mut c_void, usize), keeps: bool) {
-    let mut all = under_way();
-    // From the last on: an entry that is over is removed.
+    let mut all = in_flight();
+    // From the last entry on, because finished entries are removed.
     for place in entries_of(&all, name).into_iter().rev() {
         finish_entry(job, &mut all, place, status, keeps);
     }
 }
 
+/// Returns the buffers of an entry and learns its clocks. Removes the entry, unless its request
+/// remains.
 fn finish_entry(job: &Job, all: &mut Vec<Entry>, place: usize, (statuses, nth): (*mut c_void, usize), keeps: bool) {
     if !std::mem::replace(&mut all[place].is_active, false) {
         if !keeps && all[place].again.is_none() {
@@ -97,24 +101,24 @@ fn finish_entry(job: &Job, all: &mut Vec<Entry>, place: usize, (statuses, nth): 
         }
         return;
     }
-    let (what, borrowed) = (all[place].what.clone(), all[place].borrowed.take());
-    if let Some(channel) = &mut all[place].channel {
-        channel.ends(job);
+    let (learns, borrowed) = (all[place].learns.clone(), all[place].borrowed.take());
+    if let Some(message) = &mut all[place].partitioned {
+        message.ends(job);
     }
     if let Some(borrowed) = borrowed {
         borrowed.returns(job);
     }
-    let learned = match &what {
-        What::Send(_) => Ok(()),
-        What::Synchronous((rank, tag, group)) => job.checker_was_received(*rank, *tag, *group),
-        What::Any => job.checker_learns_all(),
-        What::Duplicate { out, number, group, turn, ranks } => {
+    let learned = match &learns {
+        Learns::Send(_) => Ok(()),
+        Learns::Synchronous((rank, tag, group)) => job.checker_was_received(*rank, *tag, *group),
+        Learns::Any => job.checker_learns_all(),
+        Learns::Duplicate { out, number, group, turn, ranks } => {
             // SAFETY: the program keeps the variable until the request is complete, as MPI demands.
-            unsafe { host_edges_duplicated(std::ptr::with_exposed_provenance(*out), *number) };
+            unsafe { host_edges_number_copy(std::ptr::with_exposed_provenance(*out), *number) };
             if *turn == 0 { job.checker_learns_all() } else { job.checker_has_met(ranks, *group, *turn) }
         }
-        What::Collective { group, turn, ranks } => job.checker_has_met(ranks, *group, *turn),
-        What::Receive(receive) => match envelope(receive, statuses, nth) {
+        Learns::Collective { group, turn, ranks } => job.checker_has_met(ranks, *group, *turn),
+        Learns::Receive(receive) => match envelope(receive, statuses, nth) {
             Some((rank, tag)) => {
                 let ahead = ahead(all[..place].iter(), rank, tag, receive.group);
                 job.checker_receives(rank, (tag, receive.group), ahead, true)
