@@ -5,6 +5,7 @@
 //! complete, and calls `MPI_Waitall` once.
 //!
 //! The module also reports partitioned messages to the conflict checker ([`PartitionedMessage`]).
+
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
