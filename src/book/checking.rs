@@ -24,9 +24,9 @@
 //!
 //! | variable | effect |
 //! |---|---|
-//! | `TRANSOM_CHECK=fail` | [`finalize`](crate::Job::finalize) fails at rank 0 if a conflict was found; a job that is only dropped, or an MPI program, prints the error |
-//! | `TRANSOM_CHECK_REPORT=FILE` | the reports are also appended to the file as lines of JSON, which the program `transom-check` shows with the lines of the source |
-//! | `TRANSOM_CHECK_SUPPRESS=FILE` | the file has texts, one on each line; a conflict is not reported if one of its places contains one of the texts. Empty lines and lines that begin with `#` are ignored |
+//! | `TRANSOM_CHECK=fail` | [`finalize`](crate::Job::finalize) (in C `transom_finalize`) returns an error at rank 0 if the checker has found a conflict; the program must return this error from `main`. If the job is only dropped, and in MPI programs, the library prints the error, and the exit status does not change |
+//! | `TRANSOM_CHECK_REPORT=FILE` | the reports are also appended to the file as lines of JSON. `transom-check FILE` shows them with the lines of the source; `--source DIRECTORY` names a directory of source files that are not at their recorded paths |
+//! | `TRANSOM_CHECK_SUPPRESS=FILE` | the file has texts, one on each line; a conflict is not reported if the function or the source file of one of its places contains one of the texts. Empty lines and lines that begin with `#` are ignored |
 //!
 //! # Loads and stores: calls of the library
 //!
