@@ -55,7 +55,9 @@
 //! - [`wait_any`](crate::Notices::wait_any) waits for one of several counters;
 //! - [`try_wait`](crate::Notices::try_wait) only tests;
 //! - [`request`](crate::Notices::request) returns a request that can be waited for together with
-//!   others.
+//!   others. It stays complete if the counter is reset after it has reached the value.
+//!
+//! A thread in `wait` or `wait_any` may miss a value that another thread resets; a request does not.
 //!
 //! All these waits make progress, sleep like other blocking calls, and return an error when a rank
 //! dies. In the separate memory model the target calls [`sync`](crate::Window::sync) after the
