@@ -7,8 +7,8 @@
 #![allow(unsafe_code)]
 
 use simulated::{Outcome, Rank, cost, run, same};
-use transom::{Assert, Info, Lock, RawWindow, Window};
-use transom_fabric::sim::{SimAmo, SimCounters, SimMail, SimOptions};
+use transom::{Assert, At, BasicType, Datatype, Info, Items, Lock, RawWindow, Window};
+use transom_fabric::sim::{SimAmo, SimCounters, SimMail, SimOptions, SimRegions};
 
 mod simulated;
 
@@ -307,5 +307,72 @@ fn epochs_end_after_puts_by_key() {
         for gathers in [false, true] {
             run(ranks, &SimOptions { seed, ..net(gathers, seed % 3 != 0) }, body);
         }
+    }
+}
+
+/// Long puts by key, and short ones that share a message, end an epoch together: the target has all
+/// data when its wait returns. So do layouts, with a block before the displacement or by absolute
+/// addresses, and a put across two regions. The same holds if the net can register few regions.
+#[test]
+fn long_and_short_puts_end_an_epoch_together() {
+    const LONG: usize = 8192;
+    const ALL: usize = 3 * LONG;
+    const BLOCK: usize = 2048;
+    fn body(world: &Rank) -> Outcome {
+        let mut memory = vec![0u64; ALL / 8];
+        let win = RawWindow::create_dynamic(world, &Info::new())?;
+        let base = memory.as_mut_ptr().cast::<u8>();
+        // SAFETY: the memory outlives the window.
+        unsafe { win.attach(base, 2 * LONG).and_then(|()| win.attach(base.add(2 * LONG), LONG))? };
+        let bases = Window::<u64>::create(world, vec![base.addr() as u64])?;
+        let (to, from) = ((world.rank() + 1) % world.size(), (world.rank() + world.size() - 1) % world.size());
+        let mut there = [0];
+        bases.fence(|epoch| epoch.scope(|part| part.get(to, 0, &mut there)))?;
+        bases.free()?;
+        let bytes = Datatype::basic(BasicType::Byte);
+        let absolute = |at: usize| isize::try_from(there[0] + at as u64).unwrap_or(0);
+        let around = Datatype::hindexed(&[(BLOCK, -2048), (BLOCK, 1000)], &bytes)?;
+        let far = Datatype::hindexed(&[(BLOCK, absolute(LONG + 100)), (BLOCK, absolute(LONG + 3000))], &bytes)?;
+        let mut model = vec![0u8; ALL];
+        for round in 1..13u8 {
+            world.step(format!("round {round}"));
+            let (long, short) = (vec![round; LONG], [100 + round; 64]);
+            let mut put = |bytes: &[u8], at: usize| {
+                model[at..at + bytes.len()].copy_from_slice(bytes);
+                // SAFETY: `complete` comes before the end of the buffers.
+                unsafe { win.put(bytes.as_ptr().cast(), bytes.len(), to, there[0] + at as u64) }
+            };
+            win.post(&[from], Assert::NONE)?;
+            win.start(&[to], Assert::NONE)?;
+            put(&long, 0)?;
+            put(&short, LONG)?;
+            let (at, ty, blocks) = match round % 3 {
+                0 => (there[0] + (LONG + 4096) as u64, &around, [LONG + 2048, LONG + 5096]),
+                1 => (0, &far, [LONG + 100, LONG + 3000]),
+                _ => {
+                    put(&long, LONG + 4096)?;
+                    (there[0], &bytes, [0, 0])
+                }
+            };
+            if round % 3 < 2 {
+                let items = Items::of(long.as_ptr(), 2 * BLOCK, &bytes);
+                // SAFETY: as above.
+                unsafe { win.put_items(items, At::new(to, at, 1, ty))? };
+                blocks.iter().for_each(|&at| model[at..at + BLOCK].fill(round));
+            }
+            win.complete()?;
+            win.wait()?;
+            // SAFETY: within the memory, to which no operation is in flight before the barrier.
+            let found = unsafe { std::slice::from_raw_parts(base, ALL) }.to_vec();
+            let wrong = found.iter().zip(&model).position(|(found, expected)| found != expected);
+            same("the first wrong byte", &wrong, &None)?;
+            world.barrier()?;
+        }
+        Ok(win.free()?)
+    }
+    for (seed, most) in (0..12).zip([None, None, Some(9)].into_iter().cycle()) {
+        let net = net(seed % 2 == 0, seed % 4 < 2);
+        let regions = SimRegions { most, ..net.regions };
+        run(2, &SimOptions { seed, message_max: 1 << 14, transfer_max: 1 << 20, regions, ..net }, body);
     }
 }

@@ -57,7 +57,8 @@
 //! - [`request`](crate::Notices::request) returns a request that can be waited for together with
 //!   others. It stays complete if the counter is reset after it has reached the value.
 //!
-//! A thread in `wait` or `wait_any` may miss a value that another thread resets; a request does not.
+//! A thread in `wait` or `wait_any` may miss a value that another thread resets; a request does
+//! not.
 //!
 //! All these waits make progress, sleep like other blocking calls, and return an error when a rank
 //! dies. In the separate memory model the target calls [`sync`](crate::Window::sync) after the

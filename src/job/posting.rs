@@ -117,19 +117,29 @@ impl JobCore {
         }
     }
 
-    /// Waits until `left`, the number of operations in flight, is 0, also after a rank was lost. If
-    /// that is impossible, the process aborts.
+    /// [`JobCore::until_all_complete`]. If that is impossible, the process aborts.
     #[cold]
     pub(crate) fn outlast(&self, left: impl Fn() -> u64) {
-        let Err(mut error) = self.progress.until(|| left() == 0) else { return };
+        if let Err(error) = self.until_all_complete(left) {
+            // The process aborts next, so there is no caller to return the error to.
+            let what = format!("rank {}: operations in flight can't be completed: {error:#}", self.rank);
+            diagnostics::error("transom::progress", &what);
+            std::process::abort();
+        }
+    }
+
+    /// Waits until `left`, the number of operations in flight, is 0, also after a rank was lost.
+    ///
+    /// # Errors
+    /// That is impossible: a transport failed, or nothing has moved for long.
+    #[cold]
+    pub(crate) fn until_all_complete(&self, left: impl Fn() -> u64) -> Result<()> {
+        let Err(mut error) = self.progress.until(|| left() == 0) else { return Ok(()) };
         let mut stillness = Stillness::begin(Instant::now(), left());
         while left() > 0 {
             // The operations may be those of other ranks, which still answer.
             if !error.is_loss_of_rank() || stillness.is_over() {
-                // The process aborts next, so there is no caller to return the error to.
-                let what = format!("rank {}: operations in flight can't be completed: {error:#}", self.rank);
-                diagnostics::error("transom::progress", &what);
-                std::process::abort();
+                return Err(error);
             }
             self.progress.call_hook();
             let came = self.progress.poll_on(NAP).unwrap_or_else(|failure| {
@@ -139,6 +149,7 @@ impl JobCore {
             error = self.progress.look().err().unwrap_or(error);
             stillness.looked(Instant::now(), left(), came);
         }
+        Ok(())
     }
 
     /// Sends a notice of `post` or `complete` to a rank that was contacted before. If a rank of the

@@ -141,11 +141,8 @@ impl Core {
         };
         self.parts.conceals(address as u64);
         self.parts.region_detached();
-        if let Some(given) = &given {
-            self.parts.withdraw_key(given);
-        }
-        drop((opened, given));
-        Ok(())
+        drop(opened);
+        given.map_or(Ok(()), |given| self.parts.withdraw_key(given))
     }
 
     fn need_dynamic(&self, call: &'static str) -> Result<()> {

@@ -8,9 +8,10 @@
 //! the second access without a key, and later if earlier keys have served few accesses.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use transom_fabric::{Fault, Peer, Reason, Tally, TallyRef};
+use transom_fabric::{Fault, Peer, Reason, Tally};
 
 use super::parts::Parts;
 use super::posted::BLOCK_BY_ITSELF;
@@ -146,6 +147,12 @@ pub(super) fn exchange(job: &JobCore, attached: &Attached, exposed: &Exposed) ->
     keys
 }
 
+/// Whether each block is a transfer of its own. Looks at some blocks of a layout with many.
+fn has_long_blocks(layout: &Layout<'_>) -> bool {
+    const LOOKS: usize = 16;
+    layout.longest() >= BLOCK_BY_ITSELF && layout.pieces().take(LOOKS).all(|(_, len)| len >= BLOCK_BY_ITSELF)
+}
+
 impl Parts {
     /// The region of a dynamic window that contains all bytes of an access, as memory of the net,
     /// and the access's offset in it. `None` if the target performs the access. `theirs` and `ours`
@@ -181,7 +188,7 @@ impl Parts {
         theirs.len() >= least
             && matches!(target.reach, Reach::Unmapped(Unmapped::Dynamic(None)))
             && self.job.lane(self.team.rank(target.rank())) == Some(Lane::Net)
-            && (theirs.contiguous().is_some() || theirs.longest().min(ours.longest()) >= BLOCK_BY_ITSELF)
+            && (theirs.contiguous().is_some() || has_long_blocks(theirs) && has_long_blocks(ours))
     }
 
     /// The answer to a request for a key, if there is one. After a failure the target performs the
@@ -194,7 +201,9 @@ impl Parts {
             || self.job.finish(&tally),
             |scope| {
                 let into = Landing::One(scope.sink(bytemuck::cast_slice_mut(&mut words)));
-                self.tell(owner, &request, into, &tally)
+                let (token, message) = self.job.messages.request(owner, self.id, 0, &request, into, &tally);
+                let failed = |_: &_| self.job.messages.fail(token, &Fault::new(owner, Reason::NotSent));
+                self.job.send(owner.index(), &message).inspect_err(failed)
             },
         );
         asked.and_then(|()| self.job.progress.complete(&tally)).ok()?;
@@ -204,20 +213,22 @@ impl Parts {
         (number > 0).then_some((region, number, memory))
     }
 
-    /// Sends a request about a key, which no lock concerns.
-    fn tell(&self, to: Peer, request: &Request<'_>, into: Landing, tally: &TallyRef) -> Result<()> {
-        let (token, message) = self.job.messages.request(to, self.id, 0, request, into, tally);
-        let failed = |_: &_| self.job.messages.fail(token, &Fault::new(to, Reason::NotSent));
-        self.job.send(to.index(), &message).inspect_err(failed)
-    }
-
     /// Withdraws the key of a region that was detached. On return no rank has the key.
-    pub(super) fn withdraw_key(&self, given: &Given) {
+    ///
+    /// # Errors
+    /// A rank that has the key may not have answered. The region then stays registered.
+    pub(super) fn withdraw_key(&self, given: Given) -> Result<()> {
         let tally = Tally::new();
         for &holder in &given.holders {
-            // A rank that has died needs no answer.
-            let _ = self.tell(holder, &Request::Withdraw { number: given.number }, Landing::Nowhere, &tally);
+            let request = Request::Withdraw { number: given.number };
+            let (_, message) = self.job.messages.request(holder, self.id, 0, &request, Landing::Nowhere, &tally);
+            // A queued message is sent even if this rank learns of the loss of another one
+            // meanwhile. If the holder itself is lost, the wait ends without its answer.
+            self.job.messages.defer(holder, message, None);
         }
-        self.job.finish(&tally);
+        self.job.until_all_complete(|| tally.outstanding()).inspect_err(|_| {
+            // An access by the key then changes no other memory than that of the region.
+            let _ = ManuallyDrop::new(given);
+        })
     }
 }

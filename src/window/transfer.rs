@@ -121,14 +121,14 @@ pub(super) fn may_end_alone(target: &Target, len: usize) -> bool {
 }
 
 impl Parts {
-    /// [`may_gather`] for a target of a dynamic window that performs all operations itself.
+    /// [`may_gather`] for a target of a dynamic window that performs small operations itself.
     pub(super) fn may_gather_by_address(&self, target: &Target, len: usize) -> bool {
         (shares(target, len) || target.ends_by_message() && (1..=GATHERED).contains(&len))
             && self.gathers_by_address(target)
     }
 
-    /// Whether a net on which small operations share messages carries all operations on a target of
-    /// a dynamic window.
+    /// Whether a target of a dynamic window is reached over a net on which small operations share
+    /// messages.
     pub(super) fn gathers_by_address(&self, target: &Target) -> bool {
         matches!(target.reach, Reach::Unmapped(Unmapped::Dynamic(None)))
             && self.job.wire.net().is_some_and(Net::gathers)
@@ -278,7 +278,7 @@ impl Parts {
             // The message of kept operations ends the epoch. A put behind posted puts is posted
             // too, like them.
             _ if closes && (target.tally.idle() || self.job.messages.keeps_for(&target.tally)) => 0,
-            // All puts on a dynamic window are messages.
+            // Small puts on a dynamic window are messages.
             Small::Put(_) if !APART && self.notifies_at_end(target) => AHEAD_OF_NOTICES,
             _ => 1,
         };

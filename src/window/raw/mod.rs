@@ -137,7 +137,8 @@ impl RawWindow {
     /// region; these ranks need not call anything.
     ///
     /// # Errors
-    /// `RmaAttach` if no region begins there; `RmaFlavor` for a window that is not dynamic.
+    /// `RmaAttach` if no region begins there; `RmaFlavor` for a window that is not dynamic; `Other`
+    /// if a transport failed. The region is then detached too.
     pub fn detach(&self, base: *const u8) -> Result<()> {
         self.core.detach(base.addr())
     }
