@@ -243,8 +243,14 @@ impl Parts {
 
     /// Whether the wait for a threshold is over.
     pub(super) fn is_past(&self, threshold: &Threshold) -> bool {
-        threshold.has_ended()
-            || self.counters.get().is_some_and(|counters| counters.value(threshold.index) >= threshold.value)
+        if threshold.has_ended() {
+            return true;
+        }
+        let reached = self.counters.get().is_some_and(|counters| counters.value(threshold.index) >= threshold.value);
+        if reached {
+            threshold.reach();
+        }
+        reached
     }
 
     pub(super) fn await_threshold(&self, threshold: &Threshold) -> Result<()> {

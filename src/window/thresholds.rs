@@ -3,7 +3,7 @@
 //! a later test still finds them complete.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The value for which a request waits.
 #[derive(Debug)]
@@ -32,6 +32,11 @@ impl Threshold {
         self.state.load(Ordering::Acquire) == REMOVED
     }
 
+    /// Records that the counter has reached the value, which a reset may hide from now on.
+    pub(super) fn reach(&self) {
+        self.end(REACHED);
+    }
+
     fn end(&self, state: u8) {
         // Release: pairs with the Acquire in `has_ended`. A threshold ends once.
         let _ = self.state.compare_exchange(OPEN, state, Ordering::Release, Ordering::Relaxed);
@@ -49,28 +54,37 @@ pub(super) struct Thresholds {
 impl Thresholds {
     pub(super) fn add(&self, index: usize, value: u64) -> Arc<Threshold> {
         let new = Arc::new(Threshold { index, value, state: AtomicU8::new(OPEN) });
-        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
-        list.retain(|known| known.strong_count() > 0);
+        let mut list = self.lock();
+        if list.len() == list.capacity() {
+            list.retain(|known| known.strong_count() > 0);
+        }
         list.push(Arc::downgrade(&new));
-        // Relaxed: the program orders the request before a reset that concerns it.
-        self.any.store(true, Ordering::Relaxed);
+        // SeqCst: a thread that sees the request and then resets the counter sees this too.
+        self.any.store(true, Ordering::SeqCst);
         new
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Weak<Threshold>>> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether requests may wait.
     pub(super) fn may_wait(&self) -> bool {
-        // Relaxed: as in `add`.
-        self.any.load(Ordering::Relaxed)
+        // SeqCst: as in `add`.
+        self.any.load(Ordering::SeqCst)
     }
 
     /// Zeroes counter `index` by `reset`, which returns its last value, and ends the thresholds
     /// that this value has reached.
     #[inline]
     pub(super) fn reset(&self, index: usize, reset: impl FnOnce() -> u64) -> u64 {
-        let value = reset();
-        if self.may_wait() {
-            self.end(|threshold| (threshold.index == index && value >= threshold.value).then_some(REACHED));
+        if !self.may_wait() {
+            return reset();
         }
+        // A request that is made after the reset is not in the list yet.
+        let mut list = self.lock();
+        let value = reset();
+        self.end(&mut list, |threshold| (threshold.index == index && value >= threshold.value).then_some(REACHED));
         value
     }
 
@@ -78,7 +92,7 @@ impl Thresholds {
     /// `value`: the value of a counter.
     pub(super) fn reset_all(&self, number: usize, value: impl Fn(usize) -> u64) {
         if self.may_wait() {
-            self.end(|threshold| match value(threshold.index) >= threshold.value {
+            self.end(&mut self.lock(), |threshold| match value(threshold.index) >= threshold.value {
                 true => Some(REACHED),
                 false => (threshold.index >= number).then_some(REMOVED),
             });
@@ -86,15 +100,14 @@ impl Thresholds {
     }
 
     #[cold]
-    fn end(&self, state: impl Fn(&Threshold) -> Option<u8>) {
-        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+    fn end(&self, list: &mut Vec<Weak<Threshold>>, state: impl Fn(&Threshold) -> Option<u8>) {
         list.retain(|known| known.strong_count() > 0);
         for threshold in list.iter().filter_map(Weak::upgrade) {
             if let Some(state) = state(&threshold) {
                 threshold.end(state);
             }
         }
-        self.any.store(!list.is_empty(), Ordering::Relaxed);
+        self.any.store(!list.is_empty(), Ordering::SeqCst);
     }
 }
 
@@ -112,6 +125,6 @@ mod tests {
         assert!(high.has_ended() && !high.is_removed() && other.is_removed());
         drop((low, high, other));
         all.reset(0, || 1);
-        assert!(!all.any.load(Ordering::Relaxed), "no request is left");
+        assert!(!all.may_wait(), "no request is left");
     }
 }
