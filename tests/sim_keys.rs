@@ -317,7 +317,7 @@ fn epochs_end_after_puts_by_key() {
 fn long_and_short_puts_end_an_epoch_together() {
     const LONG: usize = 8192;
     const ALL: usize = 3 * LONG;
-    const BLOCK: usize = 2048;
+    const BLOCK: usize = 2304;
     fn body(world: &Rank) -> Outcome {
         let mut memory = vec![0u64; ALL / 8];
         let win = RawWindow::create_dynamic(world, &Info::new())?;
@@ -370,7 +370,7 @@ fn long_and_short_puts_end_an_epoch_together() {
         }
         Ok(win.free()?)
     }
-    for (seed, most) in (0..12).zip([None, None, Some(9)].into_iter().cycle()) {
+    for (seed, most) in (0..24).zip([None, None, Some(9)].into_iter().cycle()) {
         let net = net(seed % 2 == 0, seed % 4 < 2);
         let regions = SimRegions { most, ..net.regions };
         run(2, &SimOptions { seed, message_max: 1 << 14, transfer_max: 1 << 20, regions, ..net }, body);
