@@ -64,10 +64,46 @@ const EPOCHS: &[(&[Step], &[Cost])] = &[
 /// Shows S2, O1, O2, O3.
 #[test]
 fn the_message_of_small_operations_ends_the_epoch() {
+    ends_epochs(false);
+}
+
+/// The message signals the next fence, too.
+/// Shows S1, O1, O2, O3.
+#[test]
+fn the_message_of_small_operations_signals_the_fence() {
+    ends_epochs(true);
+}
+
+/// Begins an operation on rank 1.
+///
+/// # Safety
+/// The buffers outlive the epoch, and are not used before its end.
+unsafe fn operate(win: &RawWindow, step: Step, from: &[u8], into: &mut [u8]) -> transom::Result<()> {
+    // SAFETY: the caller upholds it.
+    unsafe {
+        match step {
+            Step::Put(len, at) => win.put(from.as_ptr(), len, 1, at as u64),
+            Step::Get(len, at) => win.get(into.as_mut_ptr().add(at), len, 1, at as u64),
+            Step::Fetch => win.fetch_and_op(&[], &mut into[..8], BasicType::Int64, 1, 424, Op::NoOp),
+            Step::Add(len, at) => {
+                win.accumulate_elements(from.as_ptr(), len / 8, BasicType::Int64, 1, at as u64, Op::Sum)
+            }
+        }
+    }
+}
+
+/// Runs [`EPOCHS`] of rank 0 on rank 1, between fences or between start and complete.
+fn ends_epochs(by_fence: bool) {
     for ordered in [true, false] {
         run(2, &net(ordered), move |world| {
             let win = RawWindow::allocate(world, BYTES, 1, &Info::new())?;
             let mut expected = vec![0u8; BYTES];
+            // First contact, which is not counted below.
+            let mut got = [0u8; 8];
+            win.fence(Assert::NOPRECEDE)?;
+            // SAFETY: the buffer outlives the epoch.
+            unsafe { win.get(got.as_mut_ptr(), 8, 1, 0)? };
+            win.fence(Assert::NOSUCCEED)?;
             world.barrier()?;
             for (turn, (steps, costs)) in EPOCHS.iter().enumerate() {
                 world.step(format!("{steps:?}"));
@@ -87,35 +123,28 @@ fn the_message_of_small_operations_ends_the_epoch() {
                     }
                 }
                 if world.rank() == 1 {
-                    win.post(&[0], Assert::NONE)?;
-                    win.wait()?;
+                    if by_fence {
+                        win.fence(Assert::NOPRECEDE)?;
+                        win.fence(Assert::NOSUCCEED)?;
+                    } else {
+                        win.post(&[0], Assert::NONE)?;
+                        win.wait()?;
+                    }
                     // SAFETY: no rank accesses the part now.
                     let part = unsafe { std::slice::from_raw_parts(win.base(), BYTES) };
                     same("the part after wait", &part.iter().zip(&expected).position(|(a, b)| a != b), &None)?;
                     continue;
                 }
                 // The target's post is here before the operations.
-                win.start(&[1], Assert::NONE)?;
+                if by_fence {
+                    win.fence(Assert::NOPRECEDE)?;
+                } else {
+                    win.start(&[1], Assert::NONE)?;
+                }
                 let spent = cost(world, || {
-                    for step in *steps {
-                        // SAFETY: the buffers outlive the epoch.
-                        unsafe {
-                            match *step {
-                                Step::Put(len, at) => win.put(from.as_ptr(), len, 1, at as u64)?,
-                                Step::Get(len, at) => win.get(into.as_mut_ptr().add(at), len, 1, at as u64)?,
-                                Step::Fetch => {
-                                    let (result, ty) = (into.as_mut_ptr(), BasicType::Int64);
-                                    let result = std::slice::from_raw_parts_mut(result, 8);
-                                    win.fetch_and_op(&[], result, ty, 1, 424, Op::NoOp)?;
-                                }
-                                Step::Add(len, at) => {
-                                    let (from, ty) = (from.as_ptr(), BasicType::Int64);
-                                    win.accumulate_elements(from, len / 8, ty, 1, at as u64, Op::Sum)?;
-                                }
-                            }
-                        }
-                    }
-                    win.complete()
+                    // SAFETY: the buffers outlive the epoch.
+                    steps.iter().try_for_each(|step| unsafe { operate(&win, *step, &from, &mut into) })?;
+                    if by_fence { win.fence(Assert::NOSUCCEED) } else { win.complete() }
                 })?;
                 let found = (spent.puts, spent.gets, spent.messages);
                 let is_exact = ordered && matches!(steps, [Step::Put(8, _), ..]);

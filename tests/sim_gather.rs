@@ -338,38 +338,43 @@ fn kept_accumulates_keep_their_order_among_others() {
     });
 }
 
-/// Between fences, the first 6 puts are posted; those after them share a message. Between start and
-/// complete, all puts share the message that ends the epoch.
+/// Between fences, the first 6 puts are posted; those after them share a message. All puts share
+/// the message that ends the epoch between start and complete, and the message that signals the
+/// fence to the next rank.
 #[test]
 fn puts_before_a_notice_are_posted_where_they_are_few() {
-    run(2, &net(true), |world| {
+    run(3, &net(true), |world| {
         let win = Window::<u64>::allocate(world, 128)?;
         for (puts, posted) in [(1, 1), (6, 6), (7, 7), (8, 6), (16, 6)] {
             let mut costs = Vec::new();
             for turn in 1..=10 {
                 world.step(format!("turn {turn} of {puts} puts"));
                 let at = |index: u64| index << 8 | turn;
-                let put = |epoch: &transom::Access<'_, '_, u64>| {
-                    (0..puts).try_for_each(|index| epoch.put_value(0, 2 * index, at(index as u64)))
+                let put = |epoch: &transom::Access<'_, '_, u64>, to| {
+                    (0..puts).try_for_each(|index| epoch.put_value(to, 2 * index, at(index as u64)))
                 };
                 win.fence(|_| Ok(()))?;
-                let fence = cost(world, || win.fence(|epoch| if world.rank() == 1 { put(epoch) } else { Ok(()) }))?;
+                let fence = |to| win.fence(|epoch| if world.rank() == 1 { put(epoch, to) } else { Ok(()) });
+                let (next, fence) = (cost(world, || fence(2))?, cost(world, || fence(0))?);
                 let found = |win: &Window<u64>| {
                     let mut found = vec![0; 2 * puts];
                     win.load(0, &mut found)?;
                     let expected: Vec<u64> = (0..puts as u64).flat_map(|index| [at(index), 0]).collect();
                     Ok::<_, transom::Error>(found == expected)
                 };
-                if world.rank() == 0 {
+                if world.rank() != 1 {
                     same("the puts are there after the fence", &found(&win)?, &true)?;
                     win.store(0, &vec![0; 2 * puts])?;
+                }
+                if world.rank() == 0 {
                     win.post(&[1])?;
                     win.wait()?;
                     same("the puts are there after the wait", &found(&win)?, &true)?;
                     win.store(0, &vec![0; 2 * puts])?;
-                } else {
-                    let start = cost(world, || win.start(&[0], |epoch| put(epoch)))?;
+                } else if world.rank() == 1 {
+                    let start = cost(world, || win.start(&[0], |epoch| put(epoch, 0)))?;
                     costs.push(fence.puts);
+                    same("posted puts to the next rank", &next.puts, &0)?;
                     same("the epoch of start", &(start.puts, start.messages), &(0, 1))?;
                 }
             }

@@ -23,6 +23,8 @@ pub(crate) const FEW_STRIPS: usize = 8;
 const PACKED: u8 = 255;
 /// Length in bytes of a request inside another request, without strips and data.
 pub(crate) const PART: usize = 13;
+/// Upper bound of the bytes by which the end of an epoch lengthens the message of operations.
+pub(crate) const CLOSING_OVERHEAD: usize = PART + 8;
 /// Length of a reply in bytes without data.
 pub(crate) const REPLY_OVERHEAD: usize = 9;
 /// Length in bytes of a message of answers without their tokens and without a message behind them.
@@ -77,9 +79,17 @@ pub(crate) enum Request<'a> {
     /// Performs the operations one after another. The answer has the form of the answer to a
     /// request that carries a lock.
     Several { parts: Vec<Request<'a>> },
-    /// Performs the operations, then notes that the sender has completed its access epoch
-    /// ([`Notice::Completed`]).
-    Closing(Box<Request<'a>>),
+    /// Performs the operations, then ends the sender's epoch.
+    Closing { operations: Box<Request<'a>>, end: End },
+}
+
+/// The end of an epoch that a request contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The sender has completed its access epoch ([`Notice::Completed`]).
+    Completed,
+    /// The sender's signal of the window's barrier ([`Message::Signal`]).
+    Signal { slot: u32, value: u32 },
 }
 
 impl Request<'_> {
@@ -102,7 +112,7 @@ impl Request<'_> {
     pub(crate) fn is_ordered(&self) -> bool {
         use Request::{Closing, Combine, Each, Staged, Swap, SwapBytes};
         match self {
-            Each(request) | Closing(request) => request.is_ordered(),
+            Each(request) | Closing { operations: request, .. } => request.is_ordered(),
             _ => matches!(self, Combine { .. } | Swap { .. } | SwapBytes { .. } | Staged { .. }),
         }
     }
@@ -119,7 +129,7 @@ impl Request<'_> {
             }
             Request::Staged { .. } | Request::Copy { .. } => (0, 40),
             Request::Each(request) => return request.most_bytes(),
-            Request::Closing(request) => (0, request.most_bytes()),
+            Request::Closing { operations, .. } => (0, 8 + operations.most_bytes()),
             // Other requests have at most three words.
             _ => (0, 24),
         };
@@ -152,7 +162,9 @@ impl Request<'_> {
             Request::Carry { exclusive, release, parts } => Request::Carry { exclusive, release, parts: each(parts) },
             Request::Each(request) => Request::Each(Box::new(request.into_owned())),
             Request::Several { parts } => Request::Several { parts: each(parts) },
-            Request::Closing(request) => Request::Closing(Box::new(request.into_owned())),
+            Request::Closing { operations, end } => {
+                Request::Closing { operations: Box::new(operations.into_owned()), end }
+            }
         }
     }
 }
@@ -236,7 +248,7 @@ pub(super) const LAST: u8 = WITHDRAW;
 impl<'a> Message<'a> {
     pub(crate) fn encode(&self) -> Vec<u8> {
         match self {
-            Message::Signal { key, slot, value } => words(SIGNAL, &[*key, u64::from(*slot) << 32 | u64::from(*value)]),
+            Message::Signal { key, slot, value } => words(SIGNAL, &[*key, signal_word(*slot, *value)]),
             Message::Notice { window, member, notice } => {
                 words(NOTICE, &[*window, u64::from(*member) << 1 | u64::from(*notice == Notice::Completed)])
             }
@@ -278,6 +290,10 @@ impl<'a> Message<'a> {
             }
         })
     }
+}
+
+fn signal_word(slot: u32, value: u32) -> u64 {
+    u64::from(slot) << 32 | u64::from(value)
 }
 
 /// Answers without results to the requests of these tokens, with another message behind them.
@@ -348,7 +364,15 @@ pub(super) fn encode_request_behind(mut out: Vec<u8>, head: &[u64], request: &Re
         }
         Request::Copy { fetch, piece } => with_words(how(COPY, 0, 0, *fetch), &piece.to_words()),
         Request::Several { parts } => with_parts(how(SEVERAL, 0, 0, false), parts),
-        Request::Closing(request) => with_bytes(how(CLOSING, 0, 0, false), &encode_request(&[], request)),
+        Request::Closing { operations, end } => {
+            let operations = encode_request(&[], operations);
+            match end {
+                End::Completed => with_bytes(how(CLOSING, 0, 0, false), &operations),
+                End::Signal { slot, value } => {
+                    with_bytes(with_words(how(CLOSING, 0, 0, true), &[signal_word(*slot, *value)]), &operations)
+                }
+            }
+        }
         Request::Each(_) => unreachable!("an `Each` inside another one"),
     }
 }
@@ -434,9 +458,13 @@ fn decode_one<'a>(kind: u8, reader: &mut Reader<'a>) -> Option<Request<'a>> {
         COPY => Request::Copy { fetch: flag == 1, piece: reader.piece()? },
         SEVERAL => Request::Several { parts: decode_parts(reader)? },
         CLOSING => {
+            let end = match flag {
+                1 => reader.word().map(|both| End::Signal { slot: high(both), value: low(both) })?,
+                _ => End::Completed,
+            };
             let (&kind, part) = reader.0.split_first()?;
-            let request = if kind == CLOSING { None } else { decode_request(kind, &mut Reader(part)) };
-            Request::Closing(Box::new(request.filter(Request::may_close)?))
+            let operations = if kind == CLOSING { None } else { decode_request(kind, &mut Reader(part)) };
+            Request::Closing { operations: Box::new(operations.filter(Request::may_close)?), end }
         }
         _ => return None,
     })

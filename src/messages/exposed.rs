@@ -182,8 +182,13 @@ impl Exposed {
                 // Release: pairs with the Acquire in `take_post_by_message`.
                 self.posts_by_message.fetch_add(1, Ordering::Release);
             }
-            Notice::Completed => notices::complete(Words::at(&self.words, 0)),
+            Notice::Completed => self.completed(),
         }
+    }
+
+    /// Notes that an origin has completed its access epoch.
+    pub(super) fn completed(&self) {
+        notices::complete(Words::at(&self.words, 0));
     }
 
     /// Whether `member` has posted. A post by message is consumed by this call; a post in a control
@@ -327,12 +332,8 @@ impl Exposed {
             Request::Key { .. } | Request::Withdraw { .. } => Err(Refusal::NoRegions),
             Request::Each(request) => self.each_strip(request),
             Request::Several { parts } => Ok(carried::answer(parts.iter().map(|part| self.execute(part)))),
-            Request::Closing(request) => {
-                let outcome = self.execute(request);
-                // The origin's epoch is over, even if the operations were refused.
-                notices::complete(Words::at(&self.words, 0));
-                outcome
-            }
+            // `messages` ends the epoch.
+            Request::Closing { operations, .. } => self.execute(operations),
         }
     }
 

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseResult, TestRng, TestRunner};
 use transom_fabric::{Amo, AmoKind, Handler, Memory, Peer, RegionKey, Width};
 
-use super::codec::{LAST, Message, OVERHEAD};
+use super::codec::{End, LAST, Message, OVERHEAD};
 use super::staging::Piece;
 use super::{Atomicity, Exposed, KeyHolder, Messages, Request, Space};
 use crate::datatype::Strip;
@@ -129,7 +129,11 @@ fn correct() -> impl Strategy<Value = Request<'static>> {
         parts,
     });
     let closing = prop_oneof![single().prop_filter("of an epoch", Request::may_close), several()];
-    let closing = closing.prop_map(|request| Request::Closing(Box::new(request)));
+    let end = prop_oneof![
+        Just(End::Completed),
+        (any::<u32>(), any::<u32>()).prop_map(|(slot, value)| End::Signal { slot, value })
+    ];
+    let closing = (closing, end).prop_map(|(request, end)| Request::Closing { operations: Box::new(request), end });
     prop_oneof![9 => single(), 1 => carry, 1 => several(), 1 => closing]
 }
 
@@ -240,7 +244,7 @@ fn by_address(mut request: Request<'static>, address: u64) -> Request<'static> {
         Request::Staged { piece, .. } | Request::Copy { piece, .. } => piece.at += address,
         Request::Key { address: at, .. } => *at += address,
         Request::Control { .. } | Request::Regions { .. } | Request::Withdraw { .. } | Request::Stage => {}
-        Request::Each(request) | Request::Closing(request) => {
+        Request::Each(request) | Request::Closing { operations: request, .. } => {
             let one = std::mem::replace(&mut **request, Request::Stage);
             **request = by_address(one, address);
         }
@@ -392,7 +396,7 @@ fn name(request: &Request<'_>) -> &'static str {
         Request::Carry { .. } => "carry",
         Request::Several { .. } => "several",
         Request::Each(_) => "each",
-        Request::Closing(_) => "closing",
+        Request::Closing { .. } => "closing",
         Request::Key { .. } => "key",
         Request::Withdraw { .. } => "withdraw",
         Request::Stage => "stage",

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use transom_fabric::{Fault, Peer, Post, Tally, TallyRef};
 
 use super::carried::{CARRIED, Carried};
-use super::codec::{MAX_STRIPS, OVERHEAD, PART, REPLY_OVERHEAD, Request, STRIP};
+use super::codec::{CLOSING_OVERHEAD, End, MAX_STRIPS, OVERHEAD, PART, REPLY_OVERHEAD, Request, STRIP};
 use super::{Landing, Messages, Waiting, locked};
 use crate::buffers::Sink;
 use crate::datatype::Strip;
@@ -458,9 +458,9 @@ impl Messages {
     }
 
     /// Sends the kept operations that `tally`, a target's, counts, together with the end of the
-    /// access epoch, in a message of at most `most` bytes; only if nothing else that is in flight
-    /// to the target may arrive after the message. `ordered`: messages arrive behind puts.
-    pub(crate) fn close(&self, tally: &Tally, most: usize, ordered: bool) -> Close {
+    /// epoch, in a message of at most `most` bytes; only if nothing else that is in flight to the
+    /// target may arrive after the message. `ordered`: messages arrive behind puts.
+    pub(crate) fn close(&self, tally: &Tally, end: End, most: usize, ordered: bool) -> Close {
         // Acquire: pairs with `Gathering::take`. If another thread has taken the operations, the
         // tally shows it.
         if !self.gathering.holds.load(Ordering::Acquire) {
@@ -471,15 +471,20 @@ impl Messages {
             let mut those = kept.list.iter().filter(|batch| batch.tally.is_within(tally));
             let Some(batch) = those.next() else { return Close::Nothing };
             let arrives_last = tally.outstanding() == 1 || (ordered && tally.only_puts());
-            if !(batch.awaits_end() && batch.size.request + PART <= most && those.next().is_none() && arrives_last) {
+            if !(batch.awaits_end()
+                && batch.size.request + CLOSING_OVERHEAD <= most
+                && those.next().is_none()
+                && arrives_last)
+            {
                 return Close::Apart;
             }
             self.gathering.take(&mut kept, |batch| batch.tally.is_within(tally))
         };
         for batch in taken {
             let (Towards { peer, window, .. }, order) = (batch.to, batch.order);
-            let (request, waiting) = batch.into_request();
-            let (token, message) = self.counted(window, order, &Request::Closing(Box::new(request)), waiting);
+            let (operations, waiting) = batch.into_request();
+            let request = Request::Closing { operations: Box::new(operations), end };
+            let (token, message) = self.counted(window, order, &request, waiting);
             self.defer(peer, message, Some(token));
         }
         Close::Sent

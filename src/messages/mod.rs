@@ -28,7 +28,7 @@ pub(crate) use carried::{CARRIED, Carried};
 use codec::Message;
 #[cfg(test)]
 pub(crate) use codec::encoded_len;
-pub(crate) use codec::{FEW_STRIPS, MAX_STRIPS, Notice, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
+pub(crate) use codec::{End, FEW_STRIPS, MAX_STRIPS, Notice, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
 pub(crate) use exposed::{Atomicity, Exposed, Posted, Space};
 pub(crate) use gathered::{Close, Combined, Counting, Gather, Run, Small, Towards};
 pub(crate) use keys::KeyHolder;
@@ -199,7 +199,7 @@ impl Messages {
         let Some(Message::Request { window, order, request, .. }) = self.without_answers(to, request) else { return };
         let nothing = Request::Several { parts: Vec::new() };
         let needed = match request {
-            Request::Closing(_) => Request::Closing(Box::new(nothing)),
+            Request::Closing { end, .. } => Request::Closing { operations: Box::new(nothing), end },
             _ if order > 0 => nothing,
             _ => return,
         };
@@ -258,8 +258,17 @@ impl Messages {
         self.give_up_gathered(fault) || any
     }
 
+    /// Stores a signal of a barrier, unless a later one has overtaken it.
+    fn signal_arrived(&self, key: u64, slot: u32, value: u32) {
+        let mut signals = locked(&self.signals);
+        let seen = signals.entry(key).or_default().entry(slot).or_insert(value);
+        if barrier::reached(value, *seen) {
+            *seen = value;
+        }
+    }
+
     /// Executes a request and queues the answer.
-    fn execute(&self, from: Peer, token: u64, window: Option<&Exposed>, request: &Request<'_>) {
+    fn execute(&self, from: Peer, token: u64, (key, window): (u64, Option<&Exposed>), request: &Request<'_>) {
         let outcome = match (window, request) {
             (None, _) => Err(Refusal::NoWindow),
             (Some(_), Request::Stage) => Ok(self.areas.key(from)),
@@ -273,6 +282,15 @@ impl Messages {
             }
             (Some(here), Request::Key { address, len }) => here.give_key(from, *address, *len),
             (Some(here), Request::Withdraw { number }) => here.withdraw_key(from, *number),
+            (Some(here), Request::Closing { operations, end }) => {
+                let outcome = here.execute(operations);
+                // The origin's epoch is over, even if operations were refused.
+                match *end {
+                    End::Completed => here.completed(),
+                    End::Signal { slot, value } => self.signal_arrived(key, slot, value),
+                }
+                outcome
+            }
             (Some(here), request) => here.execute(request),
         };
         let reply = match &outcome {
@@ -288,9 +306,9 @@ impl Messages {
         let exposed = self.exposed(window);
         match &exposed {
             Some(here) if order > 0 => here.in_order(from, order, (token, request), |token, request| {
-                self.execute(from, token, Some(here), request);
+                self.execute(from, token, (window, Some(here)), request);
             }),
-            _ => self.execute(from, token, exposed.as_deref(), &request),
+            _ => self.execute(from, token, (window, exposed.as_deref()), &request),
         }
     }
 
@@ -311,7 +329,7 @@ impl Messages {
 /// Whether the answer to a request may wait for a message to the sender: a notified put or a post
 /// in return often follows.
 fn may_ride(request: &Request<'_>) -> bool {
-    matches!(request, Request::Notify { .. } | Request::Closing(_))
+    matches!(request, Request::Notify { .. } | Request::Closing { end: End::Completed, .. })
 }
 
 impl Waiting {
@@ -355,13 +373,7 @@ impl Landing {
 impl Handler for Messages {
     fn message(&self, from: Peer, bytes: &[u8]) {
         match Message::decode(bytes) {
-            Some(Message::Signal { key, slot, value }) => {
-                let mut signals = locked(&self.signals);
-                let seen = signals.entry(key).or_default().entry(slot).or_insert(value);
-                if barrier::reached(value, *seen) {
-                    *seen = value;
-                }
-            }
+            Some(Message::Signal { key, slot, value }) => self.signal_arrived(key, slot, value),
             Some(Message::Notice { window, member, notice }) => match self.exposed(window) {
                 Some(here) => here.notice(member, notice),
                 None => {

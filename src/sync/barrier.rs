@@ -24,17 +24,35 @@ pub(crate) trait Signals {
     fn await_from(&self, peer: usize, slot: usize, value: u32) -> Result<u32>;
 }
 
-/// Signals of a barrier whose first signal precedes the completion of operations: `complete` waits
-/// for these operations before the other steps of the barrier.
-pub(crate) struct Behind<S, F> {
+/// The rank that gets the first signal of `me` in a barrier of `size` ranks.
+pub(crate) fn first(me: usize, size: usize) -> usize {
+    if me + 1 == size { 0 } else { me + 1 }
+}
+
+/// Signals of a barrier whose first signal precedes the completion of operations.
+pub(crate) struct Behind<S, A, F> {
     signals: S,
+    along: A,
     complete: F,
+    /// Set before the second step of the barrier.
     outcome: OnceCell<Result<()>>,
 }
 
-impl<S, F: Fn() -> Result<()>> Behind<S, F> {
-    pub(crate) fn new(signals: S, complete: F) -> Behind<S, F> {
-        Behind { signals, complete, outcome: OnceCell::new() }
+/// Whether operations take the first signal along.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Along {
+    Yes,
+    /// The signal follows them at once.
+    Behind,
+    /// The signal follows them when they are complete.
+    Late,
+}
+
+impl<S, A: Fn(usize, u32) -> Along, F: Fn() -> Result<()>> Behind<S, A, F> {
+    /// `along` sends the first signal, its slot and value, with operations, if it can; `complete`
+    /// waits for the operations before the other steps of the barrier.
+    pub(crate) fn new(signals: S, along: A, complete: F) -> Behind<S, A, F> {
+        Behind { signals, along, complete, outcome: OnceCell::new() }
     }
 
     /// Waits for the operations, unless the barrier has waited for them. Returns their result.
@@ -43,8 +61,15 @@ impl<S, F: Fn() -> Result<()>> Behind<S, F> {
     }
 }
 
-impl<S: Signals, F: Fn() -> Result<()>> Signals for Behind<S, F> {
+impl<S: Signals, A: Fn(usize, u32) -> Along, F: Fn() -> Result<()>> Signals for Behind<S, A, F> {
     fn raise(&self, peer: usize, slot: usize, value: u32) -> Result<()> {
+        if self.outcome.get().is_none() {
+            match (self.along)(slot, value) {
+                Along::Yes => return Ok(()),
+                Along::Behind => {}
+                Along::Late => drop(self.outcome.get_or_init(&self.complete)),
+            }
+        }
         self.signals.raise(peer, slot, value)
     }
 

@@ -457,10 +457,11 @@ impl Parts {
         let is_posted = matches!(target.reach, Reach::Unmapped(Unmapped::Posted(_)));
         let may_gather = match &target.reach {
             Reach::Unmapped(Unmapped::Posted(memory)) => {
-                may_gather(memory, len, target) || memory.gathers() && may_end_alone(target, len)
+                may_gather(memory, len, target, self) || memory.gathers() && may_end_alone(target, len, self)
             }
             _ => {
-                self.may_gather_by_address(target, len) || self.gathers_by_address(target) && may_end_alone(target, len)
+                self.may_gather_by_address(target, len)
+                    || self.gathers_by_address(target) && may_end_alone(target, len, self)
             }
         };
         if may_gather

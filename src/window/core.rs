@@ -11,7 +11,8 @@ use super::target::Target;
 use crate::epoch::Access;
 use crate::error::Result;
 use crate::job::{self, BarrierWords, Cause};
-use crate::sync::barrier::{self, Signals};
+use crate::messages::{Close, End};
+use crate::sync::barrier::{self, Along, Signals};
 use crate::sync::words::{self, Words};
 use crate::transport::Lane;
 
@@ -52,7 +53,7 @@ impl Core {
         // count before the window's. If the two are equal, no other target has operations in
         // flight.
         let outstanding = self.parts.targets.tally.outstanding();
-        if outstanding != 0 && self.all_follow_to_first(outstanding) {
+        if outstanding != 0 && self.may_signal_first(outstanding) {
             return self.fence_behind(flush);
         }
         let flushed = flush(&self.parts);
@@ -88,14 +89,19 @@ impl Core {
 
     /// The receiver of the first signal of this rank's barriers, if first contact has been made.
     fn first(&self) -> Option<&Target> {
-        self.parts.known((self.parts.team.me + 1) % self.parts.team.size)
+        self.parts.known(self.parts.first())
     }
 
-    /// Whether all operations in flight are puts to the receiver of the first signal, and the net
-    /// delivers the signal after them. `outstanding`: the window's count.
+    /// Whether the first signal need not wait for the operations in flight: all are to its
+    /// receiver, and it arrives behind them, or the message of the only one can take it along.
+    /// `outstanding`: the window's count.
     #[cold]
-    fn all_follow_to_first(&self, outstanding: u64) -> bool {
-        self.first().is_some_and(|first| first.orders_messages(&self.parts) && first.tally.outstanding() == outstanding)
+    fn may_signal_first(&self, outstanding: u64) -> bool {
+        self.first().is_some_and(|first| {
+            first.tally.outstanding() == outstanding
+                && (first.orders_messages(&self.parts)
+                    || outstanding == 1 && self.parts.job.messages.keeps_for(&first.tally))
+        })
     }
 
     #[cold]
@@ -105,21 +111,37 @@ impl Core {
         }
     }
 
-    /// [`Core::fence`] whose first signal is ordered after the puts in flight. The puts are
-    /// complete before the second signal, because its receiver may signal further ranks, whose
-    /// operations are not ordered after the puts.
+    /// [`Core::fence`] whose first signal is ordered after the operations in flight, or sent in
+    /// their message. The operations are complete before the second signal, because its receiver
+    /// may signal further ranks, whose operations are not ordered after those of this rank.
     #[cold]
     fn fence_behind(&self, flush: fn(&Parts) -> Result<()>) -> Result<()> {
         // The first signal precedes the memory fence of `flush`. A rank that it reaches, also by
         // way of other ranks, must see this rank's stores to mapped memory.
         fence(Ordering::AcqRel);
         self.parts.own.publish();
-        let signals = barrier::Behind::new(self.signals(|member| self.words_for_fence(member)), || flush(&self.parts));
+        let signals = self.signals(|member| self.words_for_fence(member));
+        let signals =
+            barrier::Behind::new(signals, |slot, value| self.signals_along(slot, value), || flush(&self.parts));
         let passed = self.disseminate(0, &signals);
         let flushed = signals.complete();
+        self.unmix_first();
         passed?;
         self.parts.own.refresh();
         flushed
+    }
+
+    /// Sends the first signal of a fence in the message of the operations that are kept for its
+    /// receiver, if there is one such message.
+    fn signals_along(&self, slot: usize, value: u32) -> Along {
+        let Some(first) = self.first() else { return Along::Behind };
+        #[allow(clippy::cast_possible_truncation)] // slots are below 64
+        let end = End::Signal { slot: slot as u32, value };
+        match self.parts.close(first, end) {
+            Close::Sent => Along::Yes,
+            Close::Nothing if first.orders_messages(&self.parts) => Along::Behind,
+            Close::Nothing | Close::Apart => Along::Late,
+        }
     }
 
     /// A barrier without first contacts: the words of a target that was never contacted are found

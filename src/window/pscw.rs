@@ -3,19 +3,19 @@
 //! `complete` notifies each target, and `wait` counts these notices. `complete` sends the notice
 //! when the operations on the target are complete. It sends the notice earlier in two cases: the
 //! net delivers the notice after the puts, or the message of the operations contains the notice
-//! ([`Core::close`]). A notice is one atomic on a word of the receiving rank within a node, and one
-//! message otherwise. A window keeps only the groups themselves, and no state for each rank.
+//! ([`Parts::close`]). A notice is one atomic on a word of the receiving rank within a node, and
+//! one message otherwise. A window keeps only the groups themselves, and no state for each rank.
 
 use std::sync::atomic::Ordering;
 
 use super::core::Core;
 use super::epoch_state::misused;
 use super::parts::Parts;
-use super::target::{Hold, Reach, Target, Unmapped};
+use super::target::{Hold, Target};
 use crate::epoch::{Access, Call, Exposure};
 use crate::error::{ArgumentError, Class, Error, Result};
 use crate::job::{Notified, PROC_NULL, peer};
-use crate::messages::{Close, Messages, Notice, Posted};
+use crate::messages::{Close, End, Messages, Notice, Posted};
 use crate::sync::notices;
 use crate::sync::words::Words;
 use crate::transport::Lane;
@@ -101,7 +101,7 @@ impl Core {
             if !matches!(target.hold(), Hold::Open | Hold::Posted) {
                 continue;
             }
-            match self.close(target) {
+            match self.parts.close(target, End::Completed) {
                 Close::Sent => self.forget_post(target),
                 Close::Nothing if target.orders_messages(&self.parts) => {
                     outcome = outcome.and(self.complete_at(target, Ok(())));
@@ -126,17 +126,6 @@ impl Core {
         }
         outcome = outcome.and(self.complete_late(late));
         self.epochs.step("complete", Call::Complete).and(outcome)
-    }
-
-    /// Sends the end of the epoch to a target together with the operations that are kept for it, if
-    /// nothing else in flight may arrive later.
-    fn close(&self, target: &Target) -> Close {
-        let most = match &target.reach {
-            Reach::Unmapped(Unmapped::Posted(memory)) => memory.limits().message_max,
-            Reach::Unmapped(Unmapped::Dynamic(None)) => self.parts.message_max(target),
-            _ => return Close::Nothing,
-        };
-        self.parts.job.messages.close(&target.tally, most, target.follows_puts(&self.parts))
     }
 
     /// Ends the epoch at one target after the wait for its post.

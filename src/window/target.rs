@@ -275,11 +275,16 @@ impl Target {
         self.shift(found, Hold::None)
     }
 
-    /// Whether an access epoch of start to the target is open, whose end can be a part of a message
-    /// with operations.
+    /// Whether an epoch to the target is open whose end can be a part of a message with operations:
+    /// one of start, or one between fences if the first signal of this rank's fences goes to the
+    /// target.
     #[inline]
-    pub(super) fn ends_by_message(&self) -> bool {
-        matches!(self.hold(), Hold::Open | Hold::Posted)
+    pub(super) fn ends_by_message(&self, parts: &Parts) -> bool {
+        match self.hold() {
+            Hold::Open | Hold::Posted => true,
+            Hold::None => self.rank() == parts.first() && !parts.all_locked.load(Ordering::Relaxed),
+            _ => false,
+        }
     }
 
     /// Whether a message to the target arrives behind all operations in flight to it.

@@ -17,7 +17,8 @@ use crate::check::Kind;
 use crate::error::Result;
 use crate::job::peer;
 use crate::memory::layout::Layout;
-use crate::messages::{Counting, Gather, Small, Towards};
+use crate::messages::{Close, Counting, End, Gather, Small, Towards};
+use crate::sync::barrier;
 use crate::transport::{Lane, Net, NetMemory};
 
 /// The longest operation that shares a message, in bytes.
@@ -102,11 +103,16 @@ impl Incoming<'_> {
 }
 
 /// Whether an operation of `len` bytes may be kept for a message with others. It is posted at once
-/// if no operation is in flight, so that a single one before a flush is not delayed. Between start
-/// and complete it is kept, because its message can end the epoch too.
+/// if no operation is in flight, so that a single one before a flush is not delayed. It is kept if
+/// its message can end the epoch too.
 #[inline(always)]
-pub(super) fn may_gather(memory: &NetMemory, len: usize, target: &Target) -> bool {
-    memory.gathers() && (shares(target, len) || len <= GATHERED && len > 0 && target.ends_by_message())
+pub(super) fn may_gather(memory: &NetMemory, len: usize, target: &Target, parts: &Parts) -> bool {
+    memory.gathers() && may_share(target, len, parts)
+}
+
+#[inline(always)]
+fn may_share(target: &Target, len: usize, parts: &Parts) -> bool {
+    shares(target, len) || (1..=GATHERED).contains(&len) && target.ends_by_message(parts)
 }
 
 #[inline(always)]
@@ -116,15 +122,14 @@ fn shares(target: &Target, len: usize) -> bool {
 
 /// Whether an accumulate of `len` bytes, which is sent as a message in any case, is kept because
 /// its message can end the epoch too.
-pub(super) fn may_end_alone(target: &Target, len: usize) -> bool {
-    target.ends_by_message() && target.tally.idle() && (1..=ENDING).contains(&len)
+pub(super) fn may_end_alone(target: &Target, len: usize, parts: &Parts) -> bool {
+    target.ends_by_message(parts) && target.tally.idle() && (1..=ENDING).contains(&len)
 }
 
 impl Parts {
     /// [`may_gather`] for a target of a dynamic window that performs small operations itself.
     pub(super) fn may_gather_by_address(&self, target: &Target, len: usize) -> bool {
-        (shares(target, len) || target.ends_by_message() && (1..=GATHERED).contains(&len))
-            && self.gathers_by_address(target)
+        may_share(target, len, self) && self.gathers_by_address(target)
     }
 
     /// Whether a target of a dynamic window is reached over a net on which small operations share
@@ -172,7 +177,7 @@ impl Parts {
                 if memory.put_carried(at, from, tally) {
                     return Ok(());
                 }
-                if may_gather(memory, from.len(), target)
+                if may_gather(memory, from.len(), target, self)
                     && self.gather_small::<false>(
                         target,
                         at,
@@ -225,7 +230,7 @@ impl Parts {
             Reach::Unmapped(Unmapped::Posted(memory))
                 if bytes.len() <= memory.limits().inline_max && !self.travels(target, bytes.len())? =>
             {
-                if may_gather(memory, bytes.len(), target)
+                if may_gather(memory, bytes.len(), target, self)
                     && self.gather_small::<false>(
                         target,
                         at,
@@ -273,7 +278,7 @@ impl Parts {
         if APART && counting.request.is_some() {
             return Ok(false);
         }
-        let closes = counting.request.is_none() && target.ends_by_message();
+        let closes = counting.request.is_none() && target.ends_by_message(self);
         let enough = match small {
             // The message of kept operations ends the epoch. A put behind posted puts is posted
             // too, like them.
@@ -305,6 +310,22 @@ impl Parts {
                 }
             }
         }
+    }
+
+    /// Sends the end of the epoch to a target together with the operations that are kept for it, if
+    /// nothing else in flight may arrive later.
+    pub(super) fn close(&self, target: &Target, end: End) -> Close {
+        let most = match &target.reach {
+            Reach::Unmapped(Unmapped::Posted(memory)) => memory.limits().message_max,
+            Reach::Unmapped(Unmapped::Dynamic(None)) => self.message_max(target),
+            _ => return Close::Nothing,
+        };
+        self.job.messages.close(&target.tally, end, most, target.follows_puts(self))
+    }
+
+    /// The receiver of the first signal of this rank's barriers.
+    pub(super) fn first(&self) -> usize {
+        barrier::first(self.team.me, self.team.size)
     }
 
     /// Whether the end of the open epoch notifies the target: the epoch is one of `fence` or
@@ -341,7 +362,7 @@ impl Parts {
             Reach::Mapped(memory, _) => into.fill(memory, index(at)),
             Reach::Unmapped(Unmapped::Posted(memory)) if !self.travels(target, into.len())? => {
                 let tally = count.tally(target);
-                let is_kept = may_gather(memory, into.len(), target)
+                let is_kept = may_gather(memory, into.len(), target, self)
                     && self.gather_small::<false>(target, at, Small::Get(&into), memory.limits().message_max, tally)?;
                 if !is_kept {
                     Posted::of(&self.job, memory).get(at, &into, tally)?;

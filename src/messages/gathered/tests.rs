@@ -380,17 +380,17 @@ fn operations_are_kept_for_the_end_of_the_epoch() {
     let (messages, window) = (Messages::default(), Tally::new());
     let (target, other) = (Tally::within(&window), Tally::within(&window));
     let keep = |small: &Small<'_>, counting| messages.gather(to, 0, small, 1024, counting, || 0);
-    assert_eq!(messages.close(&target, 1024, true), Close::Nothing);
+    assert_eq!(messages.close(&target, End::Completed, 1024, true), Close::Nothing);
     for sent_before in [false, true] {
         assert_eq!(keep(&Small::Put(&[1; 8]), counted(&target)), Gather::Kept);
         messages.end_gathering();
         assert!(sent(&messages).is_empty(), "a poll leaves them");
         assert_eq!((target.outstanding(), target.only_puts(), messages.keeps_for(&target)), (1, true, true));
-        assert_eq!(messages.close(&other, 1024, true), Close::Nothing);
+        assert_eq!(messages.close(&other, End::Completed, 1024, true), Close::Nothing);
         if sent_before {
             messages.end_gathering_in(&window);
         }
-        let closed = messages.close(&target, 1024, true);
+        let closed = messages.close(&target, End::Completed, 1024, true);
         assert_eq!(closed, if sent_before { Close::Nothing } else { Close::Sent });
         assert_eq!((sent(&messages).len(), target.only_puts()), (1, false));
         messages.answered(u64::from(sent_before), Ok(&[]));
@@ -420,7 +420,7 @@ fn operations_that_can_not_take_the_end_along_are_sent_before() {
             "no room" => most = 40,
             _ => target.begin(),
         }
-        assert_eq!(messages.close(&target, most, ordered), Close::Apart, "{case}");
+        assert_eq!(messages.close(&target, End::Completed, most, ordered), Close::Apart, "{case}");
         assert!(sent(&messages).is_empty(), "{case}");
     }
 }
