@@ -227,9 +227,63 @@ static void refused(void) {
     bad |= (class_of(MPI_Win_get_notify_value(win, COUNTERS + rank_, &value)) != none) << 6;
     bad |= (class_of(MPI_Win_notify_threshold(win, -2, 1, &q)) != none || q != MPI_REQUEST_NULL) << 7;
     bad |= (class_of(MPI_Put_notify(&x, 1, MPI_LONG, next_, LONG, 1, MPI_LONG, 14, win)) != MPI_ERR_RMA_RANGE) << 8;
+    /* An operation on MPI_PROC_NULL has no counter. */
+    static const int indices[] = {-1, 99, 5000};
+    for (int i = 0; i < 3; i++) {
+        bad |= (MPI_Put_notify(&x, 1, MPI_LONG, MPI_PROC_NULL, 0, 1, MPI_LONG, indices[i], win) != MPI_SUCCESS) << 10;
+        bad |= (MPI_Rget_notify(&x, 1, MPI_LONG, MPI_PROC_NULL, 0, 1, MPI_LONG, indices[i], win, &q) != MPI_SUCCESS ||
+                MPI_Wait(&q, MPI_STATUS_IGNORE) != MPI_SUCCESS) << 11;
+    }
     MPI_Barrier(MPI_COMM_WORLD);
     bad |= (value_of(14) != 0 || part[0] == -5) << 9;
     check("what is refused counts nothing", bad);
+}
+
+/* Operations without room for their requests move no data and are not counted. */
+static void without_room(void) {
+    long x = -5, kept[16];
+    memcpy(kept, part, sizeof kept);
+    long bad = class_of(MPI_Rput_notify(&x, 1, MPI_LONG, rank_, 0, 1, MPI_LONG, 13, win, NULL)) != MPI_ERR_ARG;
+    bad |= (class_of(MPI_Rput(&x, 1, MPI_LONG, rank_, 1, 1, MPI_LONG, win, NULL)) != MPI_ERR_ARG) << 1;
+    bad |= (class_of(MPI_Raccumulate(&x, 1, MPI_LONG, rank_, 2, 1, MPI_LONG, MPI_SUM, win, NULL)) != MPI_ERR_ARG) << 2;
+    int code = MPI_Raccumulate_notify(&x, 1, MPI_LONG, rank_, 3, 1, MPI_LONG, MPI_SUM, 13, win, NULL);
+    bad |= (class_of(code) != MPI_ERR_ARG) << 3;
+    bad |= (class_of(MPI_Rget(&x, 1, MPI_LONG, rank_, 0, 1, MPI_LONG, win, NULL)) != MPI_ERR_ARG) << 4;
+    bad |= (class_of(MPI_Rget_notify(&x, 1, MPI_LONG, rank_, 0, 1, MPI_LONG, 13, win, NULL)) != MPI_ERR_ARG) << 5;
+    code = MPI_Rget_accumulate(&x, 1, MPI_LONG, &x, 1, MPI_LONG, rank_, 4, 1, MPI_LONG, MPI_SUM, win, NULL);
+    bad |= (class_of(code) != MPI_ERR_ARG) << 6;
+    code = MPI_Rget_accumulate_notify(&x, 1, MPI_LONG, &x, 1, MPI_LONG, rank_, 5, 1, MPI_LONG, MPI_SUM, 13, win, NULL);
+    bad |= (class_of(code) != MPI_ERR_ARG) << 7;
+    MPI_Win_flush_all(win);
+    bad |= (memcmp(kept, part, sizeof kept) != 0) << 8 | (x != -5) << 9 | (value_of(13) != 0) << 10;
+    check("an operation without room for its request", bad);
+}
+
+/* A process passes an invalid info: all fail, and the counters are unchanged. The host reports it,
+ * as it does for MPI_Win_set_info. With the standard ABI the host crashes on an invalid handle. */
+static void invalid_info(void) {
+#ifdef MPI_ABI_VERSION
+    printf("rank %d: no invalid info with the standard ABI\n", rank_);
+#else
+    MPI_Info none = (MPI_Info)0;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    int number = 0, class = class_of(MPI_Win_set_num_notify(win, rank_ == 0 ? none : MPI_INFO_NULL, 3));
+    long bad = class != (rank_ == 0 ? class_of(MPI_Win_set_info(win, none)) : MPI_ERR_OTHER);
+    bad |= (MPI_Win_get_num_notify(win, next_, &number) != MPI_SUCCESS || number != COUNTERS + next_) << 1;
+    MPI_Info info;
+    char value[MPI_MAX_INFO_VAL + 1] = "";
+    int flag = 0;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "mpi_assert_max_num_notify", "77");
+    bad |= (class_of(MPI_Win_set_num_notify(win, info, 4097)) != MPI_ERR_ARG) << 2;
+    MPI_Info_free(&info);
+    MPI_Win_get_info(win, &info);
+    MPI_Info_get(info, "mpi_assert_max_num_notify", MPI_MAX_INFO_VAL, value, &flag);
+    bad |= (!flag || strcmp(value, "4096")) << 3;
+    MPI_Info_free(&info);
+    check("a refused number changes neither counters nor hints", bad);
+#endif
 }
 
 /* A window that transom serves. */
@@ -262,8 +316,10 @@ static void served(void) {
     every_operation();
     counters();
     refused();
+    without_room();
     every_name();
     MPI_Win_unlock_all(win);
+    invalid_info();
     bad = MPIX_Win_set_num_notify(win, MPI_INFO_NULL, 4096) != MPI_SUCCESS;
     check("all counters again", bad | (value_of(0) != 0 || value_of(4095) != 0) << 1);
     MPI_Win_lock_all(0, win);
@@ -287,6 +343,8 @@ static void of_host(void) {
     MPI_Win_unlock_all(win);
     bad |= (class_of(MPI_Win_get_notify_value(win, 0, &count)) != none) << 5;
     bad |= (class_of(MPI_Win_notify_threshold(win, 0, 1, &q)) != none) << 6;
+    bad |= (class_of(MPI_Win_notify_threshold(win, 0, 1, NULL)) != none) << 8;
+    bad |= (class_of(MPI_Rput_notify(&x, 1, MPI_LONG, next_, 0, 1, MPI_LONG, 0, win, NULL)) != none) << 9;
     bad |= (MPI_Win_get_attr(win, MPI_WIN_NOTIFICATION_NUM_UB, &value, &flag) != MPI_SUCCESS || flag) << 7;
     check("a window of the MPI has no counters", bad);
 }
