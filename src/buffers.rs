@@ -35,17 +35,29 @@ pub(crate) struct Scattered<S> {
     of: PhantomData<S>,
 }
 
-/// Calls the function when it is dropped.
+/// Calls the function when it is dropped, and again if the first call unwinds: a function of the
+/// program that a wait calls may panic. A second panic ends the process.
 pub(crate) struct AtEnd<F: Fn()>(pub(crate) F);
 
 impl<F: Fn()> Drop for AtEnd<F> {
+    fn drop(&mut self) {
+        let again = AgainIfUnwinding(&self.0);
+        (self.0)();
+        std::mem::forget(again);
+    }
+}
+
+/// Calls the function when it is dropped.
+struct AgainIfUnwinding<'f, F: Fn()>(&'f F);
+
+impl<F: Fn()> Drop for AgainIfUnwinding<'_, F> {
     fn drop(&mut self) {
         (self.0)();
     }
 }
 
-/// Runs `body`, then `complete`, even when `body` unwinds. `complete` must return only when no
-/// operation that was posted with this scope's buffers is in flight.
+/// Runs `body`, then `complete`, even when `body` or `complete` unwinds. `complete` must return
+/// only when no operation that was posted with this scope's buffers is in flight.
 #[inline]
 pub(crate) fn scoped<'env, R>(
     complete: impl Fn(),

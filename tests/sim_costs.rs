@@ -418,6 +418,37 @@ fn state_is_bounded() {
     }
 }
 
+/// A request that is dropped, and one that is refused, frees its buffer.
+/// Shows O6.
+#[test]
+fn a_dropped_request_frees_its_buffer() {
+    const BYTES: usize = 1 << 16;
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let meet = Barrier::new(2);
+    run(2, &with(SimAmo::None), move |world| {
+        let win = Window::<u64>::allocate(world, BYTES / 8)?;
+        let buffer = || vec![0u64; BYTES / 8];
+        win.lock_all(|epoch| {
+            let next = 1 - world.rank();
+            let each = |_| -> transom::Result<()> {
+                drop(epoch.rput_owned(next, 0, buffer())?);
+                drop(epoch.rput_owned(world.rank(), 0, buffer())?);
+                drop(epoch.rget(next, 0, buffer())?);
+                assert!(epoch.rget(next, 1, buffer()).is_err(), "one element too far");
+                Ok(())
+            };
+            // The first ones make room for queues.
+            (0..3).try_for_each(each)?;
+            let before = live_bytes(&meet);
+            (0..30).try_for_each(each)?;
+            let kept = live_bytes(&meet) - before;
+            assert!(kept < 10 * BYTES.cast_signed() as i64, "{kept} bytes after 240 requests of {BYTES} bytes");
+            Ok(())
+        })?;
+        Ok(win.free()?)
+    });
+}
+
 /// The bytes that all ranks hold, measured by all ranks at one time, when they no longer change:
 /// the progress threads first empty the net's queues.
 fn live_bytes(meet: &Barrier) -> i64 {

@@ -5,6 +5,7 @@
 
 use std::error::Error;
 use std::iter::successors;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use simulated::{Rank, run, run_on, same};
@@ -186,5 +187,20 @@ fn a_creation_whose_barrier_fails_exposes_nothing() {
             std::mem::forget(Window::<u64>::allocate(world, 1)?);
         }
         Ok(world.barrier()?)
+    });
+}
+
+/// The memory of a freed window may be gone: a load, store or synchronization of it panics.
+#[test]
+fn a_freed_window_is_not_loaded() {
+    run(2, &SimOptions::default(), |world| {
+        let win = RawWindow::allocate(world, 64, 8, &Info::new())?;
+        win.free()?;
+        assert!(win.is_freed());
+        let calls: [&dyn Fn(); 3] = [&|| win.load(0, &mut [0; 8]), &|| win.store(0, &[0; 8]), &|| win.sync()];
+        for call in calls {
+            assert!(catch_unwind(AssertUnwindSafe(call)).is_err());
+        }
+        Ok(())
     });
 }

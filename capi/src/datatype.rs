@@ -17,6 +17,9 @@ pub struct DatatypeHandle(pub(crate) Datatype);
 
 static PREDEFINED: LazyLock<Vec<Datatype>> = LazyLock::new(|| BasicType::ALL.map(Datatype::basic).into());
 
+/// No handle has an address in the first page, which no process has.
+const FIRST_PAGE: usize = 4096;
+
 /// The datatype of a handle.
 ///
 /// # Safety
@@ -25,6 +28,10 @@ static PREDEFINED: LazyLock<Vec<Datatype>> = LazyLock::new(|| BasicType::ALL.map
 pub(crate) unsafe fn datatype<'a>(datatype: *const DatatypeHandle) -> Result<&'a Datatype, Failure> {
     if let Some(basic) = predefined(datatype.addr()) {
         return Ok(&PREDEFINED[usize::from(basic.number())]);
+    }
+    if (1..FIRST_PAGE).contains(&datatype.addr()) {
+        let what = format!("there is no predefined datatype with the number {}", datatype.addr());
+        return Err(Failure::new(TRANSOM_ERR_TYPE, what));
     }
     // SAFETY: the caller's promise, and no predefined one.
     unsafe { borrowed(datatype, TRANSOM_ERR_TYPE, "datatype") }.map(|datatype| &datatype.0)

@@ -48,14 +48,27 @@ impl<'a> Taken<'a> {
         // SAFETY: the caller's promise.
         let slots = unsafe { array_mut(first, count, "requests")? };
         let mut taken = Taken { slots, places: Vec::new(), requests: Vec::new() };
-        for (place, slot) in taken.slots.iter().enumerate() {
+        for place in 0..taken.slots.len() {
             // SAFETY: the caller's promise.
-            if let Some(request) = unsafe { slot.as_mut() }.and_then(|handle| handle.0.take()) {
-                taken.places.push(place);
-                taken.requests.push(request);
-            }
+            let Some(handle) = (unsafe { taken.slots[place].as_mut() }) else { continue };
+            let Some(request) = handle.0.take() else {
+                taken.put_back();
+                return Err(Failure::new(TRANSOM_ERR_ARG, format!("requests: element {place} is there twice")));
+            };
+            taken.places.push(place);
+            taken.requests.push(request);
         }
         Ok(taken)
+    }
+
+    /// Puts the requests back into their handles.
+    fn put_back(&mut self) {
+        for (place, request) in self.places.drain(..).zip(self.requests.drain(..)) {
+            // SAFETY: `new` took it out of this very handle.
+            if let Some(handle) = unsafe { self.slots[place].as_mut() } {
+                handle.0 = Some(request);
+            }
+        }
     }
 
     /// The indices of the requests that are complete, also those that failed.

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use transom::RawWindow;
+use transom::{Job, RawWindow};
 
 use crate::constants::{flavor, model, rank};
 use crate::error::{Failure, TRANSOM_ERR_WIN, guarded};
@@ -35,6 +35,11 @@ fn give(slot: Out<*mut WindowHandle>, window: RawWindow) {
     slot.set(Box::into_raw(Box::new(WindowHandle(window))));
 }
 
+/// The address of a result of a creation. Where it is NULL, the creation fails at all ranks.
+fn results<T>(job: &Job, address: Result<Out<T>, Failure>) -> Result<Out<T>, Failure> {
+    address.inspect_err(|_| RawWindow::refuse(job))
+}
+
 /// Creates a window with the size bytes at base as this rank's part. Other ranks address the part
 /// in units of disp_unit bytes. Collective. Sizes and units may differ between ranks. If the bytes
 /// are within memory of transom_alloc_mem, ranks of the node map them, and the window keeps the
@@ -55,7 +60,8 @@ pub unsafe extern "C" fn transom_window_create(
 ) -> c_int {
     // SAFETY: the caller's promises.
     guarded(|| unsafe {
-        let (job, slot, info) = (self::job(job)?, out(window, "window")?, hints(info));
+        let (job, info) = (self::job(job)?, hints(info));
+        let slot = results(job, out(window, "window"))?;
         give(slot, RawWindow::create(job, base.cast(), self::size(size)?, disp_unit, &info)?);
         Ok(())
     })
@@ -79,7 +85,8 @@ pub unsafe extern "C" fn transom_window_allocate(
 ) -> c_int {
     // SAFETY: the caller's promises.
     guarded(|| unsafe {
-        let (job, base, slot) = (self::job(job)?, out(base, "base")?, out(window, "window")?);
+        let job = self::job(job)?;
+        let (base, slot) = (results(job, out(base, "base"))?, results(job, out(window, "window"))?);
         let made = RawWindow::allocate(job, self::size(size)?, disp_unit, &hints(info))?;
         base.set(made.base().cast());
         give(slot, made);
@@ -105,7 +112,8 @@ pub unsafe extern "C" fn transom_window_allocate_shared(
 ) -> c_int {
     // SAFETY: the caller's promises.
     guarded(|| unsafe {
-        let (job, base, slot) = (self::job(job)?, out(base, "base")?, out(window, "window")?);
+        let job = self::job(job)?;
+        let (base, slot) = (results(job, out(base, "base"))?, results(job, out(window, "window"))?);
         let made = RawWindow::allocate_shared(job, self::size(size)?, disp_unit, &hints(info))?;
         base.set(made.base().cast());
         give(slot, made);
@@ -127,7 +135,8 @@ pub unsafe extern "C" fn transom_window_create_dynamic(
 ) -> c_int {
     // SAFETY: the caller's promises.
     guarded(|| unsafe {
-        let (job, slot) = (self::job(job)?, out(window, "window")?);
+        let job = self::job(job)?;
+        let slot = results(job, out(window, "window"))?;
         give(slot, RawWindow::create_dynamic(job, &hints(info))?);
         Ok(())
     })
@@ -157,8 +166,8 @@ pub unsafe extern "C" fn transom_window_detach(window: *const WindowHandle, base
     guarded(|| unsafe { Ok(self::window(window)?.detach(base.cast())?) })
 }
 
-/// Frees the window; collective. The handle becomes NULL. Within an epoch the call fails, and the
-/// window does not change.
+/// Frees the window; collective. The handle becomes NULL, even if the call reports that an operation
+/// has failed. Within an epoch the call fails, and the window does not change.
 ///
 /// # Safety
 /// `window` points to a live handle, which no other thread uses, or to NULL.
@@ -168,9 +177,12 @@ pub unsafe extern "C" fn transom_window_free(window: *mut *mut WindowHandle) -> 
     // SAFETY: the caller's promise.
     guarded(|| unsafe {
         let slot = changed(window, "window")?;
-        self::window(*slot)?.free()?;
-        drop(Box::from_raw(std::mem::replace(slot, std::ptr::null_mut())));
-        Ok(())
+        let window = self::window(*slot)?;
+        let freed = window.free();
+        if window.is_freed() {
+            drop(Box::from_raw(std::mem::replace(slot, std::ptr::null_mut())));
+        }
+        Ok(freed?)
     })
 }
 

@@ -58,6 +58,8 @@ static void wrong_arguments(void) {
     FAILS(TRANSOM_ERR_ARG, "origin is NULL", transom_put(window, NULL, 1, TRANSOM_LONG, next, 0, 1, TRANSOM_LONG));
     FAILS(TRANSOM_ERR_TYPE, "datatype is NULL", transom_put(window, &value, 1, NULL, next, 0, 1, TRANSOM_LONG));
     FAILS(TRANSOM_ERR_TYPE, "", transom_put(window, &value, 1, TRANSOM_LONG, next, 0, 1, TRANSOM_DOUBLE));
+    transom_datatype *unknown = (transom_datatype *)60;
+    FAILS(TRANSOM_ERR_TYPE, "the number 60", transom_put(window, &value, 1, unknown, next, 0, 1, TRANSOM_LONG));
     FAILS(TRANSOM_ERR_OP, "does not exist",
           transom_accumulate(window, &value, 1, TRANSOM_LONG, next, 0, 1, TRANSOM_LONG, 0));
     FAILS(TRANSOM_ERR_OP, "", transom_fetch_and_op(window, &value, &result, TRANSOM_DOUBLE, next, 0, TRANSOM_BAND));
@@ -99,6 +101,31 @@ static void wrong_windows(void) {
     FAILS(TRANSOM_ERR_INFO_VALUE, "no_locks", transom_window_allocate(world, 8, 8, info, &base, &none));
     OK(transom_info_free(&info));
     CHECK(none == NULL && base == NULL);
+}
+
+/* NULL at one rank: the creation fails at all. */
+static void null_at_one_rank(void) {
+    transom_window *none = NULL, **slot = me == 0 ? NULL : &none;
+    void *base = NULL;
+    CHECK(transom_window_create(world, &value, 8, 8, NULL, slot) != TRANSOM_SUCCESS);
+    CHECK(transom_window_allocate(world, 8, 8, NULL, &base, slot) != TRANSOM_SUCCESS);
+    CHECK(transom_window_allocate(world, 8, 8, NULL, me == 0 ? NULL : &base, &none) != TRANSOM_SUCCESS);
+    CHECK(transom_window_allocate_shared(world, 8, 8, NULL, &base, slot) != TRANSOM_SUCCESS);
+    CHECK(transom_window_create_dynamic(world, NULL, slot) != TRANSOM_SUCCESS);
+    CHECK(none == NULL && base == NULL);
+}
+
+/* A request that an array has twice: the call changes nothing. */
+static void one_request_twice(void) {
+    transom_request *requests[2] = {NULL, NULL}, *kept;
+    OK(transom_window_lock_all(window, 0));
+    OK(transom_rput(window, &value, 0, TRANSOM_LONG, next, 0, 0, TRANSOM_LONG, &requests[0]));
+    requests[1] = kept = requests[0];
+    FAILS(TRANSOM_ERR_ARG, "element 1 is there twice", transom_request_wait_all(2, requests));
+    CHECK(requests[0] == kept && requests[1] == kept);
+    OK(transom_request_wait(&requests[0]));
+    CHECK(requests[0] == NULL);
+    OK(transom_window_unlock_all(window));
 }
 
 static void infos(void) {
@@ -154,6 +181,8 @@ int main(void) {
     wrong_arguments();
     wrong_epochs();
     wrong_windows();
+    null_at_one_rank();
+    one_request_twice();
     infos();
     texts();
     /* The refused calls had no effect: the window is unchanged, and works. */

@@ -8,9 +8,9 @@ use crate::error::{AtomicsError, NetName, SharedSettings};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JobError {
-    /// More ranks than 32 bits can number.
-    #[error("the job has {ranks} ranks; the limit is 2^32 - 1")]
-    TooManyRanks {
+    /// No rank, or more ranks than 32 bits can number.
+    #[error("the job has {ranks} ranks; possible are 1 to 2^32 - 1")]
+    NumberOfRanks {
         /// The number of ranks.
         ranks: usize,
     },

@@ -83,13 +83,16 @@ pub enum Refusal {
     /// The target has no staging area for the origin's operands.
     #[error("the target has no staging area for this origin")]
     NoArea,
+    /// The target could not decode the request.
+    #[error("the target could not decode the request; do both ranks have the same version of the library?")]
+    NotDecoded,
 }
 
 impl Refusal {
     /// The MPI class of an operation that is refused for this reason.
     pub(super) fn class(self) -> Class {
         match self {
-            Refusal::Unknown { .. } | Refusal::NoWindow => Class::Other,
+            Refusal::Unknown { .. } | Refusal::NoWindow | Refusal::NotDecoded => Class::Other,
             Refusal::Undefined { .. } => Class::Op,
             Refusal::Lengths { .. } | Refusal::NotWhole { .. } => Class::Type,
             Refusal::NoCounter { .. } => Class::RmaNotification,
@@ -114,6 +117,7 @@ impl Refusal {
             Refusal::NoRegions => [10, 0, 0, 0],
             Refusal::NoCounter { index } => [11, index, 0, 0],
             Refusal::NoArea => [12, 0, 0, 0],
+            Refusal::NotDecoded => [13, 0, 0, 0],
         }
     }
 
@@ -133,6 +137,7 @@ impl Refusal {
             10 => Some(Refusal::NoRegions),
             11 => Some(Refusal::NoCounter { index: a }),
             12 => Some(Refusal::NoArea),
+            13 => Some(Refusal::NotDecoded),
             _ => None,
         };
         known.unwrap_or(Refusal::Unknown { code })
@@ -160,6 +165,7 @@ mod tests {
             Refusal::NoRegions,
             Refusal::NoCounter { index: u64::MAX },
             Refusal::NoArea,
+            Refusal::NotDecoded,
         ] {
             assert_eq!(Refusal::of_words(refusal.to_words()), refusal);
         }

@@ -35,8 +35,8 @@ type Exchanging<'a> = Exchange<HeapCopies<'a>>;
 pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDomain>>) -> Result<Arc<JobCore>> {
     let (rank, size) = (boot.rank(), boot.size());
     // Messages have 32 bits for a rank, and the job's own barrier has slots for 2^32 ranks.
-    if u32::try_from(size).is_err() {
-        return Err(JobError::TooManyRanks { ranks: size }.into());
+    if size == 0 || u32::try_from(size).is_err() {
+        return Err(JobError::NumberOfRanks { ranks: size }.into());
     }
     let shm = match simulated {
         Some(_) if settings.pretended.nodes.is_none() => None,

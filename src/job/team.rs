@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::Job;
+use super::{Job, PROC_NULL};
 use crate::error::{ArgumentError, Class, Error, ErrorKind, JobError, Result};
 use crate::messages::Messages;
 
@@ -191,6 +191,9 @@ impl Drop for Team {
 pub(crate) fn check_rank(team: &Team, call: &'static str, rank: usize) -> Result<()> {
     if rank < team.size {
         return Ok(());
+    }
+    if rank == PROC_NULL {
+        return Err(Error::argument(Class::Rank, call, ArgumentError::ProcNull));
     }
     Err(ErrorKind::Rank { call, rank, size: team.size }.into())
 }

@@ -292,6 +292,12 @@ impl<'a> Message<'a> {
     }
 }
 
+/// The token of a request that could not be decoded; `None` for another message.
+pub(super) fn token_of_request(bytes: &[u8]) -> Option<u64> {
+    let (&kind, rest) = bytes.split_first()?;
+    if matches!(kind, SIGNAL | NOTICE | REPLY | REFUSAL | ANSWERS) { None } else { Reader(rest).word() }
+}
+
 fn signal_word(slot: u32, value: u32) -> u64 {
     u64::from(slot) << 32 | u64::from(value)
 }

@@ -400,6 +400,10 @@ impl Handler for Messages {
                 let len = bytes.len();
                 let what = format!("{from} sent a message of {len} bytes that this version can't decode");
                 diagnostics::warn(TARGET, &what);
+                // The origin waits for an answer.
+                if let Some(token) = codec::token_of_request(bytes) {
+                    self.defer(from, Message::Refusal { token, reason: Refusal::NotDecoded }.encode(), None);
+                }
             }
         }
     }
@@ -462,6 +466,24 @@ mod tests {
         assert_eq!((messages.send_deferred(full), sent.into_inner()), (0, vec![message]));
         messages.give_up(&Fault::new(Peer(1), Reason::Died));
         assert!(tally.idle() && tally.has_failed() && !messages.owes_answers());
+    }
+
+    /// A request that can't be decoded is refused, and its origin waits no longer.
+    #[test]
+    fn undecodable_requests_are_refused() {
+        let (origin, target) = (Messages::default(), Messages::default());
+        let tally = Tally::new();
+        let request = Request::Gather { strips: Cow::default() };
+        let (_, mut message) = origin.request(Peer(1), 4, 0, &request, Landing::Nowhere, &tally);
+        message[0] = codec::LAST + 1;
+        target.message(Peer(0), &message);
+        target.send_deferred(|_, bytes| {
+            origin.message(Peer(1), bytes);
+            Post::Done
+        });
+        assert!(tally.idle() && tally.has_failed());
+        target.message(Peer(0), &Messages::signal(7, 0, 1)[..5]);
+        assert!(!target.owes_answers(), "a signal has no answer");
     }
 
     /// A request for a window that does not exist is refused, and its origin's tally has the

@@ -407,8 +407,10 @@ impl<T: RmaElem> BufferRequest<T> {
 
 impl<T: RmaElem> Drop for BufferRequest<T> {
     fn drop(&mut self) {
-        if let (Some(job), Some(tally)) = (&self.job, self.buffer.as_ref().and_then(LentBuffer::tally)) {
+        let Some(buffer) = self.buffer.take() else { return };
+        if let (Some(job), Some(tally)) = (&self.job, buffer.tally()) {
             job.finish(tally);
         }
+        drop(buffer.take());
     }
 }

@@ -292,6 +292,8 @@ fn bytes_of<T>(call: &'static str, len: usize) -> Result<usize> {
 
 /// The displacement unit of a typed window; 1 for types without size, which have no bytes to
 /// address.
+#[allow(clippy::cast_possible_truncation)] // the assertion
 fn unit<T>() -> u32 {
-    u32::try_from(size_of::<T>()).unwrap_or(u32::MAX).max(1)
+    const { assert!(size_of::<T>() <= u32::MAX as usize, "an element of a window has less than 4 GiB") };
+    (size_of::<T>() as u32).max(1)
 }

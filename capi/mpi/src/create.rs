@@ -314,12 +314,13 @@ pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
         return code;
     }
     accesses::forget(window);
-    match window.raw.free() {
-        Ok(()) => {
-            // SAFETY: all ranks have freed the window, and MPI forbids calls that race with that.
-            unsafe { windows::end(proxy, window) };
-            SUCCESS
-        }
+    let freed = window.raw.free();
+    if window.raw.is_freed() {
+        // SAFETY: all ranks have freed the window, and MPI forbids calls that race with that.
+        unsafe { windows::end(proxy, window) };
+    }
+    match freed {
+        Ok(()) => SUCCESS,
         // The window has no error handler any more.
         Err(error) => Failure::from(error).raise_on(constants().world),
     }

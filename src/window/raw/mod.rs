@@ -85,6 +85,15 @@ impl RawWindow {
         Ok(RawWindow { core, given: None })
     }
 
+    /// Takes part in the creation of a window of any kind, and lets it fail at all ranks: the
+    /// caller's own arguments are wrong.
+    #[doc(hidden)]
+    pub fn refuse(job: &Job) {
+        let spec = WindowSpec { flavor: Flavor::Create, unit: 0, info: &Info::new() };
+        // A unit of 0 is an error at all ranks.
+        drop(Core::create(job, &spec, |_, _| Ok(Memory::private(0))));
+    }
+
     /// Creates a window whose part at this rank is the `size` bytes at `base` (`MPI_WIN_CREATE`,
     /// MPI-4.1 §12.2.1). Collective. If the bytes lie within one [`Allocation`](crate::Allocation),
     /// or within another block of the library's memory, ranks of the node map them, and the window
@@ -165,9 +174,20 @@ impl RawWindow {
     /// Frees the window and detaches all its regions (`MPI_WIN_FREE`, MPI-4.1 §12.2.5). Collective.
     ///
     /// # Errors
-    /// `RmaSync` within an epoch; otherwise as for [`Window::free`](crate::Window::free).
+    /// `RmaSync` within an epoch; otherwise as for [`Window::free`](crate::Window::free). If only
+    /// operations have failed, the window is freed nevertheless ([`RawWindow::is_freed`]).
     pub fn free(&self) -> Result<()> {
         self.core.free()
+    }
+
+    /// Whether the window was freed. No rank accesses this rank's part any more.
+    pub fn is_freed(&self) -> bool {
+        self.core.is_freed()
+    }
+
+    /// The memory of a freed window may be gone.
+    pub(super) fn assert_not_freed(&self, call: &str) {
+        assert!(!self.core.is_freed(), "{call}: the window was freed");
     }
 }
 
@@ -246,8 +266,9 @@ impl RawWindow {
     /// copy.
     ///
     /// # Panics
-    /// If the bytes are outside of this rank's part.
+    /// If the bytes are outside of this rank's part, or the window was freed.
     pub fn load(&self, at: usize, into: &mut [u8]) {
+        self.assert_not_freed("load");
         self.core.parts.load(at, into);
     }
 
@@ -255,8 +276,9 @@ impl RawWindow {
     /// private copy.
     ///
     /// # Panics
-    /// If the bytes are outside of this rank's part.
+    /// If the bytes are outside of this rank's part, or the window was freed.
     pub fn store(&self, at: usize, from: &[u8]) {
+        self.assert_not_freed("store");
         self.core.parts.store(at, from);
     }
 

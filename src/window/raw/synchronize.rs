@@ -180,7 +180,11 @@ impl RawWindow {
 
     /// Orders this rank's loads and stores with the accesses of other processes (`MPI_WIN_SYNC`,
     /// MPI-4.1 §12.5.4). In the separate model it also makes both copies equal.
+    ///
+    /// # Panics
+    /// If the window was freed.
     pub fn sync(&self) {
+        self.assert_not_freed("sync");
         self.core.parts.sync();
     }
 }
