@@ -250,9 +250,9 @@ fn a_start_costs_requests_by_the_logarithm() {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     for ranks in SIZES {
         run(ranks, &with(SimAmo::None), move |world| {
-            let (requests, most) = (world.asked.requests(), 3 * (3 * ranks.ilog2() as usize + 10));
+            let (requests, most) = (world.requests.requests(), 3 * (3 * ranks.ilog2() as usize + 10));
             if requests > most {
-                return Err(format!("{:?} are more than {most} requests", world.asked).into());
+                return Err(format!("{:?} are more than {most} requests", world.requests).into());
             }
             same("what it posted", &world.counters(), &SimCounters::default())
         });

@@ -120,7 +120,7 @@ fn groups_cost_what_the_model_says() {
 #[test]
 fn a_start_costs_at_most_what_the_model_says() {
     at_every_size(|world| {
-        let (found, most) = (world.asked.requests() as u64, launcher_requests(world.size() as u64));
+        let (found, most) = (world.requests.requests() as u64, launcher_requests(world.size() as u64));
         same(&format!("{found} requests are within {most}"), &(found <= most), &true)
     });
 }

@@ -1,15 +1,19 @@
-//! Compiles `host/host.c` with the MPI's compiler wrapper, which `MPICC` names. Determines the
-//! differences between MPIs at compile time: the width of handles, whether the MPI is Open MPI, and
-//! which functions it has that others lack.
+//! Compiles the C files of `host/` with the MPI's compiler wrapper, which `MPICC` names. Determines
+//! the differences between MPIs at compile time: the width of handles, whether the MPI is Open MPI,
+//! and which functions it has that others lack.
 
 use std::env;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+const SOURCES: [&str; 8] =
+    ["host.c", "arithmetic.c", "waits.c", "edges.c", "communicators.c", "collectives.c", "messages.c", "buffers.c"];
+const HEADERS: [&str; 4] = ["host.h", "calls.h", "edges.h", "edges_internal.h"];
+
 fn main() {
     let compiler = env::var("MPICC").unwrap_or_else(|_| "mpicc".to_owned());
     println!("cargo::rerun-if-env-changed=MPICC");
-    for file in ["host.c", "arithmetic.c", "edges.c", "waits.c", "host.h", "calls.h", "edges.h"] {
+    for file in SOURCES.into_iter().chain(HEADERS) {
         println!("cargo::rerun-if-changed=host/{file}");
     }
     let probe = Path::new(&env::var("OUT_DIR").expect("cargo sets it")).join("probe.c");
@@ -66,10 +70,7 @@ fn main() {
     }
     build
         .compiler(&compiler)
-        .file("host/host.c")
-        .file("host/arithmetic.c")
-        .file("host/edges.c")
-        .file("host/waits.c")
+        .files(SOURCES.map(|file| format!("host/{file}")))
         .define("TRANSOM_HANDLE", if int_handles { "4" } else { "8" })
         .warnings(true)
         .compile("transom_mpi_host");

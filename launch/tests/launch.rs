@@ -130,7 +130,7 @@ fn exchange(boot: &mut dyn Bootstrap) -> Result<(), BootstrapError> {
 /// launcher.
 fn gather(boot: Box<dyn Bootstrap>) -> Result<(), BootstrapError> {
     let mut boot = Counted::new(boot, 1);
-    let (me, size, asked) = (boot.rank(), boot.size(), boot.asked());
+    let (me, size, asked) = (boot.rank(), boot.size(), boot.request_counts());
     let value = |rank: usize| format!("card of rank {rank}, as long as an address is: {}", "x".repeat(64)).into_bytes();
     let all = boot.allgather("cards", &value(me))?;
     assert_eq!(all, (0..size).map(value).collect::<Vec<_>>());

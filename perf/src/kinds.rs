@@ -96,7 +96,7 @@ pub(crate) enum Unit {
 
 /// Properties of a test of all ranks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OfRanks {
+pub(crate) struct AllRanksProperties {
     pub(crate) unit: Unit,
     /// Smallest and largest size by default, in bytes.
     pub(crate) sizes: (usize, usize),
@@ -112,31 +112,36 @@ impl Test {
     }
 
     /// The properties of a test in which all ranks take part.
-    pub(crate) fn of_ranks(self) -> Option<OfRanks> {
+    pub(crate) fn all_ranks_properties(self) -> Option<AllRanksProperties> {
         use Unit::{Bandwidth, Latency, Rate};
-        let of = |unit, sizes, floor| Some(OfRanks { unit, sizes, is_sized: true, floor });
-        let word = |unit, floor| Some(OfRanks { unit, sizes: (8, 8), is_sized: false, floor });
+        let sized = |unit, sizes, floor| Some(AllRanksProperties { unit, sizes, is_sized: true, floor });
+        let word = |unit, floor| Some(AllRanksProperties { unit, sizes: (8, 8), is_sized: false, floor });
         match self {
-            Test::PutMr => of(Rate, (8, 8), "stores to the right neighbour's mapped memory"),
-            Test::GetMr => of(Rate, (8, 8), "loads from the right neighbour's mapped memory"),
+            Test::PutMr => sized(Rate, (8, 8), "stores to the right neighbour's mapped memory"),
+            Test::GetMr => sized(Rate, (8, 8), "loads from the right neighbour's mapped memory"),
             Test::FopHot => word(Rate, "an atomic add of the CPU (lock xadd) on one word"),
             Test::FopSpread => word(Rate, "an atomic add of the CPU on a word of the right neighbour"),
             Test::CasHot => word(Rate, "a compare-and-exchange of the CPU on one word"),
             Test::AccumulateHot => word(Rate, "a spin lock and eight adds"),
             Test::LockHot => word(Rate, "a spin lock, a load and a store"),
             Test::LockSpread => word(Rate, "a spin lock of the right neighbour, a load and a store"),
-            Test::PutMbw => of(Bandwidth, (65536, 1 << 20), "memcpy to the right neighbour's mapped memory"),
-            Test::GetMbw => of(Bandwidth, (65536, 1 << 20), "memcpy from the right neighbour's mapped memory"),
+            Test::PutMbw => sized(Bandwidth, (65536, 1 << 20), "memcpy to the right neighbour's mapped memory"),
+            Test::GetMbw => sized(Bandwidth, (65536, 1 << 20), "memcpy from the right neighbour's mapped memory"),
             Test::Fence => word(Latency, "a store, and a barrier of flags by dissemination"),
             Test::PscwRing => word(Latency, "a flag to the left, a store and a flag to the right"),
             Test::NotifyRate => word(Rate, "a store and an atomic add at the right neighbour"),
             Test::NotifyLatency => word(Latency, "a store and a flag to the right, and the wait for one from the left"),
-            Test::Alltoall => of(Bandwidth, (64, 4096), "memcpy to each rank, and a barrier of flags"),
-            Test::Gups => of(Rate, (1 << 20, 1 << 20), "atomic adds of the CPU on random words of random ranks"),
-            Test::WindowCreate => of(Latency, (4096, 4096), "private memory, between two barriers of flags"),
-            Test::Overlap => of(Latency, (1 << 20, 1 << 20), "memcpy, then the same computing"),
+            Test::Alltoall => sized(Bandwidth, (64, 4096), "memcpy to each rank, and a barrier of flags"),
+            Test::Gups => sized(Rate, (1 << 20, 1 << 20), "atomic adds of the CPU on random words of random ranks"),
+            Test::WindowCreate => sized(Latency, (4096, 4096), "private memory, between two barriers of flags"),
+            Test::Overlap => sized(Latency, (1 << 20, 1 << 20), "memcpy, then the same computing"),
             _ => None,
         }
+    }
+
+    /// Whether all ranks take part in the test.
+    pub(crate) fn is_of_all_ranks(self) -> bool {
+        self.all_ranks_properties().is_some()
     }
 
     /// Whether the table is in MB/s.
@@ -148,25 +153,25 @@ impl Test {
     pub(crate) fn is_word(self) -> bool {
         use Test::{CasLatency, FenceLatency, FopLatency, Lock, NotifyPingpong, Pscw};
         let word = matches!(self, FopLatency | CasLatency | FenceLatency | Lock | Pscw | NotifyPingpong);
-        word || self.of_ranks().is_some_and(|of| !of.is_sized)
+        word || self.all_ranks_properties().is_some_and(|test| !test.is_sized)
     }
 
     /// Whether sizes are of whole words of 8 bytes.
     pub(crate) fn is_of_words(self) -> bool {
-        matches!(self, Test::Accumulate | Test::StridedPut) || self.of_ranks().is_some()
+        matches!(self, Test::Accumulate | Test::StridedPut) || self.is_of_all_ranks()
     }
 
     /// Whether `-s` changes the test.
     pub(crate) fn takes_synchronization(self) -> bool {
         use Test::{FenceLatency, Lock, NotifyPingpong, Pscw, RequestGet, RequestPut};
         !matches!(self, FenceLatency | Pscw | NotifyPingpong | Lock | RequestPut | RequestGet)
-            && self.of_ranks().is_none()
+            && !self.is_of_all_ranks()
     }
 
     /// A description of the floor, if it is not the bare form of the operation.
     pub(crate) fn floor(self) -> Option<&'static str> {
         Some(match self {
-            test if test.of_ranks().is_some() => return test.of_ranks().map(|of| of.floor),
+            test if test.is_of_all_ranks() => return test.all_ranks_properties().map(|test| test.floor),
             Test::Accumulate => "a vector add loop over the same memory",
             Test::StridedPut => "a copy loop to the same memory",
             Test::RequestPut => "the plain put and flush of the library",

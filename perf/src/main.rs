@@ -3,11 +3,12 @@
 //!
 //! Tables have the form of the OSU benchmarks. Without a launcher it starts its ranks; under a
 //! launcher it is one rank. In the tests between two ranks, rank 0 is the origin and rank 1 the
-//! target, and further ranks wait; `ranks` has the tests in which all ranks take part. `compare`
-//! runs a separate benchmark of plain MPI calls on each installed MPI; `model` computes times.
+//! target, and further ranks wait (`two_ranks`); `ranks` has the tests in which all ranks take
+//! part. `compare` runs a separate benchmark of plain MPI calls on each installed MPI; `model`
+//! computes times.
 
+mod accumulate;
 mod chart;
-mod combined;
 mod compare;
 mod floor;
 mod grid;
@@ -25,8 +26,10 @@ mod perftest;
 mod ranks;
 mod report;
 mod requests;
-mod suite;
+mod rounds;
+mod strided_put;
 mod synchronization;
+mod two_ranks;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -88,8 +91,8 @@ fn rank(options: &Options) -> Outcome<bool> {
     let fine = match options.test {
         Test::Passive if options.grid => grid::run(&world, options)?,
         Test::Passive => passive::run(&world, options)?,
-        test if test.of_ranks().is_some() => ranks::run(&world, options)?,
-        _ => suite::run(&world, options)?,
+        test if test.is_of_all_ranks() => ranks::run(&world, options)?,
+        _ => two_ranks::run(&world, options)?,
     };
     world.finalize()?;
     Ok(fine)

@@ -1,17 +1,14 @@
 //! Notified puts: a ping-pong between ranks 0 and 1, compared with one of stores and flags.
 
-use std::time::Instant;
-
 use transom::{Job, Notice};
 
 use crate::floor::Floor;
 use crate::iterations::window;
 use crate::kinds::Test;
-use crate::measure::Times;
 use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::report::Row;
-use crate::synchronization::{ROUNDS, per_round};
+use crate::rounds::{alternate_rounds, per_round};
 
 /// Round trips of 8 bytes: a notified put, for whose notice rank 1 waits, and a notified put back.
 /// Both ranks alternate a round of the library and a round of the floor.
@@ -20,44 +17,26 @@ pub(crate) fn pingpong(world: &Job, options: &Options, floor: Option<&Floor>) ->
     win.set_num_notify(1)?;
     let (me, each) = (world.rank(), per_round(options));
     let floor = floor.filter(|floor| floor.has(Test::NotifyPingpong));
-    let (mut turn, mut times) = (0u64, (Vec::new(), Vec::new()));
+    let mut turn = 0u64;
     // Only two ranks play; all pass the barriers.
     let turns = if me < 2 { each } else { 0 };
-    // The failure of a bare round. It fails at both ranks, since each waits for the other.
-    let mut failed = None;
-    win.lock_all(|epoch| {
-        for round in 0..=ROUNDS {
-            let start = Instant::now();
-            for _ in 0..turns {
+    let rounds = win.lock_all(|epoch| {
+        let round_trips = || {
+            (0..turns).try_for_each(|_| {
                 turn += 1;
                 if me == 1 {
                     win.notices().wait(0, turn)?;
                 }
                 let data = [turn];
                 epoch.scope(|part| part.put_notify(1 - me, 0, &data, Notice(0)))?;
-                if me == 0 {
-                    win.notices().wait(0, turn)?;
-                }
-            }
-            let library = start.elapsed();
-            // The last put is answered here, and not while the floor is measured.
-            world.barrier()?;
-            let start = Instant::now();
-            let floor = floor.filter(|_| failed.is_none());
-            if let Some(Err(error)) = floor.map(|floor| floor.together(Test::NotifyPingpong, each)) {
-                failed = Some(error);
-            }
-            // The first round warms up.
-            if round > 0 && failed.is_none() {
-                times.0.push(library);
-                times.1.push(start.elapsed());
-            }
-        }
-        Ok(())
+                if me == 0 { win.notices().wait(0, turn) } else { Ok(()) }
+            })
+        };
+        // The last put is answered in the barrier, and not while the floor is measured.
+        let bare = || floor.map_or(Ok(()), |floor| floor.together(Test::NotifyPingpong, each));
+        alternate_rounds(round_trips, || world.barrier(), bare)
     })?;
-    if let Some(error) = failed {
-        return Err(error);
-    }
+    let (library, bare) = rounds.times(each)?;
     world.barrier()?;
     let mut last = [0];
     win.load(0, &mut last)?;
@@ -67,6 +46,5 @@ pub(crate) fn pingpong(world: &Job, options: &Options, floor: Option<&Floor>) ->
     }
     world.barrier()?;
     win.free()?;
-    let bare = floor.map(|_| Times::of_durations(&times.1, each));
-    Ok((me == 0).then(|| Row::new(8, Times::of_durations(&times.0, each), bare)))
+    Ok((me == 0).then(|| Row::new(8, library, floor.map(|_| bare))))
 }

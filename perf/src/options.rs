@@ -117,7 +117,7 @@ impl Options {
         if self.test.is_of_words() && self.sizes.is_some_and(|(least, _)| least == 0 || least % 8 != 0) {
             return Err(format!("{} measures whole words: -m 8:MAX, or another multiple of 8", self.test.name()));
         }
-        if (self.percentiles || self.spoil) && self.test.of_ranks().is_none() {
+        if (self.percentiles || self.spoil) && !self.test.is_of_all_ranks() {
             return Err(format!("{} is not a test of all ranks; leave out --percentiles", self.test.name()));
         }
         if self.grid && self.test != Test::Passive {
@@ -130,7 +130,9 @@ impl Options {
     pub(crate) fn sizes(&self) -> Vec<usize> {
         let (least, most) = match self.test {
             test if test.is_word() => (8, 8),
-            test if test.of_ranks().is_some() => self.sizes.or(test.of_ranks().map(|of| of.sizes)).unwrap_or((8, 8)),
+            test if test.is_of_all_ranks() => {
+                self.sizes.or(test.all_ranks_properties().map(|test| test.sizes)).unwrap_or((8, 8))
+            }
             test if test.is_of_words() => self.sizes.unwrap_or((8, 1 << 20)),
             _ => self.sizes.unwrap_or((1, 4 << 20)),
         };

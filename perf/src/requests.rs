@@ -12,7 +12,7 @@ use crate::pattern;
 use crate::report::Row;
 
 /// Measures puts or gets of one size with a request. Returns the row at the origin.
-pub(crate) fn one(world: &Job, options: &Options, size: usize, turn: usize) -> Outcome<Option<Row>> {
+pub(crate) fn measure(world: &Job, options: &Options, size: usize, turn: usize) -> Outcome<Option<Row>> {
     let win = window(world, options, size)?;
     let gets = options.test == Test::RequestGet;
     let mut buffer = vec![0; size];

@@ -1,13 +1,13 @@
-//! Long copies by the kernel between addresses for which the kernel's copy is slow
-//! (`is_close_behind`). These copies go through a buffer of the calling thread, at an offset in a
-//! page for which the kernel's copy is fast.
+//! Bounce buffers for cross-memory attach. The kernel's copy is slow between some addresses
+//! (`is_close_behind`). Long copies between such addresses go through a buffer of the calling
+//! thread, at an offset in a page for which the kernel's copy is fast.
 
 use std::cell::OnceCell;
 use std::io;
 
 use transom_fabric::{Memory, Span, is_close_behind};
 
-use crate::cma::{Remote, Vector, slice_of, slice_of_mut};
+use crate::cma::{RemoteAddress, Vector, slice_of, slice_of_mut};
 
 /// Shorter copies go directly.
 const LONG: usize = 16 << 10;
@@ -34,7 +34,7 @@ pub(crate) fn is_slow(from: u64, to: u64, len: usize) -> bool {
 ///
 /// # Errors
 /// As for [`crate::cma::read_into`]; a part may have been filled.
-pub(crate) unsafe fn read(from: Remote, into: Span) -> io::Result<()> {
+pub(crate) unsafe fn read(from: RemoteAddress, into: Span) -> io::Result<()> {
     in_pieces(from, into, |mut vector, buffer, place, piece| {
         // SAFETY: the vector has a range of the buffer, which this thread alone uses.
         unsafe { vector.read(from.pid) }?;
@@ -51,7 +51,7 @@ pub(crate) unsafe fn read(from: Remote, into: Span) -> io::Result<()> {
 ///
 /// # Errors
 /// As for [`crate::cma::read_into`]; a part may have been written.
-pub(crate) unsafe fn write(to: Remote, from: Span) -> io::Result<()> {
+pub(crate) unsafe fn write(to: RemoteAddress, from: Span) -> io::Result<()> {
     in_pieces(to, from, |mut vector, buffer, place, piece| {
         // SAFETY: readable and not written (caller).
         buffer.write(place, unsafe { slice_of(piece) });
@@ -63,7 +63,7 @@ pub(crate) unsafe fn write(to: Remote, from: Span) -> io::Result<()> {
 /// Calls `step` for each piece of `ours`, with the piece's part of the buffer as a vector with the
 /// other process's address, and with the offset of that part.
 fn in_pieces(
-    there: Remote,
+    there: RemoteAddress,
     ours: Span,
     step: impl Fn(Vector<1>, &Memory, usize, Span) -> io::Result<()>,
 ) -> io::Result<()> {
@@ -104,13 +104,13 @@ mod tests {
             assert_eq!(is_slow(from, to, len), cfg!(target_arch = "x86_64"));
             assert!(!is_slow(from, to, LONG - 1) && !is_slow(from, to + 32, len));
             // SAFETY: `len` bytes of the vector.
-            unsafe { read(Remote { pid: own(), address: from }, Span::of_mut(&mut target[start..start + len])) }
+            unsafe { read(RemoteAddress { pid: own(), address: from }, Span::of_mut(&mut target[start..start + len])) }
                 .expect("own memory");
             assert!(target[start..start + len] == source[..len], "reading {len} bytes");
             assert!(target[..start].iter().chain(&target[start + len..]).all(|&byte| byte == 0), "{len} bytes");
             target.fill(0);
             // SAFETY: `len` bytes of the vector.
-            unsafe { write(Remote { pid: own(), address: to }, Span::of(&source[..len])) }.expect("own memory");
+            unsafe { write(RemoteAddress { pid: own(), address: to }, Span::of(&source[..len])) }.expect("own memory");
             assert!(target[start..start + len] == source[..len], "writing {len} bytes");
             assert!(target[..start].iter().chain(&target[start + len..]).all(|&byte| byte == 0), "{len} bytes");
         }

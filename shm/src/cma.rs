@@ -8,7 +8,7 @@ use transom_fabric::Span;
 
 /// An address in another process.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Remote {
+pub(crate) struct RemoteAddress {
     pub(crate) pid: i32,
     pub(crate) address: u64,
 }
@@ -27,7 +27,7 @@ type Call = unsafe extern "C" fn(
 /// # Errors
 /// ESRCH: the process does not exist. EFAULT: no memory is mapped there. EPERM: access is not
 /// allowed.
-pub(crate) fn read_into(from: Remote, into: &mut [u8]) -> io::Result<()> {
+pub(crate) fn read_into(from: RemoteAddress, into: &mut [u8]) -> io::Result<()> {
     // SAFETY: `into` is borrowed for the call.
     unsafe { read(from, Span::of_mut(into)) }
 }
@@ -39,7 +39,7 @@ pub(crate) fn read_into(from: Remote, into: &mut [u8]) -> io::Result<()> {
 ///
 /// # Errors
 /// As for [`read_into`].
-pub(crate) unsafe fn read(from: Remote, into: Span) -> io::Result<()> {
+pub(crate) unsafe fn read(from: RemoteAddress, into: Span) -> io::Result<()> {
     // SAFETY: the caller's promise.
     unsafe { Vector::of(into, from.address).read(from.pid) }
 }
@@ -51,7 +51,7 @@ pub(crate) unsafe fn read(from: Remote, into: Span) -> io::Result<()> {
 ///
 /// # Errors
 /// As for [`read_into`].
-pub(crate) unsafe fn write(to: Remote, from: Span) -> io::Result<()> {
+pub(crate) unsafe fn write(to: RemoteAddress, from: Span) -> io::Result<()> {
     // SAFETY: the caller's promise.
     unsafe { Vector::of(from, to.address).write(to.pid) }
 }

@@ -1,4 +1,5 @@
-//! A peer's heap, opened and verified at first contact. Independent of the keys of regions.
+//! First contact with a peer: opens and verifies the peer's heap, and maps the peer's ring.
+//! Independent of the keys of regions.
 
 use std::fs::File;
 use std::io;
@@ -16,20 +17,20 @@ use crate::mapping;
 use crate::node::Address;
 use crate::pieces::{self, Pieces};
 use crate::process::Process;
-use crate::ring;
+use crate::ring::SharedRing;
 use crate::spare::{Opened, Spare};
-use crate::xpmem::{Attached, Xpmem};
+use crate::xpmem::{PeerMemory, Xpmem};
 
 /// A peer whose heap is open here.
 #[derive(Debug)]
 pub(crate) struct Contact {
     pub(crate) address: Address,
-    pub(crate) ring: ring::Shared,
+    pub(crate) ring: SharedRing,
     /// `None` where no descriptor was free: each mapping then opens the heap again.
     file: Option<File>,
     pieces: Pieces,
     process: OnceLock<Result<Process, String>>,
-    user: OnceLock<Result<Attached, String>>,
+    user: OnceLock<Result<PeerMemory, String>>,
 }
 
 impl Contact {
@@ -41,32 +42,33 @@ impl Contact {
         address.may_share_with(me)?;
         let file = open(&address, spare)?;
         let header = 0..address.header_len;
-        let mapped =
-            pieces::apart(file.as_fd(), &header).map_err(|errno| format!("{:#}", unmapped(&header, &file, errno)))?;
-        let ring = ring::Shared::in_header(&mapped, address.pid)
+        let mapped = pieces::map_dedicated(file.as_fd(), &header)
+            .map_err(|errno| format!("{:#}", unmapped(&header, &file, errno)))?;
+        let ring = SharedRing::in_header(&mapped, address.pid)
             .ok_or("the header of the peer's heap is too short for a message ring")?;
         let pieces = Pieces::new(header.end..address.capacity);
         Ok(Contact { address, ring, file: file.keep(), pieces, process: OnceLock::new(), user: OnceLock::new() })
     }
 
-    /// The range `[offset, offset + len)` of the peer's heap as memory of this process. `apart`: in
-    /// a mapping of its own, so that advice to the kernel concerns no other range.
+    /// The range `[offset, offset + len)` of the peer's heap as memory of this process.
+    /// `dedicated`: in a mapping of its own, so that advice to the kernel concerns no other range.
     ///
     /// # Errors
     /// The range is not inside the heap, or there is no address space or mapping for it. Where the
     /// heap is opened again, those of [`Contact::open`].
-    pub(crate) fn map(&self, offset: u64, len: u64, apart: bool, spare: &Spare) -> Result<Memory, Cause> {
+    pub(crate) fn map(&self, offset: u64, len: u64, dedicated: bool, spare: &Spare) -> Result<Memory, Cause> {
         let capacity = self.address.capacity;
         let end = offset.checked_add(len).filter(|&end| end <= capacity);
         let outside =
             || Cause::Setup(format!("{len} bytes at offset {offset} are outside the peer's heap of {capacity} bytes"));
         let range = offset..end.ok_or_else(outside)?;
         // A mapped piece needs no descriptor.
-        if !apart && let Some(memory) = self.pieces.mapped(&range) {
+        if !dedicated && let Some(memory) = self.pieces.mapped(&range) {
             return Ok(memory);
         }
         let map = |file: &File| {
-            let memory = if apart { pieces::apart(file.as_fd(), &range) } else { self.pieces.map(file, &range) };
+            let memory =
+                if dedicated { pieces::map_dedicated(file.as_fd(), &range) } else { self.pieces.map(file, &range) };
             memory.map_err(|errno| unmapped(&range, file, errno).into())
         };
         match &self.file {
@@ -106,13 +108,12 @@ impl Contact {
 /// Opens the heap at `address`, and proves that it is the peer's.
 fn open<'s>(address: &Address, spare: &'s Spare) -> Result<Opened<'s>, String> {
     // The own heap needs no `/proc`.
-    if spare.is_of(address.token) {
-        return spare.own().map_err(|error| format!("duplicating a descriptor of the own heap: {error}"));
+    if spare.is_own_heap(address.token) {
+        return spare.open_own_heap().map_err(|error| format!("duplicating a descriptor of the own heap: {error}"));
     }
     let path = format!("/proc/{}/fd/{}", address.pid, address.fd);
     let cannot = |what: &str, error: io::Error| format!("{what} {path}: {error}");
-    // The process-id may have been reused. The descriptor of another process must not be
-    // opened.
+    // The process-id may have been reused. The descriptor of another process must not be opened.
     let target = std::fs::read_link(&path).map_err(|error| cannot("reading", error))?;
     if !target.to_string_lossy().starts_with(&format!("/memfd:{NAME}")) {
         return Err(format!("{path} is not a heap of transom, but {}", target.display()));

@@ -1,4 +1,5 @@
-//! The domain of a rank over its heap, and the registration of memory that peers may access.
+//! The domain: this rank's end of the transport, and the registration of memory that peers may
+//! access.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -32,7 +33,7 @@ impl ShmDomain {
     /// # Errors
     /// The heap has a domain already, or this process can't open its own heap through `/proc`.
     pub fn new(heap: Arc<Heap>, me: Peer) -> Result<Arc<ShmDomain>, FabricError> {
-        ShmDomain::open(heap, me, xpmem::here())
+        ShmDomain::open(heap, me, xpmem::module())
     }
 
     /// [`ShmDomain::new`] without XPMEM, for this process's memory and for that of peers. `reason`
@@ -58,7 +59,7 @@ impl ShmDomain {
     /// and callers choose which of them to access. Whether the kernel allows it is known when a
     /// peer imports the region.
     pub fn register_addresses(&self) -> ShmRegion {
-        self.enter(Kind::UserMemory, 0, u64::MAX, &Memory::private(0))
+        self.record(Kind::UserMemory, 0, u64::MAX, &Memory::private(0))
     }
 
     /// The heap that the domain was made with.
@@ -69,7 +70,7 @@ impl ShmDomain {
 
 impl ShmDomain {
     /// Records a region among the registered ones.
-    fn enter(&self, kind: Kind, at: u64, len: u64, memory: &Memory) -> ShmRegion {
+    fn record(&self, kind: Kind, at: u64, len: u64, memory: &Memory) -> ShmRegion {
         // Relaxed: the numbers need only differ.
         let generation = self.generation.fetch_add(1, Ordering::Relaxed);
         let key = Key { kind, at, len, owner: owner_check(self.heap.token()), generation };
@@ -92,7 +93,7 @@ impl Domain for ShmDomain {
             None if memory.is_empty() => (Kind::Mapped, 0),
             None => (Kind::UserMemory, memory.as_ptr().addr() as u64),
         };
-        Ok(self.enter(kind, at, memory.len() as u64, memory))
+        Ok(self.record(kind, at, memory.len() as u64, memory))
     }
 }
 

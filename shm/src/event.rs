@@ -1,5 +1,5 @@
-//! A word in shared memory that one process increments and on which others wait. Barriers and
-//! counters consist of such words.
+//! Event counts in shared memory (Reed and Kanodia): one process advances the count, and others
+//! wait until it reaches a number. Barriers consist of such words.
 //!
 //! The low 31 bits are a counter that only grows (and wraps); the top bit is set while a thread
 //! sleeps. An increment is one locked instruction, and a system call only if a thread sleeps. Must
@@ -17,7 +17,7 @@ pub const WAITING: u32 = 1 << 31;
 pub const COUNTER: u32 = WAITING - 1;
 
 /// Number of polls of the word between two reads of the clock and two calls of `idle`.
-const LOOKS: u32 = 16;
+const POLLS: u32 = 16;
 
 /// Time for which a waiter polls the word before it sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +119,7 @@ fn spin_on(word: &impl Word32, n: u32, budget: SpinBudget, limit: Duration, idle
     if !spin.is_zero() {
         let start = Instant::now();
         loop {
-            for _ in 0..LOOKS {
+            for _ in 0..POLLS {
                 if seen() {
                     return true;
                 }

@@ -8,26 +8,26 @@
 //!
 //! | module | owns |
 //! |---|---|
+//! | `domain`, `port`, `remote` | the contract; puts and gets on a region of a peer |
+//! | `regions` | registered regions and their keys |
 //! | [`heap`], `ranges`, `mapping` | the memfd, its free ranges, its mappings |
-//! | `huge` | whether the kernel gives huge pages |
 //! | `node`, `contact` | node identity; a peer's heap, opened and verified |
 //! | `pieces` | the mapped pieces of a peer's heap, which all windows share |
 //! | `spare` | a descriptor in reserve for opening heaps |
-//! | `ring`, `bell`, [`event`], `word` | messages, and words that can be waited for |
 //! | `xpmem` | user memory of peers, mapped by the XPMEM module, with a guard against their death |
+//! | `process`, `cma`, `bounce` | user memory that is not mapped: `/proc/PID/mem`, cross-memory attach, and bounce buffers for addresses at which the kernel copies slowly |
+//! | `ring`, `doorbell` | the message ring, and the word that shows whether its owner sleeps |
 //! | `pipe` | the pipe that ends a sleep on a net's descriptors |
-//! | `cma`, `process` | cross-memory attach; another process's memory by it or by `/proc/PID/mem` |
-//! | `regions` | registered regions and their keys |
-//! | `domain`, `port`, `remote` | the contract, and puts and gets of many pieces |
-//! | [`topology`] | processors and NUMA nodes |
+//! | [`event`], `word` | event counts; atomic words and futexes |
+//! | [`topology`], `huge` | processors and NUMA nodes; whether the kernel gives huge pages |
 
-mod bell;
 #[allow(unsafe_code)]
 mod bounce;
 #[allow(unsafe_code)]
 mod cma;
 mod contact;
 mod domain;
+mod doorbell;
 pub mod event;
 pub mod heap;
 mod huge;
@@ -51,8 +51,8 @@ mod word;
 #[allow(unsafe_code)]
 mod xpmem;
 
-pub use bell::Bell;
 pub use domain::{ShmDomain, ShmRegion};
+pub use doorbell::Doorbell;
 pub use heap::{Heap, HeapOptions};
 pub use huge::huge_pages;
 pub use mapping::{advise_huge, touch};
@@ -65,5 +65,5 @@ pub use remote::ShmRemote;
 /// # Errors
 /// The reason why it can't.
 pub fn xpmem() -> Result<(), String> {
-    xpmem::here().map(drop)
+    xpmem::module().map(drop)
 }

@@ -1,5 +1,5 @@
-//! Parts of a memfd mapped into this process: the only module that maps and unmaps memfds. Must not
-//! know their owners.
+//! Mappings of memfds in this process. No other module maps or unmaps memfds. Must not know the
+//! owners of the memfds.
 
 use std::fmt;
 use std::os::fd::BorrowedFd;
@@ -174,8 +174,8 @@ pub fn touch(memory: &Memory) -> Result<(), FabricError> {
 }
 
 /// Advises the kernel to use huge pages for the pages of `memory`, which is part of a heap's block,
-/// or mapped from a peer's block by [`import_apart`](crate::ShmPort::import_apart). Existing pages
-/// may remain small.
+/// or mapped from a peer's block by [`import_dedicated`](crate::ShmPort::import_dedicated).
+/// Existing pages may remain small.
 ///
 /// # Errors
 /// The kernel has no huge pages, or no room for one more mapping.

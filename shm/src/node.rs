@@ -1,5 +1,5 @@
-//! The data by which peers find a rank's heap, and a cheap test that excludes peers on other nodes.
-//! Opens nothing.
+//! The address of a rank: the data by which peers find the rank's heap, and a cheap test that
+//! excludes peers on other nodes. Opens nothing.
 
 use std::os::unix::fs::MetadataExt as _;
 
@@ -111,7 +111,7 @@ impl Address {
 }
 
 /// The error for a peer that is not on this node.
-pub(crate) fn not_here(reason: &str) -> FabricError {
+pub(crate) fn not_on_this_node(reason: &str) -> FabricError {
     FabricError::unavailable("shm", Cause::Setup(format!("the peer's memory can't be mapped here: {reason}")))
 }
 

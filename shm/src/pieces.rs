@@ -56,7 +56,7 @@ impl Pieces {
         {
             return Ok(memory);
         }
-        apart(file.as_fd(), range)
+        map_dedicated(file.as_fd(), range)
     }
 
     /// The bytes `range` of the heap, if they are in a mapped piece.
@@ -104,7 +104,7 @@ fn part(mapping: &Arc<Mapping>, start: u64, range: &Range<u64>) -> Result<Memory
 ///
 /// # Errors
 /// As for [`Pieces::map`].
-pub(crate) fn apart(file: BorrowedFd<'_>, range: &Range<u64>) -> Result<Memory, Errno> {
+pub(crate) fn map_dedicated(file: BorrowedFd<'_>, range: &Range<u64>) -> Result<Memory, Errno> {
     if range.is_empty() {
         return Ok(mapping::empty());
     }

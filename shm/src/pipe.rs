@@ -1,7 +1,7 @@
-//! The pipe on which a rank sleeps together with a net's descriptors. A peer of the node ends the
-//! sleep by a write into the pipe. Each process has one descriptor of the pipe, open for both
-//! directions, so that a write has a reader even after the owner has ended. Must not know rings or
-//! sleeping threads.
+//! The pipe that wakes a rank from a sleep on a net's descriptors. The rank sleeps on the pipe too,
+//! and a peer of the node ends the sleep by a write into the pipe. Each process has one descriptor
+//! of the pipe, open for both directions, so that a write has a reader even after the owner has
+//! ended. Must not know rings or sleeping threads.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -12,12 +12,12 @@ use std::sync::OnceLock;
 use rustix::fs::OFlags;
 use transom_fabric::above_streams;
 
-/// One process's end.
+/// One process's descriptor of a rank's pipe.
 #[derive(Debug)]
 pub(crate) struct Pipe(File);
 
 impl Pipe {
-    /// A pipe of this process, and the number by which peers find it.
+    /// A pipe of this process, and the location at which peers find it.
     pub(crate) fn create() -> io::Result<(Pipe, PipeLocation)> {
         let (reader, _writer) = io::pipe()?;
         let pipe = Pipe(open(&format!("/proc/self/fd/{}", reader.as_raw_fd()))?);
@@ -61,9 +61,9 @@ impl AsFd for Pipe {
 
 /// A pipe that is made or opened at the first use, or at a later one if the system gives none then.
 #[derive(Debug, Default)]
-pub(crate) struct Later(OnceLock<Pipe>);
+pub(crate) struct LazyPipe(OnceLock<Pipe>);
 
-impl Later {
+impl LazyPipe {
     /// The pipe. If there is none yet, `make` gives one, whose location `publish` gets.
     ///
     /// # Errors
@@ -124,20 +124,20 @@ mod tests {
     /// A process that has too many open files for a pipe gets the pipe after it has closed some.
     #[test]
     fn a_pipe_that_could_not_be_made_is_made_later() {
-        let (later, mut places) = (Later::default(), Vec::new());
-        let refused = later.get(|| Err(Errno::MFILE.into()), |_| panic!("no pipe")).expect_err("no pipe");
+        let (lazy, mut places) = (LazyPipe::default(), Vec::new());
+        let refused = lazy.get(|| Err(Errno::MFILE.into()), |_| panic!("no pipe")).expect_err("no pipe");
         assert_eq!(refused.raw_os_error(), Some(Errno::MFILE.raw_os_error()));
-        later.get(Pipe::create, |place| places.push(place)).expect("a pipe").fill();
+        lazy.get(Pipe::create, |place| places.push(place)).expect("a pipe").fill();
         let own = rustix::process::getpid().as_raw_pid();
         let peer = Pipe::of_process(own, places[0]).expect("the place of that pipe");
-        let same = later.get(|| panic!("there is one"), |_| panic!("it is published")).expect("a pipe");
+        let same = lazy.get(|| panic!("there is one"), |_| panic!("it is published")).expect("a pipe");
         assert_eq!((&peer.0).read(&mut [0; 8]).expect("filled"), 1);
         same.empty();
     }
 
-    /// Two threads sleep on the pipe and one on the ring: a knock ends all three sleeps.
+    /// Two threads sleep on the pipe and one on the ring: a wake ends all three sleeps.
     #[test]
-    fn a_knock_ends_sleeps_on_the_pipe() {
+    fn a_wake_ends_sleeps_on_the_pipe() {
         const ROUNDS: u32 = 200;
         let [a, b] = [0, 1].map(|rank| {
             let heap = Heap::create(HeapOptions::default()).expect("a heap");
@@ -163,7 +163,7 @@ mod tests {
                             if sleeper == 2 {
                                 b.port().wait_while(LONG, stay);
                             } else {
-                                b.port().wait_elsewhere(stay, sleep);
+                                b.port().wait_on_descriptors(stay, sleep);
                             }
                         }
                         done.fetch_add(1, Ordering::SeqCst);
@@ -173,7 +173,7 @@ mod tests {
             let start = Instant::now();
             for next in 1..=ROUNDS {
                 round.store(next, Ordering::SeqCst);
-                a.port().knock(Peer(1));
+                a.port().wake_peer(Peer(1));
                 while done.load(Ordering::SeqCst) < 3 * next && start.elapsed() < 3 * LONG {
                     thread::yield_now();
                 }

@@ -1,10 +1,11 @@
-//! Access to the peers of this node: copies and atomics on mapped memory, cross-memory attach,
-//! messages through rings. Must not know windows. Each operation is complete on return.
+//! The port: puts, gets, atomics and messages to the peers of this node. Mapped memory is accessed
+//! by the CPU, other memory by cross-memory attach, and messages go through rings. Each operation
+//! is complete on return. Must not know windows.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
 use transom_fabric::{
@@ -12,14 +13,14 @@ use transom_fabric::{
     RegionKey, Span, TallyRef, Width, diagnostics,
 };
 
-use crate::bell::{self, Bell};
 use crate::cma::slice_of_mut;
 use crate::contact::Contact;
+use crate::doorbell::{self, Doorbell};
 use crate::heap::Heap;
 use crate::node::{self, Address};
 use crate::regions::{Key, Kind, Regions, owner_check};
 use crate::remote::{PIECES, Route, ShmRemote, byte};
-use crate::ring::{self, MESSAGE_MAX};
+use crate::ring::{self, MESSAGE_MAX, SharedRing};
 use crate::spare::Spare;
 use crate::xpmem::Xpmem;
 
@@ -36,15 +37,15 @@ pub struct ShmPort {
     limits: Limits,
     contacts: PeerMap<(Peer, Contact)>,
     spare: Spare,
-    ring: ring::Shared,
+    ring: SharedRing,
     /// Held by the one thread that takes messages.
     inbox: Mutex<Box<[u8; MESSAGE_MAX]>>,
     /// A [`Port::wake`] that no wait has answered yet.
     woken: AtomicBool,
-    /// The number of threads that sleep on descriptors ([`ShmPort::wait_elsewhere`]).
-    elsewhere: Mutex<u32>,
+    /// The number of threads that sleep on descriptors ([`ShmPort::wait_on_descriptors`]).
+    descriptor_sleepers: Mutex<u32>,
     /// Whether the lack of a pipe was reported.
-    pipeless: Once,
+    no_pipe_reported: Once,
     regions: Arc<Regions>,
     /// The mapping of user memory, or the reason why there is none.
     xpmem: Result<&'static Xpmem, String>,
@@ -53,7 +54,7 @@ pub struct ShmPort {
 }
 
 /// Parts one after another as pieces, each with its offset.
-fn one_after_another(offset: u64, parts: &[Span]) -> impl Iterator<Item = (u64, Span)> {
+fn consecutive_pieces(offset: u64, parts: &[Span]) -> impl Iterator<Item = (u64, Span)> {
     parts.iter().scan(offset, |at, part| {
         *at += part.len() as u64;
         Some((*at - part.len() as u64, *part))
@@ -68,7 +69,7 @@ impl ShmPort {
         xpmem: Result<&'static Xpmem, String>,
     ) -> Result<ShmPort, FabricError> {
         let address = Address::of(heap, xpmem.as_ref().map_or(0, |xpmem| xpmem.segment()));
-        let ring = ring::Shared::in_header(heap.header(), address.pid)
+        let ring = SharedRing::in_header(heap.header(), address.pid)
             .ok_or_else(|| FabricError::failed("opening shared memory", Reason::NoRing))?;
         let port = ShmPort {
             me,
@@ -91,8 +92,8 @@ impl ShmPort {
             ring,
             inbox: Mutex::new(Box::new([0; MESSAGE_MAX])),
             woken: AtomicBool::new(false),
-            pipeless: Once::new(),
-            elsewhere: Mutex::new(0),
+            no_pipe_reported: Once::new(),
+            descriptor_sleepers: Mutex::new(0),
             regions,
             xpmem,
             unmapped: OnceLock::new(),
@@ -102,7 +103,7 @@ impl ShmPort {
     }
 
     /// Sleeps as [`Port::wait`] does if `stay` still returns true after the sleep was announced.
-    /// `stay` sees all stores of a peer before the peer's [`knock`](ShmPort::knock). A
+    /// `stay` sees all stores of a peer before the peer's [`wake_peer`](ShmPort::wake_peer). A
     /// [`Port::wake`] that comes before the sleep is left to the thread that calls [`Port::wait`].
     pub fn wait_while(&self, limit: Duration, stay: impl FnOnce() -> bool) {
         ring::sleep(&self.ring, Some(limit), stay);
@@ -111,7 +112,7 @@ impl ShmPort {
     /// Reports once that sleeps on a net do not end by notices within the node.
     #[cold]
     fn report_no_pipe(&self, error: &io::Error) {
-        self.pipeless.call_once(|| {
+        self.no_pipe_reported.call_once(|| {
             let what = "without a pipe, notices of ranks of the node do not wake this rank from a sleep on the net; \
                         opening the pipe failed, and is tried again";
             diagnostics::warn("transom::shm", &format!("{}: {what}: {error}", self.me));
@@ -122,7 +123,7 @@ impl ShmPort {
     /// [`wait_while`](ShmPort::wait_while), for a sleep on descriptors of a net. The descriptor
     /// that `sleep` gets becomes readable when a peer ends the sleep; `None` while the system gives
     /// none.
-    pub fn wait_elsewhere(&self, stay: impl FnOnce() -> bool, sleep: impl FnOnce(Option<BorrowedFd<'_>>)) {
+    pub fn wait_on_descriptors(&self, stay: impl FnOnce() -> bool, sleep: impl FnOnce(Option<BorrowedFd<'_>>)) {
         let pipe = match self.ring.own_pipe() {
             Ok(pipe) => pipe,
             Err(error) => {
@@ -131,43 +132,47 @@ impl ShmPort {
             }
         };
         {
-            let mut inside = self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner);
-            // The pipe remains readable until all threads that a knock has woken have left.
-            if *inside > 0 && ring::is_called_back(&self.ring) {
+            let mut sleepers = self.descriptor_sleepers();
+            // The pipe remains readable until all threads that a peer has woken have left.
+            if *sleepers > 0 && ring::have_pipe_sleeps_ended(&self.ring) {
                 return;
             }
-            *inside += 1;
-            ring::announce_elsewhere(&self.ring);
+            *sleepers += 1;
+            ring::announce_pipe_sleep(&self.ring);
         }
-        if ring::still(&self.ring, stay) {
+        if ring::may_sleep(&self.ring, stay) {
             sleep(Some(pipe.as_fd()));
         }
-        let mut inside = self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner);
-        *inside -= 1;
-        if *inside == 0 {
-            ring::withdraw_elsewhere(&self.ring);
+        let mut sleepers = self.descriptor_sleepers();
+        *sleepers -= 1;
+        if *sleepers == 0 {
+            ring::withdraw_pipe_sleep(&self.ring);
             pipe.empty();
         }
     }
 
+    fn descriptor_sleepers(&self) -> MutexGuard<'_, u32> {
+        self.descriptor_sleepers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Ends the sleeps of this process's threads, which then check what they wait for.
     pub fn end_sleeps(&self) {
-        ring::knock(&self.ring);
+        ring::wake_sleepers(&self.ring);
     }
 
     /// Ends the sleep of a connected peer, whose threads then check what they wait for. The caller
     /// has changed a word of the peer before, by a sequentially consistent read-modify-write
     /// operation.
     #[inline]
-    pub fn knock(&self, peer: Peer) {
+    pub fn wake_peer(&self, peer: Peer) {
         if let Ok(contact) = self.contact(peer) {
-            bell::knock_after_change(&contact.ring);
+            doorbell::wake_sleepers_after_rmw(&contact.ring);
         }
     }
 
-    /// The bell of a connected peer.
-    pub fn bell(&self, peer: Peer) -> Option<Bell> {
-        Bell::of(&self.contact(peer).ok()?.ring)
+    /// The doorbell of a connected peer.
+    pub fn doorbell(&self, peer: Peer) -> Option<Doorbell> {
+        Doorbell::of(&self.contact(peer).ok()?.ring)
     }
 
     /// Whether user memory of peers is mapped, by the XPMEM module.
@@ -203,16 +208,16 @@ impl ShmPort {
         self.user_memory(peer, parts.at, parts.len)
     }
 
-    /// [`Port::import`] of a region, in a mapping of its own if it is in a heap: advice to the
+    /// [`Port::import`] of a region, in a dedicated mapping if it is in a heap: advice to the
     /// kernel, such as [`advise_huge`](crate::advise_huge), then concerns no other region.
     ///
     /// # Errors
     /// As for [`Port::import`].
-    pub fn import_apart(&self, peer: Peer, key: &RegionKey) -> Result<ShmRemote, FabricError> {
+    pub fn import_dedicated(&self, peer: Peer, key: &RegionKey) -> Result<ShmRemote, FabricError> {
         self.open(peer, key, true)
     }
 
-    fn open(&self, peer: Peer, key: &RegionKey, apart: bool) -> Result<ShmRemote, FabricError> {
+    fn open(&self, peer: Peer, key: &RegionKey, dedicated: bool) -> Result<ShmRemote, FabricError> {
         let refused = |cause: Cause| FabricError::failed(format!("importing a region of {peer}"), cause);
         let contact = self.contact(peer)?;
         let parts = Key::unpack(key)
@@ -223,7 +228,7 @@ impl ShmPort {
             let own = self.regions.find(&parts);
             Route::Memory(own.ok_or_else(|| refused(Reason::NotRegistered.into()))?)
         } else if parts.kind == Kind::Mapped {
-            Route::Memory(contact.map(parts.at, parts.len, apart, &self.spare).map_err(refused)?)
+            Route::Memory(contact.map(parts.at, parts.len, dedicated, &self.spare).map_err(refused)?)
         } else if let Some(memory) = self.user_region(peer, key) {
             amo = Some(Coherence::WithCpu);
             Route::Memory(memory)
@@ -259,7 +264,7 @@ impl Port for ShmPort {
         self.contacts
             .get_or_try_insert(peer, open)
             .map(|_| ())
-            .map_err(|reason: String| node::not_here(&format!("{peer}: {reason}")))
+            .map_err(|reason: String| node::not_on_this_node(&format!("{peer}: {reason}")))
     }
 
     fn import(&self, peer: Peer, key: &RegionKey) -> Result<ShmRemote, FabricError> {
@@ -323,13 +328,13 @@ impl Port for ShmPort {
     unsafe fn put_list(&self, to: &ShmRemote, offset: u64, from: &[Span], _tally: &TallyRef) -> Post {
         // SAFETY: each part is readable and not written until this returns (the contract of
         // `put_list`).
-        unsafe { to.put_pieces(one_after_another(offset, from)) }
+        unsafe { to.put_pieces(consecutive_pieces(offset, from)) }
     }
 
     unsafe fn get_list(&self, from: &ShmRemote, offset: u64, into: &[Span], _tally: &TallyRef) -> Post {
         // SAFETY: each part is writable and not accessed otherwise until this returns (the contract
         // of `get_list`).
-        unsafe { from.get_pieces(one_after_another(offset, into)) }
+        unsafe { from.get_pieces(consecutive_pieces(offset, into)) }
     }
 
     unsafe fn get_scattered(&self, from: &ShmRemote, offset: u64, into: &[Span], tally: &TallyRef) -> Post {
@@ -390,7 +395,8 @@ impl Port for ShmPort {
     }
 
     fn wait_beside(&self, limit: Duration, _other: Option<BorrowedFd<'_>>, stay: impl FnOnce() -> bool) -> bool {
-        // SeqCst, twice: pairs with the store in `wake`, between the fences of `still` and `knock`.
+        // SeqCst, twice: pairs with the store in `wake`, between the fences of `may_sleep` and
+        // `wake_sleepers`.
         self.wait_while(limit, || !self.woken.load(Ordering::SeqCst) && stay());
         self.woken.store(false, Ordering::SeqCst);
         true
@@ -399,7 +405,7 @@ impl Port for ShmPort {
     fn wake(&self) {
         // SeqCst: pairs with the load in `wait_beside`.
         self.woken.store(true, Ordering::SeqCst);
-        ring::knock(&self.ring);
+        ring::wake_sleepers(&self.ring);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Memory of another process of the node that is not mapped here. The kernel copies up to one page
+//! Access to memory of another process that is not mapped here. The kernel copies up to one page
 //! faster through `/proc/PID/mem` than by cross-memory attach, because with an open file the kernel
 //! neither looks up the process nor checks permissions at each call. All longer copies, all copies
 //! of several pieces, and those that the file refuses use cross-memory attach. If both ways fail,
@@ -14,8 +14,8 @@ use std::sync::{Arc, OnceLock};
 use transom_fabric::{Reason, Span, above_streams};
 
 use crate::bounce;
-use crate::cma::{self, Remote, slice_of, slice_of_mut};
-use crate::spare::is_lack;
+use crate::cma::{self, RemoteAddress, slice_of, slice_of_mut};
+use crate::spare::is_out_of_descriptors;
 
 /// The longest copy through the file. Above a page, cross-memory attach is faster.
 const SHORT: usize = 4096;
@@ -49,7 +49,7 @@ impl Process {
     /// # Errors
     /// The reason why cross-memory attach does not reach it.
     pub(crate) fn open(pid: i32, address: u64, token: &[u8; 16]) -> Result<Process, String> {
-        let (mut seen, there) = ([0; 16], Remote { pid, address });
+        let (mut seen, there) = ([0; 16], RemoteAddress { pid, address });
         let refused = |call: &str, error: io::Error| {
             format!(
                 "{call} of process {pid}: {error} (is kernel.yama.ptrace_scope above 0, or does a container forbid the call?)"
@@ -79,7 +79,7 @@ impl Process {
         let path = format!("/proc/{}/mem", self.pid);
         let file = match File::options().read(true).write(true).open(path).and_then(above_streams) {
             Ok(file) => Some(file).filter(&mut proves),
-            Err(error) if is_lack(&error) => return,
+            Err(error) if is_out_of_descriptors(&error) => return,
             Err(_) => None,
         };
         // Another thread may have opened it meanwhile.
@@ -101,7 +101,7 @@ impl Process {
     /// to read this.
     fn may_write(&self, address: u64, len: u64) -> Option<bool> {
         match std::fs::read(format!("/proc/{}/maps", self.pid)) {
-            Err(error) if is_lack(&error) => None,
+            Err(error) if is_out_of_descriptors(&error) => None,
             maps => Some(maps.is_ok_and(|maps| is_writable(&maps, address, len))),
         }
     }
@@ -153,7 +153,7 @@ impl Range {
         {
             return Ok(());
         }
-        let from = Remote { pid: self.process.pid, address };
+        let from = RemoteAddress { pid: self.process.pid, address };
         if bounce::is_slow(address, into.as_ptr().addr() as u64, into.len()) {
             // SAFETY: the caller's promise.
             return unsafe { bounce::read(from, into) };
@@ -179,7 +179,7 @@ impl Range {
         {
             return Ok(());
         }
-        let to = Remote { pid: self.process.pid, address };
+        let to = RemoteAddress { pid: self.process.pid, address };
         if bounce::is_slow(from.as_ptr().addr() as u64, address, from.len()) {
             // SAFETY: the caller's promise.
             return unsafe { bounce::write(to, from) };
@@ -222,7 +222,7 @@ fn is_writable(maps: &[u8], address: u64, len: u64) -> bool {
     let Some(end) = address.checked_add(len) else { return false };
     let mut from = address;
     for line in maps.split(|byte| *byte == b'\n') {
-        let Some((first, last, write)) = mapping(line) else { continue };
+        let Some((first, last, write)) = parse_mapping(line) else { continue };
         if from < end && first <= from && from < last {
             if !write {
                 return false;
@@ -233,8 +233,8 @@ fn is_writable(maps: &[u8], address: u64, len: u64) -> bool {
     from >= end
 }
 
-/// The range of a line, and whether it is writable.
-fn mapping(line: &[u8]) -> Option<(u64, u64, bool)> {
+/// The range of addresses in a line of `/proc/PID/maps`, and whether it is writable.
+fn parse_mapping(line: &[u8]) -> Option<(u64, u64, bool)> {
     let mut fields = line.split(|byte| *byte == b' ');
     let (range, protection) = (str::from_utf8(fields.next()?).ok()?, fields.next()?);
     let (first, last) = range.split_once('-')?;

@@ -1,5 +1,5 @@
-//! The free pages of a heap: first fit over ranges, adjacent ranges joined. Arithmetic only: must
-//! not know memory.
+//! The allocator of a heap's pages: first fit over the free ranges, adjacent ranges joined.
+//! Arithmetic only: must not know memory.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The keys by which peers name this process's regions, and the list of registered regions. Must
-//! not know the ways of access.
+//! Keys of regions, which peers use to import a region, and this process's registered regions. Must
+//! not know how peers access them.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,5 +1,5 @@
-//! A region of a peer on this node, and copies to and from it: in mapped memory, or by the kernel,
-//! which moves many contiguous pieces in one system call.
+//! Puts and gets on an imported region of a peer. The CPU copies mapped memory. The kernel copies
+//! other memory, many contiguous pieces in one system call.
 
 use std::io;
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use transom_fabric::{Memory, Row};
 
-use crate::pipe::{Later, Pipe, PipeLocation};
+use crate::pipe::{LazyPipe, Pipe, PipeLocation};
 use crate::word::{Word32, Word64, fence};
 
 /// The longest message, in bytes.
@@ -37,7 +37,7 @@ pub(crate) const COUNT: usize = 128;
 // prefetched in pairs), then the cells: state (u64), sender (u32), length (u32), payload.
 const TAIL_AT: usize = 0;
 const HEAD_AT: usize = 128;
-const BELL_AT: usize = 256;
+const DOORBELL_AT: usize = 256;
 const PIPE_AT: usize = 264;
 const PIPE_INODE_AT: usize = 272;
 const CELLS_AT: usize = 384;
@@ -47,31 +47,31 @@ const LENGTH_AT: usize = 12;
 const PAYLOAD_AT: usize = 16;
 
 /// Bit of the doorbell: a thread sleeps on the word, or is about to.
-const ASLEEP: u32 = 1;
+const ON_FUTEX: u32 = 1;
 /// Bit of the doorbell: a thread sleeps on descriptors, among them the owner's pipe, or is about
 /// to.
-const ELSEWHERE: u32 = 2;
+const ON_PIPE: u32 = 2;
 /// The bits of the doorbell for sleepers. The bits above count the wakes, so that a thread does not
 /// fall asleep after a wake because another thread has announced a sleep since then.
-const SLEEPERS: u32 = ASLEEP | ELSEWHERE;
+const SLEEPERS: u32 = ON_FUTEX | ON_PIPE;
 
 /// Whether a doorbell of this value has a thread that sleeps, or is about to.
 #[inline]
-pub(crate) fn has_sleepers(bell: u32) -> bool {
-    bell & SLEEPERS != 0
+pub(crate) fn has_sleepers(doorbell: u32) -> bool {
+    doorbell & SLEEPERS != 0
 }
 
 /// Where a ring's words and cells are: in shared memory, or in a loom model.
 pub(crate) trait Cells {
     type Position: Word64;
-    type Bell: Word32;
+    type Doorbell: Word32;
     /// A power of two.
     fn count(&self) -> u64;
     /// The next position to claim.
     fn tail(&self) -> &Self::Position;
     /// The next position to take.
     fn head(&self) -> &Self::Position;
-    fn bell(&self) -> &Self::Bell;
+    fn doorbell(&self) -> &Self::Doorbell;
     /// Makes the owner's pipe readable.
     fn fill_pipe(&self);
     fn state(&self, cell: usize) -> &Self::Position;
@@ -82,12 +82,12 @@ pub(crate) trait Cells {
 
 /// A ring in the header of a heap.
 #[derive(Clone, Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SharedRing {
     memory: Memory,
     /// The process of the owner.
     pid: i32,
     /// The owner's pipe.
-    pipe: Arc<Later>,
+    pipe: Arc<LazyPipe>,
 }
 
 /// Puts a message into the ring and wakes its consumer; `false` where the ring is full. Any thread
@@ -116,7 +116,7 @@ pub(crate) fn send(ring: &impl Cells, sender: u32, message: &[u8]) -> bool {
     ring.fill(cell, sender, message);
     // Release: pairs with the Acquire in `receive`.
     ring.state(cell).store(free + 1, Ordering::Release);
-    knock(ring);
+    wake_sleepers(ring);
     true
 }
 
@@ -134,52 +134,53 @@ pub(crate) fn receive(ring: &impl Cells, into: &mut [u8]) -> Option<(u32, usize)
     // Release: pairs with the Acquire in `send`: the cell was read before it is free for the next
     // lap.
     ring.state(cell).store(free + 2, Ordering::Release);
-    // Relaxed: see above; a thread in `still` that reads an old value finds a cell that was taken.
+    // Relaxed: see above; a thread in `may_sleep` that reads an old value finds a cell that was
+    // taken.
     ring.head().store(position + 1, Ordering::Relaxed);
     Some(taken)
 }
 
-/// Sleeps until a message arrives, a process calls [`knock`], or `limit` has passed. `stay` is
-/// called after the sleep was announced, and sees all stores before a `knock`. The sleep may end
-/// early.
+/// Sleeps until a message arrives, a process calls [`wake_sleepers`], or `limit` has passed. `stay`
+/// is called after the sleep was announced, and sees all stores before a wake. The sleep
+/// may end early.
 pub(crate) fn sleep(ring: &impl Cells, limit: Option<Duration>, stay: impl FnOnce() -> bool) {
-    // Relaxed: the fence in `still` orders it.
-    let bell = ring.bell().fetch_or(ASLEEP, Ordering::Relaxed) | ASLEEP;
-    if still(ring, stay) {
+    // Relaxed: the fence in `may_sleep` orders it.
+    let doorbell = ring.doorbell().fetch_or(ON_FUTEX, Ordering::Relaxed) | ON_FUTEX;
+    if may_sleep(ring, stay) {
         // If another thread begins to sleep elsewhere at that moment, this returns early.
-        ring.bell().sleep(bell, limit);
+        ring.doorbell().sleep(doorbell, limit);
     }
 }
 
 /// Announces a sleep on descriptors, which include the owner's pipe. The caller then calls
-/// [`still`], and sleeps if it returns true. For the owner only.
-pub(crate) fn announce_elsewhere(ring: &impl Cells) {
-    // Release: pairs with the Acquire in `knock`, so that the pipe's location is there.
-    ring.bell().fetch_or(ELSEWHERE, Ordering::Release);
+/// [`may_sleep`], and sleeps if it returns true. For the owner only.
+pub(crate) fn announce_pipe_sleep(ring: &impl Cells) {
+    // Release: pairs with the Acquire in `wake_announced`, so that the pipe's location is there.
+    ring.doorbell().fetch_or(ON_PIPE, Ordering::Release);
 }
 
 /// Withdraws the announcement: the last thread that slept on descriptors has woken.
-pub(crate) fn withdraw_elsewhere(ring: &impl Cells) {
-    // Relaxed: a knock that reads an old value fills the pipe without a sleeper, which ends the
+pub(crate) fn withdraw_pipe_sleep(ring: &impl Cells) {
+    // Relaxed: a waker that reads an old value fills the pipe without a sleeper, which ends the
     // next sleep early.
-    ring.bell().fetch_and(!ELSEWHERE, Ordering::Relaxed);
+    ring.doorbell().fetch_and(!ON_PIPE, Ordering::Relaxed);
 }
 
-/// Whether a knock has ended the announced sleeps on descriptors.
-pub(crate) fn is_called_back(ring: &impl Cells) -> bool {
+/// Whether a waker has ended the announced sleeps on descriptors.
+pub(crate) fn have_pipe_sleeps_ended(ring: &impl Cells) -> bool {
     // Relaxed: the pipe ends the sleeps themselves.
-    ring.bell().load(Ordering::Relaxed) & ELSEWHERE == 0
+    ring.doorbell().load(Ordering::Relaxed) & ON_PIPE == 0
 }
 
 /// Whether the caller may sleep after it has announced the sleep: no message has arrived, and
 /// `stay` returns true.
-pub(crate) fn still(ring: &impl Cells, stay: impl FnOnce() -> bool) -> bool {
-    // SeqCst: pairs with the fence in `knock`. The sleeper announces its sleep, passes its fence,
-    // and looks for a message. The sender publishes its message, passes its fence, and looks at the
-    // bell. The two fences are ordered, and the thread of the later one sees what the other thread
-    // wrote before its fence: either the sleeper sees the message, or the sender sees the
-    // announcement. A knock after the sleeper's look changes the word that the futex compares, or
-    // fills the pipe.
+pub(crate) fn may_sleep(ring: &impl Cells, stay: impl FnOnce() -> bool) -> bool {
+    // SeqCst: pairs with the fence in `wake_sleepers`. The sleeper announces its sleep, passes its
+    // fence, and looks for a message. The sender publishes its message, passes its fence, and looks
+    // at the doorbell. The two fences are ordered, and the thread of the later one sees what the
+    // other thread wrote before its fence: either the sleeper sees the message, or the sender sees
+    // the announcement. A wake after the sleeper's look changes the word that the futex compares,
+    // or fills the pipe.
     fence(Ordering::SeqCst);
     let (cell, free) = place(ring, ring.head().load(Ordering::Relaxed));
     // Relaxed: the message is taken by `receive`, which acquires. If another consumer has taken the
@@ -188,32 +189,33 @@ pub(crate) fn still(ring: &impl Cells, stay: impl FnOnce() -> bool) -> bool {
 }
 
 /// Wakes the threads that sleep on the ring. The caller has published its message before.
-pub(crate) fn knock(ring: &impl Cells) {
-    // SeqCst: pairs with the fence in `still`.
+pub(crate) fn wake_sleepers(ring: &impl Cells) {
+    // SeqCst: pairs with the fence in `may_sleep`.
     fence(Ordering::SeqCst);
     // Relaxed: ordered by the fence.
-    if has_sleepers(ring.bell().load(Ordering::Relaxed)) {
-        wake(ring);
+    if has_sleepers(ring.doorbell().load(Ordering::Relaxed)) {
+        wake_announced(ring);
     }
 }
 
+/// Clears the bits of the sleepers in the doorbell, and wakes them.
 #[cold]
-pub(crate) fn wake(ring: &impl Cells) {
+pub(crate) fn wake_announced(ring: &impl Cells) {
     // Relaxed: the exchange below decides.
-    let mut sleepers = ring.bell().load(Ordering::Relaxed);
-    // If several threads knock at the same time, one of them finds the sleepers here.
+    let mut sleepers = ring.doorbell().load(Ordering::Relaxed);
+    // If several threads wake the sleepers at the same time, one of them finds the bits set.
     while has_sleepers(sleepers) {
         // The bits are cleared, and the wake is counted. Acquire: pairs with the Release in
-        // `announce_elsewhere`.
-        match ring.bell().compare_exchange(sleepers, (sleepers | SLEEPERS).wrapping_add(1), Ordering::Acquire) {
+        // `announce_pipe_sleep`.
+        match ring.doorbell().compare_exchange(sleepers, (sleepers | SLEEPERS).wrapping_add(1), Ordering::Acquire) {
             Ok(_) => break,
             Err(now) => sleepers = now,
         }
     }
-    if sleepers & ASLEEP != 0 {
-        ring.bell().wake_all();
+    if sleepers & ON_FUTEX != 0 {
+        ring.doorbell().wake_all();
     }
-    if sleepers & ELSEWHERE != 0 {
+    if sleepers & ON_PIPE != 0 {
         ring.fill_pipe();
     }
 }
@@ -226,18 +228,18 @@ fn place(ring: &impl Cells, position: u64) -> (usize, u64) {
     (cell, position / count * 2)
 }
 
-impl Shared {
+impl SharedRing {
     /// The ring in the header, which begins at page 0, of a heap of process `pid`.
-    pub(crate) fn in_header(header: &Memory, pid: i32) -> Option<Shared> {
+    pub(crate) fn in_header(header: &Memory, pid: i32) -> Option<SharedRing> {
         let page = rustix::param::page_size();
         let at = page * usize::try_from(OFFSET_PAGES).ok()?;
         let memory = header.slice(at, usize::try_from(BYTES).ok()?)?;
-        Some(Shared { memory, pid, pipe: Arc::default() })
+        Some(SharedRing { memory, pid, pipe: Arc::default() })
     }
 
-    /// The bell as a row of one word.
-    pub(crate) fn bell_word(&self) -> Option<Row<AtomicU32, 4, 1>> {
-        Row::of(&self.memory, BELL_AT)
+    /// The doorbell as a row of one word.
+    pub(crate) fn doorbell_word(&self) -> Option<Row<AtomicU32, 4, 1>> {
+        Row::of(&self.memory, DOORBELL_AT)
     }
 
     /// The owner's pipe, for the owner.
@@ -246,7 +248,7 @@ impl Shared {
     /// The system gives none now, for example because this process has too many open files.
     pub(crate) fn own_pipe(&self) -> io::Result<&Pipe> {
         self.pipe.get(Pipe::create, |place| {
-            // Relaxed, twice: the Release in `announce_elsewhere` follows.
+            // Relaxed, twice: the Release in `announce_pipe_sleep` follows.
             self.memory.word64(PIPE_AT).store(place.number, Ordering::Relaxed);
             self.memory.word64(PIPE_INODE_AT).store(place.inode, Ordering::Relaxed);
         })
@@ -256,7 +258,7 @@ impl Shared {
     /// can't be opened now.
     fn their_pipe(&self) -> Option<&Pipe> {
         let open = || {
-            // Relaxed, twice: the Acquire in `wake` precedes.
+            // Relaxed, twice: the Acquire in `wake_announced` precedes.
             let number = self.memory.word64(PIPE_AT).load(Ordering::Relaxed);
             let inode = self.memory.word64(PIPE_INODE_AT).load(Ordering::Relaxed);
             let place = PipeLocation { number, inode };
@@ -270,9 +272,9 @@ impl Shared {
     }
 }
 
-impl Cells for Shared {
+impl Cells for SharedRing {
     type Position = AtomicU64;
-    type Bell = AtomicU32;
+    type Doorbell = AtomicU32;
 
     fn count(&self) -> u64 {
         COUNT as u64
@@ -286,8 +288,8 @@ impl Cells for Shared {
         self.memory.word64(HEAD_AT)
     }
 
-    fn bell(&self) -> &AtomicU32 {
-        self.memory.word32(BELL_AT)
+    fn doorbell(&self) -> &AtomicU32 {
+        self.memory.word32(DOORBELL_AT)
     }
 
     fn fill_pipe(&self) {
@@ -298,11 +300,11 @@ impl Cells for Shared {
     }
 
     fn state(&self, cell: usize) -> &AtomicU64 {
-        self.memory.word64(Shared::cell_at(cell))
+        self.memory.word64(SharedRing::cell_at(cell))
     }
 
     fn fill(&self, cell: usize, sender: u32, message: &[u8]) {
-        let at = Shared::cell_at(cell);
+        let at = SharedRing::cell_at(cell);
         let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
         assert!(message.len() <= MESSAGE_MAX, "a message of {length} bytes");
         self.memory.write(at + SENDER_AT, &sender.to_ne_bytes());
@@ -311,7 +313,7 @@ impl Cells for Shared {
     }
 
     fn empty(&self, cell: usize, into: &mut [u8]) -> (u32, usize) {
-        let at = Shared::cell_at(cell);
+        let at = SharedRing::cell_at(cell);
         let (mut sender, mut length) = ([0; 4], [0; 4]);
         self.memory.read(at + SENDER_AT, &mut sender);
         self.memory.read(at + LENGTH_AT, &mut length);
@@ -330,9 +332,9 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(20);
 
-    fn ring() -> Shared {
+    fn ring() -> SharedRing {
         let bytes = usize::try_from(BYTES).expect("small") + rustix::param::page_size();
-        Shared::in_header(&Memory::private(bytes), rustix::process::getpid().as_raw_pid()).expect("room for a ring")
+        SharedRing::in_header(&Memory::private(bytes), rustix::process::getpid().as_raw_pid()).expect("room for a ring")
     }
 
     #[test]
@@ -399,7 +401,7 @@ mod tests {
             let ring = ring.clone();
             thread::spawn(move || {
                 let deadline = Instant::now() + LONG;
-                while !has_sleepers(ring.bell().load(Ordering::Relaxed)) && Instant::now() < deadline {
+                while !has_sleepers(ring.doorbell().load(Ordering::Relaxed)) && Instant::now() < deadline {
                     thread::yield_now();
                 }
                 send(&ring, 1, b"up")

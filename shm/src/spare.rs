@@ -1,5 +1,5 @@
-//! A descriptor in reserve, for the heaps of peers. A program may use up its descriptors before it
-//! contacts a peer, whose heap takes a descriptor only while it is opened and mapped.
+//! A file descriptor in reserve, by which heaps of peers can be opened after the program has used
+//! up its descriptors. A heap needs the descriptor only while it is opened and mapped.
 
 use std::fs::File;
 use std::io;
@@ -37,7 +37,7 @@ pub(crate) struct Lent<'s> {
 }
 
 /// Whether an error says that no descriptor is free: in the process (EMFILE), or in the system.
-pub(crate) fn is_lack(error: &io::Error) -> bool {
+pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
@@ -62,7 +62,7 @@ impl Spare {
                 }
                 Ok(Opened::Own(file))
             }
-            Err(error) if is_lack(&error) => {
+            Err(error) if is_out_of_descriptors(&error) => {
                 *reserve = None;
                 match open() {
                     Ok(file) => Ok(Opened::Lent(Lent { file: Some(file), spare: self, reserve })),
@@ -76,16 +76,16 @@ impl Spare {
         }
     }
 
-    /// Whether the own heap has this token.
-    pub(crate) fn is_of(&self, token: Token) -> bool {
+    /// Whether this is the token of the own heap.
+    pub(crate) fn is_own_heap(&self, token: Token) -> bool {
         self.heap.token() == token
     }
 
-    /// The own heap.
+    /// The own heap, by another descriptor.
     ///
     /// # Errors
     /// Those of dup(2).
-    pub(crate) fn own(&self) -> io::Result<Opened<'_>> {
+    pub(crate) fn open_own_heap(&self) -> io::Result<Opened<'_>> {
         self.open(|| Ok(File::from(fcntl_dupfd_cloexec(self.heap.fd(), 3)?)))
     }
 

@@ -1,5 +1,5 @@
-//! The processors that the process may use, and the NUMA nodes of the machine, as the kernel
-//! reports them. Makes no decision.
+//! Topology of the machine as the kernel reports it: the processors that the process may use, and
+//! the number of NUMA nodes. Makes no decision.
 
 /// The processors that this process may run on (`sched_getaffinity(2)`), in ascending order.
 /// Processors beyond the 1024 of the kernel's fixed-size interface are missing. A bound rank sees

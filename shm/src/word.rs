@@ -1,5 +1,5 @@
-//! The atomic words of this crate's algorithms: real ones, and loom's in the models. Owns the
-//! futex; must not know the meaning of the words.
+//! Atomic words in shared memory, and sleeps on them by futex. Algorithms use them through traits,
+//! so that loom's atomics can replace them in models. Must not know the meaning of the words.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;

@@ -42,7 +42,7 @@ pub(crate) struct Xpmem {
 
 /// The mapped user memory of a peer.
 #[derive(Debug)]
-pub(crate) struct Attached {
+pub(crate) struct PeerMemory {
     permit: Arc<Permit>,
     /// By the peer's address of the first byte.
     pieces: Mutex<BTreeMap<u64, Arc<Piece>>>,
@@ -75,9 +75,9 @@ unsafe impl Sync for Piece {}
 ///
 /// # Errors
 /// The reason why it is missing.
-pub(crate) fn here() -> Result<&'static Xpmem, String> {
-    static HERE: OnceLock<Result<Xpmem, String>> = OnceLock::new();
-    HERE.get_or_init(open).as_ref().map_err(String::clone)
+pub(crate) fn module() -> Result<&'static Xpmem, String> {
+    static MODULE: OnceLock<Result<Xpmem, String>> = OnceLock::new();
+    MODULE.get_or_init(open).as_ref().map_err(String::clone)
 }
 
 fn open() -> Result<Xpmem, String> {
@@ -106,15 +106,15 @@ impl Xpmem {
     ///
     /// # Errors
     /// The module's error: the process has ended, or belongs to another user.
-    pub(crate) fn peer(&'static self, peer: u32, segment: i64) -> Result<Attached, String> {
+    pub(crate) fn peer(&'static self, peer: u32, segment: i64) -> Result<PeerMemory, String> {
         let access = sys::get(self.fd(), segment)
             .map_err(|error| format!("getting access to the memory of rank {peer} by XPMEM: {error}"))?;
         let permit = Arc::new(Permit { xpmem: self, access, segment, peer });
-        Ok(Attached { permit, pieces: Mutex::default() })
+        Ok(PeerMemory { permit, pieces: Mutex::default() })
     }
 }
 
-impl Attached {
+impl PeerMemory {
     /// The peer's bytes `[address, address + len)` as memory of this process.
     ///
     /// # Errors
@@ -151,12 +151,12 @@ impl Piece {
         };
         let len = usize::try_from(len).map_err(|error| failed(&error))?;
         let range = ReservedRange::new(len).map_err(|errno| failed(&errno))?;
-        let entry = guard::enter(range.base.as_ptr().addr(), len, permit)
+        let entry = guard::insert(range.base.as_ptr().addr(), len, permit)
             .ok_or_else(|| failed(&"this process has attached as many pieces as it can"))?;
         let at = range.base.as_ptr().addr();
         // SAFETY: the range was just reserved, and only this function uses it.
         if let Err(error) = unsafe { sys::attach(permit.xpmem.fd(), permit.access, from, len, at) } {
-            guard::leave(entry);
+            guard::remove(entry);
             return Err(failed(&error));
         }
         let base = range.base;
@@ -168,7 +168,7 @@ impl Piece {
 impl Drop for Piece {
     fn drop(&mut self) {
         let at = self.base.as_ptr().addr();
-        if guard::leave(self.entry) {
+        if guard::remove(self.entry) {
             // SAFETY: Memory, the only way to the bytes, keeps this value alive.
             let detached = unsafe { sys::detach(self.permit.xpmem.fd(), at) };
             debug_assert!(detached.is_ok(), "detaching {self:?}: {detached:?}");

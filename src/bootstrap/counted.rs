@@ -7,7 +7,7 @@ use super::{Bootstrap, BootstrapError};
 
 /// Counts of a rank's requests to the launcher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct RequestCounts {
     /// Values put.
     pub puts: usize,
     /// Requested values.
@@ -23,10 +23,10 @@ pub struct Counted {
     /// Number of consecutive ranks that share a machine.
     per_machine: usize,
     value_limit: usize,
-    asked: Arc<Mutex<Asked>>,
+    counts: Arc<Mutex<RequestCounts>>,
 }
 
-impl Asked {
+impl RequestCounts {
     /// The sum of all requests.
     #[must_use]
     pub fn requests(self) -> usize {
@@ -40,7 +40,7 @@ impl Counted {
     #[must_use]
     pub fn new(inner: Box<dyn Bootstrap>, per_machine: usize) -> Self {
         let value_limit = inner.value_limit();
-        Self { inner, per_machine, value_limit, asked: Arc::default() }
+        Self { inner, per_machine, value_limit, counts: Arc::default() }
     }
 
     /// Limits values to `limit` bytes.
@@ -50,13 +50,13 @@ impl Counted {
     }
 
     /// A function that gives the counts so far, also after this connection has moved.
-    pub fn asked(&self) -> impl Fn() -> Asked + Send + use<> {
-        let asked = Arc::clone(&self.asked);
-        move || *asked.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn request_counts(&self) -> impl Fn() -> RequestCounts + Send + use<> {
+        let counts = Arc::clone(&self.counts);
+        move || *counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn count(&self, add: impl FnOnce(&mut Asked)) {
-        add(&mut self.asked.lock().unwrap_or_else(PoisonError::into_inner));
+    fn count(&self, add: impl FnOnce(&mut RequestCounts)) {
+        add(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
@@ -79,7 +79,7 @@ impl Bootstrap for Counted {
     }
 
     fn put(&mut self, key: &str, value: &[u8]) -> Result<(), BootstrapError> {
-        self.count(|asked| asked.puts += 1);
+        self.count(|counts| counts.puts += 1);
         if value.len() > self.value_limit {
             let (key, length) = (key.to_owned(), value.len());
             return Err(BootstrapError::TooLong { key, length, limit: self.value_limit });
@@ -88,12 +88,12 @@ impl Bootstrap for Counted {
     }
 
     fn barrier(&mut self) -> Result<(), BootstrapError> {
-        self.count(|asked| asked.barriers += 1);
+        self.count(|counts| counts.barriers += 1);
         self.inner.barrier()
     }
 
     fn get(&mut self, from: usize, key: &str) -> Result<Option<Vec<u8>>, BootstrapError> {
-        self.count(|asked| asked.gets += 1);
+        self.count(|counts| counts.gets += 1);
         self.inner.get(from, key)
     }
 

@@ -182,7 +182,7 @@ fn check_name(name: &str) -> Result<(), BootstrapError> {
 #[cfg(test)]
 mod tests {
     use super::{FAN, Gathered, HEADER, MAX_GATHERED, MAX_NAME, gather};
-    use crate::bootstrap::counted::{Asked, Counted, noise};
+    use crate::bootstrap::counted::{Counted, RequestCounts, noise};
     use crate::bootstrap::local::Board;
     use crate::bootstrap::solo::Solo;
     use crate::bootstrap::{Bootstrap, BootstrapError};
@@ -193,14 +193,14 @@ mod tests {
 
     /// The requests of each of `ranks` ranks in an allgather of values `value`, which every rank
     /// checks.
-    fn asked(ranks: usize, limit: usize, value: impl Fn(usize) -> Vec<u8> + Sync) -> Vec<Asked> {
+    fn counts(ranks: usize, limit: usize, value: impl Fn(usize) -> Vec<u8> + Sync) -> Vec<RequestCounts> {
         let board = Board::new(ranks);
         let expected: Vec<Vec<u8>> = (0..ranks).map(&value).collect();
         let run = |rank: usize| {
             let mut boot = Counted::new(Box::new(board.rank(rank)), 1).with_value_limit(limit);
             let all = boot.allgather("test", &expected[rank]).unwrap();
             assert!(all == expected, "rank {rank} of {ranks}");
-            boot.asked()()
+            boot.request_counts()()
         };
         std::thread::scope(|scope| {
             let threads: Vec<_> = (0..ranks).map(|rank| scope.spawn(move || run(rank))).collect();
@@ -219,12 +219,12 @@ mod tests {
             // The sizes of blocks at each level.
             let widths: Vec<usize> = [8, 64].into_iter().filter(|width| ranks > *width).collect();
             let left = ranks.div_ceil(*widths.last().unwrap_or(&1));
-            for (rank, asked) in asked(ranks, MAX_GATHERED, |rank| noise(rank, rank % 40)).into_iter().enumerate() {
+            for (rank, counts) in counts(ranks, MAX_GATHERED, |rank| noise(rank, rank % 40)).into_iter().enumerate() {
                 let makes = widths.iter().filter(|&&width| rank % width == 0).count();
-                let at = format!("rank {rank} of {ranks}: {asked:?}");
-                assert_eq!((asked.puts, asked.barriers), (1 + makes, 1 + widths.len()), "{at}");
-                assert!(asked.gets <= makes * (FAN - 1) + left, "{at}");
-                assert!(asked.requests() <= most(ranks), "{at}");
+                let at = format!("rank {rank} of {ranks}: {counts:?}");
+                assert_eq!((counts.puts, counts.barriers), (1 + makes, 1 + widths.len()), "{at}");
+                assert!(counts.gets <= makes * (FAN - 1) + left, "{at}");
+                assert!(counts.requests() <= most(ranks), "{at}");
             }
         }
     }
@@ -241,8 +241,8 @@ mod tests {
             let bytes = |rank: usize| [text(rank), noise(rank, 50)].concat();
             // Each value adds 75 bytes that don't compress, including the overhead of compression.
             let pieces = ranks * 75 * 4 / 3 / LIMIT;
-            for asked in asked(ranks, LIMIT, bytes) {
-                assert!(asked.requests() <= most(ranks) + pieces, "{ranks} ranks, {pieces} pieces: {asked:?}");
+            for counts in counts(ranks, LIMIT, bytes) {
+                assert!(counts.requests() <= most(ranks) + pieces, "{ranks} ranks, {pieces} pieces: {counts:?}");
             }
         }
     }

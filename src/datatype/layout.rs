@@ -58,9 +58,9 @@ impl Strip {
         (self.offset.min(last), self.offset.max(last) + self.block as i64)
     }
 
-    /// Whether the blocks are known not to overlap.
+    /// Whether the blocks are known not to overlap, by a cheap test.
     #[inline]
-    pub(super) fn clear(&self) -> bool {
+    pub(super) fn has_disjoint_blocks(&self) -> bool {
         self.count == 1 || self.stride.unsigned_abs() >= self.block as u64
     }
 

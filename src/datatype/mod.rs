@@ -44,8 +44,8 @@ struct Inner {
     align: usize,
     /// Whether one item overlaps itself; computed at the first query.
     overlaps: OnceLock<bool>,
-    /// The result of [`Datatype::even`] for one item.
-    even: Option<EqualBlocks>,
+    /// The result of [`Datatype::equal_blocks`] for one item.
+    equal_blocks: Option<EqualBlocks>,
 }
 
 /// Equal blocks of one basic type, no two of which share a byte.
@@ -80,13 +80,13 @@ impl Inner {
             data: None,
             align: 1,
             overlaps: OnceLock::new(),
-            even: None,
+            equal_blocks: None,
         }
     }
 
     fn finish(mut self) -> Datatype {
-        self.even = match (&self.layout.loops[..], &self.layout.strips[..], self.signature.uniform()) {
-            ([], [strip], Some(basic)) if strip.clear() => {
+        self.equal_blocks = match (&self.layout.loops[..], &self.layout.strips[..], self.signature.uniform()) {
+            ([], [strip], Some(basic)) if strip.has_disjoint_blocks() => {
                 let (lb, ub) = self.bounds.get();
                 let dense = strip.count == 1 && ub - lb == strip.block as i64;
                 Some(EqualBlocks { strip: *strip, basic, bytes: self.size, dense })
@@ -207,10 +207,10 @@ impl Datatype {
     /// they need several strips, or if it is not known cheaply whether blocks share bytes: most
     /// transfers make this query first.
     #[inline(always)]
-    pub(crate) fn even(&self, count: usize) -> Option<EqualBlocks> {
-        let one = self.0.even.as_ref()?;
+    pub(crate) fn equal_blocks(&self, count: usize) -> Option<EqualBlocks> {
+        let one = self.0.equal_blocks.as_ref()?;
         if count == 0 || count > 1 && !one.dense {
-            return self.even_items(one, count);
+            return self.equal_blocks_of_items(one, count);
         }
         // One item, or one block.
         let bytes = one.bytes.checked_mul(count)?;
@@ -219,10 +219,11 @@ impl Datatype {
         Some(EqualBlocks { strip, basic: one.basic, bytes, dense: one.dense })
     }
 
-    /// [`Datatype::even`] for no items, or for several items that do not form one block.
+    /// [`Datatype::equal_blocks`] for no items, or for several items that do not form one block.
     #[inline(never)]
-    fn even_items(&self, one: &EqualBlocks, count: usize) -> Option<EqualBlocks> {
-        let strip = one.strip.repeated(count, self.extent()).filter(|strip| count > 0 && strip.clear())?;
+    fn equal_blocks_of_items(&self, one: &EqualBlocks, count: usize) -> Option<EqualBlocks> {
+        let strip =
+            one.strip.repeated(count, self.extent()).filter(|strip| count > 0 && strip.has_disjoint_blocks())?;
         Some(EqualBlocks { strip, bytes: one.bytes.checked_mul(count)?, ..*one })
     }
 
@@ -248,7 +249,7 @@ impl Datatype {
         let (layout, overlaps) = (inner.layout.clone(), inner.overlaps.clone());
         let signature = Signature::basic(BasicType::Byte).repeated(inner.size);
         let Inner { size, bounds, data, .. } = *inner;
-        Inner { layout, signature, size, bounds, data, align: 1, overlaps, even: None }.finish()
+        Inner { layout, signature, size, bounds, data, align: 1, overlaps, equal_blocks: None }.finish()
     }
 
     /// The contiguous pieces of `count` items in the order of the data. The span must be one of

@@ -180,7 +180,7 @@ impl<'a> Pieces<'a> {
 
     /// The number of pieces of `length` bytes that follow at equal distances, and the distance.
     /// `length` is at most the rest of the present block.
-    pub(super) fn even(&self, length: usize) -> (usize, i64) {
+    pub(super) fn equal_pieces(&self, length: usize) -> (usize, i64) {
         if self.left > length {
             (self.left / length, length as i64)
         } else if self.left == self.block {
@@ -190,9 +190,9 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// Takes `count` pieces of `length` bytes, as many as `even` promised or fewer; where the first
-    /// begins.
-    pub(super) fn cut_even(&mut self, length: usize, count: usize) -> i64 {
+    /// Takes `count` pieces of `length` bytes, as many as `equal_pieces` promised or fewer; where
+    /// the first begins.
+    pub(super) fn cut_equal_pieces(&mut self, length: usize, count: usize) -> i64 {
         if self.left > length {
             return self.cut(length * count);
         }

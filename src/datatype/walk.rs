@@ -49,10 +49,10 @@ impl<'a, const N: usize> Walk<'a, N> {
         if length == 0 {
             return None;
         }
-        let even = self.0.each_ref().map(|side| side.even(length));
-        let count = even.iter().fold(usize::MAX, |least, (count, _)| least.min(*count));
-        let at = self.0.each_mut().map(|side| side.cut_even(length, count));
-        Some(Run { at, length, count, strides: even.map(|(_, stride)| stride) })
+        let equal = self.0.each_ref().map(|side| side.equal_pieces(length));
+        let count = equal.iter().fold(usize::MAX, |least, (count, _)| least.min(*count));
+        let at = self.0.each_mut().map(|side| side.cut_equal_pieces(length, count));
+        Some(Run { at, length, count, strides: equal.map(|(_, stride)| stride) })
     }
 
     /// The bytes that are contiguous in each layout from here on; 0 at the end.

@@ -159,7 +159,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
-    use crate::bootstrap::counted::{Asked, Counted};
+    use crate::bootstrap::counted::{Counted, RequestCounts};
     use crate::bootstrap::local::Board;
 
     /// Memory that only some ranks can share or read.
@@ -185,12 +185,12 @@ mod tests {
     }
 
     /// The requests of each rank to the launcher in one allgather, whose values every rank checks.
-    fn asked(ranks: usize, per_machine: usize, works: fn(usize) -> bool) -> Vec<Asked> {
+    fn asked(ranks: usize, per_machine: usize, works: fn(usize) -> bool) -> Vec<RequestCounts> {
         let (board, shared) = (Board::new(ranks), Arc::default());
         let value = |rank: usize| vec![u8::try_from(rank % 256).unwrap(); rank % 5];
         let run = |rank: usize| {
             let boot = Counted::new(Box::new(board.rank(rank)), per_machine);
-            let asked = boot.asked();
+            let asked = boot.request_counts();
             let copies = Table { shared: Arc::clone(&shared), rank, works };
             let mut exchange = Exchange::new(Box::new(boot), copies).unwrap();
             let all = exchange.allgather("test", &value(rank)).unwrap();

@@ -12,7 +12,7 @@ use transom_fabric::sim::{SimNet, SimOptions};
 
 use super::block::block_bytes;
 use super::start::start;
-use crate::bootstrap::counted::{Asked, Counted, noise};
+use crate::bootstrap::counted::{Counted, RequestCounts, noise};
 use crate::bootstrap::fields::{pack, unpack_all};
 use crate::bootstrap::{Bootstrap, BootstrapError};
 use crate::environment::{Pretended, Settings};
@@ -113,7 +113,7 @@ fn resident() -> [u64; 2] {
 
 fn measure(file: OsString) {
     let boot = Counted::new(Box::new(Generated::default()), PER_NODE);
-    let asked = boot.asked();
+    let asked = boot.request_counts();
     let net = SimNet::new(1, SimOptions::default());
     let settings = Settings { pretended: Pretended { nodes: Some(1), ..Pretended::default() }, ..Settings::default() };
     let [before, _] = resident();
@@ -122,7 +122,7 @@ fn measure(file: OsString) {
     let [after, most] = resident();
     let on_node = (0..RANKS).filter(|&rank| job.lane(rank) == Some(crate::transport::Lane::Shm)).count();
     assert_eq!((job.size, on_node), (RANKS, PER_NODE - 1));
-    let Asked { puts, gets, barriers } = asked();
+    let RequestCounts { puts, gets, barriers } = asked();
     let counts = format!("{} {} {}", after - before, most - before, puts + gets + barriers);
     std::fs::write(file, counts).expect("a file for the parent");
     // The other ranks do not exist, so the job can't be left.

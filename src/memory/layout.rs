@@ -67,14 +67,16 @@ impl<'t> Layout<'t> {
         Walk::of([self.pieces(), other.pieces()])
     }
 
-    /// The strip of [`Datatype::even`], the number of bytes, and the basic type. The type is `None`
-    /// for plain bytes, which match every basic type.
+    /// The strip of [`Datatype::equal_blocks`], the number of bytes, and the basic type. The type
+    /// is `None` for plain bytes, which match every basic type.
     #[inline(always)]
-    pub(crate) fn even(&self) -> Option<(Strip, usize, Option<BasicType>)> {
+    pub(crate) fn equal_blocks(&self) -> Option<(Strip, usize, Option<BasicType>)> {
         match self {
             Layout::Bytes(0) => None,
             Layout::Bytes(len) => Some((Strip::one(0, *len), *len, None)),
-            Layout::Items(ty, count) => ty.even(*count).map(|even| (even.strip, even.bytes, Some(even.basic))),
+            Layout::Items(ty, count) => {
+                ty.equal_blocks(*count).map(|blocks| (blocks.strip, blocks.bytes, Some(blocks.basic)))
+            }
         }
     }
 

@@ -44,8 +44,8 @@ pub(crate) fn set_number(memory: &Memory, number: usize) {
 /// Adds one to a counter.
 #[inline]
 pub(crate) fn raise(memory: &Memory, index: usize) {
-    // SeqCst: required by `ShmPort::knock`. It includes Release, which pairs with the Acquire in
-    // `sum`: a reader of the count also sees the origin's stores, and the origin's loads are
+    // SeqCst: required by `ShmPort::wake_peer`. It includes Release, which pairs with the Acquire
+    // in `sum`: a reader of the count also sees the origin's stores, and the origin's loads are
     // complete.
     memory.word64(by_cpu(index)).fetch_add(1, Ordering::SeqCst);
 }

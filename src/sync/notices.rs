@@ -51,8 +51,8 @@ pub(crate) fn take_post(words: Words<'_>, member: u32) -> bool {
 
 /// Notifies the owner of these words that an origin has completed.
 pub(crate) fn complete(words: Words<'_>) {
-    // SeqCst: required by `ShmPort::knock`. It includes Release, which pairs with the Acquire in
-    // `completions`, so that the origin's stores are visible.
+    // SeqCst: required by `ShmPort::wake_peer`. It includes Release, which pairs with the Acquire
+    // in `completions`, so that the origin's stores are visible.
     words.word64(COMPLETED).fetch_add(1, Ordering::SeqCst);
 }
 
@@ -77,8 +77,9 @@ fn own_slot(words: Words<'_>, member: u32) -> &AtomicU64 {
 /// gives no new value.
 #[inline]
 fn change(slot: &AtomicU64, to: impl Fn(u64) -> Option<u64>) -> bool {
-    // SeqCst: required by `ShmPort::knock`. It includes Release and Acquire: the member's stores
-    // before its post are visible to the consumer of the post. The slots of others do not matter.
+    // SeqCst: required by `ShmPort::wake_peer`. It includes Release and Acquire: the member's
+    // stores before its post are visible to the consumer of the post. The slots of others do not
+    // matter.
     slot.fetch_update(Ordering::SeqCst, Ordering::Relaxed, to).is_ok()
 }
 

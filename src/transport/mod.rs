@@ -27,7 +27,7 @@ use crate::routes::{Amos, NetAtomics};
 pub(crate) use pieces::{get_pieces, put_pieces};
 pub(crate) use remote::{NetMemory, NodeMemory, ProcessMemory, advise_huge, touch};
 
-pub(crate) use transom_shm::Bell;
+pub(crate) use transom_shm::Doorbell;
 pub(crate) use transom_shm::event;
 pub(crate) use transom_shm::event::SpinBudget;
 pub(crate) use transom_shm::huge_pages;
@@ -423,7 +423,7 @@ impl Wire {
 
     /// [`import_shm`](Self::import_shm) in a mapping of its own, for which the kernel may be
     /// advised.
-    pub(crate) fn import_apart(&self, peer: Peer, key: &RegionKey) -> Result<NodeMemory, FabricError> {
+    pub(crate) fn import_dedicated(&self, peer: Peer, key: &RegionKey) -> Result<NodeMemory, FabricError> {
         NodeMemory::import(self.shm.as_ref().ok_or_else(|| absent(Lane::Shm))?, peer, key, true)
     }
 
@@ -505,7 +505,7 @@ impl Wire {
     /// Sleeps until something may have happened on any lane: on the net's descriptors where there
     /// is one, since only the net brings completions, and on the pipe that ranks of the node fill.
     /// `stay` is called once more after the sleep is announced, for words that change with a
-    /// [`Wire::knock`], or with [`Wire::end_sleeps`] by another thread. True if the net reports
+    /// [`Wire::wake_peer`], or with [`Wire::end_sleeps`] by another thread. True if the net reports
     /// that `limit` passed.
     pub(crate) fn wait(&self, limit: Duration, stay: impl FnOnce() -> bool) -> bool {
         let Some(net) = &self.net else {
@@ -518,22 +518,22 @@ impl Wire {
             return !each_net!(net, domain => domain.port().wait_beside(limit, None, stay));
         };
         let mut passed = false;
-        shm.port().wait_elsewhere(stay, |node| {
+        shm.port().wait_on_descriptors(stay, |node| {
             passed = !each_net!(net, domain => domain.port().wait_beside(limit, node, || true));
         });
         passed
     }
 
     /// Wakes a peer of this node that waits for one of its words.
-    pub(crate) fn knock(&self, peer: Peer) {
+    pub(crate) fn wake_peer(&self, peer: Peer) {
         if let Some(shm) = &self.shm {
-            shm.port().knock(peer);
+            shm.port().wake_peer(peer);
         }
     }
 
-    /// The bell of a peer of this node, to which a way was opened.
-    pub(crate) fn bell(&self, peer: Peer) -> Option<Bell> {
-        self.shm.as_ref()?.port().bell(peer)
+    /// The doorbell of a peer of this node, to which a way was opened.
+    pub(crate) fn doorbell(&self, peer: Peer) -> Option<Doorbell> {
+        self.shm.as_ref()?.port().doorbell(peer)
     }
 
     /// Ends the sleeps of all threads in [`Wire::wait`], which then check what they wait for.

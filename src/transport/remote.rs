@@ -35,15 +35,15 @@ impl NodeMemory {
         }
     }
 
-    /// `apart`: in a mapping of its own, which advice to the kernel may concern.
+    /// `dedicated`: in a mapping of its own, so that advice to the kernel concerns no other region.
     pub(super) fn import(
         domain: &ShmDomain,
         peer: Peer,
         key: &RegionKey,
-        apart: bool,
+        dedicated: bool,
     ) -> Result<NodeMemory, FabricError> {
         let port = domain.port();
-        let remote = if apart { port.import_apart(peer, key) } else { port.import(peer, key) }?;
+        let remote = if dedicated { port.import_dedicated(peer, key) } else { port.import(peer, key) }?;
         Ok(match domain.port().direct(&remote) {
             Some(memory) => NodeMemory::Mapped(memory.clone()),
             None => NodeMemory::Copied(Box::new(remote)),

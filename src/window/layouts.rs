@@ -32,7 +32,7 @@ impl Parts {
         ours: &Layout<'_>,
         theirs: &Layout<'_>,
     ) -> Option<(&Memory, Run<2>, i64)> {
-        let ((ours, len, a), (theirs, other, b)) = (ours.even()?, theirs.even()?);
+        let ((ours, len, a), (theirs, other, b)) = (ours.equal_blocks()?, theirs.equal_blocks()?);
         if len != other || a.zip(b).is_some_and(|(a, b)| a != b) {
             return None;
         }

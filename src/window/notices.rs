@@ -267,7 +267,7 @@ impl Parts {
     /// Wakes threads of this rank that wait for a threshold, after a reset that may have ended it.
     pub(super) fn wake_waiting(&self, counters: &Counters) {
         if counters.thresholds.may_wait() {
-            self.knock(self.team.me);
+            self.wake_rank(self.team.me);
         }
     }
 

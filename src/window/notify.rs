@@ -279,11 +279,11 @@ impl Parts {
     /// Makes the shortcut for later notified puts to a target, if the target can have one.
     fn shorten(&self, target: &Target) -> Result<()> {
         let rank = target.rank();
-        // A rank does not knock at its own bell: `knock` wakes other threads of this rank.
+        // A rank does not read its own doorbell: `wake_rank` wakes other threads of this rank.
         let Some(counters) = self.counters.get().filter(|_| rank != self.team.me) else { return Ok(()) };
         if let Some(counts) = counters.parts.target("put_notify", rank)?
-            && let Some(bell) = self.job.wire.bell(peer(self.team.rank(rank)))
-            && let Some(shortcut) = Shortcut::to(target, counts, bell)
+            && let Some(doorbell) = self.job.wire.doorbell(peer(self.team.rank(rank)))
+            && let Some(shortcut) = Shortcut::to(target, counts, doorbell)
         {
             counters.shortcuts.get_or_try_insert(peer(rank), || Ok::<_, Error>(shortcut))?;
         }
@@ -348,7 +348,7 @@ impl Parts {
         self.notifies(rank)?;
         if let Some(memory) = theirs.reach.memory() {
             counters::raise(memory, index);
-            self.knock(rank);
+            self.wake_rank(rank);
             return Ok(());
         }
         let tally: &TallyRef = &target.tally;
@@ -363,13 +363,13 @@ impl Parts {
     #[cold]
     #[inline(never)]
     fn wake_sleeper(&self, rank: usize) {
-        self.knock(rank);
+        self.wake_rank(rank);
     }
 
     /// Wakes a rank of this node that waits for a counter or a notice.
-    pub(super) fn knock(&self, rank: usize) {
+    pub(super) fn wake_rank(&self, rank: usize) {
         if rank != self.team.me {
-            self.job.wire.knock(peer(self.team.rank(rank)));
+            self.job.wire.wake_peer(peer(self.team.rank(rank)));
         } else if !self.job.is_serial() {
             // Another thread of this rank may sleep until this notice.
             self.job.wire.end_sleeps();

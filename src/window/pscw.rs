@@ -229,7 +229,7 @@ impl Core {
     fn notify(&self, rank: usize, notice: Notice) -> Notified {
         if rank == self.parts.team.me {
             self.parts.own.exposed.notice(number(rank), notice);
-            self.parts.knock(rank);
+            self.parts.wake_rank(rank);
             return Notified::Sent;
         }
         if let Some(words) = self.words_near(rank) {
@@ -241,7 +241,7 @@ impl Core {
                 }
             };
             if taken {
-                self.parts.knock(rank);
+                self.parts.wake_rank(rank);
                 return Notified::Sent;
             }
         }

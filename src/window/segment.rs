@@ -85,7 +85,7 @@ impl Announced {
                     false => {
                         job.link(first)?;
                         let advised = self.hints.huge_pages.is_some();
-                        let import = if advised { Wire::import_apart } else { Wire::import_shm };
+                        let import = if advised { Wire::import_dedicated } else { Wire::import_shm };
                         import(&job.wire, peer(first), &part.shm)?.mapped()
                     }
                 };

@@ -1,6 +1,6 @@
 //! The shortcut of notified puts to a rank whose part and counters this CPU maps: one table entry
-//! with the addresses of the part, the counters and the bell. The first notified put to the rank
-//! makes the entry.
+//! with the addresses of the part, the counters and the doorbell. The first notified put to the
+//! rank makes the entry.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,12 +11,12 @@ use super::target::{Reach, Target};
 use crate::job::peer;
 use crate::sync::counters::{self, MOST};
 use crate::sync::words::LINE;
-use crate::transport::Bell;
+use crate::transport::Doorbell;
 
 /// The number of counters, then the counters' words for CPUs.
 type Counts = Row<AtomicU64, LINE, { 1 + MOST }>;
 
-/// Data, counters and bell of a rank of this node.
+/// Data, counters and doorbell of a rank of this node.
 #[derive(Debug)]
 pub(super) struct Shortcut {
     /// The rank in the window's group.
@@ -25,7 +25,7 @@ pub(super) struct Shortcut {
     size: u64,
     data: Memory,
     counts: Counts,
-    bell: Bell,
+    doorbell: Doorbell,
 }
 
 const _: () = assert!(size_of::<Shortcut>() <= 88);
@@ -40,7 +40,7 @@ impl Keyed for Shortcut {
 impl Shortcut {
     /// The shortcut to a target, whose counters are `counts`; `None` where this CPU does not map
     /// both.
-    pub(super) fn to(target: &Target, counts: &Target, bell: Bell) -> Option<Shortcut> {
+    pub(super) fn to(target: &Target, counts: &Target, doorbell: Doorbell) -> Option<Shortcut> {
         let (Reach::Mapped(data, _), Reach::Mapped(counts, _)) = (&target.reach, &counts.reach) else { return None };
         Some(Shortcut {
             rank: peer(target.rank()).0,
@@ -48,7 +48,7 @@ impl Shortcut {
             size: target.size,
             data: data.clone(),
             counts: Counts::of(counts, counters::NUMBER)?,
-            bell,
+            doorbell,
         })
     }
 
@@ -67,8 +67,8 @@ impl Shortcut {
         // No overflow: the index is below the number.
         let word = self.counts.get(index.wrapping_add(1))?;
         self.data.write(offset(at), from);
-        // SeqCst: required by `Bell::is_heard`. It has the Release of `counters::raise`.
+        // SeqCst: required by `Doorbell::has_sleepers`. It has the Release of `counters::raise`.
         word.fetch_add(1, Ordering::SeqCst);
-        Some(self.bell.is_heard())
+        Some(self.doorbell.has_sleepers())
     }
 }

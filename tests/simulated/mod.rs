@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use transom::Job;
-use transom::bootstrap::counted::{Asked, Counted};
+use transom::bootstrap::counted::{Counted, RequestCounts};
 use transom::bootstrap::local::Board;
 use transom_fabric::sim::{SimAmo, SimCounters, SimMail, SimNet, SimOptions};
 use transom_fabric::{Coherence, Peer};
@@ -28,7 +28,7 @@ pub(crate) struct Rank {
     net: Arc<SimNet>,
     positions: Arc<Vec<Mutex<String>>>,
     /// The requests to the launcher until the job had started.
-    pub(crate) asked: Asked,
+    pub(crate) requests: RequestCounts,
 }
 
 impl Deref for Rank {
@@ -155,13 +155,13 @@ fn one(
     positions: &Arc<Vec<Mutex<String>>>,
 ) -> Outcome {
     let boot = Counted::new(Box::new(board.rank(rank)), 1);
-    let asked = boot.asked();
+    let counts = boot.request_counts();
     let (domain, boot) = (net.domain(peer(rank))?, Box::new(boot));
     let job = match nodes {
         None => Job::simulated(domain, boot)?,
         Some(nodes) => Job::simulated_on(nodes, domain, boot)?,
     };
-    let me = Rank { job, net: Arc::clone(net), positions: Arc::clone(positions), asked: asked() };
+    let me = Rank { job, net: Arc::clone(net), positions: Arc::clone(positions), requests: counts() };
     me.step("body");
     if let Err(error) = body(&me) {
         // Leaving would wait for the other ranks, which may wait for this one.

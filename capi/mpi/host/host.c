@@ -131,18 +131,18 @@ void host_constants(struct constants *out) {
     memset(out, 0, sizeof *out);
     memcpy(out->ops, ops, sizeof ops);
     memcpy(out->classes, classes, sizeof classes);
-    out->world = MPI_COMM_WORLD, out->alone = MPI_COMM_SELF, out->null_comm = MPI_COMM_NULL;
+    out->world = MPI_COMM_WORLD, out->comm_self = MPI_COMM_SELF, out->null_comm = MPI_COMM_NULL;
     out->null_type = MPI_DATATYPE_NULL, out->null_info = MPI_INFO_NULL;
-    out->null_request = MPI_REQUEST_NULL, out->ignored = MPI_STATUS_IGNORE, out->null_win = MPI_WIN_NULL;
+    out->null_request = MPI_REQUEST_NULL, out->status_ignore = MPI_STATUS_IGNORE, out->null_win = MPI_WIN_NULL;
     out->null_group = MPI_GROUP_NULL;
-    out->fatal = MPI_ERRORS_ARE_FATAL, out->returns = MPI_ERRORS_RETURN;
+    out->errors_are_fatal = MPI_ERRORS_ARE_FATAL, out->errors_return = MPI_ERRORS_RETURN;
 /* Open MPI 5 has it and is of version 3. */
 #ifdef MPI_ERRORS_ABORT
-    out->abort = MPI_ERRORS_ABORT;
+    out->errors_abort = MPI_ERRORS_ABORT;
 #else
-    out->abort = MPI_ERRORS_ARE_FATAL;
+    out->errors_abort = MPI_ERRORS_ARE_FATAL;
 #endif
-    out->buffer_class = MPI_ERR_BUFFER, out->group_class = MPI_ERR_GROUP;
+    out->err_buffer = MPI_ERR_BUFFER, out->err_group = MPI_ERR_GROUP;
     out->undefined = MPI_UNDEFINED, out->proc_null = MPI_PROC_NULL;
     out->thread_multiple = MPI_THREAD_MULTIPLE;
     out->lock_exclusive = MPI_LOCK_EXCLUSIVE, out->lock_shared = MPI_LOCK_SHARED;
@@ -152,8 +152,8 @@ void host_constants(struct constants *out) {
     out->win_create_flavor = MPI_WIN_CREATE_FLAVOR, out->win_model = MPI_WIN_MODEL;
     out->flavor_create = MPI_WIN_FLAVOR_CREATE, out->flavor_allocate = MPI_WIN_FLAVOR_ALLOCATE;
     out->flavor_dynamic = MPI_WIN_FLAVOR_DYNAMIC, out->flavor_shared = MPI_WIN_FLAVOR_SHARED;
-    out->separate = MPI_WIN_SEPARATE, out->unified = MPI_WIN_UNIFIED;
-    out->max_info_key = MPI_MAX_INFO_KEY, out->in_status = MPI_ERR_IN_STATUS;
+    out->model_separate = MPI_WIN_SEPARATE, out->model_unified = MPI_WIN_UNIFIED;
+    out->max_info_key = MPI_MAX_INFO_KEY, out->err_in_status = MPI_ERR_IN_STATUS;
 }
 
 /* --- predefined types ------------------------------------------------------------------------- */
@@ -295,13 +295,13 @@ void host_progress(MPI_Comm comm) {
 
 /* Makes the host call `poll` while it waits in its own calls, if it is Open MPI. Returns whether it
  * will. */
-int host_poll_with(int (*poll)(void)) {
+int host_register_poll(int (*poll)(void)) {
     int (*add)(int (*)(void)) = (int (*)(int (*)(void)))dlsym(RTLD_DEFAULT, "opal_progress_register");
     return add && add(poll) == 0;
 }
 
-/* Reverts host_poll_with. */
-void host_poll_without(int (*poll)(void)) {
+/* Reverts host_register_poll. */
+void host_unregister_poll(int (*poll)(void)) {
     int (*take)(int (*)(void)) = (int (*)(int (*)(void)))dlsym(RTLD_DEFAULT, "opal_progress_unregister");
     if (take) {
         take(poll);

@@ -28,26 +28,26 @@ void *host_function(const char *name);
 enum { OPS = 14, CLASSES = 19 };
 
 struct constants {
-    MPI_Comm world, alone, null_comm;
+    MPI_Comm world, comm_self, null_comm;
     MPI_Datatype null_type;
     MPI_Info null_info;
     MPI_Request null_request;
-    MPI_Status *ignored;
+    MPI_Status *status_ignore;
     MPI_Win null_win;
     MPI_Group null_group;
-    MPI_Errhandler fatal, abort, returns;
+    MPI_Errhandler errors_are_fatal, errors_abort, errors_return;
     MPI_Op ops[OPS];
     int classes[CLASSES];
-    int buffer_class, group_class;
+    int err_buffer, err_group;
     int undefined, proc_null;
     int thread_multiple;
     int lock_exclusive, lock_shared;
     int nocheck, nostore, noput, noprecede, nosucceed;
     int win_base, win_size, win_disp_unit, win_create_flavor, win_model;
     int flavor_create, flavor_allocate, flavor_dynamic, flavor_shared;
-    int separate, unified;
+    int model_separate, model_unified;
     int max_info_key;
-    int in_status;
+    int err_in_status;
 };
 
 /* The operations by transom's numbers. */

@@ -96,7 +96,7 @@ pub(crate) unsafe extern "C" fn get_group(win: Win, group: *mut Group) -> c_int 
 /// store do not reach it (MPI-4.1 §12.2.6).
 fn shared_part(window: &'static Window, rank: c_int) -> Outcome<(isize, isize, *mut u8)> {
     let whole = |number: usize| isize::try_from(number).unwrap_or(isize::MAX);
-    match window.raw.shared_query(windows::rank(rank)?) {
+    match window.raw.shared_query(windows::target_rank(rank)?) {
         Ok(part) => {
             accesses::watch_queried(window, &part);
             Ok((whole(part.size()), whole(part.disp_unit() as usize), part.base()))

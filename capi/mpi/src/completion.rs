@@ -121,7 +121,7 @@ fn take_queried(requests: &[RequestHandle]) -> Vec<SharedResult> {
 /// generalized requests may call MPI too.
 pub(crate) fn own_statuses(statuses: *mut c_void, count: c_int) -> (Vec<u64>, *mut c_void) {
     let mut own = Vec::new();
-    if !edges::is_on() || statuses != constants().ignored || count <= 0 {
+    if !edges::is_on() || statuses != constants().status_ignore || count <= 0 {
         return (own, statuses);
     }
     // SAFETY: the call takes nothing.
@@ -199,7 +199,7 @@ impl Call {
                 unsafe { host_status_error(statuses, nth, code) };
             }
         }
-        let code = if ends.iter().any(Option::is_some) { constants().in_status } else { code };
+        let code = if ends.iter().any(Option::is_some) { constants().err_in_status } else { code };
         for (one, _) in ends.into_iter().flatten() {
             one.raise();
         }

@@ -94,7 +94,7 @@ pub(crate) unsafe extern "C" fn get_num(win: Win, target: c_int, number: *mut c_
         if number.is_null() {
             return Err(Failure::no_room("the number of counters"));
         }
-        let counters = window.raw.num_notify(windows::rank(target)?)?;
+        let counters = window.raw.num_notify(windows::target_rank(target)?)?;
         // SAFETY: the caller has room for a number.
         unsafe { *number = c_int::try_from(counters).unwrap_or(c_int::MAX) };
         Ok(())

@@ -107,7 +107,7 @@ fn make(
             let code = by_host();
             if code == SUCCESS {
                 // SAFETY: the host has written a handle.
-                windows::is_of_host(unsafe { *out });
+                windows::forget(unsafe { *out });
             }
             code
         }
@@ -136,7 +136,7 @@ fn register(job: &Job, (info, comm): (InfoHandle, Comm), raw: RawWindow) -> Outc
     };
     proxies::hint(proxy, info);
     report::made(job, &raw);
-    windows::keep(Window::new(raw, proxy, Members::of(comm)))?;
+    windows::insert(Window::new(raw, proxy, Members::of(comm)))?;
     if let Some(window) = windows::find(proxy) {
         accesses::watch(window);
     }
@@ -317,7 +317,7 @@ pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
     let freed = window.raw.free();
     if window.raw.is_freed() {
         // SAFETY: all ranks have freed the window, and MPI forbids calls that race with that.
-        unsafe { windows::end(proxy, window) };
+        unsafe { windows::remove(proxy, window) };
     }
     match freed {
         Ok(()) => SUCCESS,

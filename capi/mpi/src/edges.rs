@@ -217,7 +217,8 @@ race:libucm.so
     text.as_ptr().cast()
 }
 
-// SAFETY: the declarations are those of host/edges.c.
+// SAFETY: the declarations are those of host/host.c, host/communicators.c, host/collectives.c and
+// host/messages.c.
 unsafe extern "C" {
     #[cfg(not(feature = "openmp"))]
     fn host_has_openmp_and_sanitizer() -> c_int;

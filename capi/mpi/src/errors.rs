@@ -118,8 +118,8 @@ impl Failure {
     fn placed(&self) -> (usize, c_int) {
         let class = match self.kind {
             Kind::Of(Class::RmaNotification) => return (Class::ALL.len(), notification_class()),
-            Kind::NullBuffer => return (Class::ALL.len() + 1, constants().buffer_class),
-            Kind::NullGroup => return (Class::ALL.len() + 2, constants().group_class),
+            Kind::NullBuffer => return (Class::ALL.len() + 1, constants().err_buffer),
+            Kind::NullGroup => return (Class::ALL.len() + 2, constants().err_group),
             Kind::Of(class) => class,
         };
         let other = Class::ALL.len() - 1;
@@ -183,9 +183,9 @@ impl Failure {
     /// Passes the failure to the error handler of an object: `find` looks the handler up, and
     /// `call` calls it. Returns the code, if the handler returns.
     fn handled(&self, find: impl Fn(*mut Errhandler) -> c_int, call: impl Fn(c_int) -> c_int) -> c_int {
-        let mut handler = constants().fatal;
+        let mut handler = constants().errors_are_fatal;
         let found = find(&raw mut handler) == SUCCESS;
-        let ends = found && (handler == constants().fatal || handler == constants().abort);
+        let ends = found && (handler == constants().errors_are_fatal || handler == constants().errors_abort);
         if found {
             // SAFETY: the handle was made by `find`.
             unsafe { host_Errhandler_free(&raw mut handler) };

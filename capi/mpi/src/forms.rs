@@ -1,5 +1,4 @@
-//! Entry points that MPI has in two forms: with counts and displacement units of type `int`, and
-//! with large ones (`_c`, MPI-4.1 §12). A macro defines both forms from one text. `operate`,
+//! Entry points that MPI has with `int` and with large counts (`_c`, MPI-4.1 §12). `operate`,
 //! `requests`, `create` and `attributes` do the work with large counts.
 
 use std::ffi::{c_int, c_void};
@@ -8,58 +7,13 @@ use crate::attributes::query;
 use crate::create::{allocate_shared_window, allocate_window, create_window};
 use crate::errors::Failure;
 use crate::host::{Comm, InfoHandle, OpHandle, RequestHandle, Type, Win};
-use crate::operate::{OriginSide, TargetSide, Typed};
+use crate::operate::{AccumulateSides, OriginSide, TargetSide};
 use crate::requests::hand_over;
 use crate::windows::find;
 
-/// Defines functions in the modules `int` and, where the host has it, `large`. In a function's
-/// parameters, `Count` and `Unit` are the types of the form. The name after `as` calls the host's
-/// function with the same arguments.
-macro_rules! both_forms {
-    ($($functions:tt)*) => {
-        pub(crate) mod int {
-            use super::*;
-
-            type Count = c_int;
-            type Unit = c_int;
-
-            entry_points! { "" $($functions)* }
-        }
-
-        #[cfg(large_counts)]
-        pub(crate) mod large {
-            use super::*;
-
-            type Count = i64;
-            type Unit = isize;
-
-            entry_points! { "_c" $($functions)* }
-        }
-    };
-}
-
-/// The functions of one form. Their MPI names end with the suffix.
-macro_rules! entry_points {
-    ($suffix:literal $(
-        fn $name:ident = $mpi:literal as $by_host:ident ($($parameter:ident: $ty:ty),* $(,)?) $work:block
-    )*) => {$(
-        // SAFETY: no other function has this name.
-        #[unsafe(export_name = concat!("PMPI_", $mpi, $suffix))]
-        pub(crate) unsafe extern "C" fn $name($($parameter: $ty),*) -> c_int {
-            // SAFETY: the declaration is that of host/calls.h.
-            unsafe extern "C" {
-                #[link_name = concat!("host_", $mpi, $suffix)]
-                fn of_host($($parameter: $ty),*) -> c_int;
-            }
-            // SAFETY: the caller's arguments, as MPI defines them.
-            let $by_host = || unsafe { of_host($($parameter),*) };
-            // SAFETY: the caller's arguments, as MPI defines them.
-            unsafe { $work }
-        }
-    )*};
-}
-
 both_forms! {
+    large_if large_counts;
+
     fn put = "Put" as by_host(
         origin: *const c_void, n: Count, ty: Type, rank: c_int, at: isize, m: Count, target_ty: Type, win: Win,
     ) {
@@ -112,8 +66,8 @@ both_forms! {
         win: Win, out: *mut RequestHandle,
     ) {
         let Some(window) = find(win) else { return by_host() };
-        let typed = Typed::of(&OriginSide::new(origin, n, ty), None, &TargetSide::new(rank, at, m, target_ty), op);
-        hand_over((win, rank), out, || typed.and_then(|it| it.request(window)))
+        let sides = AccumulateSides::of(&OriginSide::new(origin, n, ty), None, &TargetSide::new(rank, at, m, target_ty), op);
+        hand_over((win, rank), out, || sides.and_then(|sides| sides.request(window)))
     }
 
     fn rget_accumulate = "Rget_accumulate" as by_host(
@@ -122,8 +76,8 @@ both_forms! {
     ) {
         let Some(window) = find(win) else { return by_host() };
         let (result, there) = (OriginSide::new(result, k, result_ty), TargetSide::new(rank, at, m, target_ty));
-        let typed = Typed::of(&OriginSide::new(origin, n, ty), Some(&result), &there, op);
-        hand_over((win, rank), out, || typed.and_then(|it| it.request(window)))
+        let sides = AccumulateSides::of(&OriginSide::new(origin, n, ty), Some(&result), &there, op);
+        hand_over((win, rank), out, || sides.and_then(|sides| sides.request(window)))
     }
 
     fn create = "Win_create" as by_host(

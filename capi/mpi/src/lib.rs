@@ -44,9 +44,14 @@
 //! | `accesses` | the program's loads, stores and atomics on window memory |
 //! | `openmp` | the synchronization of OpenMP threads, for ThreadSanitizer |
 //! | **names** | |
-//! | `forms` | entry points that MPI has with `int` and with large counts |
+//! | `entry_points` | the macro for entry points that MPI has with `int` and with large counts |
+//! | `forms` | entry points of the host's functions with counts |
 //! | `fortran` | functions whose form in Fortran differs from that in C |
 //! | `profiled` | the MPI names, and the PMPI names that the hosts' Fortran bindings call |
+
+// Before the modules that use its macros.
+#[macro_use]
+mod entry_points;
 
 mod accesses;
 #[allow(unsafe_code)]

@@ -44,7 +44,7 @@ fn begin() {
         }
         // The duplicate has the handler of MPI_COMM_WORLD, which ends the program. A program that
         // goes on after the death of a rank (ULFM) sets another one later.
-        host_Comm_set_errhandler(comm, constants().returns);
+        host_Comm_set_errhandler(comm, constants().errors_return);
         host_Comm_size(comm, &raw mut size);
         host_Query_thread(&raw mut level);
     }

@@ -313,7 +313,7 @@ unsafe extern "C" fn transom_edge_request_of_duplicate(
     add_request(name, Learns::Duplicate { out: out.expose_provenance(), number, group, turn, ranks }, false);
 }
 
-// SAFETY: the declaration is that of host/edges.c.
+// SAFETY: the declaration is that of host/communicators.c.
 unsafe extern "C" {
     fn host_edges_number_copy(out: *const c_void, number: u64);
 }

@@ -10,7 +10,7 @@ use transom::{Notice, Request};
 use crate::counters::{notice, unserved, unserved_request};
 use crate::errors::{Outcome, coded_at};
 use crate::host::{OpHandle, RequestHandle, Type, Win, constants};
-use crate::operate::{OriginSide, Sides, TargetSide, Typed, plain};
+use crate::operate::{AccumulateSides, OriginSide, Sides, TargetSide, contiguous_transfer};
 use crate::requests::hand_over;
 use crate::windows::{Window, find};
 
@@ -30,7 +30,7 @@ struct Put(OriginSide, TargetSide);
 impl Notified for Put {
     unsafe fn perform(&self, window: &Window, notice: Notice) -> Outcome<()> {
         let Put(here, there) = self;
-        if let Some((len, rank, displacement)) = plain(here, there) {
+        if let Some((len, rank, displacement)) = contiguous_transfer(here, there) {
             // SAFETY: the caller's promise.
             return Ok(unsafe { window.raw.put_notify(here.base.cast(), len, rank, displacement, notice) }?);
         }
@@ -41,7 +41,7 @@ impl Notified for Put {
 
     unsafe fn request(&self, window: &Window, notice: Notice) -> Outcome<Request> {
         let Put(here, there) = self;
-        if let Some((len, rank, displacement)) = plain(here, there) {
+        if let Some((len, rank, displacement)) = contiguous_transfer(here, there) {
             // SAFETY: the caller's promise.
             return Ok(unsafe { window.raw.rput_bytes_notify(here.base.cast(), len, rank, displacement, notice) }?);
         }
@@ -67,35 +67,35 @@ impl Notified for Get {
     }
 }
 
-struct Combine(OriginSide, Option<OriginSide>, TargetSide, OpHandle);
+struct Accumulate(OriginSide, Option<OriginSide>, TargetSide, OpHandle);
 
-impl Combine {
-    fn typed(&self) -> Outcome<Typed> {
-        Typed::of(&self.0, self.1.as_ref(), &self.2, self.3)
+impl Accumulate {
+    fn sides(&self) -> Outcome<AccumulateSides> {
+        AccumulateSides::of(&self.0, self.1.as_ref(), &self.2, self.3)
     }
 }
 
-impl Notified for Combine {
+impl Notified for Accumulate {
     unsafe fn perform(&self, window: &Window, notice: Notice) -> Outcome<()> {
-        let typed = self.typed()?;
-        let (origin, result, at) = typed.sides()?;
+        let sides = self.sides()?;
+        let (origin, result, at) = sides.arguments()?;
         // SAFETY: the caller's promise.
         Ok(unsafe {
             match result {
-                None => window.raw.accumulate_notify(origin, at, typed.op, notice),
-                Some(result) => window.raw.get_accumulate_notify(origin, result, at, typed.op, notice),
+                None => window.raw.accumulate_notify(origin, at, sides.op, notice),
+                Some(result) => window.raw.get_accumulate_notify(origin, result, at, sides.op, notice),
             }
         }?)
     }
 
     unsafe fn request(&self, window: &Window, notice: Notice) -> Outcome<Request> {
-        let typed = self.typed()?;
-        let (origin, result, at) = typed.sides()?;
+        let sides = self.sides()?;
+        let (origin, result, at) = sides.arguments()?;
         // SAFETY: the caller's promise.
         Ok(unsafe {
             match result {
-                None => window.raw.raccumulate_notify(origin, at, typed.op, notice),
-                Some(result) => window.raw.rget_accumulate_notify(origin, result, at, typed.op, notice),
+                None => window.raw.raccumulate_notify(origin, at, sides.op, notice),
+                Some(result) => window.raw.rget_accumulate_notify(origin, result, at, sides.op, notice),
             }
         }?)
     }
@@ -126,40 +126,6 @@ unsafe fn request(operation: &impl Notified, win: Win, rank: c_int, index: c_int
     hand_over((win, rank), out, made)
 }
 
-/// Defines functions in the modules `int` and `large`. In a function's parameters, `Count` is the
-/// type of the form.
-macro_rules! both_forms {
-    ($($functions:tt)*) => {
-        pub(crate) mod int {
-            use super::*;
-
-            type Count = c_int;
-
-            entry_points! { "" $($functions)* }
-        }
-
-        pub(crate) mod large {
-            use super::*;
-
-            type Count = i64;
-
-            entry_points! { "_c" $($functions)* }
-        }
-    };
-}
-
-/// The functions of one form. Their MPI names end with the suffix.
-macro_rules! entry_points {
-    ($suffix:literal $(fn $name:ident = $mpi:literal($($parameter:ident: $ty:ty),* $(,)?) $work:block)*) => {$(
-        // SAFETY: no other function has this name.
-        #[unsafe(export_name = concat!("PMPI_", $mpi, $suffix))]
-        pub(crate) unsafe extern "C" fn $name($($parameter: $ty),*) -> c_int {
-            // SAFETY: the caller's arguments, as the draft defines them.
-            unsafe { $work }
-        }
-    )*};
-}
-
 both_forms! {
     fn put = "Put_notify"(
         origin: *const c_void, n: Count, ty: Type, rank: c_int, at: isize, m: Count, target_ty: Type, index: c_int,
@@ -180,7 +146,7 @@ both_forms! {
         index: c_int, win: Win,
     ) {
         let there = TargetSide::new(rank, at, m, target_ty);
-        perform(&Combine(OriginSide::new(origin, n, ty), None, there, op), win, rank, index)
+        perform(&Accumulate(OriginSide::new(origin, n, ty), None, there, op), win, rank, index)
     }
 
     fn get_accumulate = "Get_accumulate_notify"(
@@ -188,7 +154,7 @@ both_forms! {
         at: isize, m: Count, target_ty: Type, op: OpHandle, index: c_int, win: Win,
     ) {
         let (result, there) = (OriginSide::new(result, k, result_ty), TargetSide::new(rank, at, m, target_ty));
-        perform(&Combine(OriginSide::new(origin, n, ty), Some(result), there, op), win, rank, index)
+        perform(&Accumulate(OriginSide::new(origin, n, ty), Some(result), there, op), win, rank, index)
     }
 
     fn rput = "Rput_notify"(
@@ -210,7 +176,7 @@ both_forms! {
         index: c_int, win: Win, out: *mut RequestHandle,
     ) {
         let there = TargetSide::new(rank, at, m, target_ty);
-        request(&Combine(OriginSide::new(origin, n, ty), None, there, op), win, rank, index, out)
+        request(&Accumulate(OriginSide::new(origin, n, ty), None, there, op), win, rank, index, out)
     }
 
     fn rget_accumulate = "Rget_accumulate_notify"(
@@ -218,6 +184,6 @@ both_forms! {
         at: isize, m: Count, target_ty: Type, op: OpHandle, index: c_int, win: Win, out: *mut RequestHandle,
     ) {
         let (result, there) = (OriginSide::new(result, k, result_ty), TargetSide::new(rank, at, m, target_ty));
-        request(&Combine(OriginSide::new(origin, n, ty), Some(result), there, op), win, rank, index, out)
+        request(&Accumulate(OriginSide::new(origin, n, ty), Some(result), there, op), win, rank, index, out)
     }
 }

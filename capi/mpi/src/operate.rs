@@ -8,7 +8,7 @@ use transom::{At, BasicType, Class, Datatype, Items, Op, PROC_NULL, Request, Rou
 
 use crate::errors::{Failure, Outcome, coded_at};
 use crate::host::{OpHandle, Type, Win, constants, host_Compare_and_swap, host_Fetch_and_op};
-use crate::types::{self, Found};
+use crate::types::{self, DecodedRef};
 use crate::windows::{self, Window};
 use crate::{edges, process};
 
@@ -41,9 +41,9 @@ impl TargetSide {
     }
 }
 
-/// A location at a target: its rank and the displacement.
-fn place(rank: c_int, displacement: isize) -> Outcome<(usize, u64)> {
-    let rank = windows::rank(rank)?;
+/// The target and the displacement in transom's form.
+fn target_location(rank: c_int, displacement: isize) -> Outcome<(usize, u64)> {
+    let rank = windows::target_rank(rank)?;
     match u64::try_from(displacement) {
         Ok(displacement) => Ok((rank, displacement)),
         Err(_) if rank == PROC_NULL => Ok((rank, 0)),
@@ -51,14 +51,14 @@ fn place(rank: c_int, displacement: isize) -> Outcome<(usize, u64)> {
     }
 }
 
-fn counted(count: i64) -> Outcome<usize> {
+fn checked_count(count: i64) -> Outcome<usize> {
     usize::try_from(count).map_err(|_| Failure::new(Class::Count, format!("the count {count} is negative")))
 }
 
-/// The size of a transfer that is contiguous and equally long at both sides; `None` for other
-/// transfers, and for those from or to NULL.
+/// The bytes, target and displacement of a transfer that is contiguous and equally long at both
+/// sides; `None` for other transfers, and for those from or to NULL.
 #[inline(always)]
-pub(crate) fn plain(here: &OriginSide, there: &TargetSide) -> Option<(usize, usize, u64)> {
+pub(crate) fn contiguous_transfer(here: &OriginSide, there: &TargetSide) -> Option<(usize, usize, u64)> {
     let len = types::dense(here.ty, here.count).filter(|&len| len > 0 && !here.base.is_null())?;
     let same = here.ty == there.ty && here.count == there.count;
     if !same && types::dense(there.ty, there.count)? != len {
@@ -69,7 +69,7 @@ pub(crate) fn plain(here: &OriginSide, there: &TargetSide) -> Option<(usize, usi
 
 /// Fails if a side has data at NULL. A datatype of absolute addresses, as programs use it with
 /// `MPI_BOTTOM`, starts elsewhere.
-fn present(base: *const c_void, count: usize, ty: &Datatype) -> Outcome<()> {
+fn check_buffer(base: *const c_void, count: usize, ty: &Datatype) -> Outcome<()> {
     if base.is_null() && count > 0 && ty.size() > 0 && ty.true_lb() == 0 {
         return Err(Failure::null_buffer());
     }
@@ -84,8 +84,8 @@ fn items(base: *mut c_void, count: usize, ty: &Datatype) -> Items<'_> {
 
 /// The two sides of a transfer, as bytes.
 pub(crate) struct Sides {
-    here: Found,
-    there: Found,
+    here: DecodedRef,
+    there: DecodedRef,
     counts: (usize, usize),
     at: (usize, u64),
 }
@@ -93,10 +93,10 @@ pub(crate) struct Sides {
 impl Sides {
     fn of(here: &OriginSide, there: &TargetSide) -> Outcome<Sides> {
         let (ours, theirs) = (types::find(here.ty)?, types::find(there.ty)?);
-        let counts = (counted(here.count)?, counted(there.count)?);
-        let at = place(there.rank, there.displacement)?;
+        let counts = (checked_count(here.count)?, checked_count(there.count)?);
+        let at = target_location(there.rank, there.displacement)?;
         if at.0 != PROC_NULL {
-            present(here.base, counts.0, &ours.bytes)?;
+            check_buffer(here.base, counts.0, &ours.bytes)?;
         }
         Ok(Sides { here: ours, there: theirs, counts, at })
     }
@@ -106,7 +106,7 @@ impl Sides {
     pub(crate) fn of_put(here: &OriginSide, there: &TargetSide) -> Outcome<Sides> {
         let mut sides = Sides::of(here, there)?;
         let len = sides.counts.0.saturating_mul(sides.here.bytes.size());
-        receiving(&mut sides.there, &mut sides.counts.1, len)?;
+        shorten_receiver(&mut sides.there, &mut sides.counts.1, len)?;
         Ok(sides)
     }
 
@@ -114,7 +114,7 @@ impl Sides {
     pub(crate) fn of_get(here: &OriginSide, there: &TargetSide) -> Outcome<Sides> {
         let mut sides = Sides::of(here, there)?;
         let len = sides.counts.1.saturating_mul(sides.there.bytes.size());
-        receiving(&mut sides.here, &mut sides.counts.0, len)?;
+        shorten_receiver(&mut sides.here, &mut sides.counts.0, len)?;
         Ok(sides)
     }
 
@@ -129,7 +129,7 @@ impl Sides {
 
 /// Shortens a receiving side of `count` items to the part that `len` bytes fill. A side that is too
 /// short remains, and the operation refuses it.
-fn receiving(ty: &mut Found, count: &mut usize, len: usize) -> Outcome<()> {
+fn shorten_receiver(ty: &mut DecodedRef, count: &mut usize, len: usize) -> Outcome<()> {
     let size = ty.bytes.size();
     let Some(items) = len.checked_div(size).filter(|items| items < count) else { return Ok(()) };
     if items * size == len {
@@ -141,14 +141,14 @@ fn receiving(ty: &mut Found, count: &mut usize, len: usize) -> Outcome<()> {
 }
 
 /// A side of an accumulate at this process: its datatype, address and number of items.
-type Side = (Found, *mut c_void, usize);
+type Side = (DecodedRef, *mut c_void, usize);
 
-/// The sides of an accumulate.
-pub(crate) struct Typed {
+/// The two or three sides of an accumulate, as elements of basic types.
+pub(crate) struct AccumulateSides {
     /// `None` for `MPI_NO_OP`, which ignores it.
     origin: Option<Side>,
     result: Option<Side>,
-    there: Found,
+    there: DecodedRef,
     count: usize,
     at: (usize, u64),
     pub(crate) op: Op,
@@ -156,19 +156,19 @@ pub(crate) struct Typed {
     as_bytes: bool,
 }
 
-impl Typed {
+impl AccumulateSides {
     pub(crate) fn of(
         origin: &OriginSide,
         result: Option<&OriginSide>,
         there: &TargetSide,
         op: OpHandle,
-    ) -> Outcome<Typed> {
+    ) -> Outcome<AccumulateSides> {
         let op = operation(op)?;
-        let at = place(there.rank, there.displacement)?;
+        let at = target_location(there.rank, there.displacement)?;
         let side = |side: &OriginSide| {
-            let (ty, count) = (types::find(side.ty)?, counted(side.count)?);
+            let (ty, count) = (types::find(side.ty)?, checked_count(side.count)?);
             if at.0 != PROC_NULL {
-                present(side.base, count, &ty.bytes)?;
+                check_buffer(side.base, count, &ty.bytes)?;
             }
             Ok::<_, Failure>((ty, side.base, count))
         };
@@ -176,9 +176,9 @@ impl Typed {
         if op == Op::NoOp && !unused {
             return Err(Failure::new(Class::Op, "MPI_NO_OP only fetches (MPI-4.1 §12.3.4)"));
         }
-        let (mut target, mut count) = (types::find(there.ty)?, counted(there.count)?);
+        let (mut target, mut count) = (types::find(there.ty)?, checked_count(there.count)?);
         // An accumulate of no elements is allowed on any type, as in the MPIs.
-        let op = match defined(&target, op) {
+        let op = match check_defined(&target, op) {
             Err(_) if count == 0 => Op::Replace,
             found => found.map(|()| op)?,
         };
@@ -186,16 +186,18 @@ impl Typed {
         let mut result = result.map(side).transpose()?;
         // The sides that receive may be longer than the data, as those of a put or get.
         match (&origin, &mut result) {
-            (_, Some((ty, _, room))) => receiving(ty, room, count.saturating_mul(target.bytes.size()))?,
-            (Some((ty, _, given)), None) => receiving(&mut target, &mut count, given.saturating_mul(ty.bytes.size()))?,
+            (_, Some((ty, _, room))) => shorten_receiver(ty, room, count.saturating_mul(target.bytes.size()))?,
+            (Some((ty, _, given)), None) => {
+                shorten_receiver(&mut target, &mut count, given.saturating_mul(ty.bytes.size()))?;
+            }
             (None, None) => {}
         }
-        let as_bytes = moves(op) && !alike(&origin, &result, &target);
-        Ok(Typed { origin, result, there: target, count, at, op, as_bytes })
+        let as_bytes = only_moves(op) && !have_one_basic_type(&origin, &result, &target);
+        Ok(AccumulateSides { origin, result, there: target, count, at, op, as_bytes })
     }
 
     /// A side's datatype: with its elements, or as bytes.
-    fn ty<'t>(&self, found: &'t Found) -> Outcome<&'t Datatype> {
+    fn ty<'t>(&self, found: &'t DecodedRef) -> Outcome<&'t Datatype> {
         if self.as_bytes { Ok(&found.bytes) } else { typed(found) }
     }
 
@@ -206,8 +208,8 @@ impl Typed {
         }
     }
 
-    /// The sides: origin, result, target.
-    pub(crate) fn sides(&self) -> Outcome<(Items<'_>, Option<Items<'_>>, At<'_>)> {
+    /// The arguments of transom's call: origin, result, target.
+    pub(crate) fn arguments(&self) -> Outcome<(Items<'_>, Option<Items<'_>>, At<'_>)> {
         let result = self.result.is_some().then(|| self.items(&self.result)).transpose()?;
         let at = At::new(self.at.0, self.at.1, self.count, self.ty(&self.there)?);
         Ok((self.items(&self.origin)?, result, at))
@@ -216,7 +218,7 @@ impl Typed {
     /// # Safety
     /// As for [`transom::RawWindow::accumulate`] and `get_accumulate`.
     unsafe fn perform(&self, window: &Window) -> Outcome<()> {
-        let (origin, result, at) = self.sides()?;
+        let (origin, result, at) = self.arguments()?;
         // SAFETY: the caller's promise.
         Ok(unsafe {
             match result {
@@ -229,7 +231,7 @@ impl Typed {
     /// # Safety
     /// As for [`transom::RawWindow::raccumulate`] and `rget_accumulate`.
     pub(crate) unsafe fn request(&self, window: &Window) -> Outcome<Request> {
-        let (origin, result, at) = self.sides()?;
+        let (origin, result, at) = self.arguments()?;
         // SAFETY: the caller's promise.
         Ok(unsafe {
             match result {
@@ -241,27 +243,27 @@ impl Typed {
 }
 
 /// Whether an operation only moves data.
-fn moves(op: Op) -> bool {
+fn only_moves(op: Op) -> bool {
     matches!(op, Op::Replace | Op::NoOp)
 }
 
 /// Whether all sides are of one basic type, which accumulates need (MPI-4.1 §12.3.4). Programs
 /// replace data of other types too, as with a put, and MPIs perform it.
-fn alike(origin: &Option<Side>, result: &Option<Side>, target: &Found) -> bool {
-    let basic = |found: &Found| found.typed.as_ref().and_then(Datatype::uniform);
+fn have_one_basic_type(origin: &Option<Side>, result: &Option<Side>, target: &DecodedRef) -> bool {
+    let basic = |found: &DecodedRef| found.typed.as_ref().and_then(Datatype::uniform);
     let wanted = basic(target);
     wanted.is_some() && [origin, result].into_iter().flatten().all(|(ty, ..)| basic(ty) == wanted)
 }
 
-/// Fails if a type has elements and `op` is not defined on them.
-fn defined(ty: &Found, op: Op) -> Outcome<()> {
+/// Fails if a type has elements on which `op` is not defined.
+fn check_defined(ty: &DecodedRef, op: Op) -> Outcome<()> {
     if ty.allows(op) || ty.bytes.size() == 0 || ty.basic.is_none() && typed(ty)?.uniform().is_none() {
         return Ok(());
     }
     Err(Failure::new(Class::Op, format!("{} is not defined on the datatype (MPI-4.1 §6.9.2)", op.name())))
 }
 
-fn typed(decoded: &Found) -> Outcome<&Datatype> {
+fn typed(decoded: &DecodedRef) -> Outcome<&Datatype> {
     let why = "the datatype has a basic type on which transom has no accumulates";
     decoded.typed.as_ref().ok_or_else(|| Failure::new(Class::Type, why))
 }
@@ -284,7 +286,7 @@ impl Window {
     /// As for [`transom::RawWindow::put_items`].
     #[inline]
     pub(crate) unsafe fn put(&self, here: &OriginSide, there: &TargetSide) -> c_int {
-        if let Some((len, rank, displacement)) = plain(here, there) {
+        if let Some((len, rank, displacement)) = contiguous_transfer(here, there) {
             // SAFETY: the caller's promise.
             return match unsafe { self.raw.put(here.base.cast(), len, rank, displacement) } {
                 Ok(()) => 0,
@@ -300,7 +302,7 @@ impl Window {
     /// As for [`transom::RawWindow::get_items`].
     #[inline]
     pub(crate) unsafe fn get(&self, here: &OriginSide, there: &TargetSide) -> c_int {
-        if let Some((len, rank, displacement)) = plain(here, there) {
+        if let Some((len, rank, displacement)) = contiguous_transfer(here, there) {
             // SAFETY: the caller's promise.
             return match unsafe { self.raw.get(here.base.cast(), len, rank, displacement) } {
                 Ok(()) if process::has_early_reads() => coded_at(self.proxy, there.rank, self.complete_early(rank)),
@@ -329,7 +331,7 @@ impl Window {
     /// # Safety
     /// As for [`transom::RawWindow::rput`].
     pub(crate) unsafe fn rput(&self, here: &OriginSide, there: &TargetSide) -> Outcome<Request> {
-        if let Some((len, rank, displacement)) = plain(here, there) {
+        if let Some((len, rank, displacement)) = contiguous_transfer(here, there) {
             // SAFETY: the caller's promise.
             return Ok(unsafe { self.raw.rput_bytes(here.base.cast(), len, rank, displacement) }?);
         }
@@ -341,7 +343,7 @@ impl Window {
     /// # Safety
     /// As for [`transom::RawWindow::rget`].
     pub(crate) unsafe fn rget(&self, here: &OriginSide, there: &TargetSide) -> Outcome<Request> {
-        if let Some((len, rank, displacement)) = plain(here, there) {
+        if let Some((len, rank, displacement)) = contiguous_transfer(here, there) {
             // SAFETY: the caller's promise.
             return Ok(unsafe { self.raw.rget_bytes(here.base.cast(), len, rank, displacement) }?);
         }
@@ -359,8 +361,8 @@ impl Window {
         there: &TargetSide,
         op: OpHandle,
     ) -> c_int {
-        if let Some((ty, count, op)) = elements(origin, result, there, op) {
-            let done = if count == 1 && self.is_near(there.rank) {
+        if let Some((ty, count, op)) = uniform_elements(origin, result, there, op) {
+            let done = if count == 1 && self.can_load_and_store(there.rank) {
                 let mut old = [0u64; LARGEST / 8];
                 let into = result.map_or(old.as_mut_ptr().cast(), |result| result.base);
                 // SAFETY: the caller's promise; each side is one element.
@@ -369,12 +371,12 @@ impl Window {
                 })
             } else {
                 // SAFETY: the caller's promise.
-                unsafe { self.combine(origin, result, there, (ty, count, op)) }
+                unsafe { self.accumulate_elements(origin, result, there, (ty, count, op)) }
             };
             return coded_at(self.proxy, there.rank, done);
         }
         // SAFETY: the caller's promise.
-        let done = Typed::of(origin, result, there, op).and_then(|it| unsafe { it.perform(self) });
+        let done = AccumulateSides::of(origin, result, there, op).and_then(|sides| unsafe { sides.perform(self) });
         coded_at(self.proxy, there.rank, done)
     }
 
@@ -382,14 +384,14 @@ impl Window {
     ///
     /// # Safety
     /// As for [`transom::RawWindow::accumulate_elements`] and `get_accumulate_elements`.
-    unsafe fn combine(
+    unsafe fn accumulate_elements(
         &self,
         origin: &OriginSide,
         result: Option<&OriginSide>,
         there: &TargetSide,
         (ty, count, op): (BasicType, usize, Op),
     ) -> Outcome<()> {
-        let (rank, displacement) = place(there.rank, there.displacement)?;
+        let (rank, displacement) = target_location(there.rank, there.displacement)?;
         let from = origin.base.cast();
         // SAFETY: the caller's promise.
         Ok(unsafe {
@@ -403,12 +405,13 @@ impl Window {
         }?)
     }
 
-    /// Whether this process loads and stores a rank's memory, so that fetching the value of one
-    /// element is the fastest way. The conflict checker needs to know the buffers.
+    /// Whether this process accesses a rank's memory by load and store. Fetching the value is then
+    /// the fastest way to accumulate one element. False under the conflict checker, which needs to
+    /// know the buffers.
     #[inline]
-    fn is_near(&self, rank: c_int) -> bool {
+    fn can_load_and_store(&self, rank: c_int) -> bool {
         let route = || self.raw.route(usize::try_from(rank).ok()?).ok();
-        self.is_mapped() && !edges::is_on() && route().is_some_and(|it| it != Route::Net)
+        self.is_mapped() && !edges::is_on() && route().is_some_and(|route| route != Route::Net)
     }
 
     /// # Safety
@@ -421,7 +424,7 @@ impl Window {
         there: &TargetSide,
         (ty, op): (BasicType, Op),
     ) -> Outcome<()> {
-        let (rank, displacement) = place(there.rank, there.displacement)?;
+        let (rank, displacement) = target_location(there.rank, there.displacement)?;
         if rank != PROC_NULL && (result.is_null() || op != Op::NoOp && origin.is_null()) {
             return Err(Failure::null_buffer());
         }
@@ -476,11 +479,11 @@ impl Window {
         result: *mut c_void,
         there: &TargetSide,
     ) -> Outcome<()> {
-        let ty = element(there.ty, |ty| match ty.swaps() {
+        let ty = basic_type(there.ty, |ty| match ty.has_compare_and_swap() {
             true => Ok(()),
             false => Err(Failure::new(Class::Type, "the datatype can't be compared and swapped (MPI-4.1 §12.3.4)")),
         })?;
-        let (rank, displacement) = place(there.rank, there.displacement)?;
+        let (rank, displacement) = target_location(there.rank, there.displacement)?;
         if rank != PROC_NULL && (new.is_null() || expected.is_null() || result.is_null()) {
             return Err(Failure::null_buffer());
         }
@@ -510,7 +513,7 @@ impl Window {
 /// The elements of an accumulate whose sides have the same number of elements of one basic type, as
 /// nearly all have; `None` for other accumulates.
 #[inline]
-fn elements(
+fn uniform_elements(
     origin: &OriginSide,
     result: Option<&OriginSide>,
     there: &TargetSide,
@@ -530,7 +533,8 @@ fn elements(
 /// The bytes of the largest basic type.
 const LARGEST: usize = 32;
 
-fn element(ty: Type, check: impl FnOnce(&Found) -> Outcome<()>) -> Outcome<BasicType> {
+/// The basic type of a predefined datatype, after `check` has accepted the datatype.
+fn basic_type(ty: Type, check: impl FnOnce(&DecodedRef) -> Outcome<()>) -> Outcome<BasicType> {
     let why = "the call needs a predefined type on which accumulates are defined";
     let found = types::find(ty)?;
     check(&found)?;
@@ -553,7 +557,7 @@ pub(crate) unsafe extern "C" fn fetch_and_op(
             return host_Fetch_and_op(origin, result, ty, target, displacement, op, win);
         };
         let there = TargetSide::new(target, displacement, 1, ty);
-        let what = operation(op).and_then(|op| Ok((element(ty, |ty| defined(ty, op))?, op)));
+        let what = operation(op).and_then(|op| Ok((basic_type(ty, |ty| check_defined(ty, op))?, op)));
         coded_at(win, target, what.and_then(|what| window.fetch(origin, result, &there, what)))
     }
 }

@@ -73,7 +73,7 @@ made! {
 }
 
 #[cfg(all(large_counts, not(open_mpi)))]
-// SAFETY: the declaration is that of host/edges.c.
+// SAFETY: the declaration is that of host/messages.c.
 unsafe extern "C" {
     fn host_edges_partitioned(
         comm: Comm,

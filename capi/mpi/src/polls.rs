@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use transom::{Job, Route};
 
-use crate::host::{host_poll_with, host_poll_without};
+use crate::host::{host_register_poll, host_unregister_poll};
 use crate::windows;
 
 /// Makes progress for transom while the host waits, if the host lets other libraries do that.
@@ -38,7 +38,7 @@ const CROWDED: u32 = 4;
 /// The hook, which the host calls while it waits. If the host serves all windows of this process,
 /// no operation needs a poll.
 extern "C" fn poll() -> c_int {
-    if !windows::any() {
+    if !windows::any_exists() {
         return 0;
     }
     static POLLS: AtomicU32 = AtomicU32::new(0);
@@ -65,7 +65,7 @@ pub(crate) fn begin(job: &Job, some_crowded: bool) -> bool {
     let far = |rank| job.route(rank).is_ok_and(|route| route == Route::Net);
     let wanted = (0..job.size()).any(far) && POLLER.set(Box::new(job.poller())).is_ok();
     // SAFETY: the function lives as long as the process, and `end` takes it back.
-    let by_host = wanted && unsafe { host_poll_with(poll) } != 0;
+    let by_host = wanted && unsafe { host_register_poll(poll) } != 0;
     // Open MPI yields by itself (`mpi_yield_when_idle`).
     let keeps_cpu = some_crowded && !cfg!(open_mpi);
     // Relaxed, both: set before the program's other calls begin.
@@ -111,12 +111,12 @@ pub(crate) fn turn() -> bool {
         return false;
     }
     poll();
-    windows::any() || is_crowded()
+    windows::any_exists() || is_crowded()
 }
 
 /// Ends the polls. After this the program waits only for operations of the host.
 pub(crate) fn end() {
     TURNS.store(false, Ordering::Relaxed);
     // SAFETY: a function that is not registered is not removed.
-    unsafe { host_poll_without(poll) };
+    unsafe { host_unregister_poll(poll) };
 }

@@ -87,7 +87,7 @@ pub(crate) fn has_early_reads() -> bool {
 /// Stores a complete request, for an operation that is complete. Returns the host's code.
 pub(crate) fn completed_request(out: *mut RequestHandle) -> c_int {
     progress_now_and_then();
-    let comm = alive().map_or(constants().alone, |process| process.comm);
+    let comm = alive().map_or(constants().comm_self, |process| process.comm);
     // SAFETY: the communicator lives until `end`; the caller has room for a handle.
     unsafe { host_complete_request(comm, out) }
 }

@@ -36,14 +36,14 @@ macro_rules! jump {
     };
 }
 
-/// Functions under another name.
-macro_rules! also {
+/// Further names of functions.
+macro_rules! aliases {
     ($($name:literal => $to:path;)*) => {$(
         const _: () = {
             // SAFETY: the function is a jump, which leaves all arguments in place.
             #[unsafe(export_name = $name)]
             #[unsafe(naked)]
-            unsafe extern "C" fn also() {
+            unsafe extern "C" fn alias() {
                 jump!($to)
             }
         };
@@ -51,14 +51,14 @@ macro_rules! also {
 }
 
 #[cfg(target_arch = "x86_64")]
-macro_rules! jump_by {
+macro_rules! jump_through {
     ($to:path) => {
         naked_asm!("jmp qword ptr [rip + {}]", sym $to)
     };
 }
 
 #[cfg(target_arch = "aarch64")]
-macro_rules! jump_by {
+macro_rules! jump_through {
     ($to:path) => {
         naked_asm!("adrp x16, {0}", "ldr x16, [x16, :lo12:{0}]", "br x16", sym $to)
     };
@@ -69,14 +69,14 @@ macro_rules! jump_by {
 macro_rules! routed {
     ($($name:literal => $to:path;)*) => {$(
         const _: () = {
-            static WAY: AtomicPtr<c_void> = AtomicPtr::new($to as *mut c_void);
+            static DESTINATION: AtomicPtr<c_void> = AtomicPtr::new($to as *mut c_void);
 
             // SAFETY: the function is a jump, which leaves all arguments in place, to a function of
             // this type.
             #[unsafe(export_name = $name)]
             #[unsafe(naked)]
             unsafe extern "C" fn routed() {
-                jump_by!(WAY)
+                jump_through!(DESTINATION)
             }
 
             extern "C" fn find() {
@@ -84,7 +84,7 @@ macro_rules! routed {
                 let tool = unsafe { host_tool(concat!($name, "\0").as_ptr().cast()) };
                 if !tool.is_null() {
                     // Relaxed: the program's threads start after this.
-                    WAY.store(tool, Ordering::Relaxed);
+                    DESTINATION.store(tool, Ordering::Relaxed);
                 }
             }
 
@@ -176,14 +176,14 @@ routed! {
 }
 
 #[cfg(not(int_handles))]
-also! {
+aliases! {
     "pmpi_win_get_attr_" => fortran::get_attr;
     "ompi_win_get_attr_f" => fortran::get_attr;
 }
 
 // Names by the conventions of other Fortran compilers.
 #[cfg(open_mpi)]
-also! {
+aliases! {
     "mpi_win_get_attr" => fortran::get_attr;
     "mpi_win_get_attr__" => fortran::get_attr;
     "MPI_WIN_GET_ATTR" => fortran::get_attr;
@@ -193,7 +193,7 @@ also! {
 }
 
 #[cfg(not(any(int_handles, open_mpi)))]
-also! {
+aliases! {
     "pmpi_win_set_attr_" => fortran::set_attr;
 }
 

@@ -32,7 +32,7 @@ const WAYS: &[Way] = if cfg!(open_mpi) { &[Way::AllocateShared, Way::Allocate, W
 struct Chosen {
     /// A duplicate of `MPI_COMM_SELF` whose error handler returns, so that the library reports
     /// failures to the program's handler.
-    alone: Comm,
+    comm: Comm,
     way: Way,
 }
 
@@ -68,31 +68,31 @@ pub(crate) fn lock() -> MutexGuard<'static, ()> {
 
 /// Finds a way to create proxies, by a trial. Called after the host's start.
 pub(crate) fn begin() -> Outcome<()> {
-    let mut alone = constants().null_comm;
+    let mut comm = constants().null_comm;
     // SAFETY: the host has started; the call writes a handle, which the next one gets.
     let code = unsafe {
-        match host_Comm_dup(constants().alone, &raw mut alone) {
-            SUCCESS => host_Comm_set_errhandler(alone, constants().returns),
+        match host_Comm_dup(constants().comm_self, &raw mut comm) {
+            SUCCESS => host_Comm_set_errhandler(comm, constants().errors_return),
             code => code,
         }
     };
     let mut last = code;
     for &way in WAYS.iter().filter(|_| code == SUCCESS) {
-        match made(alone, way) {
+        match create_window(comm, way) {
             Ok(window) => {
                 // SAFETY: a window of this process, which no other code uses.
-                unsafe { host_Win_set_errhandler(window, constants().returns) };
+                unsafe { host_Win_set_errhandler(window, constants().errors_return) };
                 *trial() = Some(Trial(window));
                 // Called once, so nothing is chosen yet.
-                let _ = CHOSEN.set(Chosen { alone, way });
+                let _ = CHOSEN.set(Chosen { comm, way });
                 return Ok(());
             }
             Err(code) => last = code,
         }
     }
-    if alone != constants().null_comm {
+    if comm != constants().null_comm {
         // SAFETY: the communicator is the library's own and not used any more.
-        unsafe { host_Comm_free(&raw mut alone) };
+        unsafe { host_Comm_free(&raw mut comm) };
     }
     Err(refused(last))
 }
@@ -106,9 +106,9 @@ pub(crate) fn end() {
         unsafe { host_Win_free(&raw mut window) };
     }
     if let Some(chosen) = CHOSEN.get() {
-        let mut alone = chosen.alone;
+        let mut comm = chosen.comm;
         // SAFETY: the communicator is the library's own and not used any more.
-        unsafe { host_Comm_free(&raw mut alone) };
+        unsafe { host_Comm_free(&raw mut comm) };
     }
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn create() -> Outcome<Win> {
     let none = || Failure::new(Class::Other, "transom does not serve windows in this process");
     let chosen = CHOSEN.get().ok_or_else(none)?;
     let _lock = lock();
-    made(chosen.alone, chosen.way).map_err(refused)
+    create_window(chosen.comm, chosen.way).map_err(refused)
 }
 
 /// Gives the proxy the hints of its window, so that `MPI_Win_get_info` also returns those that only
@@ -140,16 +140,16 @@ fn refused(code: c_int) -> Failure {
 }
 
 /// Creates a window of the host, or returns its error code.
-fn made(alone: Comm, way: Way) -> Result<Win, c_int> {
+fn create_window(comm: Comm, way: Way) -> Result<Win, c_int> {
     let mut win = constants().null_win;
     let mut nothing = std::ptr::null_mut::<c_void>();
     let (info, base) = (constants().null_info, (&raw mut nothing).cast());
     // SAFETY: the calls write an address and a handle.
     let code = unsafe {
         match way {
-            Way::AllocateShared => host_Win_allocate_shared(0, 1, info, alone, base, &raw mut win),
-            Way::Allocate => host_Win_allocate(0, 1, info, alone, base, &raw mut win),
-            Way::Create => host_Win_create(std::ptr::null_mut(), 0, 1, info, alone, &raw mut win),
+            Way::AllocateShared => host_Win_allocate_shared(0, 1, info, comm, base, &raw mut win),
+            Way::Allocate => host_Win_allocate(0, 1, info, comm, base, &raw mut win),
+            Way::Create => host_Win_create(std::ptr::null_mut(), 0, 1, info, comm, &raw mut win),
         }
     };
     if code == SUCCESS { Ok(win) } else { Err(code) }

@@ -270,7 +270,7 @@ pub(crate) unsafe extern "C" fn waitall(count: c_int, requests: *mut RequestHand
         std::thread::yield_now();
     }
     let (mut room, tested) = (Vec::new(), RefCell::new(Tested::none(count)));
-    let is_refused = count < 0 || requests.is_null() || (statuses.is_null() && !constants().ignored.is_null());
+    let is_refused = count < 0 || requests.is_null() || (statuses.is_null() && !constants().status_ignore.is_null());
     // SAFETY: as in `wait`.
     let code = unsafe {
         if partitioned::are_used() || is_refused {

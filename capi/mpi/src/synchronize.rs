@@ -147,7 +147,7 @@ pub(crate) unsafe extern "C" fn lock(kind: c_int, target: c_int, promise: c_int,
             .raise(win);
         }
     };
-    match windows::rank(target) {
+    match windows::target_rank(target) {
         Ok(PROC_NULL) => reported_on_null(window, || Ok(window.raw.lock(kind, PROC_NULL, assertion(promise)?)?)),
         Ok(rank) => with_assertion(window, promise, |assert| window.raw.lock(kind, rank, assert)),
         Err(failure) => failure.raise(win),
@@ -161,7 +161,7 @@ pub(crate) unsafe extern "C" fn unlock(target: c_int, win: Win) -> c_int {
         // SAFETY: as in `fence`.
         return unsafe { host_Win_unlock(target, win) };
     };
-    match windows::rank(target) {
+    match windows::target_rank(target) {
         Ok(PROC_NULL) => reported_on_null(window, || Ok(window.raw.unlock(PROC_NULL)?)),
         Ok(rank) => reported(window, || window.raw.unlock(rank)),
         Err(failure) => failure.raise(win),
@@ -194,7 +194,7 @@ pub(crate) unsafe extern "C" fn flush(target: c_int, win: Win) -> c_int {
         // SAFETY: as in `fence`.
         return unsafe { host_Win_flush(target, win) };
     };
-    coded_at(win, target, windows::rank(target).and_then(|rank| Ok(window.raw.flush(rank)?)))
+    coded_at(win, target, windows::target_rank(target).and_then(|rank| Ok(window.raw.flush(rank)?)))
 }
 
 #[unsafe(export_name = "PMPI_Win_flush_all")]
@@ -214,7 +214,7 @@ pub(crate) unsafe extern "C" fn flush_local(target: c_int, win: Win) -> c_int {
         // SAFETY: as in `fence`.
         return unsafe { host_Win_flush_local(target, win) };
     };
-    coded_at(win, target, windows::rank(target).and_then(|rank| Ok(window.raw.flush_local(rank)?)))
+    coded_at(win, target, windows::target_rank(target).and_then(|rank| Ok(window.raw.flush_local(rank)?)))
 }
 
 #[unsafe(export_name = "PMPI_Win_flush_local_all")]

@@ -25,7 +25,7 @@ pub(crate) unsafe extern "C" fn barrier(comm: Comm) -> c_int {
         }
         let mut request = constants().null_request;
         match host_Ibarrier(comm, &raw mut request) {
-            SUCCESS => transom_turns_await(&raw mut request, constants().ignored),
+            SUCCESS => transom_turns_await(&raw mut request, constants().status_ignore),
             code => code,
         }
     })
@@ -115,7 +115,7 @@ unsafe fn receive_checks(buffer: *mut c_void, count: c_int, kind: Type, tag: c_i
     // SAFETY: the caller's promise. The request is complete from the start.
     unsafe {
         match host_Irecv(buffer, count, kind, constants().proc_null, tag, comm, &raw mut request) {
-            SUCCESS => transom_turns_await(&raw mut request, constants().ignored),
+            SUCCESS => transom_turns_await(&raw mut request, constants().status_ignore),
             code => code,
         }
     }
@@ -140,7 +140,7 @@ unsafe extern "C" fn transom_turns_check(
     // SAFETY: the caller's promise.
     unsafe {
         match receive_checks(buffer, count, kind, tag, comm) {
-            SUCCESS => host_Iprobe(source, tag, comm, &raw mut found, constants().ignored),
+            SUCCESS => host_Iprobe(source, tag, comm, &raw mut found, constants().status_ignore),
             code => code,
         }
     }
@@ -197,7 +197,7 @@ unsafe extern "C" fn transom_turns_receive(
         if code != SUCCESS {
             return code;
         }
-        let test = || (host_Iprobe(source, tag, comm, &raw mut found, constants().ignored), found != 0);
+        let test = || (host_Iprobe(source, tag, comm, &raw mut found, constants().status_ignore), found != 0);
         match wait_by(&Watch::nothing(), false, || SUCCESS, test) {
             SUCCESS => host_Recv(buffer, count, kind, source, tag, comm, status),
             code => code,

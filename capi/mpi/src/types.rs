@@ -72,38 +72,38 @@ impl Decoded {
     }
 
     /// Whether compare-and-swap is defined on it.
-    pub(crate) fn swaps(&self) -> bool {
+    pub(crate) fn has_compare_and_swap(&self) -> bool {
         self.ops.0 >> SWAP & 1 == 1
     }
 }
 
-/// A decoded type, cached or not.
-pub(crate) enum Found {
-    Kept(&'static Decoded),
-    Made(Box<Decoded>),
+/// A decoded type: in the cache, or one that could not be cached.
+pub(crate) enum DecodedRef {
+    Cached(&'static Decoded),
+    Owned(Box<Decoded>),
 }
 
-impl Deref for Found {
+impl Deref for DecodedRef {
     type Target = Decoded;
     #[inline]
     fn deref(&self) -> &Decoded {
         match self {
-            Found::Kept(decoded) => decoded,
-            Found::Made(decoded) => decoded,
+            DecodedRef::Cached(decoded) => decoded,
+            DecodedRef::Owned(decoded) => decoded,
         }
     }
 }
 
-impl Found {
+impl DecodedRef {
     /// The type whose one item is the first `len` bytes of items of this type.
-    pub(crate) fn leading(&self, len: usize) -> Outcome<Found> {
+    pub(crate) fn leading(&self, len: usize) -> Outcome<DecodedRef> {
         let typed = self.typed.as_ref().and_then(|ty| {
             let elements = ty.size() / ty.uniform()?.size();
             // The data of an element: a pair has padding, which is no data.
             let size = self.bytes.size().checked_div(elements)?;
             len.is_multiple_of(size).then_some((ty, size))
         });
-        Ok(Found::Made(Box::new(Decoded {
+        Ok(DecodedRef::Owned(Box::new(Decoded {
             dense: 0,
             bytes: self.bytes.leading(len)?,
             typed: typed.map(|(ty, size)| ty.leading(len / size)).transpose()?,
@@ -163,10 +163,10 @@ pub(crate) fn begin() {
 
 /// The decoded form of a type.
 #[inline]
-pub(crate) fn find(ty: Type) -> Outcome<Found> {
+pub(crate) fn find(ty: Type) -> Outcome<DecodedRef> {
     match TYPES.get(ty) {
-        Some(decoded) => Ok(Found::Kept(decoded)),
-        None => look(ty),
+        Some(decoded) => Ok(DecodedRef::Cached(decoded)),
+        None => decode_and_cache(ty),
     }
 }
 
@@ -178,26 +178,26 @@ pub(crate) fn dense(ty: Type, count: i64) -> Option<usize> {
 }
 
 #[cold]
-fn look(ty: Type) -> Outcome<Found> {
+fn decode_and_cache(ty: Type) -> Outcome<DecodedRef> {
     if ty == constants().null_type {
         return Err(Failure::new(Class::Type, "the datatype is MPI_DATATYPE_NULL"));
     }
     let envelope = envelope(ty)?;
     let decoded = decode(ty, &envelope)?;
     let _first = FIRST_USE.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(kept) = TYPES.get(ty) {
-        return Ok(Found::Kept(kept));
+    if let Some(cached) = TYPES.get(ty) {
+        return Ok(DecodedRef::Cached(cached));
     }
     if !combiner::is_predefined(envelope.combiner) {
-        let Some(&keyval) = KEYVAL.get() else { return Ok(Found::Made(Box::new(decoded))) };
+        let Some(&keyval) = KEYVAL.get() else { return Ok(DecodedRef::Owned(Box::new(decoded))) };
         // SAFETY: the type is valid; the attribute's value is never read.
         if unsafe { host_Type_set_attr(ty, keyval, std::ptr::null_mut::<c_void>()) } != SUCCESS {
-            return Ok(Found::Made(Box::new(decoded)));
+            return Ok(DecodedRef::Owned(Box::new(decoded)));
         }
     }
     Ok(match TYPES.insert(ty, decoded) {
-        Ok(kept) => Found::Kept(kept),
-        Err(decoded) => Found::Made(Box::new(decoded)),
+        Ok(cached) => DecodedRef::Cached(cached),
+        Err(decoded) => DecodedRef::Owned(Box::new(decoded)),
     })
 }
 
@@ -274,11 +274,15 @@ fn named(basic: Option<BasicType>, ops: Ops, measured: Measured) -> Outcome<Deco
         Some(BasicType::ShortInt) => Datatype::hindexed(&[(2, 0), (4, 4)], &byte)?,
         _ => Datatype::contiguous(measured.size, &byte)?,
     };
-    Ok(Decoded { basic, ops, ..finish(bytes, basic.map(Datatype::basic), measured)? })
+    Ok(Decoded { basic, ops, ..with_bounds_of_host(bytes, basic.map(Datatype::basic), measured)? })
 }
 
-/// Sets the host's bounds, since the host may round where transom would not.
-fn finish(bytes: Datatype, typed: Option<Datatype>, Measured { lb, extent, .. }: Measured) -> Outcome<Decoded> {
+/// A decoded type with the host's bounds: the host may round where transom would not.
+fn with_bounds_of_host(
+    bytes: Datatype,
+    typed: Option<Datatype>,
+    Measured { lb, extent, .. }: Measured,
+) -> Outcome<Decoded> {
     let bound = |ty: Datatype| match ty.lb() == lb as i64 && ty.extent() == extent as i64 {
         true => Ok(ty),
         false => Datatype::resized(&ty, lb, extent),
@@ -320,7 +324,7 @@ fn decode(ty: Type, envelope: &Envelope) -> Outcome<Decoded> {
     let has_data = |block: usize| envelope.combiner != combiner::STRUCT || values.get(1 + block) != Some(&0);
     let parts_with_data = parts.iter().enumerate().filter(|(block, part)| has_data(*block) && part.bytes.size() > 0);
     let ops = Ops(parts_with_data.fold(u32::MAX, |ops, (_, part)| ops & part.ops.0));
-    Ok(Decoded { ops, ..finish(bytes, typed, measured)? })
+    Ok(Decoded { ops, ..with_bounds_of_host(bytes, typed, measured)? })
 }
 
 /// The basic type of `MPI_Type_create_f90_real` and similar calls, by the precision, which is the
@@ -372,12 +376,12 @@ fn contents(ty: Type, envelope: &Envelope) -> Outcome<(Vec<i64>, Vec<Decoded>)> 
 
 /// Builds the type again from its parts, with `values` in the order of MPI-4.1 §5.1.13.
 fn construct(envelope: &Envelope, values: &[i64], parts: &[Datatype]) -> Outcome<Datatype> {
-    let odd = || Failure::new(Class::Type, "transom can't decode datatypes of this kind");
+    let unsupported = || Failure::new(Class::Type, "transom can't decode datatypes of this kind");
     // A structure may have no parts.
     let nothing = Datatype::structure(&[])?;
     let part = match envelope.combiner {
         combiner::STRUCT => &nothing,
-        _ => parts.first().ok_or_else(odd)?,
+        _ => parts.first().ok_or_else(unsupported)?,
     };
     let at = |place: usize| values.get(place).copied().unwrap_or_default();
     let count = |place: usize| usize::try_from(at(place)).unwrap_or_default();
@@ -385,7 +389,7 @@ fn construct(envelope: &Envelope, values: &[i64], parts: &[Datatype]) -> Outcome
     // In a list of `n` blocks the lengths begin at 1; the displacements come after all lengths.
     let n = count(0);
     let blocks = || (0..n).map(|block| (count(1 + block), step(1 + n + block))).collect::<Vec<_>>();
-    let equal = || (0..n).map(|block| step(2 + block)).collect::<Vec<_>>();
+    let displacements = || (0..n).map(|block| step(2 + block)).collect::<Vec<_>>();
     Ok(match envelope.combiner {
         combiner::DUP => part.clone(),
         combiner::CONTIGUOUS => Datatype::contiguous(n, part)?,
@@ -393,8 +397,8 @@ fn construct(envelope: &Envelope, values: &[i64], parts: &[Datatype]) -> Outcome
         combiner::HVECTOR => Datatype::hvector(n, count(1), step(2), part)?,
         combiner::INDEXED => Datatype::indexed(&blocks(), part)?,
         combiner::HINDEXED => Datatype::hindexed(&blocks(), part)?,
-        combiner::INDEXED_BLOCK => Datatype::indexed_block(count(1), &equal(), part)?,
-        combiner::HINDEXED_BLOCK => Datatype::hindexed_block(count(1), &equal(), part)?,
+        combiner::INDEXED_BLOCK => Datatype::indexed_block(count(1), &displacements(), part)?,
+        combiner::HINDEXED_BLOCK => Datatype::hindexed_block(count(1), &displacements(), part)?,
         combiner::STRUCT => {
             let parts = parts.iter().cloned().zip(blocks());
             Datatype::structure(&parts.map(|(part, (length, at))| (length, at, part)).collect::<Vec<_>>())?
@@ -407,7 +411,7 @@ fn construct(envelope: &Envelope, values: &[i64], parts: &[Datatype]) -> Outcome
             Datatype::subarray(&list(0), &list(1), &list(2), order_of(order), part)?
         }
         combiner::DARRAY => distributed::construct(values, envelope.large > 0, part)?,
-        _ => return Err(odd()),
+        _ => return Err(unsupported()),
     })
 }
 

@@ -56,10 +56,10 @@ impl Window {
             size: isize::try_from(raw.size()).unwrap_or(isize::MAX),
             unit: c_int::try_from(raw.disp_unit()).unwrap_or(c_int::MAX),
             flavor,
-            model: if raw.model() == Model::Separate { host.separate } else { host.unified },
+            model: if raw.model() == Model::Separate { host.model_separate } else { host.model_unified },
         };
         let mapped = raw.is_mapped();
-        // Relaxed, as in `drop` and `any`: the count orders no other access.
+        // Relaxed, as in `drop` and `any_exists`: the count orders no other access.
         ALIVE.fetch_add(1, Ordering::Relaxed);
         Window { raw, proxy, members, attributes, mapped }
     }
@@ -88,7 +88,7 @@ impl Drop for Window {
 
 /// Whether transom serves a window of this process.
 #[inline]
-pub(crate) fn any() -> bool {
+pub(crate) fn any_exists() -> bool {
     ALIVE.load(Ordering::Relaxed) != 0
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn find(proxy: Win) -> Option<&'static Window> {
 
 /// Adds a window to the map, and fails if the map is full. A previous window with the same proxy is
 /// being freed by another thread.
-pub(crate) fn keep(window: Window) -> Outcome<()> {
+pub(crate) fn insert(window: Window) -> Outcome<()> {
     let proxy = window.proxy;
     WINDOWS
         .replace(proxy, window)
@@ -108,24 +108,24 @@ pub(crate) fn keep(window: Window) -> Outcome<()> {
         .map_err(|_| Failure::new(Class::Win, "this process has as many windows as transom can serve"))
 }
 
-/// Records that a window of the host has this handle, which may have been the proxy of a window
-/// that another thread is freeing.
-pub(crate) fn is_of_host(handle: Win) {
+/// Removes a handle from the map, because the host has given the handle to a window that the host
+/// serves. Another thread may be freeing the window whose proxy had this handle before.
+pub(crate) fn forget(handle: Win) {
     WINDOWS.forget(handle);
 }
 
-/// Ends a window whose proxy the host has freed.
+/// Removes and frees a window whose proxy the host has freed.
 ///
 /// # Safety
-/// The window has no users any more, and is ended once.
-pub(crate) unsafe fn end(proxy: Win, window: &'static Window) {
+/// The window has no users any more, and is removed once.
+pub(crate) unsafe fn remove(proxy: Win, window: &'static Window) {
     // SAFETY: the caller's promise.
     unsafe { WINDOWS.remove(proxy, window) };
 }
 
 /// A target in transom's form.
 #[inline]
-pub(crate) fn rank(target: c_int) -> Outcome<usize> {
+pub(crate) fn target_rank(target: c_int) -> Outcome<usize> {
     match usize::try_from(target) {
         Ok(rank) => Ok(rank),
         Err(_) if target == constants().proc_null => Ok(PROC_NULL),

@@ -60,7 +60,7 @@ impl Line {
 }
 
 fn unit(test: Test) -> Unit {
-    test.of_ranks().map_or(Unit::Latency, |of| of.unit)
+    test.all_ranks_properties().map_or(Unit::Latency, |test| test.unit)
 }
 
 /// Converts the time of one operation of each rank to the unit of the test.

@@ -11,7 +11,7 @@ use loom::thread;
 struct Model {
     tail: ModelU64,
     head: ModelU64,
-    bell: ModelFutex,
+    doorbell: ModelFutex,
     /// 1 where it is readable.
     pipe: ModelFutex,
     states: [ModelU64; 2],
@@ -24,7 +24,7 @@ impl Model {
         Arc::new(Model {
             tail: word(),
             head: word(),
-            bell: ModelFutex::new(),
+            doorbell: ModelFutex::new(),
             pipe: ModelFutex::new(),
             states: [word(), word()],
             payloads: [word(), word()],
@@ -34,7 +34,7 @@ impl Model {
 
 impl Cells for Model {
     type Position = ModelU64;
-    type Bell = ModelFutex;
+    type Doorbell = ModelFutex;
 
     fn count(&self) -> u64 {
         2
@@ -45,8 +45,8 @@ impl Cells for Model {
     fn head(&self) -> &ModelU64 {
         &self.head
     }
-    fn bell(&self) -> &ModelFutex {
-        &self.bell
+    fn doorbell(&self) -> &ModelFutex {
+        &self.doorbell
     }
     fn fill_pipe(&self) {
         self.pipe.swap(1, Ordering::SeqCst);
@@ -117,7 +117,7 @@ fn loom_cells_are_used_again_in_order() {
     });
 }
 
-/// A lost knock is a model that stops with the consumer asleep, which loom reports as a
+/// A lost wake is a model that stops with the consumer asleep, which loom reports as a
 /// deadlock.
 #[test]
 fn loom_no_message_is_missed_by_a_sleeper_on_the_word() {
@@ -147,11 +147,11 @@ fn loom_no_message_is_missed_by_a_sleeper_on_descriptors() {
         };
         let mut byte = [0];
         while receive(&*ring, &mut byte).is_none() {
-            announce_elsewhere(&*ring);
-            if still(&*ring, || true) {
+            announce_pipe_sleep(&*ring);
+            if may_sleep(&*ring, || true) {
                 ring.pipe.sleep(0, None);
             }
-            withdraw_elsewhere(&*ring);
+            withdraw_pipe_sleep(&*ring);
             ring.pipe.swap(0, Ordering::SeqCst);
         }
         assert_eq!(byte, [5]);
@@ -176,10 +176,10 @@ fn loom_a_message_behind_a_taken_one_prevents_the_sleep() {
 }
 
 /// Two threads sleep on the word, and wait for one flag each. Regression: a thread was about to
-/// sleep when the knock came. Then the other thread announced its sleep, the bell was as before,
+/// sleep when the wake came. Then the other thread announced its sleep, the doorbell was as before,
 /// and the first thread slept on.
 #[test]
-fn loom_an_announcement_does_not_hide_a_knock() {
+fn loom_an_announcement_does_not_hide_a_wake() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(2);
     model.check(|| {
@@ -191,7 +191,7 @@ fn loom_an_announcement_does_not_hide_a_knock() {
         };
         let raise = |ring: &Model, flag: &ModelU64| {
             flag.store(1, Ordering::Release);
-            knock(ring);
+            wake_sleepers(ring);
         };
         let second = {
             let (ring, flags) = (Arc::clone(&ring), Arc::clone(&flags));
@@ -227,15 +227,15 @@ fn loom_sleepers_on_the_word_and_on_descriptors_are_both_woken() {
             let (ring, flag) = (Arc::clone(&ring), Arc::clone(&flag));
             thread::spawn(move || {
                 flag.store(1, Ordering::Release);
-                knock(&*ring);
+                wake_sleepers(&*ring);
             })
         };
         while flag.load(Ordering::Acquire) == 0 {
-            announce_elsewhere(&*ring);
-            if still(&*ring, || flag.load(Ordering::Acquire) == 0) {
+            announce_pipe_sleep(&*ring);
+            if may_sleep(&*ring, || flag.load(Ordering::Acquire) == 0) {
                 ring.pipe.sleep(0, None);
             }
-            withdraw_elsewhere(&*ring);
+            withdraw_pipe_sleep(&*ring);
             ring.pipe.swap(0, Ordering::SeqCst);
         }
         sleeper.join().expect("no panic");

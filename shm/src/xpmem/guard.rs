@@ -1,8 +1,8 @@
-//! Handles faults on peers' memory that XPMEM has mapped. When a process ends, the module removes
-//! the process's pages from the processes that have mapped them, and the next access there raises
-//! SIGBUS. The handler maps zeroed pages instead, so that the access completes. The next call that
-//! waits reports the death. A fault while the owner is alive means that the owner has unmapped
-//! memory of a window. The process then ends with a message that names this reason.
+//! Handlers of SIGBUS and SIGSEGV on peers' memory that XPMEM has mapped. When a process ends, the
+//! module removes the process's pages from the processes that have mapped them, and the next access
+//! there raises SIGBUS. The handler maps zeroed pages instead, so that the access completes. The
+//! next call that waits reports the death. A fault while the owner is alive means that the owner
+//! has unmapped memory of a window. The process then ends with a message that names this reason.
 //!
 //! While the pages are replaced, the range is not mapped. An access of another thread then raises
 //! SIGSEGV, whose handler waits and repeats the access. The program's handlers serve all other
@@ -20,7 +20,7 @@ use super::{Permit, sys};
 
 /// The most pieces that a process may have mapped at once, far below `vm.max_map_count` (65,530
 /// by default).
-const MOST: usize = 4096;
+const MAX_PIECES: usize = 4096;
 
 /// The states of a table entry.
 const FREE: u8 = 0;
@@ -40,7 +40,7 @@ pub(super) struct Entry {
     segment: AtomicI64,
 }
 
-static TABLE: [Entry; MOST] = [const {
+static TABLE: [Entry; MAX_PIECES] = [const {
     Entry {
         state: AtomicU8::new(FREE),
         peer: AtomicU32::new(0),
@@ -48,13 +48,13 @@ static TABLE: [Entry; MOST] = [const {
         len: AtomicUsize::new(0),
         segment: AtomicI64::new(0),
     }
-}; MOST];
+}; MAX_PIECES];
 
 /// The descriptor of the device, for handlers.
 static DEVICE: AtomicI32 = AtomicI32::new(-1);
 
 /// Guards a range that is about to be mapped; `None` if the table is full.
-pub(super) fn enter(base: usize, len: usize, permit: &Permit) -> Option<&'static Entry> {
+pub(super) fn insert(base: usize, len: usize, permit: &Permit) -> Option<&'static Entry> {
     install(permit);
     let free = |entry: &&Entry| entry.state.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok();
     let entry = TABLE.iter().find(free)?;
@@ -62,13 +62,13 @@ pub(super) fn enter(base: usize, len: usize, permit: &Permit) -> Option<&'static
     entry.base.store(base, Ordering::Relaxed);
     entry.len.store(len, Ordering::Relaxed);
     entry.segment.store(permit.segment, Ordering::Relaxed);
-    // Release: pairs with the load in `of`: a handler that sees LIVE sees the fields.
+    // Release: pairs with the load in `entry_at`: a handler that sees LIVE sees the fields.
     entry.state.store(LIVE, Ordering::Release);
     Some(entry)
 }
 
 /// Ends the guard of a range that is no longer used. Returns whether the range is still mapped.
-pub(super) fn leave(entry: &Entry) -> bool {
+pub(super) fn remove(entry: &Entry) -> bool {
     let was = entry.state.swap(TAKEN, Ordering::AcqRel);
     entry.state.store(FREE, Ordering::Release);
     was == LIVE
@@ -105,7 +105,7 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
     let at = unsafe { (*info).si_addr() }.addr();
     // SAFETY: this thread's own.
     let errno = unsafe { *libc::__errno_location() };
-    let again = of(at).is_some_and(|entry| may_retry(entry, signal));
+    let again = entry_at(at).is_some_and(|entry| may_retry(entry, signal));
     // SAFETY: this thread's own errno.
     unsafe { *libc::__errno_location() = errno };
     if !again {
@@ -114,9 +114,9 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
 }
 
 /// The guarded piece that contains an address.
-fn of(at: usize) -> Option<&'static Entry> {
+fn entry_at(at: usize) -> Option<&'static Entry> {
     TABLE.iter().find(|entry| {
-        // Acquire: pairs with the store in `enter`.
+        // Acquire: pairs with the store in `insert`.
         entry.state.load(Ordering::Acquire) >= LIVE
             && at.wrapping_sub(entry.base.load(Ordering::Relaxed)) < entry.len.load(Ordering::Relaxed)
     })
@@ -141,7 +141,7 @@ fn may_retry(entry: &Entry, signal: i32) -> bool {
             (_, true) => b" which has ended, and its pages could not be replaced\n",
             _ => b" which has been detached, because /dev/xpmem was closed\n",
         };
-        complain(peer, why);
+        report(peer, why);
     }
     done
 }
@@ -175,7 +175,7 @@ fn put_zeroes(entry: &Entry) -> bool {
 }
 
 /// Reports the error without allocating.
-fn complain(peer: u32, why: &[u8]) {
+fn report(peer: u32, why: &[u8]) {
     let mut line = [0; 160];
     let mut rest = &mut line[..];
     let room = rest.len();

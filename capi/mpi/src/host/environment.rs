@@ -26,8 +26,8 @@ unsafe extern "C" {
     ) -> c_int;
     pub(crate) fn host_progress(comm: Comm);
     pub(crate) fn host_reads_early() -> c_int;
-    pub(crate) fn host_poll_with(poll: extern "C" fn() -> c_int) -> c_int;
-    pub(crate) fn host_poll_without(poll: extern "C" fn() -> c_int);
+    pub(crate) fn host_register_poll(poll: extern "C" fn() -> c_int) -> c_int;
+    pub(crate) fn host_unregister_poll(poll: extern "C" fn() -> c_int);
     pub(crate) fn host_split_machine(comm: Comm, key: c_int, out: *mut Comm) -> c_int;
     pub(crate) fn host_comm_keyval(keyval: *mut c_int) -> c_int;
     pub(crate) fn host_call_at_end() -> c_int;

@@ -34,8 +34,8 @@ impl Tested {
 }
 
 #[allow(non_snake_case)]
-// SAFETY: the declarations are those of host/host.c, host/waits.c and host/calls.h; the latter are
-// those of mpi.h.
+// SAFETY: the declarations are those of host/host.c, host/messages.c, host/waits.c and
+// host/calls.h; the latter are those of mpi.h.
 unsafe extern "C" {
     pub(crate) fn host_complete_request(comm: Comm, out: *mut RequestHandle) -> c_int;
     pub(crate) fn host_request(kept: *mut c_void, out: *mut RequestHandle) -> c_int;

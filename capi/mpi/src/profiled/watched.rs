@@ -17,7 +17,7 @@ macro_rules! watched {
         }
 
         routed! { $($name => $edge;)* }
-        also! { $($profiled => $edge;)* }
+        aliases! { $($profiled => $edge;)* }
     };
 }
 

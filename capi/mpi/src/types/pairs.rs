@@ -4,17 +4,17 @@
 use transom::reduce::foreign::Foreign;
 use transom::{BasicType, Class, Datatype};
 
-use super::{Decoded, Measured, Ops, finish};
+use super::{Decoded, Measured, Ops, with_bounds_of_host};
 use crate::errors::{Failure, Outcome};
 
 /// Decodes a pair from its value and its index.
 pub(super) fn decode(parts: &[Decoded], measured: Measured) -> Outcome<Decoded> {
-    let odd = || Failure::new(Class::Type, "transom can't decode this pair of a value and an index");
-    let [value, index] = parts else { return Err(odd()) };
+    let unsupported = || Failure::new(Class::Type, "transom can't decode this pair of a value and an index");
+    let [value, index] = parts else { return Err(unsupported()) };
     // The alignment of an integer is its size.
-    let align = index.basic.ok_or_else(odd)?.size();
+    let align = index.basic.ok_or_else(unsupported)?.size();
     let at = usize::try_from(value.bytes.extent()).ok().and_then(|end| end.checked_next_multiple_of(align));
-    let at = at.and_then(|at| isize::try_from(at).ok()).ok_or_else(odd)?;
+    let at = at.and_then(|at| isize::try_from(at).ok()).ok_or_else(unsupported)?;
     let both =
         |value: &Datatype, index: &Datatype| Datatype::structure(&[(1, 0, value.clone()), (1, at, index.clone())]);
     let bytes = both(&value.bytes, &index.bytes)?;
@@ -24,7 +24,7 @@ pub(super) fn decode(parts: &[Decoded], measured: Measured) -> Outcome<Decoded> 
         (None, Some(value), Some(index)) => Some(both(value, index)?),
         _ => None,
     };
-    Ok(Decoded { basic: pair, ops: pair.map_or(Ops(0), Ops::of), ..finish(bytes, typed, measured)? })
+    Ok(Decoded { basic: pair, ops: pair.map_or(Ops(0), Ops::of), ..with_bounds_of_host(bytes, typed, measured)? })
 }
 
 /// The pair on which transom computes `MPI_MAXLOC` and `MPI_MINLOC`.

@@ -1,5 +1,5 @@
-//! The requested benchmark: latency and bandwidth of puts and gets, latency of atomics, or the
-//! table of the floor.
+//! Tests between two ranks: latency and bandwidth of puts and gets, latency of atomics, and the
+//! table of the floor. Other modules have the further tests.
 
 use transom::{Job, LockAllEpoch, Window};
 
@@ -12,7 +12,7 @@ use crate::outcome::Outcome;
 use crate::pattern;
 use crate::perftest::Perftest;
 use crate::report::{self, Row};
-use crate::{combined, notified, requests, synchronization};
+use crate::{accumulate, notified, requests, strided_put, synchronization};
 
 /// Runs the requested test; returns whether all data was right.
 pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
@@ -44,18 +44,18 @@ pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
         Test::Lock => synchronization::locks(world, options, floor.as_ref(), &mut show)?,
         Test::FopLatency | Test::CasLatency => {
             let row = atomic(world, options, floor.as_ref())?;
-            show(options, beside(perftest.as_mut(), row, 8)?)?;
+            show(options, with_perftest(perftest.as_mut(), row, 8)?)?;
         }
         _ => {
             for (turn, size) in sizes.into_iter().enumerate() {
                 let floor = floor.as_ref();
                 let row = match options.test {
-                    Test::Accumulate => combined::accumulate(world, options, size)?,
-                    Test::StridedPut => combined::strided_put(world, options, size)?,
-                    Test::RequestPut | Test::RequestGet => requests::one(world, options, size, turn)?,
+                    Test::Accumulate => accumulate::measure(world, options, size)?,
+                    Test::StridedPut => strided_put::measure(world, options, size)?,
+                    Test::RequestPut | Test::RequestGet => requests::measure(world, options, size, turn)?,
                     _ => copy(world, options, floor, size, turn)?,
                 };
-                show(options, beside(perftest.as_mut(), row, size)?)?;
+                show(options, with_perftest(perftest.as_mut(), row, size)?)?;
             }
         }
     }
@@ -66,7 +66,7 @@ pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
 }
 
 /// The row with perftest's result, if there is one; ranks 0 and 1 call it.
-fn beside(perftest: Option<&mut Perftest>, row: Option<Row>, size: usize) -> Outcome<Option<Row>> {
+fn with_perftest(perftest: Option<&mut Perftest>, row: Option<Row>, size: usize) -> Outcome<Option<Row>> {
     let perftest = perftest.map(|perftest| perftest.run(size)).transpose()?.flatten();
     Ok(row.map(|row| Row { perftest, ..row }))
 }
