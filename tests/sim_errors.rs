@@ -1,16 +1,16 @@
 //! Failures of transports on the simulated net: the kind, the chain of sources and the texts of an
-//! error.
+//! error. Panics.
 //!
 //! Route: sim.
 
 use std::error::Error;
 use std::iter::successors;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use simulated::{Rank, run, run_on, same};
-use transom::{Class, ErrorKind, Info, Job, RawWindow, TransportError, Window};
-use transom_fabric::sim::{SimOptions, SimRegions};
+use simulated::{Rank, peer, run, run_on, same};
+use transom::{Class, ErrorKind, Info, Job, RawWindow, TransportError, Window, ops};
+use transom_fabric::sim::{SimAmo, SimOptions, SimRegions};
 
 mod simulated;
 
@@ -202,5 +202,36 @@ fn a_freed_window_is_not_loaded() {
             assert!(catch_unwind(AssertUnwindSafe(call)).is_err());
         }
         Ok(())
+    });
+}
+
+/// A hook of the program panics in a call whose result lies on the stack. The call unwinds only
+/// when its operation is complete.
+/// Shows O6.
+#[test]
+fn a_hook_that_panics_leaves_no_operation_in_flight() {
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    let calm = SimOptions { amo: SimAmo::None, again_one_in: 0, done_one_in: 0, ..SimOptions::default() };
+    run(2, &calm, |world| {
+        let win = Window::<u64>::allocate(world, 4)?;
+        world.barrier()?;
+        if world.rank() == 0 {
+            win.lock_all(|epoch| {
+                epoch.fetch_value(1, 0)?;
+                let net = world.net();
+                world.while_waiting(move || {
+                    // Relaxed: one thread calls the hook.
+                    assert_ne!(CALLS.fetch_add(1, Ordering::Relaxed), 0, "the hook's first call panics");
+                    net.shut(peer(0), false);
+                });
+                world.net().shut(peer(0), true);
+                let fetched = catch_unwind(AssertUnwindSafe(|| epoch.fetch_and_op(1, 0, 5, ops::Sum)));
+                assert!(fetched.is_err() && CALLS.load(Ordering::Relaxed) > 1, "the call waited after the panic");
+                assert_eq!(epoch.fetch_value(1, 0)?, 5);
+                Ok(())
+            })?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
     });
 }

@@ -579,8 +579,8 @@ int transom_window_attach(const transom_window *window, void *base, uint64_t siz
 // `window` is a live handle.
 int transom_window_detach(const transom_window *window, const void *base);
 
-// Frees the window; collective. The handle becomes NULL, even if the call reports that an operation
-// has failed. Within an epoch the call fails, and the window does not change.
+// Frees the window; collective. The handle becomes NULL, even if the call reports that an
+// operation has failed. Within an epoch the call fails, and the window does not change.
 //
 // # Safety
 // `window` points to a live handle, which no other thread uses, or to NULL.

@@ -166,8 +166,8 @@ pub unsafe extern "C" fn transom_window_detach(window: *const WindowHandle, base
     guarded(|| unsafe { Ok(self::window(window)?.detach(base.cast())?) })
 }
 
-/// Frees the window; collective. The handle becomes NULL, even if the call reports that an operation
-/// has failed. Within an epoch the call fails, and the window does not change.
+/// Frees the window; collective. The handle becomes NULL, even if the call reports that an
+/// operation has failed. Within an epoch the call fails, and the window does not change.
 ///
 /// # Safety
 /// `window` points to a live handle, which no other thread uses, or to NULL.
