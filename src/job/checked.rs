@@ -255,6 +255,13 @@ impl Job {
         core.receives(rank, Stream { to: core.rank, tag, group }, ahead, takes)
     }
 
+    /// From now on a message may come whose clock is unknown. Ranks that receive messages then
+    /// learn all that any rank has released.
+    #[doc(hidden)]
+    pub fn checker_loses_clocks(&self) {
+        self.core().mixes();
+    }
+
     /// Releases this rank's clock at the beginning of a receive: from a rank or any, with a tag or
     /// any, of a group. `None` if these are not known.
     #[doc(hidden)]

@@ -47,6 +47,8 @@ void transom_edge_message_sent(int rank, int tag, uint64_t group);
 void transom_edge_receive_begins(int rank, int tag, uint64_t group);
 void transom_edge_message_received(int rank, int tag, uint64_t group, int takes);
 void transom_edge_synchronous_send_ends(int rank, int tag, uint64_t group);
+/* A receive has failed, and may have taken a message. */
+void transom_edge_receive_fails(void);
 /* Nonblocking and neighborhood collective calls: call number `turn` of a communicator, which waits
  * for the ranks `from`. */
 void transom_edge_collective_begins(uint64_t group, uint64_t turn);
@@ -67,8 +69,9 @@ void transom_edge_request_of_persistent_collective(const MPI_Request *request, u
 /* `number` is the number of the communicator that the call stores in `out`. */
 void transom_edge_request_of_duplicate(const MPI_Request *request, const MPI_Comm *out, uint64_t number, uint64_t group,
                                        uint64_t turn, const int *from, int size);
-/* The program starts a persistent request, and frees a request. */
+/* The program starts a persistent request, cancels a request, and frees a request. */
 void transom_edge_request_starts(MPI_Request request);
+void transom_edge_request_is_cancelled(const MPI_Request *request);
 void transom_edge_request_is_freed(const MPI_Request *request);
 
 /* In src/partitioned.rs. `peer` is -1 for MPI_PROC_NULL, and -2 for an unknown rank. */
@@ -398,6 +401,13 @@ int host_status_of(void *statuses, int index, int *source, int *tag) {
     return 1;
 }
 
+/* Whether a status is of a cancelled request. */
+int host_status_is_cancelled(void *statuses, int index) {
+    int is_cancelled = 0;
+    if (statuses == MPI_STATUS_IGNORE || statuses == MPI_STATUSES_IGNORE) return 0;
+    return HOST(Test_cancelled)((const MPI_Status *)statuses + index, &is_cancelled) == MPI_SUCCESS && is_cancelled;
+}
+
 /* Before a message is sent. */
 static void before_send(MPI_Comm comm, int rank, int tag, uint64_t *clock) {
     const struct group *group = group_of(comm);
@@ -476,6 +486,7 @@ int host_edges_receive(void *buffer, int count, MPI_Datatype type, int rank, int
     transom_edge_call_returned();
     transom_edge_wait_ends();
     if (code == MPI_SUCCESS) after_receive(comm, known, 1);
+    else transom_edge_receive_fails();
     return code;
 }
 
@@ -602,6 +613,8 @@ static int receive_and_await(int code, MPI_Request *sent, void *b, int m, MPI_Da
 /* Whether this thread is in a call that sends and receives. Open MPI's MPI_Sendrecv_replace may
  * call MPI_Sendrecv, and the message must count once. */
 static _Thread_local int is_exchanging;
+/* Whether this thread is in a blocking call that receives a message. */
+static _Thread_local int is_receiving;
 
 /* --- wrappers --------------------------------------------------------------------------------- */
 
@@ -627,7 +640,10 @@ static _Thread_local int is_exchanging;
         transom_edge_call_returned();                                                                                       \
         if (code == MPI_SUCCESS) {                                                                                          \
             after;                                                                                                          \
+        } else if (is_receiving) {                                                                                          \
+            transom_edge_receive_fails();                                                                                   \
         }                                                                                                                   \
+        is_receiving = 0;                                                                                                   \
         transom_edge_wait_ends();                                                                                           \
         return code;                                                                                                        \
     }
@@ -733,7 +749,7 @@ static _Thread_local int is_exchanging;
     WRAP_IN_TURNS(name, parameters, arguments,                                                                              \
                   if (transom_turns_for_message() && n == (int)n)                                                           \
                       return transom_turns_receive(b, (int)n, t, rank, tag, comm, s),                                       \
-                  (BLOCKING_WITH(lends_message(b, n, t, rank, 1)), before_receive(comm, rank, tag));                        \
+                  (BLOCKING_WITH(lends_message(b, n, t, rank, 1)), before_receive(comm, rank, tag), is_receiving = 1);      \
                   s = host_own_status(s), after_receive(comm, s, 1))
 #define IRECV(name, parameters, arguments)                                                                                  \
     WRAP(name, parameters, arguments,                                                                                       \
@@ -747,7 +763,7 @@ static _Thread_local int is_exchanging;
 #define SENDRECV(name, parameters, arguments, unchecked, buffers)                                                           \
     WRAP_EXCHANGE(name, parameters, arguments, unchecked,                                                                   \
                   (BLOCKING_WITH(buffers), before_send(comm, to, tag, clock), before_receive(comm, from, mark),             \
-                   s = host_own_status(s)),                                                                                 \
+                   is_receiving = 1, s = host_own_status(s)),                                                               \
                   after_receive(comm, s, 1))
 #define ISENDRECV(name, parameters, arguments, buffers)                                                                     \
     WRAP_EXCHANGE(name, parameters, arguments, (void)0,                                                                     \
@@ -774,6 +790,8 @@ static _Thread_local int is_exchanging;
 #define START(name, parameters, arguments, count, requests)                                                                 \
     WRAP(name, parameters, arguments, transom_edge_release(clock);                                                          \
          for (int i = 0; i < (count); i++) transom_edge_request_starts((requests)[i]), )
+#define CANCEL_REQUEST(name, parameters, arguments)                                                                         \
+    WRAP(name, parameters, arguments, transom_edge_request_is_cancelled(q), )
 #define FREE_REQUEST(name, parameters, arguments)                                                                           \
     WRAP(name, parameters, arguments, transom_edge_request_is_freed(q), )
 /* Calls on partitions of a partitioned message. */

@@ -6,6 +6,7 @@
 
 mod learns;
 mod partitioned_message;
+mod unfinished;
 mod watch;
 
 use std::cell::RefCell;
@@ -17,7 +18,7 @@ use transom::Job;
 use crate::accesses;
 use crate::borrowed::{Borrowed, Buffer};
 use crate::edges;
-use crate::host::{RequestHandle, SUCCESS, Type, constants};
+use crate::host::{RequestHandle, SUCCESS, Type};
 use crate::process::{self, Process};
 use crate::types;
 use learns::{Learns, Receive, Stream};
@@ -57,6 +58,8 @@ struct Entry {
     /// The buffers of a persistent request, which each start uses.
     again: Option<Vec<Buffer>>,
     is_active: bool,
+    /// Whether the program has cancelled the request, which may take a message nevertheless.
+    is_cancelled: bool,
     borrowed: Option<Borrowed>,
     partitioned: Option<PartitionedMessage>,
 }
@@ -194,40 +197,13 @@ fn add_request(name: Name, learns: Learns, persistent: bool) {
             }
         });
     }
-    all.push(Entry { name, learns, again, is_active: !persistent, borrowed, partitioned: None });
+    all.push(Entry { name, learns, again, is_active: !persistent, is_cancelled: false, borrowed, partitioned: None });
 }
 
 /// Removes an entry whose request no longer exists.
 fn forget(all: &mut Vec<Entry>, place: usize) {
     if let (Some(borrowed), Some(job)) = (all.remove(place).borrowed, job()) {
         borrowed.returns(&job);
-    }
-}
-
-/// The program frees a request. The end of its operation will be unknown, so its buffers count as
-/// returned now. A receive still takes a message of its stream, so its entry stays, without a name.
-///
-/// # Safety
-/// The request is readable, or its address is null.
-// SAFETY: no other function has this name.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn transom_edge_request_is_freed(request: *const RequestHandle) {
-    if request.is_null() {
-        return;
-    }
-    // SAFETY: as the caller says.
-    let name = unsafe { name_of(request) };
-    let mut all = in_flight();
-    for place in entries_of(&all, name).into_iter().rev() {
-        let entry = &mut all[place];
-        if !entry.is_active || !matches!(entry.learns, Learns::Receive(_)) {
-            forget(&mut all, place);
-            continue;
-        }
-        entry.name = Name { handle: constants().null_request, at: 0 };
-        if let (Some(borrowed), Some(job)) = (entry.borrowed.take(), job()) {
-            borrowed.returns(&job);
-        }
     }
 }
 
@@ -506,7 +482,7 @@ extern "C" fn transom_edge_request_starts(handle: RequestHandle) {
     let mut all = in_flight();
     let Some(place) = all.iter().position(|entry| entry.name.handle == handle) else { return };
     let mut entry = all.remove(place);
-    entry.is_active = true;
+    (entry.is_active, entry.is_cancelled) = (true, false);
     entry.borrowed = entry.again.clone().and_then(|buffers| Borrowed::of(&job, buffers));
     if let Some(message) = &mut entry.partitioned {
         message.starts(&job);
@@ -541,8 +517,9 @@ extern "C" fn transom_edge_message_sent(rank: c_int, tag: c_int, group: u64) {
 #[unsafe(no_mangle)]
 extern "C" fn transom_edge_message_received(rank: c_int, tag: c_int, group: u64, takes: c_int) {
     if let Some(job) = job() {
-        let ahead = ahead(in_flight().iter(), rank_of(rank), tag, group);
-        // Fails only without the other ranks' memory, which a job with the checker has.
-        drop(job.checker_receives(rank_of(rank), (tag, group), ahead, takes != 0));
+        let (mut all, stream) = (in_flight(), (rank_of(rank), tag, group));
+        let before = all.len();
+        unfinished::receives(&job, &mut all, before, stream, takes != 0);
+        unfinished::sweep(&mut all);
     }
 }

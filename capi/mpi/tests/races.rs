@@ -40,7 +40,7 @@ struct Suite {
     joins: bool,
 }
 
-const SUITES: [Suite; 7] = [
+const SUITES: [Suite; 8] = [
     Suite {
         name: "races",
         ranks: 2,
@@ -56,6 +56,7 @@ const SUITES: [Suite; 7] = [
     Suite::of_three("races_patterns", 80, 5),
     Suite::of_three("races_forms", 100, 5),
     Suite::of_three("races_requests", 46, 1),
+    Suite::of_three("races_messages", 8, 1),
     Suite {
         options: &["-fopenmp"],
         ranks: 2,
