@@ -95,7 +95,7 @@ const MOST_CLOCKS: usize = 1 << 13;
 const MOST_ATOMICS: u64 = 8;
 
 /// The number of clocks that are not of single atomics.
-const NAMED: usize = 9;
+const NAMED: usize = 8;
 
 /// The bytes of a cache line.
 const LINE: usize = 64;
@@ -113,8 +113,6 @@ pub(crate) enum At {
     /// The merged clocks of the ranks that released the part's lock, exclusive or shared.
     Exclusive,
     Shared,
-    /// The merged clocks of the ranks that raised a counter of notified operations of this rank.
-    Notices,
     /// The merged clocks of the ranks that completed operations on the part.
     Settled,
     /// The merged clocks of long accumulates.
@@ -133,9 +131,8 @@ impl At {
             At::Complete => 3,
             At::Exclusive => 4,
             At::Shared => 5,
-            At::Notices => 6,
-            At::Settled => 7,
-            At::Long => 8,
+            At::Settled => 6,
+            At::Long => 7,
             At::Word(at) => NAMED + (hash(at >> WORD, 0) & words),
         }
     }

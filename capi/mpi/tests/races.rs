@@ -40,7 +40,7 @@ struct Suite {
     joins: bool,
 }
 
-const SUITES: [Suite; 8] = [
+const SUITES: [Suite; 9] = [
     Suite {
         name: "races",
         ranks: 2,
@@ -57,6 +57,7 @@ const SUITES: [Suite; 8] = [
     Suite::of_three("races_forms", 100, 5),
     Suite::of_three("races_requests", 46, 1),
     Suite::of_three("races_messages", 8, 1),
+    Suite::of_three("races_notices", 22, 1),
     Suite {
         options: &["-fopenmp"],
         ranks: 2,
