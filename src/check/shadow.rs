@@ -108,7 +108,7 @@ pub(crate) enum At {
     Barrier(u64),
     /// This rank's clock at its last `post`.
     Post,
-    /// This rank's clock at its last `complete`.
+    /// The merged clocks of the ranks that completed epochs to the part.
     Complete,
     /// The merged clocks of the ranks that released the part's lock, exclusive or shared.
     Exclusive,

@@ -110,7 +110,6 @@ impl Core {
             }
         }
         outcome = outcome.and(flush(&self.parts));
-        self.parts.completes();
         // Targets that have posted are notified first, so that a late one does not delay them.
         let mut late = Vec::new();
         // `start` has contacted all targets.
@@ -136,11 +135,13 @@ impl Core {
             Reach::Unmapped(Unmapped::Dynamic(None)) => self.parts.message_max(target),
             _ => return Close::Nothing,
         };
+        self.parts.completes(target.rank());
         self.parts.job.messages.close(&target.tally, most, target.follows_puts(&self.parts))
     }
 
     /// Ends the epoch at one target after the wait for its post.
     fn complete_at(&self, target: &Target, posted: Result<()>) -> Result<()> {
+        self.parts.completes(target.rank());
         let notified = self.notify(target.rank(), Notice::Completed).outcome();
         self.forget_post(target);
         posted.and(notified)

@@ -58,18 +58,23 @@ impl Parts {
         origins.first().copied().filter(|_| origins.len() == 1)
     }
 
-    /// Passes on what this rank has done before `complete`.
-    pub(in crate::window) fn completes(&self) {
-        let Some((checked, checker)) = self.checker() else { return };
-        checker.release().store(checked.own().clock(At::Complete));
+    /// Passes on what this rank has done before `complete`, to a target that has posted and gets
+    /// the notice next.
+    #[inline]
+    pub(in crate::window) fn completes(&self, member: usize) {
+        if self.is_checked() {
+            // Fails only without the target's memory, which a job with the checker has.
+            drop(self.pass_to(member, At::Complete));
+        }
     }
 
-    /// Ends the exposure epoch, and learns from the `complete` of all origins of `post`.
+    /// Ends the exposure epoch, and learns from the `complete` of all origins of `post`. No origin
+    /// has ended a later epoch to this rank, because this rank has not posted for it.
     pub(in crate::window) fn completes_arrived(&self) -> Result<()> {
         let Some((checked, checker)) = self.checker() else { return Ok(()) };
         checker.end_exposure(checked.own());
-        let origins = std::mem::take(&mut *checked.origins.lock().unwrap_or_else(PoisonError::into_inner));
-        origins.into_iter().try_for_each(|origin| self.learn_from(origin, &[At::Complete]))
+        checked.origins.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.learn_from(self.team.me, &[At::Complete])
     }
 
     /// Raises a counter of a member and passes on what this rank has done before, with the notified
