@@ -8,12 +8,12 @@
 
 enum { COUNT = 100 };
 static int rank_;
-static MPI_Win win, other;                    /* each has a part of each rank */
-static long *part;                            /* this rank's part of `win` */
-static long one[COUNT], two[COUNT], got[COUNT]; /* buffers */
+static MPI_Win win, other;                   /* each has a part of each rank */
+static long *part;                           /* this rank's part of `win` */
+static long one[COUNT], two[COUNT], got[1000]; /* buffers */
 static const MPI_Comm all = MPI_COMM_WORLD;
 
-static void get_at(int element) { MPI_Get(got, 1, MPI_LONG, 1, element, 1, MPI_LONG, win); }
+static void get(long *to, int element) { MPI_Get(to, 1, MPI_LONG, 1, element, 1, MPI_LONG, win); }
 static void put(void) { MPI_Put(one, 1, MPI_LONG, 1, 0, 1, MPI_LONG, win), MPI_Win_flush(1, win); }
 static void flush(void) { MPI_Win_flush(1, win); }
 static void barrier(void) { MPI_Barrier(all); }
@@ -64,6 +64,46 @@ static void two_epochs(int racy, int next) {
 static void complete_at_other(int racy) { two_epochs(racy, 2); }
 static void complete_again(int racy) { two_epochs(racy, 1); }
 
+/* --- many operations in flight ----------------------------------------------------------------- */
+
+enum { MANY = sizeof got / sizeof *got };
+/* Gets of other bytes. */
+static void get_many(void) {
+    for (int i = 0; i < MANY; i++) get(got + i, 2 + i % (COUNT - 2));
+}
+
+/* A get with a request is complete. An earlier get of some of its bytes is not; many others
+ * follow. */
+static void gets_after_request(int racy) {
+    MPI_Request q;
+    lock_all();
+    if (rank_ == 0) {
+        get(two + 8, 0);
+        MPI_Rget(two, 2, MPI_LONG, 1, 0, 2, MPI_LONG, win, &q);
+        get_many();
+        wait_for(&q);
+        if (!racy) flush();
+        send(2);
+    }
+    if (rank_ == 2) receive(0), put();
+    unlock_all();
+}
+/* The same, for two requests: one of them is not complete. */
+static void requests_of_same_bytes(int racy) {
+    MPI_Request q[2];
+    lock_all();
+    if (rank_ == 0) {
+        MPI_Rget(two, 1, MPI_LONG, 1, 0, 1, MPI_LONG, win, q);
+        MPI_Rget(two + 8, 1, MPI_LONG, 1, 0, 1, MPI_LONG, win, q + 1);
+        get_many();
+        wait_for(q + 1);
+        if (!racy) wait_for(q);
+        send(2);
+        if (racy) wait_for(q);
+    }
+    if (rank_ == 2) receive(0), put();
+    unlock_all();
+}
 /* The racy form has a load or store, or only operations. */
 enum { LOCAL, OPERATIONS };
 #define CASE(name, accesses) {#name, name, accesses}
@@ -72,5 +112,6 @@ static const struct {
     void (*run)(int racy);
     int are_operations;
 } cases[] = {
-    CASE(complete_at_other, OPERATIONS), CASE(complete_again, OPERATIONS)};
+    CASE(complete_at_other, OPERATIONS), CASE(complete_again, OPERATIONS),
+    CASE(gets_after_request, OPERATIONS), CASE(requests_of_same_bytes, OPERATIONS)};
 #include "races_main.h"
