@@ -45,6 +45,8 @@ void transom_edge_nonblocking_call_begins(void);
  * probed. */
 void transom_edge_message_sent(int rank, int tag, uint64_t group);
 void transom_edge_receive_begins(int rank, int tag, uint64_t group);
+void transom_edge_receive_is_posted(int rank, int tag, uint64_t group);
+void transom_edge_receive_was_posted(void);
 void transom_edge_message_received(int rank, int tag, uint64_t group, int takes);
 void transom_edge_synchronous_send_ends(int rank, int tag, uint64_t group);
 /* A receive has failed, and may have taken a message. */
@@ -436,12 +438,30 @@ static void lends_matched(const void *buffer, int64_t count, MPI_Datatype type, 
     if (message != MPI_MESSAGE_NO_PROC) lends(buffer, count, type, 1);
 }
 
+/* Whether this thread is in a call that may take a message. */
+static _Thread_local int is_posting;
+
+/* Before a call that may take a message: other receives may take earlier messages. */
+static void before_match(MPI_Comm comm, int rank, int tag) {
+    const struct group *group = group_of(comm);
+    if (!group->number || rank == MPI_PROC_NULL) return;
+    transom_edge_receive_is_posted(in_job(group, rank), tag == MPI_ANY_TAG ? -1 : tag, group->number);
+    is_posting = 1;
+}
+
+/* After such a call. */
+static void after_match(void) {
+    if (is_posting) transom_edge_receive_was_posted();
+    is_posting = 0;
+}
+
 /* Before a message is received. A synchronous sender of the message learns this rank's clock at
  * this point. */
 static void before_receive(MPI_Comm comm, int rank, int tag) {
     const struct group *group = group_of(comm);
     if (!group->number || rank == MPI_PROC_NULL) return;
     transom_edge_receive_begins(in_job(group, rank), tag == MPI_ANY_TAG ? -1 : tag, group->number);
+    before_match(comm, rank, tag);
 }
 
 /* After a message was received or probed. */
@@ -487,6 +507,7 @@ int host_edges_receive(void *buffer, int count, MPI_Datatype type, int rank, int
     transom_edge_wait_ends();
     if (code == MPI_SUCCESS) after_receive(comm, known, 1);
     else transom_edge_receive_fails();
+    after_match();
     return code;
 }
 
@@ -644,6 +665,7 @@ static _Thread_local int is_receiving;
             transom_edge_receive_fails();                                                                                   \
         }                                                                                                                   \
         is_receiving = 0;                                                                                                   \
+        after_match();                                                                                                      \
         transom_edge_wait_ends();                                                                                           \
         return code;                                                                                                        \
     }
@@ -773,10 +795,12 @@ static _Thread_local int is_receiving;
 /* Probes. `takes`: the call matches the message, which no other receive then gets. */
 #define PROBE(name, parameters, arguments, takes, test)                                                                     \
     WRAP_IN_TURNS(name, parameters, arguments, PROBE_IN_TURNS(test),                                                        \
-                  transom_edge_release(clock); s = host_own_status(s), after_receive(comm, s, takes))
+                  (transom_edge_release(clock), (takes) ? before_match(comm, rank, tag) : (void)0);                          \
+                  s = host_own_status(s), after_receive(comm, s, takes))
 #define IPROBE(name, parameters, arguments, takes)                                                                          \
-    WRAP(name, parameters, arguments, transom_edge_release(clock); s = host_own_status(s),                                  \
-         if (*flag) after_receive(comm, s, takes))
+    WRAP(name, parameters, arguments,                                                                                       \
+         (transom_edge_release(clock), (takes) ? before_match(comm, rank, tag) : (void)0);                                  \
+         s = host_own_status(s), if (*flag) after_receive(comm, s, takes))
 /* Receives of a matched message, whose clock the matching call has learned. */
 #define MRECV(name, parameters, arguments)                                                                                  \
     WRAP(name, parameters, arguments,                                                                                       \

@@ -6,6 +6,7 @@
 
 mod learns;
 mod partitioned_message;
+mod posting;
 mod unfinished;
 mod watch;
 
@@ -18,11 +19,12 @@ use transom::Job;
 use crate::accesses;
 use crate::borrowed::{Borrowed, Buffer};
 use crate::edges;
-use crate::host::{RequestHandle, SUCCESS, Type};
+use crate::host::{RequestHandle, SUCCESS, Type, constants};
 use crate::process::{self, Process};
 use crate::types;
 use learns::{Learns, Receive, Stream};
 pub(crate) use partitioned_message::PartitionedMessage;
+use posting::Posting;
 pub(crate) use watch::{Done, Watch};
 
 /// Maximum number of contiguous pieces of a buffer that the checker records.
@@ -60,8 +62,21 @@ struct Entry {
     is_active: bool,
     /// Whether the program has cancelled the request, which may take a message nevertheless.
     is_cancelled: bool,
+    /// Whether the program has freed the request, whose receive still takes a message.
+    is_freed: bool,
+    posting: Posting,
     borrowed: Option<Borrowed>,
     partitioned: Option<PartitionedMessage>,
+}
+
+impl Entry {
+    /// An active request without a name and without buffers.
+    fn new(learns: Learns) -> Entry {
+        let name = Name { handle: constants().null_request, at: 0 };
+        let (is_active, is_cancelled, is_freed) = (true, false, false);
+        let (again, borrowed, partitioned) = (None, None, None);
+        Entry { name, learns, again, is_active, is_cancelled, is_freed, posting: Posting::now(), borrowed, partitioned }
+    }
 }
 
 fn in_flight() -> MutexGuard<'static, Vec<Entry>> {
@@ -91,24 +106,6 @@ fn entries_of(all: &[Entry], name: Name) -> Vec<usize> {
     };
     let own = those(&|entry| entry.name == name);
     if own.len() == 1 { own } else { those(&|entry| entry.name.handle == name.handle) }
-}
-
-/// The number of messages of a stream that earlier receives will take. `None` if a receive of any
-/// source or tag makes the number unknown.
-fn ahead<'e>(earlier: impl Iterator<Item = &'e Entry>, rank: usize, tag: c_int, group: u64) -> Option<usize> {
-    let mut ahead = 0;
-    for entry in earlier.filter(|entry| entry.is_active) {
-        match &entry.learns {
-            Learns::Receive(receive) if receive.may_match(rank, tag, group) => {
-                if !receive.is_named() {
-                    return None;
-                }
-                ahead += 1;
-            }
-            _ => {}
-        }
-    }
-    Some(ahead)
 }
 
 /// Adds a buffer to the call that this thread is about to make.
@@ -197,7 +194,13 @@ fn add_request(name: Name, learns: Learns, persistent: bool) {
             }
         });
     }
-    all.push(Entry { name, learns, again, is_active: !persistent, is_cancelled: false, borrowed, partitioned: None });
+    let (place, posting) = match learns {
+        Learns::Receive(_) if !persistent => posting::take(&mut all),
+        _ => None,
+    }
+    .unwrap_or_else(|| (all.len(), Posting::now()));
+    let entry = Entry { name, again, is_active: !persistent, posting, borrowed, ..Entry::new(learns) };
+    all.insert(place, entry);
 }
 
 /// Removes an entry whose request no longer exists.
@@ -348,6 +351,21 @@ extern "C" fn transom_edge_receive_begins(rank: c_int, tag: c_int, group: u64) {
     }
 }
 
+/// This thread begins a call that may take a message. A negative `rank` or `tag` means any.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_edge_receive_is_posted(rank: c_int, tag: c_int, group: u64) {
+    let (source, tag) = (usize::try_from(rank).ok(), (tag >= 0).then_some(tag));
+    posting::begins(Receive { source, sources: Vec::new(), tag, group });
+}
+
+/// The call of [`transom_edge_receive_is_posted`] is over.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_edge_receive_was_posted() {
+    posting::ends();
+}
+
 /// Adds the request of a persistent send.
 ///
 /// # Safety
@@ -482,7 +500,7 @@ extern "C" fn transom_edge_request_starts(handle: RequestHandle) {
     let mut all = in_flight();
     let Some(place) = all.iter().position(|entry| entry.name.handle == handle) else { return };
     let mut entry = all.remove(place);
-    (entry.is_active, entry.is_cancelled) = (true, false);
+    (entry.is_active, entry.is_cancelled, entry.posting) = (true, false, Posting::now());
     entry.borrowed = entry.again.clone().and_then(|buffers| Borrowed::of(&job, buffers));
     if let Some(message) = &mut entry.partitioned {
         message.starts(&job);
@@ -518,8 +536,7 @@ extern "C" fn transom_edge_message_sent(rank: c_int, tag: c_int, group: u64) {
 extern "C" fn transom_edge_message_received(rank: c_int, tag: c_int, group: u64, takes: c_int) {
     if let Some(job) = job() {
         let (mut all, stream) = (in_flight(), (rank_of(rank), tag, group));
-        let before = all.len();
-        unfinished::receives(&job, &mut all, before, stream, takes != 0);
+        unfinished::receives(&job, &mut all, posting::of_this_thread(), stream, takes != 0);
         unfinished::sweep(&mut all);
     }
 }

@@ -5,7 +5,8 @@
 use transom::Job;
 
 use super::learns::{Learns, Stream};
-use super::{Entry, Name, ahead, entries_of, forget, in_flight, job, name_of};
+use super::posting::{Posting, ahead};
+use super::{Entry, Name, entries_of, forget, in_flight, job, name_of};
 use crate::host::{RequestHandle, constants};
 
 /// The program frees a request. The end of its operation will be unknown, so its buffers count as
@@ -29,6 +30,7 @@ unsafe extern "C" fn transom_edge_request_is_freed(request: *const RequestHandle
             continue;
         }
         entry.name = Name { handle: constants().null_request, at: 0 };
+        entry.is_freed = true;
         if let (Some(borrowed), Some(job)) = (entry.borrowed.take(), job()) {
             borrowed.returns(&job);
         }
@@ -69,27 +71,27 @@ extern "C" fn transom_edge_receive_fails() {
 }
 
 /// Learns the clock of a message, which was received or, unless `takes` is set, only probed. The
-/// receive began after the first `before` requests.
-pub(super) fn receives(job: &Job, all: &mut [Entry], before: usize, stream: Stream, takes: bool) {
+/// receive was posted at `by`.
+pub(super) fn receives(job: &Job, all: &mut [Entry], by: Posting, stream: Stream, takes: bool) {
     let (rank, tag, group) = stream;
     let learn = |ahead| {
         // Fails only without the other ranks' memory, which a job with the checker has.
         drop(job.checker_receives(rank, (tag, group), ahead, takes));
     };
-    let known = ahead(all[..before].iter(), rank, tag, group);
+    let known = ahead(all.iter(), by, stream);
     learn(known);
-    if known.is_none() || !takes {
+    if known.0 != known.1 || !takes {
         return;
     }
     // Receives take messages in the order in which they were posted, so earlier receives whose
     // requests were freed have taken theirs.
     let has_taken = |entry: &Entry| {
-        let is_freed = is_nameless(entry) && entry.is_active && !entry.is_cancelled;
+        let is_freed = entry.is_freed && entry.is_active && !entry.is_cancelled && entry.posting.precedes(by);
         is_freed && matches!(&entry.learns, Learns::Receive(receive) if receive.may_match(rank, tag, group))
     };
-    for place in (0..before).rev() {
+    for place in (0..all.len()).rev() {
         if has_taken(&all[place]) {
-            learn(ahead(all[..place].iter(), rank, tag, group));
+            learn(ahead(all.iter(), all[place].posting, stream));
             all[place].is_active = false;
         }
     }
@@ -97,10 +99,5 @@ pub(super) fn receives(job: &Job, all: &mut [Entry], before: usize, stream: Stre
 
 /// Removes the receives whose requests were freed and that have taken their messages.
 pub(super) fn sweep(all: &mut Vec<Entry>) {
-    all.retain(|entry| entry.is_active || !is_nameless(entry));
-}
-
-/// Whether the program has freed the entry's request.
-fn is_nameless(entry: &Entry) -> bool {
-    entry.name.handle == constants().null_request
+    all.retain(|entry| entry.is_active || !entry.is_freed);
 }

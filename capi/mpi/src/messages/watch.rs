@@ -125,7 +125,8 @@ fn finish_entry(job: &Job, all: &mut Vec<Entry>, place: usize, (statuses, nth): 
         Learns::Collective { group, turn, ranks } => job.checker_has_met(ranks, *group, *turn),
         Learns::Receive(receive) => match envelope(receive, statuses, nth) {
             Some((rank, tag)) => {
-                unfinished::receives(job, all, place, (rank, tag, receive.group), true);
+                let by = all[place].posting;
+                unfinished::receives(job, all, by, (rank, tag, receive.group), true);
                 Ok(())
             }
             None => job.checker_learns_all(),

@@ -25,7 +25,7 @@ static void wait_for(MPI_Request *q) { MPI_Wait(q, MPI_STATUS_IGNORE); }
 /* The others go on first, as a rule. */
 static void linger(void) { usleep(30000); }
 
-/* --- epochs of post and start ------------------------------------------------------------------ */
+/* --- epochs of post and start ----------------------------------------------------------------- */
 
 static void with_group_of(int rank, int (*call)(MPI_Group, int, MPI_Win)) {
     MPI_Group everyone, group;
@@ -64,7 +64,7 @@ static void two_epochs(int racy, int next) {
 static void complete_at_other(int racy) { two_epochs(racy, 2); }
 static void complete_again(int racy) { two_epochs(racy, 1); }
 
-/* --- many operations in flight ----------------------------------------------------------------- */
+/* --- many operations in flight ---------------------------------------------------------------- */
 
 enum { MANY = sizeof got / sizeof *got };
 /* Gets of other bytes. */
@@ -104,6 +104,7 @@ static void requests_of_same_bytes(int racy) {
     if (rank_ == 2) receive(0), put();
     unlock_all();
 }
+
 /* The racy form has a load or store, or only operations. */
 enum { LOCAL, OPERATIONS };
 #define CASE(name, accesses) {#name, name, accesses}

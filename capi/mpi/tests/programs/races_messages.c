@@ -1,13 +1,14 @@
 /* Further programs of the kind of races_orders.c, for three ranks, about the order of messages:
- * requests that the program cancels or frees, and receives that fail. In the form `during` an
- * access comes before the call that would order it. Rank 1 has the memory on which rank 0
- * operates. */
+ * requests that the program cancels or frees, receives that fail, and threads that receive at the
+ * same time. In the form `during` an access comes before the call that would order it. Rank 1 has
+ * the memory on which rank 0 operates. */
 #include <mpi.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { COUNT = 100 };
+enum { COUNT = 1000 };
 static int rank_;
 static MPI_Win win;
 static long *part;                              /* this rank's part of the window */
@@ -88,6 +89,62 @@ static void many_freed(int racy) {
     unlock_all();
 }
 
+
+/* --- threads ---------------------------------------------------------------------------------- */
+
+/* Messages that threads of rank 1 share. Each has the number of an element that rank 0 has put
+ * before it. */
+static int offset_;
+static void loads(long element) {
+    volatile long loaded;
+    if (element < COUNT - offset_) loaded = part[element + offset_];
+}
+static void *receives(void *unused) {
+    for (long element = 0; element < COUNT;) {
+        MPI_Recv(&element, 1, MPI_LONG, 0, 5, all, MPI_STATUS_IGNORE);
+        loads(element);
+    }
+    return unused;
+}
+static void *receives_any(void *unused) {
+    for (long element = 0; element < COUNT;) {
+        MPI_Request q;
+        MPI_Irecv(&element, 1, MPI_LONG, MPI_ANY_SOURCE, 5, all, &q);
+        wait_for(&q);
+        loads(element);
+    }
+    return unused;
+}
+static void *matches(void *unused) {
+    for (long element = 0; element < COUNT;) {
+        MPI_Message message;
+        MPI_Mprobe(0, 5, all, &message, MPI_STATUS_IGNORE);
+        MPI_Mrecv(&element, 1, MPI_LONG, &message, MPI_STATUS_IGNORE);
+        loads(element);
+    }
+    return unused;
+}
+static void in_threads(void *(*receive_all)(void *), int racy) {
+    enum { THREADS = 3 };
+    pthread_t threads[THREADS];
+    offset_ = racy;
+    lock_all();
+    if (rank_ == 0) {
+        for (long i = 0; i < COUNT + THREADS; i++) {
+            if (i < COUNT) MPI_Put(&i, 1, MPI_LONG, 1, i, 1, MPI_LONG, win), MPI_Win_flush(1, win);
+            MPI_Send(&i, 1, MPI_LONG, 1, 5, all);
+        }
+    }
+    if (rank_ == 1) {
+        for (int i = 0; i < THREADS; i++) pthread_create(threads + i, 0, receive_all, 0);
+        for (int i = 0; i < THREADS; i++) pthread_join(threads[i], 0);
+    }
+    unlock_all();
+}
+static void threads_receive(int racy) { in_threads(receives, racy); }
+static void threads_receive_any(int racy) { in_threads(receives_any, racy); }
+static void threads_match(int racy) { in_threads(matches, racy); }
+
 /* The racy form has a load or store, or only operations. */
 enum { LOCAL, OPERATIONS };
 #define CASE(name, accesses) {#name, name, accesses}
@@ -96,5 +153,6 @@ static const struct {
     void (*run)(int racy);
     int are_operations;
 } cases[] = {
-    CASE(cancelled, LOCAL), CASE(cancelled_late, LOCAL), CASE(failed, LOCAL), CASE(many_freed, LOCAL)};
+    CASE(cancelled, LOCAL), CASE(cancelled_late, LOCAL), CASE(failed, LOCAL), CASE(many_freed, LOCAL),
+    CASE(threads_receive, LOCAL), CASE(threads_receive_any, LOCAL), CASE(threads_match, LOCAL)};
 #include "races_main.h"
