@@ -65,6 +65,8 @@ const BASE: usize = 216;
 const OWNER: usize = 224;
 /// The number of the release with which the last exposure epoch of the part ends.
 const EXPOSED_UNTIL: usize = 232;
+/// The number of entries of the log that the part's rank must not read any more.
+const MISSED: usize = 240;
 const CLOCKS: usize = 256;
 
 /// Accesses are also recorded by address, because another window has some of the same memory.
@@ -404,14 +406,20 @@ impl<'m> Shadow<'m> {
         self.word(LOGGED).load(Ordering::Relaxed) != self.word(READ).load(Ordering::Relaxed)
     }
 
-    /// Removes and returns all entries of the log. None if another rank holds the lock for too
-    /// long.
+    /// Removes and returns all entries of the log. If another rank holds the lock for too long,
+    /// returns none and drops the present entries: this rank counts as ordered after them from now
+    /// on, so a later report would find its next accesses unordered.
     pub(crate) fn drain(self) -> Vec<LogEntry> {
         let patience = |turn| {
             std::thread::yield_now();
             if turn < MOST_TURNS { Ok(()) } else { Err(()) }
         };
-        self.lock(patience).map_or(Vec::new(), |locked| std::iter::from_fn(|| locked.next_logged()).collect())
+        let Ok(locked) = self.lock(patience) else {
+            self.set(MISSED, self.get(LOGGED));
+            return Vec::new();
+        };
+        locked.drop_missed();
+        std::iter::from_fn(|| locked.next_logged()).collect()
     }
 
     /// Has later accesses to the part also recorded by address. `base`: the address of the part's
