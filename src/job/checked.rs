@@ -6,7 +6,7 @@ use transom_fabric::{Memory, diagnostics};
 
 use super::block::block_bytes;
 use super::{Job, JobCore, Team};
-use crate::check::{self, Area, Checker, Clock, Flight, Matching, Stream, Wait};
+use crate::check::{self, Area, Checker, Clock, Flight, Matching, ShowBuffers, Stream, Wait};
 use crate::environment::Settings;
 use crate::error::{JobError, Result};
 
@@ -303,9 +303,9 @@ impl Job {
     }
 
     /// Sets the function that gets the buffers of operations: address, length, and whether the
-    /// operation writes them.
+    /// operation writes them. The function returns the uses of window memory.
     #[doc(hidden)]
-    pub fn checker_shows_buffers_to(show: fn(&[(usize, usize, bool)])) {
+    pub fn checker_shows_buffers_to(show: ShowBuffers) {
         check::show_buffers_to(show);
     }
 

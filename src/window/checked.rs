@@ -52,7 +52,8 @@ const LOOKS: u32 = 1 << 12;
 pub(super) struct Checked {
     /// The window whose parts are the shadows.
     shadows: Parts,
-    /// The accesses of this rank to each member that are not complete.
+    /// The accesses of this rank to each member that are not complete. The uses of each member's
+    /// part by buffers of operations follow.
     pending: Mutex<Vec<Vec<Pending>>>,
     /// The buffers of this rank's operations that are not complete.
     loans: Mutex<Vec<Loan>>,
@@ -162,7 +163,7 @@ impl Checked {
         let draft = Draft { hints, memory, shared: None };
         Ok(Checked {
             shadows: Parts::open(&parts.job, &parts.team, parts.id ^ SHADOWS, &spec, draft)?,
-            pending: Mutex::new(vec![Vec::new(); parts.team.size]),
+            pending: Mutex::new(vec![Vec::new(); 2 * parts.team.size]),
             loans: Mutex::default(),
             operations: AtomicU64::new(0),
             barriers: AtomicU64::new(0),

@@ -70,8 +70,23 @@ impl Checked {
 
     /// Completes accesses to a member. Returns whether there were any.
     pub(super) fn complete(&self, checker: &Checker, member: usize, which: Completed) -> Result<bool> {
-        let mut pending = self.pending();
-        let list = &mut pending[member];
+        self.complete_in(&mut self.pending()[member], checker, (member, true), which)
+    }
+
+    /// Completes the use of a member's part by a buffer. `is_told`: the member's ThreadSanitizer
+    /// learns of the use, if there is one.
+    pub(super) fn complete_use(&self, checker: &Checker, member: usize, number: u64, is_told: bool) -> Result<bool> {
+        let list = &mut self.pending()[self.shadows.team.size + member];
+        self.complete_in(list, checker, (member, is_told), Completed::Operation(number))
+    }
+
+    fn complete_in(
+        &self,
+        list: &mut Vec<Pending>,
+        checker: &Checker,
+        (member, is_told): (usize, bool),
+        which: Completed,
+    ) -> Result<bool> {
         if list.is_empty() {
             return Ok(false);
         }
@@ -83,7 +98,7 @@ impl Checked {
             _ => released,
         };
         let before = list.len();
-        let is_logged = member != self.shadows.team.me && shadow.has_log();
+        let is_logged = is_told && member != self.shadows.team.me && shadow.has_log();
         let has_twin = |one: &&Pending| which.has(one) && one.by_address.is_some();
         if list.iter().any(|one| has_twin(&one))
             && let Some(memory) = self.by_address(checker, member)?

@@ -1,6 +1,6 @@
 /* Further programs of the kind of races_orders.c, for three ranks, about the ends of epochs and of
- * operations. In the form `during` an operation is not complete, or the end of an epoch orders
- * other accesses than those that conflict. */
+ * operations, whose buffers may lie in shared windows. In the form `during` an operation is not
+ * complete, or the end of an epoch orders other accesses than those that conflict. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +11,7 @@ static int rank_;
 static MPI_Win win, other;                   /* each has a part of each rank */
 static long *part;                           /* this rank's part of `win` */
 static long one[COUNT], two[COUNT], got[1000]; /* buffers */
+static volatile long seen;
 static const MPI_Comm all = MPI_COMM_WORLD;
 
 static void get(long *to, int element) { MPI_Get(to, 1, MPI_LONG, 1, element, 1, MPI_LONG, win); }
@@ -105,6 +106,77 @@ static void requests_of_same_bytes(int racy) {
     unlock_all();
 }
 
+/* --- buffers in shared windows ---------------------------------------------------------------- */
+
+static long *parts[3]; /* the parts of `other` */
+static void open_shared(void) {
+    MPI_Aint size;
+    int unit;
+    MPI_Win_allocate_shared(8 * sizeof(long), sizeof(long), MPI_INFO_NULL, all, &parts[rank_], &other);
+    for (int rank = 0; rank < 3; rank++) MPI_Win_shared_query(other, rank, &size, &unit, &parts[rank]);
+    MPI_Win_lock_all(0, other);
+    barrier();
+    lock_all();
+}
+static void close_shared(void) { unlock_all(), close_other(); }
+/* The buffer of an operation of rank 0 returns with a flush. */
+static void buffer_of_put(int racy) {
+    open_shared();
+    if (rank_ == 0) {
+        MPI_Put(parts[0], 1, MPI_LONG, 1, 0, 1, MPI_LONG, win);
+        MPI_Win_flush_local(racy ? 2 : 1, win);
+        send(2);
+    }
+    if (rank_ == 2) receive(0), parts[0][0] = 5;
+    close_shared();
+}
+static void buffer_of_get(int racy) {
+    open_shared();
+    if (rank_ == 0) {
+        MPI_Get(parts[1] + 2, 1, MPI_LONG, 1, 0, 1, MPI_LONG, win);
+        if (!racy) flush();
+        send(2);
+    }
+    if (rank_ == 2) receive(0), seen = parts[1][2];
+    close_shared();
+}
+/* The owner of the memory stores. */
+static void buffer_at_owner(int racy) {
+    open_shared();
+    if (rank_ == 0) {
+        MPI_Request q;
+        MPI_Rput(parts[1] + 3, 1, MPI_LONG, 2, 0, 1, MPI_LONG, win, &q);
+        if (!racy) wait_for(&q);
+        send(1);
+        if (racy) wait_for(&q);
+    }
+    if (rank_ == 1) receive(0), parts[1][3] = 5;
+    close_shared();
+}
+/* Two puts have one buffer, and one of them is complete. */
+static void buffer_of_two(int racy) {
+    open_shared();
+    if (rank_ == 0) {
+        MPI_Put(parts[0], 1, MPI_LONG, 1, 0, 1, MPI_LONG, win);
+        MPI_Put(parts[0], 1, MPI_LONG, 2, 0, 1, MPI_LONG, win);
+        MPI_Win_flush(2, win);
+        if (!racy) flush();
+        send(2);
+    }
+    if (rank_ == 2) receive(0), parts[0][0] = 5;
+    close_shared();
+}
+/* The ranks only read the buffer. */
+static void buffer_read(int racy) {
+    open_shared();
+    if (rank_ == 0) MPI_Put(parts[0], 1, MPI_LONG, 1, 0, 1, MPI_LONG, win), send(2);
+    if (rank_ == 2) {
+        receive(0), seen = parts[0][0];
+        if (racy) parts[0][0] = 5;
+    }
+    close_shared();
+}
+
 /* The racy form has a load or store, or only operations. */
 enum { LOCAL, OPERATIONS };
 #define CASE(name, accesses) {#name, name, accesses}
@@ -114,5 +186,7 @@ static const struct {
     int are_operations;
 } cases[] = {
     CASE(complete_at_other, OPERATIONS), CASE(complete_again, OPERATIONS),
-    CASE(gets_after_request, OPERATIONS), CASE(requests_of_same_bytes, OPERATIONS)};
+    CASE(gets_after_request, OPERATIONS), CASE(requests_of_same_bytes, OPERATIONS),
+    CASE(buffer_of_put, LOCAL), CASE(buffer_of_get, LOCAL), CASE(buffer_at_owner, LOCAL), CASE(buffer_of_two, LOCAL),
+    CASE(buffer_read, LOCAL)};
 #include "races_main.h"
