@@ -102,6 +102,8 @@ mod transport;
 mod window;
 
 pub use bytemuck;
+#[doc(hidden)]
+pub use check::PartUse;
 pub use datatype::Datatype;
 pub use error::{
     ArgumentError, AtomicsError, Class, Error, ErrorKind, JobError, NetName, Refusal, Result, SettingError,

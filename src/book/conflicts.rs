@@ -43,7 +43,8 @@
 //! - fences, [`Job::barrier`](crate::Job::barrier), and the creation and end of windows;
 //! - `post` and `start`, `complete` and `wait`;
 //! - locks: the next holder comes after the previous one, if one of the two locks was exclusive;
-//! - notices of notified operations;
+//! - notices of notified operations: a rank that reads the value of a counter or waits for a value
+//!   comes after the notices that the value counts;
 //! - atomics: an operation that fetches a value comes after the operations that had changed the
 //!   value.
 //!

@@ -5,6 +5,7 @@
 //! program, if the program was compiled with it.
 
 use std::convert::Infallible;
+use std::fmt;
 
 use transom_fabric::Memory;
 
@@ -62,6 +63,32 @@ pub(crate) struct Loan {
     pub(crate) local: bool,
     record: Option<Record>,
     flight: Option<Flight>,
+    /// The use of window memory by a buffer, until the loan ends.
+    part: Option<PartUse>,
+}
+
+/// The use of window memory by a buffer of an operation. The function ends the use.
+#[doc(hidden)]
+pub struct PartUse(Box<dyn FnOnce() + Send>);
+
+impl PartUse {
+    pub(crate) fn until(end: impl FnOnce() + Send + 'static) -> PartUse {
+        PartUse(Box::new(end))
+    }
+}
+
+impl fmt::Debug for PartUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PartUse")
+    }
+}
+
+impl Loan {
+    /// The loan of window memory to an operation.
+    pub(crate) fn of_part(it: &BufferUse, part: PartUse) -> Loan {
+        let BufferUse { member, operation, .. } = *it;
+        Loan { member, operation, local: true, record: None, flight: None, part: Some(part) }
+    }
 }
 
 impl Buffers {
@@ -94,7 +121,7 @@ impl Buffers {
         let access = Access { start, end: start + len as u64, kind, origin: 0, place: place.number };
         let mut clashes = Vec::new();
         let record = self.locked().record(access, &self.clock, false, &mut clashes);
-        loans.push(Loan { member, operation, local: true, record: Some(record), flight: None });
+        loans.push(Loan { member, operation, local: true, record: Some(record), flight: None, part: None });
         let at_rank = |access: Access| Access { origin: rank, ..access };
         conflicts
             .extend(clashes.into_iter().map(|clash| (at_rank(access), Clash { older: at_rank(clash.older), ..clash })));
@@ -105,19 +132,22 @@ impl Buffers {
         if loans.is_empty() {
             return;
         }
-        let locked = self.locked();
+        let (locked, mut parts) = (self.locked(), Vec::new());
         loans.retain_mut(|loan| {
             let was_ended = |fibers: &Fibers| loan.flight.as_ref().is_some_and(|flight| fibers.was_ended(flight));
             let over = ends(loan) || fibers.is_some_and(was_ended);
             if over && let Some(record) = loan.record {
                 locked.forget(record);
             }
+            parts.extend(loan.part.take_if(|_| over));
             match (&mut loan.flight, fibers) {
                 // The thread that began the operation learns of its end in a later call.
                 (Some(flight), Some(fibers)) if over => !fibers.end(flight),
                 _ => !over,
             }
         });
+        drop(locked);
+        parts.into_iter().for_each(|part| (part.0)());
     }
 }
 
@@ -127,7 +157,7 @@ pub(super) fn flights(it: &BufferUse, accesses: &OperationAccesses, fibers: &Fib
         let mirrored = Mirrored { window: accesses.window, member: it.member, kind: it.kind, ranges };
         let some = !uses.is_empty() || !ranges.is_empty();
         let flight = some.then(|| fibers.begin(&name, &uses, &mirrored, it.place.address))?;
-        Some(Loan { member: it.member, operation: it.operation, local, record: None, flight: Some(flight) })
+        Some(Loan { member: it.member, operation: it.operation, local, record: None, flight: Some(flight), part: None })
     };
     let buffers = accesses.buffers.iter().map(|&(address, len, written)| Touched::Named { address, len, written });
     let own = accesses.own.iter().map(|(memory, at, len)| Touched::Part { memory, at: *at, len: *len, kind: it.kind });

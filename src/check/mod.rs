@@ -12,6 +12,7 @@ mod fibers;
 mod lent;
 mod letters;
 mod meetings;
+mod notices;
 mod object;
 mod others;
 mod place;
@@ -40,8 +41,10 @@ pub(crate) use area::{Area, bytes as area_bytes};
 pub(crate) use clock::{Clock, Shown, Slot};
 use exclusive::{Exclusive, Holder};
 pub(crate) use fibers::Flight;
+pub use lent::PartUse;
 pub(crate) use lent::{BufferUse, Loan, OperationAccesses};
 pub(crate) use letters::Stream;
+pub(crate) use notices::{NoticeClocks, bytes as notice_bytes};
 pub(crate) use place::Place;
 pub(crate) use receives::Matching;
 pub(crate) use report::{Conflict, Side};
@@ -67,8 +70,8 @@ pub(crate) fn pause() {
 }
 
 /// A function that gets the buffers of an operation: address, length, and whether the operation
-/// writes them.
-pub(crate) type ShowBuffers = fn(&[(usize, usize, bool)]);
+/// writes them. Returns the uses of window memory, which end with the loans of the buffers.
+pub(crate) type ShowBuffers = fn(&[(usize, usize, bool)]) -> Vec<PartUse>;
 
 /// A function of another library, which knows whether buffers are memory of shared windows.
 static BUFFERS: OnceLock<ShowBuffers> = OnceLock::new();
@@ -79,10 +82,8 @@ pub(crate) fn show_buffers_to(show: ShowBuffers) {
 }
 
 /// See [`BUFFERS`].
-pub(crate) fn show_buffers(buffers: &[(usize, usize, bool)]) {
-    if let Some(show) = BUFFERS.get() {
-        show(buffers);
-    }
+pub(crate) fn show_buffers(buffers: &[(usize, usize, bool)]) -> Vec<PartUse> {
+    BUFFERS.get().map_or(Vec::new(), |show| show(buffers))
 }
 
 /// The number of an exposure epoch's last release is a multiple of this. It exceeds the number of

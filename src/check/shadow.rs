@@ -65,6 +65,8 @@ const BASE: usize = 216;
 const OWNER: usize = 224;
 /// The number of the release with which the last exposure epoch of the part ends.
 const EXPOSED_UNTIL: usize = 232;
+/// The number of entries of the log that the part's rank must not read any more.
+const MISSED: usize = 240;
 const CLOCKS: usize = 256;
 
 /// Accesses are also recorded by address, because another window has some of the same memory.
@@ -95,7 +97,7 @@ const MOST_CLOCKS: usize = 1 << 13;
 const MOST_ATOMICS: u64 = 8;
 
 /// The number of clocks that are not of single atomics.
-const NAMED: usize = 9;
+const NAMED: usize = 8;
 
 /// The bytes of a cache line.
 const LINE: usize = 64;
@@ -108,13 +110,11 @@ pub(crate) enum At {
     Barrier(u64),
     /// This rank's clock at its last `post`.
     Post,
-    /// This rank's clock at its last `complete`.
+    /// The merged clocks of the ranks that completed epochs to the part.
     Complete,
     /// The merged clocks of the ranks that released the part's lock, exclusive or shared.
     Exclusive,
     Shared,
-    /// The merged clocks of the ranks that raised a counter of notified operations of this rank.
-    Notices,
     /// The merged clocks of the ranks that completed operations on the part.
     Settled,
     /// The merged clocks of long accumulates.
@@ -133,9 +133,8 @@ impl At {
             At::Complete => 3,
             At::Exclusive => 4,
             At::Shared => 5,
-            At::Notices => 6,
-            At::Settled => 7,
-            At::Long => 8,
+            At::Settled => 6,
+            At::Long => 7,
             At::Word(at) => NAMED + (hash(at >> WORD, 0) & words),
         }
     }
@@ -407,14 +406,20 @@ impl<'m> Shadow<'m> {
         self.word(LOGGED).load(Ordering::Relaxed) != self.word(READ).load(Ordering::Relaxed)
     }
 
-    /// Removes and returns all entries of the log. None if another rank holds the lock for too
-    /// long.
+    /// Removes and returns all entries of the log. If another rank holds the lock for too long,
+    /// returns none and drops the present entries: this rank counts as ordered after them from now
+    /// on, so a later report would find its next accesses unordered.
     pub(crate) fn drain(self) -> Vec<LogEntry> {
         let patience = |turn| {
             std::thread::yield_now();
             if turn < MOST_TURNS { Ok(()) } else { Err(()) }
         };
-        self.lock(patience).map_or(Vec::new(), |locked| std::iter::from_fn(|| locked.next_logged()).collect())
+        let Ok(locked) = self.lock(patience) else {
+            self.set(MISSED, self.get(LOGGED));
+            return Vec::new();
+        };
+        locked.drop_missed();
+        std::iter::from_fn(|| locked.next_logged()).collect()
     }
 
     /// Has later accesses to the part also recorded by address. `base`: the address of the part's

@@ -6,7 +6,7 @@ use transom_fabric::{Memory, diagnostics};
 
 use super::block::block_bytes;
 use super::{Job, JobCore, Team};
-use crate::check::{self, Area, Checker, Clock, Flight, Matching, Stream, Wait};
+use crate::check::{self, Area, Checker, Clock, Flight, Matching, ShowBuffers, Stream, Wait};
 use crate::environment::Settings;
 use crate::error::{JobError, Result};
 
@@ -112,19 +112,26 @@ impl JobCore {
         }
     }
 
-    /// Merges the clock of a message that `rank` sent. `ahead` is the number of messages of the
-    /// stream before it that are not received yet; `None` if unknown. If the message is not known,
-    /// merges the clocks that all ranks have released. `takes`: the message is received, not only
-    /// probed.
-    pub(super) fn receives(&self, rank: usize, stream: Stream, ahead: Option<usize>, takes: bool) -> Result<()> {
+    /// Merges the clock of a message that `rank` sent. `least` and `most` limit the number of
+    /// messages of the stream before it that are not received yet. If they differ, merges the
+    /// clocks of all messages that it may be. If the message is not known, merges the clocks that
+    /// all ranks have released. `takes`: the message is received, not only probed.
+    pub(super) fn receives(
+        &self,
+        rank: usize,
+        stream: Stream,
+        (least, most): (usize, usize),
+        takes: bool,
+    ) -> Result<()> {
         let Some(checker) = &self.block.checker else { return Ok(()) };
         // Acquire: pairs with the Release in `mixes` of a rank that called it before it sent this
         // message.
         let is_mixed = self.area(checker, 0)?.mixed().load(Ordering::Acquire) != 0;
         let letters = self.area(checker, rank)?.letters();
-        let most = if ahead.is_some() { 1 } else { usize::MAX };
-        let clocks = letters.read(stream, ahead.unwrap_or(0), most);
-        let found = if takes { letters.take(stream, ahead.unwrap_or(0)).is_some() } else { !clocks.is_empty() };
+        let clocks = letters.read(stream, least, most - least + 1);
+        // The clocks of a stream grow. If this takes the clock of an earlier message, the receiver
+        // of that message finds a later clock in its place.
+        let found = if takes { letters.take(stream, least).is_some() } else { !clocks.is_empty() };
         if found && !is_mixed {
             self.learns(|known| clocks.iter().for_each(|clock| known.join(clock)));
             return Ok(());
@@ -238,8 +245,9 @@ impl Job {
         self.core().sends(Stream { to: rank, tag, group });
     }
 
-    /// Merges the clock of a message of `rank`. `ahead` is the number of messages before it that
-    /// are not received yet. `takes` is false if the message was only probed.
+    /// Merges the clock of a message of `rank`. `ahead` has the least and the largest number of
+    /// messages before it that may not be received yet. `takes` is false if the message was only
+    /// probed.
     ///
     /// # Errors
     /// As for [`Job::checker_learns_all`].
@@ -248,11 +256,18 @@ impl Job {
         &self,
         rank: usize,
         (tag, group): (i32, u64),
-        ahead: Option<usize>,
+        ahead: (usize, usize),
         takes: bool,
     ) -> Result<()> {
         let core = self.core();
         core.receives(rank, Stream { to: core.rank, tag, group }, ahead, takes)
+    }
+
+    /// From now on a message may come whose clock is unknown. Ranks that receive messages then
+    /// learn all that any rank has released.
+    #[doc(hidden)]
+    pub fn checker_loses_clocks(&self) {
+        self.core().mixes();
     }
 
     /// Releases this rank's clock at the beginning of a receive: from a rank or any, with a tag or
@@ -288,9 +303,9 @@ impl Job {
     }
 
     /// Sets the function that gets the buffers of operations: address, length, and whether the
-    /// operation writes them.
+    /// operation writes them. The function returns the uses of window memory.
     #[doc(hidden)]
-    pub fn checker_shows_buffers_to(show: fn(&[(usize, usize, bool)])) {
+    pub fn checker_shows_buffers_to(show: ShowBuffers) {
         check::show_buffers_to(show);
     }
 

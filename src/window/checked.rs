@@ -38,7 +38,8 @@ const SHADOWS: u64 = 1 << 61;
 /// Loads of up to this many bytes may poll for an update (unified model), and are not recorded.
 const POLLED: usize = 8;
 
-/// Above this number of accesses to a member in flight, those with replaced records are forgotten.
+/// Above this number of accesses to a member in flight, most of those whose records later accesses
+/// to the same bytes have replaced are forgotten.
 const MANY: usize = 256;
 
 /// Attempts to take the lock of a shadow before the waiter yields, and between two checks for dead
@@ -51,7 +52,8 @@ const LOOKS: u32 = 1 << 12;
 pub(super) struct Checked {
     /// The window whose parts are the shadows.
     shadows: Parts,
-    /// The accesses of this rank to each member that are not complete.
+    /// The accesses of this rank to each member that are not complete. The uses of each member's
+    /// part by buffers of operations follow.
     pending: Mutex<Vec<Vec<Pending>>>,
     /// The buffers of this rank's operations that are not complete.
     loans: Mutex<Vec<Loan>>,
@@ -75,6 +77,8 @@ struct Pending {
     /// Whether the operation is complete at the target only when the exposure epoch ends.
     ends_with_exposure: bool,
     operation: u64,
+    /// Whether the operation ends alone ([`End::Alone`]).
+    is_alone: bool,
     /// The access, and the number of target releases known to this rank when the access began.
     access: Access,
     known: u64,
@@ -98,8 +102,11 @@ pub(super) fn last_operation() -> (u64, Place) {
 pub(super) enum End {
     /// In its call, which returns the result.
     InCall,
-    /// At a later synchronization.
+    /// At a later synchronization, with other operations.
     Later,
+    /// At the end of its own request, or before its notice. The end of another operation may come
+    /// first.
+    Alone,
 }
 
 /// The accesses that an operation or a synchronization completes.
@@ -156,7 +163,7 @@ impl Checked {
         let draft = Draft { hints, memory, shared: None };
         Ok(Checked {
             shadows: Parts::open(&parts.job, &parts.team, parts.id ^ SHADOWS, &spec, draft)?,
-            pending: Mutex::new(vec![Vec::new(); parts.team.size]),
+            pending: Mutex::new(vec![Vec::new(); 2 * parts.team.size]),
             loans: Mutex::default(),
             operations: AtomicU64::new(0),
             barriers: AtomicU64::new(0),
@@ -355,7 +362,8 @@ impl Parts {
         }
         // The operation is not complete when its call returns, so its request needs a tally.
         count.tally(target);
-        self.note_checked(target, at, layout, kind, End::Later).map(drop)
+        let end = if matches!(count, Count::Request(_)) { End::Alone } else { End::Later };
+        self.note_checked(target, at, layout, kind, end).map(drop)
     }
 
     /// Returns the number of this rank's releases in the records.
@@ -391,19 +399,25 @@ impl Parts {
                 by_address = Some(checked.record_by_address(memory, base, new, (&clock, end), &mut conflicts)?);
             }
             let known = clock.of(rank);
-            if end == End::Later {
+            if end != End::InCall {
                 if list.len() == list.capacity() && list.len() > MANY {
-                    // Later accesses to the same bytes have replaced most of the records.
-                    let locked = checked.lock(shadow)?;
-                    list.retain(|one| one.by_address.is_some() || locked.is(one.record));
+                    completion::forget_replaced(list, &checked.lock(shadow)?);
                     list.reserve(list.len());
                 }
                 let ends_with_result = kind.ends_with_result();
                 let ends_with_exposure = matches!(target.hold(), Hold::Started | Hold::Open | Hold::Posted);
                 let access = new;
-                let pending =
-                    Pending { record, ends_with_result, ends_with_exposure, operation, access, known, by_address };
-                list.push(pending);
+                let is_alone = end == End::Alone;
+                list.push(Pending {
+                    record,
+                    ends_with_result,
+                    ends_with_exposure,
+                    operation,
+                    is_alone,
+                    access,
+                    known,
+                    by_address,
+                });
             } else if rank != self.job.rank && shadow.has_log() {
                 checked.lock(shadow)?.log(LogEntry { access: new, known, done: clock.of(self.job.rank) });
             }

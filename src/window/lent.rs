@@ -10,7 +10,7 @@ use super::checked::last_operation;
 use super::parts::Parts;
 use super::target::Target;
 use super::transfer::{Incoming, Outgoing};
-use crate::check::{self, BufferUse, Call, Kind, OperationAccesses};
+use crate::check::{self, BufferUse, Call, Kind, Loan, OperationAccesses};
 use crate::error::Result;
 use crate::flavor::Flavor;
 use crate::memory::layout::Layout;
@@ -104,7 +104,8 @@ impl Parts {
             }));
             checker.touch(&lent, &accesses, &mut loans);
             drop(loans);
-            check::show_buffers(&accesses.buffers);
+            let parts = check::show_buffers(&accesses.buffers);
+            checked.loans().extend(parts.into_iter().map(|part| Loan::of_part(&lent, part)));
         } else {
             drop(loans);
         }

@@ -68,7 +68,9 @@ impl<'w> Notices<'w> {
     /// # Errors
     /// `RmaNotification` for a counter that this rank does not have; `Other` if a rank has died.
     pub fn value(&self, index: usize) -> Result<u64> {
-        self.polled(index, 1)
+        let value = self.polled(index, 1)?;
+        self.core.parts.notices_read(index, value)?;
+        Ok(value)
     }
 
     /// The counter's value. Looks for ranks that have died if the value is below `awaited`.
@@ -77,7 +79,6 @@ impl<'w> Notices<'w> {
         self.core.parts.job.progress.poll_and_leave()?;
         let value = counters.value(index);
         self.core.parts.look_for_deaths(counters, value < awaited)?;
-        self.core.parts.notices_read()?;
         Ok(value)
     }
 
@@ -92,7 +93,8 @@ impl<'w> Notices<'w> {
         let value = counters.thresholds.reset(index, || counters.take(index));
         self.core.parts.wake_waiting(counters);
         self.core.parts.look_for_deaths(counters, value == 0)?;
-        self.core.parts.notices_read()?;
+        // The notices that the value counted are now those before the reset.
+        self.core.parts.notices_read(index, 0)?;
         Ok(value)
     }
 
@@ -103,7 +105,8 @@ impl<'w> Notices<'w> {
     pub fn wait(&self, index: usize, value: u64) -> Result<()> {
         let parts = &self.core.parts;
         let counter = parts.own_counters(WAIT, index)?.counter(index);
-        parts.await_counter(counter, value)
+        parts.await_counter(counter, value)?;
+        parts.notices_read(index, value)
     }
 
     /// Whether the counter has reached `value`. Makes progress and does not wait.
@@ -111,7 +114,11 @@ impl<'w> Notices<'w> {
     /// # Errors
     /// As for [`Notices::value`].
     pub fn try_wait(&self, index: usize, value: u64) -> Result<bool> {
-        Ok(self.polled(index, value)? >= value)
+        let is_reached = self.polled(index, value)? >= value;
+        if is_reached {
+            self.core.parts.notices_read(index, value)?;
+        }
+        Ok(is_reached)
     }
 
     /// Waits until one of several counters has reached its value. Each pair in `awaited` has the
@@ -132,7 +139,8 @@ impl<'w> Notices<'w> {
         let first = std::cell::Cell::new(0);
         let is_one = || awaited.iter().position(reached).map(|at| first.set(at)).is_some();
         self.core.parts.waits(WAIT, None, || self.core.parts.job.progress.until_changed(is_one))?;
-        self.core.parts.notices_read()?;
+        let (index, value) = awaited[first.get()];
+        self.core.parts.notices_read(index, value)?;
         Ok(first.get())
     }
 
@@ -261,7 +269,8 @@ impl Parts {
                 ErrorKind::Notification { call: WAIT, rank: self.team.me, index: threshold.index, number }.into()
             );
         }
-        if self.is_checked() { self.notices_read() } else { Ok(()) }
+        let value = if threshold.is_before_reset() { 0 } else { threshold.value };
+        self.notices_read(threshold.index, value)
     }
 
     /// Wakes threads of this rank that wait for a threshold, after a reset that may have ended it.
@@ -282,7 +291,6 @@ impl Parts {
     }
 
     fn await_counter(&self, counter: Counter<'_>, value: u64) -> Result<()> {
-        self.waits(WAIT, None, || self.job.progress.until_changed(|| counter.value() >= value))?;
-        if self.is_checked() { self.notices_read() } else { Ok(()) }
+        self.waits(WAIT, None, || self.job.progress.until_changed(|| counter.value() >= value))
     }
 }

@@ -25,6 +25,7 @@ use super::target::{Hold, Reach, Target, Unmapped};
 use super::thresholds::Thresholds;
 use super::transfer::Count;
 use crate::buffers::{self, Source};
+use crate::check;
 use crate::epoch::Access;
 use crate::error::{ArgumentError, Class, Error, ErrorKind, JobError, Result};
 use crate::flavor::Flavor;
@@ -45,7 +46,8 @@ const WORDS: usize = 16;
 /// The counters of a window.
 #[derive(Debug)]
 pub(crate) struct Counters {
-    /// The internal window whose memory they are.
+    /// The internal window whose memory they are. In a checked window, the clocks of their notices
+    /// follow.
     pub(super) parts: Parts,
     /// For each of this rank's counters: its sum at the last reset.
     pub(super) zeros: Box<[AtomicU64]>,
@@ -77,7 +79,8 @@ impl Counters {
         let info = Info::new();
         let spec = WindowSpec { flavor: Flavor::Allocate, unit: 1, info: &info };
         let hints = Hints::at_creation(&info, spec.flavor)?;
-        let draft = Draft { hints, memory: theirs.job.wire.reserve(counters::BYTES)?, shared: None };
+        let clocks = if theirs.is_checked() { check::notice_bytes(counters::MOST, theirs.job.size) } else { 0 };
+        let draft = Draft { hints, memory: theirs.job.wire.reserve(counters::BYTES + clocks)?, shared: None };
         Ok(Counters {
             parts: Parts::open(&theirs.job, &theirs.team, theirs.id ^ COUNTERS, &spec, draft)?,
             zeros: (0..counters::MOST).map(|_| AtomicU64::new(0)).collect(),
@@ -345,9 +348,12 @@ impl Parts {
         let Some(counters) = self.counters.get() else { return Ok(()) };
         let theirs = counters.parts.target(call, rank)?;
         let (Some(target), Some(theirs)) = (self.target(call, rank)?, theirs) else { return Ok(()) };
-        self.notifies(rank)?;
         if let Some(memory) = theirs.reach.memory() {
-            counters::raise(memory, index);
+            if self.is_checked() {
+                self.raise_checked(rank, memory, index)?;
+            } else {
+                counters::raise(memory, index);
+            }
             self.wake_rank(rank);
             return Ok(());
         }

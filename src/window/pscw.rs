@@ -101,6 +101,7 @@ impl Core {
             if !matches!(target.hold(), Hold::Open | Hold::Posted) {
                 continue;
             }
+            self.parts.completes(target.rank());
             match self.parts.close(target, End::Completed) {
                 Close::Sent => self.forget_post(target),
                 Close::Nothing if target.orders_messages(&self.parts) => {
@@ -110,7 +111,6 @@ impl Core {
             }
         }
         outcome = outcome.and(flush(&self.parts));
-        self.parts.completes();
         // Targets that have posted are notified first, so that a late one does not delay them.
         let mut late = Vec::new();
         // `start` has contacted all targets.
@@ -130,6 +130,7 @@ impl Core {
 
     /// Ends the epoch at one target after the wait for its post.
     fn complete_at(&self, target: &Target, posted: Result<()>) -> Result<()> {
+        self.parts.completes(target.rank());
         let notified = self.notify(target.rank(), Notice::Completed).outcome();
         self.forget_post(target);
         posted.and(notified)

@@ -13,11 +13,12 @@ pub(crate) struct Threshold {
     state: AtomicU8,
 }
 
-/// The states of a threshold that no reset has concerned, of one that was reached before a reset,
-/// and of one whose counter was removed.
+/// The states of a threshold that no reset has concerned, of one that a thread has seen reached, of
+/// one that was reached before a reset, and of one whose counter was removed.
 const OPEN: u8 = 0;
 const REACHED: u8 = 1;
 const REMOVED: u8 = 2;
+const BEFORE_RESET: u8 = 3;
 
 impl Threshold {
     /// Whether a reset has ended the wait.
@@ -30,6 +31,11 @@ impl Threshold {
     /// Whether the counter was removed before it had reached the value.
     pub(super) fn is_removed(&self) -> bool {
         self.state.load(Ordering::Acquire) == REMOVED
+    }
+
+    /// Whether a reset has found that the counter had reached the value.
+    pub(super) fn is_before_reset(&self) -> bool {
+        self.state.load(Ordering::Acquire) == BEFORE_RESET
     }
 
     /// Records that the counter has reached the value, which a reset may hide from now on.
@@ -84,7 +90,7 @@ impl Thresholds {
         // A request that is made after the reset is not in the list yet.
         let mut list = self.lock();
         let value = reset();
-        self.end(&mut list, |threshold| (threshold.index == index && value >= threshold.value).then_some(REACHED));
+        self.end(&mut list, |threshold| (threshold.index == index && value >= threshold.value).then_some(BEFORE_RESET));
         value
     }
 
@@ -93,7 +99,7 @@ impl Thresholds {
     pub(super) fn reset_all(&self, number: usize, value: impl Fn(usize) -> u64) {
         if self.may_wait() {
             self.end(&mut self.lock(), |threshold| match value(threshold.index) >= threshold.value {
-                true => Some(REACHED),
+                true => Some(BEFORE_RESET),
                 false => (threshold.index >= number).then_some(REMOVED),
             });
         }

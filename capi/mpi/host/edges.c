@@ -77,6 +77,8 @@ static int receive_and_await(int code, MPI_Request *sent, void *b, int m, MPI_Da
 /* Whether this thread is in a call that sends and receives. Open MPI's MPI_Sendrecv_replace may
  * call MPI_Sendrecv, and the message must count once. */
 static _Thread_local int is_exchanging;
+/* Whether this thread is in a blocking call that receives a message. */
+static _Thread_local int is_receiving;
 
 /* --- wrappers --------------------------------------------------------------------------------- */
 
@@ -102,7 +104,11 @@ static _Thread_local int is_exchanging;
         transom_edge_call_returned();                                                                                       \
         if (code == MPI_SUCCESS) {                                                                                          \
             after;                                                                                                          \
+        } else if (is_receiving) {                                                                                          \
+            transom_edge_receive_fails();                                                                                   \
         }                                                                                                                   \
+        is_receiving = 0;                                                                                                   \
+        after_match();                                                                                                      \
         transom_edge_wait_ends();                                                                                           \
         return code;                                                                                                        \
     }
@@ -208,7 +214,7 @@ static _Thread_local int is_exchanging;
     WRAP_IN_TURNS(name, parameters, arguments,                                                                              \
                   if (transom_turns_for_message() && n == (int)n)                                                           \
                       return transom_turns_receive(b, (int)n, t, rank, tag, comm, s),                                       \
-                  (BLOCKING_WITH(lends_message(b, n, t, rank, 1)), before_receive(comm, rank, tag));                        \
+                  (BLOCKING_WITH(lends_message(b, n, t, rank, 1)), before_receive(comm, rank, tag), is_receiving = 1);      \
                   s = host_own_status(s), after_receive(comm, s, 1))
 #define IRECV(name, parameters, arguments)                                                                                  \
     WRAP(name, parameters, arguments,                                                                                       \
@@ -222,7 +228,7 @@ static _Thread_local int is_exchanging;
 #define SENDRECV(name, parameters, arguments, unchecked, buffers)                                                           \
     WRAP_EXCHANGE(name, parameters, arguments, unchecked,                                                                   \
                   (BLOCKING_WITH(buffers), before_send(comm, to, tag, clock), before_receive(comm, from, mark),             \
-                   s = host_own_status(s)),                                                                                 \
+                   is_receiving = 1, s = host_own_status(s)),                                                               \
                   after_receive(comm, s, 1))
 #define ISENDRECV(name, parameters, arguments, buffers)                                                                     \
     WRAP_EXCHANGE(name, parameters, arguments, (void)0,                                                                     \
@@ -232,10 +238,12 @@ static _Thread_local int is_exchanging;
 /* Probes. `takes`: the call matches the message, which no other receive then gets. */
 #define PROBE(name, parameters, arguments, takes, test)                                                                     \
     WRAP_IN_TURNS(name, parameters, arguments, PROBE_IN_TURNS(test),                                                        \
-                  transom_edge_release(clock); s = host_own_status(s), after_receive(comm, s, takes))
+                  (transom_edge_release(clock), (takes) ? before_match(comm, rank, tag) : (void)0);                          \
+                  s = host_own_status(s), after_receive(comm, s, takes))
 #define IPROBE(name, parameters, arguments, takes)                                                                          \
-    WRAP(name, parameters, arguments, transom_edge_release(clock); s = host_own_status(s),                                  \
-         if (*flag) after_receive(comm, s, takes))
+    WRAP(name, parameters, arguments,                                                                                       \
+         (transom_edge_release(clock), (takes) ? before_match(comm, rank, tag) : (void)0);                                  \
+         s = host_own_status(s), if (*flag) after_receive(comm, s, takes))
 /* Receives of a matched message, whose clock the matching call has learned. */
 #define MRECV(name, parameters, arguments)                                                                                  \
     WRAP(name, parameters, arguments,                                                                                       \
@@ -249,6 +257,8 @@ static _Thread_local int is_exchanging;
 #define START(name, parameters, arguments, count, requests)                                                                 \
     WRAP(name, parameters, arguments, transom_edge_release(clock);                                                          \
          for (int i = 0; i < (count); i++) transom_edge_request_starts((requests)[i]), )
+#define CANCEL_REQUEST(name, parameters, arguments)                                                                         \
+    WRAP(name, parameters, arguments, transom_edge_request_is_cancelled(q), )
 #define FREE_REQUEST(name, parameters, arguments)                                                                           \
     WRAP(name, parameters, arguments, transom_edge_request_is_freed(q), )
 /* Calls on partitions of a partitioned message. */

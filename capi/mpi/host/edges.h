@@ -195,6 +195,7 @@ NONBLOCKING_AND_MESSAGES(_c, MPI_Count, MPI_Aint)
 RECV(Recv_c, (void *b, MPI_Count n, MPI_Datatype t, int rank, int tag, MPI_Comm comm, MPI_Status
     *s), (b, n, t, rank, tag, comm, s))
 IFROM_ALL(Ibarrier, (MPI_Comm comm, MPI_Request *q), (comm, q), (void)0)
+CANCEL_REQUEST(Cancel, (MPI_Request *q), (q))
 FREE_REQUEST(Request_free, (MPI_Request *q), (q))
 START(Start, (MPI_Request *q), (q), 1, q)
 START(Startall, (int n, MPI_Request *q), (n, q), n, q)

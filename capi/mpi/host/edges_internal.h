@@ -32,8 +32,12 @@ void transom_edge_nonblocking_call_begins(void);
  * probed. */
 void transom_edge_message_sent(int rank, int tag, uint64_t group);
 void transom_edge_receive_begins(int rank, int tag, uint64_t group);
+void transom_edge_receive_is_posted(int rank, int tag, uint64_t group);
+void transom_edge_receive_was_posted(void);
 void transom_edge_message_received(int rank, int tag, uint64_t group, int takes);
 void transom_edge_synchronous_send_ends(int rank, int tag, uint64_t group);
+/* A receive has failed, and may have taken a message. */
+void transom_edge_receive_fails(void);
 /* Nonblocking and neighborhood collective calls: call number `turn` of a communicator, which waits
  * for the ranks `from`. */
 void transom_edge_collective_begins(uint64_t group, uint64_t turn);
@@ -54,8 +58,9 @@ void transom_edge_request_of_persistent_collective(const MPI_Request *request, u
 /* `number` is the number of the communicator that the call stores in `out`. */
 void transom_edge_request_of_duplicate(const MPI_Request *request, const MPI_Comm *out, uint64_t number, uint64_t group,
                                        uint64_t turn, const int *from, int size);
-/* The program starts a persistent request, and frees a request. */
+/* The program starts a persistent request, cancels a request, and frees a request. */
 void transom_edge_request_starts(MPI_Request request);
+void transom_edge_request_is_cancelled(const MPI_Request *request);
 void transom_edge_request_is_freed(const MPI_Request *request);
 
 /* In src/partitioned.rs. `peer` is -1 for MPI_PROC_NULL, and -2 for an unknown rank. */
@@ -183,6 +188,8 @@ void *host_own_status(void *status);
 void before_send(MPI_Comm comm, int rank, int tag, uint64_t *clock);
 void after_synchronous_send(MPI_Comm comm, int rank, int tag);
 void request_of_synchronous_send(MPI_Comm comm, int rank, int tag, const MPI_Request *request);
+void before_match(MPI_Comm comm, int rank, int tag);
+void after_match(void);
 void before_receive(MPI_Comm comm, int rank, int tag);
 void after_receive(MPI_Comm comm, const MPI_Status *status, int takes);
 void request_of_receive(MPI_Comm comm, int rank, int tag, const MPI_Request *request, int persistent);

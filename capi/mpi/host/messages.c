@@ -18,6 +18,13 @@ int host_status_of(void *statuses, int index, int *source, int *tag) {
     return 1;
 }
 
+/* Whether a status is of a cancelled request. */
+int host_status_is_cancelled(void *statuses, int index) {
+    int is_cancelled = 0;
+    if (statuses == MPI_STATUS_IGNORE || statuses == MPI_STATUSES_IGNORE) return 0;
+    return HOST(Test_cancelled)((const MPI_Status *)statuses + index, &is_cancelled) == MPI_SUCCESS && is_cancelled;
+}
+
 /* Before a message is sent. */
 void before_send(MPI_Comm comm, int rank, int tag, uint64_t *clock) {
     const struct group *group = group_of(comm);
@@ -41,12 +48,30 @@ void request_of_synchronous_send(MPI_Comm comm, int rank, int tag, const MPI_Req
     else transom_edge_request_of_synchronous_send(request, in_job(group, rank), tag, group->number);
 }
 
+/* Whether this thread is in a call that may take a message. */
+static _Thread_local int is_posting;
+
+/* Before a call that may take a message: other receives may take earlier messages. */
+void before_match(MPI_Comm comm, int rank, int tag) {
+    const struct group *group = group_of(comm);
+    if (!group->number || rank == MPI_PROC_NULL) return;
+    transom_edge_receive_is_posted(in_job(group, rank), tag == MPI_ANY_TAG ? -1 : tag, group->number);
+    is_posting = 1;
+}
+
+/* After such a call. */
+void after_match(void) {
+    if (is_posting) transom_edge_receive_was_posted();
+    is_posting = 0;
+}
+
 /* Before a message is received. A synchronous sender of the message learns this rank's clock at
  * this point. */
 void before_receive(MPI_Comm comm, int rank, int tag) {
     const struct group *group = group_of(comm);
     if (!group->number || rank == MPI_PROC_NULL) return;
     transom_edge_receive_begins(in_job(group, rank), tag == MPI_ANY_TAG ? -1 : tag, group->number);
+    before_match(comm, rank, tag);
 }
 
 /* After a message was received or probed. */
@@ -91,6 +116,8 @@ int host_edges_receive(void *buffer, int count, MPI_Datatype type, int rank, int
     transom_edge_call_returned();
     transom_edge_wait_ends();
     if (code == MPI_SUCCESS) after_receive(comm, known, 1);
+    else transom_edge_receive_fails();
+    after_match();
     return code;
 }
 

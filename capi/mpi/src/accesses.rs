@@ -15,7 +15,7 @@ mod names;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock};
 
-use transom::{Flavor, Job, SharedPart};
+use transom::{Flavor, Job, PartUse, SharedPart};
 
 use crate::edges;
 use crate::process::{self, Process};
@@ -188,12 +188,20 @@ pub(crate) fn record_reads(buffers: &[(usize, usize, bool)]) {
     }
 }
 
-/// Records the origin buffers of an operation on a window.
-fn record_buffers(buffers: &[(usize, usize, bool)]) {
+/// Records the origin buffers of an operation on a window, until the operation is complete at the
+/// origin.
+fn record_buffers(buffers: &[(usize, usize, bool)]) -> Vec<PartUse> {
+    let mut parts = Vec::new();
     // Relaxed: see `Hull::set`.
     if PLAIN.len.load(Ordering::Relaxed) != 0 {
-        buffers.iter().for_each(|&(start, len, written)| record_access(start, len, written, None));
+        for &(start, len, written) in buffers {
+            find(start, len, |one, at, len| {
+                let lent = one.is_plain.then(|| one.window.raw.checker_lends(one.member, (at, len), written));
+                parts.extend(lent.flatten());
+            });
+        }
     }
+    parts
 }
 
 /// The program is about to change a word by an atomic.

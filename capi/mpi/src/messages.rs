@@ -6,6 +6,8 @@
 
 mod learns;
 mod partitioned_message;
+mod posting;
+mod unfinished;
 mod watch;
 
 use std::cell::RefCell;
@@ -22,6 +24,7 @@ use crate::process::{self, Process};
 use crate::types;
 use learns::{Learns, Receive, Stream};
 pub(crate) use partitioned_message::PartitionedMessage;
+use posting::Posting;
 pub(crate) use watch::{Done, Watch};
 
 /// Maximum number of contiguous pieces of a buffer that the checker records.
@@ -57,8 +60,23 @@ struct Entry {
     /// The buffers of a persistent request, which each start uses.
     again: Option<Vec<Buffer>>,
     is_active: bool,
+    /// Whether the program has cancelled the request, which may take a message nevertheless.
+    is_cancelled: bool,
+    /// Whether the program has freed the request, whose receive still takes a message.
+    is_freed: bool,
+    posting: Posting,
     borrowed: Option<Borrowed>,
     partitioned: Option<PartitionedMessage>,
+}
+
+impl Entry {
+    /// An active request without a name and without buffers.
+    fn new(learns: Learns) -> Entry {
+        let name = Name { handle: constants().null_request, at: 0 };
+        let (is_active, is_cancelled, is_freed) = (true, false, false);
+        let (again, borrowed, partitioned) = (None, None, None);
+        Entry { name, learns, again, is_active, is_cancelled, is_freed, posting: Posting::now(), borrowed, partitioned }
+    }
 }
 
 fn in_flight() -> MutexGuard<'static, Vec<Entry>> {
@@ -88,24 +106,6 @@ fn entries_of(all: &[Entry], name: Name) -> Vec<usize> {
     };
     let own = those(&|entry| entry.name == name);
     if own.len() == 1 { own } else { those(&|entry| entry.name.handle == name.handle) }
-}
-
-/// The number of messages of a stream that earlier receives will take. `None` if a receive of any
-/// source or tag makes the number unknown.
-fn ahead<'e>(earlier: impl Iterator<Item = &'e Entry>, rank: usize, tag: c_int, group: u64) -> Option<usize> {
-    let mut ahead = 0;
-    for entry in earlier.filter(|entry| entry.is_active) {
-        match &entry.learns {
-            Learns::Receive(receive) if receive.may_match(rank, tag, group) => {
-                if !receive.is_named() {
-                    return None;
-                }
-                ahead += 1;
-            }
-            _ => {}
-        }
-    }
-    Some(ahead)
 }
 
 /// Adds a buffer to the call that this thread is about to make.
@@ -194,40 +194,19 @@ fn add_request(name: Name, learns: Learns, persistent: bool) {
             }
         });
     }
-    all.push(Entry { name, learns, again, is_active: !persistent, borrowed, partitioned: None });
+    let (place, posting) = match learns {
+        Learns::Receive(_) if !persistent => posting::take(&mut all),
+        _ => None,
+    }
+    .unwrap_or_else(|| (all.len(), Posting::now()));
+    let entry = Entry { name, again, is_active: !persistent, posting, borrowed, ..Entry::new(learns) };
+    all.insert(place, entry);
 }
 
 /// Removes an entry whose request no longer exists.
 fn forget(all: &mut Vec<Entry>, place: usize) {
     if let (Some(borrowed), Some(job)) = (all.remove(place).borrowed, job()) {
         borrowed.returns(&job);
-    }
-}
-
-/// The program frees a request. The end of its operation will be unknown, so its buffers count as
-/// returned now. A receive still takes a message of its stream, so its entry stays, without a name.
-///
-/// # Safety
-/// The request is readable, or its address is null.
-// SAFETY: no other function has this name.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn transom_edge_request_is_freed(request: *const RequestHandle) {
-    if request.is_null() {
-        return;
-    }
-    // SAFETY: as the caller says.
-    let name = unsafe { name_of(request) };
-    let mut all = in_flight();
-    for place in entries_of(&all, name).into_iter().rev() {
-        let entry = &mut all[place];
-        if !entry.is_active || !matches!(entry.learns, Learns::Receive(_)) {
-            forget(&mut all, place);
-            continue;
-        }
-        entry.name = Name { handle: constants().null_request, at: 0 };
-        if let (Some(borrowed), Some(job)) = (entry.borrowed.take(), job()) {
-            borrowed.returns(&job);
-        }
     }
 }
 
@@ -372,6 +351,21 @@ extern "C" fn transom_edge_receive_begins(rank: c_int, tag: c_int, group: u64) {
     }
 }
 
+/// This thread begins a call that may take a message. A negative `rank` or `tag` means any.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_edge_receive_is_posted(rank: c_int, tag: c_int, group: u64) {
+    let (source, tag) = (usize::try_from(rank).ok(), (tag >= 0).then_some(tag));
+    posting::begins(Receive { source, sources: Vec::new(), tag, group });
+}
+
+/// The call of [`transom_edge_receive_is_posted`] is over.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_edge_receive_was_posted() {
+    posting::ends();
+}
+
 /// Adds the request of a persistent send.
 ///
 /// # Safety
@@ -506,7 +500,7 @@ extern "C" fn transom_edge_request_starts(handle: RequestHandle) {
     let mut all = in_flight();
     let Some(place) = all.iter().position(|entry| entry.name.handle == handle) else { return };
     let mut entry = all.remove(place);
-    entry.is_active = true;
+    (entry.is_active, entry.is_cancelled, entry.posting) = (true, false, Posting::now());
     entry.borrowed = entry.again.clone().and_then(|buffers| Borrowed::of(&job, buffers));
     if let Some(message) = &mut entry.partitioned {
         message.starts(&job);
@@ -541,8 +535,8 @@ extern "C" fn transom_edge_message_sent(rank: c_int, tag: c_int, group: u64) {
 #[unsafe(no_mangle)]
 extern "C" fn transom_edge_message_received(rank: c_int, tag: c_int, group: u64, takes: c_int) {
     if let Some(job) = job() {
-        let ahead = ahead(in_flight().iter(), rank_of(rank), tag, group);
-        // Fails only without the other ranks' memory, which a job with the checker has.
-        drop(job.checker_receives(rank_of(rank), (tag, group), ahead, takes != 0));
+        let (mut all, stream) = (in_flight(), (rank_of(rank), tag, group));
+        unfinished::receives(&job, &mut all, posting::of_this_thread(), stream, takes != 0);
+        unfinished::sweep(&mut all);
     }
 }

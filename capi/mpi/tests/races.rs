@@ -40,7 +40,7 @@ struct Suite {
     joins: bool,
 }
 
-const SUITES: [Suite; 7] = [
+const SUITES: [Suite; 10] = [
     Suite {
         name: "races",
         ranks: 2,
@@ -55,7 +55,10 @@ const SUITES: [Suite; 7] = [
     Suite::of_three("races_orders", 118, 5),
     Suite::of_three("races_patterns", 80, 5),
     Suite::of_three("races_forms", 100, 5),
+    Suite::of_three("races_epochs", 18, 1),
     Suite::of_three("races_requests", 46, 1),
+    Suite::of_three("races_messages", 14, 1),
+    Suite::of_three("races_notices", 22, 1),
     Suite {
         options: &["-fopenmp"],
         ranks: 2,

@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering;
 
 use super::cells::{self, Cells};
 use super::{
-    Access, BUCKETS, CELLS, Clash, Clock, FREE, HAND, IN_FLIGHT, IN_USE, In, Kind, LIVE, LOGGED, LOST, LogEntry, New,
-    Older, READ, RECORDS, ROOM, Record, Records, SEARCH, USED, cells_at, hash, low,
+    Access, BUCKETS, CELLS, Clash, Clock, FREE, HAND, IN_FLIGHT, IN_USE, In, Kind, LIVE, LOGGED, LOST, LogEntry,
+    MISSED, New, Older, READ, RECORDS, ROOM, Record, Records, SEARCH, USED, cells_at, hash, low,
 };
 
 /// The levels, and the binary logarithms of their block sizes: 8 bytes, 64 bytes and so on. The
@@ -238,6 +238,15 @@ impl Records<'_> {
         self.set(at + PLACE, u64::from(access.place));
         self.set(at + KNOWN, known);
         self.set(LOGGED, logged + 1);
+    }
+
+    /// Drops the entries of the log that the part's rank must not read.
+    pub(super) fn drop_missed(&self) {
+        let (read, missed) = (self.get(READ), self.get(MISSED));
+        if read < missed {
+            self.set(READ, missed);
+            self.set(LOST, self.get(LOST) + missed - read);
+        }
     }
 
     /// Removes and returns the next entry of the log.

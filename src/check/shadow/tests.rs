@@ -136,6 +136,20 @@ fn what_others_do_is_told_in_order_and_what_is_too_much_is_counted() {
 }
 
 #[test]
+fn what_a_rank_could_not_read_in_time_is_not_told_later() {
+    let memory = memory(64, 4);
+    let entry = |known| LogEntry { access: put(1, 0, 8), known, done: 2 };
+    let shadow = Shadow::of(&memory, RANKS);
+    let held = locked(&memory);
+    held.log(entry(1));
+    assert_eq!(shadow.drain(), [], "another rank holds the lock");
+    held.log(entry(2));
+    drop(held);
+    assert_eq!(shadow.drain(), [entry(2)]);
+    assert_eq!((shadow.has_told(), shadow.untold()), (false, 1));
+}
+
+#[test]
 fn an_access_that_all_know_to_be_complete_has_no_record_after_the_next_one() {
     let memory = memory(64, 4);
     let shadow = locked(&memory);

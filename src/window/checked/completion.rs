@@ -1,8 +1,41 @@
 //! The end of accesses that are recorded in the shadows of their targets.
 
+use std::collections::HashSet;
+
 use super::{Checked, Completed, Pending, addressed};
-use crate::check::{Checker, LogEntry, Shadow};
+use crate::check::{Access, Checker, Locked, LogEntry, Shadow};
 use crate::error::Result;
+
+/// Forgets accesses whose records later accesses have replaced. If an operation that ends alone may
+/// have replaced the record, its end restores the record, so the access stays: one for each range
+/// of bytes, because the others end together.
+pub(super) fn forget_replaced(list: &mut Vec<Pending>, locked: &Locked<'_>) {
+    let alone = joined(list.iter().filter(|one| one.is_alone).map(|one| one.access));
+    let is_covered = |access: &Access| {
+        let next = alone.partition_point(|range| range.0 <= access.start);
+        next > 0 && access.end <= alone[next - 1].1
+    };
+    let mut ranges = HashSet::new();
+    list.retain(|one| {
+        let Access { start, end, kind, .. } = one.access;
+        let mut is_restored = || is_covered(&one.access) && ranges.insert((start, end, kind.encode()));
+        one.is_alone || one.by_address.is_some() || locked.is(one.record) || is_restored()
+    });
+}
+
+/// The bytes of some accesses, as ranges in increasing order that neither overlap nor touch.
+fn joined(accesses: impl Iterator<Item = Access>) -> Vec<(u64, u64)> {
+    let mut ranges: Vec<_> = accesses.map(|access| (access.start, access.end)).collect();
+    ranges.sort_unstable();
+    ranges.dedup_by(|next, last| {
+        let joins = next.0 <= last.1;
+        if joins {
+            last.1 = last.1.max(next.1);
+        }
+        joins
+    });
+    ranges
+}
 
 impl Checked {
     /// Before the accesses of one operation end: records again the accesses in flight that a record
@@ -37,8 +70,23 @@ impl Checked {
 
     /// Completes accesses to a member. Returns whether there were any.
     pub(super) fn complete(&self, checker: &Checker, member: usize, which: Completed) -> Result<bool> {
-        let mut pending = self.pending();
-        let list = &mut pending[member];
+        self.complete_in(&mut self.pending()[member], checker, (member, true), which)
+    }
+
+    /// Completes the use of a member's part by a buffer. `is_told`: the member's ThreadSanitizer
+    /// learns of the use, if there is one.
+    pub(super) fn complete_use(&self, checker: &Checker, member: usize, number: u64, is_told: bool) -> Result<bool> {
+        let list = &mut self.pending()[self.shadows.team.size + member];
+        self.complete_in(list, checker, (member, is_told), Completed::Operation(number))
+    }
+
+    fn complete_in(
+        &self,
+        list: &mut Vec<Pending>,
+        checker: &Checker,
+        (member, is_told): (usize, bool),
+        which: Completed,
+    ) -> Result<bool> {
         if list.is_empty() {
             return Ok(false);
         }
@@ -50,7 +98,7 @@ impl Checked {
             _ => released,
         };
         let before = list.len();
-        let is_logged = member != self.shadows.team.me && shadow.has_log();
+        let is_logged = is_told && member != self.shadows.team.me && shadow.has_log();
         let has_twin = |one: &&Pending| which.has(one) && one.by_address.is_some();
         if list.iter().any(|one| has_twin(&one))
             && let Some(memory) = self.by_address(checker, member)?

@@ -29,14 +29,14 @@ struct Element {
 }
 
 impl Parts {
-    /// [`Parts::note`] for one element of an accumulate.
+    /// [`Parts::note`] for one element of an accumulate with a request.
     #[inline]
     pub(in crate::window) fn note_one(&self, target: &Target, at: u64, kind: Kind) -> Result<()> {
         let Kind::Combine { ty, .. } = kind else { return Ok(()) };
         if !self.is_checked() {
             return Ok(());
         }
-        self.note_checked(target, at.cast_signed(), &Layout::Bytes(ty.size()), kind, End::Later).map(drop)
+        self.note_checked(target, at.cast_signed(), &Layout::Bytes(ty.size()), kind, End::Alone).map(drop)
     }
 
     /// Performs an accumulate on one element of `ty` that is complete when `atomic` returns.

@@ -3,9 +3,12 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
+use transom_fabric::Memory;
+
 use super::{Completed, Parts, last_operation};
-use crate::check::{At, Clock, Wait};
+use crate::check::{At, Clock, NoticeClocks, Wait};
 use crate::error::Result;
+use crate::sync::counters;
 
 impl Parts {
     /// Makes a call that waits for `member`, or for all members. A report of a deadlock names the
@@ -55,31 +58,59 @@ impl Parts {
         origins.first().copied().filter(|_| origins.len() == 1)
     }
 
-    /// Passes on what this rank has done before `complete`.
-    pub(in crate::window) fn completes(&self) {
-        let Some((checked, checker)) = self.checker() else { return };
-        checker.release().store(checked.own().clock(At::Complete));
+    /// Passes on what this rank has done before `complete`, to a target that has posted and gets
+    /// the notice next.
+    #[inline]
+    pub(in crate::window) fn completes(&self, member: usize) {
+        if self.is_checked() {
+            // Fails only without the target's memory, which a job with the checker has.
+            drop(self.pass_to(member, At::Complete));
+        }
     }
 
-    /// Ends the exposure epoch, and learns from the `complete` of all origins of `post`.
+    /// Ends the exposure epoch, and learns from the `complete` of all origins of `post`. No origin
+    /// has ended a later epoch to this rank, because this rank has not posted for it.
     pub(in crate::window) fn completes_arrived(&self) -> Result<()> {
         let Some((checked, checker)) = self.checker() else { return Ok(()) };
         checker.end_exposure(checked.own());
-        let origins = std::mem::take(&mut *checked.origins.lock().unwrap_or_else(PoisonError::into_inner));
-        origins.into_iter().try_for_each(|origin| self.learn_from(origin, &[At::Complete]))
+        checked.origins.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.learn_from(self.team.me, &[At::Complete])
     }
 
-    /// Passes on what this rank has done before it raises a counter of a member, and records that
-    /// the notified operation is complete.
-    pub(in crate::window) fn notifies(&self, member: usize) -> Result<()> {
-        let Some((checked, checker)) = self.checker() else { return Ok(()) };
+    /// Raises a counter of a member and passes on what this rank has done before, with the notified
+    /// operation, which is complete. `counts`: the memory of the member's counters.
+    #[cold]
+    pub(in crate::window) fn raise_checked(&self, member: usize, counts: &Memory, index: usize) -> Result<()> {
+        let Some((checked, checker)) = self.checker() else {
+            counters::raise(counts, index);
+            return Ok(());
+        };
         checked.complete(checker, member, Completed::Operation(last_operation().0))?;
-        self.pass_to(member, At::Notices)
+        // The numbers of the clocks are those of the counter, so the lock covers both.
+        let notices = NoticeClocks::of(counts, counters::BYTES, index, self.job.size);
+        let locked = notices.lock(|turn| checked.wait(turn))?;
+        locked.add(&checker.release());
+        counters::raise(counts, index);
+        Ok(())
     }
 
-    /// Learns from those that raised counters of this rank.
-    pub(in crate::window) fn notices_read(&self) -> Result<()> {
-        self.learn_from(self.team.me, &[At::Notices])
+    /// Learns from the ranks whose notices a counter of this rank counts, up to `value`. Earlier
+    /// notices, before the last reset of the counter, are among them.
+    #[inline]
+    pub(in crate::window) fn notices_read(&self, index: usize, value: u64) -> Result<()> {
+        if self.is_checked() { self.learn_notices(index, value) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn learn_notices(&self, index: usize, value: u64) -> Result<()> {
+        let (Some((checked, _)), Some(counters)) = (self.checker(), self.counters.get()) else { return Ok(()) };
+        // If another thread has reset the counter since the value was read, this rank learns more
+        // than the value shows.
+        let number = counters.zeros[index].load(Ordering::Acquire).saturating_add(value);
+        let notices = NoticeClocks::of(&counters.parts.own.memory, counters::BYTES, index, self.job.size);
+        let known = notices.lock(|turn| checked.wait(turn))?.clock_of(number);
+        self.job.learns(|clock| clock.merge(&known));
+        Ok(())
     }
 
     /// Orders this rank's loads and stores with those of other ranks (`MPI_WIN_SYNC`). A rank may

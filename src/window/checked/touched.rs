@@ -5,8 +5,9 @@
 //! ranks, as accumulates on single words do.
 
 use std::cell::RefCell;
+use std::sync::atomic::Ordering;
 
-use super::{Access, Checked, Checker, End, Kind, LogEntry, Parts};
+use super::{Access, Checked, Checker, Clash, Clock, End, Kind, LogEntry, Parts, Pending, Record};
 use crate::error::Result;
 use crate::flavor::Flavor;
 use crate::job::Cause;
@@ -71,14 +72,69 @@ impl Parts {
     }
 
     fn record_touch(&self, checked: &Checked, checker: &Checker, touch: Touch, address: Option<usize>) -> Result<()> {
-        let Touch { member, at, len, written } = touch;
-        let kind = if written { Kind::Store } else { Kind::Load };
+        let new = self.touched(checker, touch, address);
+        self.record_in_call(checked, checker, (touch.member, new), self.tells_touches())
+    }
+
+    fn touched(&self, checker: &Checker, touch: Touch, address: Option<usize>) -> Access {
+        let kind = if touch.written { Kind::Store } else { Kind::Load };
         let place = address.map_or_else(|| checker.place_of(kind), |address| checker.place_at(address));
-        let (start, rank) = (at as u64, self.job.rank);
-        let new = Access { start, end: start + len as u64, kind, origin: rank, place: place.number };
-        // The loads and stores of the part's own rank are recorded in shared windows only. In
-        // others, that rank's ThreadSanitizer compares them with this access.
-        self.record_in_call(checked, checker, (member, new), self.flavor != Flavor::Shared)
+        let start = touch.at as u64;
+        Access { start, end: start + touch.len as u64, kind, origin: self.job.rank, place: place.number }
+    }
+
+    /// Whether the ThreadSanitizer of a part's rank learns of loads and stores by other ranks. The
+    /// loads and stores of the part's own rank are recorded in shared windows only. In others, that
+    /// rank's ThreadSanitizer compares them with those of other ranks.
+    fn tells_touches(&self) -> bool {
+        self.flavor != Flavor::Shared
+    }
+
+    /// Records that a buffer of an operation is in a part. Returns the number of this use, which
+    /// [`Parts::returns_part`] ends.
+    pub(in crate::window) fn lends_part(&self, touch: Touch) -> Option<u64> {
+        let (checked, checker) = self.checker().filter(|_| touch.len > 0)?;
+        let new = self.touched(checker, touch, None);
+        let number = checked.operations.fetch_add(1, Ordering::Relaxed) + 1;
+        let recorded = self.record_use(checked, checker, (touch.member, new), number);
+        if let Err(error) = recorded {
+            self.job.warn_once(Cause::Unchecked, &format!("a buffer was not checked: {error:#}"));
+            return None;
+        }
+        Some(number)
+    }
+
+    fn record_use(
+        &self,
+        checked: &Checked,
+        checker: &Checker,
+        (member, new): (usize, Access),
+        number: u64,
+    ) -> Result<()> {
+        let mut pending = checked.pending();
+        let conflicts =
+            self.record_as(checked, checker, (member, new), End::Alone, |(record, by_address), clock| {
+                pending[self.team.size + member].push(Pending {
+                    record,
+                    ends_with_result: false,
+                    ends_with_exposure: false,
+                    operation: number,
+                    is_alone: true,
+                    access: new,
+                    known: clock.of(self.team.rank(member)),
+                    by_address,
+                });
+                Ok(())
+            })?;
+        drop(pending);
+        self.report_all(checker, member, conflicts)
+    }
+
+    /// Ends the use of a part by a buffer.
+    pub(in crate::window) fn returns_part(&self, member: usize, number: u64) {
+        let Some((checked, checker)) = self.checker() else { return };
+        // Fails only without the other ranks' memory, which a job with the checker has.
+        drop(checked.complete_use(checker, member, number, self.tells_touches()));
     }
 
     /// Records an access to a member's part that is complete in its call. `is_told`: the member's
@@ -90,22 +146,41 @@ impl Parts {
         (member, new): (usize, Access),
         is_told: bool,
     ) -> Result<()> {
+        let pending = checked.pending();
+        let conflicts = self.record_as(checked, checker, (member, new), End::InCall, |_, clock| {
+            let shadow = checked.shadow(member)?;
+            if is_told && member != self.team.me && shadow.has_log() {
+                let known = clock.of(self.team.rank(member));
+                checked.lock(shadow)?.log(LogEntry { access: new, known, done: clock.of(new.origin) });
+            }
+            Ok(())
+        })?;
+        drop(pending);
+        self.report_all(checker, member, conflicts)
+    }
+
+    /// Records an access to a member's part. `then` gets its records, in the part and by address.
+    /// Returns the conflicts. The caller holds the lock of `pending`.
+    fn record_as(
+        &self,
+        checked: &Checked,
+        checker: &Checker,
+        (member, new): (usize, Access),
+        end: End,
+        then: impl FnOnce((Record, Option<Record>), &Clock) -> Result<()>,
+    ) -> Result<Vec<(Access, Clash, bool)>> {
         let shadow = checked.shadow(member)?;
         let (mut conflicts, mut clashes) = (Vec::new(), Vec::new());
         let by_addresses = if shadow.shared().is_some() { checked.by_address(checker, member)? } else { None };
-        let pending = checked.pending();
         let clock = checker.clock();
-        checked.record(shadow, new, (&clock, End::InCall), &mut clashes)?;
+        let record = checked.record(shadow, new, (&clock, end), &mut clashes)?;
         conflicts.extend(clashes.into_iter().map(|clash| (new, clash, false)));
+        let mut by_address = None;
         if let (Some(base), Some(memory)) = (shadow.shared(), &by_addresses) {
-            checked.record_by_address(memory, base, new, (&clock, End::InCall), &mut conflicts)?;
+            by_address = Some(checked.record_by_address(memory, base, new, (&clock, end), &mut conflicts)?);
         }
-        if is_told && member != self.team.me && shadow.has_log() {
-            let known = clock.of(self.team.rank(member));
-            checked.lock(shadow)?.log(LogEntry { access: new, known, done: clock.of(new.origin) });
-        }
-        drop((clock, pending));
-        self.report_all(checker, member, conflicts)
+        then((record, by_address), &clock)?;
+        Ok(conflicts)
     }
 
     /// The program is about to change a word of a part by an atomic, which passes on what this rank

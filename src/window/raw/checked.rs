@@ -3,6 +3,7 @@
 
 use super::super::checked::Touch;
 use super::RawWindow;
+use crate::check::PartUse;
 
 impl RawWindow {
     /// Records a load or store of `len` bytes from byte `at` of a rank's part. `address`: the
@@ -11,6 +12,19 @@ impl RawWindow {
     #[doc(hidden)]
     pub fn checker_touches(&self, rank: usize, (at, len): (usize, usize), written: bool, address: Option<usize>) {
         self.core.parts.touches(Touch { member: rank, at, len, written }, address);
+    }
+
+    /// Records that a buffer of an operation has `len` bytes from byte `at` of a rank's part, until
+    /// the buffer returns.
+    #[doc(hidden)]
+    pub fn checker_lends(&self, rank: usize, (at, len): (usize, usize), written: bool) -> Option<PartUse> {
+        let number = self.core.parts.lends_part(Touch { member: rank, at, len, written })?;
+        let this = self.core.this.clone();
+        Some(PartUse::until(move || {
+            if let Some(core) = this.upgrade() {
+                core.parts.returns_part(rank, number);
+            }
+        }))
     }
 
     /// Records that the program is about to change a word of a rank's part by an atomic.

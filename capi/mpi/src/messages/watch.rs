@@ -6,9 +6,9 @@ use std::ffi::{c_int, c_void};
 
 use transom::Job;
 
-use super::{Entry, Learns, Name, Receive, ahead, entries_of, host_edges_number_copy, in_flight, job, shared};
+use super::{Entry, Learns, Name, Receive, entries_of, host_edges_number_copy, in_flight, job, shared, unfinished};
 use crate::edges;
-use crate::host::{RequestHandle, constants, host_status_of};
+use crate::host::{RequestHandle, constants, host_status_is_cancelled, host_status_of};
 
 /// The requests that a call may complete, each with whether it is of an operation on a window.
 /// `None` while the checker is off.
@@ -90,6 +90,7 @@ fn finish(job: &Job, name: Name, status: (*mut c_void, usize), keeps: bool) {
     for place in entries_of(&all, name).into_iter().rev() {
         finish_entry(job, &mut all, place, status, keeps);
     }
+    unfinished::sweep(&mut all);
 }
 
 /// Returns the buffers of an entry and learns its clocks. Removes the entry, unless its request
@@ -108,8 +109,12 @@ fn finish_entry(job: &Job, all: &mut Vec<Entry>, place: usize, (statuses, nth): 
     if let Some(borrowed) = borrowed {
         borrowed.returns(job);
     }
+    // SAFETY: the host has filled the statuses of the requests that are complete.
+    let is_cancelled = |nth| unsafe { host_status_is_cancelled(statuses, nth) } != 0;
+    let has_no_message = all[place].is_cancelled && c_int::try_from(nth).is_ok_and(is_cancelled);
     let learned = match &learns {
         Learns::Send(_) => Ok(()),
+        _ if has_no_message => Ok(()),
         Learns::Synchronous((rank, tag, group)) => job.checker_was_received(*rank, *tag, *group),
         Learns::Any => job.checker_learns_all(),
         Learns::Duplicate { out, number, group, turn, ranks } => {
@@ -120,8 +125,9 @@ fn finish_entry(job: &Job, all: &mut Vec<Entry>, place: usize, (statuses, nth): 
         Learns::Collective { group, turn, ranks } => job.checker_has_met(ranks, *group, *turn),
         Learns::Receive(receive) => match envelope(receive, statuses, nth) {
             Some((rank, tag)) => {
-                let ahead = ahead(all[..place].iter(), rank, tag, receive.group);
-                job.checker_receives(rank, (tag, receive.group), ahead, true)
+                let by = all[place].posting;
+                unfinished::receives(job, all, by, (rank, tag, receive.group), true);
+                Ok(())
             }
             None => job.checker_learns_all(),
         },

@@ -86,6 +86,7 @@ watched! {
     "MPI_Mrecv" "PMPI_Mrecv" edge_Mrecv;
     "MPI_Imrecv" "PMPI_Imrecv" edge_Imrecv;
     "MPI_Ibarrier" "PMPI_Ibarrier" edge_Ibarrier;
+    "MPI_Cancel" "PMPI_Cancel" edge_Cancel;
     "MPI_Request_free" "PMPI_Request_free" edge_Request_free;
     "MPI_Start" "PMPI_Start" edge_Start;
     "MPI_Startall" "PMPI_Startall" edge_Startall;
