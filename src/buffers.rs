@@ -35,22 +35,10 @@ pub(crate) struct Scattered<S> {
     of: PhantomData<S>,
 }
 
-/// Calls the function when it is dropped, and again if the first call unwinds: a function of the
-/// program that a wait calls may panic. A second panic ends the process.
+/// Calls the function when it is dropped.
 pub(crate) struct AtEnd<F: Fn()>(pub(crate) F);
 
 impl<F: Fn()> Drop for AtEnd<F> {
-    fn drop(&mut self) {
-        let again = AgainIfUnwinding(&self.0);
-        (self.0)();
-        std::mem::forget(again);
-    }
-}
-
-/// Calls the function when it is dropped.
-struct AgainIfUnwinding<'f, F: Fn()>(&'f F);
-
-impl<F: Fn()> Drop for AgainIfUnwinding<'_, F> {
     fn drop(&mut self) {
         (self.0)();
     }
@@ -63,7 +51,13 @@ pub(crate) fn scoped<'env, R>(
     complete: impl Fn(),
     body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
 ) -> R {
-    let _completes = AtEnd(complete);
+    let _completes = AtEnd(|| {
+        // A function of the program that `complete` calls may panic. The second call then completes
+        // the operations; a panic of the second call ends the process, because it unwinds already.
+        let again = AtEnd(&complete);
+        complete();
+        std::mem::forget(again);
+    });
     body(&Scope { _lends: PhantomData })
 }
 

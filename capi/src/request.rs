@@ -53,7 +53,10 @@ impl<'a> Taken<'a> {
             let Some(handle) = (unsafe { taken.slots[place].as_mut() }) else { continue };
             let Some(request) = handle.0.take() else {
                 taken.put_back();
-                return Err(Failure::new(TRANSOM_ERR_ARG, format!("requests: element {place} is there twice")));
+                return Err(Failure::new(
+                    TRANSOM_ERR_ARG,
+                    format!("requests: element {place} is the request of an earlier element"),
+                ));
             };
             taken.places.push(place);
             taken.requests.push(request);

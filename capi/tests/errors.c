@@ -121,7 +121,7 @@ static void one_request_twice(void) {
     OK(transom_window_lock_all(window, 0));
     OK(transom_rput(window, &value, 0, TRANSOM_LONG, next, 0, 0, TRANSOM_LONG, &requests[0]));
     requests[1] = kept = requests[0];
-    FAILS(TRANSOM_ERR_ARG, "element 1 is there twice", transom_request_wait_all(2, requests));
+    FAILS(TRANSOM_ERR_ARG, "element 1 is the request of an earlier", transom_request_wait_all(2, requests));
     CHECK(requests[0] == kept && requests[1] == kept);
     OK(transom_request_wait(&requests[0]));
     CHECK(requests[0] == NULL);

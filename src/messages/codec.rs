@@ -99,7 +99,7 @@ impl Request<'_> {
         matches!(self, Scatter { .. } | Gather { .. } | Combine { .. } | Swap { .. } | SwapBytes { .. } | Each(_))
     }
 
-    /// Whether the request may be sent with the end of an access epoch.
+    /// Whether the request may be sent with the end of an epoch.
     pub(crate) fn may_close(&self) -> bool {
         use Request::{Combine, Each, Gather, Scatter, Several};
         match self {
@@ -242,7 +242,6 @@ const CLOSING: u8 = 22;
 const KEY: u8 = 23;
 const WITHDRAW: u8 = 24;
 /// The last kind of message.
-#[cfg(test)]
 pub(super) const LAST: u8 = WITHDRAW;
 
 impl<'a> Message<'a> {
@@ -292,10 +291,12 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The token of a request that could not be decoded; `None` for another message.
+/// The token of a request that could not be decoded; `None` for a message of another or unknown
+/// kind.
 pub(super) fn token_of_request(bytes: &[u8]) -> Option<u64> {
     let (&kind, rest) = bytes.split_first()?;
-    if matches!(kind, SIGNAL | NOTICE | REPLY | REFUSAL | ANSWERS) { None } else { Reader(rest).word() }
+    let is_request = (SCATTER..=LAST).contains(&kind) && !matches!(kind, REPLY | REFUSAL | ANSWERS);
+    if is_request { Reader(rest).word() } else { None }
 }
 
 fn signal_word(slot: u32, value: u32) -> u64 {

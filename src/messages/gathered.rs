@@ -1,9 +1,9 @@
 //! Small operations that share messages, over nets on which the target's CPU performs puts and gets
 //! anyway. While operations to a target are in flight, a further put or accumulate is kept with its
-//! data, and a get with its buffer. A call that waits or polls sends the kept operations; a flush
-//! posts a single kept put or get, except on dynamic windows. The kept accumulates for a target are
-//! one ordered request with one sequence number, and are therefore sent before the next ordered
-//! request to the target.
+//! data, and a get with its buffer. A call that waits or polls sends the kept operations, except
+//! those for the end of an epoch ([`Towards::closes`]); a flush posts a single kept put or get,
+//! except on dynamic windows. The kept accumulates for a target are one ordered request with one
+//! sequence number, and are therefore sent before the next ordered request to the target.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -66,7 +66,7 @@ pub(crate) struct Towards {
     /// window. Each operation then has a strip of its own, or a [`Part`] of its own if it gets
     /// data. None has a request.
     pub(crate) apart: bool,
-    /// Whether the operations may be sent with the end of the access epoch ([`Messages::close`]).
+    /// Whether the operations may be sent with the end of the epoch ([`Messages::close`]).
     /// Unless one of them has a request, they are kept until then, or until a call waits for them.
     /// While they are kept, the tallies count them as puts ([`Tally::only_puts`]).
     pub(crate) closes: bool,
@@ -188,7 +188,7 @@ impl Small<'_> {
     }
 
     #[inline]
-    fn result(&self) -> Option<&Sink> {
+    pub(crate) fn result(&self) -> Option<&Sink> {
         match self {
             Small::Put(_) => None,
             Small::Get(into) => Some(into),
@@ -323,9 +323,14 @@ impl Batch {
         fits
     }
 
-    /// Whether the operations are kept for the message that ends the access epoch.
+    /// Whether the operations are kept for the message that ends the epoch.
     fn awaits_end(&self) -> bool {
         self.to.closes && self.requests.is_empty()
+    }
+
+    /// Whether an operation gets data.
+    fn gets(&self) -> bool {
+        self.parts.iter().any(|part| !part.buffers.is_empty())
     }
 
     /// The offset and the operations, if the net may perform them: they are contiguous in the
@@ -471,7 +476,11 @@ impl Messages {
             let mut those = kept.list.iter().filter(|batch| batch.tally.is_within(tally));
             let Some(batch) = those.next() else { return Close::Nothing };
             let arrives_last = tally.outstanding() == 1 || (ordered && tally.only_puts());
+            // Later signals follow the signal of a fence, and their receivers may access what an
+            // operation stores at this rank.
+            let stores_here = matches!(end, End::Signal { .. }) && batch.gets();
             if !(batch.awaits_end()
+                && !stores_here
                 && batch.size.request + CLOSING_OVERHEAD <= most
                 && those.next().is_none()
                 && arrives_last)

@@ -270,7 +270,12 @@ impl Messages {
     /// Executes a request and queues the answer.
     fn execute(&self, from: Peer, token: u64, (key, window): (u64, Option<&Exposed>), request: &Request<'_>) {
         let outcome = match (window, request) {
-            (None, _) => Err(Refusal::NoWindow),
+            (None, request) => {
+                if let Request::Closing { end: End::Signal { slot, value }, .. } = *request {
+                    self.signal_arrived(key, slot, value);
+                }
+                Err(Refusal::NoWindow)
+            }
             (Some(_), Request::Stage) => Ok(self.areas.key(from)),
             (Some(here), Request::Staged { op, ty, fetch, piece }) => {
                 let area = self.areas.of(from).ok_or(Refusal::NoArea);
@@ -400,7 +405,8 @@ impl Handler for Messages {
                 let len = bytes.len();
                 let what = format!("{from} sent a message of {len} bytes that this version can't decode");
                 diagnostics::warn(TARGET, &what);
-                // The origin waits for an answer.
+                // The origin waits for an answer. If the request was ordered, or ended an epoch, later
+                // calls may wait in vain.
                 if let Some(token) = codec::token_of_request(bytes) {
                     self.defer(from, Message::Refusal { token, reason: Refusal::NotDecoded }.encode(), None);
                 }
@@ -475,7 +481,7 @@ mod tests {
         let tally = Tally::new();
         let request = Request::Gather { strips: Cow::default() };
         let (_, mut message) = origin.request(Peer(1), 4, 0, &request, Landing::Nowhere, &tally);
-        message[0] = codec::LAST + 1;
+        message.truncate(30);
         target.message(Peer(0), &message);
         target.send_deferred(|_, bytes| {
             origin.message(Peer(1), bytes);

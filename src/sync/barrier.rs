@@ -32,27 +32,29 @@ pub(crate) fn first(me: usize, size: usize) -> usize {
 /// Signals of a barrier whose first signal precedes the completion of operations.
 pub(crate) struct Behind<S, A, F> {
     signals: S,
-    along: A,
+    first: A,
     complete: F,
     /// Set before the second step of the barrier.
     outcome: OnceCell<Result<()>>,
 }
 
-/// Whether operations take the first signal along.
+/// How the first signal of a barrier is sent.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Along {
-    Yes,
-    /// The signal follows them at once.
-    Behind,
-    /// The signal follows them when they are complete.
-    Late,
+pub(crate) enum FirstSignal {
+    /// It was sent in the message of operations.
+    WithOperations,
+    /// It follows the operations at once.
+    AtOnce,
+    /// It follows the operations when they are complete.
+    AfterCompletion,
 }
 
-impl<S, A: Fn(usize, u32) -> Along, F: Fn() -> Result<()>> Behind<S, A, F> {
-    /// `along` sends the first signal, its slot and value, with operations, if it can; `complete`
-    /// waits for the operations before the other steps of the barrier.
-    pub(crate) fn new(signals: S, along: A, complete: F) -> Behind<S, A, F> {
-        Behind { signals, along, complete, outcome: OnceCell::new() }
+impl<S, A: Fn(usize, u32) -> FirstSignal, F: Fn() -> Result<()>> Behind<S, A, F> {
+    /// `first` gets the slot and the value of the first signal, sends it with operations if it can,
+    /// and says how it is sent; `complete` waits for the operations before the other steps of the
+    /// barrier.
+    pub(crate) fn new(signals: S, first: A, complete: F) -> Behind<S, A, F> {
+        Behind { signals, first, complete, outcome: OnceCell::new() }
     }
 
     /// Waits for the operations, unless the barrier has waited for them. Returns their result.
@@ -61,13 +63,13 @@ impl<S, A: Fn(usize, u32) -> Along, F: Fn() -> Result<()>> Behind<S, A, F> {
     }
 }
 
-impl<S: Signals, A: Fn(usize, u32) -> Along, F: Fn() -> Result<()>> Signals for Behind<S, A, F> {
+impl<S: Signals, A: Fn(usize, u32) -> FirstSignal, F: Fn() -> Result<()>> Signals for Behind<S, A, F> {
     fn raise(&self, peer: usize, slot: usize, value: u32) -> Result<()> {
         if self.outcome.get().is_none() {
-            match (self.along)(slot, value) {
-                Along::Yes => return Ok(()),
-                Along::Behind => {}
-                Along::Late => drop(self.outcome.get_or_init(&self.complete)),
+            match (self.first)(slot, value) {
+                FirstSignal::WithOperations => return Ok(()),
+                FirstSignal::AtOnce => {}
+                FirstSignal::AfterCompletion => drop(self.outcome.get_or_init(&self.complete)),
             }
         }
         self.signals.raise(peer, slot, value)

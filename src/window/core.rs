@@ -12,7 +12,7 @@ use crate::epoch::Access;
 use crate::error::Result;
 use crate::job::{self, BarrierWords, Cause};
 use crate::messages::{Close, End};
-use crate::sync::barrier::{self, Along, Signals};
+use crate::sync::barrier::{self, FirstSignal, Signals};
 use crate::sync::words::{self, Words};
 use crate::transport::Lane;
 
@@ -92,9 +92,9 @@ impl Core {
         self.parts.known(self.parts.first())
     }
 
-    /// Whether the first signal need not wait for the operations in flight: all are to its
-    /// receiver, and it arrives behind them, or the message of the only one can take it along.
-    /// `outstanding`: the window's count.
+    /// Whether the first signal need not wait for the operations in flight. All are to its
+    /// receiver, and it arrives behind them; or there is only one, which is kept, and its message
+    /// can contain the signal. `outstanding`: the window's count.
     #[cold]
     fn may_signal_first(&self, outstanding: u64) -> bool {
         self.first().is_some_and(|first| {
@@ -121,8 +121,13 @@ impl Core {
         fence(Ordering::AcqRel);
         self.parts.own.publish();
         let signals = self.signals(|member| self.words_for_fence(member));
-        let signals =
-            barrier::Behind::new(signals, |slot, value| self.signals_along(slot, value), || flush(&self.parts));
+        let complete = || {
+            let flushed = flush(&self.parts);
+            // What gets have stored in this rank's part is public before the next signal.
+            self.parts.own.publish();
+            flushed
+        };
+        let signals = barrier::Behind::new(signals, |slot, value| self.signal_with_operations(slot, value), complete);
         let passed = self.disseminate(0, &signals);
         let flushed = signals.complete();
         self.unmix_first();
@@ -133,14 +138,14 @@ impl Core {
 
     /// Sends the first signal of a fence in the message of the operations that are kept for its
     /// receiver, if there is one such message.
-    fn signals_along(&self, slot: usize, value: u32) -> Along {
-        let Some(first) = self.first() else { return Along::Behind };
+    fn signal_with_operations(&self, slot: usize, value: u32) -> FirstSignal {
+        let Some(first) = self.first() else { return FirstSignal::AtOnce };
         #[allow(clippy::cast_possible_truncation)] // slots are below 64
         let end = End::Signal { slot: slot as u32, value };
         match self.parts.close(first, end) {
-            Close::Sent => Along::Yes,
-            Close::Nothing if first.orders_messages(&self.parts) => Along::Behind,
-            Close::Nothing | Close::Apart => Along::Late,
+            Close::Sent => FirstSignal::WithOperations,
+            Close::Nothing if first.orders_messages(&self.parts) => FirstSignal::AtOnce,
+            Close::Nothing | Close::Apart => FirstSignal::AfterCompletion,
         }
     }
 

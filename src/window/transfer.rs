@@ -126,6 +126,12 @@ pub(super) fn may_end_alone(target: &Target, len: usize, parts: &Parts) -> bool 
     target.ends_by_message(parts) && target.tally.idle() && (1..=ENDING).contains(&len)
 }
 
+/// Whether the message of a small operation can end the open epoch. The signal of a fence does not
+/// precede data that this rank gets.
+fn may_close(target: &Target, small: &Small<'_>) -> bool {
+    target.hold() != Hold::None || small.result().is_none()
+}
+
 impl Parts {
     /// [`may_gather`] for a target of a dynamic window that performs small operations itself.
     pub(super) fn may_gather_by_address(&self, target: &Target, len: usize) -> bool {
@@ -278,7 +284,7 @@ impl Parts {
         if APART && counting.request.is_some() {
             return Ok(false);
         }
-        let closes = counting.request.is_none() && target.ends_by_message(self);
+        let closes = counting.request.is_none() && target.ends_by_message(self) && may_close(target, &small);
         let enough = match small {
             // The message of kept operations ends the epoch. A put behind posted puts is posted
             // too, like them.
