@@ -74,6 +74,9 @@ fn the_message_of_small_operations_signals_the_fence() {
     ends_epochs(true);
 }
 
+/// The costs of gets between fences, which are posted: the signal does not precede their results.
+const GETS_OF_FENCES: &[Cost] = &[(0, 1, 1), (0, 2, 1)];
+
 /// Begins an operation on rank 1.
 ///
 /// # Safety
@@ -147,9 +150,7 @@ fn ends_epochs(by_fence: bool) {
                     if by_fence { win.fence(Assert::NOSUCCEED) } else { win.complete() }
                 })?;
                 let found = (spent.puts, spent.gets, spent.messages);
-                // The signal of a fence does not precede the results of gets, which are posted.
-                let by_gets: &[Cost] = &[(0, 1, 1), (0, 2, 1)];
-                let costs = if by_fence && matches!(steps, [Step::Get(..), ..]) { by_gets } else { costs };
+                let costs = if by_fence && matches!(steps, [Step::Get(..), ..]) { GETS_OF_FENCES } else { costs };
                 let is_exact = ordered && matches!(steps, [Step::Put(8, _), ..]);
                 let costs = if is_exact { &costs[..1] } else { costs };
                 same(&format!("{found:?} is one of {costs:?}"), &costs.contains(&found), &true)?;

@@ -405,8 +405,8 @@ impl Handler for Messages {
                 let len = bytes.len();
                 let what = format!("{from} sent a message of {len} bytes that this version can't decode");
                 diagnostics::warn(TARGET, &what);
-                // The origin waits for an answer. If the request was ordered, or ended an epoch, later
-                // calls may wait in vain.
+                // The origin waits for an answer. If the request was ordered, or ended an epoch,
+                // later calls may wait in vain.
                 if let Some(token) = codec::token_of_request(bytes) {
                     self.defer(from, Message::Refusal { token, reason: Refusal::NotDecoded }.encode(), None);
                 }
