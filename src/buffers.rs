@@ -44,20 +44,14 @@ impl<F: Fn()> Drop for AtEnd<F> {
     }
 }
 
-/// Runs `body`, then `complete`, even when `body` or `complete` unwinds. `complete` must return
-/// only when no operation that was posted with this scope's buffers is in flight.
+/// Runs `body`, then `complete`, even when `body` unwinds. `complete` must return, or unwind, only
+/// when no operation that was posted with this scope's buffers is in flight.
 #[inline]
 pub(crate) fn scoped<'env, R>(
     complete: impl Fn(),
     body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
 ) -> R {
-    let _completes = AtEnd(|| {
-        // A function of the program that `complete` calls may panic. The second call then completes
-        // the operations; a panic of the second call ends the process, because it unwinds already.
-        let again = AtEnd(&complete);
-        complete();
-        std::mem::forget(again);
-    });
+    let _completes = AtEnd(complete);
     body(&Scope { _lends: PhantomData })
 }
 

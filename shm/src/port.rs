@@ -398,7 +398,8 @@ impl Port for ShmPort {
         // SeqCst, twice: pairs with the store in `wake`, between the fences of `may_sleep` and
         // `wake_sleepers`.
         self.wait_while(limit, || !self.woken.load(Ordering::SeqCst) && stay());
-        self.woken.store(false, Ordering::SeqCst);
+        // The exchange reads a `true` of `wake`, so what the waker stored before is visible here.
+        self.woken.swap(false, Ordering::SeqCst);
         true
     }
 

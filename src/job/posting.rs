@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use transom_fabric::{Post, Tally, diagnostics};
 
 use super::{JobCore, peer};
+use crate::buffers::AtEnd;
 use crate::error::{Error, Result};
 use crate::failures::Attempts;
 use crate::messages::Notice;
@@ -117,9 +118,18 @@ impl JobCore {
         }
     }
 
-    /// [`JobCore::until_all_complete`]. If that is impossible, the process aborts.
+    /// [`JobCore::until_all_complete`]. If that is impossible, the process aborts. The program's
+    /// hook, which the wait calls, may panic. The call waits again before it unwinds; if the hook
+    /// panics again, the process aborts.
     #[cold]
     pub(crate) fn outlast(&self, left: impl Fn() -> u64) {
+        // Dropped only if the wait unwinds. A panic of the second wait is one during a panic.
+        let again = AtEnd(|| self.wait_or_abort(&left));
+        self.wait_or_abort(&left);
+        std::mem::forget(again);
+    }
+
+    fn wait_or_abort(&self, left: impl Fn() -> u64) {
         if let Err(error) = self.until_all_complete(left) {
             // The process aborts next, so there is no caller to return the error to.
             let what = format!("rank {}: operations in flight can't be completed: {error:#}", self.rank);

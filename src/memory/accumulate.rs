@@ -11,7 +11,7 @@
 
 mod apart;
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 use transom_fabric::{Amo, AmoKind, Memory, Width};
 
@@ -111,6 +111,7 @@ impl<'a> AtomicMemory<'a> {
     #[inline(always)]
     fn one_locked(&self, _held: &stripe::Held<'_>, at: usize, op: Op, ty: BasicType, operand: u64) -> u64 {
         let old = load(self.memory, at, ty.size());
+        acquire_value();
         if !matches!(op, Op::NoOp) {
             store(self.memory, at, ty.size(), combine_one(op, ty, old, operand));
         }
@@ -142,6 +143,7 @@ impl<'a> AtomicMemory<'a> {
     #[inline(always)]
     fn swap_locked(&self, _held: &stripe::Held<'_>, at: usize, ty: BasicType, expected: u64, new: u64) -> u64 {
         let old = load(self.memory, at, ty.size());
+        acquire_value();
         if old == truncate(expected, ty.size()) {
             store(self.memory, at, ty.size(), new);
         }
@@ -167,6 +169,7 @@ impl<'a> AtomicMemory<'a> {
     pub(crate) fn swap_bytes(&self, at: usize, [expected, new]: [&[u8]; 2], old: &mut [u8]) {
         let _held = self.lock(at);
         self.memory.read(at, old);
+        acquire_value();
         if old == expected {
             self.memory.write(at, new);
         }
@@ -421,6 +424,15 @@ pub(crate) fn value(bytes: &[u8]) -> u64 {
 #[inline]
 pub(crate) const fn truncate(value: u64, size: usize) -> u64 {
     if size >= 8 { value } else { value & ((1 << (size * 8)) - 1) }
+}
+
+/// Orders what a program does with an element's value after the load of the value, which another
+/// rank may have stored by a put. The processor keeps loads in order on x86-64.
+#[inline(always)]
+fn acquire_value() {
+    if cfg!(not(target_arch = "x86_64")) {
+        fence(Ordering::Acquire);
+    }
 }
 
 #[inline]

@@ -282,7 +282,7 @@ impl Target {
     pub(super) fn ends_by_message(&self, parts: &Parts) -> bool {
         match self.hold() {
             Hold::Open | Hold::Posted => true,
-            Hold::None => self.rank() == parts.first() && !parts.all_locked.load(Ordering::Relaxed),
+            Hold::None => !parts.all_locked.load(Ordering::Relaxed) && self.rank() == parts.first(),
             _ => false,
         }
     }

@@ -284,14 +284,9 @@ impl Parts {
         if APART && counting.request.is_some() {
             return Ok(false);
         }
-        let closes = counting.request.is_none() && target.ends_by_message(self) && may_close(target, &small);
-        let enough = match small {
-            // The message of kept operations ends the epoch. A put behind posted puts is posted
-            // too, like them.
-            _ if closes && (target.tally.idle() || self.job.messages.keeps_for(&target.tally)) => 0,
-            // Small puts on a dynamic window are messages.
-            Small::Put(_) if !APART && self.notifies_at_end(target) => AHEAD_OF_NOTICES,
-            _ => 1,
+        let (closes, enough) = match self.notifies_at_end(target) {
+            true => self.kept_for_end::<APART>(target, &small, counting.request.is_none()),
+            false => (false, 1),
         };
         if target.tally.outstanding() < enough {
             return Ok(false);
@@ -332,6 +327,21 @@ impl Parts {
     /// The receiver of the first signal of this rank's barriers.
     pub(super) fn first(&self) -> usize {
         barrier::first(self.team.me, self.team.size)
+    }
+
+    /// Whether an operation is kept for the message that ends the open epoch, and the number of
+    /// operations in flight at which it is kept. `alone`: the operation has no request.
+    #[inline(never)]
+    fn kept_for_end<const APART: bool>(&self, target: &Target, small: &Small<'_>, alone: bool) -> (bool, u64) {
+        let closes = alone && target.ends_by_message(self) && may_close(target, small);
+        let enough = match small {
+            // A put behind posted puts is posted too, like them.
+            _ if closes && (target.tally.idle() || self.job.messages.keeps_for(&target.tally)) => 0,
+            // Small puts on a dynamic window are messages.
+            Small::Put(_) if !APART => AHEAD_OF_NOTICES,
+            _ => 1,
+        };
+        (closes, enough)
     }
 
     /// Whether the end of the open epoch notifies the target: the epoch is one of `fence` or
