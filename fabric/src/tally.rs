@@ -184,7 +184,13 @@ impl Tally {
     /// The first failure that has not been reported. All other failures of this tally count as
     /// reported with it: neither the parent nor a child reports them again, and both keep their
     /// remaining failures.
+    #[inline]
     pub fn take_failure(&self) -> Option<Failure> {
+        if self.has_failed() { self.take_recorded() } else { None }
+    }
+
+    #[cold]
+    fn take_recorded(&self) -> Option<Failure> {
         let mut waiting = waiting();
         let first = waiting.take(self.key());
         for tally in self.upwards().filter(|tally| !waiting.has(tally.key())) {

@@ -2,6 +2,7 @@
 //! same program. Every field of a message is checked; bytes that can't be decoded give `None`.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 
 use transom_fabric::{Amo, AmoKind, Width};
 
@@ -299,6 +300,31 @@ pub(super) fn token_of_request(bytes: &[u8]) -> Option<u64> {
     if is_request { Reader(rest).word() } else { None }
 }
 
+/// The longest buffer that a thread keeps, in bytes.
+const SPARE_MOST: usize = 1024;
+
+thread_local! {
+    /// The buffer of a message that this thread has sent.
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// An empty buffer with room for `len` bytes.
+pub(super) fn buffer(len: usize) -> Vec<u8> {
+    // A thread that ends has no spare buffer any more.
+    let mut out = SPARE.try_with(Cell::take).unwrap_or_default();
+    out.clear();
+    out.reserve(len);
+    out
+}
+
+/// Keeps the buffer of a message that was sent for the thread's next message. Long buffers are
+/// freed, because the next message may be short and may wait in a queue.
+pub(crate) fn reuse_buffer(message: Vec<u8>) {
+    if message.capacity() <= SPARE_MOST {
+        let _ = SPARE.try_with(|spare| spare.set(message));
+    }
+}
+
 fn signal_word(slot: u32, value: u32) -> u64 {
     u64::from(slot) << 32 | u64::from(value)
 }
@@ -310,7 +336,7 @@ pub(super) fn encode_answers(tokens: &[u64], message: &[u8]) -> Vec<u8> {
 
 /// Answers without results, with room for a message of `room` bytes behind them.
 pub(super) fn answers_with_room(tokens: &[u64], room: usize) -> Vec<u8> {
-    let mut out = Vec::with_capacity(ANSWERS_OVERHEAD + 8 * tokens.len() + room);
+    let mut out = buffer(ANSWERS_OVERHEAD + 8 * tokens.len() + room);
     out.push(ANSWERS);
     out.extend_from_slice(&(tokens.len() as u64).to_ne_bytes());
     with_words(out, tokens)
@@ -318,7 +344,7 @@ pub(super) fn answers_with_room(tokens: &[u64], room: usize) -> Vec<u8> {
 
 /// A request after the words `head`; a request inside another one has no such words.
 pub(super) fn encode_request(head: &[u64], request: &Request<'_>) -> Vec<u8> {
-    encode_request_behind(Vec::with_capacity(request.most_bytes()), head, request)
+    encode_request_behind(buffer(request.most_bytes()), head, request)
 }
 
 /// The length of a request as a message.
@@ -478,7 +504,7 @@ fn decode_one<'a>(kind: u8, reader: &mut Reader<'a>) -> Option<Request<'a>> {
 }
 
 fn words(kind: u8, words: &[u64]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(64);
+    let mut out = buffer(64);
     out.push(kind);
     with_words(out, words)
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use transom_fabric::{Fault, Peer, Post, diagnostics};
 
-use super::{Messages, TARGET, locked};
+use super::{Messages, TARGET, locked, reuse_buffer};
 use crate::failures::Attempts;
 
 /// The number of peers that may refuse a message before `send_deferred` stops.
@@ -164,6 +164,7 @@ impl Messages {
                     if was_blocked {
                         locked(&self.deferred.queue).ended(message.to, true);
                     }
+                    reuse_buffer(message.bytes);
                     sent += 1;
                     // Relaxed: a count; the queue's lock orders its contents.
                     self.deferred.owed.fetch_sub(1, Ordering::Relaxed);

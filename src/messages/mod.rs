@@ -14,6 +14,7 @@ mod keys;
 mod packed;
 mod riding;
 mod staging;
+mod waiting;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -28,12 +29,13 @@ pub(crate) use carried::{CARRIED, Carried};
 use codec::Message;
 #[cfg(test)]
 pub(crate) use codec::encoded_len;
-pub(crate) use codec::{End, FEW_STRIPS, MAX_STRIPS, Notice, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
+pub(crate) use codec::{End, FEW_STRIPS, MAX_STRIPS, Notice, OVERHEAD, REPLY_OVERHEAD, Request, STRIP, reuse_buffer};
 pub(crate) use exposed::{Atomicity, Exposed, Posted, Space};
 pub(crate) use gathered::{Close, Combined, Counting, Gather, Run, Small, Towards};
 pub(crate) use keys::KeyHolder;
 pub(crate) use packed::{MAX_PACKED, PACKED_COUNT, PACKED_MOST, packed_len};
 pub(crate) use staging::{Area, Grant, PIECE, PIECES, Piece};
+use waiting::{Requests, Waiting};
 
 /// The log target of messages.
 const TARGET: &str = "transom::messages";
@@ -49,23 +51,6 @@ pub(crate) enum Landing {
     Pieces(Vec<Sink>),
     /// The buffers of the operations that a request contains.
     Carried(Arc<Carried>),
-}
-
-/// A request that waits for its reply.
-struct Waiting {
-    from: Peer,
-    into: Landing,
-    tally: TallyRef,
-    /// The requests (`MPI_RPUT` and others) whose operations share the message. Each counts its own
-    /// operation.
-    requests: Vec<TallyRef>,
-}
-
-#[derive(Default)]
-struct Requests {
-    next: u64,
-    /// By token. Few requests wait at a time, and tokens ascend, so a tree is faster than hashing.
-    waiting: BTreeMap<u64, Waiting>,
 }
 
 /// Received messages and answers to send.
@@ -169,16 +154,12 @@ impl Messages {
 
     /// The token of a request that waits for its reply from now on.
     fn awaited(&self, waiting: Waiting) -> u64 {
-        let mut requests = locked(&self.requests);
-        let token = requests.next;
-        requests.next += 1;
-        requests.waiting.insert(token, waiting);
-        token
+        locked(&self.requests).insert(waiting)
     }
 
     /// Fails a request whose peer can't be reached.
     pub(crate) fn fail(&self, token: u64, fault: &Fault) {
-        if let Some(waiting) = locked(&self.requests).waiting.remove(&token) {
+        if let Some(waiting) = locked(&self.requests).remove(token) {
             waiting.fail(fault);
         }
     }
@@ -227,19 +208,19 @@ impl Messages {
 
     /// Whether a request awaits bytes of its reply.
     fn is_awaited(&self, token: u64) -> bool {
-        locked(&self.requests).waiting.get(&token).is_some_and(|waiting| waiting.into.len() > 0)
+        locked(&self.requests).get(token).is_some_and(|waiting| waiting.into.len() > 0)
     }
 
     /// The number of the next request. All earlier requests have lower numbers.
     pub(crate) fn next_token(&self) -> u64 {
-        locked(&self.requests).next
+        locked(&self.requests).next_token()
     }
 
     /// Whether more than `most` requests to a peer, of those before the number `end`, wait for
     /// their replies.
     pub(crate) fn waits_for_more(&self, to: Peer, end: u64, most: usize) -> bool {
         let requests = locked(&self.requests);
-        requests.waiting.range(..end).filter(|(_, waiting)| waiting.from == to).nth(most).is_some()
+        requests.iter().filter(|&(token, waiting)| token < end && waiting.from == to).nth(most).is_some()
     }
 
     /// Fails all requests to a peer that died, and drops the deferred messages to it. Returns
@@ -247,9 +228,9 @@ impl Messages {
     pub(crate) fn give_up(&self, fault: &Fault) -> bool {
         self.give_up_deferred(fault.peer);
         let mut requests = locked(&self.requests);
-        let to_it = |(&token, waiting): (&u64, &Waiting)| (waiting.from == fault.peer).then_some(token);
-        let tokens: Vec<_> = requests.waiting.iter().filter_map(to_it).collect();
-        let lost: Vec<_> = tokens.iter().filter_map(|token| requests.waiting.remove(token)).collect();
+        let to_it = |(token, waiting): (u64, &Waiting)| (waiting.from == fault.peer).then_some(token);
+        let tokens: Vec<_> = requests.iter().filter_map(to_it).collect();
+        let lost: Vec<_> = tokens.iter().filter_map(|&token| requests.remove(token)).collect();
         drop(requests);
         let any = !lost.is_empty();
         for waiting in lost {
@@ -318,7 +299,7 @@ impl Messages {
     }
 
     fn answered(&self, token: u64, outcome: Result<&[u8], Fault>) {
-        let Some(waiting) = locked(&self.requests).waiting.remove(&token) else { return };
+        let Some(waiting) = locked(&self.requests).remove(token) else { return };
         let Waiting { from, into, tally, requests } = waiting;
         let outcome = outcome
             .and_then(|bytes| into.fill(bytes).map_err(|reason| Fault::new(from, Cause::Answer(reason.to_words()))));

@@ -157,7 +157,7 @@ impl Messages {
         let len = request.most_bytes();
         let room = most.saturating_sub(len + ANSWERS_OVERHEAD) / 8;
         let out = self.riding.board(to, room, Instant::now, |tokens| match tokens {
-            [] => Vec::with_capacity(len),
+            [] => codec::buffer(len),
             _ => codec::answers_with_room(tokens, len),
         });
         (token, codec::encode_request_behind(out, &[token, window, 0], request))

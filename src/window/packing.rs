@@ -13,7 +13,7 @@ use crate::job::peer;
 use crate::memory::layout::{Layout, walk_sides};
 use crate::messages::{
     FEW_STRIPS, Landing, MAX_PACKED, MAX_STRIPS, OVERHEAD, PACKED_COUNT, PACKED_MOST, REPLY_OVERHEAD, Request, STRIP,
-    packed_len,
+    packed_len, reuse_buffer,
 };
 use crate::transport::{Lane, Net};
 
@@ -118,7 +118,9 @@ impl Parts {
             Request::Notify { .. } => messages.notify(peer(rank), self.id, request, tally, self.message_max(target)),
             _ => messages.request(peer(rank), self.id, order, request, into, tally),
         };
-        send(token, &message)
+        let sent = send(token, &message);
+        reuse_buffer(message);
+        sent
     }
 
     /// The longest message to a target.
