@@ -141,6 +141,18 @@ need_mpis() {
     done
 }
 
+# Libraries that use MPI's windows: ARMCI-MPI, PETSc and mpi4py; the tests report missing ones.
+need_applications() {
+    local python=$target/ci/mpi4py
+    have_programs pkg-config || install pkg-config || true
+    [[ -e /usr/include/armci.h ]] || install libarmci-mpi-dev || true
+    pkg-config --exists PETSc || install libpetsc-real-dev || true
+    if $may_install && [[ ! -d $python/mpi4py ]]; then
+        limited 300 "$python.log" python3 -m pip install --no-deps --target "$python" mpi4py==4.1.2 numpy ||
+            echo "python3 -m pip could not install mpi4py and numpy, see $python.log"
+    fi
+}
+
 # limited SECONDS LOG COMMAND...: runs the command with closed input and its output in LOG; 124 when
 # the time is over.
 limited() {

