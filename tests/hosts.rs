@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Arguments;
 use transom::{Job, Route, Window};
+use transom_harness::{printed, trial};
 
 #[path = "hosts/launcher.rs"]
 mod launcher;
@@ -45,13 +46,7 @@ fn main() -> ExitCode {
         ("a_machine_that_vanishes_ends_the_job", launcher::vanishing),
     ];
     let permitted = Command::new(hosts()).arg("--check").output().is_ok_and(|output| output.status.success());
-    let trials = tests.map(|(name, test)| {
-        let trial = Trial::test(name, move || {
-            test();
-            Ok(())
-        });
-        trial.with_ignored_flag(!permitted)
-    });
+    let trials = tests.map(|(name, test)| trial(name, test).with_ignored_flag(!permitted));
     libtest_mimic::run(&Arguments::from_args(), trials.into()).exit_code()
 }
 
@@ -72,10 +67,6 @@ fn job(ranks: &str, body: &str, env: &str) -> Output {
         command.env_remove(variable.name);
     }
     command.stdin(Stdio::null()).output().expect("it starts")
-}
-
-fn printed(output: &Output) -> String {
-    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
 }
 
 /// The output of the job, which must have succeeded.
@@ -113,7 +104,7 @@ fn exchange(world: &Job, share: fn(usize, usize) -> bool) -> Done {
     for rank in 0..size {
         let expected = match rank {
             own if own == me => Route::Own,
-            near if share(near, me) => Route::Shm,
+            other if share(other, me) => Route::Shm,
             _ => Route::Net,
         };
         assert_eq!(world.route(rank)?, expected, "from {me} to {rank}");
@@ -232,9 +223,9 @@ fn killed_hosts_leave_no_process() {
         .stdout(Stdio::piped())
         .spawn()
         .expect("it starts");
-    let lines = BufReader::new(child.stdout.take().expect("asked for")).lines();
+    let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
     let namespaces: BTreeSet<String> = lines.take(3).map(|line| line.expect("text")).collect();
-    assert_eq!(namespaces.len(), 3, "two hosts and what is between: {namespaces:?}");
+    assert_eq!(namespaces.len(), 3, "two hosts and the network between: {namespaces:?}");
     assert!(!members(&namespaces).is_empty(), "they live");
     child.kill().expect("ours");
     child.wait().expect("ours");

@@ -1,5 +1,5 @@
-//! Small operations on dynamic windows that share messages, where the target's CPU performs them:
-//! their costs, and that the target refuses each of them by itself.
+//! Small operations on dynamic windows share messages where the target's CPU performs them: their
+//! costs, and the refusal of single operations of a message.
 //!
 //! Route: sim.
 

@@ -1,5 +1,6 @@
-//! The ends of epochs that notify targets: over sockets the message of small operations ends the
-//! epoch too, and the end of a closure waits no more than the call of the byte-level window.
+//! The ends of epochs that notify targets. Over sockets the message of small operations also ends
+//! the epoch, which saves a message, and the end of a closure waits no longer than the call of the
+//! byte-level window.
 //!
 //! Route: sim.
 

@@ -1,5 +1,5 @@
-//! Remote operations of synchronization, and bytes of a window, on simulated nets of 2 to 512
-//! ranks. Only counts, no times. No real transport is used.
+//! The costs of synchronization in remote operations, and of a window in bytes, on simulated nets
+//! of 2 to 512 ranks: what a job of many ranks pays. Counts only, no times.
 //!
 //! Route: sim.
 
@@ -7,7 +7,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Barrier, Mutex};
+use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::Duration;
 
 use simulated::{Outcome, Rank, cost, messages, run, same};
@@ -43,12 +43,12 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// One test at a time, because live bytes are counted for the whole program.
-static ALONE: Mutex<()> = Mutex::new(());
+/// Held by the running test, because live bytes are counted for the whole program.
+static ONE_TEST: Mutex<()> = Mutex::new(());
 
 const SIZES: [usize; 6] = [2, 3, 4, 16, 64, 512];
 
-fn with(amo: SimAmo) -> SimOptions {
+fn net_with(amo: SimAmo) -> SimOptions {
     SimOptions { amo, ..SimOptions::default() }
 }
 
@@ -57,7 +57,7 @@ fn amos(amos: u64) -> SimCounters {
 }
 
 /// Waits for operations in flight without posting one.
-fn settle(win: &RawWindow) -> transom::Result<()> {
+fn complete_all(win: &RawWindow) -> transom::Result<()> {
     win.lock_all(Assert::NOCHECK)?;
     win.flush_all()?;
     win.unlock_all()
@@ -71,7 +71,7 @@ fn contact(win: &RawWindow, ranks: &[usize]) -> transom::Result<()> {
     }
     win.lock_all(Assert::NONE)?;
     win.unlock_all()?;
-    settle(win)
+    complete_all(win)
 }
 
 /// Costs of groups at every rank: one message of `post` for each origin, one of `complete` for each
@@ -107,7 +107,7 @@ fn groups(world: &Rank) -> Outcome {
 /// A net on which operations are in flight until their targets have polled for long.
 fn slow(ordered: bool) -> SimOptions {
     let mail = SimMail { ordered, ..SimMail::default() };
-    SimOptions { mail, delay: 40, done_one_in: 0, passive_target: false, ..with(SimAmo::None) }
+    SimOptions { mail, delay: 40, done_one_in: 0, passive_target: false, ..net_with(SimAmo::None) }
 }
 
 /// A word of this rank's part.
@@ -180,8 +180,8 @@ fn fences(world: &Rank, steps: &[usize]) -> Result<u64, Box<dyn std::error::Erro
     Ok(behind)
 }
 
-/// Costs of uncontended locks; `one` is the cost of one operation on a control word of another
-/// rank. Rank 1 counts while the others wait for it, so that its count has no answers to their
+/// Costs of uncontended locks. `one(n)` is the cost of `n` operations on control words of other
+/// ranks. Rank 1 counts while the others wait for it, so that its count has no answers to their
 /// messages.
 fn locks(world: &Rank, one: fn(u64) -> SimCounters) -> Outcome {
     let size = world.size();
@@ -197,19 +197,19 @@ fn locks(world: &Rank, one: fn(u64) -> SimCounters) -> Outcome {
         same("flush", &cost(world, || win.flush(first))?, &one(0))?;
         same("flush_all", &cost(world, || win.flush_all())?, &one(0))?;
         same("unlock shared", &unlock(first)?, &one(1))?;
-        settle(&win)?;
+        complete_all(&win)?;
         same("the first exclusive lock", &lock(Lock::Exclusive, first)?, &one(2))?;
         if size > 2 {
             same("the next exclusive lock", &lock(Lock::Exclusive, second)?, &one(1))?;
             same("unlock of one of two", &unlock(second)?, &one(1))?;
         }
         same("unlock of the last", &unlock(first)?, &one(2))?;
-        settle(&win)?;
+        complete_all(&win)?;
         same("lock_all", &cost(world, || win.lock_all(Assert::NONE))?, &one(1))?;
         same("flush_all", &cost(world, || win.flush_all())?, &one(0))?;
         same("flush_local", &cost(world, || win.flush_local(second))?, &one(0))?;
         same("unlock_all", &cost(world, || win.unlock_all())?, &one(1))?;
-        settle(&win)?;
+        complete_all(&win)?;
         let unchecked = cost(world, || {
             win.lock(Lock::Exclusive, first, Assert::NOCHECK)?;
             win.unlock(first)
@@ -231,25 +231,25 @@ fn locks_by_the_bias(world: &Rank, win: &RawWindow, one: fn(u64) -> SimCounters)
     for _ in 0..64 {
         lock().and_then(|_| unlock())?;
     }
-    settle(win)?;
+    complete_all(win)?;
     same("an exclusive lock by the bias", &lock()?, &one(1))?;
     same("its unlock", &unlock()?, &one(1))?;
-    settle(win)?;
+    complete_all(win)?;
     win.lock_all(Assert::NONE)?;
     win.unlock_all()?;
-    settle(win)?;
+    complete_all(win)?;
     same("lock_all, later", &cost(world, || win.lock_all(Assert::NONE))?, &one(1))?;
     same("unlock_all, later", &cost(world, || win.unlock_all())?, &one(1))?;
-    Ok(settle(win)?)
+    Ok(complete_all(win)?)
 }
 
 /// Three exchanges with the launcher, and no operation on the net.
 /// Shows S1.
 #[test]
 fn a_start_costs_requests_by_the_logarithm() {
-    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _running = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
     for ranks in SIZES {
-        run(ranks, &with(SimAmo::None), move |world| {
+        run(ranks, &net_with(SimAmo::None), move |world| {
             let (requests, most) = (world.requests.requests(), 3 * (3 * ranks.ilog2() as usize + 10));
             if requests > most {
                 return Err(format!("{:?} are more than {most} requests", world.requests).into());
@@ -259,12 +259,13 @@ fn a_start_costs_requests_by_the_logarithm() {
     }
 }
 
+/// Shows S1, S3.
 #[test]
 fn groups_cost_a_message_per_member() {
-    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _running = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
     for ranks in SIZES {
-        run(ranks, &with(SimAmo::All(Coherence::DeviceOnly)), groups);
-        run(ranks, &with(SimAmo::None), groups);
+        run(ranks, &net_with(SimAmo::All(Coherence::DeviceOnly)), groups);
+        run(ranks, &net_with(SimAmo::None), groups);
     }
 }
 
@@ -273,7 +274,7 @@ fn groups_cost_a_message_per_member() {
 /// Shows S1.
 #[test]
 fn complete_follows_puts_where_the_net_keeps_order() {
-    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _running = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
     for (ordered, gets) in [(true, false), (true, true), (false, false)] {
         for ranks in [2, 3, 5] {
             run(ranks, &slow(ordered), move |world| {
@@ -287,7 +288,7 @@ fn complete_follows_puts_where_the_net_keeps_order() {
 /// Shows S1.
 #[test]
 fn a_fence_follows_puts_to_the_receiver_of_its_first_signal() {
-    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _running = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
     for (ordered, ranks, steps) in
         [(true, 2, &[1][..]), (true, 3, &[1]), (true, 5, &[1]), (true, 3, &[2]), (true, 5, &[1, 2]), (false, 2, &[1])]
     {
@@ -302,18 +303,18 @@ fn a_fence_follows_puts_to_the_receiver_of_its_first_signal() {
 /// Shows S2, S3.
 #[test]
 fn locks_cost_one_or_two_atomics_of_the_net() {
-    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _running = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
     for ranks in SIZES {
-        run(ranks, &with(SimAmo::All(Coherence::DeviceOnly)), |world| locks(world, amos));
+        run(ranks, &net_with(SimAmo::All(Coherence::DeviceOnly)), |world| locks(world, amos));
     }
 }
 
 /// Shows S2, S3.
 #[test]
 fn locks_cost_one_or_two_messages_where_the_net_has_no_atomics() {
-    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _running = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
     for ranks in SIZES {
-        run(ranks, &with(SimAmo::None), |world| locks(world, messages));
+        run(ranks, &net_with(SimAmo::None), |world| locks(world, messages));
     }
 }
 
@@ -322,8 +323,8 @@ fn locks_cost_one_or_two_messages_where_the_net_has_no_atomics() {
 /// Shows S1.
 #[test]
 fn first_contact_reads_few_slots_of_the_directory() {
-    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    run(2, &with(SimAmo::None), |world| {
+    let _running = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
+    run(2, &net_with(SimAmo::None), |world| {
         let (mut windows, mut reads) = (Vec::with_capacity(400), Vec::with_capacity(400));
         for number in 0..400 {
             world.step(format!("window {number}"));
@@ -353,10 +354,10 @@ fn first_contact_reads_few_slots_of_the_directory() {
 /// Shows W1.
 #[test]
 fn state_is_bounded() {
-    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _running = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
     for ranks in [2usize, 16, 128, 512] {
         let meet = Barrier::new(ranks);
-        run(ranks, &with(SimAmo::All(Coherence::DeviceOnly)), move |world| {
+        run(ranks, &net_with(SimAmo::All(Coherence::DeviceOnly)), move |world| {
             let (me, size, touched) = (world.rank(), world.size(), world.size().min(12));
             let live = || live_bytes(&meet);
             let touch = |win: &Window<u64>, targets: usize| {
@@ -423,9 +424,9 @@ fn state_is_bounded() {
 #[test]
 fn a_dropped_request_frees_its_buffer() {
     const BYTES: usize = 1 << 16;
-    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _running = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
     let meet = Barrier::new(2);
-    run(2, &with(SimAmo::None), move |world| {
+    run(2, &net_with(SimAmo::None), move |world| {
         let win = Window::<u64>::allocate(world, BYTES / 8)?;
         let buffer = || vec![0u64; BYTES / 8];
         win.lock_all(|epoch| {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use simulated::{peer, run, run_on, same};
+use simulated::{await_flag, peer, raise, run, run_on, same};
 use transom::{ErrorKind, Lock, Notice, Request, Window, ops};
 use transom_fabric::Coherence;
 use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
@@ -82,7 +82,7 @@ fn messages_to_a_rank_do_not_wait_for_another_rank_that_takes_none() {
                 // Relaxed, as below: the flags order no other access.
                 world.while_waiting(move || {
                     if STREAMS.get() {
-                        BLOCKED.store(true, Ordering::Relaxed);
+                        raise(&BLOCKED);
                     } else if SENDING.load(Ordering::Relaxed) {
                         WAITED.store(true, Ordering::Relaxed);
                         net.shut(peer(2), false);
@@ -95,9 +95,7 @@ fn messages_to_a_rank_do_not_wait_for_another_rank_that_takes_none() {
                         (0..8).try_for_each(|_| add(2))
                     });
                     world.step("messages to rank 2");
-                    while !BLOCKED.load(Ordering::Relaxed) {
-                        std::thread::yield_now();
-                    }
+                    await_flag(&BLOCKED);
                     world.step("a message to rank 0");
                     SENDING.store(true, Ordering::Relaxed);
                     add(0)?;
@@ -131,7 +129,7 @@ fn a_failed_wait_for_an_exclusive_lock_keeps_nobody_out() {
             })?;
         } else {
             world.barrier()?;
-            world.trip();
+            world.fail_next_progress();
             let failed = lock(Lock::Exclusive).is_err();
             world.barrier()?;
             same("the lock fails", &failed, &true)?;
@@ -531,7 +529,7 @@ fn an_accumulate_that_can_not_wait_for_another_one_is_an_error() {
                 add(&[1])?;
                 epoch.flush(0)?;
                 add(&[2])?;
-                world.trip();
+                world.fail_next_progress();
                 // It waits only while the one before is in flight.
                 let refused = add(&[4]).is_err();
                 world.accept(0);
@@ -552,17 +550,15 @@ fn a_failed_set_num_notify_can_be_repeated() {
         let me = world.rank();
         let win = Window::<u64>::allocate(world, 4)?;
         world.barrier()?;
-        // Release and Acquire: rank 0 calls after rank 1 has failed for lack of its signal.
         static FAILED: AtomicBool = AtomicBool::new(false);
         if me == 1 {
-            world.trip();
+            world.fail_next_progress();
             let first = win.set_num_notify(2);
-            FAILED.store(true, Ordering::Release);
+            raise(&FAILED);
             same("the first one fails at rank 1", &first.is_err(), &true)?;
         } else {
-            while !FAILED.load(Ordering::Acquire) {
-                std::thread::yield_now();
-            }
+            // Rank 0 calls after rank 1 has failed for lack of its signal.
+            await_flag(&FAILED);
             win.set_num_notify(2)?;
         }
         // Rank 1 has left the first of the two barriers of its call. The barriers of

@@ -1,5 +1,5 @@
-//! Small puts, gets and accumulates that share messages, where the target's CPU performs them:
-//! their costs, that a flush completes them, and that accumulates keep their order.
+//! Small puts, gets and accumulates share messages where the target's CPU performs them, as over
+//! sockets: their costs, completion by a flush, and the order of accumulates.
 //!
 //! Route: sim.
 

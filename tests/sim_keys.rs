@@ -1,6 +1,6 @@
-//! Puts and gets on dynamic windows over a net: by messages at first, and by the net once the
-//! origin has the key of the region. Their costs, refusals, and the end of a key when its region is
-//! detached.
+//! Puts and gets on dynamic windows over a net: by messages at first, then by the net as soon as
+//! the origin has the key of the region. Their costs, refusals, and the end of a key when its
+//! region is detached.
 //!
 //! Route: sim.
 

@@ -2,10 +2,9 @@
 //! windows (MPI-4.1 §12.2.1, §12.2.6).
 
 use transom::{Assert, Class, Flavor, Info, Job, Model, Op, RawWindow, Window};
-use transom_harness::{Outcome, ensure, same, step};
+use transom_harness::{Outcome, ensure, one_node, same, step};
 
 use super::memory::{self, Block};
-use super::shared::one_node;
 
 /// Rounds of windows that live briefly. A round that leaves something behind adds at least as many
 /// mappings or descriptors; the system and other threads may add a few in passing.

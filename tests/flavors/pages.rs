@@ -5,10 +5,10 @@ use std::fs;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 
 use transom::{Assert, Info, Job, RawWindow, Window};
-use transom_harness::{Outcome, ensure, same, step};
+use transom_harness::{Outcome, bytes_of_proc, ensure, one_node, same, step};
 
 use crate::memory::put;
-use crate::shared::{one_node, refused};
+use crate::shared::refused;
 
 /// A page is on the NUMA node of the rank that touches it first: the rank in whose part the page
 /// begins.
@@ -119,20 +119,20 @@ pub(crate) fn huge_on_request(world: &Job) -> Outcome {
     let known = setting.is_ok();
     let given = setting.is_ok_and(|values| !values.contains("[never]") && !values.contains("[deny]"));
     let next = (world.rank() + 1) % world.size();
-    for (asked, bytes) in [("true", BYTES), ("true", 5000), ("false", BYTES)] {
-        let info = Info::new().with(HUGE, asked);
+    for (requested, bytes) in [("true", BYTES), ("true", 5000), ("false", BYTES)] {
+        let info = Info::new().with(HUGE, requested);
         let windows = [
             RawWindow::allocate(world, bytes, 1, &info)?,
             RawWindow::allocate_shared(world, bytes, 1, &info)?,
             RawWindow::allocate_shared(world, bytes, 1, &info.clone().with("alloc_shared_noncontig", "true"))?,
         ];
         for (number, win) in windows.iter().enumerate() {
-            step(format!("window {number} of {bytes} bytes, asked: {asked}"));
-            let expected = if given { asked } else { "false" };
+            step(format!("window {number} of {bytes} bytes, requested: {requested}"));
+            let expected = if given { requested } else { "false" };
             same("the hint in force", &win.info().get(HUGE), &Some(expected))?;
             let advised = flags(win.base().addr())?.split_whitespace().any(|flag| flag == "hg");
-            same("advised", &advised, &(known && asked == "true"))?;
-            if asked == "true" && bytes == BYTES && (number != 1 || world.rank() == 0) {
+            same("advised", &advised, &(known && requested == "true"))?;
+            if requested == "true" && bytes == BYTES && (number != 1 || world.rank() == 0) {
                 same("the begin in a huge page", &(win.base().addr() % (2 << 20)), &0)?;
             }
             let mut seen = vec![1; bytes];
@@ -230,9 +230,7 @@ fn mappings_of_peers() -> Result<usize, Box<dyn std::error::Error>> {
     Ok(of_peers(&fs::read_to_string("/proc/self/maps")?)?.iter().filter(|(_, counts)| *counts).count())
 }
 
-/// A field of `/proc/self/status` in kB, converted to bytes.
-fn status(name: &str) -> Result<usize, Box<dyn std::error::Error>> {
-    let status = fs::read_to_string("/proc/self/status")?;
-    let value = status.lines().find_map(|line| line.strip_prefix(name)).ok_or("procfs has the line")?;
-    Ok(1024 * value.split_whitespace().next().unwrap_or_default().parse::<usize>()?)
+/// A size that the kernel reports of this process, in bytes.
+fn status(line: &str) -> Result<usize, Box<dyn std::error::Error>> {
+    Ok(bytes_of_proc("/proc/self/status", line)?.try_into()?)
 }

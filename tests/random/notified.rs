@@ -10,17 +10,16 @@ use transom::Request;
 use super::program::{Act, BLOCK, LEN, Phase, VECTOR_AT, Work};
 use super::run::{ProgramWindow, values};
 
-/// What a rank knows of the counters.
+/// The counters as a rank expects them.
 #[derive(Default)]
 pub(super) struct Counters {
-    /// How many counters each rank has.
+    /// The number of counters of each rank.
     numbers: Vec<usize>,
-    /// Values of own counters before the phase, where they are not 0.
+    /// The values of own counters before the phase that are not 0.
     before: BTreeMap<usize, u64>,
     /// The phase's operations that raise each own counter.
     raised: BTreeMap<usize, Vec<Work>>,
-    /// For each wait within the phase's epochs: its counter, and by how much the counter increases
-    /// before the wait ends.
+    /// The waits within the phase's epochs: the counter, and its increase at which the wait ends.
     waits: VecDeque<(usize, u64)>,
 }
 

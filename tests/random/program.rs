@@ -32,8 +32,8 @@ pub(crate) const LEN: usize = MARK_AT + MARKS;
 /// The number of times that an act replaces an element of [`LASTS`].
 pub(crate) const REPLACED: u64 = 4;
 
-/// The synchronization of a phase, which all ranks perform alike, or each rank as it likes in
-/// passive-target epochs.
+/// The synchronization of a phase: the same at all ranks, or a different one at each rank if all
+/// are passive-target epochs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sync {
     Fence,
@@ -79,7 +79,7 @@ pub(crate) fn layouts(shape: Shape) -> transom::Result<(usize, Datatype, Datatyp
     })
 }
 
-/// What a notified operation does.
+/// The effect of a notified operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     /// Writes a whole block with values from `value` on.
@@ -93,7 +93,7 @@ pub(crate) enum Work {
 }
 
 impl Work {
-    /// Its first element at the target.
+    /// The first element at the target.
     pub(crate) fn at(self) -> usize {
         match self {
             Work::Put { block, .. } | Work::Get { block } => block * BLOCK,
@@ -107,108 +107,44 @@ impl Work {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     /// Writes a whole block with values from `value` on.
-    Put {
-        target: usize,
-        block: usize,
-        value: u64,
-        shape: Shape,
-    },
+    Put { target: usize, block: usize, value: u64, shape: Shape },
     /// The owner stores its own block before the epoch: any block in an active epoch, else one that
     /// no other rank writes.
-    Store {
-        block: usize,
-        value: u64,
-    },
+    Store { block: usize, value: u64 },
     /// Reads a block that no rank writes in the epoch; `request`: in the request-based form.
-    Get {
-        target: usize,
-        block: usize,
-        shape: Shape,
-        request: bool,
-    },
+    Get { target: usize, block: usize, shape: Shape, request: bool },
     /// Writes a block, flushes where the epoch has flushes, and reads it back.
-    PutGet {
-        target: usize,
-        block: usize,
-        value: u64,
-    },
+    PutGet { target: usize, block: usize, value: u64 },
     /// Fetches and adds.
-    Count {
-        target: usize,
-        counter: usize,
-        operand: u64,
-    },
+    Count { target: usize, counter: usize, operand: u64 },
     /// Replaces by a unique value, by fetch-and-op or within a get-accumulate.
-    Swap {
-        target: usize,
-        chain: usize,
-        value: u64,
-        long: bool,
-    },
+    Swap { target: usize, chain: usize, value: u64, long: bool },
     /// Compare-and-swap to a unique value, from the value that it saw last.
-    Compare {
-        target: usize,
-        chain: usize,
-        value: u64,
-    },
-    Peak {
-        target: usize,
-        peak: usize,
-        operand: u64,
-    },
-    Bits {
-        target: usize,
-        bit: usize,
-        operand: u64,
-    },
+    Compare { target: usize, chain: usize, value: u64 },
+    /// Accumulates by `Op::Max`.
+    Peak { target: usize, peak: usize, operand: u64 },
+    /// Fetches and combines by `Op::Bxor`.
+    Bits { target: usize, bit: usize, operand: u64 },
     /// Adds 1 to elements of the vector.
-    Vector {
-        target: usize,
-        first: usize,
-        len: usize,
-        fetch: bool,
-    },
+    Vector { target: usize, first: usize, len: usize, fetch: bool },
     /// Adds 1 by a get and a put, which only an exclusive lock makes atomic; complete at the next
     /// flush or at the end.
-    Bump {
-        target: usize,
-    },
+    Bump { target: usize },
     /// Writes the elements of shared epochs; complete at the next flush or at the end.
-    Mark {
-        target: usize,
-        value: u64,
-    },
+    Mark { target: usize, value: u64 },
     /// Reads several times the elements that only holders of the other kind of lock change.
-    Steady {
-        target: usize,
-        first: usize,
-        len: usize,
-    },
+    Steady { target: usize, first: usize, len: usize },
     /// Replaces an element by [`REPLACED`] values from `value` on; the last one remains
     /// (MPI-4.1 §12.7.2).
-    Last {
-        target: usize,
-        last: usize,
-        value: u64,
-    },
+    Last { target: usize, last: usize, value: u64 },
     /// Completes the operations on the target, where the epoch has flushes.
-    Flush {
-        target: usize,
-    },
+    Flush { target: usize },
     /// An operation that adds 1 to a counter of the target; `request`: in the request-based form.
-    Notified {
-        target: usize,
-        notice: usize,
-        request: bool,
-        work: Work,
-    },
+    Notified { target: usize, notice: usize, request: bool, work: Work },
     /// Waits within the epoch for the notices of all acts that precede this one, at any rank, by
     /// their place in their rank's list. All ranks' acts then complete in the order of their
     /// places.
-    Await {
-        target: usize,
-        notice: usize,
-    },
+    Await { target: usize, notice: usize },
 }
 
 impl Act {
@@ -245,7 +181,7 @@ pub(crate) struct Phase {
     pub(crate) late: Vec<bool>,
     /// Whether each act is a passive epoch of its own.
     pub(crate) single: bool,
-    /// How many counters of notified operations each rank has.
+    /// The number of counters of notified operations of each rank.
     pub(crate) numbers: Vec<usize>,
     /// Whether the ranks set these numbers anew, which zeroes the counters, even if none differs.
     pub(crate) renews: bool,
@@ -261,9 +197,9 @@ pub(crate) const UNORDERED: u64 = 3;
 pub(crate) struct Program {
     pub(crate) seed: u64,
     pub(crate) ranks: usize,
-    /// 0 allocate, 1 create, 2 element granularity, [`UNORDERED`].
+    /// The kind of window: 0 allocated, 1 created, 2 with element granularity, [`UNORDERED`].
     pub(crate) window: u64,
-    /// Whether it uses the byte-level window, whose kind 1 is a dynamic one.
+    /// Whether the window is a byte-level one, whose kind 1 is a dynamic window.
     pub(crate) raw: bool,
     pub(crate) phases: Vec<Phase>,
 }
@@ -359,8 +295,9 @@ fn phase(random: &mut Rng, numbers: &[usize], unordered: bool, unique: &mut u64)
     let hot = Some(random.below(ranks)).filter(|_| random.one_in(2) && !syncs[0].is_active());
     let waits = syncs.iter().all(|&sync| sync == Sync::LockAll);
     let mut of = |me: usize, sync: Sync| {
-        let mut here = Here { me, sync, writers: &writers, unordered, turn, hot, numbers, waits, written: Vec::new() };
-        (0..random.below(14)).map(|_| here.act(random, unique)).collect()
+        let mut generator =
+            ActGenerator { me, sync, writers: &writers, unordered, turn, hot, numbers, waits, written: Vec::new() };
+        (0..random.below(14)).map(|_| generator.act(random, unique)).collect()
     };
     let acts = syncs.iter().enumerate().map(|(me, &sync)| of(me, sync)).collect();
     let late = (0..ranks).map(|_| random.one_in(6)).collect();
@@ -368,25 +305,27 @@ fn phase(random: &mut Rng, numbers: &[usize], unordered: bool, unique: &mut u64)
     Phase { syncs, acts, late, single, numbers: numbers.to_vec(), renews: false, resets: random.one_in(3) }
 }
 
-/// The inputs of a rank's acts.
-struct Here<'p> {
+/// Generates the acts of a rank in a phase.
+struct ActGenerator<'p> {
     me: usize,
     sync: Sync,
     writers: &'p [Vec<Option<usize>>],
     unordered: bool,
+    /// The distance to the rank whose elements this rank alone replaces.
     turn: usize,
+    /// The rank on which all acts of the phase are.
     hot: Option<usize>,
-    /// How many counters each rank has.
+    /// The number of counters of each rank.
     numbers: &'p [usize],
     /// Whether acts may wait for other ranks: no lock of the phase excludes another.
     waits: bool,
-    /// Blocks that it puts, each once: puts of an epoch are unordered.
+    /// Blocks that the rank puts, each once: puts of an epoch are unordered.
     written: Vec<(usize, usize)>,
 }
 
-impl Here<'_> {
+impl ActGenerator<'_> {
     fn act(&mut self, random: &mut Rng, unique: &mut u64) -> Act {
-        let Here { me, sync, .. } = *self;
+        let ActGenerator { me, sync, .. } = *self;
         let ranks = self.numbers.len();
         // An epoch of post and start is with other ranks; other epochs reach this rank's own part
         // too.

@@ -1,5 +1,5 @@
-//! The byte-level window's epochs by explicit calls, for programs: only the calls that MPI names
-//! complete the operations in flight.
+//! The epochs of the byte-level window by explicit calls, for random programs: only the calls that
+//! MPI names complete the operations in flight.
 
 #![allow(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The typed window's epochs as closures, for programs.
+//! The epochs of the typed window as closures, for random programs.
 
 use transom::{Access, At, BufferRequest, Info, Job, Lock, Notice, Notices, Op, Passive, Window, ops};
 

@@ -1,5 +1,5 @@
-//! Long waits for operations in flight, which hold further operations back: those of several
-//! threads at once, and what they hold back.
+//! A long wait for operations in flight holds back operations that begin meanwhile, so that it
+//! ends: several such waits at once, and the operations that they hold back.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

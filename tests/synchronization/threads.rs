@@ -7,9 +7,10 @@ use std::thread::{self, sleep};
 use std::time::Duration;
 
 use transom::{Assert, Class, Info, Job, Lock, Op, RawWindow};
+use transom_harness::word::fetch;
 use transom_harness::{Outcome, ensure, same, step};
 
-use crate::{fetch, word};
+use crate::word;
 
 /// After this time the call of another thread or rank waits.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -93,7 +94,7 @@ pub(crate) fn access_beside_exposure(world: &Job) -> Outcome {
 /// MPI-4.1 §12.5.3: threads lock different targets of one window, in every mode, and no count is
 /// lost.
 /// Shows S2.
-pub(crate) fn locks_of_a_crowd(world: &Job) -> Outcome {
+pub(crate) fn locks_of_many_threads(world: &Job) -> Outcome {
     let (me, size, turns) = (world.rank(), world.size(), 200);
     let win = RawWindow::allocate(world, 16, 8, &Info::new())?;
     // A process locks a target once at a time.
