@@ -371,16 +371,16 @@ impl SimNet {
     }
 
     /// Returns false if `limit` has passed.
-    pub(super) fn wait(&self, me: Peer, limit: Duration, stay: impl FnOnce() -> bool) -> bool {
+    pub(super) fn wait(&self, me: Peer, limit: Duration, still_idle: impl FnOnce() -> bool) -> bool {
         self.release(me);
         self.state().ranks[me.index()].waiting += 1;
         // A wake from here on is kept until this thread has left.
-        let stays = stay();
+        let is_idle = still_idle();
         let (mut state, waited) = self.bells[me.index()]
             .wait_timeout_while(self.state(), limit, |state| {
                 let rank = &state.ranks[me.index()];
-                let idle = rank.underway.is_empty() && rank.completing.is_empty() && rank.inbox.is_empty();
-                stays && idle && !rank.woken && !rank.dead
+                let nothing_arrived = rank.underway.is_empty() && rank.completing.is_empty() && rank.inbox.is_empty();
+                is_idle && nothing_arrived && !rank.woken && !rank.dead
             })
             .unwrap_or_else(PoisonError::into_inner);
         let rank = &mut state.ranks[me.index()];

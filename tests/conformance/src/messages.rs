@@ -196,7 +196,7 @@ pub fn a_wait_after_traffic_lasts(fixture: &impl Fixture) {
         let lasted = (0..100).any(|turn| {
             rank.step(format!("asleep without traffic, wait {turn}"));
             rank.progress();
-            !port.wait_beside(Duration::from_millis(5), None, || true)
+            !port.wait_with_descriptor(Duration::from_millis(5), None, || true)
         });
         assert!(lasted, "each of 100 waits ended before its limit");
         rank.barrier();
