@@ -6,7 +6,6 @@
 //!
 //! Shows E3.
 
-use std::error::Error;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,7 +14,7 @@ use libtest_mimic::Arguments;
 use rustix::process::{Signal, getpid, kill_process};
 use transom::bootstrap::{Bootstrap, BootstrapError, detect};
 use transom::{Info, Job, Lock, Notice, RawWindow, Request, Window, ops};
-use transom_harness::trial;
+use transom_harness::{Outcome, trial};
 
 const RANKS: usize = 3;
 /// The rank that dies.
@@ -23,8 +22,7 @@ const VICTIM: usize = RANKS - 1;
 /// Seconds that survivors get to end; more than they need on a busy machine.
 const GRACE: &str = "60";
 
-type Done = Result<(), Box<dyn Error>>;
-type Stage = (&'static str, fn(&Job, &Death) -> Done);
+type Stage = (&'static str, fn(&Job, &Death) -> Outcome);
 
 /// The stages: where the victim dies, and the calls in which the other ranks are then.
 const STAGES: [Stage; 19] = [
@@ -160,7 +158,7 @@ impl Bootstrap for IgnoresDeaths {
     }
 }
 
-fn run_stage(world: Job, stage: &str, death: &Death, body: fn(&Job, &Death) -> Done) -> Done {
+fn run_stage(world: Job, stage: &str, death: &Death, body: fn(&Job, &Death) -> Outcome) -> Outcome {
     // Relaxed: read by this thread.
     STARTED.store(true, Ordering::Relaxed);
     let done = body(&world, death);
@@ -218,17 +216,17 @@ impl Death {
     }
 }
 
-fn barrier(world: &Job, death: &Death) -> Done {
+fn barrier(world: &Job, death: &Death) -> Outcome {
     death.now_if_victim(world);
     Ok(world.barrier()?)
 }
 
-fn creating(world: &Job, death: &Death) -> Done {
+fn creating(world: &Job, death: &Death) -> Outcome {
     death.now_if_victim(world);
     Ok(Window::<u64>::allocate(world, 100)?.free()?)
 }
 
-fn fence(world: &Job, death: &Death) -> Done {
+fn fence(world: &Job, death: &Death) -> Outcome {
     let win = Window::<u64>::allocate(world, 100)?;
     win.fence(|epoch| {
         epoch.put_value(0, 0, 1)?;
@@ -239,14 +237,14 @@ fn fence(world: &Job, death: &Death) -> Done {
 }
 
 /// The accesses of the others wait for the victim's post.
-fn before_post(world: &Job, death: &Death) -> Done {
+fn before_post(world: &Job, death: &Death) -> Outcome {
     let win = Window::<u64>::allocate(world, 100)?;
     death.now_if_victim(world);
     Ok(win.start(&[VICTIM], |epoch| epoch.put_value(VICTIM, 0, 1))?)
 }
 
 /// The exposure epochs of the others wait for the victim's complete.
-fn before_complete(world: &Job, death: &Death) -> Done {
+fn before_complete(world: &Job, death: &Death) -> Outcome {
     let win = Window::<u64>::allocate(world, 100)?;
     if world.rank() != VICTIM {
         win.post(&[VICTIM])?;
@@ -255,7 +253,7 @@ fn before_complete(world: &Job, death: &Death) -> Done {
     Ok(win.start(&[0, 1], |_| death.now())?)
 }
 
-fn holding_a_lock(world: &Job, death: &Death) -> Done {
+fn holding_a_lock(world: &Job, death: &Death) -> Outcome {
     let win = Window::<u64>::allocate(world, 100)?;
     if world.rank() == VICTIM {
         win.lock(Lock::Exclusive, 0, |epoch| {
@@ -271,7 +269,7 @@ fn holding_a_lock(world: &Job, death: &Death) -> Done {
 
 /// A waiter that dies leaves its mark in the lock's words, while the other ranks wait for each
 /// other.
-fn waiting_for_a_lock(world: &Job, death: &Death) -> Done {
+fn waiting_for_a_lock(world: &Job, death: &Death) -> Outcome {
     let win = Window::<u64>::allocate(world, 100)?;
     if world.rank() == 0 {
         win.lock(Lock::Exclusive, 0, |_| world.barrier())?;
@@ -291,7 +289,7 @@ fn waiting_for_a_lock(world: &Job, death: &Death) -> Done {
     }
 }
 
-fn within_a_large_put(world: &Job, death: &Death) -> Done {
+fn within_a_large_put(world: &Job, death: &Death) -> Outcome {
     const LEN: usize = 1 << 20;
     let win = Window::<u64>::allocate(world, LEN)?;
     let data = vec![7; LEN];
@@ -303,7 +301,7 @@ fn within_a_large_put(world: &Job, death: &Death) -> Done {
 
 /// Accumulates of many pieces, at the victim and at live ranks. No device performs them on doubles,
 /// which would be one atomic for each element.
-fn within_long_accumulates(world: &Job, death: &Death) -> Done {
+fn within_long_accumulates(world: &Job, death: &Death) -> Outcome {
     const LEN: usize = 1 << 18;
     let win = Window::<f64>::allocate(world, LEN)?;
     let (data, mut found) = (vec![7.0; LEN], vec![0.0; LEN]);
@@ -319,7 +317,7 @@ fn within_long_accumulates(world: &Job, death: &Death) -> Done {
 }
 
 /// Atomics on the victim's memory; the victim executes them if it is on another node.
-fn atomics_at_the_victim(world: &Job, death: &Death) -> Done {
+fn atomics_at_the_victim(world: &Job, death: &Death) -> Outcome {
     let win = RawWindow::allocate(world, 64, 8, &Info::new())?;
     death.now_if_victim(world);
     win.lock_all(transom::Assert::NONE)?;
@@ -334,7 +332,7 @@ fn atomics_at_the_victim(world: &Job, death: &Death) -> Done {
 }
 
 /// Polling by `test` counts as waiting.
-fn polling_test(world: &Job, death: &Death) -> Done {
+fn polling_test(world: &Job, death: &Death) -> Outcome {
     let win = Window::<u64>::allocate(world, 100)?;
     if world.rank() == VICTIM {
         win.start(&[0, 1], |_| death.now())?;
@@ -358,26 +356,26 @@ fn notified_once(world: &Job, death: &Death) -> transom::Result<Window<u64>> {
 }
 
 /// The others wait for two notices of the victim.
-fn awaiting_notices(world: &Job, death: &Death) -> Done {
+fn awaiting_notices(world: &Job, death: &Death) -> Outcome {
     Ok(notified_once(world, death)?.notices().wait(0, 2)?)
 }
 
 /// Polling for two notices of the victim counts as waiting.
-fn testing_for_notices(world: &Job, death: &Death) -> Done {
+fn testing_for_notices(world: &Job, death: &Death) -> Outcome {
     let win = notified_once(world, death)?;
     while !win.notices().try_wait(0, 2)? {}
     Ok(())
 }
 
 /// Polling by reads of the counter counts as waiting.
-fn reading_notices(world: &Job, death: &Death) -> Done {
+fn reading_notices(world: &Job, death: &Death) -> Outcome {
     let win = notified_once(world, death)?;
     while win.notices().value(0)? < 2 {}
     Ok(())
 }
 
 /// Polling by resets of the counter counts as waiting.
-fn resetting_notices(world: &Job, death: &Death) -> Done {
+fn resetting_notices(world: &Job, death: &Death) -> Outcome {
     let win = notified_once(world, death)?;
     let mut sum = 0;
     while sum < 2 {
@@ -387,14 +385,14 @@ fn resetting_notices(world: &Job, death: &Death) -> Done {
 }
 
 /// Polling by `test_some` counts as waiting.
-fn testing_requests(world: &Job, death: &Death) -> Done {
+fn testing_requests(world: &Job, death: &Death) -> Outcome {
     let win = notified_once(world, death)?;
     let mut requests = [win.notices().request(0, 2)?];
     while Request::test_some(&mut requests)?.is_empty() {}
     Ok(())
 }
 
-fn free(world: &Job, death: &Death) -> Done {
+fn free(world: &Job, death: &Death) -> Outcome {
     let win = Window::<u64>::allocate(world, 100)?;
     death.now_if_victim(world);
     Ok(win.free()?)

@@ -5,7 +5,6 @@
 //! Route: hosts.
 
 use std::collections::BTreeSet;
-use std::error::Error;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output, Stdio};
@@ -13,15 +12,13 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::Arguments;
 use transom::{Job, Route, Window};
-use transom_harness::{printed, trial};
+use transom_harness::{Outcome, printed, trial};
 
 #[path = "hosts/launcher.rs"]
 mod launcher;
 
 /// Seconds; longer than any of these jobs takes on a busy machine.
 const WATCHDOG: &str = "100";
-
-type Done = Result<(), Box<dyn Error>>;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -78,7 +75,7 @@ fn success(ranks: &str, body: &str, env: &str) -> String {
 }
 
 fn as_rank(body: &str) -> ExitCode {
-    let body: fn(&Job) -> Done = match body {
+    let body: fn(&Job) -> Outcome = match body {
         "exchange" => |world| exchange(world, |one, other| one % 2 == other % 2),
         "exchange_of_blocks" => |world| exchange(world, |one, other| one / 2 == other / 2),
         "vanish" => vanish,
@@ -99,7 +96,7 @@ fn as_rank(body: &str) -> ExitCode {
 
 /// Every rank puts to every rank, and adds at the first; each uses memory within its machine and
 /// the net to the other machine.
-fn exchange(world: &Job, share: fn(usize, usize) -> bool) -> Done {
+fn exchange(world: &Job, share: fn(usize, usize) -> bool) -> Outcome {
     let (me, size) = (world.rank(), world.size());
     for rank in 0..size {
         let expected = match rank {
@@ -132,7 +129,7 @@ fn exchange(world: &Job, share: fn(usize, usize) -> bool) -> Done {
 }
 
 /// The last rank disconnects its machine from the network, and all ranks wait for each other.
-fn vanish(world: &Job) -> Done {
+fn vanish(world: &Job) -> Outcome {
     let win = Window::<u64>::allocate(world, 1)?;
     if world.rank() == world.size() - 1 {
         let down = Command::new("ip").args(["link", "set", "eth0", "down"]).status()?;

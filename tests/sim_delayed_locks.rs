@@ -497,9 +497,9 @@ fn the_epoch_of_a_lock_that_can_not_be_taken_fails() {
             let mut calls = Vec::new();
             let ended = win.lock(Lock::Shared, 2, |epoch| {
                 epoch.accumulate(2, 1, &[1], Sum)?;
-                world.net().lose(peer(0), Some(peer(3)));
+                world.net().report_lost(peer(0), peer(3));
                 calls.push(("takes the lock", epoch.fetch_value(2, 0).map(drop)));
-                world.net().lose(peer(0), None);
+                world.net().report_none_lost(peer(0));
                 calls.push(("operates", epoch.accumulate(2, 1, &[1], Sum)));
                 calls.push(("flushes", epoch.flush(2)));
                 calls.push(("flushes all", epoch.flush_all()));

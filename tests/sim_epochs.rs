@@ -39,7 +39,7 @@ fn put(win: &RawWindow, round: u8) -> transom::Result<()> {
 }
 
 /// Reads this rank's part, whose words must all be of one round.
-fn read_own(win: &RawWindow) -> Result<u8, Box<dyn std::error::Error>> {
+fn read_own(win: &RawWindow) -> Outcome<u8> {
     win.sync();
     let mut found = [0; WORDS * 8];
     win.load(0, &mut found);
@@ -271,7 +271,7 @@ fn a_post_that_fails_at_one_origin_reaches_the_others() {
         let win = Window::<u64>::allocate(world, 3)?;
         let posted = |origins: &[usize]| {
             let posted = win.post(origins);
-            world.net().cut(peer(1), false);
+            world.net().mend_connection_to(peer(1));
             win.wait()?;
             posted
         };
@@ -287,7 +287,7 @@ fn a_post_that_fails_at_one_origin_reaches_the_others() {
         quiet.wait();
         match world.rank() {
             0 => {
-                world.net().cut(peer(1), true);
+                world.net().break_connection_to(peer(1));
                 same("the post fails", &posted(&[1, 2]).is_err(), &true)?;
             }
             2 => put(2)?,

@@ -217,9 +217,9 @@ fn a_hook_that_panics_leaves_no_operation_in_flight() {
                 world.while_waiting(move || {
                     // Relaxed: one thread calls the hook.
                     assert_ne!(CALLS.fetch_add(1, Ordering::Relaxed), 0, "the hook's first call panics");
-                    net.shut(peer(0), false);
+                    net.resume_messages_to(peer(0));
                 });
-                world.net().shut(peer(0), true);
+                world.net().stop_messages_to(peer(0));
                 let fetched = catch_unwind(AssertUnwindSafe(|| epoch.fetch_and_op(1, 0, 5, ops::Sum)));
                 assert!(fetched.is_err() && CALLS.load(Ordering::Relaxed) > 1, "the call waited after the panic");
                 assert_eq!(epoch.fetch_value(1, 0)?, 5);

@@ -204,7 +204,7 @@ fn attached(world: &Job) -> Outcome {
 }
 
 /// The word of rank `from`; every rank contributes one.
-fn exchanged(world: &Job, words: &Window<u64>, mine: u64, from: usize) -> Result<u64, Box<dyn std::error::Error>> {
+fn exchanged(world: &Job, words: &Window<u64>, mine: u64, from: usize) -> Outcome<u64> {
     words.store(0, &[mine])?;
     words.sync();
     world.barrier()?;
@@ -240,7 +240,7 @@ fn in_flight(world: &Job) -> Outcome {
     };
     std::thread::scope(|scope| -> Outcome {
         let writing = (world.rank() == 0).then(|| scope.spawn(writer));
-        let some_windows = || -> Result<bool, Box<dyn std::error::Error>> {
+        let some_windows = || -> Outcome<bool> {
             for _ in 0..150 {
                 process::window_over(world, pages, 100, pages.len() - 200)?.free()?;
             }

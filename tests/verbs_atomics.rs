@@ -102,7 +102,7 @@ fn mixed(world: &Job) -> Outcome {
     together(world, ByteWindow::of_two_actors(world, 8)?, ROUNDS)
 }
 
-fn one_actor(world: &Job, actor: &str) -> Result<ByteWindow, Box<dyn std::error::Error>> {
+fn one_actor(world: &Job, actor: &str) -> Outcome<ByteWindow> {
     let win = ByteWindow::new(world, Flavor::Create, 8, &Info::new().with("transom_atomics", actor))?;
     win.ok_or_else(|| "a created window needs no shared memory".into())
 }

@@ -155,7 +155,7 @@ pub(crate) fn huge_on_request(world: &Job) -> Outcome {
 }
 
 /// The kernel's attributes of the mapping that contains an address (proc(5), `VmFlags`).
-fn flags(address: usize) -> Result<String, Box<dyn std::error::Error>> {
+fn flags(address: usize) -> Outcome<String> {
     let smaps = fs::read_to_string("/proc/self/smaps")?;
     let holds = |line: &str| {
         let (begin, end) = line.split(' ').next()?.split_once('-')?;
@@ -182,7 +182,7 @@ pub(crate) fn none_at_free(world: &Job) -> Outcome {
 }
 
 /// The pages of a range that this process's page table has.
-fn present(address: usize, pages: usize) -> Result<Vec<usize>, Box<dyn std::error::Error>> {
+fn present(address: usize, pages: usize) -> Outcome<Vec<usize>> {
     const PRESENT: u64 = 1 << 63;
     let mut entries = vec![0; 8 * pages];
     let first = address / rustix::param::page_size();
@@ -193,7 +193,7 @@ fn present(address: usize, pages: usize) -> Result<Vec<usize>, Box<dyn std::erro
 
 /// The lines of a file of procfs on mappings, each with whether it belongs to a mapping of another
 /// rank's heap.
-fn of_peers(lines: &str) -> Result<Vec<(&str, bool)>, Box<dyn std::error::Error>> {
+fn of_peers(lines: &str) -> Outcome<Vec<(&str, bool)>> {
     let opened = fs::read_dir("/proc/self/fd")?.flatten().map(|entry| entry.path());
     let heaps = opened.filter(|path| fs::read_link(path).is_ok_and(|to| to.to_string_lossy().contains("transom-heap")));
     // This process opened its own heap first.
@@ -212,7 +212,7 @@ fn of_peers(lines: &str) -> Result<Vec<(&str, bool)>, Box<dyn std::error::Error>
 }
 
 /// The bytes of peers' heaps that this process's page table has.
-fn resident_of_peers() -> Result<usize, Box<dyn std::error::Error>> {
+fn resident_of_peers() -> Outcome<usize> {
     let mut bytes = 0;
     for (line, counts) in of_peers(&fs::read_to_string("/proc/self/smaps")?)? {
         if let (true, Some(size)) = (counts, line.strip_prefix("Rss:")) {
@@ -223,7 +223,7 @@ fn resident_of_peers() -> Result<usize, Box<dyn std::error::Error>> {
 }
 
 /// The number of mappings of other ranks' heaps.
-fn mappings_of_peers() -> Result<usize, Box<dyn std::error::Error>> {
+fn mappings_of_peers() -> Outcome<usize> {
     if !fs::read_to_string("/proc/self/maps")?.contains("transom-heap") {
         return Ok(0);
     }
@@ -231,6 +231,6 @@ fn mappings_of_peers() -> Result<usize, Box<dyn std::error::Error>> {
 }
 
 /// A size that the kernel reports of this process, in bytes.
-fn status(line: &str) -> Result<usize, Box<dyn std::error::Error>> {
+fn status(line: &str) -> Outcome<usize> {
     Ok(bytes_of_proc("/proc/self/status", line)?.try_into()?)
 }

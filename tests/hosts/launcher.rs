@@ -137,5 +137,5 @@ pub(super) fn vanishing() {
     );
     let text = printed(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("hostb: the agent ended") && text.contains("before ranks 2-3 did"), "{text}");
+    assert!(text.contains("hostb: the agent ended") && text.contains("before ranks 2-3 ended"), "{text}");
 }

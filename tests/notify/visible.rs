@@ -3,13 +3,10 @@
 //! has changed, while the origin may still be in the call. `tests/sim_notify.rs` includes this file
 //! too.
 
-use std::error::Error;
-
 use transom::{Actor, BasicType, Datatype, Job, Notice, Op, Window};
+use transom_harness::Outcome;
 
 use crate::support::byte_window::{ByteWindow, Notified, Shape, disciplines};
-
-type Outcome = Result<(), Box<dyn Error>>;
 
 const WORD: usize = 8;
 

@@ -6,6 +6,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use transom::{Job, Notice, Notices, Op, Window};
+pub(crate) use transom_harness::Outcome;
 
 use super::notified::Counters;
 use super::oracle::{Parts, Seen, check_seen};
@@ -15,9 +16,6 @@ use super::program::{
 };
 use super::raw::Raw;
 use super::typed::Typed;
-
-/// The result of an execution.
-pub(crate) type Outcome = Result<(), Box<dyn Error>>;
 
 /// Values that a rank expects, and values that it has seen.
 pub(super) struct Rank {

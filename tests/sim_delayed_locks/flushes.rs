@@ -223,11 +223,11 @@ fn got_beside(world: &Rank, epoch: &LockEpoch<'_, '_, u64>, changed: &AtomicBool
             part.get(2, 0, &mut seen)?;
             raise(is_kept);
             await_flag(is_sent);
-            world.net().lose_here(peer(0), peer(3));
+            world.net().report_lost_to_this_thread(peer(0), peer(3));
             Ok(())
         });
         raise(is_returned);
-        world.net().lose(peer(0), None);
+        world.net().report_none_lost(peer(0));
         (done.is_ok(), seen)
     };
     let before = world.counters().messages;

@@ -52,19 +52,19 @@ impl Rank {
     /// Until [`Rank::accept`] a message to the rank is not sent, and the call that sends it returns
     /// an error: the post answers `Again`, and this thread's progress fails.
     pub(crate) fn refuse(&self, rank: usize) {
-        self.net.shut(peer(rank), true);
-        self.net.trip(peer(self.rank()), u32::MAX);
+        self.net.stop_messages_to(peer(rank));
+        self.net.fail_progress(peer(self.rank()), u32::MAX);
     }
 
     /// Ends the failures of [`Rank::refuse`] and [`Rank::fail_next_progress`].
     pub(crate) fn accept(&self, rank: usize) {
-        self.net.shut(peer(rank), false);
-        self.net.trip(peer(self.rank()), 0);
+        self.net.resume_messages_to(peer(rank));
+        self.net.fail_progress(peer(self.rank()), 0);
     }
 
     /// This thread's next progress fails.
     pub(crate) fn fail_next_progress(&self) {
-        self.net.trip(peer(self.rank()), 1);
+        self.net.fail_progress(peer(self.rank()), 1);
     }
 
     /// The net, for a hook or another thread.

@@ -321,7 +321,7 @@ impl SimNet {
         let full = self.options.mail.most.is_some_and(|most| waiting >= most);
         let refused = match self.options.mail.slots {
             Some(slots) => !state.has_slot(me, to, slots),
-            None => state.ranks[to.index()].faults.shut,
+            None => state.ranks[to.index()].faults.takes_no_messages,
         };
         if self.push_back(&mut state, me) || full || refused {
             state.ranks[me.index()].woken = true;
@@ -515,7 +515,7 @@ impl State {
     }
 
     fn deliver(&mut self, options: &SimOptions, me: Peer) -> Vec<InFlightMessage> {
-        if options.mail.slots.is_some() && self.ranks[me.index()].faults.shut {
+        if options.mail.slots.is_some() && self.ranks[me.index()].faults.takes_no_messages {
             return Vec::new();
         }
         let mut inbox = std::mem::take(&mut self.ranks[me.index()].inbox);

@@ -16,7 +16,7 @@ use transom::{Job, Route};
 pub mod word;
 
 /// The result of a body.
-pub type Outcome = Result<(), Box<dyn Error>>;
+pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 /// A test: its body, the numbers of ranks, and the additional environment.
 #[derive(Clone, Copy)]
