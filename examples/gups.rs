@@ -147,12 +147,12 @@ fn usual(world: &Job) -> u32 {
 }
 
 fn run() -> Result<bool, Box<dyn Error>> {
-    let asked: Option<u32> = std::env::args_os().nth(1).map(|text| text.to_string_lossy().parse()).transpose()?;
-    if let Some(log2) = asked.filter(|log2| !(1..=40).contains(log2)) {
+    let argument: Option<u32> = std::env::args_os().nth(1).map(|text| text.to_string_lossy().parse()).transpose()?;
+    if let Some(log2) = argument.filter(|log2| !(1..=40).contains(log2)) {
         return Err(format!("LOG2_TABLE is {log2}, but must be 1 to 40").into());
     }
     let world = transom::init()?;
-    let log2 = asked.unwrap_or_else(|| usual(&world));
+    let log2 = argument.unwrap_or_else(|| usual(&world));
     let words = 1u64 << log2;
     let block = words.div_ceil(world.size() as u64);
     let first = (block * world.rank() as u64).min(words);

@@ -154,9 +154,9 @@ impl Progress {
         let messages = &*self.messages;
         messages.end_gathering();
         // A failure of the net neither keeps messages of the node from arriving nor from leaving.
-        let (net, near) = (self.wire.poll(Lane::Net, messages), self.wire.poll(Lane::Shm, messages));
+        let (net, node) = (self.wire.poll(Lane::Net, messages), self.wire.poll(Lane::Shm, messages));
         let sent = messages.send_deferred(|peer, bytes| self.wire.send(peer, bytes));
-        let seen = net? + near?;
+        let seen = net? + node?;
         // Another caller may sleep although its event was processed here. Relaxed: if it is missed,
         // its sleep is short.
         if seen > 0 && self.callers.inside.load(Ordering::Relaxed) > own {

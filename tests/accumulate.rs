@@ -4,8 +4,8 @@
 
 use std::process::ExitCode;
 
+use support::byte_window::{ByteWindow, Shape, disciplines, targets};
 use support::model::{all_combined, elements, equal};
-use support::part::{Part, Shape, disciplines, targets};
 use transom::{Actor, BasicType, Datatype, Flavor, Job, Op};
 use transom_harness::{Outcome, Test, ensure, same, step};
 
@@ -17,21 +17,17 @@ mod support;
 #[path = "accumulate/typed.rs"]
 mod typed;
 
-const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Outcome) -> Test {
-    Test { name, ranks, env: &[], fails: None, body }
-}
-
 static TESTS: &[Test] = &[
-    test("every_type_with_every_operation", &[1, 2], every_operation),
-    test("compare_and_swap_on_all_its_types", &[1, 2], compare_and_swap),
-    test("long_accumulates_cross_blocks_of_stripes", &[1, 2], long_ones),
-    test("undefined_pairs_change_no_memory", &[1, 2], refused::illegal_pairs),
-    test("mismatched_types_change_no_memory", &[1, 2], refused::unfitting_types),
-    test("misaligned_elements_with_every_operation", &[1, 2], misaligned),
-    test("no_elements_and_proc_null_have_no_effect", &[1, 2], edges::nothing),
-    test("past_two_gibibytes", &[1, 2], edges::far),
-    test("typed_operations_on_proc_null_and_oneself", &[1, 2], typed::proc_null),
-    test("typed_operations_agree_with_the_model", &[1, 2], typed::every_function),
+    Test::new("every_type_with_every_operation", &[1, 2], every_operation),
+    Test::new("compare_and_swap_on_all_its_types", &[1, 2], compare_and_swap),
+    Test::new("long_accumulates_cross_blocks_of_stripes", &[1, 2], long_accumulates),
+    Test::new("undefined_pairs_change_no_memory", &[1, 2], refused::illegal_pairs),
+    Test::new("mismatched_types_change_no_memory", &[1, 2], refused::unfitting_types),
+    Test::new("misaligned_elements_with_every_operation", &[1, 2], misaligned),
+    Test::new("no_elements_and_proc_null_have_no_effect", &[1, 2], edges::no_elements),
+    Test::new("displacements_past_two_gibibytes", &[1, 2], edges::far_displacements),
+    Test::new("typed_operations_on_proc_null_and_oneself", &[1, 2], typed::proc_null),
+    Test::new("typed_operations_agree_with_the_model", &[1, 2], typed::every_function),
 ];
 
 fn main() -> ExitCode {
@@ -39,26 +35,26 @@ fn main() -> ExitCode {
 }
 
 /// Runs `body` on windows of every flavor and atomicity discipline.
-fn on_every_window(world: &Job, bytes: usize, body: impl Fn(&Job, &Part, &str) -> Outcome) -> Outcome {
+fn on_every_window(world: &Job, bytes: usize, body: impl Fn(&Job, &ByteWindow, &str) -> Outcome) -> Outcome {
     for (flavor, info) in disciplines(world) {
         let what = format!("{flavor:?} {info:?}");
         step(&what);
-        let Some(part) = Part::new(world, flavor, bytes, &info)? else {
+        let Some(win) = ByteWindow::new(world, flavor, bytes, &info)? else {
             ensure(flavor == Flavor::Shared, &what)?;
             continue;
         };
         if world.rank() == 0 {
-            body(world, &part, &what)?;
+            body(world, &win, &what)?;
         }
         world.barrier()?;
-        part.free()?;
+        win.free()?;
     }
     Ok(())
 }
 
 /// One call of the accumulate family on `count` elements; all its results are checked.
 struct Case<'a> {
-    part: &'a Part,
+    win: &'a ByteWindow,
     target: usize,
     offset: usize,
     ty: BasicType,
@@ -88,26 +84,26 @@ impl Case<'_> {
     /// Puts elements, applies the call to them, and checks the elements, the fetched values, and
     /// the bytes beside the elements.
     fn check(&self, function: Function, count: usize) -> Outcome {
-        let &Case { part, target, offset, ty, op, seed } = self;
+        let &Case { win, target, offset, ty, op, seed } = self;
         let len = count * ty.size();
         let (before, operand) = (elements(ty, count, seed), elements(ty, count, seed + 1));
         let guarded = [&[0xa5; 16][..], &before, &[0x5a; 16]].concat();
-        part.write(target, offset - 16, &guarded)?;
+        win.write(target, offset - 16, &guarded)?;
         let basic = Datatype::basic(ty);
         let shape = Shape::new(count, &basic);
         let mut old = vec![0x77; len];
         match function {
-            Function::Accumulate => part.accumulate((&operand, shape), (target, offset, shape), op)?,
-            Function::Raccumulate => part.raccumulate((&operand, shape), (target, offset, shape), op)?,
+            Function::Accumulate => win.accumulate((&operand, shape), (target, offset, shape), op)?,
+            Function::Raccumulate => win.raccumulate((&operand, shape), (target, offset, shape), op)?,
             Function::GetAccumulate => {
-                part.get_accumulate((&operand, shape), (&mut old, shape), (target, offset, shape), op)?;
+                win.get_accumulate((&operand, shape), (&mut old, shape), (target, offset, shape), op)?;
             }
             Function::RgetAccumulate => {
-                part.rget_accumulate((&operand, shape), (&mut old, shape), (target, offset, shape), op)?;
+                win.rget_accumulate((&operand, shape), (&mut old, shape), (target, offset, shape), op)?;
             }
-            Function::FetchAndOp => old = part.fetch(&operand, ty, target, offset, op)?,
+            Function::FetchAndOp => old = win.fetch(&operand, ty, target, offset, op)?,
         }
-        let after = part.read(target, offset - 16, len + 32)?;
+        let after = win.read(target, offset - 16, len + 32)?;
         let expected = all_combined(op, ty, &before, &operand);
         let what = || format!("{function:?} {op} of {count} {ty} at {offset} of rank {target}, seed {seed}");
         let inner = &after[16..16 + len];
@@ -126,7 +122,7 @@ impl Case<'_> {
 /// MPI-4.1 §12.3.4: every operation on every type for which MPI defines it, by every function.
 /// Shows O1, O2, O3, O4, O6, W1.
 fn every_operation(world: &Job) -> Outcome {
-    on_every_window(world, 512, |world, part, what| {
+    on_every_window(world, 512, |world, win, what| {
         let mut seed = 0;
         for (ty, op) in BasicType::ALL.into_iter().flat_map(|ty| Op::ALL.map(|op| (ty, op))) {
             if !op.allows(ty) {
@@ -138,7 +134,7 @@ fn every_operation(world: &Job) -> Outcome {
                 seed += 2;
                 // Not a multiple of any number larger than the type's alignment.
                 let offset = 64 + ty.align();
-                Case { part, target, offset, ty, op, seed }.check(function, count)?;
+                Case { win, target, offset, ty, op, seed }.check(function, count)?;
             }
         }
         Ok(())
@@ -149,11 +145,11 @@ fn every_operation(world: &Job) -> Outcome {
 /// elements stay unchanged.
 /// Shows O1, O3, O4, O6.
 fn compare_and_swap(world: &Job) -> Outcome {
-    on_every_window(world, 256, |world, part, what| {
+    on_every_window(world, 256, |world, win, what| {
         for ty in BasicType::ALL.into_iter().filter(|&ty| Op::allows_compare_and_swap(ty)) {
             for target in targets(world) {
                 step(format!("{what} {ty} rank {target}"));
-                swaps(part, ty, (target, 64 + ty.size()))?;
+                swaps(win, ty, (target, 64 + ty.size()))?;
             }
         }
         Ok(())
@@ -161,12 +157,12 @@ fn compare_and_swap(world: &Job) -> Outcome {
 }
 
 /// Compare-and-swaps of one element that store and that do not.
-fn swaps(part: &Part, ty: BasicType, (target, at): (usize, usize)) -> Outcome {
+fn swaps(win: &ByteWindow, ty: BasicType, (target, at): (usize, usize)) -> Outcome {
     let size = ty.size();
     let first = vec![0x81; size];
     let (second, third) = (vec![0xfe; size], vec![0x03; size]);
-    part.write(target, 0, &[0x44; 256])?;
-    part.write(target, at, &first)?;
+    win.write(target, 0, &[0x44; 256])?;
+    win.write(target, at, &first)?;
     let nearly = [&first[..size - 1], &[0x80]].concat();
     for (new, expected, old, now) in [
         (&second, &nearly, &first, &first),
@@ -174,11 +170,11 @@ fn swaps(part: &Part, ty: BasicType, (target, at): (usize, usize)) -> Outcome {
         (&third, &first, &second, &second),
         (&third, &second, &second, &third),
     ] {
-        let found = part.swap(new, expected, ty, target, at)?;
+        let found = win.swap(new, expected, ty, target, at)?;
         ensure(found == *old, &format!("{ty}: old {found:x?} instead of {old:x?}"))?;
         let mut whole = vec![0x44; 256];
         whole[at..at + size].copy_from_slice(now);
-        ensure(part.read(target, 0, 256)? == whole, &format!("{ty}: not {now:x?}, or elements beside"))?;
+        ensure(win.read(target, 0, 256)? == whole, &format!("{ty}: not {now:x?}, or elements beside"))?;
     }
     Ok(())
 }
@@ -187,7 +183,7 @@ fn swaps(part: &Part, ty: BasicType, (target, at): (usize, usize)) -> Outcome {
 /// a part of odd size, have misaligned ones.
 /// Shows O1, O2, O3, O4, O6, W1.
 fn misaligned(world: &Job) -> Outcome {
-    on_every_window(world, 512, |world, part, what| {
+    on_every_window(world, 512, |world, win, what| {
         let mut seed = 1;
         for (ty, op) in BasicType::ALL.into_iter().flat_map(|ty| Op::ALL.map(|op| (ty, op))) {
             if ty.align() == 1 || !op.allows(ty) {
@@ -198,23 +194,23 @@ fn misaligned(world: &Job) -> Outcome {
                 let most = if matches!(function, Function::FetchAndOp) { 1 } else { 7 };
                 for (offset, count) in [(65, most), (64 + ty.align() / 2, 1)] {
                     seed += 2;
-                    Case { part, target, offset, ty, op, seed }.check(function, count)?;
+                    Case { win, target, offset, ty, op, seed }.check(function, count)?;
                 }
             }
         }
         for ty in BasicType::ALL.into_iter().filter(|&ty| Op::allows_compare_and_swap(ty)) {
             for target in targets(world) {
                 step(format!("{what} swap of {ty} rank {target}"));
-                swaps(part, ty, (target, 65))?;
+                swaps(win, ty, (target, 65))?;
             }
         }
-        ragged(world, part)
+        ragged(world, win)
     })?;
     skewed(world)
 }
 
 /// One type with an aligned and a misaligned element.
-fn ragged(world: &Job, part: &Part) -> Outcome {
+fn ragged(world: &Job, win: &ByteWindow) -> Outcome {
     for ty in [BasicType::Int32, BasicType::Uint64, BasicType::Float64, BasicType::LongInt] {
         let (size, basic) = (ty.size(), Datatype::basic(ty));
         let two = Shape::new(2, &basic);
@@ -224,12 +220,12 @@ fn ragged(world: &Job, part: &Part) -> Outcome {
             let (before, operand) = (elements(ty, 2, 3), elements(ty, 2, 4));
             let op = if Op::Sum.allows(ty) { Op::Sum } else { Op::MaxLoc };
             let spread = |both: &[u8]| [&[0x11; 16], &both[..size], &[0x22], &both[size..], &[0x33; 16]].concat();
-            part.write(target, 0, &spread(&before))?;
+            win.write(target, 0, &spread(&before))?;
             let mut old = vec![0x77; 2 * size];
             let to = (target, 16, Shape::new(1, &ragged));
-            part.get_accumulate((&operand, two), (&mut old, two), to, op)?;
+            win.get_accumulate((&operand, two), (&mut old, two), to, op)?;
             ensure(equal(ty, &old, &before), &format!("{ty}: old {old:x?} instead of {before:x?}"))?;
-            let (found, all) = (part.read(target, 0, 33 + 2 * size)?, all_combined(op, ty, &before, &operand));
+            let (found, all) = (win.read(target, 0, 33 + 2 * size)?, all_combined(op, ty, &before, &operand));
             ensure(found == spread(&all), &format!("{ty}: {found:x?} instead of {all:x?}"))?;
         }
     }
@@ -238,25 +234,25 @@ fn ragged(world: &Job, part: &Part) -> Outcome {
 
 /// A created window may begin anywhere.
 fn skewed(world: &Job) -> Outcome {
-    let part = Part::skewed(world, 64, 4)?;
+    let win = ByteWindow::skewed(world, 64, 4)?;
     let (target, one) = (world.size() - 1, 1u64.to_ne_bytes());
     for at in [8, 20] {
-        part.fetch(&one, BasicType::Uint64, target, at, Op::Sum)?;
+        win.fetch(&one, BasicType::Uint64, target, at, Op::Sum)?;
         world.barrier()?;
-        same("the sum", &part.read(target, at, 8)?, &(world.size() as u64).to_ne_bytes().to_vec())?;
+        same("the sum", &win.read(target, at, 8)?, &(world.size() as u64).to_ne_bytes().to_vec())?;
         world.barrier()?;
     }
-    Ok(part.free()?)
+    Ok(win.free()?)
 }
 
 /// Large accumulates are executed in blocks of 4 KiB; an element that crosses a block boundary is
 /// atomic too.
 /// Shows O1, O4.
-fn long_ones(world: &Job) -> Outcome {
+fn long_accumulates(world: &Job) -> Outcome {
     use BasicType::{Complex64, DoubleInt, Float64, Int32, Int64, ShortInt, Uint8};
-    on_every_window(world, 40_000, |world, part, what| {
+    on_every_window(world, 40_000, |world, win, what| {
         // The net executes single elements and has no blocks.
-        let most = if part.win().actor() != Actor::Cpu { 600 } else { 14_000 };
+        let most = if win.raw().actor() != Actor::Cpu { 600 } else { 14_000 };
         for (ty, op) in [
             (Uint8, Op::Bxor),
             (Int32, Op::Sum),
@@ -271,7 +267,7 @@ fn long_ones(world: &Job) -> Outcome {
                 step(format!("{what} {op} {ty} {bytes} bytes rank {target}"));
                 let count = bytes / ty.size();
                 for (function, offset) in [(Function::Accumulate, 4096 - 24), (Function::GetAccumulate, 5000)] {
-                    Case { part, target, offset, ty, op, seed: offset as u64 }.check(function, count)?;
+                    Case { win, target, offset, ty, op, seed: offset as u64 }.check(function, count)?;
                 }
             }
         }

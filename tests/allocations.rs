@@ -1,5 +1,6 @@
-//! Requests on shared memory allocate no memory: a request is one word that records completion
-//! (MPI-4.1 §12.3.5). The test installs an allocator that counts.
+//! Requests on shared memory allocate no memory, so a program may use a request for each operation
+//! of its inner loop: a request is one word that records completion (MPI-4.1 §12.3.5). The test
+//! installs an allocator that counts.
 
 #![allow(unsafe_code)]
 
@@ -14,12 +15,13 @@ use transom_harness::{Outcome, Test, ensure, same};
 struct Counting;
 
 thread_local! {
-    static ASKED: Cell<usize> = const { Cell::new(0) };
+    /// The allocations of this thread.
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
 impl Counting {
     fn count() {
-        ASKED.set(ASKED.get() + 1);
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
     }
 }
 
@@ -47,13 +49,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-static TESTS: &[Test] = &[Test {
-    name: "requests_allocate_nothing",
-    ranks: &[1, 2],
-    env: &[],
-    fails: None,
-    body: requests_allocate_nothing,
-}];
+static TESTS: &[Test] = &[Test::new("requests_allocate_nothing", &[1, 2], requests_allocate_nothing)];
 
 fn main() -> ExitCode {
     transom_harness::main(env!("CARGO_BIN_EXE_transom-test-run"), TESTS)
@@ -61,9 +57,9 @@ fn main() -> ExitCode {
 
 /// The number of allocations that `body` makes.
 fn allocations(body: impl FnOnce() -> transom::Result<()>) -> transom::Result<usize> {
-    let before = ASKED.get();
+    let before = ALLOCATIONS.get();
     body()?;
-    Ok(ASKED.get() - before)
+    Ok(ALLOCATIONS.get() - before)
 }
 
 /// MPI-4.1 §12.3.5: each request-based operation, posted and waited for, on mapped memory, and its
@@ -76,7 +72,7 @@ fn requests_allocate_nothing(world: &Job) -> Outcome {
     let target = world.size() - 1;
     // Each rank queries the route to its next rank, so that all ranks take one branch.
     if win.route((world.rank() + 1) % world.size())? == Route::Net {
-        ensure(world.size() > 1, "alone, everything is memory")?;
+        ensure(world.size() > 1, "a rank reaches its own part without a net")?;
         return Ok(win.free()?);
     }
     world.barrier()?;

@@ -4,11 +4,11 @@
 
 use std::process::ExitCode;
 
-use family::Kind;
-use hammer::Blows;
+use family::CheckedElement;
+use hammer::Workload;
 use order::{order_of_bytes, program_order, reads_in_order, sums_without_order};
-use pairs::{Meaning, Setup, Stage, pairs_of};
-use support::part::{FLAVORS, disciplines};
+use pairs::{Context, Invariant, Setup, pairs_of};
+use support::byte_window::{FLAVORS, disciplines};
 use transom::ops::{Max, MaxLoc, Min, MinLoc, Reduction, Replace, Sum};
 use transom::reduce::DoubleInt;
 use transom::{Actor, Complex, Flavor, Info, Job, Route};
@@ -26,31 +26,27 @@ mod order;
 mod pairs;
 mod support;
 
-const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Outcome) -> Test {
-    Test { name, ranks, env: &[], fails: None, body }
-}
-
 static TESTS: &[Test] = &[
-    test("all_pairs_of_i64", &[1, 2, 4, 16], pairs_i64),
-    test("all_pairs_of_i32", &[2, 7], pairs_i32),
-    test("all_pairs_of_u8", &[2, 7], pairs_u8),
-    test("all_pairs_of_f64", &[2, 4], pairs_f64),
-    test("all_pairs_of_complex", &[2, 4], pairs_complex),
-    test("all_pairs_of_double_int", &[2, 7], pairs_double_int),
-    test("extremes_of_all_pairs", &[2, 7], extremes),
-    test("hammered_elements_are_exact", &[2, 4], hammered),
-    test("single_elements_are_exact_beside_long_accumulates", &[1, 2, 16], beside_long),
-    test("misaligned_elements_are_exact", &[1, 2, 4], misaligned_elements),
-    test("one_origins_order_is_kept", &[1, 2, 4], order),
-    test("without_order_sums_are_exact", &[1, 2, 5], without_order),
+    Test::new("all_pairs_of_i64", &[1, 2, 4, 16], pairs_i64),
+    Test::new("all_pairs_of_i32", &[2, 7], pairs_i32),
+    Test::new("all_pairs_of_u8", &[2, 7], pairs_u8),
+    Test::new("all_pairs_of_f64", &[2, 4], pairs_f64),
+    Test::new("all_pairs_of_complex", &[2, 4], pairs_complex),
+    Test::new("all_pairs_of_double_int", &[2, 7], pairs_double_int),
+    Test::new("extremes_of_all_pairs", &[2, 7], extremes),
+    Test::new("hammered_elements_are_exact", &[2, 4], hammered),
+    Test::new("single_elements_are_exact_beside_long_accumulates", &[1, 2, 16], single_beside_long),
+    Test::new("misaligned_elements_are_exact", &[1, 2, 4], misaligned_elements),
+    Test::new("one_origins_order_is_kept", &[1, 2, 4], order),
+    Test::new("without_order_sums_are_exact", &[1, 2, 5], without_order),
 ];
 
 fn main() -> ExitCode {
     transom_harness::main(env!("CARGO_BIN_EXE_transom-test-run"), TESTS)
 }
 
-fn stage(world: &Job) -> Stage<'_> {
-    Stage { world, step: &|what| step(what) }
+fn context(world: &Job) -> Context<'_> {
+    Context { world, step: &|what| step(what) }
 }
 
 /// Elements of a large operation: it crosses a lock block for elements of 8 bytes.
@@ -76,10 +72,15 @@ fn many(world: &Job, info: &Info) -> usize {
     if by_net { 20 } else { LEN }
 }
 
-fn run<T: Kind, R: Reduction<T> + Copy>(world: &Job, meaning: Meaning, op: R, combine: fn(T, T) -> T) -> Outcome {
+fn run<T: CheckedElement, R: Reduction<T> + Copy>(
+    world: &Job,
+    invariant: Invariant,
+    op: R,
+    combine: fn(T, T) -> T,
+) -> Outcome {
     for (flavor, info) in windows(world, size_of::<T>()) {
         let setup = Setup { flavor, len: many(world, &info), info, turns: 8 };
-        pairs_of(stage(world), &setup, meaning, op, combine)?;
+        pairs_of(context(world), &setup, invariant, op, combine)?;
     }
     Ok(())
 }
@@ -88,53 +89,53 @@ fn run<T: Kind, R: Reduction<T> + Copy>(world: &Job, meaning: Meaning, op: R, co
 /// and on many elements.
 /// Shows M3, O1, O2.
 fn pairs_i64(world: &Job) -> Outcome {
-    run::<i64, _>(world, Meaning::Sum, Sum, i64::wrapping_add)?;
-    run::<i64, _>(world, Meaning::Replace, Replace, |_, new| new)
+    run::<i64, _>(world, Invariant::Sum, Sum, i64::wrapping_add)?;
+    run::<i64, _>(world, Invariant::Replace, Replace, |_, new| new)
 }
 
 /// The test for `i64`, with elements of half the width.
 /// Shows M3, O1, O2.
 fn pairs_i32(world: &Job) -> Outcome {
-    run::<i32, _>(world, Meaning::Sum, Sum, i32::wrapping_add)?;
-    run::<i32, _>(world, Meaning::Replace, Replace, |_, new| new)
+    run::<i32, _>(world, Invariant::Sum, Sum, i32::wrapping_add)?;
+    run::<i32, _>(world, Invariant::Replace, Replace, |_, new| new)
 }
 
 /// Elements that share an aligned word with other elements.
 /// Shows M3, O1, O2.
 fn pairs_u8(world: &Job) -> Outcome {
-    run::<u8, _>(world, Meaning::Sum, Sum, u8::wrapping_add)?;
-    run::<u8, _>(world, Meaning::Replace, Replace, |_, new| new)
+    run::<u8, _>(world, Invariant::Sum, Sum, u8::wrapping_add)?;
+    run::<u8, _>(world, Invariant::Replace, Replace, |_, new| new)
 }
 
 /// No CPU and no net has an atomic addition for this type.
 /// Shows M3, O1, O2.
 fn pairs_f64(world: &Job) -> Outcome {
-    run::<f64, _>(world, Meaning::Sum, Sum, |a, b| a + b)?;
-    run::<f64, _>(world, Meaning::Replace, Replace, |_, new| new)
+    run::<f64, _>(world, Invariant::Sum, Sum, |a, b| a + b)?;
+    run::<f64, _>(world, Invariant::Replace, Replace, |_, new| new)
 }
 
 /// 16 bytes, wider than any CPU atomic in use here: real and imaginary part always match.
 /// Shows M3, O1, O2.
 fn pairs_complex(world: &Job) -> Outcome {
-    run::<Complex<f64>, _>(world, Meaning::Sum, Sum, |a, b| a + b)?;
-    run::<Complex<f64>, _>(world, Meaning::Replace, Replace, |_, new| new)
+    run::<Complex<f64>, _>(world, Invariant::Sum, Sum, |a, b| a + b)?;
+    run::<Complex<f64>, _>(world, Invariant::Replace, Replace, |_, new| new)
 }
 
 /// Pairs of a value and an index, whose two members always match.
 /// Shows M3, O1, O2.
 fn pairs_double_int(world: &Job) -> Outcome {
-    run::<DoubleInt, _>(world, Meaning::Max, MaxLoc, |old, new| if new.value() > old.value() { new } else { old })?;
-    run::<DoubleInt, _>(world, Meaning::Min, MinLoc, |old, new| if new.value() < old.value() { new } else { old })?;
-    run::<DoubleInt, _>(world, Meaning::Replace, Replace, |_, new| new)
+    run::<DoubleInt, _>(world, Invariant::Max, MaxLoc, |old, new| if new.value() > old.value() { new } else { old })?;
+    run::<DoubleInt, _>(world, Invariant::Min, MinLoc, |old, new| if new.value() < old.value() { new } else { old })?;
+    run::<DoubleInt, _>(world, Invariant::Replace, Replace, |_, new| new)
 }
 
 /// The largest and the smallest of all operands remain, and values change monotonically until then.
 /// Shows M3, O1, O2.
 fn extremes(world: &Job) -> Outcome {
-    run::<i64, _>(world, Meaning::Max, Max, i64::max)?;
-    run::<i32, _>(world, Meaning::Min, Min, i32::min)?;
-    run::<u8, _>(world, Meaning::Max, Max, u8::max)?;
-    run::<f64, _>(world, Meaning::Min, Min, f64::min)
+    run::<i64, _>(world, Invariant::Max, Max, i64::max)?;
+    run::<i32, _>(world, Invariant::Min, Min, i32::min)?;
+    run::<u8, _>(world, Invariant::Max, Max, u8::max)?;
+    run::<f64, _>(world, Invariant::Min, Min, f64::min)
 }
 
 /// MPI-4.1 §12.3.4: all functions on a type use one atomicity discipline, for any number of
@@ -149,22 +150,22 @@ fn hammered(world: &Job) -> Outcome {
             // By cross-memory attach, or by messages.
             _ => 200,
         };
-        let blows = Blows { flavor: *flavor, info, turns };
-        hammer::sums::<i64>(stage(world), blows, i64::wrapping_add)?;
-        hammer::sums::<i32>(stage(world), blows, i32::wrapping_add)?;
-        hammer::sums::<u8>(stage(world), blows, u8::wrapping_add)?;
-        hammer::sums::<f64>(stage(world), blows, |a, b| a + b)?;
-        hammer::swaps::<i64>(stage(world), blows)?;
-        hammer::swaps::<i32>(stage(world), blows)?;
-        hammer::swaps::<Complex<f64>>(stage(world), blows)?;
-        hammer::whole(stage(world), blows)?;
+        let workload = Workload { flavor: *flavor, info, turns };
+        hammer::sums::<i64>(context(world), workload, i64::wrapping_add)?;
+        hammer::sums::<i32>(context(world), workload, i32::wrapping_add)?;
+        hammer::sums::<u8>(context(world), workload, u8::wrapping_add)?;
+        hammer::sums::<f64>(context(world), workload, |a, b| a + b)?;
+        hammer::swaps::<i64>(context(world), workload)?;
+        hammer::swaps::<i32>(context(world), workload)?;
+        hammer::swaps::<Complex<f64>>(context(world), workload)?;
+        hammer::whole_elements(context(world), workload)?;
     }
     Ok(())
 }
 
 /// MPI-4.1 §12.7.1: single elements by the CPU's atomics, and vector code over many.
 /// Shows M3, O1, O2.
-fn beside_long(world: &Job) -> Outcome {
+fn single_beside_long(world: &Job) -> Outcome {
     let routes = (0..world.size()).map(|rank| world.route(rank)).collect::<Result<Vec<_>, _>>()?;
     for (flavor, info) in &windows(world, size_of::<i64>()) {
         let turns = match flavor {
@@ -172,10 +173,10 @@ fn beside_long(world: &Job) -> Outcome {
             Flavor::Allocate | Flavor::Shared => 20_000 / world.size(),
             _ => 4000 / world.size(),
         };
-        let blows = Blows { flavor: *flavor, info, turns };
-        hammer::rows::<i64>(stage(world), blows, i64::wrapping_add)?;
-        hammer::rows::<i32>(stage(world), blows, i32::wrapping_add)?;
-        hammer::rows::<f64>(stage(world), blows, |a, b| a + b)?;
+        let workload = Workload { flavor: *flavor, info, turns };
+        hammer::sums_beside_long_accumulates::<i64>(context(world), workload, i64::wrapping_add)?;
+        hammer::sums_beside_long_accumulates::<i32>(context(world), workload, i32::wrapping_add)?;
+        hammer::sums_beside_long_accumulates::<f64>(context(world), workload, |a, b| a + b)?;
     }
     Ok(())
 }
@@ -190,9 +191,9 @@ fn misaligned_elements(world: &Job) -> Outcome {
             Flavor::Allocate | Flavor::Shared => 2000,
             _ => 200,
         };
-        misaligned::sums::<i64>(stage(world), (*flavor, info), turns, i64::wrapping_add)?;
-        misaligned::sums::<i32>(stage(world), (*flavor, info), turns, i32::wrapping_add)?;
-        misaligned::sums::<f64>(stage(world), (*flavor, info), turns, |a, b| a + b)?;
+        misaligned::sums::<i64>(context(world), (*flavor, info), turns, i64::wrapping_add)?;
+        misaligned::sums::<i32>(context(world), (*flavor, info), turns, i32::wrapping_add)?;
+        misaligned::sums::<f64>(context(world), (*flavor, info), turns, |a, b| a + b)?;
     }
     Ok(())
 }
@@ -209,17 +210,17 @@ fn on_typed_windows(world: &Job, body: impl Fn(Flavor, usize, &Info) -> Outcome)
 /// Shows M4, O1.
 fn order(world: &Job) -> Outcome {
     on_typed_windows(world, |flavor, many, info| {
-        program_order::<i64>(stage(world), flavor, many, info)?;
-        program_order::<i32>(stage(world), flavor, 5, info)?;
-        program_order::<u8>(stage(world), flavor, 5, info)?;
-        program_order::<f64>(stage(world), flavor, 5, info)?;
-        program_order::<Complex<f64>>(stage(world), flavor, many, info)?;
-        reads_in_order::<i64>(stage(world), flavor, info)?;
-        reads_in_order::<f64>(stage(world), flavor, info)
+        program_order::<i64>(context(world), flavor, many, info)?;
+        program_order::<i32>(context(world), flavor, 5, info)?;
+        program_order::<u8>(context(world), flavor, 5, info)?;
+        program_order::<f64>(context(world), flavor, 5, info)?;
+        program_order::<Complex<f64>>(context(world), flavor, many, info)?;
+        reads_in_order::<i64>(context(world), flavor, info)?;
+        reads_in_order::<f64>(context(world), flavor, info)
     })?;
     for (flavor, info) in windows(world, size_of::<i64>()) {
-        order_of_bytes::<i64>(stage(world), flavor, many(world, &info), &info)?;
-        order_of_bytes::<u8>(stage(world), flavor, many(world, &info), &info)?;
+        order_of_bytes::<i64>(context(world), flavor, many(world, &info), &info)?;
+        order_of_bytes::<u8>(context(world), flavor, many(world, &info), &info)?;
     }
     Ok(())
 }
@@ -228,8 +229,8 @@ fn order(world: &Job) -> Outcome {
 /// Shows M4, W6.
 fn without_order(world: &Job) -> Outcome {
     on_typed_windows(world, |flavor, many, info| {
-        sums_without_order::<i64>(stage(world), flavor, many, info)?;
-        sums_without_order::<u8>(stage(world), flavor, many, info)?;
-        sums_without_order::<Complex<f64>>(stage(world), flavor, many, info)
+        sums_without_order::<i64>(context(world), flavor, many, info)?;
+        sums_without_order::<u8>(context(world), flavor, many, info)?;
+        sums_without_order::<Complex<f64>>(context(world), flavor, many, info)
     })
 }

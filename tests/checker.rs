@@ -9,9 +9,10 @@
 use std::fs;
 use std::process::{Command, ExitCode, Stdio};
 
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Arguments;
 use transom::ops::{Max, NoOp, Sum};
 use transom::{Datatype, Job, Lock, Notice, Request, Result, Window};
+use transom_harness::trial;
 
 #[path = "checker/cases.rs"]
 mod cases;
@@ -29,15 +30,15 @@ const STUCK_FOR: &str = "5";
 /// A test beside the cases.
 type Named = (&'static str, fn());
 
-/// A program, and what is found in it.
+/// A program, and the reports that the checker must make.
 struct Case {
     name: &'static str,
     ranks: usize,
     body: fn(&Job) -> Result<()>,
-    /// One text for each line of reports that must be there, among them the kinds and bytes of both
-    /// sides; empty where nothing may be reported.
+    /// Texts that the reports must have, among them the kinds and bytes of both accesses; empty for
+    /// a program without a report.
     reported: &'static [&'static str],
-    /// How many reports there are.
+    /// The number of reports.
     reports: usize,
 }
 
@@ -46,18 +47,8 @@ fn main() -> ExitCode {
     if args.next().as_deref() == Some("--rank") {
         return rank(&args.next().unwrap_or_default());
     }
-    let cases = CASES.iter().map(|case| {
-        Trial::test(case.name, move || {
-            found(case);
-            Ok(())
-        })
-    });
-    let stuck = STUCK.iter().map(|case| {
-        Trial::test(case.name, move || {
-            deadlock(case);
-            Ok(())
-        })
-    });
+    let cases = CASES.iter().map(|case| trial(case.name, move || races_are_reported(case)));
+    let stuck = STUCK.iter().map(|case| trial(case.name, move || deadlock_is_reported(case)));
     let tests: [Named; 7] = [
         ("nothing_is_reported_without_the_variable", without_the_variable),
         ("ranks_on_two_nodes_are_told_that_it_is_off", two_nodes),
@@ -67,12 +58,7 @@ fn main() -> ExitCode {
         ("places_can_be_suppressed", suppressed),
         ("a_rank_that_computes_for_long_is_in_no_deadlock", slow),
     ];
-    let tests = tests.into_iter().map(|(name, test)| {
-        Trial::test(name, move || {
-            test();
-            Ok(())
-        })
-    });
+    let tests = tests.into_iter().map(|(name, test)| trial(name, test));
     libtest_mimic::run(&Arguments::from_args(), cases.chain(stuck).chain(tests).collect()).exit_code()
 }
 
@@ -158,7 +144,7 @@ fn limited_job(case: &Case, environment: &[(&str, &str)], seconds: &str) -> (Opt
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-fn found(case: &Case) {
+fn races_are_reported(case: &Case) {
     let (status, printed) = job(case, &[("TRANSOM_CHECK", "1")]);
     assert_eq!(status, Some(0), "{printed}");
     let reports = printed.matches("transom: conflicting accesses").count();
@@ -179,7 +165,7 @@ fn found(case: &Case) {
     }
 }
 
-fn deadlock(case: &Case) {
+fn deadlock_is_reported(case: &Case) {
     let (status, printed) = limited_job(case, &[("TRANSOM_CHECK", "1"), ("TRANSOM_CHECK_WAIT", "1")], STUCK_FOR);
     assert_eq!(status, Some(124), "{printed}");
     assert_eq!(

@@ -4,20 +4,10 @@
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
-
-/// The folder in which cargo puts the examples (`cargo build --examples`, or any build of all
-/// targets), next to the folder of this test.
-fn example(name: &str) -> PathBuf {
-    let test = std::env::current_exe().expect("this program has a path");
-    let profile = test.parent().and_then(|deps| deps.parent()).expect("target/PROFILE/deps");
-    let path = profile.join("examples").join(name);
-    assert!(path.exists(), "{} is not built: cargo build --examples", path.display());
-    path
-}
+use transom_harness::{example, printed};
 
 fn job(ranks: usize, name: &str, args: &[&str]) -> Output {
     let mut launcher = Command::new(env!("CARGO_BIN_EXE_transom-test-run"));
@@ -28,9 +18,9 @@ fn job(ranks: usize, name: &str, args: &[&str]) -> Output {
 /// Runs an example as a job, which must exit with success and print `Verification: passed`.
 fn verified(ranks: usize, name: &str, args: &[&str]) {
     let output = job(ranks, name, args);
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{name} with {ranks} ranks: {}\n{out}{err}", output.status);
-    assert!(out.contains("Verification: passed"), "{name} with {ranks} ranks says:\n{out}{err}");
+    let printed = printed(&output);
+    assert!(output.status.success(), "{name} with {ranks} ranks: {}\n{printed}", output.status);
+    assert!(printed.contains("Verification: passed"), "{name} with {ranks} ranks says:\n{printed}");
 }
 
 /// Shows A1.
@@ -105,9 +95,8 @@ fn notices_come_over_sockets() {
         let mut launcher = Command::new(env!("CARGO_BIN_EXE_transom-test-run"));
         launcher.args(["-n", "3", "--bind", "none", "--timeout", "100"]).arg(example(name)).args(args);
         let output = launcher.env("TRANSOM_TRANSPORTS", "^shm").stdin(Stdio::null()).output().expect("it starts");
-        let out = String::from_utf8_lossy(&output.stdout);
-        let printed = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && out.contains("Verification: passed"), "{name}: {out}{printed}");
+        let printed = printed(&output);
+        assert!(output.status.success() && printed.contains("Verification: passed"), "{name}: {printed}");
     }
 }
 

@@ -1,31 +1,30 @@
 //! Ranks that die while the others wait for them or for each other. Every survivor gets an error
 //! that names the dead rank and ends by itself, and the job's status is that of the dead rank
-//! (requirement E3). A table of stages and of ways to die, as jobs of this program itself
+//! (requirement E3). A table of stages and of causes of death, as jobs of this program itself
 //! (`--rank STAGE WAY`) under the real launcher, which gives survivors a minute and then ends the
 //! job.
 //!
 //! Shows E3.
 
-use std::error::Error;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Arguments;
 use rustix::process::{Signal, getpid, kill_process};
 use transom::bootstrap::{Bootstrap, BootstrapError, detect};
 use transom::{Info, Job, Lock, Notice, RawWindow, Request, Window, ops};
+use transom_harness::{Outcome, trial};
 
 const RANKS: usize = 3;
 /// The rank that dies.
 const VICTIM: usize = RANKS - 1;
-/// Seconds; longer than a survivor needs on a busy machine. A job that is still there then hangs.
+/// Seconds that survivors get to end; more than they need on a busy machine.
 const GRACE: &str = "60";
 
-type Done = Result<(), Box<dyn Error>>;
-type Stage = (&'static str, fn(&Job, &Death) -> Done);
+type Stage = (&'static str, fn(&Job, &Death) -> Outcome);
 
-/// The point of the victim's death, and the calls of the other ranks at that time.
+/// The stages: where the victim dies, and the calls in which the other ranks are then.
 const STAGES: [Stage; 19] = [
     // Before `init`: see `as_rank`.
     ("starting", barrier),
@@ -39,8 +38,8 @@ const STAGES: [Stage; 19] = [
     ("waiting_for_a_lock", waiting_for_a_lock),
     ("within_a_large_put", within_a_large_put),
     ("within_long_accumulates", within_long_accumulates),
-    ("atomics_to_it", atomics_to_it),
-    ("in_test", in_test),
+    ("atomics_at_the_victim", atomics_at_the_victim),
+    ("polling_test", polling_test),
     ("awaiting_notices", awaiting_notices),
     ("testing_for_notices", testing_for_notices),
     ("reading_notices", reading_notices),
@@ -53,30 +52,27 @@ const STAGES: [Stage; 19] = [
 const LEAVING: &str = "leaving";
 
 /// The cause of death, and the resulting exit status.
-const WAYS: [(&str, i32); 3] = [("kill", 128 + 9), ("segv", 128 + 11), ("stop_and_kill", 128 + 9)];
+const CAUSES: [(&str, i32); 3] = [("kill", 128 + 9), ("segv", 128 + 11), ("stop_and_kill", 128 + 9)];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    if let [rank, stage, way] = args.as_slice()
+    if let [rank, stage, cause] = args.as_slice()
         && rank == "--rank"
     {
-        return as_rank(stage, way);
+        return as_rank(stage, cause);
     }
-    let pairs = STAGES.iter().flat_map(|stage| WAYS.iter().map(move |way| (stage.0, way)));
-    let trials = pairs.map(|(stage, &(way, status))| {
-        Trial::test(format!("{stage}::{way}"), move || {
-            every_survivor_reports_the_death(stage, way, status);
-            Ok(())
-        })
+    let pairs = STAGES.iter().flat_map(|stage| CAUSES.iter().map(move |cause| (stage.0, cause)));
+    let trials = pairs.map(|(stage, &(cause, status))| {
+        trial(format!("{stage}::{cause}"), move || every_survivor_reports_the_death(stage, cause, status))
     });
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
 }
 
-fn every_survivor_reports_the_death(stage: &str, way: &str, status: i32) {
+fn every_survivor_reports_the_death(stage: &str, cause: &str, status: i32) {
     let output = Command::new(env!("CARGO_BIN_EXE_transom-test-run"))
         .args(["-n", &RANKS.to_string(), "--bind", "none", "--tag-output", "--timeout", "75", "--grace", GRACE])
         .args(transom_harness::as_ranks())
-        .args(["--rank", stage, way])
+        .args(["--rank", stage, cause])
         .stdin(Stdio::null())
         .output()
         .unwrap();
@@ -92,18 +88,18 @@ fn every_survivor_reports_the_death(stage: &str, way: &str, status: i32) {
     }
 }
 
-fn as_rank(stage: &str, way: &str) -> ExitCode {
+fn as_rank(stage: &str, cause: &str) -> ExitCode {
     let Some((_, body)) = STAGES.iter().find(|(name, _)| *name == stage) else { return ExitCode::from(2) };
-    let death = Death { way: way.to_owned() };
+    let death = Death { cause: cause.to_owned() };
     if stage == "starting" && std::env::var("PMI_RANK").is_ok_and(|rank| rank == VICTIM.to_string()) {
         death.now();
     }
     let joined = if stage == LEAVING {
-        detect().map_err(Into::into).and_then(|inner| Job::with_bootstrap(Box::new(Patient { inner })))
+        detect().map_err(Into::into).and_then(|inner| Job::with_bootstrap(Box::new(IgnoresDeaths { inner })))
     } else {
         transom::init()
     };
-    match joined.map_err(Into::into).and_then(|world| whole(world, stage, &death, *body)) {
+    match joined.map_err(Into::into).and_then(|world| run_stage(world, stage, &death, *body)) {
         Ok(()) => eprintln!("nothing failed"),
         Err(error) => eprintln!("reported: {error:#}"),
     }
@@ -117,14 +113,14 @@ fn as_rank(stage: &str, way: &str) -> ExitCode {
 
 /// A launcher that ignores deaths: after the start its barriers wait for ever.
 #[derive(Debug)]
-struct Patient {
+struct IgnoresDeaths {
     inner: Box<dyn Bootstrap>,
 }
 
 /// Whether the job has started.
 static STARTED: AtomicBool = AtomicBool::new(false);
 
-impl Bootstrap for Patient {
+impl Bootstrap for IgnoresDeaths {
     fn rank(&self) -> usize {
         self.inner.rank()
     }
@@ -162,7 +158,7 @@ impl Bootstrap for Patient {
     }
 }
 
-fn whole(world: Job, stage: &str, death: &Death, body: fn(&Job, &Death) -> Done) -> Done {
+fn run_stage(world: Job, stage: &str, death: &Death, body: fn(&Job, &Death) -> Outcome) -> Outcome {
     // Relaxed: read by this thread.
     STARTED.store(true, Ordering::Relaxed);
     let done = body(&world, death);
@@ -175,16 +171,16 @@ fn whole(world: Job, stage: &str, death: &Death, body: fn(&Job, &Death) -> Done)
     Ok(world.finalize()?)
 }
 
-/// Ends the process.
+/// The cause of the victim's death.
 struct Death {
-    way: String,
+    cause: String,
 }
 
 impl Death {
-    /// Does not return.
+    /// Ends the process.
     fn now(&self) -> ! {
         let me = getpid();
-        let signal = match self.way.as_str() {
+        let signal = match self.cause.as_str() {
             "kill" => Signal::KILL,
             "segv" => Signal::SEGV,
             _ => {
@@ -202,53 +198,53 @@ impl Death {
     }
 
     /// Ends the process a little later, during its calls, where this rank is the victim.
-    fn soon(&self, world: &Job) {
+    fn soon_if_victim(&self, world: &Job) {
         if world.rank() == VICTIM {
-            let way = self.way.clone();
+            let cause = self.cause.clone();
             std::thread::spawn(move || {
                 std::thread::sleep(Duration::from_millis(50));
-                Death { way }.now()
+                Death { cause }.now()
             });
         }
     }
 
     /// Ends the process where this rank is the victim.
-    fn of(&self, world: &Job) {
+    fn now_if_victim(&self, world: &Job) {
         if world.rank() == VICTIM {
             self.now();
         }
     }
 }
 
-fn barrier(world: &Job, death: &Death) -> Done {
-    death.of(world);
+fn barrier(world: &Job, death: &Death) -> Outcome {
+    death.now_if_victim(world);
     Ok(world.barrier()?)
 }
 
-fn creating(world: &Job, death: &Death) -> Done {
-    death.of(world);
+fn creating(world: &Job, death: &Death) -> Outcome {
+    death.now_if_victim(world);
     Ok(Window::<u64>::allocate(world, 100)?.free()?)
 }
 
-fn fence(world: &Job, death: &Death) -> Done {
+fn fence(world: &Job, death: &Death) -> Outcome {
     let win = Window::<u64>::allocate(world, 100)?;
     win.fence(|epoch| {
         epoch.put_value(0, 0, 1)?;
-        death.of(world);
+        death.now_if_victim(world);
         Ok(())
     })?;
     Ok(win.fence(|_| Ok(()))?)
 }
 
 /// The accesses of the others wait for the victim's post.
-fn before_post(world: &Job, death: &Death) -> Done {
+fn before_post(world: &Job, death: &Death) -> Outcome {
     let win = Window::<u64>::allocate(world, 100)?;
-    death.of(world);
+    death.now_if_victim(world);
     Ok(win.start(&[VICTIM], |epoch| epoch.put_value(VICTIM, 0, 1))?)
 }
 
 /// The exposure epochs of the others wait for the victim's complete.
-fn before_complete(world: &Job, death: &Death) -> Done {
+fn before_complete(world: &Job, death: &Death) -> Outcome {
     let win = Window::<u64>::allocate(world, 100)?;
     if world.rank() != VICTIM {
         win.post(&[VICTIM])?;
@@ -257,7 +253,7 @@ fn before_complete(world: &Job, death: &Death) -> Done {
     Ok(win.start(&[0, 1], |_| death.now())?)
 }
 
-fn holding_a_lock(world: &Job, death: &Death) -> Done {
+fn holding_a_lock(world: &Job, death: &Death) -> Outcome {
     let win = Window::<u64>::allocate(world, 100)?;
     if world.rank() == VICTIM {
         win.lock(Lock::Exclusive, 0, |epoch| {
@@ -273,17 +269,17 @@ fn holding_a_lock(world: &Job, death: &Death) -> Done {
 
 /// A waiter that dies leaves its mark in the lock's words, while the other ranks wait for each
 /// other.
-fn waiting_for_a_lock(world: &Job, death: &Death) -> Done {
+fn waiting_for_a_lock(world: &Job, death: &Death) -> Outcome {
     let win = Window::<u64>::allocate(world, 100)?;
     if world.rank() == 0 {
         win.lock(Lock::Exclusive, 0, |_| world.barrier())?;
     } else {
         world.barrier()?;
         if world.rank() == VICTIM {
-            let way = death.way.clone();
+            let cause = death.cause.clone();
             std::thread::spawn(move || {
                 std::thread::sleep(Duration::from_millis(20));
-                Death { way }.now()
+                Death { cause }.now()
             });
         }
     }
@@ -293,11 +289,11 @@ fn waiting_for_a_lock(world: &Job, death: &Death) -> Done {
     }
 }
 
-fn within_a_large_put(world: &Job, death: &Death) -> Done {
+fn within_a_large_put(world: &Job, death: &Death) -> Outcome {
     const LEN: usize = 1 << 20;
     let win = Window::<u64>::allocate(world, LEN)?;
     let data = vec![7; LEN];
-    death.soon(world);
+    death.soon_if_victim(world);
     loop {
         win.fence(|epoch| epoch.put((world.rank() + 1) % RANKS, 0, &data))?;
     }
@@ -305,11 +301,11 @@ fn within_a_large_put(world: &Job, death: &Death) -> Done {
 
 /// Accumulates of many pieces, at the victim and at live ranks. No device performs them on doubles,
 /// which would be one atomic for each element.
-fn within_long_accumulates(world: &Job, death: &Death) -> Done {
+fn within_long_accumulates(world: &Job, death: &Death) -> Outcome {
     const LEN: usize = 1 << 18;
     let win = Window::<f64>::allocate(world, LEN)?;
     let (data, mut found) = (vec![7.0; LEN], vec![0.0; LEN]);
-    death.soon(world);
+    death.soon_if_victim(world);
     loop {
         win.lock_all(|epoch| {
             let mut each = |target| epoch.scope(|part| part.get_accumulate(target, 0, &data, &mut found, ops::Sum));
@@ -321,9 +317,9 @@ fn within_long_accumulates(world: &Job, death: &Death) -> Done {
 }
 
 /// Atomics on the victim's memory; the victim executes them if it is on another node.
-fn atomics_to_it(world: &Job, death: &Death) -> Done {
+fn atomics_at_the_victim(world: &Job, death: &Death) -> Outcome {
     let win = RawWindow::allocate(world, 64, 8, &Info::new())?;
-    death.of(world);
+    death.now_if_victim(world);
     win.lock_all(transom::Assert::NONE)?;
     loop {
         let mut old = [0; 8];
@@ -336,7 +332,7 @@ fn atomics_to_it(world: &Job, death: &Death) -> Done {
 }
 
 /// Polling by `test` counts as waiting.
-fn in_test(world: &Job, death: &Death) -> Done {
+fn polling_test(world: &Job, death: &Death) -> Outcome {
     let win = Window::<u64>::allocate(world, 100)?;
     if world.rank() == VICTIM {
         win.start(&[0, 1], |_| death.now())?;
@@ -360,26 +356,26 @@ fn notified_once(world: &Job, death: &Death) -> transom::Result<Window<u64>> {
 }
 
 /// The others wait for two notices of the victim.
-fn awaiting_notices(world: &Job, death: &Death) -> Done {
+fn awaiting_notices(world: &Job, death: &Death) -> Outcome {
     Ok(notified_once(world, death)?.notices().wait(0, 2)?)
 }
 
 /// Polling for two notices of the victim counts as waiting.
-fn testing_for_notices(world: &Job, death: &Death) -> Done {
+fn testing_for_notices(world: &Job, death: &Death) -> Outcome {
     let win = notified_once(world, death)?;
     while !win.notices().try_wait(0, 2)? {}
     Ok(())
 }
 
-/// So does reading the counter again and again.
-fn reading_notices(world: &Job, death: &Death) -> Done {
+/// Polling by reads of the counter counts as waiting.
+fn reading_notices(world: &Job, death: &Death) -> Outcome {
     let win = notified_once(world, death)?;
     while win.notices().value(0)? < 2 {}
     Ok(())
 }
 
-/// So does resetting it.
-fn resetting_notices(world: &Job, death: &Death) -> Done {
+/// Polling by resets of the counter counts as waiting.
+fn resetting_notices(world: &Job, death: &Death) -> Outcome {
     let win = notified_once(world, death)?;
     let mut sum = 0;
     while sum < 2 {
@@ -389,15 +385,15 @@ fn resetting_notices(world: &Job, death: &Death) -> Done {
 }
 
 /// Polling by `test_some` counts as waiting.
-fn testing_requests(world: &Job, death: &Death) -> Done {
+fn testing_requests(world: &Job, death: &Death) -> Outcome {
     let win = notified_once(world, death)?;
     let mut requests = [win.notices().request(0, 2)?];
     while Request::test_some(&mut requests)?.is_empty() {}
     Ok(())
 }
 
-fn free(world: &Job, death: &Death) -> Done {
+fn free(world: &Job, death: &Death) -> Outcome {
     let win = Window::<u64>::allocate(world, 100)?;
-    death.of(world);
+    death.now_if_victim(world);
     Ok(win.free()?)
 }

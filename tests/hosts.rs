@@ -5,22 +5,20 @@
 //! Route: hosts.
 
 use std::collections::BTreeSet;
-use std::error::Error;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Arguments;
 use transom::{Job, Route, Window};
+use transom_harness::{Outcome, printed, trial};
 
 #[path = "hosts/launcher.rs"]
 mod launcher;
 
 /// Seconds; longer than any of these jobs takes on a busy machine.
 const WATCHDOG: &str = "100";
-
-type Done = Result<(), Box<dyn Error>>;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -45,13 +43,7 @@ fn main() -> ExitCode {
         ("a_machine_that_vanishes_ends_the_job", launcher::vanishing),
     ];
     let permitted = Command::new(hosts()).arg("--check").output().is_ok_and(|output| output.status.success());
-    let trials = tests.map(|(name, test)| {
-        let trial = Trial::test(name, move || {
-            test();
-            Ok(())
-        });
-        trial.with_ignored_flag(!permitted)
-    });
+    let trials = tests.map(|(name, test)| trial(name, test).with_ignored_flag(!permitted));
     libtest_mimic::run(&Arguments::from_args(), trials.into()).exit_code()
 }
 
@@ -74,10 +66,6 @@ fn job(ranks: &str, body: &str, env: &str) -> Output {
     command.stdin(Stdio::null()).output().expect("it starts")
 }
 
-fn printed(output: &Output) -> String {
-    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
-}
-
 /// The output of the job, which must have succeeded.
 fn success(ranks: &str, body: &str, env: &str) -> String {
     let output = job(ranks, body, env);
@@ -87,7 +75,7 @@ fn success(ranks: &str, body: &str, env: &str) -> String {
 }
 
 fn as_rank(body: &str) -> ExitCode {
-    let body: fn(&Job) -> Done = match body {
+    let body: fn(&Job) -> Outcome = match body {
         "exchange" => |world| exchange(world, |one, other| one % 2 == other % 2),
         "exchange_of_blocks" => |world| exchange(world, |one, other| one / 2 == other / 2),
         "vanish" => vanish,
@@ -108,12 +96,12 @@ fn as_rank(body: &str) -> ExitCode {
 
 /// Every rank puts to every rank, and adds at the first; each uses memory within its machine and
 /// the net to the other machine.
-fn exchange(world: &Job, share: fn(usize, usize) -> bool) -> Done {
+fn exchange(world: &Job, share: fn(usize, usize) -> bool) -> Outcome {
     let (me, size) = (world.rank(), world.size());
     for rank in 0..size {
         let expected = match rank {
             own if own == me => Route::Own,
-            near if share(near, me) => Route::Shm,
+            other if share(other, me) => Route::Shm,
             _ => Route::Net,
         };
         assert_eq!(world.route(rank)?, expected, "from {me} to {rank}");
@@ -141,7 +129,7 @@ fn exchange(world: &Job, share: fn(usize, usize) -> bool) -> Done {
 }
 
 /// The last rank disconnects its machine from the network, and all ranks wait for each other.
-fn vanish(world: &Job) -> Done {
+fn vanish(world: &Job) -> Outcome {
     let win = Window::<u64>::allocate(world, 1)?;
     if world.rank() == world.size() - 1 {
         let down = Command::new("ip").args(["link", "set", "eth0", "down"]).status()?;
@@ -232,9 +220,9 @@ fn killed_hosts_leave_no_process() {
         .stdout(Stdio::piped())
         .spawn()
         .expect("it starts");
-    let lines = BufReader::new(child.stdout.take().expect("asked for")).lines();
+    let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
     let namespaces: BTreeSet<String> = lines.take(3).map(|line| line.expect("text")).collect();
-    assert_eq!(namespaces.len(), 3, "two hosts and what is between: {namespaces:?}");
+    assert_eq!(namespaces.len(), 3, "two hosts and the network between: {namespaces:?}");
     assert!(!members(&namespaces).is_empty(), "they live");
     child.kill().expect("ours");
     child.wait().expect("ours");

@@ -13,6 +13,7 @@ use std::process::{Command, ExitCode, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libtest_mimic::{Arguments, Trial};
+use transom_harness::{example, printed, trial};
 
 #[path = "launchers/bodies.rs"]
 mod bodies;
@@ -76,7 +77,7 @@ fn main() -> ExitCode {
         eprintln!("{body}: {error:#}");
         return ExitCode::from(bodies::STATUS);
     }
-    let mut trials = vec![trial("no_launcher::a_server_that_is_gone".into(), || {
+    let mut trials = vec![trial("no_launcher::a_server_that_is_gone", || {
         let mut rank = rank_of("fence");
         rank.envs([("PMIX_NAMESPACE", "gone"), ("PMIX_RANK", "0"), ("PMIX_SERVER_URI4", "gone.0;tcp4://127.0.0.1:9")]);
         refused(
@@ -99,13 +100,6 @@ fn main() -> ExitCode {
 
 fn output(job: &mut Command) -> Output {
     job.output().expect("coreutils' timeout starts")
-}
-
-fn trial(name: String, test: impl FnOnce() + Send + 'static) -> Trial {
-    Trial::test(name, move || {
-        test();
-        Ok(())
-    })
 }
 
 impl Launcher {
@@ -284,10 +278,6 @@ fn no_plugin(_: &Launcher) {
     bare.refuses(":", &["Slurm", "SLURM_NTASKS=4", "srun --mpi=pmi2"]);
 }
 
-fn printed(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
-
 fn this() -> PathBuf {
     std::env::current_exe().expect("this program has a path")
 }
@@ -297,13 +287,4 @@ fn rank_of(body: &str) -> Command {
     let mut rank = Command::new(this());
     rank.args(["--rank", body]).stdin(Stdio::null());
     rank
-}
-
-/// The folder in which cargo puts the examples, next to the folder of this test.
-fn example(name: &str) -> PathBuf {
-    let this = this();
-    let profile = this.parent().and_then(Path::parent).expect("target/PROFILE/deps");
-    let path = profile.join("examples").join(name);
-    assert!(path.exists(), "{} is not built: cargo build --examples", path.display());
-    path
 }

@@ -5,9 +5,9 @@
 
 use std::process::ExitCode;
 
-use made::{Made, Rng, overlaps, span};
+use mapped_type::{MappedType, Rng, overlaps, span};
+use support::byte_window::{ByteWindow, FLAVORS, Shape, class, targets};
 use support::model::{combined, mixed};
-use support::part::{FLAVORS, Part, Shape, class, targets};
 use transom::datatype::Order;
 use transom::{BasicType, Class, Datatype, Flavor, Info, Job, Op, Result};
 use transom_harness::{Outcome, Test, ensure, same, step};
@@ -16,79 +16,75 @@ use transom_harness::{Outcome, Test, ensure, same, step};
 mod bounds;
 #[path = "layouts/halos.rs"]
 mod halos;
-#[path = "layouts/made.rs"]
-mod made;
+#[path = "layouts/mapped_type.rs"]
+mod mapped_type;
 mod support;
 
-const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Outcome) -> Test {
-    Test { name, ranks, env: &[], fails: None, body }
-}
-
 static TESTS: &[Test] = &[
-    test("every_constructor_with_every_other", &[1, 2], constructors),
-    test("random_layouts_at_both_ends", &[1, 2], random),
-    test("random_layouts_of_mixed_types", &[1, 2], random_mixed),
-    test("long_layouts_of_several_messages", &[1, 2], long),
-    test("entries_of_the_target_do_not_overlap", &[1, 2], bounds::overlaps),
-    test("signatures_must_match", &[1, 2], bounds::signatures),
-    test("true_spans_are_checked", &[1, 2], bounds::spans),
-    test("absurd_spans_are_errors", &[1, 2], bounds::absurd),
-    test("halos_of_a_plane", &[1, 2, 4], halos::plane),
-    test("faces_of_a_cube", &[1, 2, 3], halos::cube),
+    Test::new("every_constructor_with_every_other", &[1, 2], constructors),
+    Test::new("random_layouts_at_both_ends", &[1, 2], random),
+    Test::new("random_layouts_of_mixed_types", &[1, 2], random_mixed),
+    Test::new("long_layouts_of_several_messages", &[1, 2], long),
+    Test::new("entries_of_the_target_do_not_overlap", &[1, 2], bounds::overlaps),
+    Test::new("signatures_must_match", &[1, 2], bounds::signatures),
+    Test::new("true_spans_are_checked", &[1, 2], bounds::spans),
+    Test::new("absurd_spans_are_errors", &[1, 2], bounds::absurd),
+    Test::new("halos_of_a_plane", &[1, 2, 4], halos::plane),
+    Test::new("faces_of_a_cube", &[1, 2, 3], halos::cube),
     // Shows T2.
     // Route: shm.
-    Test {
-        name: "random_layouts_without_cross_memory_attach",
-        ranks: &[2],
-        env: &[("TRANSOM_CMA", "n")],
-        fails: None,
-        body: random,
-    },
+    Test::new("random_layouts_without_cross_memory_attach", &[2], random).with_env(&[("TRANSOM_CMA", "n")]),
 ];
 
 fn main() -> ExitCode {
     transom_harness::main(env!("CARGO_BIN_EXE_transom-test-run"), TESTS)
 }
 
-/// Bytes of each rank's part.
+/// Bytes of each rank's win.
 const BYTES: usize = 8192;
 
-/// The offset in the part at which layouts begin, so that negative offsets stay inside.
-fn begin(part: &Part) -> usize {
-    part.bytes() / 2
+/// The offset in the win at which layouts begin, so that negative offsets stay inside.
+fn begin(win: &ByteWindow) -> usize {
+    win.bytes() / 2
 }
 
 /// Runs `body` at rank 0 with windows of every flavor, each with a number of its own.
-fn on_every_window(world: &Job, bytes: usize, body: impl Fn(&Part, usize, u64) -> Outcome) -> Outcome {
+fn on_every_window(world: &Job, bytes: usize, body: impl Fn(&ByteWindow, usize, u64) -> Outcome) -> Outcome {
     for (index, flavor) in FLAVORS.into_iter().enumerate() {
         step(format!("{flavor:?}"));
-        let Some(part) = Part::new(world, flavor, bytes, &Info::new())? else {
+        let Some(win) = ByteWindow::new(world, flavor, bytes, &Info::new())? else {
             ensure(flavor == Flavor::Shared, "only shared windows need one node")?;
             continue;
         };
         if world.rank() == 0 {
             for target in targets(world) {
-                body(&part, target, index as u64)?;
+                body(&win, target, index as u64)?;
             }
         }
         world.barrier()?;
-        part.free()?;
+        win.free()?;
     }
     Ok(())
 }
 
 /// A count of items of a datatype.
-type Side<'a> = (&'a Made, usize);
+type Side<'a> = (&'a MappedType, usize);
 
 /// Moves elements with a layout at each side, there and back, and accumulates where all elements
 /// have one type.
-fn moves(part: &Part, target: usize, (ours, count): Side<'_>, (theirs, other): Side<'_>, seed: u64) -> Outcome {
+fn check_transfers(
+    win: &ByteWindow,
+    target: usize,
+    (ours, count): Side<'_>,
+    (theirs, other): Side<'_>,
+    seed: u64,
+) -> Outcome {
     let (from, to) = (ours.items(count), theirs.items(other));
     same("the test's own types", &from.iter().map(|it| it.1).collect::<Vec<_>>(), &to.iter().map(|it| it.1).collect())?;
     let (low, end) = span(&from);
     let zero = usize::try_from(-low.min(0))? + 8;
     let origin = pattern(zero + usize::try_from(end.max(0))? + 8, seed);
-    let (bytes, begin) = (part.bytes(), begin(part));
+    let (bytes, begin) = (win.bytes(), begin(win));
     let before = pattern(bytes, seed + 1);
     let mine = |at: i64, len: usize| index(zero, at)..index(zero, at) + len;
     let there = |at: i64, len: usize| index(begin, at)..index(begin, at) + len;
@@ -96,7 +92,7 @@ fn moves(part: &Part, target: usize, (ours, count): Side<'_>, (theirs, other): S
 
     let back = |held: &[u8]| {
         let (mut found, mut whole) = (vec![0x3c; origin.len()], vec![0x3c; origin.len()]);
-        part.get(&mut found, shape, target, begin, to_shape)?;
+        win.get(&mut found, shape, target, begin, to_shape)?;
         for (&(a, ty), &(b, _)) in from.iter().zip(&to) {
             whole[mine(a, ty.size())].copy_from_slice(&held[there(b, ty.size())]);
         }
@@ -105,35 +101,35 @@ fn moves(part: &Part, target: usize, (ours, count): Side<'_>, (theirs, other): S
     let (low, end) = span(&to);
     let is_inside = low >= -i64::try_from(begin)? && end <= i64::try_from(bytes - begin)?;
 
-    part.write(target, 0, &before)?;
-    let put = part.put(&origin, shape, target, begin, to_shape);
+    win.write(target, 0, &before)?;
+    let put = win.put(&origin, shape, target, begin, to_shape);
     if overlaps(&to) {
         same("entries that overlap", &class(put), &Some(Class::Type))?;
-        ensure(part.read(target, 0, bytes)? == before, "refused, and nothing written")?;
+        ensure(win.read(target, 0, bytes)? == before, "refused, and nothing written")?;
         return if is_inside && !overlaps(&from) { back(&before) } else { Ok(()) };
     }
     if !is_inside {
         same("entries outside", &class(put), &Some(Class::RmaRange))?;
-        return ensure(part.read(target, 0, bytes)? == before, "refused, and nothing written");
+        return ensure(win.read(target, 0, bytes)? == before, "refused, and nothing written");
     }
     put?;
     let mut expected = before.clone();
     for (&(a, ty), &(b, _)) in from.iter().zip(&to) {
         expected[there(b, ty.size())].copy_from_slice(&origin[mine(a, ty.size())]);
     }
-    ensure(part.read(target, 0, bytes)? == expected, "the target after a put")?;
+    ensure(win.read(target, 0, bytes)? == expected, "the target after a put")?;
     if overlaps(&from) {
         return Ok(());
     }
     back(&expected)?;
     let Some(ty) = ours.ty.uniform() else { return Ok(()) };
-    accumulates(part, target, (&origin, shape, &from, zero), (&expected, to_shape, &to), ty)
+    check_accumulates(win, target, (&origin, shape, &from, zero), (&expected, to_shape, &to), ty)
 }
 
 /// The same layouts for `accumulate` and `get_accumulate`. The elements have arbitrary bits, so the
 /// operations are those on bits and integers.
-fn accumulates(
-    part: &Part,
+fn check_accumulates(
+    win: &ByteWindow,
     target: usize,
     (origin, shape, from, zero): (&[u8], Shape<'_>, &[(i64, BasicType)], usize),
     (before, to_shape, to): (&[u8], Shape<'_>, &[(i64, BasicType)]),
@@ -144,7 +140,7 @@ fn accumulates(
         BasicType::Int64 | BasicType::Uint16 | BasicType::Int32 => Op::Sum,
         _ => Op::Replace,
     };
-    let (size, begin, basic) = (ty.size(), begin(part), Datatype::basic(ty));
+    let (size, begin, basic) = (ty.size(), begin(win), Datatype::basic(ty));
     // The target's elements at the end, after the first of two accumulates, and at the end in the
     // origin's places.
     let (mut now, mut once, mut spread) = (before.to_vec(), Vec::new(), vec![0x3c; origin.len()]);
@@ -159,12 +155,12 @@ fn accumulates(
     }
     let there = (target, begin, to_shape);
     let (mut row, mut back) = (vec![0x77; once.len()], vec![0x3c; origin.len()]);
-    part.accumulate((origin, shape), there, op)?;
-    part.get_accumulate((origin, shape), (&mut row, Shape::new(from.len(), &basic)), there, op)?;
+    win.accumulate((origin, shape), there, op)?;
+    win.get_accumulate((origin, shape), (&mut row, Shape::new(from.len(), &basic)), there, op)?;
     ensure(row == once, "the values from before, in a row")?;
-    part.get_accumulate((origin, shape), (&mut back, shape), there, Op::NoOp)?;
+    win.get_accumulate((origin, shape), (&mut back, shape), there, Op::NoOp)?;
     ensure(back == spread, "the values in the places of the origin")?;
-    ensure(part.read(target, 0, part.bytes())? == now, "the target after two accumulates")
+    ensure(win.read(target, 0, win.bytes())? == now, "the target after two accumulates")
 }
 
 /// Bytes that depend on the seed.
@@ -178,8 +174,8 @@ fn index(zero: usize, at: i64) -> usize {
 }
 
 /// Twelve elements, by each constructor.
-fn twelve(ty: BasicType) -> Result<Vec<(&'static str, Made, usize)>> {
-    let one = Made::basic(ty);
+fn layouts_of_twelve(ty: BasicType) -> Result<Vec<(&'static str, MappedType, usize)>> {
+    let one = MappedType::basic(ty);
     let size = isize::try_from(ty.size()).expect("small");
     Ok(vec![
         ("elements", one.clone(), 12),
@@ -191,7 +187,7 @@ fn twelve(ty: BasicType) -> Result<Vec<(&'static str, Made, usize)>> {
         ("indexed", one.indexed(&[(5, 9), (3, 0), (4, -5)])?, 1),
         ("hindexed", one.hindexed(&[(1, 0), (10, 3 * size), (1, -2 * size)])?, 1),
         ("indexed_block", one.indexed_block(3, &[12, 0, 4, 8])?, 1),
-        ("structure", Made::structure(&[(7, 0, one.clone()), (5, 9 * size, one.clone())])?, 1),
+        ("structure", MappedType::structure(&[(7, 0, one.clone()), (5, 9 * size, one.clone())])?, 1),
         ("subarray", one.subarray(&[(5, 3, 1), (6, 4, 2)], Order::C)?, 1),
         ("subarray of Fortran", one.subarray(&[(4, 2, 1), (3, 2, 0), (4, 3, 1)], Order::Fortran)?, 1),
         ("resized", one.vector(2, 1, 2)?.resized(0, 4 * size)?, 6),
@@ -204,15 +200,16 @@ fn twelve(ty: BasicType) -> Result<Vec<(&'static str, Made, usize)>> {
 /// Each constructor of MPI-4.1 §5.1 at the origin with each one at the target.
 /// Shows O5, O1, O6.
 fn constructors(world: &Job) -> Outcome {
-    on_every_window(world, BYTES, |part, target, seed| {
+    on_every_window(world, BYTES, |win, target, seed| {
         for ty in [BasicType::Int64, BasicType::Uint16, BasicType::Byte, BasicType::Complex64] {
-            let all = twelve(ty)?;
+            let all = layouts_of_twelve(ty)?;
             for ((ours, origin, count), (theirs, there, other)) in
                 all.iter().flat_map(|ours| all.iter().map(move |theirs| (ours, theirs)))
             {
                 let what = format!("{ours} to {theirs} of {ty} at rank {target}");
                 step(&what);
-                moves(part, target, (origin, *count), (there, *other), seed).map_err(|it| format!("{what}: {it}"))?;
+                check_transfers(win, target, (origin, *count), (there, *other), seed)
+                    .map_err(|it| format!("{what}: {it}"))?;
             }
         }
         Ok(())
@@ -222,10 +219,10 @@ fn constructors(world: &Job) -> Outcome {
 /// A series of random pairs. A failure names the seed, and `TRANSOM_TEST_SEED` runs that pair
 /// alone.
 fn seeds(
-    part: &Part,
+    win: &ByteWindow,
     target: usize,
     (flavor, count): (u64, u64),
-    pair: impl Fn(&mut Rng) -> Result<[(Made, usize); 2]>,
+    pair: impl Fn(&mut Rng) -> Result<[(MappedType, usize); 2]>,
 ) -> Outcome {
     let wanted: Option<u64> = std::env::var("TRANSOM_TEST_SEED").ok().map(|seed| seed.parse()).transpose()?;
     let seeds = wanted.map_or(flavor * 1000..flavor * 1000 + count, |seed| seed..seed + 1);
@@ -233,7 +230,7 @@ fn seeds(
         let [ours, theirs] = pair(&mut Rng::new(seed))?;
         let what = || format!("TRANSOM_TEST_SEED={seed} at rank {target}: {ours:?} to {theirs:?}");
         step(format!("seed {seed}"));
-        moves(part, target, (&ours.0, ours.1), (&theirs.0, theirs.1), seed)
+        check_transfers(win, target, (&ours.0, ours.1), (&theirs.0, theirs.1), seed)
             .map_err(|error| format!("{error}\n{}", what()))?;
     }
     Ok(())
@@ -242,12 +239,12 @@ fn seeds(
 /// Layouts of one basic type, nested up to three times.
 /// Shows O5, O1.
 fn random(world: &Job) -> Outcome {
-    on_every_window(world, BYTES, |part, target, flavor| {
-        seeds(part, target, (flavor, 300), |rng| {
+    on_every_window(world, BYTES, |win, target, flavor| {
+        seeds(win, target, (flavor, 300), |rng| {
             let types = [BasicType::Byte, BasicType::Uint16, BasicType::Int32, BasicType::Int64, BasicType::DoubleInt];
-            let one = Made::basic(types[rng.below(types.len())]);
+            let one = MappedType::basic(types[rng.below(types.len())]);
             let n = [1, 6, 12, 24, 36][rng.below(5)];
-            let mut side = || -> Result<(Made, usize)> {
+            let mut side = || -> Result<(MappedType, usize)> {
                 let count = [1, 1, 2, 3][rng.below(4)];
                 let count = if n % count == 0 { count } else { 1 };
                 Ok((rng.layout(n / count, &one, 3)?, count))
@@ -260,15 +257,15 @@ fn random(world: &Job) -> Outcome {
 /// Layouts of a structure with several types, whose members have other offsets at each side.
 /// Shows O5, O1.
 fn random_mixed(world: &Job) -> Outcome {
-    on_every_window(world, BYTES, |part, target, flavor| {
-        seeds(part, target, (flavor, 300), |rng| {
-            let mut side = || -> Result<(Made, usize)> {
+    on_every_window(world, BYTES, |win, target, flavor| {
+        seeds(win, target, (flavor, 300), |rng| {
+            let mut side = || -> Result<(MappedType, usize)> {
                 let members = [(2, BasicType::Int32), (1, BasicType::Float64), (3, BasicType::Uint8)];
                 let mut places = [0, 10, 20];
                 places.rotate_left(rng.below(3));
-                let part = |(&(count, ty), at): (&(usize, BasicType), isize)| (count, at, Made::basic(ty));
+                let part = |(&(count, ty), at): (&(usize, BasicType), isize)| (count, at, MappedType::basic(ty));
                 let parts: Vec<_> = members.iter().zip(places).map(part).collect();
-                Ok((rng.layout(12, &Made::structure(&parts)?, 1)?, 1))
+                Ok((rng.layout(12, &MappedType::structure(&parts)?, 1)?, 1))
             };
             Ok([side()?, side()?])
         })
@@ -278,9 +275,9 @@ fn random_mixed(world: &Job) -> Outcome {
 /// More data, and more blocks, than a message holds.
 /// Shows O5, O1.
 fn long(world: &Job) -> Outcome {
-    on_every_window(world, 1 << 20, |part, target, flavor| {
-        seeds(part, target, (flavor, 4), |rng| {
-            let one = Made::basic([BasicType::Int32, BasicType::Int64][rng.below(2)]);
+    on_every_window(world, 1 << 20, |win, target, flavor| {
+        seeds(win, target, (flavor, 4), |rng| {
+            let one = MappedType::basic([BasicType::Int32, BasicType::Int64][rng.below(2)]);
             Ok([(rng.layout(5040, &one, 2)?, 1), (rng.layout(5040, &one, 2)?, 1)])
         })
     })

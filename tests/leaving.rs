@@ -8,8 +8,9 @@
 use std::error::Error;
 use std::process::{Command, ExitCode, Stdio};
 
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Arguments;
 use transom::{Job, Window};
+use transom_harness::trial;
 
 /// Seconds; longer than any of these jobs takes on a busy machine. A job that the launcher ends by
 /// this limit has hung.
@@ -32,12 +33,7 @@ fn main() -> ExitCode {
         ("warnings_can_be_turned_off", warnings_are_off),
     ];
     let trials = tests.iter().flat_map(|&(name, test)| [2, 3].map(|ranks| (name, test, ranks)));
-    let trials = trials.map(|(name, test, ranks)| {
-        Trial::test(format!("{name}::ranks_{ranks}"), move || {
-            test(ranks);
-            Ok(())
-        })
-    });
+    let trials = trials.map(|(name, test, ranks)| trial(format!("{name}::ranks_{ranks}"), move || test(ranks)));
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
 }
 

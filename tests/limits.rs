@@ -15,33 +15,43 @@ use std::process::ExitCode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use transom::{Job, Window};
-use transom_harness::{Outcome, Test, ensure, same, step};
+use transom_harness::{Outcome, Test, bytes_of_proc, ensure, same, step};
 
 static TESTS: &[Test] = &[
-    Test { name: "no_address_space_left", ranks: &[2, 3], env: &[], fails: None, body: no_address_space_left },
-    Test { name: "no_memory_left", ranks: &[2, 3], env: &[], fails: None, body: no_memory_left },
-    Test { name: "no_memory_left_together", ranks: &[2, 3], env: &[], fails: None, body: no_memory_left_together },
-    Test { name: "no_locked_memory_left", ranks: &[2, 3], env: &[], fails: None, body: no_locked_memory_left },
-    Test { name: "no_descriptors_left", ranks: &[2, 3], env: &[], fails: None, body: no_descriptors_left },
+    Test::new("without_address_space_no_rank_gets_a_window", &[2, 3], no_address_space_left),
+    Test::new("a_window_beyond_memory_is_refused", &[2, 3], no_memory_left),
+    Test::new("windows_that_together_exceed_memory_are_refused", &[2, 3], no_memory_left_together),
+    Test::new("only_devices_need_lockable_memory", &[2, 3], no_locked_memory_left),
+    Test::new("a_window_needs_no_descriptor", &[2, 3], no_descriptors_left),
 ];
 
 /// The tests within a node, which run where all ranks share memory.
 static WITHIN_A_NODE: &[Test] = &[
-    used_up("descriptors_used_up_after_init", descriptors::last_after_init),
-    used_up("descriptors_used_up_after_creation", descriptors::last_after_creation),
-    used_up("all_descriptors_used_up_after_init", descriptors::all_after_init),
-    used_up("locked_memory_maps_no_pages_of_others", locked_memory_maps_no_pages),
-    used_up("limited_address_space_holds_windows", limited_address_space),
+    used_up("a_rank_without_descriptors_after_init_reaches_its_node", descriptors::last_after_init),
+    used_up("a_rank_without_descriptors_after_creation_reaches_its_node", descriptors::last_after_creation),
+    used_up("ranks_without_descriptors_reach_their_node", descriptors::all_after_init),
+    used_up("locked_memory_maps_no_pages_of_other_ranks", locked_memory_maps_no_pages),
+    used_up("windows_take_no_more_address_space_than_their_parts", limited_address_space),
 ];
 
 /// The tests over sockets, which run where the test program is started without shared memory.
 static OVER_SOCKETS: &[Test] = &[
-    over_sockets("descriptors_used_up_over_sockets", &[6], "no free descriptor", descriptors::over_sockets),
-    over_sockets("all_descriptors_used_up_over_sockets", &[3], "RLIMIT_NOFILE", descriptors::all_over_sockets),
+    over_sockets(
+        "a_rank_without_descriptors_says_so_over_sockets",
+        &[6],
+        "no free descriptor",
+        descriptors::over_sockets,
+    ),
+    over_sockets(
+        "the_limit_of_descriptors_is_named_over_sockets",
+        &[3],
+        "RLIMIT_NOFILE",
+        descriptors::all_over_sockets,
+    ),
 ];
 
 const fn used_up(name: &'static str, body: fn(&Job) -> Outcome) -> Test {
-    Test { name, ranks: &[2, 5], env: &[], fails: None, body }
+    Test::new(name, &[2, 5], body)
 }
 
 const fn over_sockets(
@@ -51,7 +61,7 @@ const fn over_sockets(
     body: fn(&Job) -> Outcome,
 ) -> Test {
     let env = &[("TRANSOM_TRANSPORTS", "^shm,verbs"), ("TRANSOM_PROVIDER", "tcp;ofi_rxm")];
-    Test { name, ranks, env, fails: Some(why), body }
+    Test::new(name, ranks, body).with_env(env).failing_with(why)
 }
 
 /// Drops the capability to lock any amount of memory, which ranks started by root have, and sets a
@@ -155,11 +165,9 @@ fn no_address_space_left(world: &Job) -> Outcome {
     ensure(have == 0, &format!("{have} ranks have a window that one could not have"))
 }
 
-/// The bytes that a field of a file of /proc states.
-fn field(file: &str, name: &str) -> u64 {
-    let text = std::fs::read_to_string(file).expect("Linux has it");
-    let value = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
-    value.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap_or(0) << 10
+/// The bytes that a line of a file of procfs states; 0 if the kernel has no such line.
+fn field(file: &str, line: &str) -> u64 {
+    bytes_of_proc(file, line).unwrap_or(0)
 }
 
 /// The memory that the machine can still give, swap included.
@@ -174,7 +182,7 @@ fn granted() -> bool {
 
 /// Requests a window of `bytes` here and touches no page of it. All ranks agree on the outcome;
 /// returns the error if there is one. Small windows still work.
-fn ask(world: &Job, bytes: u64) -> transom::Result<Option<String>> {
+fn request(world: &Job, bytes: u64) -> transom::Result<Option<String>> {
     let counting = Window::<u64>::allocate(world, 1)?;
     step(format!("{bytes} bytes"));
     let made = Window::<u8>::allocate(world, usize::try_from(bytes).expect("an address space"));
@@ -196,8 +204,8 @@ fn ask(world: &Job, bytes: u64) -> transom::Result<Option<String>> {
 /// The last rank requests more than the machine has, the others little.
 fn no_memory_left(world: &Job) -> Outcome {
     let greedy = world.size() - 1;
-    let asked = if world.rank() == greedy { free() + (1 << 30) } else { 64 };
-    let why = ask(world, asked)?;
+    let requested = if world.rank() == greedy { free() + (1 << 30) } else { 64 };
+    let why = request(world, requested)?;
     if granted() {
         return same("the refusal", &why, &None);
     }
@@ -208,7 +216,7 @@ fn no_memory_left(world: &Job) -> Outcome {
 /// Each rank requests less than the machine has, but the ranks of one machine request more
 /// together.
 fn no_memory_left_together(world: &Job) -> Outcome {
-    let why = ask(world, free() / 5 * 3)?;
+    let why = request(world, free() / 5 * 3)?;
     if granted() || world.node_ranks().len() == 1 {
         return Ok(());
     }

@@ -13,14 +13,9 @@ use transom_harness::{Outcome, Test, step};
 mod epochs;
 
 static TESTS: &[Test] = &[
-    Test { name: "an_epoch_of_each_kind", ranks: &[128], env: &[], fails: None, body: an_epoch_of_each_kind },
-    Test {
-        name: "an_epoch_of_each_kind_over_tcp",
-        ranks: &[64],
-        env: &[("TRANSOM_TRANSPORTS", "^shm")],
-        fails: None,
-        body: an_epoch_of_each_kind,
-    },
+    Test::new("an_epoch_of_each_kind", &[128], an_epoch_of_each_kind),
+    Test::new("an_epoch_of_each_kind_over_tcp", &[64], an_epoch_of_each_kind)
+        .with_env(&[("TRANSOM_TRANSPORTS", "^shm")]),
 ];
 
 /// Counted from the start of a rank.

@@ -4,8 +4,7 @@
 
 use std::process::ExitCode;
 
-use transom::Job;
-use transom_harness::{Outcome, Test};
+use transom_harness::Test;
 
 #[allow(dead_code)] // what other tests need of it
 #[path = "flavors/memory.rs"]
@@ -13,8 +12,8 @@ mod memory;
 
 #[path = "misuse/arguments.rs"]
 mod arguments;
-#[path = "misuse/place.rs"]
-mod place;
+#[path = "misuse/fixture.rs"]
+mod fixture;
 #[path = "misuse/raw.rs"]
 mod raw;
 #[path = "misuse/table.rs"]
@@ -22,18 +21,14 @@ mod table;
 #[path = "misuse/typed.rs"]
 mod typed;
 
-const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Outcome) -> Test {
-    Test { name, ranks, env: &[], fails: None, body }
-}
-
 static TESTS: &[Test] = &[
-    test("every_illegal_call_of_an_allocated_window", &[1, 2, 3], raw::allocated),
-    test("every_illegal_call_of_a_created_window", &[1, 2, 3], raw::created),
-    test("every_illegal_call_of_a_dynamic_window", &[1, 2, 3], raw::dynamic),
-    test("every_illegal_call_of_a_shared_window", &[1, 2, 3], raw::shared),
-    test("every_illegal_call_within_closures", &[1, 2, 3], typed::closures),
-    test("illegal_arguments_are_refused", &[1, 2], arguments::arguments),
-    test("a_refused_operation_opens_no_epoch", &[1, 2], arguments::refused_after_a_fence),
+    Test::new("every_illegal_call_of_an_allocated_window", &[1, 2, 3], raw::allocated),
+    Test::new("every_illegal_call_of_a_created_window", &[1, 2, 3], raw::created),
+    Test::new("every_illegal_call_of_a_dynamic_window", &[1, 2, 3], raw::dynamic),
+    Test::new("every_illegal_call_of_a_shared_window", &[1, 2, 3], raw::shared),
+    Test::new("every_illegal_call_within_closures", &[1, 2, 3], typed::closures),
+    Test::new("illegal_arguments_are_refused", &[1, 2], arguments::arguments),
+    Test::new("a_refused_operation_opens_no_epoch", &[1, 2], arguments::refused_after_a_fence),
 ];
 
 fn main() -> ExitCode {

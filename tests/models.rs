@@ -6,8 +6,8 @@
 
 use std::process::ExitCode;
 
-use transom::{Assert, BasicType, Info, Job, Lock, Model, Op, RawWindow};
-use transom_harness::{Outcome, Test, same, step};
+use transom::{Assert, Info, Job, Lock, Model, RawWindow};
+use transom_harness::{Outcome, Test, same, step, word};
 
 #[path = "models/copies.rs"]
 mod copies;
@@ -18,23 +18,19 @@ mod refresh;
 #[path = "models/typed.rs"]
 mod typed;
 
-const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Outcome) -> Test {
-    Test { name, ranks, env: &[], fails: None, body }
-}
-
 static TESTS: &[Test] = &[
-    test("stores_become_public", &[2], publish::stores_become_public),
-    test("calls_that_do_not_publish_stores", &[2], publish::calls_that_do_not_publish_stores),
-    test("puts_become_private", &[2], refresh::puts_become_private),
-    test("calls_that_do_not_refresh_the_private_copy", &[2], refresh::calls_that_do_not_refresh_the_private_copy),
-    test("operations_on_oneself_act_on_the_public_copy", &[1, 2], copies::operations_on_oneself),
-    test("both_copies_changes_are_kept", &[2], copies::both_copies_changes_are_kept),
-    test("user_memory_is_the_private_copy", &[1, 2], copies::user_memory_is_the_private_copy),
-    test("overlapping_windows_have_public_copies_of_their_own", &[2], copies::overlapping_windows),
-    test("shared_and_dynamic_windows_are_unified", &[1, 2], copies::always_unified),
-    test("stores_become_public_in_epochs_as_closures", &[1, 2, 3], typed::stores),
-    test("puts_become_private_in_epochs_as_closures", &[1, 2, 3], typed::puts),
-    test("a_fence_keeps_what_both_copies_have", &[1, 2], typed::both),
+    Test::new("stores_become_public", &[2], publish::stores_become_public),
+    Test::new("calls_that_do_not_publish_stores", &[2], publish::calls_that_do_not_publish_stores),
+    Test::new("puts_become_private", &[2], refresh::puts_become_private),
+    Test::new("calls_that_do_not_refresh_the_private_copy", &[2], refresh::calls_that_do_not_refresh_the_private_copy),
+    Test::new("operations_on_oneself_act_on_the_public_copy", &[1, 2], copies::operations_on_oneself),
+    Test::new("both_copies_changes_are_kept", &[2], copies::both_copies_changes_are_kept),
+    Test::new("user_memory_is_the_private_copy", &[1, 2], copies::user_memory_is_the_private_copy),
+    Test::new("overlapping_windows_have_public_copies_of_their_own", &[2], copies::overlapping_windows),
+    Test::new("shared_and_dynamic_windows_are_unified", &[1, 2], copies::always_unified),
+    Test::new("stores_become_public_in_epochs_as_closures", &[1, 2, 3], typed::stores),
+    Test::new("puts_become_private_in_epochs_as_closures", &[1, 2, 3], typed::puts),
+    Test::new("a_fence_keeps_what_both_copies_have", &[1, 2], typed::both),
 ];
 
 fn main() -> ExitCode {
@@ -45,7 +41,7 @@ fn main() -> ExitCode {
 const OWNER: usize = 1;
 
 /// A window of eight words per rank under a model, and the memory that `MPI_WIN_CREATE` was given.
-struct Stage<'w> {
+struct Fixture<'w> {
     world: &'w Job,
     win: RawWindow,
     separate: bool,
@@ -56,7 +52,7 @@ struct Stage<'w> {
 }
 
 /// Runs `body` under both models, on allocated and on created windows.
-fn staged(world: &Job, body: impl Fn(&mut Stage<'_>) -> Outcome) -> Outcome {
+fn under_both_models(world: &Job, body: impl Fn(&mut Fixture<'_>) -> Outcome) -> Outcome {
     for (model, name) in [(Model::Unified, "unified"), (Model::Separate, "separate")] {
         for create in [false, true] {
             step(format!("{name}, {}", if create { "create" } else { "allocate" }));
@@ -70,25 +66,25 @@ fn staged(world: &Job, body: impl Fn(&mut Stage<'_>) -> Outcome) -> Outcome {
             };
             same("the model", &win.model(), &model)?;
             same("the hint", &win.info().get("transom_model"), &Some(name))?;
-            let mut stage = Stage { world, win, separate: model == Model::Separate, memory, turn: 0 };
-            if let Err(error) = body(&mut stage) {
-                std::mem::forget(stage);
+            let mut fixture = Fixture { world, win, separate: model == Model::Separate, memory, turn: 0 };
+            if let Err(error) = body(&mut fixture) {
+                std::mem::forget(fixture);
                 return Err(format!("{name}, create: {create}: {error}").into());
             }
-            stage.win.free()?;
-            drop(stage.memory);
+            fixture.win.free()?;
+            drop(fixture.memory);
         }
     }
     Ok(())
 }
 
-impl Stage<'_> {
-    fn owner(&self) -> bool {
+impl Fixture<'_> {
+    fn is_owner(&self) -> bool {
         self.world.rank() == OWNER
     }
 
-    /// The expected values under unified and under separate.
-    fn either(&self, unified: u64, separate: u64) -> u64 {
+    /// The value that is expected under the fixture's model.
+    fn by_model(&self, unified: u64, separate: u64) -> u64 {
         if self.separate { separate } else { unified }
     }
 
@@ -97,9 +93,7 @@ impl Stage<'_> {
     }
 
     fn load(&self, at: usize) -> u64 {
-        let mut bytes = [0; 8];
-        self.win.load(at * 8, &mut bytes);
-        u64::from_ne_bytes(bytes)
+        word::load(&self.win, at)
     }
 
     /// A put within the open epoch, complete at the epoch's end or at a flush; `value` is copied
@@ -115,8 +109,8 @@ impl Stage<'_> {
         unsafe { self.win.get(std::ptr::from_mut(into).cast(), 8, target, at) }
     }
 
-    /// A get in a separate passive epoch.
-    fn seen(&self, target: usize, at: u64) -> transom::Result<u64> {
+    /// A get in a passive epoch of its own.
+    fn get_now(&self, target: usize, at: u64) -> transom::Result<u64> {
         let mut value = u64::MAX;
         self.win.lock(Lock::Shared, target, Assert::NONE)?;
         self.get(target, at, &mut value)?;
@@ -124,26 +118,20 @@ impl Stage<'_> {
         Ok(value)
     }
 
-    /// A put in a separate passive epoch.
+    /// A put in a passive epoch of its own.
     fn put_now(&self, target: usize, at: u64, value: u64) -> transom::Result<()> {
         self.win.lock(Lock::Shared, target, Assert::NONE)?;
         self.put(target, at, &value)?;
         self.win.unlock(target)
     }
 
-    /// A value that no earlier turn had, equal at both ranks. Both copies of all words agree.
-    fn next(&mut self) -> transom::Result<u64> {
+    /// Begins a turn, in which both copies of all words agree. Returns a value that no earlier turn
+    /// had, equal at both ranks.
+    fn next_turn(&mut self) -> transom::Result<u64> {
         self.world.barrier()?;
         self.win.sync();
         self.world.barrier()?;
         self.turn += 1;
         Ok(self.turn * 1000)
     }
-}
-
-/// `fetch_and_op` on words.
-fn fetch(win: &RawWindow, target: usize, at: u64, op: Op, operand: u64) -> transom::Result<u64> {
-    let mut old = [0; 8];
-    win.fetch_and_op(&operand.to_ne_bytes(), &mut old, BasicType::Uint64, target, at, op)?;
-    Ok(u64::from_ne_bytes(old))
 }

@@ -1,6 +1,6 @@
-//! The book's tables that lead from MPI's names to ours, against the list in `mpi-names.txt`. A
-//! reader who comes from MPI finds every name once, with its counterpart or the reason that there
-//! is none. rustdoc checks the links.
+//! The book's tables that lead from MPI's names to ours have the names of the list `mpi-names.txt`.
+//! A reader who comes from MPI finds every name once, with its counterpart or the reason for its
+//! absence. rustdoc checks the links.
 
 /// A row of a table: section, name, text.
 type Row = (&'static str, &'static str, &'static str);

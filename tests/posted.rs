@@ -8,12 +8,12 @@ use transom::{Actor, At, BasicType, Datatype, Job, Lock, LockAllEpoch, Posted, R
 use transom_harness::{Outcome, Test, ensure, same, step};
 
 const fn test(name: &'static str, body: fn(&Job) -> Outcome) -> Test {
-    Test { name, ranks: &[2], env: &[], fails: None, body }
+    Test::new(name, &[2], body)
 }
 
 static TESTS: &[Test] = &[
     test("a_contiguous_put_or_get_is_one_request", contiguous),
-    test("many_and_a_flush_are_as_many_requests_and_one_completion", many),
+    test("many_operations_and_a_flush_are_as_many_requests_and_one_completion", many),
     test("an_atomic_of_the_device_is_one_request", atomics),
     test("many_blocks_for_one_run_of_the_target_are_one_request", blocks),
     test("the_release_of_a_lock_is_posted_when_unlock_returns", releases),

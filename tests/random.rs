@@ -14,20 +14,9 @@ mod random;
 use random::Program;
 
 const TESTS: &[Test] = &[
-    Test {
-        name: "programs_do_what_the_memory_model_allows",
-        ranks: &[1, 2, 3, 5],
-        env: &[],
-        fails: None,
-        body: programs,
-    },
-    Test {
-        name: "the_checker_reports_nothing_of_right_programs",
-        ranks: &[2, 4],
-        env: &[("TRANSOM_CHECK", "fail"), ("TRANSOM_CHECK_SUPPRESS", LOADS)],
-        fails: None,
-        body: checked,
-    },
+    Test::new("programs_do_what_the_memory_model_allows", &[1, 2, 3, 5], programs),
+    Test::new("the_checker_reports_nothing_of_right_programs", &[2, 4], checked)
+        .with_env(&[("TRANSOM_CHECK", "fail"), ("TRANSOM_CHECK_SUPPRESS", LOADS)]),
 ];
 
 /// Functions whose loads are left out of the check for races: the programs load whole parts during
@@ -54,7 +43,7 @@ fn checked(world: &Job) -> Outcome {
 fn run(world: &Job) -> Outcome {
     for seed in random::seeds(40) {
         let program = Program::new(seed, world.size());
-        random::execute(world, &program, &|stand| step(stand)).map_err(|error| {
+        random::execute(world, &program, &|position| step(position)).map_err(|error| {
             format!("{}={seed:#x} with {} ranks: {error}\n{program:#?}", random::SEED, world.size())
         })?;
     }

@@ -1,23 +1,19 @@
-//! Requests among real processes (MPI-4.1 §12.3.5): tests and waits of one and of several, any
-//! number outstanding, and buffers that return. `misuse` shows that they are refused outside
-//! passive-target epochs.
+//! Requests among real processes (MPI-4.1 §12.3.5): tests and waits for one and for several
+//! requests, any number of requests outstanding, and buffers that the requests return.
+//! tests/misuse.rs shows that requests are refused outside passive-target epochs.
 
 use std::process::ExitCode;
 
 use transom::{BufferRequest, Job, Lock, Request, Window, ops};
 use transom_harness::{Outcome, Test, ensure, same, step};
 
-const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Outcome) -> Test {
-    Test { name, ranks, env: &[], fails: None, body }
-}
-
 static TESTS: &[Test] = &[
-    test("every_form_completes", &[1, 2, 3], every_form),
-    test("waits_and_tests_of_many", &[1, 2], many),
-    test("owned_requests_complete_in_any_order", &[1, 3], owned),
-    test("a_hundred_thousand_outstanding", &[1, 2], hundred_thousand),
-    test("buffers_come_back", &[1, 2], buffers),
-    test("dropped_and_forgotten", &[1, 2], dropped),
+    Test::new("every_form_completes", &[1, 2, 3], every_form),
+    Test::new("waits_and_tests_report_each_request_once", &[1, 2], many),
+    Test::new("owned_requests_complete_in_any_order", &[1, 3], owned),
+    Test::new("a_hundred_thousand_requests_at_once", &[1, 2], hundred_thousand),
+    Test::new("requests_return_their_buffers", &[1, 2], buffers),
+    Test::new("dropped_and_forgotten_requests_complete", &[1, 2], dropped),
 ];
 
 fn main() -> ExitCode {
@@ -153,6 +149,7 @@ fn owned(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
+/// Any number of requests may be outstanding; they are waited for in any order.
 /// Shows O2.
 fn hundred_thousand(world: &Job) -> Outcome {
     const COUNT: usize = 100_000;

@@ -1,6 +1,6 @@
-//! Jobs whose ranks are threads on the simulated net, which exhibits the worst behaviour that the
-//! contract permits. The guarantees of windows hold at every seed, and the remote operations of
-//! each call are counted. No real transport is used.
+//! Windows on the simulated net, which does the worst that the transport contract permits: their
+//! guarantees hold at every seed, and the calls post as many operations as docs/protocols.md
+//! states. Ranks are threads, and no real transport is used.
 //!
 //! Route: sim.
 

@@ -5,9 +5,9 @@
 //! Route: sim.
 
 use order::{order_of_bytes, program_order, reads_in_order, sums_without_order};
-use pairs::{Meaning, Setup, Stage, pairs_of};
+use pairs::{Context, Invariant, Setup, pairs_of};
 use simulated::{Outcome, Rank, nets, run, same};
-use support::part::Part;
+use support::byte_window::ByteWindow;
 use transom::ops::{Max, MaxLoc, Min, Replace, Sum};
 use transom::reduce::DoubleInt;
 use transom::{BasicType, Complex, Flavor, Info, Op};
@@ -24,13 +24,13 @@ mod simulated;
 mod support;
 
 /// Runs `body` on all nets, with windows of `flavors` in turn and both granularities.
-fn everywhere(ranks: usize, flavors: &'static [Flavor], body: fn(Stage<'_>, Flavor, &Info) -> Outcome) {
+fn everywhere(ranks: usize, flavors: &'static [Flavor], body: fn(Context<'_>, Flavor, &Info) -> Outcome) {
     for (index, options) in nets().enumerate() {
         let granularity = if index % 5 == 0 { "8" } else { "0" };
         let info = Info::new().with("mpi_accumulate_granularity", granularity);
         run(ranks, &options, move |rank: &Rank| {
             let step = |what| rank.step(what);
-            body(Stage { world: rank, step: &step }, flavors[index % flavors.len()], &info)
+            body(Context { world: rank, step: &step }, flavors[index % flavors.len()], &info)
         });
     }
 }
@@ -48,14 +48,14 @@ fn setup(flavor: Flavor, info: &Info) -> Setup {
 fn created_windows_may_begin_anywhere() {
     for options in nets() {
         run(2, &options, |world| {
-            let (part, one) = (Part::skewed(world, 64, 4)?, 1u64.to_ne_bytes());
+            let (win, one) = (ByteWindow::skewed(world, 64, 4)?, 1u64.to_ne_bytes());
             for at in [8, 20] {
-                part.fetch(&one, BasicType::Uint64, 1, at, Op::Sum)?;
+                win.fetch(&one, BasicType::Uint64, 1, at, Op::Sum)?;
                 world.barrier()?;
-                same("the sum", &part.read(1, at, 8)?, &2u64.to_ne_bytes().to_vec())?;
+                same("the sum", &win.read(1, at, 8)?, &2u64.to_ne_bytes().to_vec())?;
                 world.barrier()?;
             }
-            Ok(part.free()?)
+            Ok(win.free()?)
         });
     }
 }
@@ -64,9 +64,9 @@ fn created_windows_may_begin_anywhere() {
 /// Shows M3, O1, O2.
 #[test]
 fn all_pairs_of_words_are_exact() {
-    everywhere(3, ALL, |stage, flavor, info| {
-        pairs_of::<i64, _>(stage, &setup(flavor, info), Meaning::Sum, Sum, i64::wrapping_add)?;
-        pairs_of::<i32, _>(stage, &setup(flavor, info), Meaning::Replace, Replace, |_, new| new)
+    everywhere(3, ALL, |context, flavor, info| {
+        pairs_of::<i64, _>(context, &setup(flavor, info), Invariant::Sum, Sum, i64::wrapping_add)?;
+        pairs_of::<i32, _>(context, &setup(flavor, info), Invariant::Replace, Replace, |_, new| new)
     });
 }
 
@@ -74,10 +74,10 @@ fn all_pairs_of_words_are_exact() {
 /// Shows M3, O1, O2.
 #[test]
 fn all_pairs_of_other_types_are_exact() {
-    everywhere(3, ALL, |stage, flavor, info| {
-        pairs_of::<u8, _>(stage, &setup(flavor, info), Meaning::Replace, Replace, |_, new| new)?;
-        pairs_of::<f64, _>(stage, &setup(flavor, info), Meaning::Sum, Sum, |a, b| a + b)?;
-        pairs_of::<Complex<f64>, _>(stage, &setup(flavor, info), Meaning::Sum, Sum, |a, b| a + b)
+    everywhere(3, ALL, |context, flavor, info| {
+        pairs_of::<u8, _>(context, &setup(flavor, info), Invariant::Replace, Replace, |_, new| new)?;
+        pairs_of::<f64, _>(context, &setup(flavor, info), Invariant::Sum, Sum, |a, b| a + b)?;
+        pairs_of::<Complex<f64>, _>(context, &setup(flavor, info), Invariant::Sum, Sum, |a, b| a + b)
     });
 }
 
@@ -85,11 +85,11 @@ fn all_pairs_of_other_types_are_exact() {
 /// Shows M3, O1, O2.
 #[test]
 fn all_pairs_of_extremes_are_exact() {
-    everywhere(2, ALL, |stage, flavor, info| {
-        pairs_of::<i64, _>(stage, &setup(flavor, info), Meaning::Max, Max, i64::max)?;
-        pairs_of::<i32, _>(stage, &setup(flavor, info), Meaning::Min, Min, i32::min)?;
+    everywhere(2, ALL, |context, flavor, info| {
+        pairs_of::<i64, _>(context, &setup(flavor, info), Invariant::Max, Max, i64::max)?;
+        pairs_of::<i32, _>(context, &setup(flavor, info), Invariant::Min, Min, i32::min)?;
         let larger = |old: DoubleInt, new: DoubleInt| if new.value() > old.value() { new } else { old };
-        pairs_of::<DoubleInt, _>(stage, &setup(flavor, info), Meaning::Max, MaxLoc, larger)
+        pairs_of::<DoubleInt, _>(context, &setup(flavor, info), Invariant::Max, MaxLoc, larger)
     });
 }
 
@@ -97,10 +97,10 @@ fn all_pairs_of_extremes_are_exact() {
 /// Shows M3, O1, O2.
 #[test]
 fn misaligned_elements_are_exact() {
-    everywhere(3, ALL, |stage, flavor, info| {
-        misaligned::sums::<i64>(stage, (flavor, info), 21, i64::wrapping_add)?;
-        misaligned::sums::<i32>(stage, (flavor, info), 21, i32::wrapping_add)?;
-        misaligned::sums::<f64>(stage, (flavor, info), 21, |a, b| a + b)
+    everywhere(3, ALL, |context, flavor, info| {
+        misaligned::sums::<i64>(context, (flavor, info), 21, i64::wrapping_add)?;
+        misaligned::sums::<i32>(context, (flavor, info), 21, i32::wrapping_add)?;
+        misaligned::sums::<f64>(context, (flavor, info), 21, |a, b| a + b)
     });
 }
 
@@ -108,12 +108,12 @@ fn misaligned_elements_are_exact() {
 /// Shows M4.
 #[test]
 fn one_origins_order_is_kept() {
-    everywhere(3, TYPED, |stage, flavor, info| {
-        program_order::<i64>(stage, flavor, 9, info)?;
-        program_order::<i32>(stage, flavor, 9, info)?;
-        program_order::<Complex<f64>>(stage, flavor, 9, info)?;
-        reads_in_order::<i64>(stage, flavor, info)?;
-        reads_in_order::<f64>(stage, flavor, info)
+    everywhere(3, TYPED, |context, flavor, info| {
+        program_order::<i64>(context, flavor, 9, info)?;
+        program_order::<i32>(context, flavor, 9, info)?;
+        program_order::<Complex<f64>>(context, flavor, 9, info)?;
+        reads_in_order::<i64>(context, flavor, info)?;
+        reads_in_order::<f64>(context, flavor, info)
     });
 }
 
@@ -121,10 +121,10 @@ fn one_origins_order_is_kept() {
 /// Shows M4.
 #[test]
 fn one_origins_order_is_kept_by_bytes() {
-    everywhere(3, ALL, |stage, flavor, info| {
-        order_of_bytes::<i64>(stage, flavor, 9, info)?;
-        order_of_bytes::<i32>(stage, flavor, 9, info)?;
-        order_of_bytes::<f64>(stage, flavor, 9, info)
+    everywhere(3, ALL, |context, flavor, info| {
+        order_of_bytes::<i64>(context, flavor, 9, info)?;
+        order_of_bytes::<i32>(context, flavor, 9, info)?;
+        order_of_bytes::<f64>(context, flavor, 9, info)
     });
 }
 
@@ -132,9 +132,9 @@ fn one_origins_order_is_kept_by_bytes() {
 /// Shows M4.
 #[test]
 fn without_order_sums_are_exact() {
-    everywhere(3, TYPED, |stage, flavor, info| {
-        sums_without_order::<i64>(stage, flavor, 21, info)?;
-        sums_without_order::<u8>(stage, flavor, 21, info)?;
-        sums_without_order::<f64>(stage, flavor, 21, info)
+    everywhere(3, TYPED, |context, flavor, info| {
+        sums_without_order::<i64>(context, flavor, 21, info)?;
+        sums_without_order::<u8>(context, flavor, 21, info)?;
+        sums_without_order::<f64>(context, flavor, 21, info)
     });
 }

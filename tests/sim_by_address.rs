@@ -1,5 +1,5 @@
-//! Small operations on dynamic windows that share messages, where the target's CPU performs them:
-//! their costs, and that the target refuses each of them by itself.
+//! Small operations on dynamic windows share messages where the target's CPU performs them: their
+//! costs, and the refusal of single operations of a message.
 //!
 //! Route: sim.
 
@@ -85,7 +85,7 @@ impl Origin<'_> {
 
     /// Operations on attached words, then on these and as many words behind them. Returns the
     /// messages of the puts, the accumulates and the gets on attached words.
-    fn turn(&self, world: &Rank, turn: u64) -> Result<[u64; 3], Box<dyn std::error::Error>> {
+    fn turn(&self, world: &Rank, turn: u64) -> Outcome<[u64; 3]> {
         world.step(format!("turn {turn}"));
         let values: Vec<u64> = (0..2 * ATTACHED as u64).map(|at| 1000 + at).collect();
         let (attached, mut found) = (&values[..ATTACHED], vec![7; 2 * ATTACHED]);
@@ -153,7 +153,7 @@ impl Origin<'_> {
         for gets in [false, true] {
             world.step(format!("a flush beside another thread's put or get ({gets})"));
             let (is_flushing, is_begun) = (AtomicBool::new(true), AtomicBool::new(false));
-            world.net().shut(peer(0), true);
+            world.net().stop_messages_to(peer(0));
             put()?;
             std::thread::scope(|scope| {
                 let flushes = scope.spawn(|| self.win.flush(0));
@@ -176,7 +176,7 @@ impl Origin<'_> {
                 std::thread::sleep(LONG);
                 let is_early = is_begun.load(Ordering::Relaxed);
                 is_flushing.store(false, Ordering::Relaxed);
-                world.net().shut(peer(0), false);
+                world.net().resume_messages_to(peer(0));
                 let all = [flushes, wakes, begins].map(|thread| thread.join().expect("no thread panics"));
                 same("the operation waits for the flush", &is_early, &false)?;
                 Ok::<_, Box<dyn std::error::Error>>(all.into_iter().collect::<transom::Result<()>>()?)

@@ -1,5 +1,6 @@
-//! The ends of epochs that notify targets: over sockets the message of small operations ends the
-//! epoch too, and the end of a closure waits no more than the call of the byte-level window.
+//! The ends of epochs that notify targets. Over sockets the message of small operations also ends
+//! the epoch, which saves a message, and the end of a closure waits no longer than the call of the
+//! byte-level window.
 //!
 //! Route: sim.
 
@@ -8,7 +9,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use simulated::{cost, nets, peer, run, same};
+use simulated::{Outcome, Rank, cost, nets, peer, run, same};
 use transom::{Assert, BasicType, Class, Info, Op, RawWindow, Window, ops};
 use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
 
@@ -95,6 +96,62 @@ unsafe fn operate(win: &RawWindow, step: Step, from: &[u8], into: &mut [u8]) -> 
     }
 }
 
+/// Does the step on the expected content of rank 1's part. All bytes of the operands are `byte`.
+fn apply(step: Step, byte: u8, expected: &mut [u8]) {
+    match step {
+        Step::Put(len, at) => expected[at..][..len].fill(byte),
+        Step::Get(..) | Step::Fetch => {}
+        Step::Add(len, at) => {
+            for word in expected[at..][..len].as_chunks_mut::<8>().0 {
+                *word = (i64::from_ne_bytes(*word) + i64::from_ne_bytes([byte; 8])).to_ne_bytes();
+            }
+        }
+    }
+}
+
+/// The costs that an epoch may have, of those in [`EPOCHS`].
+fn allowed_costs(steps: &[Step], costs: &'static [Cost], by_fence: bool, ordered: bool) -> &'static [Cost] {
+    let costs = if by_fence && matches!(steps, [Step::Get(..), ..]) { GETS_OF_FENCES } else { costs };
+    let is_exact = ordered && matches!(steps, [Step::Put(8, _), ..]);
+    if is_exact { &costs[..1] } else { costs }
+}
+
+/// Rank 0's side of an epoch: the steps, and the end of the epoch, with their cost.
+fn access(world: &Rank, win: &RawWindow, by_fence: bool, steps: &[Step], byte: u8, expected: &[u8]) -> Outcome<Cost> {
+    let (from, mut into) = (vec![byte; BYTES], vec![0u8; BYTES]);
+    // The target's post is here before the operations.
+    if by_fence {
+        win.fence(Assert::NOPRECEDE)?;
+    } else {
+        win.start(&[1], Assert::NONE)?;
+    }
+    let spent = cost(world, || {
+        // SAFETY: the buffers outlive the epoch.
+        steps.iter().try_for_each(|step| unsafe { operate(win, *step, &from, &mut into) })?;
+        if by_fence { win.fence(Assert::NOSUCCEED) } else { win.complete() }
+    })?;
+    for step in steps {
+        if let Step::Get(len, at) = *step {
+            same("a get", &into[at..][..len].to_vec(), &expected[at..][..len].to_vec())?;
+        }
+    }
+    Ok((spent.puts, spent.gets, spent.messages))
+}
+
+/// Rank 1's side of an epoch, after which its part has the expected content.
+fn expose(win: &RawWindow, by_fence: bool, expected: &[u8]) -> Outcome {
+    if by_fence {
+        win.fence(Assert::NOPRECEDE)?;
+        win.fence(Assert::NOSUCCEED)?;
+    } else {
+        win.post(&[0], Assert::NONE)?;
+        win.wait()?;
+    }
+    // SAFETY: no rank accesses the part now.
+    let part = unsafe { std::slice::from_raw_parts(win.base(), BYTES) };
+    same("the part after wait", &part.iter().zip(expected).position(|(a, b)| a != b), &None)
+}
+
 /// Runs [`EPOCHS`] of rank 0 on rank 1, between fences or between start and complete.
 fn ends_epochs(by_fence: bool) {
     for ordered in [true, false] {
@@ -108,57 +165,16 @@ fn ends_epochs(by_fence: bool) {
             unsafe { win.get(got.as_mut_ptr(), 8, 1, 0)? };
             win.fence(Assert::NOSUCCEED)?;
             world.barrier()?;
-            for (turn, (steps, costs)) in EPOCHS.iter().enumerate() {
+            for (byte, (steps, costs)) in (1..).zip(EPOCHS) {
                 world.step(format!("{steps:?}"));
-                let byte = u8::try_from(turn)? + 1;
-                let from = vec![byte; BYTES];
-                let mut into = vec![0u8; BYTES];
-                for step in *steps {
-                    match *step {
-                        Step::Put(len, at) => expected[at..][..len].copy_from_slice(&from[..len]),
-                        Step::Get(..) | Step::Fetch => {}
-                        Step::Add(len, at) => {
-                            for word in expected[at..][..len].chunks_mut(8) {
-                                let sum = i64::from_ne_bytes(word.try_into()?) + i64::from_ne_bytes([byte; 8]);
-                                word.copy_from_slice(&sum.to_ne_bytes());
-                            }
-                        }
-                    }
-                }
+                steps.iter().for_each(|step| apply(*step, byte, &mut expected));
                 if world.rank() == 1 {
-                    if by_fence {
-                        win.fence(Assert::NOPRECEDE)?;
-                        win.fence(Assert::NOSUCCEED)?;
-                    } else {
-                        win.post(&[0], Assert::NONE)?;
-                        win.wait()?;
-                    }
-                    // SAFETY: no rank accesses the part now.
-                    let part = unsafe { std::slice::from_raw_parts(win.base(), BYTES) };
-                    same("the part after wait", &part.iter().zip(&expected).position(|(a, b)| a != b), &None)?;
+                    expose(&win, by_fence, &expected)?;
                     continue;
                 }
-                // The target's post is here before the operations.
-                if by_fence {
-                    win.fence(Assert::NOPRECEDE)?;
-                } else {
-                    win.start(&[1], Assert::NONE)?;
-                }
-                let spent = cost(world, || {
-                    // SAFETY: the buffers outlive the epoch.
-                    steps.iter().try_for_each(|step| unsafe { operate(&win, *step, &from, &mut into) })?;
-                    if by_fence { win.fence(Assert::NOSUCCEED) } else { win.complete() }
-                })?;
-                let found = (spent.puts, spent.gets, spent.messages);
-                let costs = if by_fence && matches!(steps, [Step::Get(..), ..]) { GETS_OF_FENCES } else { costs };
-                let is_exact = ordered && matches!(steps, [Step::Put(8, _), ..]);
-                let costs = if is_exact { &costs[..1] } else { costs };
-                same(&format!("{found:?} is one of {costs:?}"), &costs.contains(&found), &true)?;
-                for step in *steps {
-                    if let Step::Get(len, at) = *step {
-                        same("a get", &into[at..][..len].to_vec(), &expected[at..][..len].to_vec())?;
-                    }
-                }
+                let found = access(world, &win, by_fence, steps, byte, &expected)?;
+                let allowed = allowed_costs(steps, costs, by_fence, ordered);
+                same(&format!("{found:?} is one of {allowed:?}"), &allowed.contains(&found), &true)?;
             }
             world.barrier()?;
             Ok(win.free()?)
@@ -445,10 +461,10 @@ fn an_end_that_can_not_be_sent_is_sent_later() {
                     2 => epoch.put(1, 2, &values[2..]),
                     _ => epoch.scope(|part| part.put(1, 2, &values[..1])),
                 };
-                world.net().cut(peer(1), true);
+                world.net().break_connection_to(peer(1));
                 begun
             });
-            world.net().cut(peer(1), false);
+            world.net().mend_connection_to(peer(1));
             same("the epoch fails", &failed.is_err(), &true)?;
             win.start(&[1], |epoch| epoch.put_value(1, 0, turn))?;
         }
@@ -481,13 +497,13 @@ fn an_answer_outlasts_its_notice() {
             } else {
                 let spent = cost(world, || {
                     win.wait()?;
-                    world.net().cut(peer(0), true);
+                    world.net().break_connection_to(peer(0));
                     assert!(win.post(&[0]).is_err(), "turn {turn}: the post fails");
                     Ok(())
                 })?;
                 // The answer had not been sent before.
                 waited += u32::from(spent.messages == 0);
-                world.net().cut(peer(0), false);
+                world.net().mend_connection_to(peer(0));
                 // The epoch of the post, which reached nobody.
                 win.wait()?;
             }

@@ -1,5 +1,5 @@
-//! Remote operations of synchronization, and bytes of a window, on simulated nets of 2 to 512
-//! ranks. Only counts, no times. No real transport is used.
+//! The costs of synchronization in remote operations, and of a window in bytes, on simulated nets
+//! of 2 to 512 ranks: what a job of many ranks pays. Counts only, no times.
 //!
 //! Route: sim.
 
@@ -7,7 +7,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Barrier, Mutex};
+use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::Duration;
 
 use simulated::{Outcome, Rank, cost, messages, run, same};
@@ -43,12 +43,12 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// One test at a time, because live bytes are counted for the whole program.
-static ALONE: Mutex<()> = Mutex::new(());
+/// Held by the running test, because live bytes are counted for the whole program.
+static ONE_TEST: Mutex<()> = Mutex::new(());
 
 const SIZES: [usize; 6] = [2, 3, 4, 16, 64, 512];
 
-fn with(amo: SimAmo) -> SimOptions {
+fn net_with(amo: SimAmo) -> SimOptions {
     SimOptions { amo, ..SimOptions::default() }
 }
 
@@ -57,7 +57,7 @@ fn amos(amos: u64) -> SimCounters {
 }
 
 /// Waits for operations in flight without posting one.
-fn settle(win: &RawWindow) -> transom::Result<()> {
+fn complete_all(win: &RawWindow) -> transom::Result<()> {
     win.lock_all(Assert::NOCHECK)?;
     win.flush_all()?;
     win.unlock_all()
@@ -71,7 +71,7 @@ fn contact(win: &RawWindow, ranks: &[usize]) -> transom::Result<()> {
     }
     win.lock_all(Assert::NONE)?;
     win.unlock_all()?;
-    settle(win)
+    complete_all(win)
 }
 
 /// Costs of groups at every rank: one message of `post` for each origin, one of `complete` for each
@@ -107,7 +107,7 @@ fn groups(world: &Rank) -> Outcome {
 /// A net on which operations are in flight until their targets have polled for long.
 fn slow(ordered: bool) -> SimOptions {
     let mail = SimMail { ordered, ..SimMail::default() };
-    SimOptions { mail, delay: 40, done_one_in: 0, passive_target: false, ..with(SimAmo::None) }
+    SimOptions { mail, delay: 40, done_one_in: 0, passive_target: false, ..net_with(SimAmo::None) }
 }
 
 /// A word of this rank's part.
@@ -131,7 +131,7 @@ fn transfer(win: &RawWindow, me: usize, target: usize, value: &u64, into: Option
 /// Groups of all other ranks: `complete` costs one message for each target. The result is the
 /// number of these messages that followed puts in flight, in many epochs. `gets`: each epoch has a
 /// get in addition to the put.
-fn completes(world: &Rank, gets: bool) -> Result<u64, Box<dyn std::error::Error>> {
+fn completes(world: &Rank, gets: bool) -> Outcome<u64> {
     let (me, size) = (world.rank(), world.size());
     let win = RawWindow::allocate(world, 128, 8, &Info::new())?;
     let others: Vec<usize> = (1..size).map(|step| (me + step) % size).collect();
@@ -157,7 +157,7 @@ fn completes(world: &Rank, gets: bool) -> Result<u64, Box<dyn std::error::Error>
 
 /// Fences after puts to the ranks that are `steps` further on. Returns the number of signals of the
 /// fences that followed puts in flight, as [`completes`] does for its messages.
-fn fences(world: &Rank, steps: &[usize]) -> Result<u64, Box<dyn std::error::Error>> {
+fn fences(world: &Rank, steps: &[usize]) -> Outcome<u64> {
     let (me, size) = (world.rank(), world.size());
     let win = RawWindow::allocate(world, 128, 8, &Info::new())?;
     let rounds = u64::from(size.next_power_of_two().trailing_zeros());
@@ -180,8 +180,8 @@ fn fences(world: &Rank, steps: &[usize]) -> Result<u64, Box<dyn std::error::Erro
     Ok(behind)
 }
 
-/// Costs of uncontended locks; `one` is the cost of one operation on a control word of another
-/// rank. Rank 1 counts while the others wait for it, so that its count has no answers to their
+/// Costs of uncontended locks. `one(n)` is the cost of `n` operations on control words of other
+/// ranks. Rank 1 counts while the others wait for it, so that its count has no answers to their
 /// messages.
 fn locks(world: &Rank, one: fn(u64) -> SimCounters) -> Outcome {
     let size = world.size();
@@ -197,19 +197,19 @@ fn locks(world: &Rank, one: fn(u64) -> SimCounters) -> Outcome {
         same("flush", &cost(world, || win.flush(first))?, &one(0))?;
         same("flush_all", &cost(world, || win.flush_all())?, &one(0))?;
         same("unlock shared", &unlock(first)?, &one(1))?;
-        settle(&win)?;
+        complete_all(&win)?;
         same("the first exclusive lock", &lock(Lock::Exclusive, first)?, &one(2))?;
         if size > 2 {
             same("the next exclusive lock", &lock(Lock::Exclusive, second)?, &one(1))?;
             same("unlock of one of two", &unlock(second)?, &one(1))?;
         }
         same("unlock of the last", &unlock(first)?, &one(2))?;
-        settle(&win)?;
+        complete_all(&win)?;
         same("lock_all", &cost(world, || win.lock_all(Assert::NONE))?, &one(1))?;
         same("flush_all", &cost(world, || win.flush_all())?, &one(0))?;
         same("flush_local", &cost(world, || win.flush_local(second))?, &one(0))?;
         same("unlock_all", &cost(world, || win.unlock_all())?, &one(1))?;
-        settle(&win)?;
+        complete_all(&win)?;
         let unchecked = cost(world, || {
             win.lock(Lock::Exclusive, first, Assert::NOCHECK)?;
             win.unlock(first)
@@ -231,25 +231,25 @@ fn locks_by_the_bias(world: &Rank, win: &RawWindow, one: fn(u64) -> SimCounters)
     for _ in 0..64 {
         lock().and_then(|_| unlock())?;
     }
-    settle(win)?;
+    complete_all(win)?;
     same("an exclusive lock by the bias", &lock()?, &one(1))?;
     same("its unlock", &unlock()?, &one(1))?;
-    settle(win)?;
+    complete_all(win)?;
     win.lock_all(Assert::NONE)?;
     win.unlock_all()?;
-    settle(win)?;
+    complete_all(win)?;
     same("lock_all, later", &cost(world, || win.lock_all(Assert::NONE))?, &one(1))?;
     same("unlock_all, later", &cost(world, || win.unlock_all())?, &one(1))?;
-    Ok(settle(win)?)
+    Ok(complete_all(win)?)
 }
 
 /// Three exchanges with the launcher, and no operation on the net.
 /// Shows S1.
 #[test]
 fn a_start_costs_requests_by_the_logarithm() {
-    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _running = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
     for ranks in SIZES {
-        run(ranks, &with(SimAmo::None), move |world| {
+        run(ranks, &net_with(SimAmo::None), move |world| {
             let (requests, most) = (world.requests.requests(), 3 * (3 * ranks.ilog2() as usize + 10));
             if requests > most {
                 return Err(format!("{:?} are more than {most} requests", world.requests).into());
@@ -259,12 +259,13 @@ fn a_start_costs_requests_by_the_logarithm() {
     }
 }
 
+/// Shows S1, S3.
 #[test]
 fn groups_cost_a_message_per_member() {
-    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _running = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
     for ranks in SIZES {
-        run(ranks, &with(SimAmo::All(Coherence::DeviceOnly)), groups);
-        run(ranks, &with(SimAmo::None), groups);
+        run(ranks, &net_with(SimAmo::All(Coherence::DeviceOnly)), groups);
+        run(ranks, &net_with(SimAmo::None), groups);
     }
 }
 
@@ -273,7 +274,7 @@ fn groups_cost_a_message_per_member() {
 /// Shows S1.
 #[test]
 fn complete_follows_puts_where_the_net_keeps_order() {
-    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _running = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
     for (ordered, gets) in [(true, false), (true, true), (false, false)] {
         for ranks in [2, 3, 5] {
             run(ranks, &slow(ordered), move |world| {
@@ -287,33 +288,33 @@ fn complete_follows_puts_where_the_net_keeps_order() {
 /// Shows S1.
 #[test]
 fn a_fence_follows_puts_to_the_receiver_of_its_first_signal() {
-    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    for (ordered, ranks, steps) in
-        [(true, 2, &[1][..]), (true, 3, &[1]), (true, 5, &[1]), (true, 3, &[2]), (true, 5, &[1, 2]), (false, 2, &[1])]
+    let _running = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
+    for (ordered, ranks, step, follows) in
+        [(true, 2, 1, true), (true, 3, 1, true), (true, 5, 1, true), (true, 3, 2, false), (false, 2, 1, false)]
     {
         run(ranks, &slow(ordered), move |world| {
-            let followed = fences(world, steps)? > 0;
-            // Of puts to two ranks those to the second may be complete before the fence.
-            same("signals followed puts", &followed, &(ordered && steps[0] == 1 && (steps.len() == 1 || followed)))
+            same("signals followed puts", &(fences(world, &[step])? > 0), &follows)
         });
     }
+    // Of puts to two ranks, those to the second may be complete before the fence.
+    run(5, &slow(true), |world| fences(world, &[1, 2]).map(drop));
 }
 
 /// Shows S2, S3.
 #[test]
 fn locks_cost_one_or_two_atomics_of_the_net() {
-    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _running = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
     for ranks in SIZES {
-        run(ranks, &with(SimAmo::All(Coherence::DeviceOnly)), |world| locks(world, amos));
+        run(ranks, &net_with(SimAmo::All(Coherence::DeviceOnly)), |world| locks(world, amos));
     }
 }
 
 /// Shows S2, S3.
 #[test]
 fn locks_cost_one_or_two_messages_where_the_net_has_no_atomics() {
-    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _running = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
     for ranks in SIZES {
-        run(ranks, &with(SimAmo::None), |world| locks(world, messages));
+        run(ranks, &net_with(SimAmo::None), |world| locks(world, messages));
     }
 }
 
@@ -322,8 +323,8 @@ fn locks_cost_one_or_two_messages_where_the_net_has_no_atomics() {
 /// Shows S1.
 #[test]
 fn first_contact_reads_few_slots_of_the_directory() {
-    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    run(2, &with(SimAmo::None), |world| {
+    let _running = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
+    run(2, &net_with(SimAmo::None), |world| {
         let (mut windows, mut reads) = (Vec::with_capacity(400), Vec::with_capacity(400));
         for number in 0..400 {
             world.step(format!("window {number}"));
@@ -347,67 +348,83 @@ fn first_contact_reads_few_slots_of_the_directory() {
     });
 }
 
+/// Puts a word to the next targets, this rank first.
+fn contact_next(world: &Rank, win: &Window<u64>, targets: usize) -> transom::Result<()> {
+    win.lock_all_with(Assert::NOCHECK, |epoch| {
+        (0..targets).try_for_each(|step| epoch.put_value((world.rank() + step) % world.size(), 0, 1))
+    })
+}
+
+/// The bytes that a window of 64 bytes keeps at all ranks, and those that contacts with `targets`
+/// of each rank add. The first window also starts shared parts; the median excludes the net's
+/// queues.
+fn bytes_of_a_window(
+    world: &Rank,
+    meet: &Barrier,
+    targets: usize,
+    windows: &mut Vec<Window<u64>>,
+) -> Outcome<(i64, i64)> {
+    let (mut kept, mut reached) = (Vec::with_capacity(7), Vec::with_capacity(7));
+    for _ in 0..7 {
+        let before = live_bytes(meet);
+        let win = Window::<u64>::allocate(world, 8)?;
+        world.barrier()?;
+        let made = live_bytes(meet);
+        contact_next(world, &win, targets)?;
+        world.barrier()?;
+        reached.push(live_bytes(meet) - made);
+        kept.push(made - before);
+        windows.push(win);
+    }
+    kept.sort_unstable();
+    reached.sort_unstable();
+    Ok((kept[3], reached[3]))
+}
+
+/// The bytes that contacts of rank 0 with `targets` add. The first round, which makes most
+/// contacts, and changes of the queues are left out.
+fn bytes_of_contacts(world: &Rank, meet: &Barrier, targets: usize, windows: &mut Vec<Window<u64>>) -> Outcome<i64> {
+    let mut bytes = Vec::with_capacity(4);
+    for _ in 0..4 {
+        let win = Window::<u64>::allocate(world, 8)?;
+        world.barrier()?;
+        let before = live_bytes(meet);
+        if world.rank() == 0 {
+            contact_next(world, &win, targets)?;
+        }
+        world.barrier()?;
+        bytes.push(live_bytes(meet) - before);
+        windows.push(win);
+    }
+    Ok(bytes[1..].iter().copied().min().unwrap_or(0))
+}
+
 /// Bytes that a window of 64 bytes keeps at a rank, and bytes per contacted target. The control
 /// words and the directory slot lie in the job's block, which exists before, and are added: 896
 /// bytes, 128 for each doubling of the ranks, and 128.
 /// Shows W1.
 #[test]
 fn state_is_bounded() {
-    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _running = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
     for ranks in [2usize, 16, 128, 512] {
         let meet = Barrier::new(ranks);
-        run(ranks, &with(SimAmo::All(Coherence::DeviceOnly)), move |world| {
-            let (me, size, touched) = (world.rank(), world.size(), world.size().min(12));
-            let live = || live_bytes(&meet);
-            let touch = |win: &Window<u64>, targets: usize| {
-                win.lock_all_with(Assert::NOCHECK, |epoch| {
-                    (0..targets).try_for_each(|step| epoch.put_value((me + step) % size, 0, 1))
-                })
-            };
-            // The first window also starts shared parts; the median excludes the net's queues.
+        run(ranks, &net_with(SimAmo::All(Coherence::DeviceOnly)), move |world| {
+            let (size, touched) = (world.size(), world.size().min(12));
             let mut windows = Vec::with_capacity(7);
-            let (mut kept, mut reached) = (Vec::with_capacity(7), Vec::with_capacity(7));
-            for _ in 0..7 {
-                let before = live();
-                let win = Window::<u64>::allocate(world, 8)?;
-                world.barrier()?;
-                let made = live();
-                touch(&win, touched)?;
-                world.barrier()?;
-                reached.push(live() - made);
-                kept.push(made - before);
-                windows.push(win);
-            }
-            kept.sort_unstable();
-            reached.sort_unstable();
+            let (kept, reached) = bytes_of_a_window(world, &meet, touched, &mut windows)?;
             // Rank 0 contacts all others, or one more than fits before the table of targets grows.
-            // The first round, which makes most contacts, and changes of the queues are left out.
-            let mut by_one = |targets: usize| -> Result<i64, Box<dyn std::error::Error>> {
-                let mut bytes = Vec::with_capacity(4);
-                for _ in 0..4 {
-                    let win = Window::<u64>::allocate(world, 8)?;
-                    world.barrier()?;
-                    let before = live();
-                    if me == 0 {
-                        touch(&win, targets)?;
-                    }
-                    world.barrier()?;
-                    bytes.push(live() - before);
-                    windows.push(win);
-                }
-                Ok(bytes[1..].iter().copied().min().unwrap_or(0))
-            };
             let grown = if size > 16 { size / 8 * 7 + 1 } else { size };
-            let (all, most) = (by_one(size)?, by_one(grown)?);
+            let all = bytes_of_contacts(world, &meet, size, &mut windows)?;
+            let most = bytes_of_contacts(world, &meet, grown, &mut windows)?;
             let (block, ranks) = (i64::try_from(counts::control_bytes(size as u64))?, i64::try_from(size)?);
-            let (window, some) = (kept[3] / ranks + block, reached[3] / ranks);
-            if me == 0 {
+            let (window, some) = (kept / ranks + block, reached / ranks);
+            if world.rank() == 0 {
                 eprintln!(
                     "{size} ranks: {window} bytes a window, {block} of them in the job's block; {some} for {touched} targets, {all} for all, {most} for {grown}"
                 );
             }
             same("a window in 4 KiB", &(window <= 4096), &true)?;
-            same("what the model says", &(kept[3] / ranks <= counts::WINDOW_BYTES.cast_signed()), &true)?;
+            same("what the model says", &(kept / ranks <= counts::WINDOW_BYTES.cast_signed()), &true)?;
             let (touched, grown) = (i64::try_from(touched)?, i64::try_from(grown)?);
             for (bytes, targets, each) in [(some, touched, TARGET), (all, ranks, TARGET), (most, grown, GROWN)] {
                 let (whole, most) = (window + bytes, 4096 + targets * each);
@@ -423,9 +440,9 @@ fn state_is_bounded() {
 #[test]
 fn a_dropped_request_frees_its_buffer() {
     const BYTES: usize = 1 << 16;
-    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _running = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
     let meet = Barrier::new(2);
-    run(2, &with(SimAmo::None), move |world| {
+    run(2, &net_with(SimAmo::None), move |world| {
         let win = Window::<u64>::allocate(world, BYTES / 8)?;
         let buffer = || vec![0u64; BYTES / 8];
         win.lock_all(|epoch| {

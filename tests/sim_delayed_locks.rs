@@ -1,5 +1,5 @@
-//! Delayed locks (MPI-4.1 §12.5.3) with other threads, with a target that dies, and in programs
-//! whose locks guard data outside of the window.
+//! Delayed locks (MPI-4.1 §12.5.3), which save a message for each epoch: beside other threads, with
+//! a target that dies, and in programs whose locks guard data outside of the window.
 //!
 //! Route: sim.
 
@@ -8,7 +8,7 @@
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use simulated::{Outcome, Rank, cost, messages, on_every_net, peer, run, same};
+use simulated::{Outcome, Rank, await_flag, cost, messages, on_every_net, peer, raise, run, same};
 use transom::ops::Sum;
 use transom::{Assert, BasicType, Class, Info, Lock, Op, RawWindow, Window};
 use transom_fabric::sim::{SimAmo, SimOptions};
@@ -23,19 +23,8 @@ fn net() -> SimOptions {
     SimOptions { amo: SimAmo::None, message_max: 1024, ..SimOptions::default() }
 }
 
-// Relaxed: the flags publish no other data.
-fn await_flag(flag: &AtomicBool) {
-    while !flag.load(Ordering::Relaxed) {
-        std::thread::yield_now();
-    }
-}
-
-fn raise(flag: &AtomicBool) {
-    flag.store(true, Ordering::Relaxed);
-}
-
-/// Locks of either kind that the process delays from here on.
-fn delayed(win: &Window<u64>, kind: Lock, target: usize) -> transom::Result<()> {
+/// Locks often enough that the process delays its further locks of this kind.
+fn delay_locks(win: &Window<u64>, kind: Lock, target: usize) -> transom::Result<()> {
     (0..64).try_for_each(|_| win.lock(kind, target, |epoch| epoch.accumulate(target, 0, &[0], Sum)))
 }
 
@@ -51,7 +40,7 @@ fn threads_lock_two_targets_of_a_window_at_once() {
         let turns = Barrier::new(2);
         for kind in [Lock::Shared, Lock::Exclusive] {
             world.step(format!("{kind:?}"));
-            delayed(&win, kind, 0)?;
+            delay_locks(&win, kind, 0)?;
             world.barrier()?;
             let first = || {
                 (0..TURNS).try_for_each(|_| {
@@ -192,7 +181,7 @@ fn threads_share_a_delayed_lock() {
         world.barrier()?;
         for kind in [Lock::Shared, Lock::Exclusive] {
             world.step(format!("{kind:?}"));
-            delayed(&win, kind, 0)?;
+            delay_locks(&win, kind, 0)?;
             for _ in 0..TURNS {
                 win.lock(kind, 0, |epoch| {
                     std::thread::scope(|threads| {
@@ -227,25 +216,22 @@ fn threads_share_a_delayed_lock() {
 fn a_target_that_dies_before_its_lock_is_taken_is_named() {
     for (call, kind) in (0..4).flat_map(|call| [(call, Lock::Shared), (call, Lock::Exclusive)]) {
         let idle = AtomicBool::new(false);
-        run(2, &net(), move |world| died(world, call, kind, &idle));
+        run(2, &net(), move |world| takes_the_lock_of_a_dead_rank(world, call, kind, &idle));
     }
 }
 
-fn died(world: &Rank, call: u32, kind: Lock, idle: &AtomicBool) -> Outcome {
+fn takes_the_lock_of_a_dead_rank(world: &Rank, call: u32, kind: Lock, idle: &AtomicBool) -> Outcome {
     let win = Window::<u64>::allocate(world, 4)?;
     let other = RawWindow::allocate(world, 32, 8, &Info::new())?;
     world.barrier()?;
     if world.rank() == 1 {
-        delayed(&win, kind, 0)?;
+        delay_locks(&win, kind, 0)?;
     }
     world.barrier()?;
     if world.rank() == 0 {
-        // Relaxed: rank 1 loads the flag; no other data is published with it.
-        idle.store(true, Ordering::Relaxed);
+        raise(idle);
     } else {
-        while !idle.load(Ordering::Relaxed) {
-            std::thread::yield_now();
-        }
+        await_flag(idle);
         world.step(format!("call {call}, {kind:?}"));
         let mut error = None;
         let ended = win.lock(kind, 0, |epoch| {
@@ -277,7 +263,7 @@ fn a_dropped_window_gives_up_its_delayed_lock() {
         let (win, dropped) = (Window::<u64>::allocate(world, 4)?, RawWindow::allocate(world, 32, 8, &Info::new())?);
         world.barrier()?;
         if world.rank() == 1 {
-            delayed(&win, Lock::Shared, 0)?;
+            delay_locks(&win, Lock::Shared, 0)?;
             // SAFETY: the bytes are a constant.
             let put = || unsafe { dropped.put(SEVEN.as_ptr(), SEVEN.len(), 0, 0) };
             dropped.lock(Lock::Shared, 0, Assert::NONE)?;
@@ -304,7 +290,7 @@ fn a_lock_is_delayed_after_an_epoch_with_an_operation() {
         world.barrier()?;
         if world.rank() == 1 {
             for kind in [Lock::Shared, Lock::Exclusive] {
-                delayed(&win, kind, 0)?;
+                delay_locks(&win, kind, 0)?;
                 let count = |what: &str, used: bool, number: u64| -> Outcome {
                     // An earlier unlock may still be in flight.
                     win.lock_all_with(Assert::NOCHECK, |epoch| epoch.flush_all())?;
@@ -364,7 +350,7 @@ fn threads_flush_all_targets_while_others_hold_locks() {
         let win = Window::<u64>::allocate(world, 2)?;
         world.barrier()?;
         for kind in [Lock::Shared, Lock::Exclusive] {
-            delayed(&win, kind, 0)?;
+            delay_locks(&win, kind, 0)?;
         }
         world.barrier()?;
         let turns = |thread: usize| {
@@ -412,7 +398,7 @@ fn contended_beside(world: &Rank, is_ending: bool, [requested, changed]: [&Atomi
     let (win, counter) = (Window::<u64>::allocate(world, 4)?, Window::<u64>::allocate(world, 1)?);
     world.barrier()?;
     if world.rank() == 0 {
-        delayed(&win, Lock::Shared, 2)?;
+        delay_locks(&win, Lock::Shared, 2)?;
     }
     world.barrier()?;
     if world.rank() == 1 {
@@ -431,7 +417,7 @@ fn contended_beside(world: &Rank, is_ending: bool, [requested, changed]: [&Atomi
         let second = || {
             await_flag(requested);
             let done = counter.lock(Lock::Exclusive, 1, |epoch| epoch.accumulate(1, 0, &[1], Sum));
-            changed.store(true, Ordering::Relaxed);
+            raise(changed);
             done
         };
         std::thread::scope(|threads| {
@@ -443,7 +429,7 @@ fn contended_beside(world: &Rank, is_ending: bool, [requested, changed]: [&Atomi
                     while is_ending && !sent() {
                         std::thread::yield_now();
                     }
-                    requested.store(true, Ordering::Relaxed);
+                    raise(requested);
                 });
             };
             world.step(format!("delays a lock, is_ending: {is_ending}"));
@@ -473,7 +459,7 @@ fn contended_beside(world: &Rank, is_ending: bool, [requested, changed]: [&Atomi
 /// `body` meanwhile.
 fn beside_a_holder(world: &Rank, win: &Window<u64>, changed: &AtomicBool, body: impl FnOnce() -> Outcome) -> Outcome {
     if world.rank() == 0 {
-        delayed(win, Lock::Shared, 2)?;
+        delay_locks(win, Lock::Shared, 2)?;
     }
     world.barrier()?;
     if world.rank() != 1 {
@@ -511,9 +497,9 @@ fn the_epoch_of_a_lock_that_can_not_be_taken_fails() {
             let mut calls = Vec::new();
             let ended = win.lock(Lock::Shared, 2, |epoch| {
                 epoch.accumulate(2, 1, &[1], Sum)?;
-                world.net().lose(peer(0), Some(peer(3)));
+                world.net().report_lost(peer(0), peer(3));
                 calls.push(("takes the lock", epoch.fetch_value(2, 0).map(drop)));
-                world.net().lose(peer(0), None);
+                world.net().report_none_lost(peer(0));
                 calls.push(("operates", epoch.accumulate(2, 1, &[1], Sum)));
                 calls.push(("flushes", epoch.flush(2)));
                 calls.push(("flushes all", epoch.flush_all()));

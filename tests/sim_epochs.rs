@@ -6,10 +6,10 @@
 
 #![allow(unsafe_code)]
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Barrier};
 
-use simulated::{Outcome, Rank, nets, peer, run, run_on, same};
+use simulated::{Outcome, Rank, await_flag, nets, peer, raise, run, run_on, same};
 use transom::{Assert, Info, Lock, RawWindow, Window};
 use transom_fabric::Coherence;
 use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
@@ -39,7 +39,7 @@ fn put(win: &RawWindow, round: u8) -> transom::Result<()> {
 }
 
 /// Reads this rank's part, whose words must all be of one round.
-fn read_own(win: &RawWindow) -> Result<u8, Box<dyn std::error::Error>> {
+fn read_own(win: &RawWindow) -> Outcome<u8> {
     win.sync();
     let mut found = [0; WORDS * 8];
     win.load(0, &mut found);
@@ -130,7 +130,7 @@ fn complete_completes_before_wait_ends() {
 
 /// Rank 1 releases locks of rank 2 and makes no call of the library until rank 0 has had the lock.
 /// Rank 1's port holds back the newest operation until the next call, as over verbs.
-fn released(world: &Rank, turn: &Barrier) -> Outcome {
+fn release_locks_without_a_further_call(world: &Rank, turn: &Barrier) -> Outcome {
     let win = RawWindow::allocate(world, WORDS * 8, 1, &Info::new())?;
     let byte: &'static [u8] = &[7];
     for way in 0..6 {
@@ -150,7 +150,7 @@ fn released(world: &Rank, turn: &Barrier) -> Outcome {
                 4 | 5 => win.unlock_all()?,
                 _ => win.unlock(2)?,
             }
-            same("an operation is held back after the release", &world.holds(), &false)?;
+            same("an operation is held back after the release", &world.holds_back(), &false)?;
         }
         turn.wait();
         if world.rank() == 0 {
@@ -170,20 +170,22 @@ fn no_port_holds_back_the_release_of_a_lock() {
     for amo in [SimAmo::Only64(Coherence::DeviceOnly), SimAmo::All(Coherence::DeviceOnly)] {
         let mail = SimMail { holds: true, ..SimMail::default() };
         let turn = Arc::new(Barrier::new(3));
-        run(3, &SimOptions { amo, mail, ..SimOptions::default() }, move |world| released(world, &turn));
+        run(3, &SimOptions { amo, mail, ..SimOptions::default() }, move |world| {
+            release_locks_without_a_further_call(world, &turn)
+        });
     }
 }
 
 /// Rank 1 exposes its part and ends an access epoch without a further call of the library: rank 2
 /// starts, and its wait ends.
-fn exposed_and_completed(world: &Rank, turn: &Barrier) -> Outcome {
+fn post_and_complete_without_a_further_call(world: &Rank, turn: &Barrier) -> Outcome {
     let win = RawWindow::allocate(world, WORDS * 8, 1, &Info::new())?;
     world.barrier()?;
     for round in 0..3 {
         world.step(format!("round {round}"));
         if world.rank() == 1 {
             win.post(&[2], Assert::NONE)?;
-            same("an operation is held back after post", &world.holds(), &false)?;
+            same("an operation is held back after post", &world.holds_back(), &false)?;
         }
         turn.wait();
         if world.rank() == 2 {
@@ -199,7 +201,7 @@ fn exposed_and_completed(world: &Rank, turn: &Barrier) -> Outcome {
             // SAFETY: the byte is constant.
             unsafe { win.put(byte.as_ptr(), byte.len(), 2, 3) }?;
             win.complete()?;
-            same("an operation is held back after complete", &world.holds(), &false)?;
+            same("an operation is held back after complete", &world.holds_back(), &false)?;
         }
         turn.wait();
         if world.rank() == 2 {
@@ -218,13 +220,15 @@ fn no_port_holds_back_post_or_complete() {
     for amo in [SimAmo::Only64(Coherence::DeviceOnly), SimAmo::All(Coherence::WithCpu), SimAmo::None] {
         let mail = SimMail { holds: true, ..SimMail::default() };
         let turn = Arc::new(Barrier::new(3));
-        run(3, &SimOptions { amo, mail, ..SimOptions::default() }, move |world| exposed_and_completed(world, &turn));
+        run(3, &SimOptions { amo, mail, ..SimOptions::default() }, move |world| {
+            post_and_complete_without_a_further_call(world, &turn)
+        });
     }
 }
 
 /// Rank 0 completes an epoch to ranks 1, 2 and 3. Each target posts only after the end of another
 /// target's exposure epoch: rank 3 first, then rank 2, then rank 1.
-fn posted_in_turn(world: &Rank, ended: &[AtomicBool; 5]) -> Outcome {
+fn post_in_turn(world: &Rank, ended: &[AtomicBool; 5]) -> Outcome {
     let win = RawWindow::allocate(world, WORDS * 8, 1, &Info::new())?;
     world.barrier()?;
     match world.rank() {
@@ -235,14 +239,11 @@ fn posted_in_turn(world: &Rank, ended: &[AtomicBool; 5]) -> Outcome {
         }
         me => {
             world.step("before the post");
-            // Acquire: pairs with the Release below.
-            while !ended[me + 1].load(Ordering::Acquire) {
-                std::thread::yield_now();
-            }
+            await_flag(&ended[me + 1]);
             win.post(&[0], Assert::NONE)?;
             world.step("wait");
             win.wait()?;
-            ended[me].store(true, Ordering::Release);
+            raise(&ended[me]);
         }
     }
     world.barrier()?;
@@ -255,8 +256,8 @@ fn posted_in_turn(world: &Rank, ended: &[AtomicBool; 5]) -> Outcome {
 fn complete_notifies_the_targets_that_have_posted() {
     for nodes in [None, Some(1)] {
         let ended: [AtomicBool; 5] = Default::default();
-        ended[4].store(true, Ordering::Relaxed);
-        run_on(nodes, 4, &SimOptions::default(), move |world| posted_in_turn(world, &ended));
+        raise(&ended[4]);
+        run_on(nodes, 4, &SimOptions::default(), move |world| post_in_turn(world, &ended));
     }
 }
 
@@ -270,7 +271,7 @@ fn a_post_that_fails_at_one_origin_reaches_the_others() {
         let win = Window::<u64>::allocate(world, 3)?;
         let posted = |origins: &[usize]| {
             let posted = win.post(origins);
-            world.net().cut(peer(1), false);
+            world.net().mend_connection_to(peer(1));
             win.wait()?;
             posted
         };
@@ -286,7 +287,7 @@ fn a_post_that_fails_at_one_origin_reaches_the_others() {
         quiet.wait();
         match world.rank() {
             0 => {
-                world.net().cut(peer(1), true);
+                world.net().break_connection_to(peer(1));
                 same("the post fails", &posted(&[1, 2]).is_err(), &true)?;
             }
             2 => put(2)?,
@@ -327,7 +328,7 @@ fn posted_after_a_failed_complete(world: &Rank, targets: &[usize]) -> Outcome {
     world.barrier()?;
     if me == 0 {
         win.start(targets, Assert::NONE)?;
-        world.trip();
+        world.fail_next_progress();
         same("complete fails", &win.complete().is_err(), &true)?;
         world.accept(0);
     }
@@ -343,7 +344,7 @@ fn posted_after_a_failed_complete(world: &Rank, targets: &[usize]) -> Outcome {
         win.start(targets, Assert::NONE)?;
         for &target in targets {
             // The put fails if it waits.
-            world.trip();
+            world.fail_next_progress();
             let early = put_byte(&win, target);
             world.accept(0);
             same(&format!("a put to rank {target} waits for its post"), &early.is_err(), &true)?;

@@ -1,5 +1,5 @@
-//! Failures of transports on the simulated net: the kind, the chain of sources and the texts of an
-//! error. Panics.
+//! The errors of failed transports as a program sees them: the kind, the chain of sources and the
+//! texts; and calls whose hook panics. Ranks are threads on the simulated net.
 //!
 //! Route: sim.
 
@@ -8,7 +8,7 @@ use std::iter::successors;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use simulated::{Rank, peer, run, run_on, same};
+use simulated::{Rank, await_flag, peer, raise, run, run_on, same};
 use transom::{Class, ErrorKind, Info, Job, RawWindow, TransportError, Window, ops};
 use transom_fabric::sim::{SimAmo, SimOptions, SimRegions};
 
@@ -59,13 +59,10 @@ fn a_rank_that_is_cut_off_is_named() {
         win.lock_all(|epoch| epoch.put_value(1, 0, 5))?;
         world.barrier()?;
         if world.rank() == 1 {
-            // Relaxed: no other data is published with the flag.
-            idle.store(true, Ordering::Relaxed);
+            // This rank makes no further call on the net.
+            raise(&idle);
         } else {
-            // Relaxed: pairs with the store of rank 1, which makes no call on the net after it.
-            while !idle.load(Ordering::Relaxed) {
-                std::thread::yield_now();
-            }
+            await_flag(&idle);
             world.kill(1);
             let error = win.lock_all(|epoch| epoch.put_value(1, 0, 7)).expect_err("the rank is unreachable");
             let named = matches!(error.kind(), ErrorKind::Peer { rank: 1, .. });
@@ -174,15 +171,13 @@ fn a_creation_whose_barrier_fails_exposes_nothing() {
         world.barrier()?;
         if world.rank() == 1 {
             let before = (room(&own)?, world.regions());
-            world.trip();
+            world.fail_next_progress();
             drop(refused(Window::<u64>::allocate(world, 1))?);
             same("room and regions", &(room(&own)?, world.regions()), &before)?;
-            // Release and Acquire: rank 0 calls after rank 1 has failed for lack of its signal.
-            FAILED.store(true, Ordering::Release);
+            raise(&FAILED);
         } else {
-            while !FAILED.load(Ordering::Acquire) {
-                std::thread::yield_now();
-            }
+            // Rank 0 calls after rank 1 has failed for lack of its signal.
+            await_flag(&FAILED);
             // Rank 1 has passed its signal on before it failed.
             std::mem::forget(Window::<u64>::allocate(world, 1)?);
         }
@@ -222,9 +217,9 @@ fn a_hook_that_panics_leaves_no_operation_in_flight() {
                 world.while_waiting(move || {
                     // Relaxed: one thread calls the hook.
                     assert_ne!(CALLS.fetch_add(1, Ordering::Relaxed), 0, "the hook's first call panics");
-                    net.shut(peer(0), false);
+                    net.resume_messages_to(peer(0));
                 });
-                world.net().shut(peer(0), true);
+                world.net().stop_messages_to(peer(0));
                 let fetched = catch_unwind(AssertUnwindSafe(|| epoch.fetch_and_op(1, 0, 5, ops::Sum)));
                 assert!(fetched.is_err() && CALLS.load(Ordering::Relaxed) > 1, "the call waited after the panic");
                 assert_eq!(epoch.fetch_value(1, 0)?, 5);

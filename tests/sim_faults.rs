@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use simulated::{peer, run, run_on, same};
+use simulated::{await_flag, peer, raise, run, run_on, same};
 use transom::{ErrorKind, Lock, Notice, Request, Window, ops};
 use transom_fabric::Coherence;
 use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
@@ -36,7 +36,7 @@ fn puts_to_a_rank_do_not_wait_for_another_rank_that_is_stopped() {
                 // Relaxed, as below: the hook runs in the thread that stores the flag.
                 if STOPPED.swap(false, Ordering::Relaxed) {
                     WAITED.store(true, Ordering::Relaxed);
-                    net.shut(peer(2), false);
+                    net.resume_messages_to(peer(2));
                 }
             });
             win.lock_all(|epoch| {
@@ -44,7 +44,7 @@ fn puts_to_a_rank_do_not_wait_for_another_rank_that_is_stopped() {
                 epoch.flush_all()?;
                 world.step("puts to rank 2, of which the net has the first");
                 (0..8).try_for_each(|at| epoch.put_value(2, 2 * at, 2))?;
-                world.net().shut(peer(2), true);
+                world.net().stop_messages_to(peer(2));
                 STOPPED.store(true, Ordering::Relaxed);
                 world.step("puts to rank 0");
                 (0..100).try_for_each(|at| epoch.put_value(0, 2 * at, 3))?;
@@ -82,28 +82,26 @@ fn messages_to_a_rank_do_not_wait_for_another_rank_that_takes_none() {
                 // Relaxed, as below: the flags order no other access.
                 world.while_waiting(move || {
                     if STREAMS.get() {
-                        BLOCKED.store(true, Ordering::Relaxed);
+                        raise(&BLOCKED);
                     } else if SENDING.load(Ordering::Relaxed) {
                         WAITED.store(true, Ordering::Relaxed);
-                        net.shut(peer(2), false);
+                        net.resume_messages_to(peer(2));
                     }
                 });
-                world.net().shut(peer(2), true);
+                world.net().stop_messages_to(peer(2));
                 std::thread::scope(|threads| {
                     let stream = threads.spawn(|| {
                         STREAMS.set(true);
                         (0..8).try_for_each(|_| add(2))
                     });
                     world.step("messages to rank 2");
-                    while !BLOCKED.load(Ordering::Relaxed) {
-                        std::thread::yield_now();
-                    }
+                    await_flag(&BLOCKED);
                     world.step("a message to rank 0");
                     SENDING.store(true, Ordering::Relaxed);
                     add(0)?;
                     SENDING.store(false, Ordering::Relaxed);
                     epoch.flush(0)?;
-                    world.net().shut(peer(2), false);
+                    world.net().resume_messages_to(peer(2));
                     stream.join().expect("no thread panics")
                 })?;
             }
@@ -131,7 +129,7 @@ fn a_failed_wait_for_an_exclusive_lock_keeps_nobody_out() {
             })?;
         } else {
             world.barrier()?;
-            world.trip();
+            world.fail_next_progress();
             let failed = lock(Lock::Exclusive).is_err();
             world.barrier()?;
             same("the lock fails", &failed, &true)?;
@@ -169,7 +167,7 @@ fn a_lock_that_fails_beside_another_thread_keeps_nobody_out() {
                     other.wait();
                     other.wait();
                 }
-                Some(1) => net.trip(peer(1), 1),
+                Some(1) => net.fail_progress(peer(1), 1),
                 _ => (),
             });
             let failed = std::thread::scope(|threads| {
@@ -251,13 +249,13 @@ fn kept_accumulates_that_can_not_be_sent_do_not_hold_up_later_ones() {
         if world.rank() == 1 {
             win.lock_all(|epoch| {
                 // Rank 0 can't answer the first one, so the others are kept.
-                world.net().shut(peer(1), true);
+                world.net().stop_messages_to(peer(1));
                 epoch.accumulate(0, 0, &[1], ops::Sum)?;
                 (0..3).try_for_each(|_| epoch.accumulate(0, 0, &[2], ops::Sum))?;
-                world.net().cut(peer(0), true);
-                world.net().shut(peer(1), false);
+                world.net().break_connection_to(peer(0));
+                world.net().resume_messages_to(peer(1));
                 let failed = epoch.flush(0);
-                world.net().cut(peer(0), false);
+                world.net().mend_connection_to(peer(0));
                 assert!(failed.is_err(), "the kept ones fail");
                 world.step("later accumulates");
                 epoch.accumulate(0, 0, &[16], ops::Sum)?;
@@ -283,11 +281,11 @@ fn an_answer_that_can_not_be_sent_at_first_is_sent_later() {
             world.while_waiting(move || {
                 // Rank 0 executes the request meanwhile.
                 std::thread::sleep(Duration::from_millis(20));
-                net.cut(peer(1), false);
+                net.mend_connection_to(peer(1));
                 // Relaxed, as below: the flag orders no other access.
                 CUT.store(false, Ordering::Relaxed);
             });
-            world.net().cut(peer(1), true);
+            world.net().break_connection_to(peer(1));
             world.step("an accumulate whose answer rank 0 can't send at once");
             win.lock_all(|epoch| epoch.accumulate(0, 0, &[1], ops::Sum))?;
         }
@@ -312,17 +310,17 @@ fn an_operation_completes_although_another_rank_is_lost() {
                 epoch.accumulate(2, 0, &[3], ops::Sum)?;
                 epoch.flush(2)?;
                 let net = world.net();
-                world.while_waiting(move || net.shut(peer(0), false));
+                world.while_waiting(move || net.resume_messages_to(peer(0)));
                 world.step("a fetch that rank 2 can't answer at once");
-                world.net().shut(peer(0), true);
-                world.net().lose(peer(0), Some(peer(1)));
+                world.net().stop_messages_to(peer(0));
+                world.net().report_lost(peer(0), peer(1));
                 let found = epoch.fetch_and_op(2, 0, 1, ops::Sum);
                 world.step("a flush, which only waits");
-                world.net().shut(peer(0), true);
+                world.net().stop_messages_to(peer(0));
                 epoch.accumulate(2, 0, &[3], ops::Sum)?;
                 let lost = epoch.flush(2);
                 world.accept(0);
-                world.net().lose(peer(0), None);
+                world.net().report_none_lost(peer(0));
                 assert_eq!(found?, 3, "what rank 2 had");
                 let error = lost.expect_err("rank 1 is lost");
                 assert!(matches!(error.kind(), ErrorKind::Peer { rank: 1, .. }), "{error:#}");
@@ -346,20 +344,20 @@ fn a_request_in_flight_stays_pending_although_another_rank_is_lost() {
                 epoch.put_value(2, 0, 7)?;
                 epoch.flush(2)?;
                 world.step("tests of requests that rank 2 does not answer yet");
-                world.net().shut(peer(0), true);
+                world.net().stop_messages_to(peer(0));
                 let mut gets = vec![epoch.rget(2, 0, vec![0])?, epoch.rget_accumulate(2, 0, &[0], vec![0], ops::Sum)?];
-                world.net().lose(peer(0), Some(peer(1)));
+                world.net().report_lost(peer(0), peer(1));
                 for _ in 0..100 {
                     let _ = gets[1].test()?;
                     let _ = Request::test_some(&mut gets[1..])?;
                 }
                 let pending = !gets[1].test()?;
-                world.net().shut(peer(0), false);
+                world.net().resume_messages_to(peer(0));
                 world.step("tests until the requests are complete");
                 while !gets[0].test()? || !gets[1].test()? {
                     std::thread::yield_now();
                 }
-                world.net().lose(peer(0), None);
+                world.net().report_none_lost(peer(0));
                 assert!(pending, "rank 2 could not answer");
                 for (get, value) in gets.into_iter().zip([7, 7]) {
                     assert_eq!(get.wait()?, [value]);
@@ -392,10 +390,10 @@ fn a_request_to_a_rank_that_is_lost_fails_in_its_tests() {
                             true => Request::test_some(&mut gets[which..=which]).map(|_| true),
                             false => gets[which].test(),
                         };
-                        world.net().lose(peer(0), Some(peer(1)));
+                        world.net().report_lost(peer(0), peer(1));
                         failed += usize::from(test(0).is_err());
                         let other = test(1);
-                        world.net().lose(peer(0), None);
+                        world.net().report_none_lost(peer(0));
                         assert!(other.is_ok(), "rank 2 is not lost: {other:?}");
                         gets.into_iter().try_for_each(|get| get.wait().map(|got| assert_eq!(got, [0])))?;
                     }
@@ -420,19 +418,19 @@ fn a_request_in_flight_stays_active_after_a_failed_wait() {
             win.lock_all(|epoch| {
                 epoch.put_value(2, 0, 7)?;
                 epoch.flush(2)?;
-                world.net().shut(peer(0), true);
+                world.net().stop_messages_to(peer(0));
                 let mut all = [epoch.raccumulate(2, 0, &[1], ops::Sum)?, epoch.raccumulate(2, 1, &[1], ops::Sum)?];
-                world.net().lose(peer(0), Some(peer(1)));
+                world.net().report_lost(peer(0), peer(1));
                 world.step("waits for requests that rank 2 does not answer yet");
                 let waits = [all[0].wait(), Request::wait_all(&mut all), Request::wait_any(&mut all).map(drop)];
                 let active = all.iter().all(|request| request.is_active() && !request.is_complete());
-                world.net().shut(peer(0), false);
+                world.net().resume_messages_to(peer(0));
                 world.step("waits until the requests are complete");
                 let done = waits.iter().all(Result::is_err);
                 while Request::wait_all(&mut all).is_err() {
                     std::thread::yield_now();
                 }
-                world.net().lose(peer(0), None);
+                world.net().report_none_lost(peer(0));
                 assert!(done && active, "{waits:?}, {active}");
                 assert!(!all.iter().any(Request::is_active));
                 Ok(())
@@ -460,13 +458,13 @@ fn a_loss_during_a_flush_is_reported_once() {
                 win.lock_all(|epoch| {
                     epoch.put_value(1, 0, 7)?;
                     epoch.flush(1)?;
-                    world.net().shut(peer(0), true);
+                    world.net().stop_messages_to(peer(0));
                     epoch.accumulate(1, 1, &[1], ops::Sum)?;
-                    world.net().lose(peer(0), Some(peer(1)));
+                    world.net().report_lost(peer(0), peer(1));
                     let flush = || if all { epoch.flush_all() } else { epoch.flush(1) };
                     let flushes = [flush(), flush()];
-                    world.net().lose(peer(0), None);
-                    world.net().shut(peer(0), false);
+                    world.net().report_none_lost(peer(0));
+                    world.net().resume_messages_to(peer(0));
                     assert!(matches!(flushes, [Err(_), Ok(())]), "{flushes:?}");
                     Ok(())
                 })?;
@@ -531,7 +529,7 @@ fn an_accumulate_that_can_not_wait_for_another_one_is_an_error() {
                 add(&[1])?;
                 epoch.flush(0)?;
                 add(&[2])?;
-                world.trip();
+                world.fail_next_progress();
                 // It waits only while the one before is in flight.
                 let refused = add(&[4]).is_err();
                 world.accept(0);
@@ -552,17 +550,15 @@ fn a_failed_set_num_notify_can_be_repeated() {
         let me = world.rank();
         let win = Window::<u64>::allocate(world, 4)?;
         world.barrier()?;
-        // Release and Acquire: rank 0 calls after rank 1 has failed for lack of its signal.
         static FAILED: AtomicBool = AtomicBool::new(false);
         if me == 1 {
-            world.trip();
+            world.fail_next_progress();
             let first = win.set_num_notify(2);
-            FAILED.store(true, Ordering::Release);
+            raise(&FAILED);
             same("the first one fails at rank 1", &first.is_err(), &true)?;
         } else {
-            while !FAILED.load(Ordering::Acquire) {
-                std::thread::yield_now();
-            }
+            // Rank 0 calls after rank 1 has failed for lack of its signal.
+            await_flag(&FAILED);
             win.set_num_notify(2)?;
         }
         // Rank 1 has left the first of the two barriers of its call. The barriers of

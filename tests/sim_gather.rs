@@ -1,5 +1,5 @@
-//! Small puts, gets and accumulates that share messages, where the target's CPU performs them:
-//! their costs, that a flush completes them, and that accumulates keep their order.
+//! Small puts, gets and accumulates share messages where the target's CPU performs them, as over
+//! sockets: their costs, completion by a flush, and the order of accumulates.
 //!
 //! Route: sim.
 
@@ -34,7 +34,7 @@ fn counted(puts: u64, messages: u64) -> SimCounters {
 }
 
 /// Epochs of `puts` puts and a flush, each with its cost, by rank 1, at rank 0.
-fn epochs(world: &Rank, win: &Window<u64>, puts: u64) -> Result<Vec<SimCounters>, Box<dyn std::error::Error>> {
+fn epochs(world: &Rank, win: &Window<u64>, puts: u64) -> Outcome<Vec<SimCounters>> {
     let mut costs = Vec::new();
     for turn in 1..=20 {
         world.step(format!("turn {turn} of {puts} puts"));
@@ -428,7 +428,7 @@ fn every_completion_covers_kept_operations() {
 
 /// Threads of one rank put to two targets and flush at the same time: each finds its own puts.
 #[test]
-fn threads_share_kept_operations() -> Result<(), Box<dyn std::error::Error>> {
+fn threads_share_kept_operations() -> Outcome {
     fn body(world: &Rank) -> Outcome {
         const EACH: usize = 50;
         let win = Window::<u64>::allocate(world, 256)?;

@@ -1,6 +1,6 @@
-//! Puts and gets on dynamic windows over a net: by messages at first, and by the net once the
-//! origin has the key of the region. Their costs, refusals, and the end of a key when its region is
-//! detached.
+//! Puts and gets on dynamic windows over a net: by messages at first, then by the net as soon as
+//! the origin has the key of the region. Their costs, refusals, and the end of a key when its
+//! region is detached.
 //!
 //! Route: sim.
 
@@ -52,7 +52,7 @@ struct Attached {
 
 impl Attached {
     /// Attaches the regions `lens`, side by side from the beginning of the memory. Collective.
-    fn new(world: &Rank, lens: &[usize]) -> Result<Attached, Box<dyn std::error::Error>> {
+    fn new(world: &Rank, lens: &[usize]) -> Outcome<Attached> {
         let mut memory = vec![0u64; LEN / 8].into_boxed_slice();
         let win = RawWindow::create_dynamic(world, &Info::new())?;
         let mut at = 0;

@@ -109,13 +109,13 @@ fn a_target_keeps_few_replies() {
             assert!(reaches(1), "no contact");
             let (net, origin) = (world.net(), peer(0));
             let before = net.counters(origin).messages;
-            net.shut(origin, true);
+            net.stop_messages_to(origin);
             stage.store(2, SeqCst);
             let sent = || net.counters(origin).messages - before;
             let begun = while_not(|| sent() >= 60);
             thread::sleep(Duration::from_millis(100));
             let sent = sent();
-            net.shut(origin, false);
+            net.resume_messages_to(origin);
             same("the origin asks", &begun, &true)?;
             same(&format!("{sent} requests, at most 80"), &(sent <= 80), &true)?;
         }

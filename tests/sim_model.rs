@@ -1,5 +1,5 @@
-//! The formulas of `transom-perf model` are the counts of remote operations on the simulated net,
-//! for 2 to 512 ranks. Only counts, no times. No real transport is used.
+//! The formulas by which `transom-perf model` predicts large jobs equal the remote operations that
+//! calls post on the simulated net, for 2 to 512 ranks. Counts only, no times.
 //!
 //! Route: sim.
 

@@ -4,7 +4,7 @@
 //! Route: sim, shm.
 
 use order::{order_of_bytes, program_order, reads_in_order, sums_without_order};
-use pairs::{Meaning, Setup, Stage, pairs_of};
+use pairs::{Context, Invariant, Setup, pairs_of};
 use simulated::{Outcome, Rank, cost, nets, run_on, same};
 use transom::ops::{Max, Replace, Sum};
 use transom::{Actor, Flavor, Info, Lock, Window};
@@ -33,7 +33,7 @@ fn with(amo: SimAmo) -> SimOptions {
 
 /// Runs `body` on 2 nodes with 2 ranks each, on all nets whose targets are served while they
 /// compute, with every kind of memory.
-fn everywhere(body: fn(Stage<'_>, Flavor, &Info) -> Outcome) {
+fn everywhere(body: fn(Context<'_>, Flavor, &Info) -> Outcome) {
     const FLAVORS: [Flavor; 3] = [Flavor::Allocate, Flavor::Create, Flavor::Dynamic];
     for (index, options) in nets().enumerate() {
         let amo = AMOS[index % AMOS.len()];
@@ -41,7 +41,7 @@ fn everywhere(body: fn(Stage<'_>, Flavor, &Info) -> Outcome) {
         let info = Info::new().with("mpi_accumulate_granularity", granularity);
         run_on(Some(2), 4, &SimOptions { amo, ..options }, move |rank: &Rank| {
             let step = |what| rank.step(what);
-            body(Stage { world: rank, step: &step }, FLAVORS[index / 2 % FLAVORS.len()], &info)
+            body(Context { world: rank, step: &step }, FLAVORS[index / 2 % FLAVORS.len()], &info)
         });
     }
 }
@@ -54,11 +54,11 @@ fn setup(flavor: Flavor, info: &Info) -> Setup {
 /// Shows M3, O1, O2.
 #[test]
 fn all_pairs_are_exact() {
-    everywhere(|stage, flavor, info| {
-        pairs_of::<i64, _>(stage, &setup(flavor, info), Meaning::Sum, Sum, i64::wrapping_add)?;
-        pairs_of::<i64, _>(stage, &setup(flavor, info), Meaning::Max, Max, i64::max)?;
-        pairs_of::<i32, _>(stage, &setup(flavor, info), Meaning::Replace, Replace, |_, new| new)?;
-        pairs_of::<f64, _>(stage, &setup(flavor, info), Meaning::Sum, Sum, |a, b| a + b)
+    everywhere(|context, flavor, info| {
+        pairs_of::<i64, _>(context, &setup(flavor, info), Invariant::Sum, Sum, i64::wrapping_add)?;
+        pairs_of::<i64, _>(context, &setup(flavor, info), Invariant::Max, Max, i64::max)?;
+        pairs_of::<i32, _>(context, &setup(flavor, info), Invariant::Replace, Replace, |_, new| new)?;
+        pairs_of::<f64, _>(context, &setup(flavor, info), Invariant::Sum, Sum, |a, b| a + b)
     });
 }
 
@@ -66,15 +66,15 @@ fn all_pairs_are_exact() {
 /// Shows M4.
 #[test]
 fn one_origins_order_is_kept() {
-    everywhere(|stage, flavor, info| {
-        order_of_bytes::<i64>(stage, flavor, 5, info)?;
+    everywhere(|context, flavor, info| {
+        order_of_bytes::<i64>(context, flavor, 5, info)?;
         if flavor == Flavor::Dynamic {
             return Ok(());
         }
-        sums_without_order::<i64>(stage, flavor, 9, info)?;
-        program_order::<i64>(stage, flavor, 5, info)?;
-        program_order::<i32>(stage, flavor, 5, info)?;
-        reads_in_order::<i64>(stage, flavor, info)
+        sums_without_order::<i64>(context, flavor, 9, info)?;
+        program_order::<i64>(context, flavor, 5, info)?;
+        program_order::<i32>(context, flavor, 5, info)?;
+        reads_in_order::<i64>(context, flavor, info)
     });
 }
 
@@ -88,15 +88,15 @@ fn the_actor_follows_the_windows_ranks() {
             let win = Window::<u64>::allocate(world, 1)?;
             same("across nodes", &(world.actor(), win.actor()), &(across, across))?;
             win.free()?;
-            let near = world.subset(&world.node_ranks())?;
-            same("ranks of the node", &near.size(), &2)?;
-            let win = Window::<u64>::allocate(&near, 1)?;
-            same("within a node", &(near.actor(), win.actor()), &(Actor::Cpu, Actor::Cpu))?;
+            let node = world.subset(&world.node_ranks())?;
+            same("ranks of the node", &node.size(), &2)?;
+            let win = Window::<u64>::allocate(&node, 1)?;
+            same("within a node", &(node.actor(), win.actor()), &(Actor::Cpu, Actor::Cpu))?;
             win.free()?;
             let win = Window::<u64>::allocate_with(world, 1, &Info::new().with("transom_atomics", "cpu"))?;
             same("by the hint", &win.actor(), &Actor::Cpu)?;
             win.free()?;
-            let win = Window::<u64>::allocate_with(&near, 1, &Info::new().with("transom_atomics", "nic"))?;
+            let win = Window::<u64>::allocate_with(&node, 1, &Info::new().with("transom_atomics", "nic"))?;
             same("by the hint, on one node", &win.actor(), &Actor::Nic)?;
             let sum = win.lock_all(|epoch| epoch.fetch_add(1, 0, 1))?;
             same("its values", &(sum < 2), &true)?;
@@ -110,9 +110,9 @@ fn the_actor_follows_the_windows_ranks() {
 #[test]
 fn a_window_of_one_node_posts_nothing() {
     run_on(Some(2), 4, &with(SimAmo::All(Coherence::DeviceOnly)), |world| {
-        let near = world.subset(&world.node_ranks())?;
-        let win = Window::<u64>::allocate(&near, 8)?;
-        let other = 1 - near.rank();
+        let node = world.subset(&world.node_ranks())?;
+        let win = Window::<u64>::allocate(&node, 8)?;
+        let other = 1 - node.rank();
         let posted = cost(world, || win.lock(Lock::Exclusive, other, |epoch| epoch.fetch_add(other, 0, 1).map(drop)))?;
         same("operations of the net", &posted, &SimCounters::default())?;
         Ok(win.free()?)

@@ -2,19 +2,15 @@
 //! seed and net. `TRANSOM_TEST_SEED=0x... cargo test --test sim_random` runs that seed again,
 //! `TRANSOM_TEST_SEEDS=N` more seeds.
 
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use transom::Job;
-use transom::bootstrap::local::Board;
-use transom_fabric::sim::{SimAmo, SimMail, SimNet, SimOptions};
-use transom_fabric::{Coherence, Peer};
+use random::Program;
+use transom_fabric::Coherence;
+use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
 
 #[path = "random/mod.rs"]
 mod random;
-
-use random::Program;
+mod simulated;
 
 /// Time limit of a program: longer than any needs on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -62,49 +58,12 @@ fn net(seed: u64) -> SimOptions {
     }
 }
 
-fn peer(rank: usize) -> Peer {
-    Peer(u32::try_from(rank).unwrap_or(u32::MAX))
-}
-
-/// Runs a program with its ranks as threads; returns the failure and the position of each rank.
+/// Runs a program with its ranks as threads; a failure has the position of each rank.
 fn run(program: &Program, limit: Duration) -> Result<(), String> {
-    let (ranks, program) = (program.ranks, Arc::new(program.clone()));
-    let (net, board) = (SimNet::new(ranks, net(program.seed)), Board::new(ranks));
-    let positions: Arc<Vec<Mutex<String>>> = Arc::new((0..ranks).map(|_| Mutex::default()).collect());
-    let (sender, receiver) = mpsc::channel();
-    for rank in 0..ranks {
-        let (net, board, program, positions) =
-            (Arc::clone(&net), Arc::clone(&board), Arc::clone(&program), Arc::clone(&positions));
-        let sender = sender.clone();
-        std::thread::spawn(move || {
-            let step = |at: String| *positions[rank].lock().unwrap_or_else(PoisonError::into_inner) = at;
-            let outcome = (|| {
-                let job = Job::simulated(net.domain(peer(rank))?, Box::new(board.rank(rank)))?;
-                let done = random::execute(&job, &program, &step);
-                if done.is_err() {
-                    // Leaving would wait for the other ranks, which may wait for this one.
-                    std::mem::forget(job);
-                    return done;
-                }
-                Ok(job.finalize()?)
-            })();
-            // A runner that gave up no longer receives.
-            let _ = sender.send((rank, outcome.map_err(|error| format!("{error:#}"))));
-        });
-    }
-    drop(sender);
-    let deadline = Instant::now() + limit;
-    for _ in 0..ranks {
-        let failed = match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok((_, Ok(()))) => continue,
-            Ok((rank, Err(error))) => format!("rank {rank}: {error}"),
-            Err(RecvTimeoutError::Timeout) => format!("not done after {limit:?}"),
-            Err(RecvTimeoutError::Disconnected) => "a rank panicked".to_owned(),
-        };
-        let found = positions.iter().map(|position| position.lock().unwrap_or_else(PoisonError::into_inner).clone());
-        return Err(format!("{failed}\n  positions of the ranks: {:?}", found.collect::<Vec<_>>()));
-    }
-    Ok(())
+    let program_of_ranks = program.clone();
+    simulated::try_run(None, program.ranks, &net(program.seed), limit, move |rank| {
+        random::execute(rank, &program_of_ranks, &|position| rank.step(position))
+    })
 }
 
 /// The smallest program found that still fails, and its failure.

@@ -4,7 +4,7 @@
 //! Route: sim.
 
 use simulated::{on_every_net, same};
-use support::part::{Part, class};
+use support::byte_window::{ByteWindow, class};
 use transom::{Class, Flavor, Info, Request, Window, ops};
 
 mod simulated;
@@ -135,20 +135,20 @@ fn each_request_is_reported_once() {
 fn a_flush_of_one_target_keeps_the_failures_of_others() {
     static DATA: [u8; 16] = [7; 16];
     on_every_net(3, |world| {
-        let part = Part::new(world, Flavor::Dynamic, 64, &Info::new())?.ok_or("no window")?;
+        let win = ByteWindow::new(world, Flavor::Dynamic, 64, &Info::new())?.ok_or("no window")?;
         if world.rank() == 0 {
             for (first, second) in [(1, 2), (2, 1)] {
                 world.step(format!("{first} refuses first"));
                 for target in [first, second, first, second] {
-                    part.start_put(&DATA, target, 64)?;
+                    win.start_put(&DATA, target, 64)?;
                 }
-                same("the flush of one", &class(part.win().flush(second)), &Some(Class::RmaRange))?;
-                same("the flush of all", &class(part.win().flush_all()), &Some(Class::RmaRange))?;
-                same("all failures are reported", &class(part.win().flush(first)), &None)?;
-                same("all failures are reported", &class(part.win().flush_all()), &None)?;
+                same("the flush of one", &class(win.raw().flush(second)), &Some(Class::RmaRange))?;
+                same("the flush of all", &class(win.raw().flush_all()), &Some(Class::RmaRange))?;
+                same("all failures are reported", &class(win.raw().flush(first)), &None)?;
+                same("all failures are reported", &class(win.raw().flush_all()), &None)?;
             }
         }
         world.barrier()?;
-        Ok(part.free()?)
+        Ok(win.free()?)
     });
 }

@@ -5,10 +5,10 @@
 
 #![allow(unsafe_code)]
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use simulated::{Outcome, Rank, cost, run, same};
+use simulated::{Outcome, Rank, await_flag, cost, raise, run, same};
 use transom::{Assert, Class, Info, Lock, RawWindow, Window, ops};
 use transom_fabric::sim::{SimAmo, SimCounters, SimMail, SimOptions};
 
@@ -243,7 +243,7 @@ fn long_operations_do_not_wait_for_their_operands() {
             let (mut base, twos) = ([0], vec![2u64; 2 * PIECE]);
             bases.lock_all(|epoch| epoch.get(1, 0, &mut base))?;
             let without_progress = |call: &dyn Fn() -> transom::Result<()>| {
-                world.trip();
+                world.fail_next_progress();
                 let outcome = call();
                 world.accept(1);
                 outcome
@@ -293,13 +293,10 @@ fn an_ended_target_is_reported() {
         }
         world.barrier()?;
         if world.rank() == 1 {
-            // Relaxed: no other data is published with the flag.
-            idle.store(true, Ordering::Relaxed);
+            // This rank makes no further call on the net.
+            raise(&idle);
         } else {
-            // Relaxed: pairs with the store of rank 1, which makes no call on the net after it.
-            while !idle.load(Ordering::Relaxed) {
-                thread::yield_now();
-            }
+            await_flag(&idle);
             world.kill(1);
             win.lock_all(|epoch| epoch.accumulate(1, 0, &ones, ops::Sum)).expect_err("the rank has ended");
             let fetch = win.lock_all(|epoch| epoch.get_accumulate(1, 0, &ones, &mut found, ops::Sum));

@@ -342,19 +342,19 @@ fn beside_a_stream(
     let control = || {
         let (net, answers) = (world.net(), || world.net().counters(peer(1)).messages);
         while !is_done.load(Ordering::Relaxed) {
-            net.shut(peer(0), true);
+            net.stop_messages_to(peer(0));
             let goal = answers() + BATCH;
-            net.shut(peer(1), false);
+            net.resume_messages_to(peer(1));
             await_at_least(answers, goal);
-            net.shut(peer(1), true);
+            net.stop_messages_to(peer(1));
             ask();
-            net.shut(peer(0), false);
+            net.resume_messages_to(peer(0));
             std::thread::sleep(Duration::from_millis(1));
         }
-        net.shut(peer(1), false);
+        net.resume_messages_to(peer(1));
     };
     std::thread::scope(|threads| {
-        world.net().shut(peer(1), true);
+        world.net().stop_messages_to(peer(1));
         let other = threads.spawn(stream);
         let is_begun = ask();
         let control = threads.spawn(control);

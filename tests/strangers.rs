@@ -11,7 +11,8 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitCode, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Arguments;
+use transom_harness::trial;
 
 #[allow(unsafe_code)]
 #[path = "strangers/intruder.rs"]
@@ -43,12 +44,7 @@ fn main() -> ExitCode {
         ("too_few_descriptors_name_the_limit", too_few_descriptors_name_the_limit),
         ("a_low_soft_limit_is_raised", a_low_soft_limit_is_raised),
     ];
-    let trials = tests.map(|(name, test)| {
-        Trial::test(name, move || {
-            test();
-            Ok(())
-        })
-    });
+    let trials = tests.map(|(name, test)| trial(name, test));
     libtest_mimic::run(&Arguments::from_args(), trials.into()).exit_code()
 }
 
@@ -144,10 +140,10 @@ fn guessed_keys_give_no_access() {
     let ports = victims.ports();
     assert!(!ports.is_empty(), "ranks over sockets listen");
     let printed = intrude("keys", &ports);
-    let lines_of_strangers = victims.stop();
+    let warnings = victims.stop();
     assert!(!printed.contains("read") && !printed.contains("wrote"), "{printed}");
     assert_eq!(printed.matches("tried 1001 keys").count(), ports.len(), "{printed}");
-    assert!(lines_of_strangers.len() <= 2, "a line for each rank at most: {lines_of_strangers:?}");
+    assert!(warnings.len() <= 2, "a line for each rank at most: {warnings:?}");
 }
 
 /// A process of another user sends messages as rank 0 and rank 1 would, to windows with the numbers
@@ -155,13 +151,13 @@ fn guessed_keys_give_no_access() {
 fn forged_messages_change_no_memory() {
     let victims = Victims::start("messages", 2, "exec \"$@\" $own");
     let printed = intrude("messages", &victims.ports());
-    let lines_of_strangers = victims.stop();
+    let warnings = victims.stop();
     assert!(printed.contains("sent"), "{printed}");
     assert!(
-        lines_of_strangers.iter().any(|line| line.contains("refused a message from a process outside of this job")),
+        warnings.iter().any(|line| line.contains("refused a message from a process outside of this job")),
         "none came"
     );
-    assert!(lines_of_strangers.len() <= 2, "a line for each rank at most: {lines_of_strangers:?}");
+    assert!(warnings.len() <= 2, "a line for each rank at most: {warnings:?}");
 }
 
 /// Connections that send nonsense, that hang, and that close at once, on every port of the job,

@@ -1,6 +1,6 @@
 //! Windows over memory that the program had before. The memory remains the program's while a window
-//! exists: system calls in flight, threads, children, locks and advice of the program find
-//! unchanged pages, and `free` leaves no trace.
+//! exists: pages do not change under the program's system calls in flight, threads, child
+//! processes, locks and advice, and `free` leaves no trace.
 
 #[path = "user_memory/blocks.rs"]
 mod blocks;
@@ -21,46 +21,25 @@ use transom::reduce::DoubleInt;
 use transom::{Assert, Info, Job, Op, RawWindow, Route, Window, ops};
 use transom_harness::{Outcome, Test, ensure, same, step};
 
-const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Outcome) -> Test {
-    Test { name, ranks, env: &[], fails: None, body }
-}
-
 static TESTS: &[Test] = &[
-    test("memory_keeps_its_contents_and_peers_change_it", &[1, 2, 3], contents),
-    test("windows_that_share_pages", &[1, 2], sharing),
-    test("scattered_blocks_arrive_in_their_places", &[1, 2], blocks::scattered),
-    test("accumulates_change_their_blocks_alone", &[1, 2], blocks::accumulated),
-    test("each_of_several_pairs_is_combined", &[1, 2], pairs),
-    test("a_stopped_target_delays_no_origin", &[2], stopped),
-    test("memory_is_attached_and_detached", &[1, 2, 3], attached),
-    test("system_calls_in_flight_lose_no_data", &[2], in_flight),
-    test("children_of_a_threaded_program_have_their_own", &[1, 2], children),
-    test("a_semaphore_in_the_memory_wakes_its_waiter", &[1, 2], semaphore),
-    test("a_buffer_freed_too_early_spares_the_next_one", &[1, 2], freed_early),
-    test("files_opened_meanwhile_change_no_result", &[1, 2], files),
-    test("locked_memory_and_advice_are_kept", &[1, 2], advice),
-    test("creation_touches_no_page", &[1, 2], untouched),
-    Test {
-        name: "ranks_that_map_and_ranks_that_do_not_add_exactly",
-        ranks: &[3],
-        env: &[("TRANSOM_TEST_WITHOUT_XPMEM", "1")],
-        fails: None,
-        body: mixed,
-    },
-    Test {
-        name: "no_memory_is_mapped_where_the_user_forbids_it",
-        ranks: &[2],
-        env: &[("TRANSOM_XPMEM", "n")],
-        fails: None,
-        body: excluded,
-    },
-    Test {
-        name: "a_target_that_has_ended_causes_no_fault",
-        ranks: &[2],
-        env: &[],
-        fails: Some("puts ended without a fault"),
-        body: ended,
-    },
+    Test::new("memory_keeps_its_contents_and_peers_change_it", &[1, 2, 3], contents),
+    Test::new("windows_that_share_pages", &[1, 2], sharing),
+    Test::new("scattered_blocks_arrive_in_their_places", &[1, 2], blocks::scattered),
+    Test::new("accumulates_change_their_blocks_alone", &[1, 2], blocks::accumulated),
+    Test::new("each_of_several_pairs_is_combined", &[1, 2], pairs),
+    Test::new("a_stopped_target_delays_no_origin", &[2], stopped),
+    Test::new("memory_is_attached_and_detached", &[1, 2, 3], attached),
+    Test::new("system_calls_in_flight_lose_no_data", &[2], in_flight),
+    Test::new("children_of_a_threaded_program_have_their_own", &[1, 2], children),
+    Test::new("a_semaphore_in_the_memory_wakes_its_waiter", &[1, 2], semaphore),
+    Test::new("a_buffer_freed_too_early_spares_the_next_one", &[1, 2], freed_early),
+    Test::new("files_opened_meanwhile_change_no_result", &[1, 2], files),
+    Test::new("locked_memory_and_advice_are_kept", &[1, 2], advice),
+    Test::new("creation_touches_no_page", &[1, 2], untouched),
+    Test::new("ranks_that_map_and_ranks_that_do_not_add_exactly", &[3], mixed)
+        .with_env(&[("TRANSOM_TEST_WITHOUT_XPMEM", "1")]),
+    Test::new("no_memory_is_mapped_where_the_user_forbids_it", &[2], excluded).with_env(&[("TRANSOM_XPMEM", "n")]),
+    Test::new("a_target_that_has_ended_causes_no_fault", &[2], ended).failing_with("puts ended without a fault"),
 ];
 
 fn main() -> ExitCode {
@@ -225,7 +204,7 @@ fn attached(world: &Job) -> Outcome {
 }
 
 /// The word of rank `from`; every rank contributes one.
-fn exchanged(world: &Job, words: &Window<u64>, mine: u64, from: usize) -> Result<u64, Box<dyn std::error::Error>> {
+fn exchanged(world: &Job, words: &Window<u64>, mine: u64, from: usize) -> Outcome<u64> {
     words.store(0, &[mine])?;
     words.sync();
     world.barrier()?;
@@ -261,7 +240,7 @@ fn in_flight(world: &Job) -> Outcome {
     };
     std::thread::scope(|scope| -> Outcome {
         let writing = (world.rank() == 0).then(|| scope.spawn(writer));
-        let some_windows = || -> Result<bool, Box<dyn std::error::Error>> {
+        let some_windows = || -> Outcome<bool> {
             for _ in 0..150 {
                 process::window_over(world, pages, 100, pages.len() - 200)?.free()?;
             }

@@ -6,8 +6,8 @@
 
 use std::process::ExitCode;
 
-use pairs::{Meaning, Setup, Stage, pairs_of};
-use support::part::Part;
+use pairs::{Context, Invariant, Setup, pairs_of};
+use support::byte_window::ByteWindow;
 use transom::ops::{Replace, Sum};
 use transom::{Actor, BasicType, Flavor, Info, Job, Lock, Op, Window};
 use transom_harness::{Outcome, Test, ensure, same, step};
@@ -18,18 +18,14 @@ mod family;
 mod pairs;
 mod support;
 
-const fn test(name: &'static str, fails: Option<&'static str>, body: fn(&Job) -> Outcome) -> Test {
-    Test { name, ranks: &[2], env: &[], fails, body }
-}
-
 /// Ranks act in turn as if on two nodes: shared memory within them, the device between them.
 const TWO_NODES: &[(&str, &str)] = &[("TRANSOM_TRANSPORTS", "verbs,shm"), ("TRANSOM_TEST_NODES", "2")];
 
 static TESTS: &[Test] = &[
-    test("all_pairs_by_the_device", None, by_the_device),
-    test("all_pairs_by_the_cpu", None, by_the_cpu),
-    test("mixed_actors_are_caught", Some("the sum of both: Ok("), mixed),
-    Test { name: "several_ranks_a_node", ranks: &[4], env: TWO_NODES, fails: None, body: on_two_nodes },
+    Test::new("all_pairs_by_the_device", &[2], by_the_device),
+    Test::new("all_pairs_by_the_cpu", &[2], by_the_cpu),
+    Test::new("mixed_actors_are_caught", &[2], mixed).failing_with("the sum of both: Ok("),
+    Test::new("several_ranks_a_node", &[4], on_two_nodes).with_env(TWO_NODES),
 ];
 
 /// Attempts with mixed actors: one suffices where device and CPU work at the same time.
@@ -42,16 +38,16 @@ fn main() -> ExitCode {
 fn sums(world: &Job, info: &Info) -> Outcome {
     ensure(world.net().is_some_and(|net| net.starts_with("verbs")), "the net is verbs")?;
     let setup = Setup { flavor: Flavor::Create, info: info.clone(), len: 20, turns: 24 };
-    pairs_of::<i64, _>(stage(world), &setup, Meaning::Sum, Sum, i64::wrapping_add)
+    pairs_of::<i64, _>(context(world), &setup, Invariant::Sum, Sum, i64::wrapping_add)
 }
 
 fn swaps(world: &Job, info: &Info) -> Outcome {
     let setup = Setup { flavor: Flavor::Create, info: info.clone(), len: 20, turns: 24 };
-    pairs_of::<i64, _>(stage(world), &setup, Meaning::Replace, Replace, |_, new| new)
+    pairs_of::<i64, _>(context(world), &setup, Invariant::Replace, Replace, |_, new| new)
 }
 
-fn stage(world: &Job) -> Stage<'_> {
-    Stage { world, step: &|what| step(what) }
+fn context(world: &Job) -> Context<'_> {
+    Context { world, step: &|what| step(what) }
 }
 
 /// Shows M3, T4.
@@ -70,8 +66,8 @@ fn on_two_nodes(world: &Job) -> Outcome {
     same("ranks of the node", &world.node_ranks().len(), &2)?;
     for flavor in [Flavor::Allocate, Flavor::Create] {
         let setup = Setup { flavor, info: Info::new(), len: 6, turns: 6 };
-        pairs_of::<i64, _>(stage(world), &setup, Meaning::Sum, Sum, i64::wrapping_add)?;
-        pairs_of(stage(world), &setup, Meaning::Replace, Replace, |_, new: i64| new)?;
+        pairs_of::<i64, _>(context(world), &setup, Invariant::Sum, Sum, i64::wrapping_add)?;
+        pairs_of(context(world), &setup, Invariant::Replace, Replace, |_, new: i64| new)?;
     }
     const TURNS: u64 = 20;
     let win = Window::<u64>::allocate(world, 1)?;
@@ -79,15 +75,15 @@ fn on_two_nodes(world: &Job) -> Outcome {
         step(format!("lock {turn}"));
         win.lock(Lock::Exclusive, 1, |epoch| {
             let mut seen = [0];
-            epoch.scope(|part| part.get(1, 0, &mut seen))?;
+            epoch.scope(|win| win.get(1, 0, &mut seen))?;
             epoch.put_value(1, 0, seen[0] + 1)
         })?;
     }
     world.barrier()?;
     same("increments", &win.lock_all(|epoch| epoch.fetch_value(1, 0))?, &(TURNS * 4))?;
     world.barrier()?;
-    let near = world.subset(&world.node_ranks())?;
-    same("the actor within a node", &near.actor(), &Actor::Cpu)?;
+    let node = world.subset(&world.node_ranks())?;
+    same("the actor within a node", &node.actor(), &Actor::Cpu)?;
     Ok(win.free()?)
 }
 
@@ -103,21 +99,21 @@ fn by_the_cpu(world: &Job) -> Outcome {
 /// a wrong sum ends the job, as it must.
 /// Shows M3.
 fn mixed(world: &Job) -> Outcome {
-    together(world, Part::of_two_actors(world, 8)?, ROUNDS)
+    together(world, ByteWindow::of_two_actors(world, 8)?, ROUNDS)
 }
 
-fn one_actor(world: &Job, actor: &str) -> Result<Part, Box<dyn std::error::Error>> {
-    let part = Part::new(world, Flavor::Create, 8, &Info::new().with("transom_atomics", actor))?;
-    part.ok_or_else(|| "a created window needs no shared memory".into())
+fn one_actor(world: &Job, actor: &str) -> Outcome<ByteWindow> {
+    let win = ByteWindow::new(world, Flavor::Create, 8, &Info::new().with("transom_atomics", actor))?;
+    win.ok_or_else(|| "a created window needs no shared memory".into())
 }
 
 /// While rank 0 adds to a word of rank 1, rank 1 adds to that word without pause, and no update is
 /// lost. A CPU adds some thousand times as often, so that some of its updates fall between a
 /// device's load and its store.
-fn together(world: &Job, part: Part, most: u64) -> Outcome {
+fn together(world: &Job, win: ByteWindow, most: u64) -> Outcome {
     const ADDS: u64 = 100;
     let rounds = Window::<u64>::allocate(world, 1)?;
-    let add = || part.fetch(&1u64.to_ne_bytes(), BasicType::Uint64, 1, 0, Op::Sum).map(drop);
+    let add = || win.fetch(&1u64.to_ne_bytes(), BasicType::Uint64, 1, 0, Op::Sum).map(drop);
     let mut own = 0;
     for round in 1..=most {
         step(format!("round {round}"));
@@ -125,16 +121,16 @@ fn together(world: &Job, part: Part, most: u64) -> Outcome {
             (0..ADDS).try_for_each(|_| add())?;
             rounds.lock_all(|epoch| epoch.put_value(1, 0, round))?;
         } else {
-            let burst = if part.win().actor() == Actor::Cpu { 1000 } else { 10 };
+            let burst = if win.raw().actor() == Actor::Cpu { 1000 } else { 10 };
             while rounds.lock_all(|epoch| epoch.fetch_value(1, 0))? < round {
                 (0..burst).try_for_each(|_| add())?;
                 own += burst;
             }
-            let sum = <[u8; 8]>::try_from(part.read(1, 0, 8)?).map(u64::from_ne_bytes);
+            let sum = <[u8; 8]>::try_from(win.read(1, 0, 8)?).map(u64::from_ne_bytes);
             same("the sum of both", &sum, &Ok(round * ADDS + own))?;
         }
         world.barrier()?;
     }
     rounds.free()?;
-    Ok(part.free()?)
+    Ok(win.free()?)
 }

@@ -17,47 +17,31 @@ use std::time::{Duration, Instant};
 use transom::{Assert, Class, Info, Job, RawWindow, Window};
 use transom_harness::{Outcome, Test, ensure, same, step};
 
-const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Outcome) -> Test {
-    Test { name, ranks, env: &[], fails: None, body }
-}
-
 static TESTS: &[Test] = &[
-    test("puts_reach_the_next_rank", &[1, 2, 3, 16], puts_reach_the_next_rank),
-    test("every_length_arrives_whole", &[1, 2], every_length_arrives_whole),
-    test("created_windows_behave_as_allocated_ones", &[1, 2, 4], created_windows),
-    test("tickets_are_handed_out_once", &[1, 2, 5], atomics::tickets),
-    test("compare_and_swap_counts_exactly", &[1, 2, 4], atomics::compare_and_swap),
-    test("all_integer_operations", &[1, 2], atomics::integer_operations),
-    test("bytes_with_requests_and_numbers", &[1, 2, 3], atomics::bytes_and_numbers),
-    test("sizes_and_units_differ_by_rank", &[1, 3], sizes_and_units),
-    test("accesses_outside_are_refused_and_write_nothing", &[1, 2], refusals::refusals),
-    test("creation_that_fails_at_one_rank_fails_at_all", &[1, 2, 3, 5], refusals::failed_creation),
-    test("epochs_are_checked", &[1, 2], refusals::epochs),
-    test("four_gibibytes_sparse", &[1, 2], resources::four_gibibytes),
-    test("creating_and_freeing_windows_without_growth", &[2], resources::no_growth),
-    test("a_computing_target_delays_no_origin", &[2], passive_target),
-    test("fences_separate_phases", &[1, 2, 7], fences),
-    test("sixty_four_ranks_fence", &[64], many_fences),
-    test("dropping_without_free_does_not_hang", &[2], resources::dropped),
-    test("an_unwinding_epoch_completes", &[2], resources::unwinding),
-    test("many_operations_in_flight", &[2], resources::many_in_flight),
-    test("progress_threads_exist_only_where_needed", &[2], resources::progress_threads),
+    Test::new("puts_reach_the_next_rank", &[1, 2, 3, 16], puts_reach_the_next_rank),
+    Test::new("every_length_arrives_whole", &[1, 2], every_length_arrives_whole),
+    Test::new("created_windows_behave_as_allocated_ones", &[1, 2, 4], created_windows),
+    Test::new("tickets_are_handed_out_once", &[1, 2, 5], atomics::tickets),
+    Test::new("compare_and_swap_counts_exactly", &[1, 2, 4], atomics::compare_and_swap),
+    Test::new("every_operation_on_integers_is_exact", &[1, 2], atomics::integer_operations),
+    Test::new("requests_on_bytes_and_atomics_on_numbers", &[1, 2, 3], atomics::bytes_and_numbers),
+    Test::new("sizes_and_units_differ_by_rank", &[1, 3], sizes_and_units),
+    Test::new("accesses_outside_are_refused_and_write_nothing", &[1, 2], refusals::refusals),
+    Test::new("creation_that_fails_at_one_rank_fails_at_all", &[1, 2, 3, 5], refusals::failed_creation),
+    Test::new("epochs_are_checked", &[1, 2], refusals::epochs),
+    Test::new("displacements_past_four_gibibytes", &[1, 2], resources::four_gibibytes),
+    Test::new("creating_and_freeing_windows_without_growth", &[2], resources::no_growth),
+    Test::new("a_computing_target_delays_no_origin", &[2], passive_target),
+    Test::new("fences_separate_phases", &[1, 2, 7], fences),
+    Test::new("sixty_four_ranks_fence", &[64], many_fences),
+    Test::new("dropping_without_free_does_not_hang", &[2], resources::dropped),
+    Test::new("an_unwinding_epoch_completes", &[2], resources::unwinding),
+    Test::new("many_operations_in_flight", &[2], resources::many_in_flight),
+    Test::new("progress_threads_exist_only_where_needed", &[2], resources::progress_threads),
     // Shows T2.
     // Route: shm.
-    Test {
-        name: "user_memory_without_cross_memory_attach",
-        ranks: &[2, 4],
-        env: &[("TRANSOM_CMA", "n")],
-        fails: None,
-        body: created_windows,
-    },
-    Test {
-        name: "atomics_by_messages",
-        ranks: &[2, 5],
-        env: &[("TRANSOM_ATOMICS", "cpu")],
-        fails: None,
-        body: atomics::tickets,
-    },
+    Test::new("user_memory_without_cross_memory_attach", &[2, 4], created_windows).with_env(&[("TRANSOM_CMA", "n")]),
+    Test::new("atomics_by_messages", &[2, 5], atomics::tickets).with_env(&[("TRANSOM_ATOMICS", "cpu")]),
 ];
 
 fn main() -> ExitCode {

@@ -8,7 +8,7 @@ use crate::constants::{op, rank};
 use crate::counters::notice;
 use crate::datatype::DatatypeHandle;
 use crate::error::guarded;
-use crate::operate::{at, dense, items, operand};
+use crate::operate::{at, equal_predefined_bytes, items, operand};
 use crate::pointers::out;
 use crate::request::{RequestHandle, handle};
 use crate::window::{WindowHandle, window};
@@ -36,7 +36,7 @@ pub unsafe extern "C" fn transom_put_notify(
     // SAFETY: the caller's promises.
     guarded(|| unsafe {
         let (window, notice) = (self::window(window)?, self::notice(notice)?);
-        if let Some(len) = dense((origin, origin_count, origin_type), (target_count, target_type)) {
+        if let Some(len) = equal_predefined_bytes((origin, origin_count, origin_type), (target_count, target_type)) {
             return Ok(window.put_notify(origin.cast(), len, rank(target)?, displacement, notice)?);
         }
         let origin = items(origin, origin_count, origin_type, "origin")?;
@@ -155,7 +155,7 @@ pub unsafe extern "C" fn transom_rput_notify(
     // SAFETY: the caller's promises.
     guarded(|| unsafe {
         let (window, slot, notice) = (self::window(window)?, out(request, "request")?, self::notice(notice)?);
-        if let Some(len) = dense((origin, origin_count, origin_type), (target_count, target_type)) {
+        if let Some(len) = equal_predefined_bytes((origin, origin_count, origin_type), (target_count, target_type)) {
             slot.set(handle(window.rput_bytes_notify(origin.cast(), len, rank(target)?, displacement, notice)?));
             return Ok(());
         }

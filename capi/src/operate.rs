@@ -53,7 +53,7 @@ fn plain(base: *const c_void, len: u64) -> Result<usize, Failure> {
 /// The bytes of a transfer with equal counts of one predefined type at both sides: the most
 /// frequent case, which needs no layouts.
 #[inline]
-pub(crate) fn dense(
+pub(crate) fn equal_predefined_bytes(
     origin: (*const c_void, u64, *const DatatypeHandle),
     target: (u64, *const DatatypeHandle),
 ) -> Option<usize> {
@@ -163,7 +163,7 @@ pub unsafe extern "C" fn transom_put(
     // SAFETY: the caller's promises.
     guarded(|| unsafe {
         let window = self::window(window)?;
-        if let Some(bytes) = dense((origin, origin_count, origin_type), (target_count, target_type)) {
+        if let Some(bytes) = equal_predefined_bytes((origin, origin_count, origin_type), (target_count, target_type)) {
             return Ok(window.put(origin.cast(), bytes, rank(target)?, displacement)?);
         }
         let origin = items(origin, origin_count, origin_type, "origin")?;
@@ -192,7 +192,7 @@ pub unsafe extern "C" fn transom_get(
     // SAFETY: the caller's promises.
     guarded(|| unsafe {
         let window = self::window(window)?;
-        if let Some(bytes) = dense((origin, origin_count, origin_type), (target_count, target_type)) {
+        if let Some(bytes) = equal_predefined_bytes((origin, origin_count, origin_type), (target_count, target_type)) {
             return Ok(window.get(origin.cast(), bytes, rank(target)?, displacement)?);
         }
         let origin = items(origin, origin_count, origin_type, "origin")?;

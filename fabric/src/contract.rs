@@ -221,10 +221,15 @@ pub trait Port: Send + Sync + Debug + 'static {
     fn wait(&self, limit: Duration);
 
     /// [`Port::wait`] that also ends when `other` is readable; false where `limit` passed instead.
-    /// A port that sleeps on no descriptor ignores `other`. It sleeps only if `stay` returns true.
-    /// `stay` is called after the sleep was announced: a change by another thread that calls
-    /// [`Port::wake`] afterwards is seen by `stay`, or ends the sleep.
-    fn wait_beside(&self, limit: Duration, other: Option<BorrowedFd<'_>>, stay: impl FnOnce() -> bool) -> bool;
+    /// A port that sleeps on no descriptor ignores `other`. It sleeps only if `still_idle` returns
+    /// true. `still_idle` is called after the sleep was announced: a change by another thread that
+    /// calls [`Port::wake`] afterwards is seen by `still_idle`, or ends the sleep.
+    fn wait_with_descriptor(
+        &self,
+        limit: Duration,
+        other: Option<BorrowedFd<'_>>,
+        still_idle: impl FnOnce() -> bool,
+    ) -> bool;
 
     /// Ends the [`Port::wait`] of all threads; if no thread waits, the next one.
     fn wake(&self);

@@ -130,13 +130,13 @@ fn exchange(boot: &mut dyn Bootstrap) -> Result<(), BootstrapError> {
 /// launcher.
 fn gather(boot: Box<dyn Bootstrap>) -> Result<(), BootstrapError> {
     let mut boot = Counted::new(boot, 1);
-    let (me, size, asked) = (boot.rank(), boot.size(), boot.request_counts());
+    let (me, size, request_counts) = (boot.rank(), boot.size(), boot.request_counts());
     let value = |rank: usize| format!("card of rank {rank}, as long as an address is: {}", "x".repeat(64)).into_bytes();
     let all = boot.allgather("cards", &value(me))?;
     assert_eq!(all, (0..size).map(value).collect::<Vec<_>>());
-    let gathered = asked();
+    let gathered = request_counts();
     let world = Job::with_bootstrap(Box::new(boot)).unwrap();
-    println!("gathered {}: {} requests, {} to start", all.len(), gathered.requests(), asked().requests());
+    println!("gathered {}: {} requests, {} to start", all.len(), gathered.requests(), request_counts().requests());
     world.finalize().unwrap();
     Ok(())
 }

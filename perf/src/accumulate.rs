@@ -3,11 +3,10 @@
 
 use std::cell::Cell;
 
-use transom::{Job, ops};
+use transom::{Job, SharedPart, ops};
 
 use crate::floor::loops;
-use crate::iterations::{complete, counts, in_epochs, window};
-use crate::measure::Batch;
+use crate::iterations::{against_stores, complete, counts, window};
 use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::report::Row;
@@ -20,16 +19,11 @@ pub(crate) fn measure(world: &Job, options: &Options, size: usize) -> Outcome<Op
     let done = &Cell::new(0.0);
     let row = if world.rank() == 0 {
         let source = &vec![1.0; len][..];
-        let part = win.shared_query(1).ok();
-        let mut floor = part.map(|part| {
-            move |count: usize| {
-                (0..count).for_each(|_| loops::add(&part, source));
-                done.set(done.get() + count as f64);
-                Ok(())
-            }
-        });
-        let floor = floor.as_mut().filter(|_| options.vs_floor).map(|floor| floor as &mut Batch<'_>);
-        let (library, floor) = in_epochs(options, &win, counts(options, size), floor, |epoch| {
+        let floor = |part: &SharedPart, count: usize| {
+            (0..count).for_each(|_| loops::add(part, source));
+            done.set(done.get() + count as f64);
+        };
+        let (library, floor) = against_stores(options, &win, counts(options, size), floor, |epoch| {
             done.set(done.get() + 1.0);
             epoch.accumulate(1, 0, source, ops::Sum)?;
             complete(options, epoch)

@@ -3,7 +3,7 @@
 
 use transom::{Job, Window};
 
-use crate::iterations::{counts, window};
+use crate::iterations::{counts, window_with_pattern};
 use crate::kinds::Test;
 use crate::measure::{Batch, alternate};
 use crate::options::Options;
@@ -13,16 +13,8 @@ use crate::report::Row;
 
 /// Measures puts or gets of one size with a request. Returns the row at the origin.
 pub(crate) fn measure(world: &Job, options: &Options, size: usize, turn: usize) -> Outcome<Option<Row>> {
-    let win = window(world, options, size)?;
     let gets = options.test == Test::RequestGet;
-    let mut buffer = vec![0; size];
-    if world.rank() == usize::from(gets) {
-        pattern::fill(&mut buffer, turn);
-    }
-    if gets && world.rank() == 1 {
-        win.store(0, &buffer)?;
-    }
-    world.barrier()?;
+    let (win, mut buffer) = window_with_pattern(world, options, (size, turn), gets)?;
     let row = match world.rank() {
         0 if gets => Some(get(options, &win, &mut buffer, turn)?),
         0 => Some(put(options, &win, &buffer)?),

@@ -1,11 +1,10 @@
 //! Puts with a stride. If the target's memory is mapped, the floor is the loop that a program would
 //! write over this memory.
 
-use transom::{At, BasicType, Datatype, Job};
+use transom::{At, BasicType, Datatype, Job, SharedPart};
 
 use crate::floor::loops;
-use crate::iterations::{complete, counts, in_epochs, window};
-use crate::measure::Batch;
+use crate::iterations::{against_stores, complete, counts, window};
 use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::report::Row;
@@ -20,15 +19,8 @@ pub(crate) fn measure(world: &Job, options: &Options, size: usize) -> Outcome<Op
     let source = &(1..=len as u64).collect::<Vec<_>>()[..];
     world.barrier()?;
     let row = if world.rank() == 0 {
-        let part = win.shared_query(1).ok();
-        let mut floor = part.map(|part| {
-            move |count: usize| {
-                (0..count).for_each(|_| loops::every_other(&part, source));
-                Ok(())
-            }
-        });
-        let floor = floor.as_mut().filter(|_| options.vs_floor).map(|floor| floor as &mut Batch<'_>);
-        let (library, floor) = in_epochs(options, &win, counts(options, size), floor, |epoch| {
+        let floor = |part: &SharedPart, count: usize| (0..count).for_each(|_| loops::every_other(part, source));
+        let (library, floor) = against_stores(options, &win, counts(options, size), floor, |epoch| {
             epoch.put_items(source, len, &word, At::new(1, 0, 1, &every_other))?;
             complete(options, epoch)
         })?;

@@ -4,7 +4,7 @@
 use transom::{Job, LockAllEpoch, Window};
 
 use crate::floor::Floor;
-use crate::iterations::{complete, counts, in_epochs, window};
+use crate::iterations::{complete, counts, in_epochs, window, window_with_pattern};
 use crate::kinds::Test;
 use crate::measure::{Batch, Counts, alternate};
 use crate::options::Options;
@@ -78,16 +78,8 @@ fn flight(options: &Options) -> usize {
 
 /// Measures puts or gets of one size. Returns the row at the origin.
 fn copy(world: &Job, options: &Options, floor: Option<&Floor>, size: usize, turn: usize) -> Outcome<Option<Row>> {
-    let win = window(world, options, size)?;
     let gets = matches!(options.test, Test::GetLatency | Test::GetBw);
-    let mut buffer = vec![0; size];
-    if world.rank() == usize::from(gets) {
-        pattern::fill(&mut buffer, turn);
-    }
-    if gets && world.rank() == 1 {
-        win.store(0, &buffer)?;
-    }
-    world.barrier()?;
+    let (win, mut buffer) = window_with_pattern(world, options, (size, turn), gets)?;
     let row = if world.rank() == 0 {
         let row = origin(options, floor, &win, &mut buffer, gets)?;
         if options.check && gets {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use transom_fabric::Row;
 
-use crate::ring::{self, Cells, SharedRing, has_sleepers};
+use crate::ring::{self, RingMemory, SharedRing, has_sleepers};
 use crate::word::Word32 as _;
 
 /// The word that shows whether a [`ShmPort::wake_peer`](crate::ShmPort::wake_peer) must wake a
@@ -34,7 +34,7 @@ impl Doorbell {
 /// Wakes the threads that sleep on a ring. No fence is necessary: the caller has changed a word of
 /// the ring's owner before, by a sequentially consistent read-modify-write operation.
 #[inline]
-pub(crate) fn wake_sleepers_after_rmw(ring: &impl Cells) {
+pub(crate) fn wake_sleepers_after_rmw(ring: &impl RingMemory) {
     // SeqCst: as in `Doorbell::has_sleepers`.
     if has_sleepers(ring.doorbell().load(Ordering::SeqCst)) {
         ring::wake_announced(ring);

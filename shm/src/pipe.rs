@@ -41,13 +41,13 @@ impl Pipe {
     }
 
     /// Makes the pipe readable.
-    pub(crate) fn fill(&self) {
+    pub(crate) fn make_readable(&self) {
         // The write fails if the pipe is full; the pipe is then readable anyway.
         let _ = (&self.0).write(&[1]);
     }
 
     /// Empties the pipe.
-    pub(crate) fn empty(&self) {
+    pub(crate) fn drain(&self) {
         // The read fails if the pipe is empty. Bytes that remain end one further sleep.
         let _ = (&self.0).read(&mut [0; 64]);
     }
@@ -115,7 +115,7 @@ mod tests {
     fn another_file_is_not_opened() {
         let (pipe, place) = Pipe::create().expect("a pipe");
         let own = rustix::process::getpid().as_raw_pid();
-        Pipe::of_process(own, place).expect("this process's").fill();
+        Pipe::of_process(own, place).expect("this process's").make_readable();
         assert_eq!((&pipe.0).read(&mut [0; 8]).expect("filled"), 1);
         let inode = place.inode + 1;
         assert!(Pipe::of_process(own, PipeLocation { inode, ..place }).is_err());
@@ -127,12 +127,12 @@ mod tests {
         let (lazy, mut places) = (LazyPipe::default(), Vec::new());
         let refused = lazy.get(|| Err(Errno::MFILE.into()), |_| panic!("no pipe")).expect_err("no pipe");
         assert_eq!(refused.raw_os_error(), Some(Errno::MFILE.raw_os_error()));
-        lazy.get(Pipe::create, |place| places.push(place)).expect("a pipe").fill();
+        lazy.get(Pipe::create, |place| places.push(place)).expect("a pipe").make_readable();
         let own = rustix::process::getpid().as_raw_pid();
         let peer = Pipe::of_process(own, places[0]).expect("the place of that pipe");
         let same = lazy.get(|| panic!("there is one"), |_| panic!("it is published")).expect("a pipe");
         assert_eq!((&peer.0).read(&mut [0; 8]).expect("filled"), 1);
-        same.empty();
+        same.drain();
     }
 
     /// Two threads sleep on the pipe and one on the ring: a wake ends all three sleeps.
@@ -159,11 +159,11 @@ mod tests {
                 scope.spawn(move || {
                     for seen in 0..ROUNDS {
                         while round.load(Ordering::SeqCst) == seen {
-                            let stay = || round.load(Ordering::SeqCst) == seen;
+                            let still_idle = || round.load(Ordering::SeqCst) == seen;
                             if sleeper == 2 {
-                                b.port().wait_while(LONG, stay);
+                                b.port().wait_while(LONG, still_idle);
                             } else {
-                                b.port().wait_on_descriptors(stay, sleep);
+                                b.port().wait_on_descriptors(still_idle, sleep);
                             }
                         }
                         done.fetch_add(1, Ordering::SeqCst);

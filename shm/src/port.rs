@@ -102,11 +102,12 @@ impl ShmPort {
         Ok(port)
     }
 
-    /// Sleeps as [`Port::wait`] does if `stay` still returns true after the sleep was announced.
-    /// `stay` sees all stores of a peer before the peer's [`wake_peer`](ShmPort::wake_peer). A
-    /// [`Port::wake`] that comes before the sleep is left to the thread that calls [`Port::wait`].
-    pub fn wait_while(&self, limit: Duration, stay: impl FnOnce() -> bool) {
-        ring::sleep(&self.ring, Some(limit), stay);
+    /// Sleeps as [`Port::wait`] does if `still_idle` returns true after the sleep was announced.
+    /// `still_idle` sees all stores of a peer before the peer's [`wake_peer`](ShmPort::wake_peer).
+    /// A [`Port::wake`] that comes before the sleep is left to the thread that calls
+    /// [`Port::wait`].
+    pub fn wait_while(&self, limit: Duration, still_idle: impl FnOnce() -> bool) {
+        ring::sleep(&self.ring, Some(limit), still_idle);
     }
 
     /// Reports once that sleeps on a net do not end by notices within the node.
@@ -119,11 +120,11 @@ impl ShmPort {
         });
     }
 
-    /// Announces a sleep and calls `sleep` if `stay` still returns true, as in
+    /// Announces a sleep and calls `sleep` if `still_idle` returns true, as in
     /// [`wait_while`](ShmPort::wait_while), for a sleep on descriptors of a net. The descriptor
     /// that `sleep` gets becomes readable when a peer ends the sleep; `None` while the system gives
     /// none.
-    pub fn wait_on_descriptors(&self, stay: impl FnOnce() -> bool, sleep: impl FnOnce(Option<BorrowedFd<'_>>)) {
+    pub fn wait_on_descriptors(&self, still_idle: impl FnOnce() -> bool, sleep: impl FnOnce(Option<BorrowedFd<'_>>)) {
         let pipe = match self.ring.own_pipe() {
             Ok(pipe) => pipe,
             Err(error) => {
@@ -140,14 +141,14 @@ impl ShmPort {
             *sleepers += 1;
             ring::announce_pipe_sleep(&self.ring);
         }
-        if ring::may_sleep(&self.ring, stay) {
+        if ring::may_sleep(&self.ring, still_idle) {
             sleep(Some(pipe.as_fd()));
         }
         let mut sleepers = self.descriptor_sleepers();
         *sleepers -= 1;
         if *sleepers == 0 {
             ring::withdraw_pipe_sleep(&self.ring);
-            pipe.empty();
+            pipe.drain();
         }
     }
 
@@ -391,20 +392,25 @@ impl Port for ShmPort {
     }
 
     fn wait(&self, limit: Duration) {
-        self.wait_beside(limit, None, || true);
+        self.wait_with_descriptor(limit, None, || true);
     }
 
-    fn wait_beside(&self, limit: Duration, _other: Option<BorrowedFd<'_>>, stay: impl FnOnce() -> bool) -> bool {
+    fn wait_with_descriptor(
+        &self,
+        limit: Duration,
+        _other: Option<BorrowedFd<'_>>,
+        still_idle: impl FnOnce() -> bool,
+    ) -> bool {
         // SeqCst, twice: pairs with the store in `wake`, between the fences of `may_sleep` and
         // `wake_sleepers`.
-        self.wait_while(limit, || !self.woken.load(Ordering::SeqCst) && stay());
+        self.wait_while(limit, || !self.woken.load(Ordering::SeqCst) && still_idle());
         // The exchange reads a `true` of `wake`, so what the waker stored before is visible here.
         self.woken.swap(false, Ordering::SeqCst);
         true
     }
 
     fn wake(&self) {
-        // SeqCst: pairs with the load in `wait_beside`.
+        // SeqCst: pairs with the load in `wait_with_descriptor`.
         self.woken.store(true, Ordering::SeqCst);
         ring::wake_sleepers(&self.ring);
     }

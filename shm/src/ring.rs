@@ -62,7 +62,7 @@ pub(crate) fn has_sleepers(doorbell: u32) -> bool {
 }
 
 /// Where a ring's words and cells are: in shared memory, or in a loom model.
-pub(crate) trait Cells {
+pub(crate) trait RingMemory {
     type Position: Word64;
     type Doorbell: Word32;
     /// A power of two.
@@ -73,11 +73,12 @@ pub(crate) trait Cells {
     fn head(&self) -> &Self::Position;
     fn doorbell(&self) -> &Self::Doorbell;
     /// Makes the owner's pipe readable.
-    fn fill_pipe(&self);
+    fn make_pipe_readable(&self);
     fn state(&self, cell: usize) -> &Self::Position;
-    fn fill(&self, cell: usize, sender: u32, message: &[u8]);
+    /// Writes the sender, the length and the bytes of a message into a free cell.
+    fn write_message(&self, cell: usize, sender: u32, message: &[u8]);
     /// The sender and the length; the message is copied to the front of `into`.
-    fn empty(&self, cell: usize, into: &mut [u8]) -> (u32, usize);
+    fn read_message(&self, cell: usize, into: &mut [u8]) -> (u32, usize);
 }
 
 /// A ring in the header of a heap.
@@ -92,11 +93,11 @@ pub(crate) struct SharedRing {
 
 /// Puts a message into the ring and wakes its consumer; `false` where the ring is full. Any thread
 /// of any process.
-pub(crate) fn send(ring: &impl Cells, sender: u32, message: &[u8]) -> bool {
+pub(crate) fn send(ring: &impl RingMemory, sender: u32, message: &[u8]) -> bool {
     // Relaxed: an estimate; the cell's state shows whether it is right.
     let mut position = ring.tail().load(Ordering::Relaxed);
     let cell = loop {
-        let (cell, free) = place(ring, position);
+        let (cell, free) = cell_of(ring, position);
         // Acquire: pairs with the Release in `receive` that frees the cell, so that the last
         // message was read before this one is written.
         let state = ring.state(cell).load(Ordering::Acquire);
@@ -112,8 +113,8 @@ pub(crate) fn send(ring: &impl Cells, sender: u32, message: &[u8]) -> bool {
             position = ring.tail().load(Ordering::Relaxed);
         }
     };
-    let (_, free) = place(ring, position);
-    ring.fill(cell, sender, message);
+    let (_, free) = cell_of(ring, position);
+    ring.write_message(cell, sender, message);
     // Release: pairs with the Acquire in `receive`.
     ring.state(cell).store(free + 1, Ordering::Release);
     wake_sleepers(ring);
@@ -122,15 +123,15 @@ pub(crate) fn send(ring: &impl Cells, sender: u32, message: &[u8]) -> bool {
 
 /// Takes the next message to the front of `into` (at least [`MESSAGE_MAX`] bytes): its sender and
 /// length. One thread at a time.
-pub(crate) fn receive(ring: &impl Cells, into: &mut [u8]) -> Option<(u32, usize)> {
+pub(crate) fn receive(ring: &impl RingMemory, into: &mut [u8]) -> Option<(u32, usize)> {
     // Relaxed: only consumers write it, one after the other under the caller's lock.
     let position = ring.head().load(Ordering::Relaxed);
-    let (cell, free) = place(ring, position);
+    let (cell, free) = cell_of(ring, position);
     // Acquire: pairs with the Release in `send`, so that the message is whole.
     if ring.state(cell).load(Ordering::Acquire) != free + 1 {
         return None;
     }
-    let taken = ring.empty(cell, into);
+    let taken = ring.read_message(cell, into);
     // Release: pairs with the Acquire in `send`: the cell was read before it is free for the next
     // lap.
     ring.state(cell).store(free + 2, Ordering::Release);
@@ -140,13 +141,13 @@ pub(crate) fn receive(ring: &impl Cells, into: &mut [u8]) -> Option<(u32, usize)
     Some(taken)
 }
 
-/// Sleeps until a message arrives, a process calls [`wake_sleepers`], or `limit` has passed. `stay`
-/// is called after the sleep was announced, and sees all stores before a wake. The sleep
-/// may end early.
-pub(crate) fn sleep(ring: &impl Cells, limit: Option<Duration>, stay: impl FnOnce() -> bool) {
+/// Sleeps until a message arrives, a process calls [`wake_sleepers`], or `limit` has passed.
+/// `still_idle` is called after the sleep was announced, and sees all stores before a wake. The
+/// sleep may end early.
+pub(crate) fn sleep(ring: &impl RingMemory, limit: Option<Duration>, still_idle: impl FnOnce() -> bool) {
     // Relaxed: the fence in `may_sleep` orders it.
     let doorbell = ring.doorbell().fetch_or(ON_FUTEX, Ordering::Relaxed) | ON_FUTEX;
-    if may_sleep(ring, stay) {
+    if may_sleep(ring, still_idle) {
         // If another thread begins to sleep elsewhere at that moment, this returns early.
         ring.doorbell().sleep(doorbell, limit);
     }
@@ -154,27 +155,27 @@ pub(crate) fn sleep(ring: &impl Cells, limit: Option<Duration>, stay: impl FnOnc
 
 /// Announces a sleep on descriptors, which include the owner's pipe. The caller then calls
 /// [`may_sleep`], and sleeps if it returns true. For the owner only.
-pub(crate) fn announce_pipe_sleep(ring: &impl Cells) {
+pub(crate) fn announce_pipe_sleep(ring: &impl RingMemory) {
     // Release: pairs with the Acquire in `wake_announced`, so that the pipe's location is there.
     ring.doorbell().fetch_or(ON_PIPE, Ordering::Release);
 }
 
 /// Withdraws the announcement: the last thread that slept on descriptors has woken.
-pub(crate) fn withdraw_pipe_sleep(ring: &impl Cells) {
+pub(crate) fn withdraw_pipe_sleep(ring: &impl RingMemory) {
     // Relaxed: a waker that reads an old value fills the pipe without a sleeper, which ends the
     // next sleep early.
     ring.doorbell().fetch_and(!ON_PIPE, Ordering::Relaxed);
 }
 
 /// Whether a waker has ended the announced sleeps on descriptors.
-pub(crate) fn have_pipe_sleeps_ended(ring: &impl Cells) -> bool {
+pub(crate) fn have_pipe_sleeps_ended(ring: &impl RingMemory) -> bool {
     // Relaxed: the pipe ends the sleeps themselves.
     ring.doorbell().load(Ordering::Relaxed) & ON_PIPE == 0
 }
 
 /// Whether the caller may sleep after it has announced the sleep: no message has arrived, and
-/// `stay` returns true.
-pub(crate) fn may_sleep(ring: &impl Cells, stay: impl FnOnce() -> bool) -> bool {
+/// `still_idle` returns true.
+pub(crate) fn may_sleep(ring: &impl RingMemory, still_idle: impl FnOnce() -> bool) -> bool {
     // SeqCst: pairs with the fence in `wake_sleepers`. The sleeper announces its sleep, passes its
     // fence, and looks for a message. The sender publishes its message, passes its fence, and looks
     // at the doorbell. The two fences are ordered, and the thread of the later one sees what the
@@ -182,14 +183,14 @@ pub(crate) fn may_sleep(ring: &impl Cells, stay: impl FnOnce() -> bool) -> bool 
     // the announcement. A wake after the sleeper's look changes the word that the futex compares,
     // or fills the pipe.
     fence(Ordering::SeqCst);
-    let (cell, free) = place(ring, ring.head().load(Ordering::Relaxed));
+    let (cell, free) = cell_of(ring, ring.head().load(Ordering::Relaxed));
     // Relaxed: the message is taken by `receive`, which acquires. If another consumer has taken the
     // cell, the head is an old one, and a message may wait behind the cell.
-    ring.state(cell).load(Ordering::Relaxed) == free && stay()
+    ring.state(cell).load(Ordering::Relaxed) == free && still_idle()
 }
 
 /// Wakes the threads that sleep on the ring. The caller has published its message before.
-pub(crate) fn wake_sleepers(ring: &impl Cells) {
+pub(crate) fn wake_sleepers(ring: &impl RingMemory) {
     // SeqCst: pairs with the fence in `may_sleep`.
     fence(Ordering::SeqCst);
     // Relaxed: ordered by the fence.
@@ -200,7 +201,7 @@ pub(crate) fn wake_sleepers(ring: &impl Cells) {
 
 /// Clears the bits of the sleepers in the doorbell, and wakes them.
 #[cold]
-pub(crate) fn wake_announced(ring: &impl Cells) {
+pub(crate) fn wake_announced(ring: &impl RingMemory) {
     // Relaxed: the exchange below decides.
     let mut sleepers = ring.doorbell().load(Ordering::Relaxed);
     // If several threads wake the sleepers at the same time, one of them finds the bits set.
@@ -216,12 +217,12 @@ pub(crate) fn wake_announced(ring: &impl Cells) {
         ring.doorbell().wake_all();
     }
     if sleepers & ON_PIPE != 0 {
-        ring.fill_pipe();
+        ring.make_pipe_readable();
     }
 }
 
 /// The cell of a position, and the state at which it is free for it.
-fn place(ring: &impl Cells, position: u64) -> (usize, u64) {
+fn cell_of(ring: &impl RingMemory, position: u64) -> (usize, u64) {
     let count = ring.count();
     #[allow(clippy::cast_possible_truncation)] // less than `count`, which is small
     let cell = (position & (count - 1)) as usize;
@@ -256,7 +257,7 @@ impl SharedRing {
 
     /// The owner's pipe, for a peer that has read that the owner sleeps on it. `None` where it
     /// can't be opened now.
-    fn their_pipe(&self) -> Option<&Pipe> {
+    fn pipe_of_owner(&self) -> Option<&Pipe> {
         let open = || {
             // Relaxed, twice: the Acquire in `wake_announced` precedes.
             let number = self.memory.word64(PIPE_AT).load(Ordering::Relaxed);
@@ -272,7 +273,7 @@ impl SharedRing {
     }
 }
 
-impl Cells for SharedRing {
+impl RingMemory for SharedRing {
     type Position = AtomicU64;
     type Doorbell = AtomicU32;
 
@@ -292,10 +293,10 @@ impl Cells for SharedRing {
         self.memory.word32(DOORBELL_AT)
     }
 
-    fn fill_pipe(&self) {
+    fn make_pipe_readable(&self) {
         // Where it can't be opened, the owner's sleep ends at its limit.
-        if let Some(pipe) = self.their_pipe() {
-            pipe.fill();
+        if let Some(pipe) = self.pipe_of_owner() {
+            pipe.make_readable();
         }
     }
 
@@ -303,7 +304,7 @@ impl Cells for SharedRing {
         self.memory.word64(SharedRing::cell_at(cell))
     }
 
-    fn fill(&self, cell: usize, sender: u32, message: &[u8]) {
+    fn write_message(&self, cell: usize, sender: u32, message: &[u8]) {
         let at = SharedRing::cell_at(cell);
         let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
         assert!(message.len() <= MESSAGE_MAX, "a message of {length} bytes");
@@ -312,7 +313,7 @@ impl Cells for SharedRing {
         self.memory.write(at + PAYLOAD_AT, message);
     }
 
-    fn empty(&self, cell: usize, into: &mut [u8]) -> (u32, usize) {
+    fn read_message(&self, cell: usize, into: &mut [u8]) -> (u32, usize) {
         let at = SharedRing::cell_at(cell);
         let (mut sender, mut length) = ([0; 4], [0; 4]);
         self.memory.read(at + SENDER_AT, &mut sender);

@@ -56,7 +56,7 @@ pub(crate) struct EqualBlocks {
     /// The bytes of all blocks.
     pub(crate) bytes: usize,
     /// Whether consecutive items form one block.
-    dense: bool,
+    items_form_one_block: bool,
 }
 
 /// Lower and upper bound (MPI-4.1 §5.1.6).
@@ -88,8 +88,8 @@ impl Inner {
         self.equal_blocks = match (&self.layout.loops[..], &self.layout.strips[..], self.signature.uniform()) {
             ([], [strip], Some(basic)) if strip.has_disjoint_blocks() => {
                 let (lb, ub) = self.bounds.get();
-                let dense = strip.count == 1 && ub - lb == strip.block as i64;
-                Some(EqualBlocks { strip: *strip, basic, bytes: self.size, dense })
+                let items_form_one_block = strip.count == 1 && ub - lb == strip.block as i64;
+                Some(EqualBlocks { strip: *strip, basic, bytes: self.size, items_form_one_block })
             }
             _ => None,
         };
@@ -129,12 +129,12 @@ impl Datatype {
     /// Whether any number of items is one run of bytes from offset 0, in order and without gaps.
     pub fn is_contiguous(&self) -> bool {
         let inner = &*self.0;
-        let dense = match (&inner.layout.loops[..], &inner.layout.strips[..]) {
+        let items_form_one_block = match (&inner.layout.loops[..], &inner.layout.strips[..]) {
             ([], []) => true,
             ([], [strip]) => strip.offset == 0 && strip.count == 1,
             _ => false,
         };
-        dense && self.lb() == 0 && self.extent() == inner.size as i64
+        items_form_one_block && self.lb() == 0 && self.extent() == inner.size as i64
     }
 
     /// The basic type of all elements, which accumulates require; `None` if there are several basic
@@ -209,14 +209,14 @@ impl Datatype {
     #[inline(always)]
     pub(crate) fn equal_blocks(&self, count: usize) -> Option<EqualBlocks> {
         let one = self.0.equal_blocks.as_ref()?;
-        if count == 0 || count > 1 && !one.dense {
+        if count == 0 || count > 1 && !one.items_form_one_block {
             return self.equal_blocks_of_items(one, count);
         }
         // One item, or one block.
         let bytes = one.bytes.checked_mul(count)?;
         let Strip { offset, block, count: blocks, stride } = one.strip;
         let strip = Strip { offset, block: block * count, count: blocks, stride };
-        Some(EqualBlocks { strip, basic: one.basic, bytes, dense: one.dense })
+        Some(EqualBlocks { strip, basic: one.basic, bytes, items_form_one_block: one.items_form_one_block })
     }
 
     /// [`Datatype::equal_blocks`] for no items, or for several items that do not form one block.

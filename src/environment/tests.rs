@@ -3,7 +3,7 @@
 use super::*;
 
 fn with(name: &'static str, value: &'static str) -> Result<Settings> {
-    Settings::read(|asked| (asked == name).then(|| value.to_owned()))
+    Settings::read(|variable| (variable == name).then(|| value.to_owned()))
 }
 
 #[test]

@@ -185,17 +185,17 @@ mod tests {
     }
 
     /// The requests of each rank to the launcher in one allgather, whose values every rank checks.
-    fn asked(ranks: usize, per_machine: usize, works: fn(usize) -> bool) -> Vec<RequestCounts> {
+    fn requests_of_allgather(ranks: usize, per_machine: usize, works: fn(usize) -> bool) -> Vec<RequestCounts> {
         let (board, shared) = (Board::new(ranks), Arc::default());
         let value = |rank: usize| vec![u8::try_from(rank % 256).unwrap(); rank % 5];
         let run = |rank: usize| {
             let boot = Counted::new(Box::new(board.rank(rank)), per_machine);
-            let asked = boot.request_counts();
+            let request_counts = boot.request_counts();
             let copies = Table { shared: Arc::clone(&shared), rank, works };
             let mut exchange = Exchange::new(Box::new(boot), copies).unwrap();
             let all = exchange.allgather("test", &value(rank)).unwrap();
             assert!(all.into_iter().eq((0..ranks).map(value)), "rank {rank} of {ranks}");
-            asked()
+            request_counts()
         };
         std::thread::scope(|scope| {
             let threads: Vec<_> = (0..ranks).map(|rank| scope.spawn(move || run(rank))).collect();
@@ -208,16 +208,20 @@ mod tests {
         for ranks in [2, 3, 8, 61, 128, 512] {
             let levels = [8, 64, 512].iter().filter(|&&most| ranks > most).count();
             for per_machine in [1, 2, 16, 64, ranks] {
-                for (rank, asked) in asked(ranks, per_machine, |_| true).into_iter().enumerate() {
+                for (rank, requests) in requests_of_allgather(ranks, per_machine, |_| true).into_iter().enumerate() {
                     // `makes`: the levels at which the rank makes a block of other ranks' values.
                     // `shares`: whether it gets the remaining blocks, and puts the place of its
                     // copy.
                     let makes = [8, 64].iter().take(levels).filter(|&&width| rank % width == 0).count();
                     let leads = rank % per_machine == 0;
                     let shares = leads && per_machine > 1 && rank + 1 < ranks;
-                    let at = format!("rank {rank} of {ranks}, {per_machine} a machine: {asked:?}");
-                    assert_eq!((asked.puts, asked.barriers), (1 + makes + usize::from(shares), 2 + levels), "{at}");
-                    assert!(asked.gets <= 7 * makes + if leads { 8 } else { 1 }, "{at}");
+                    let at = format!("rank {rank} of {ranks}, {per_machine} a machine: {requests:?}");
+                    assert_eq!(
+                        (requests.puts, requests.barriers),
+                        (1 + makes + usize::from(shares), 2 + levels),
+                        "{at}"
+                    );
+                    assert!(requests.gets <= 7 * makes + if leads { 8 } else { 1 }, "{at}");
                 }
             }
         }
@@ -232,9 +236,9 @@ mod tests {
             (|rank| rank != 0, [5, 6, 6, 6, 6, 6]),
             (|rank| rank == 0, [5, 6, 6, 6, 6, 6]),
         ] {
-            let asked = asked(6, 6, works);
-            assert_eq!(asked.iter().map(|asked| asked.gets).collect::<Vec<_>>(), gets);
-            assert!(asked.iter().all(|asked| asked.barriers == 2));
+            let requests = requests_of_allgather(6, 6, works);
+            assert_eq!(requests.iter().map(|of_rank| of_rank.gets).collect::<Vec<_>>(), gets);
+            assert!(requests.iter().all(|of_rank| of_rank.barriers == 2));
         }
     }
 }

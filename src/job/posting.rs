@@ -170,7 +170,7 @@ impl JobCore {
     /// notices are counted, and a window has none left when it is freed. If the rank can't be
     /// reached, the notice of `complete` is sent later, because the rank waits for it.
     pub(crate) fn notify(&self, rank: usize, bytes: Vec<u8>, notice: Notice) -> Notified {
-        let (to, near) = (peer(rank), self.lane(rank) == Some(Lane::Shm));
+        let (to, is_of_node) = (peer(rank), self.lane(rank) == Some(Lane::Shm));
         let mut failure = None;
         loop {
             match self.wire.send(to, &bytes) {
@@ -182,7 +182,7 @@ impl JobCore {
                     let error = self.progress.explained(*fault);
                     return if owed { Notified::Owed(error) } else { Notified::Failed(error) };
                 }
-                Post::Again if near => break,
+                Post::Again if is_of_node => break,
                 Post::Again => failure = self.again(Post::Again).err(),
             }
             if failure.is_some() {

@@ -113,7 +113,7 @@ fn resident() -> [u64; 2] {
 
 fn measure(file: OsString) {
     let boot = Counted::new(Box::new(Generated::default()), PER_NODE);
-    let asked = boot.request_counts();
+    let request_counts = boot.request_counts();
     let net = SimNet::new(1, SimOptions::default());
     let settings = Settings { pretended: Pretended { nodes: Some(1), ..Pretended::default() }, ..Settings::default() };
     let [before, _] = resident();
@@ -122,7 +122,7 @@ fn measure(file: OsString) {
     let [after, most] = resident();
     let on_node = (0..RANKS).filter(|&rank| job.lane(rank) == Some(crate::transport::Lane::Shm)).count();
     assert_eq!((job.size, on_node), (RANKS, PER_NODE - 1));
-    let RequestCounts { puts, gets, barriers } = asked();
+    let RequestCounts { puts, gets, barriers } = request_counts();
     let counts = format!("{} {} {}", after - before, most - before, puts + gets + barriers);
     std::fs::write(file, counts).expect("a file for the parent");
     // The other ranks do not exist, so the job can't be left.
@@ -142,7 +142,7 @@ fn a_process_among_16384_ranks_needs_at_most_64_mib() {
     let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{error}: {out:?}"));
     std::fs::remove_file(&file).expect("made by the child");
     let counts: Vec<u64> = text.split(' ').map(|number| number.parse().expect("a number")).collect();
-    let [kept, most, asked] = counts[..] else { panic!("{text}") };
+    let [kept, most, requests] = counts[..] else { panic!("{text}") };
     let rounds = u64::from(RANKS.ilog2());
     let connected = 2 * rounds * CONNECTION + VERBS;
     // Of a rank of the node: its identity page and ring, and the pages of its control words that
@@ -153,5 +153,5 @@ fn a_process_among_16384_ranks_needs_at_most_64_mib() {
     assert!(all <= 64 * MIB, "{all} bytes: {kept} after the start, {control} of control words, {connected}");
     assert!(most <= 64 * MIB, "{most} bytes while it starts");
     // Four exchanges, of which each takes O(log p) requests.
-    assert!(asked <= 4 * (3 * 3 * rounds + 10), "{asked} requests");
+    assert!(requests <= 4 * (3 * 3 * rounds + 10), "{requests} requests");
 }

@@ -9,7 +9,7 @@
 //! both disciplines: the CPU's atomics need aligned words. MPI defines nothing where elements
 //! overlap in part.
 
-mod apart;
+mod scattered;
 
 use std::sync::atomic::{Ordering, fence};
 

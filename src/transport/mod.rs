@@ -504,22 +504,22 @@ impl Wire {
 
     /// Sleeps until something may have happened on any lane: on the net's descriptors where there
     /// is one, since only the net brings completions, and on the pipe that ranks of the node fill.
-    /// `stay` is called once more after the sleep is announced, for words that change with a
+    /// `still_idle` is called once more after the sleep is announced, for words that change with a
     /// [`Wire::wake_peer`], or with [`Wire::end_sleeps`] by another thread. True if the net reports
     /// that `limit` passed.
-    pub(crate) fn wait(&self, limit: Duration, stay: impl FnOnce() -> bool) -> bool {
+    pub(crate) fn wait(&self, limit: Duration, still_idle: impl FnOnce() -> bool) -> bool {
         let Some(net) = &self.net else {
             if let Some(shm) = &self.shm {
-                shm.port().wait_while(limit, stay);
+                shm.port().wait_while(limit, still_idle);
             }
             return false;
         };
         let Some(shm) = &self.shm else {
-            return !each_net!(net, domain => domain.port().wait_beside(limit, None, stay));
+            return !each_net!(net, domain => domain.port().wait_with_descriptor(limit, None, still_idle));
         };
         let mut passed = false;
-        shm.port().wait_on_descriptors(stay, |node| {
-            passed = !each_net!(net, domain => domain.port().wait_beside(limit, node, || true));
+        shm.port().wait_on_descriptors(still_idle, |node| {
+            passed = !each_net!(net, domain => domain.port().wait_with_descriptor(limit, node, || true));
         });
         passed
     }

@@ -1,9 +1,9 @@
 //! The accumulate family on a window (MPI-4.1 §12.3.4). One actor performs all accumulates on a
 //! type in a window: the device, by the net's atomics; or CPUs of the target's node. This CPU
-//! performs an accumulate if it maps the memory or the kernel copies it (`near`); otherwise a
-//! message has the target's CPU perform it. CPUs perform all accumulates on misaligned elements,
-//! for which neither CPUs nor devices have atomics. The operands are copied, or used, before the
-//! call returns, except those that the net puts into a staging area (`staged`).
+//! performs an accumulate if it maps the memory or the kernel copies it (`kernel_copies`);
+//! otherwise a message has the target's CPU perform it. CPUs perform all accumulates on misaligned
+//! elements, for which neither CPUs nor devices have atomics. The operands are copied, or used,
+//! before the call returns, except those that the net puts into a staging area (`staged`).
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -12,8 +12,8 @@ use transom_fabric::{Tally, TallyRef};
 use super::accumulate_mapped::{local, one_piece};
 use super::accumulate_net::{ByNet, width_by_net};
 use super::dynamic::{Resolved, Within};
+use super::kernel_copies::CopiedUnderLock;
 use super::layouts::no_overlap;
-use super::near::CopiedUnderLock;
 use super::packing::Batch;
 use super::parts::{Parts, index};
 use super::permit::Permit;
@@ -297,8 +297,8 @@ impl Parts {
         if let Some(net) = ByNet::at(self, target, at, ty) {
             return net.swap(at, (expected, new), &into, tally);
         }
-        if let Some(near) = CopiedUnderLock::of(self, target) {
-            return near.swap(at, ty, (expected, new), into);
+        if let Some(by_kernel) = CopiedUnderLock::of(self, target) {
+            return by_kernel.swap(at, ty, (expected, new), into);
         }
         self.ask_swap(target, at, ty, (expected, new), into, tally)
     }
@@ -446,7 +446,7 @@ impl Parts {
     /// Accumulates by a CPU: this one, if the kernel copies the memory, else the target's.
     fn accumulate_by_cpu(&self, target: &Target, at: i64, it: &Accumulate<'_>, tally: &TallyRef) -> Result<()> {
         match CopiedUnderLock::of(self, target) {
-            Some(near) => near.accumulate(at, it),
+            Some(by_kernel) => by_kernel.accumulate(at, it),
             None => self.combine(target, at, it, tally),
         }
     }

@@ -28,11 +28,13 @@ fn each_piece(atomic: &AtomicMemory<'_>, at: i64, it: &Accumulate<'_>) {
 
 /// Accumulates on pieces that lie apart, under one lock for those of a block.
 fn scattered(atomic: &AtomicMemory<'_>, at: i64, it: &Accumulate<'_>, operands: &Outgoing<'_>) {
-    let Some(mut apart) = atomic.apart(it.op, it.ty, it.to.len()) else { return each_piece(atomic, at, it) };
+    let Some(mut scattered) = atomic.accumulate_scattered(it.op, it.ty, it.to.len()) else {
+        return each_piece(atomic, at, it);
+    };
     let mut runs = it.to.beside(&operands.layout);
     while let Some(Run { at: [mut theirs, mut from], length, count, strides }) = runs.next_run() {
         for _ in 0..count {
-            apart.combine(index((at + theirs).cast_unsigned()), operands.part(from, length).bytes());
+            scattered.combine(index((at + theirs).cast_unsigned()), operands.part(from, length).bytes());
             (theirs, from) = (theirs.wrapping_add(strides[0]), from.wrapping_add(strides[1]));
         }
     }

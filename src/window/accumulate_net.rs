@@ -5,7 +5,7 @@
 use transom_fabric::{Amo, AmoKind, Posting, Tally, TallyRef, Width};
 
 use super::accumulate::Accumulate;
-use super::drain::{self, Whom};
+use super::drain::{self, DrainedTargets};
 use super::parts::Parts;
 use super::target::Target;
 use super::targets::Targets;
@@ -146,7 +146,7 @@ impl<'t> ByNet<'t> {
         // `posting` keeps the location marked until the port has counted the operation.
         let posting = self.ordered.then(|| self.targets.busy.begin(at, || self.targets.tally.idle()));
         if posting.as_ref().is_some_and(Posting::is_busy) {
-            drain::drain(self.job, self.targets, Whom::One(self.target))?;
+            drain::drain(self.job, self.targets, DrainedTargets::One(self.target))?;
         }
         while !self.job.taken(self.memory.amo(at, amo, into, tally))? {}
         Ok(())

@@ -4,7 +4,7 @@
 use transom_fabric::Tally;
 
 use super::dynamic::Resolved;
-use super::near::CopiedUnderLock;
+use super::kernel_copies::CopiedUnderLock;
 use super::parts::{Parts, index};
 use super::permit::Permit;
 use super::target::Target;
@@ -53,8 +53,8 @@ impl Parts {
             || self.job.finish(&tally),
             |scope| {
                 let into = scope.sink(old);
-                if let Some(near) = CopiedUnderLock::of(self, target) {
-                    return near.swap_bytes(at, both, into);
+                if let Some(by_kernel) = CopiedUnderLock::of(self, target) {
+                    return by_kernel.swap_bytes(at, both, into);
                 }
                 let request = Request::SwapBytes { ty, at, data: both.concat().into() };
                 self.ask(target, request, Landing::One(into), &tally)

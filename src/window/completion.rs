@@ -5,7 +5,7 @@ use std::sync::atomic::{Ordering, fence};
 use transom_fabric::Post;
 
 use super::checked::Completed;
-use super::drain::{self, Whom};
+use super::drain::{self, DrainedTargets};
 use super::parts::Parts;
 use super::permit::Permit;
 use super::target::{Reach, Unmapped};
@@ -29,7 +29,7 @@ impl Parts {
         // it is the memory barrier.
         fence(Ordering::AcqRel);
         match self.fast_target(rank) {
-            Some(target) => self.complete_counted(Whom::One(target)),
+            Some(target) => self.complete_counted(DrainedTargets::One(target)),
             None => self.complete_other(call, rank),
         }
     }
@@ -43,22 +43,22 @@ impl Parts {
         job::check_rank(&self.team, call, rank)?;
         // Without first contact, nothing is in flight.
         let Some(target) = self.known(rank) else { return Ok(()) };
-        self.complete_counted(Whom::One(target))?;
+        self.complete_counted(DrainedTargets::One(target))?;
         self.completed(rank, if call == "flush_local" { Completed::Fetching } else { Completed::All })
     }
 
     /// Waits for all operations in flight.
     #[inline]
-    fn complete_counted(&self, whom: Whom<'_>) -> Result<()> {
-        if whom.tally().settled() { Ok(()) } else { self.complete_counted_late(whom) }
+    fn complete_counted(&self, awaited: DrainedTargets<'_>) -> Result<()> {
+        if awaited.tally().settled() { Ok(()) } else { self.complete_counted_late(awaited) }
     }
 
     /// A separate function, so that calls that need not wait keep no registers for the wait.
     #[cold]
-    fn complete_counted_late(&self, whom: Whom<'_>) -> Result<()> {
+    fn complete_counted_late(&self, awaited: DrainedTargets<'_>) -> Result<()> {
         self.post_runs();
-        let drained = drain::drain(&self.job, &self.targets, whom);
-        self.job.progress.outcome_after(drained, whom.tally())
+        let drained = drain::drain(&self.job, &self.targets, awaited);
+        self.job.progress.outcome_after(drained, awaited.tally())
     }
 
     /// Completes all operations to all targets.
@@ -73,7 +73,7 @@ impl Parts {
     #[inline]
     pub(super) fn flush_all_locally(&self) -> Result<()> {
         fence(Ordering::AcqRel);
-        self.complete_counted(Whom::All(&self.targets)).inspect_err(|_| self.targets.discard_reported())
+        self.complete_counted(DrainedTargets::All(&self.targets)).inspect_err(|_| self.targets.discard_reported())
     }
 
     /// [`Parts::flush_all`] at the end of a closure's epoch: waits for the operations even if
@@ -96,7 +96,7 @@ impl Parts {
     #[cold]
     fn settle_late(&self) {
         self.post_runs();
-        drain::outlast(&self.job, &self.targets, Whom::All(&self.targets));
+        drain::outlast(&self.job, &self.targets, DrainedTargets::All(&self.targets));
     }
 
     /// Posts those kept operations (`messages::gathered`) that one put or get can perform, because

@@ -26,7 +26,7 @@ const LOOKS: u32 = 16;
 
 /// The targets of a wait.
 #[derive(Clone, Copy)]
-pub(super) enum Whom<'t> {
+pub(super) enum DrainedTargets<'t> {
     /// One of the window's targets.
     One(&'t Target),
     All(&'t Targets),
@@ -45,20 +45,20 @@ fn holders() -> MutexGuard<'static, Vec<Holder>> {
     HOLDERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<'t> Whom<'t> {
+impl<'t> DrainedTargets<'t> {
     /// Counts the operations in flight.
     pub(super) fn tally(self) -> &'t Tally {
         match self {
-            Whom::One(target) => &target.tally,
-            Whom::All(targets) => &targets.tally,
+            DrainedTargets::One(target) => &target.tally,
+            DrainedTargets::All(targets) => &targets.tally,
         }
     }
 
     /// Calls `each` for each target. Atomics by the device may be in flight to mapped targets too.
     fn for_each(self, each: impl Fn(&Target)) {
         match self {
-            Whom::One(target) => each(target),
-            Whom::All(targets) => targets.iter().for_each(each),
+            DrainedTargets::One(target) => each(target),
+            DrainedTargets::All(targets) => targets.iter().for_each(each),
         }
     }
 }
@@ -69,22 +69,22 @@ struct Drain<'t> {
     job: &'t JobCore,
     /// All targets of the window.
     targets: &'t Targets,
-    whom: Whom<'t>,
+    awaited: DrainedTargets<'t>,
     looks: Cell<u32>,
     begun: Cell<Option<Instant>>,
     holds_back: Cell<bool>,
 }
 
 impl<'t> Drain<'t> {
-    fn new(job: &'t JobCore, targets: &'t Targets, whom: Whom<'t>) -> Drain<'t> {
-        Drain { job, targets, whom, looks: Cell::new(0), begun: Cell::new(None), holds_back: Cell::new(false) }
+    fn new(job: &'t JobCore, targets: &'t Targets, awaited: DrainedTargets<'t>) -> Drain<'t> {
+        Drain { job, targets, awaited, looks: Cell::new(0), begun: Cell::new(None), holds_back: Cell::new(false) }
     }
 
     /// The number of operations in flight. Sends those that are kept.
     fn left(&self) -> u64 {
-        let left = self.whom.tally().outstanding();
+        let left = self.awaited.tally().outstanding();
         if left > 0 {
-            self.job.messages.end_gathering_in(self.whom.tally());
+            self.job.messages.end_gathering_in(self.awaited.tally());
             self.looks.set(self.looks.get().wrapping_add(1));
             if self.looks.get().is_multiple_of(LOOKS) {
                 self.look_at_clock();
@@ -108,7 +108,7 @@ impl<'t> Drain<'t> {
     }
 
     fn holder(&self) -> Holder {
-        let rank = if let Whom::One(target) = self.whom { Some(target.rank()) } else { None };
+        let rank = if let DrainedTargets::One(target) = self.awaited { Some(target.rank()) } else { None };
         (std::ptr::from_ref(self.targets).addr(), rank)
     }
 
@@ -118,7 +118,7 @@ impl<'t> Drain<'t> {
         if !self.holds_back.replace(true) {
             holders.push(self.holder());
         }
-        self.whom.for_each(Target::hold_back);
+        self.awaited.for_each(Target::hold_back);
     }
 
     /// Ends a wait that holds operations back. Operations begin where no other wait holds them
@@ -128,7 +128,7 @@ impl<'t> Drain<'t> {
         if let Some(place) = holders.iter().position(|holder| *holder == own) {
             holders.swap_remove(place);
         }
-        self.whom.for_each(|target| {
+        self.awaited.for_each(|target| {
             let holds = |(window, rank): &Holder| *window == own.0 && rank.is_none_or(|rank| rank == target.rank());
             if !holders.iter().any(holds) {
                 target.let_go();
@@ -146,19 +146,19 @@ impl Drop for Drain<'_> {
     }
 }
 
-/// Waits until no operation is in flight to `whom`, of the window's `targets`. Failed operations
+/// Waits until no operation is in flight to `awaited`, of the window's `targets`. Failed operations
 /// stay recorded in the tally.
 #[cold]
-pub(super) fn drain(job: &JobCore, targets: &Targets, whom: Whom<'_>) -> Result<()> {
-    let drain = Drain::new(job, targets, whom);
+pub(super) fn drain(job: &JobCore, targets: &Targets, awaited: DrainedTargets<'_>) -> Result<()> {
+    let drain = Drain::new(job, targets, awaited);
     job.progress.until(|| drain.left() == 0)
 }
 
 /// [`drain`] that goes on after errors, because lent buffers can't be returned before the
 /// operations are complete. If waiting for them is impossible, the process aborts.
 #[cold]
-pub(super) fn outlast(job: &JobCore, targets: &Targets, whom: Whom<'_>) {
-    let drain = Drain::new(job, targets, whom);
+pub(super) fn outlast(job: &JobCore, targets: &Targets, awaited: DrainedTargets<'_>) {
+    let drain = Drain::new(job, targets, awaited);
     job.outlast(|| drain.left());
 }
 

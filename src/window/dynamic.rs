@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use transom_fabric::{Amo, AmoKind, Keyed, Memory, Tally, Width};
 
 use super::core::Core;
-use super::near::CopiedUnderLock;
+use super::kernel_copies::CopiedUnderLock;
 use super::parts::{Parts, index};
 use super::target::Target;
 use crate::datatype::Strip;
@@ -215,14 +215,14 @@ impl Parts {
                 None => across = true,
             }
         }
-        let near = CopiedUnderLock::of(self, target).is_some();
-        known.direct &= all || near;
+        let by_kernel = CopiedUnderLock::of(self, target).is_some();
+        known.direct &= all || by_kernel;
         Ok(match (known.direct, across) {
             (true, false) if all => Resolved::Mapped,
             // Cross-memory attach works by addresses, so adjacent regions need no messages.
-            (true, true) if !near => Resolved::Across,
+            (true, true) if !by_kernel => Resolved::Across,
             // The kernel copies at once, so that no later access can overtake the copy.
-            _ if near => Resolved::Unmapped(Posting(None)),
+            _ if by_kernel => Resolved::Unmapped(Posting(None)),
             _ => Resolved::Unmapped(Posting::begin(regions)),
         })
     }
@@ -295,7 +295,7 @@ impl Parts {
             return Ok(());
         }
         let tally = Tally::within(&target.tally);
-        let (room, mut strips, mut asked) = (MAX_STRIPS.min((most - OVERHEAD) / STRIP), Vec::new(), Ok(()));
+        let (room, mut strips, mut sent) = (MAX_STRIPS.min((most - OVERHEAD) / STRIP), Vec::new(), Ok(()));
         let ask = |strips: &mut Vec<Strip>| {
             self.bound_replies(target)?;
             let request = Request::Check { strips: std::mem::take(strips).into() };
@@ -303,18 +303,18 @@ impl Parts {
         };
         layout.for_strips(|strip| {
             strips.push(Strip { offset: at.wrapping_add(strip.offset), ..strip });
-            if strips.len() == room && asked.is_ok() {
-                asked = ask(&mut strips);
+            if strips.len() == room && sent.is_ok() {
+                sent = ask(&mut strips);
             }
             // After a failure the remaining strips are dropped.
             strips.truncate(room - 1);
         });
-        if !strips.is_empty() && asked.is_ok() {
-            asked = ask(&mut strips);
+        if !strips.is_empty() && sent.is_ok() {
+            sent = ask(&mut strips);
         }
         // The requests in flight end before the call.
         let checked = self.job.progress.complete(&tally);
-        asked.and(checked)
+        sent.and(checked)
     }
 
     /// Reads the beginning of the target's list of regions anew. If regions are detached meanwhile,

@@ -175,7 +175,7 @@ impl Parts {
         let Ok(len) = usize::try_from(end.abs_diff(low)) else { return Ok(None) };
         let found = match keys.find(owner, address, len) {
             Found::Region(memory, base) => Some((memory, base)),
-            Found::Ask => keys.learn(owner, self.asked_key(owner, address, len)),
+            Found::Ask => keys.learn(owner, self.request_key(owner, address, len)),
             Found::Nothing => None,
         };
         Ok(found.map(|(memory, base)| (memory, at.wrapping_sub_unsigned(base))))
@@ -194,10 +194,10 @@ impl Parts {
     /// The answer to a request for a key, if there is one. After a failure the target performs the
     /// access, which reports the failure.
     #[cold]
-    fn asked_key(&self, owner: Peer, address: u64, len: usize) -> Option<(Extent, u64, Option<NetMemory>)> {
+    fn request_key(&self, owner: Peer, address: u64, len: usize) -> Option<(Extent, u64, Option<NetMemory>)> {
         let (mut words, tally) = ([0u64; Extent::WORDS + 1], Tally::new());
         let request = Request::Key { address, len: len as u64 };
-        let asked = buffers::scoped(
+        let sent = buffers::scoped(
             || self.job.finish(&tally),
             |scope| {
                 let into = Landing::One(scope.sink(bytemuck::cast_slice_mut(&mut words)));
@@ -206,7 +206,7 @@ impl Parts {
                 self.job.send(owner.index(), &message).inspect_err(failed)
             },
         );
-        asked.and_then(|()| self.job.progress.complete(&tally)).ok()?;
+        sent.and_then(|()| self.job.progress.complete(&tally)).ok()?;
         let [region @ .., number] = words;
         let region = Extent::from_words(region);
         let memory = region.key.and_then(|key| self.job.wire.import_net(owner, &key).ok());

@@ -6,7 +6,7 @@
 use transom_fabric::{Memory, Tally, TallyRef};
 
 use super::dynamic::Resolved;
-use super::near::CopiedByKernel;
+use super::kernel_copies::CopiedByKernel;
 use super::parts::Parts;
 use super::permit::Permit;
 use super::posted::{BLOCK_BY_ITSELF, Posted};
@@ -25,7 +25,7 @@ impl Parts {
     /// in the target's part. Most layouts have this form and need no walk. `None` for all other
     /// layouts, also for invalid ones. The run may extend beyond the part.
     #[inline(always)]
-    fn even(
+    fn run_in_mapped_memory(
         &self,
         rank: usize,
         displacement: u64,
@@ -52,7 +52,7 @@ impl Parts {
         count: Count<'_>,
     ) -> Result<()> {
         let rank = permit.rank();
-        if let Some((memory, run, at)) = self.even(rank, displacement, &from.layout, to)
+        if let Some((memory, run, at)) = self.run_in_mapped_memory(rank, displacement, &from.layout, to)
             && from.bytes.store_blocks(steps(&run, from.low), memory, at, run.strides[0])
         {
             return Ok(());
@@ -102,11 +102,11 @@ impl Parts {
         match far {
             Unmapped::Posted(_) if self.travels(target, to.len())? => self.scatter(target, at, from, to, tally),
             Unmapped::Posted(memory) => self.put_layout_posted(target, memory, at, from, to, tally),
-            Unmapped::Copied(near) => CopiedByKernel::of(&self.job, near).put(at, from, to),
+            Unmapped::Copied(by_kernel) => CopiedByKernel::of(&self.job, by_kernel).put(at, from, to),
             Unmapped::Messages => self.scatter(target, at, from, to, tally),
-            Unmapped::Dynamic(near) => match self.by_key(target, at, to, &from.layout)? {
+            Unmapped::Dynamic(by_kernel) => match self.by_key(target, at, to, &from.layout)? {
                 Some((memory, at)) => self.put_by_key(target, &memory, at, from, to, tally),
-                None => self.put_by_address(target, near.as_deref(), at, from, to, tally),
+                None => self.put_by_address(target, by_kernel.as_deref(), at, from, to, tally),
             },
         }
     }
@@ -132,13 +132,13 @@ impl Parts {
     fn put_by_address(
         &self,
         target: &Target,
-        near: Option<&ProcessMemory>,
+        by_kernel: Option<&ProcessMemory>,
         at: i64,
         from: &Outgoing<'_>,
         to: &Layout<'_>,
         tally: &TallyRef,
     ) -> Result<()> {
-        match (self.resolve("put", target, at, to)?, near) {
+        match (self.resolve("put", target, at, to)?, by_kernel) {
             (Resolved::Mapped, _) => self.put_within(target, at, from, to),
             (Resolved::Across, _) => {
                 // The call waits for its own messages alone.
@@ -146,7 +146,7 @@ impl Parts {
                 self.scatter(target, at, from, to, &own)?;
                 self.job.progress.complete(&own)
             }
-            (Resolved::Unmapped(_), Some(near)) => CopiedByKernel::of(&self.job, near).put(at, from, to),
+            (Resolved::Unmapped(_), Some(by_kernel)) => CopiedByKernel::of(&self.job, by_kernel).put(at, from, to),
             (Resolved::Unmapped(_posting), None) => {
                 if self.put_gathered(target, at, from, to, tally)? || self.put_staged(target, at, from, to, tally)? {
                     return Ok(());
@@ -251,7 +251,7 @@ impl Parts {
         count: Count<'_>,
     ) -> Result<()> {
         let rank = permit.rank();
-        if let Some((memory, run, at)) = self.even(rank, displacement, &into.layout, from)
+        if let Some((memory, run, at)) = self.run_in_mapped_memory(rank, displacement, &into.layout, from)
             && into.bytes.load_blocks(steps(&run, into.low), memory, at, run.strides[0])
         {
             return Ok(());
@@ -293,11 +293,11 @@ impl Parts {
         match far {
             Unmapped::Posted(_) if self.travels(target, from.len())? => self.gather(target, at, into, from, tally),
             Unmapped::Posted(memory) => self.get_layout_posted(target, memory, at, into, from, tally),
-            Unmapped::Copied(near) => CopiedByKernel::of(&self.job, near).get_together(at, into, from),
+            Unmapped::Copied(by_kernel) => CopiedByKernel::of(&self.job, by_kernel).get_together(at, into, from),
             Unmapped::Messages => self.gather(target, at, into, from, tally),
-            Unmapped::Dynamic(near) => match self.by_key(target, at, from, &into.layout)? {
+            Unmapped::Dynamic(by_kernel) => match self.by_key(target, at, from, &into.layout)? {
                 Some((memory, at)) => self.get_layout_posted(target, &memory, at, into, from, tally),
-                None => self.get_by_address(target, near.as_deref(), at, into, from, tally),
+                None => self.get_by_address(target, by_kernel.as_deref(), at, into, from, tally),
             },
         }
     }
@@ -306,20 +306,20 @@ impl Parts {
     fn get_by_address(
         &self,
         target: &Target,
-        near: Option<&ProcessMemory>,
+        by_kernel: Option<&ProcessMemory>,
         at: i64,
         into: &Incoming<'_>,
         from: &Layout<'_>,
         tally: &TallyRef,
     ) -> Result<()> {
-        match (self.resolve("get", target, at, from)?, near) {
+        match (self.resolve("get", target, at, from)?, by_kernel) {
             (Resolved::Mapped, _) => self.get_within(target, at, into, from),
             (Resolved::Across, _) => {
                 let own = Tally::within(tally);
                 self.gather(target, at, into, from, &own)?;
                 self.job.progress.complete(&own)
             }
-            (Resolved::Unmapped(_), Some(near)) => CopiedByKernel::of(&self.job, near).get(at, into, from),
+            (Resolved::Unmapped(_), Some(by_kernel)) => CopiedByKernel::of(&self.job, by_kernel).get(at, into, from),
             (Resolved::Unmapped(_posting), None) => {
                 if self.get_gathered(target, at, into, from, tally)?
                     || self.get_staged(target, at, into, from, tally)?

@@ -120,14 +120,14 @@ impl Counters {
         if word >> 32 << 32 == generation {
             return Ok(offset(word & u64::from(u32::MAX)));
         }
-        let number = self.asked(target)?;
+        let number = self.read_number_of_counters(target)?;
         known.store(generation | number as u64, Ordering::Relaxed);
         Ok(number)
     }
 
     /// The number of counters in a target's answer.
     #[cold]
-    fn asked(&self, target: &Target) -> Result<usize> {
+    fn read_number_of_counters(&self, target: &Target) -> Result<usize> {
         let mut word = [0; 8];
         let tally = Tally::within(&target.tally);
         let job = &self.parts.job;

@@ -137,9 +137,9 @@ impl Reach {
     }
 
     /// The memory as the kernel copies it, if all or some of the accesses are such copies.
-    pub(super) fn near(&self) -> Option<&ProcessMemory> {
+    pub(super) fn memory_of_kernel_copies(&self) -> Option<&ProcessMemory> {
         match self {
-            Reach::Unmapped(Unmapped::Copied(near) | Unmapped::Dynamic(Some(near))) => Some(near),
+            Reach::Unmapped(Unmapped::Copied(memory) | Unmapped::Dynamic(Some(memory))) => Some(memory),
             _ => None,
         }
     }
@@ -349,8 +349,8 @@ fn elsewhere(parts: &Parts, job_rank: usize, part: &Part) -> Result<Reach> {
         Link::Net(_) => Reach::Unmapped(Unmapped::Posted(parts.job.wire.import_net(peer(job_rank), &part.net)?)),
         Link::Shm(_) => match of_node(parts, job_rank, part)? {
             Some(NodeMemory::Mapped(memory)) => Reach::Mapped(memory, Some(Arc::clone(link))),
-            Some(NodeMemory::Copied(near)) if dynamic => Reach::Unmapped(Unmapped::Dynamic(Some(near))),
-            Some(NodeMemory::Copied(near)) => Reach::Unmapped(Unmapped::Copied(near)),
+            Some(NodeMemory::Copied(memory)) if dynamic => Reach::Unmapped(Unmapped::Dynamic(Some(memory))),
+            Some(NodeMemory::Copied(memory)) => Reach::Unmapped(Unmapped::Copied(memory)),
             None if dynamic => Reach::Unmapped(Unmapped::Dynamic(None)),
             None => Reach::Unmapped(Unmapped::Messages),
         },

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 
 use transom_fabric::{Post, Tally, TallyRef};
 
-use super::drain::{self, Whom};
+use super::drain::{self, DrainedTargets};
+use super::kernel_copies::CopiedByKernel;
 use super::lent::Buffer;
-use super::near::CopiedByKernel;
 use super::parts::{Parts, index};
 use super::permit::Permit;
 use super::posted::Posted;
@@ -204,8 +204,8 @@ impl Parts {
     /// no instructions for it.
     #[inline(never)]
     fn put_by_others(&self, target: &Target, far: &Unmapped, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
-        if let Unmapped::Copied(near) = far {
-            return CopiedByKernel::of(&self.job, near).put_bytes(at, from);
+        if let Unmapped::Copied(memory) = far {
+            return CopiedByKernel::of(&self.job, memory).put_bytes(at, from);
         }
         let (from, to) = (Outgoing::contiguous(from), Layout::Bytes(from.len()));
         self.put_layout_far(target, far, at.cast_signed(), &from, &to, tally)
@@ -257,7 +257,7 @@ impl Parts {
                 let tally = own.as_ref().unwrap_or(&target.tally);
                 let finish = || match &own {
                     Some(own) => self.job.finish(own),
-                    None => drain::outlast(&self.job, &self.targets, Whom::One(target)),
+                    None => drain::outlast(&self.job, &self.targets, DrainedTargets::One(target)),
                 };
                 crate::buffers::scoped(finish, |scope| self.put_far(target, far, at, scope.source(bytes), tally))
             }
@@ -384,7 +384,7 @@ impl Parts {
                     Posted::of(&self.job, memory).get(at, &into, tally)?;
                 }
             }
-            Reach::Unmapped(Unmapped::Copied(near)) => CopiedByKernel::of(&self.job, near).get_bytes(at, into)?,
+            Reach::Unmapped(Unmapped::Copied(memory)) => CopiedByKernel::of(&self.job, memory).get_bytes(at, into)?,
             Reach::Unmapped(far) => {
                 let from = Layout::Bytes(into.len());
                 let into = Incoming::contiguous(into);

@@ -1,23 +1,24 @@
 //! The functions of the accumulate family behind one call, on typed and byte-level windows, for
-//! tests of all functions against each other. The elements have parts that must match, so that a
-//! torn element is recognised.
+//! tests of all functions against each other. The halves of an element must match, so that a torn
+//! element is recognised.
 
 use bytemuck::{bytes_of, cast_slice, cast_slice_mut, pod_read_unaligned};
 use transom::ops::Reduction;
 use transom::reduce::DoubleInt;
 use transom::{Complex, Datatype, Element, Flavor, Info, Job, LockAllEpoch, Result, Window};
 
-use crate::support::part::{Part, Shape, if_shareable};
+use crate::support::byte_window::{ByteWindow, Shape, if_shareable};
 
-/// Elements made of one number twice. `number` is linear for types with sums.
-pub(crate) trait Kind: Element + PartialEq + std::fmt::Debug {
-    /// The numbers' modulus: sums wrap there.
+/// Elements that store a number twice, so that a torn element is recognised. The element of a sum
+/// is the sum of the elements.
+pub(crate) trait CheckedElement: Element + PartialEq + std::fmt::Debug {
+    /// Sums of numbers are modulo this value.
     const MODULUS: u64;
     /// Whether the type has a compare-and-swap.
     const SWAPS: bool;
     /// The element of a number.
     fn number(number: u64) -> Self;
-    /// The number of an element; `None` where the two parts do not match.
+    /// The number of an element; `None` if the element is torn.
     fn read(self) -> Option<u64>;
     /// A compare-and-swap; a type without one returns its argument.
     fn swap(
@@ -33,7 +34,7 @@ pub(crate) trait Kind: Element + PartialEq + std::fmt::Debug {
 
 macro_rules! integers {
     ($($ty:ty: $modulus:expr, $half:ty;)*) => {$(
-        impl Kind for $ty {
+        impl CheckedElement for $ty {
             const MODULUS: u64 = $modulus;
             const SWAPS: bool = true;
             fn number(number: u64) -> $ty {
@@ -66,7 +67,7 @@ integers! {
 /// A factor whose multiples have nonzero bits in both halves of an `f64`.
 const WIDE: f64 = 1_048_577.0;
 
-impl Kind for f64 {
+impl CheckedElement for f64 {
     const MODULUS: u64 = 1 << 32;
     const SWAPS: bool = false;
     fn number(number: u64) -> f64 {
@@ -77,7 +78,7 @@ impl Kind for f64 {
     }
 }
 
-impl Kind for Complex<f64> {
+impl CheckedElement for Complex<f64> {
     const MODULUS: u64 = 1 << 32;
     const SWAPS: bool = false;
     fn number(number: u64) -> Complex<f64> {
@@ -88,7 +89,7 @@ impl Kind for Complex<f64> {
     }
 }
 
-impl Kind for DoubleInt {
+impl CheckedElement for DoubleInt {
     const MODULUS: u64 = 1 << 31;
     const SWAPS: bool = false;
     fn number(number: u64) -> DoubleInt {
@@ -113,7 +114,7 @@ pub(crate) enum Function {
 
 impl Function {
     /// All functions, or those that the type has.
-    pub(crate) fn all<T: Kind>() -> impl Iterator<Item = Function> + Clone {
+    pub(crate) fn all<T: CheckedElement>() -> impl Iterator<Item = Function> + Clone {
         use Function::{
             Accumulate, CompareAndSwap, FetchAndOp, GetAccumulate, Raccumulate, RgetAccumulate, StartFetchAndOp,
         };
@@ -133,7 +134,7 @@ impl Function {
 
     /// Combines the elements from `at` with `operand` by `op`, whose arithmetic is `combine`; fills
     /// `old` where the function fetches. The operation is complete on return.
-    pub(crate) fn apply<T: Kind, R: Reduction<T>>(
+    pub(crate) fn apply<T: CheckedElement, R: Reduction<T>>(
         self,
         epoch: &Epoch<'_, '_, '_, T>,
         (target, at): (usize, usize),
@@ -147,11 +148,11 @@ impl Function {
         }
         match epoch {
             Epoch::Typed(epoch) => self.typed(epoch, (target, at), operand, old, op),
-            Epoch::Bytes(part) => self.bytes::<T, R>(part, (target, at), operand, old),
+            Epoch::Bytes(win) => self.bytes::<T, R>(win, (target, at), operand, old),
         }
     }
 
-    fn typed<T: Kind, R: Reduction<T>>(
+    fn typed<T: CheckedElement, R: Reduction<T>>(
         self,
         epoch: &LockAllEpoch<'_, '_, T>,
         (target, at): (usize, usize),
@@ -177,9 +178,9 @@ impl Function {
     }
 
     /// The byte-level window has no blocking `fetch_and_op`.
-    fn bytes<T: Kind, R: Reduction<T>>(
+    fn bytes<T: CheckedElement, R: Reduction<T>>(
         self,
-        part: &Part,
+        win: &ByteWindow,
         (target, at): (usize, usize),
         operand: &[T],
         old: &mut [T],
@@ -188,16 +189,16 @@ impl Function {
         let all = Shape::new(operand.len(), &ty);
         let data = cast_slice(operand);
         match self {
-            Function::Accumulate => part.accumulate((data, all), (target, offset, all), R::OP),
-            Function::Raccumulate => part.raccumulate((data, all), (target, offset, all), R::OP),
+            Function::Accumulate => win.accumulate((data, all), (target, offset, all), R::OP),
+            Function::Raccumulate => win.raccumulate((data, all), (target, offset, all), R::OP),
             Function::GetAccumulate => {
-                part.get_accumulate((data, all), (cast_slice_mut(old), all), (target, offset, all), R::OP)
+                win.get_accumulate((data, all), (cast_slice_mut(old), all), (target, offset, all), R::OP)
             }
             Function::RgetAccumulate => {
-                part.rget_accumulate((data, all), (cast_slice_mut(old), all), (target, offset, all), R::OP)
+                win.rget_accumulate((data, all), (cast_slice_mut(old), all), (target, offset, all), R::OP)
             }
             Function::FetchAndOp | Function::StartFetchAndOp | Function::CompareAndSwap => {
-                old[0] = pod_read_unaligned(&part.fetch(bytes_of(&operand[0]), T::TYPE, target, offset, R::OP)?);
+                old[0] = pod_read_unaligned(&win.fetch(bytes_of(&operand[0]), T::TYPE, target, offset, R::OP)?);
                 Ok(())
             }
         }
@@ -205,7 +206,7 @@ impl Function {
 }
 
 /// Combines one element by compare-and-swaps; returns its previous value.
-fn by_swaps<T: Kind>(operand: T, combine: fn(T, T) -> T, swap: impl Fn(T, T) -> Result<T>) -> Result<T> {
+fn by_swaps<T: CheckedElement>(operand: T, combine: fn(T, T) -> T, swap: impl Fn(T, T) -> Result<T>) -> Result<T> {
     let mut seen = T::number(0);
     loop {
         let found = swap(seen, combine(seen, operand))?;
@@ -218,41 +219,41 @@ fn by_swaps<T: Kind>(operand: T, combine: fn(T, T) -> T, swap: impl Fn(T, T) -> 
 
 /// A window of elements, of any flavor.
 #[derive(Debug)]
-pub(crate) enum Ground<T: Element> {
+pub(crate) enum AnyWindow<T: Element> {
     Typed(Window<T>),
     /// A dynamic window, which is untyped.
-    Bytes(Part),
+    Bytes(ByteWindow),
 }
 
 /// The window in an epoch to all ranks.
 pub(crate) enum Epoch<'a, 'e, 'env, T: Element> {
     Typed(&'a LockAllEpoch<'e, 'env, T>),
-    Bytes(&'a Part),
+    Bytes(&'a ByteWindow),
 }
 
-impl<T: Kind> Epoch<'_, '_, '_, T> {
+impl<T: CheckedElement> Epoch<'_, '_, '_, T> {
     fn swap(&self, (target, at): (usize, usize), expected: T, new: T) -> Result<T> {
         match self {
             Epoch::Typed(epoch) => T::swap(epoch, target, at, expected, new),
-            Epoch::Bytes(part) => {
+            Epoch::Bytes(win) => {
                 let offset = at * size_of::<T>();
-                let old = part.swap(bytes_of(&new), bytes_of(&expected), T::TYPE, target, offset)?;
+                let old = win.swap(bytes_of(&new), bytes_of(&expected), T::TYPE, target, offset)?;
                 Ok(pod_read_unaligned(&old))
             }
         }
     }
 }
 
-impl<T: Kind> Ground<T> {
+impl<T: CheckedElement> AnyWindow<T> {
     /// A window of `len` elements of 0; `None` where a shared window is impossible.
-    pub(crate) fn new(world: &Job, flavor: Flavor, len: usize, info: &Info) -> Result<Option<Ground<T>>> {
+    pub(crate) fn new(world: &Job, flavor: Flavor, len: usize, info: &Info) -> Result<Option<AnyWindow<T>>> {
         Ok(Some(match flavor {
-            Flavor::Dynamic => match Part::new(world, flavor, len * size_of::<T>(), info)? {
-                Some(part) => Ground::Bytes(part),
+            Flavor::Dynamic => match ByteWindow::new(world, flavor, len * size_of::<T>(), info)? {
+                Some(win) => AnyWindow::Bytes(win),
                 None => return Ok(None),
             },
             _ => match typed(world, flavor, len, info)? {
-                Some(win) => Ground::Typed(win),
+                Some(win) => AnyWindow::Typed(win),
                 None => return Ok(None),
             },
         }))
@@ -261,16 +262,16 @@ impl<T: Kind> Ground<T> {
     /// Runs `body` within an epoch to all targets.
     pub(crate) fn epoch(&self, body: impl FnOnce(&Epoch<'_, '_, '_, T>) -> Result<()>) -> Result<()> {
         match self {
-            Ground::Typed(win) => win.lock_all(|epoch| body(&Epoch::Typed(epoch))),
-            Ground::Bytes(part) => body(&Epoch::Bytes(part)),
+            AnyWindow::Typed(win) => win.lock_all(|epoch| body(&Epoch::Typed(epoch))),
+            AnyWindow::Bytes(win) => body(&Epoch::Bytes(win)),
         }
     }
 
     /// Puts elements at the beginning of a target's part.
     pub(crate) fn write(&self, target: usize, elements: &[T]) -> Result<()> {
         match self {
-            Ground::Typed(win) => win.lock_all(|epoch| epoch.put(target, 0, elements)),
-            Ground::Bytes(part) => part.write(target, 0, cast_slice(elements)),
+            AnyWindow::Typed(win) => win.lock_all(|epoch| epoch.put(target, 0, elements)),
+            AnyWindow::Bytes(win) => win.write(target, 0, cast_slice(elements)),
         }
     }
 
@@ -278,9 +279,9 @@ impl<T: Kind> Ground<T> {
     pub(crate) fn read(&self, target: usize, len: usize) -> Result<Vec<T>> {
         let mut found = vec![T::zeroed(); len];
         match self {
-            Ground::Typed(win) => win.lock_all(|epoch| epoch.scope(|part| part.get(target, 0, &mut found)))?,
-            Ground::Bytes(part) => {
-                cast_slice_mut(&mut found).copy_from_slice(&part.read(target, 0, len * size_of::<T>())?);
+            AnyWindow::Typed(win) => win.lock_all(|epoch| epoch.scope(|part| part.get(target, 0, &mut found)))?,
+            AnyWindow::Bytes(win) => {
+                cast_slice_mut(&mut found).copy_from_slice(&win.read(target, 0, len * size_of::<T>())?);
             }
         }
         Ok(found)
@@ -289,8 +290,8 @@ impl<T: Kind> Ground<T> {
     /// Frees the window.
     pub(crate) fn free(self) -> Result<()> {
         match self {
-            Ground::Typed(win) => win.free(),
-            Ground::Bytes(part) => part.free(),
+            AnyWindow::Typed(win) => win.free(),
+            AnyWindow::Bytes(win) => win.free(),
         }
     }
 }

@@ -6,25 +6,25 @@ use transom::ops::{NoOp, Reduction, Replace, Sum};
 use transom::{Datatype, Flavor, Info, Op, Window};
 use transom_harness::{Outcome, ensure, same};
 
-use crate::family::{Kind, typed};
-use crate::pairs::Stage;
-use crate::support::part::{Call, Part};
+use crate::family::{CheckedElement, typed};
+use crate::pairs::Context;
+use crate::support::byte_window::{AccumulateCall, ByteWindow};
 
 /// The number of operations in flight at once.
 const TURNS: usize = 24;
 
 /// Sequences of writes and reads without a flush between them, on one and on `len` elements.
-pub(crate) fn program_order<T: Kind>(stage: Stage<'_>, flavor: Flavor, len: usize, info: &Info) -> Outcome
+pub(crate) fn program_order<T: CheckedElement>(context: Context<'_>, flavor: Flavor, len: usize, info: &Info) -> Outcome
 where
     Sum: Reduction<T>,
 {
-    let world = stage.world;
+    let world = context.world;
     let (me, size) = (world.rank(), world.size());
     let Some(win) = typed::<T>(world, flavor, len * size, info)? else { return Ok(()) };
     // Each rank has its own elements at every target; no other rank writes them.
     let at = me * len;
     for target in 0..size {
-        (stage.step)(format!("order of {} at {target}, {flavor:?}, {info:?}", T::TYPE));
+        (context.step)(format!("order of {} at {target}, {flavor:?}, {info:?}", T::TYPE));
         // raw and waw: a read returns the sum on top of the value put before it.
         let values: Vec<_> = (0..TURNS).map(|turn| vec![T::number(turn as u64 + 10); len]).collect();
         let three = vec![T::number(3); len];
@@ -54,7 +54,7 @@ where
 }
 
 /// war: a read does not see a later write; neither does a read by another function.
-fn write_after_read<T: Kind>(win: &Window<T>, target: usize, at: usize, len: usize) -> Outcome
+fn write_after_read<T: CheckedElement>(win: &Window<T>, target: usize, at: usize, len: usize) -> Outcome
 where
     Sum: Reduction<T>,
 {
@@ -80,13 +80,18 @@ where
 }
 
 /// These sequences through the byte-level window, for untyped flavors; `len` elements.
-pub(crate) fn order_of_bytes<T: Kind>(stage: Stage<'_>, flavor: Flavor, len: usize, info: &Info) -> Outcome {
-    let world = stage.world;
+pub(crate) fn order_of_bytes<T: CheckedElement>(
+    context: Context<'_>,
+    flavor: Flavor,
+    len: usize,
+    info: &Info,
+) -> Outcome {
+    let world = context.world;
     let (me, size) = (world.rank(), world.size());
-    let Some(part) = Part::new(world, flavor, len * size * size_of::<T>(), info)? else { return Ok(()) };
+    let Some(win) = ByteWindow::new(world, flavor, len * size * size_of::<T>(), info)? else { return Ok(()) };
     let ty = Datatype::basic(T::TYPE);
     for target in 0..size {
-        (stage.step)(format!("order of {} by bytes at {target}, {flavor:?}, {info:?}", T::TYPE));
+        (context.step)(format!("order of {} by bytes at {target}, {flavor:?}, {info:?}", T::TYPE));
         let all = |number: u64| vec![T::number(number); len];
         let values: Vec<_> = (0..TURNS as u64).map(|turn| all(turn + 10)).collect();
         let (three, four) = (all(3), all(4));
@@ -94,30 +99,30 @@ pub(crate) fn order_of_bytes<T: Kind>(stage: Stage<'_>, flavor: Flavor, len: usi
         let mut calls = Vec::new();
         for (value, olds) in values.iter().zip(olds.chunks_mut(2)) {
             let [raw, waw] = olds else { return Err("two for each turn".into()) };
-            calls.push(Call { operand: cast_slice(value), old: None, op: Op::Replace });
-            calls.push(Call { operand: cast_slice(&four), old: Some(cast_slice_mut(raw)), op: Op::Sum });
-            calls.push(Call { operand: cast_slice(&three), old: None, op: Op::Sum });
-            calls.push(Call { operand: cast_slice(&three), old: Some(cast_slice_mut(waw)), op: Op::NoOp });
+            calls.push(AccumulateCall { operand: cast_slice(value), old: None, op: Op::Replace });
+            calls.push(AccumulateCall { operand: cast_slice(&four), old: Some(cast_slice_mut(raw)), op: Op::Sum });
+            calls.push(AccumulateCall { operand: cast_slice(&three), old: None, op: Op::Sum });
+            calls.push(AccumulateCall { operand: cast_slice(&three), old: Some(cast_slice_mut(waw)), op: Op::NoOp });
         }
-        part.in_flight(&mut calls, &ty, target, me * len * size_of::<T>())?;
+        win.accumulate_all(&mut calls, &ty, target, me * len * size_of::<T>())?;
         for (turn, olds) in olds.chunks(2).enumerate() {
             same("raw: what was put is what the sum finds", &olds[0], &all(turn as u64 + 10))?;
             same("waw: the sums", &olds[1], &all(turn as u64 + 17))?;
         }
     }
     world.barrier()?;
-    Ok(part.free()?)
+    Ok(win.free()?)
 }
 
 /// rar: of two reads the later one does not see an older value, while another rank increments.
-pub(crate) fn reads_in_order<T: Kind>(stage: Stage<'_>, flavor: Flavor, info: &Info) -> Outcome
+pub(crate) fn reads_in_order<T: CheckedElement>(context: Context<'_>, flavor: Flavor, info: &Info) -> Outcome
 where
     Sum: Reduction<T>,
 {
-    let world = stage.world;
+    let world = context.world;
     let Some(win) = typed::<T>(world, flavor, 1, info)? else { return Ok(()) };
     let target = world.size() - 1;
-    (stage.step)(format!("reads of {} in order, {flavor:?}, {info:?}", T::TYPE));
+    (context.step)(format!("reads of {} in order, {flavor:?}, {info:?}", T::TYPE));
     let mut reads = [[T::number(0)]; 2 * TURNS];
     let one = [T::number(1)];
     win.lock_all(|epoch| {
@@ -142,15 +147,20 @@ where
 }
 
 /// Without ordering, sums are still exact.
-pub(crate) fn sums_without_order<T: Kind>(stage: Stage<'_>, flavor: Flavor, len: usize, info: &Info) -> Outcome
+pub(crate) fn sums_without_order<T: CheckedElement>(
+    context: Context<'_>,
+    flavor: Flavor,
+    len: usize,
+    info: &Info,
+) -> Outcome
 where
     Sum: Reduction<T>,
 {
-    let world = stage.world;
+    let world = context.world;
     let info = info.clone().with("accumulate_ordering", "none");
     let Some(win) = typed::<T>(world, flavor, len, &info)? else { return Ok(()) };
     same("the hint is taken", &win.info().get("accumulate_ordering"), &Some("none"))?;
-    (stage.step)(format!("sums of {} without order, {flavor:?}, {info:?}", T::TYPE));
+    (context.step)(format!("sums of {} without order, {flavor:?}, {info:?}", T::TYPE));
     let target = world.size() - 1;
     let (one, mut olds) = (vec![T::number(1); len], vec![T::number(0); TURNS]);
     win.lock_all(|epoch| {

@@ -8,11 +8,11 @@ use transom::ops::Reduction;
 use transom::{Flavor, Info, Job, Window};
 use transom_harness::{Outcome, ensure, same};
 
-use crate::family::{Function, Ground, Kind};
+use crate::family::{AnyWindow, CheckedElement, Function};
 
-/// A job, and a way to report a rank's position.
+/// A job, and the function that records a rank's position.
 #[derive(Clone, Copy)]
-pub(crate) struct Stage<'a> {
+pub(crate) struct Context<'a> {
     /// The job.
     pub(crate) world: &'a Job,
     /// Reports the position.
@@ -22,9 +22,9 @@ pub(crate) struct Stage<'a> {
 /// The windows on which the functions work, and the amount of work.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
-    /// Their flavor.
+    /// The flavor of the windows.
     pub(crate) flavor: Flavor,
-    /// Its hints.
+    /// The hints of the windows.
     pub(crate) info: Info,
     /// Elements of a large operation.
     pub(crate) len: usize,
@@ -32,20 +32,20 @@ pub(crate) struct Setup {
     pub(crate) turns: usize,
 }
 
-/// An operation and its meaning on numbers.
+/// An operation, its arithmetic, and the invariant that its calls keep.
 #[derive(Debug)]
-struct Mode<T, R> {
+struct Operation<T, R> {
     /// The operation.
     op: R,
     /// The operation's effect on an element.
     combine: fn(T, T) -> T,
-    /// The operand of a rank's call.
-    meaning: Meaning,
+    /// The invariant, which also determines the operands.
+    invariant: Invariant,
 }
 
-/// The invariant of an operation's outcome.
+/// The property by which concurrent calls of an operation are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Meaning {
+pub(crate) enum Invariant {
     /// Every call adds 1: the sum is exact, and no two calls fetch the same value.
     Sum,
     /// Every call replaces by a unique number: each number is fetched once, or is the final one.
@@ -90,12 +90,12 @@ impl Plan<'_> {
     }
 
     /// The operand of the call.
-    fn number<T: Kind>(&self, meaning: Meaning, rank: usize, turn: usize) -> u64 {
+    fn number<T: CheckedElement>(&self, invariant: Invariant, rank: usize, turn: usize) -> u64 {
         let own = (turn * self.ranks + rank + 1) as u64;
-        match meaning {
-            Meaning::Sum => 1,
-            Meaning::Replace | Meaning::Max => own,
-            Meaning::Min => TOP - own,
+        match invariant {
+            Invariant::Sum => 1,
+            Invariant::Replace | Invariant::Max => own,
+            Invariant::Min => TOP - own,
         }
     }
 }
@@ -104,16 +104,20 @@ impl Plan<'_> {
 const TOP: u64 = 127;
 
 /// Runs all pairs of functions; skips an impossible flavor.
-fn all_pairs<T: Kind, R: Reduction<T> + Copy>(stage: Stage<'_>, setup: &Setup, mode: &Mode<T, R>) -> Outcome {
-    let world = stage.world;
-    let Some(win) = Ground::new(world, setup.flavor, setup.len, &setup.info)? else { return Ok(()) };
+fn all_pairs<T: CheckedElement, R: Reduction<T> + Copy>(
+    context: Context<'_>,
+    setup: &Setup,
+    operation: &Operation<T, R>,
+) -> Outcome {
+    let world = context.world;
+    let Some(win) = AnyWindow::new(world, setup.flavor, setup.len, &setup.info)? else { return Ok(()) };
     let seen = Window::<u64>::allocate(world, 2 * setup.turns * world.size())?;
     for first in Function::all::<T>() {
         for second in Function::all::<T>().filter(|&second| second >= first) {
             let plan = Plan { pair: (first, second), setup, ranks: world.size() };
-            let what = format!("{:?} of {} by {first:?} and {second:?}, {setup:?}", mode.meaning, T::TYPE);
-            (stage.step)(what.clone());
-            one_pair(world, &win, &seen, &plan, mode).map_err(|error| format!("{what}: {error:#}"))?;
+            let what = format!("{:?} of {} by {first:?} and {second:?}, {setup:?}", operation.invariant, T::TYPE);
+            (context.step)(what.clone());
+            one_pair(world, &win, &seen, &plan, operation).map_err(|error| format!("{what}: {error:#}"))?;
         }
     }
     win.free()?;
@@ -121,40 +125,47 @@ fn all_pairs<T: Kind, R: Reduction<T> + Copy>(stage: Stage<'_>, setup: &Setup, m
 }
 
 /// [`all_pairs`] of an operation of which `combine` is the effect on an element.
-pub(crate) fn pairs_of<T: Kind, R: Reduction<T> + Copy>(
-    stage: Stage<'_>,
+pub(crate) fn pairs_of<T: CheckedElement, R: Reduction<T> + Copy>(
+    context: Context<'_>,
     setup: &Setup,
-    meaning: Meaning,
+    invariant: Invariant,
     op: R,
     combine: fn(T, T) -> T,
 ) -> Outcome {
-    all_pairs(stage, setup, &Mode { op, combine, meaning })
+    all_pairs(context, setup, &Operation { op, combine, invariant })
 }
 
-/// Values that an observer must not have seen, as their numbers.
+/// Stands for a value that a call has not fetched.
 const NOTHING: u64 = u64::MAX;
 
-fn one_pair<T: Kind, R: Reduction<T> + Copy>(
+fn one_pair<T: CheckedElement, R: Reduction<T> + Copy>(
     world: &Job,
-    win: &Ground<T>,
+    win: &AnyWindow<T>,
     seen: &Window<u64>,
     plan: &Plan<'_>,
-    mode: &Mode<T, R>,
+    operation: &Operation<T, R>,
 ) -> Outcome {
     let (me, setup) = (world.rank(), plan.setup);
     let target = world.size() - 1;
-    let begin = if mode.meaning == Meaning::Min { TOP } else { 0 };
+    let begin = if operation.invariant == Invariant::Min { TOP } else { 0 };
     if me == target {
         win.write(target, &vec![T::number(begin); setup.len])?;
     }
     world.barrier()?;
-    let operands: Vec<_> =
-        (0..setup.turns).map(|turn| vec![T::number(plan.number::<T>(mode.meaning, me, turn)); setup.len]).collect();
+    let operands: Vec<_> = (0..setup.turns)
+        .map(|turn| vec![T::number(plan.number::<T>(operation.invariant, me, turn)); setup.len])
+        .collect();
     let mut olds: Vec<_> = (0..setup.turns).map(|_| vec![T::number(0); setup.len]).collect();
     win.epoch(|epoch| {
         for (turn, (operand, old)) in operands.iter().zip(&mut olds).enumerate() {
             let Step { function, first, count } = plan.step(me, turn);
-            function.apply(epoch, (target, first), &operand[..count], &mut old[..count], (mode.op, mode.combine))?;
+            function.apply(
+                epoch,
+                (target, first),
+                &operand[..count],
+                &mut old[..count],
+                (operation.op, operation.combine),
+            )?;
         }
         Ok(())
     })?;
@@ -164,13 +175,13 @@ fn one_pair<T: Kind, R: Reduction<T> + Copy>(
     let found = win.read(target, setup.len)?;
     let found = found.iter().map(|element| element.read().ok_or(format!("torn: {element:?}")));
     let found = found.collect::<Result<Vec<_>, _>>()?;
-    check_final::<T>(plan, mode.meaning, &found)?;
+    check_final::<T>(plan, operation.invariant, &found)?;
     if me == 0 {
         let mut all = vec![0; mine.len() * plan.ranks];
         seen.load(0, &mut all)?;
         for (index, element) in plan.watched().into_iter().enumerate() {
             let here: Vec<_> = all.iter().copied().skip(index).step_by(2).collect();
-            check_fetched::<T>(plan, mode.meaning, element, &here, found[element])
+            check_fetched::<T>(plan, operation.invariant, element, &here, found[element])
                 .map_err(|error| format!("element {element}: {error:#}"))?;
         }
     }
@@ -179,7 +190,7 @@ fn one_pair<T: Kind, R: Reduction<T> + Copy>(
 
 /// The fetched numbers of the watched elements, by turn; all other elements are checked for torn
 /// values.
-fn observed<T: Kind>(plan: &Plan<'_>, rank: usize, olds: &[Vec<T>]) -> Result<Vec<u64>, String> {
+fn observed<T: CheckedElement>(plan: &Plan<'_>, rank: usize, olds: &[Vec<T>]) -> Result<Vec<u64>, String> {
     let mut all = Vec::new();
     for (turn, old) in olds.iter().enumerate() {
         let step = plan.step(rank, turn);
@@ -196,18 +207,18 @@ fn observed<T: Kind>(plan: &Plan<'_>, rank: usize, olds: &[Vec<T>]) -> Result<Ve
 }
 
 /// Checks the final value of every element.
-fn check_final<T: Kind>(plan: &Plan<'_>, meaning: Meaning, found: &[u64]) -> Outcome {
+fn check_final<T: CheckedElement>(plan: &Plan<'_>, invariant: Invariant, found: &[u64]) -> Outcome {
     let last = found.len() - 1;
     // Only calls on many elements reach those between the first and the last.
     for elements in [0..1, 1..last, last..last + 1] {
-        let operands = operands::<T>(plan, meaning, elements.start);
+        let operands = operands::<T>(plan, invariant, elements.start);
         for element in elements {
-            let (what, number) = (format!("{meaning:?} of element {element}"), found[element]);
-            match meaning {
-                Meaning::Sum => same(&what, &number, &(operands.len() as u64 % T::MODULUS))?,
-                Meaning::Max => same(&what, &number, &operands.iter().copied().max().unwrap_or(0))?,
-                Meaning::Min => same(&what, &number, &operands.iter().copied().min().unwrap_or(TOP))?,
-                Meaning::Replace => {
+            let (what, number) = (format!("{invariant:?} of element {element}"), found[element]);
+            match invariant {
+                Invariant::Sum => same(&what, &number, &(operands.len() as u64 % T::MODULUS))?,
+                Invariant::Max => same(&what, &number, &operands.iter().copied().max().unwrap_or(0))?,
+                Invariant::Min => same(&what, &number, &operands.iter().copied().min().unwrap_or(TOP))?,
+                Invariant::Replace => {
                     let put = if operands.is_empty() { number == 0 } else { operands.contains(&number) };
                     ensure(put, &format!("{what}: {number} is not an operand"))?;
                 }
@@ -219,24 +230,30 @@ fn check_final<T: Kind>(plan: &Plan<'_>, meaning: Meaning, found: &[u64]) -> Out
 
 /// Checks the fetched values of all ranks for one element: `all` by rank and turn, `last` the final
 /// one.
-fn check_fetched<T: Kind>(plan: &Plan<'_>, meaning: Meaning, element: usize, all: &[u64], last: u64) -> Outcome {
+fn check_fetched<T: CheckedElement>(
+    plan: &Plan<'_>,
+    invariant: Invariant,
+    element: usize,
+    all: &[u64],
+    last: u64,
+) -> Outcome {
     let observed: Vec<_> = all.iter().copied().filter(|&number| number != NOTHING).collect();
-    if matches!(meaning, Meaning::Max | Meaning::Min) {
+    if matches!(invariant, Invariant::Max | Invariant::Min) {
         for (rank, own) in all.chunks(plan.setup.turns).enumerate() {
             let own: Vec<_> = own.iter().filter(|&&number| number != NOTHING).collect();
-            let grows = own.is_sorted_by(|a, b| if meaning == Meaning::Max { a <= b } else { a >= b });
+            let grows = own.is_sorted_by(|a, b| if invariant == Invariant::Max { a <= b } else { a >= b });
             ensure(grows, &format!("values that rank {rank} fetched are monotonic: {own:?}"))?;
         }
         return Ok(());
     }
-    let operands = operands::<T>(plan, meaning, element);
+    let operands = operands::<T>(plan, invariant, element);
     assert!((operands.len() as u64) < T::MODULUS, "numbers are distinct");
     let distinct: HashSet<_> = observed.iter().copied().collect();
     same("values that two calls fetched", &(observed.len() - distinct.len()), &0)?;
     ensure(!distinct.contains(&last), &format!("{last} is the final value, and was also fetched"))?;
     if plan.pair.0.fetches() && plan.pair.1.fetches() {
-        let mut expected: HashSet<_> = match meaning {
-            Meaning::Sum => (0..=operands.len() as u64).collect(),
+        let mut expected: HashSet<_> = match invariant {
+            Invariant::Sum => (0..=operands.len() as u64).collect(),
             _ => operands.into_iter().chain([0]).collect(),
         };
         expected.remove(&last);
@@ -246,11 +263,11 @@ fn check_fetched<T: Kind>(plan: &Plan<'_>, meaning: Meaning, element: usize, all
 }
 
 /// The operands of all calls on an element.
-fn operands<T: Kind>(plan: &Plan<'_>, meaning: Meaning, element: usize) -> Vec<u64> {
+fn operands<T: CheckedElement>(plan: &Plan<'_>, invariant: Invariant, element: usize) -> Vec<u64> {
     let calls = (0..plan.ranks).flat_map(|rank| (0..plan.setup.turns).map(move |turn| (rank, turn)));
     let here = calls.filter(|&(rank, turn)| {
         let step = plan.step(rank, turn);
         (step.first..step.first + step.count).contains(&element)
     });
-    here.map(|(rank, turn)| plan.number::<T>(meaning, rank, turn)).collect()
+    here.map(|(rank, turn)| plan.number::<T>(invariant, rank, turn)).collect()
 }

@@ -93,11 +93,11 @@ impl Chain {
 /// Shows M5, S1.
 pub(crate) fn phases_by_fences(world: &Job) -> Outcome {
     let (win, mut chain) = (Window::<f64>::allocate(world, 2)?, Chain::new(world));
-    let mut elsewhere = 0.0;
     for _ in 0..TURNS {
         win.fence(|epoch| {
             chain.put(epoch)?;
-            elsewhere += chain.cells[2..CELLS].iter().sum::<f64>();
+            // The computation of 11.14.
+            std::hint::black_box(chain.cells[2..CELLS].iter().sum::<f64>());
             Ok(())
         })?;
         chain.borders(&win)?;
@@ -105,7 +105,6 @@ pub(crate) fn phases_by_fences(world: &Job) -> Outcome {
         // The neighbours make their next puts after this rank has used these cells.
         world.barrier()?;
     }
-    ensure(elsewhere > 0.0, "it computed")?;
     same("the chain", &chain.cells[1..=CELLS].to_vec(), &Chain::expected(world))?;
     Ok(win.free()?)
 }
@@ -120,9 +119,9 @@ pub(crate) fn phases_by_posts(world: &Job) -> Outcome {
         step(format!("turn {turn}"));
         win.post(&group)?;
         win.start(&group, |epoch| chain.put(epoch))?;
-        let inner: f64 = chain.cells[2..CELLS].iter().sum();
+        // The computation of 11.16.
+        std::hint::black_box(chain.cells[2..CELLS].iter().sum::<f64>());
         win.wait()?;
-        ensure(inner.is_finite(), "it computed")?;
         chain.borders(&win)?;
         chain.update();
     }

@@ -1,7 +1,8 @@
 //! Examples 11.18 to 11.22 (numbers of MPI-3.1): semaphores and critical regions by accumulates,
 //! several buffers in flight, a list in a dynamic window.
 
-use transom::{Assert, BasicType, Info, Job, Lock, Op, RawWindow, Window, ops};
+use transom::{Assert, Info, Job, Lock, Op, RawWindow, Window, ops};
+use transom_harness::word::{fetch, swap};
 use transom_harness::{Outcome, ensure, same, step};
 
 /// X counts down from the number of ranks; no rank continues before X is 0. Under both models.
@@ -166,13 +167,13 @@ pub(crate) fn linked_list(world: &Job) -> Outcome {
         unsafe { win.attach(element(number), WORDS * 8)? };
         let (me, address) = (world.rank() as u64, element(number).addr() as u64);
         let value = me * 100 + number as u64;
-        accumulate(&win, world.rank(), address, Op::Replace, value)?;
+        fetch(&win, world.rank(), address, Op::Replace, value)?;
         let (mut rank, mut at) = (0, head[0]);
         loop {
             // The address is written first: a rank that sees the rank word finds the address.
             let next = swap(&win, rank, at + 8, END, me << 32 | number as u64)?;
             if next == END {
-                accumulate(&win, rank, at + 16, Op::Replace, address)?;
+                fetch(&win, rank, at + 16, Op::Replace, address)?;
                 break;
             }
             (rank, at) = (usize::try_from(next >> 32)?, follow(&win, rank, at)?);
@@ -182,12 +183,12 @@ pub(crate) fn linked_list(world: &Job) -> Outcome {
     let mut values = Vec::new();
     let (mut rank, mut at) = (0, head[0]);
     loop {
-        let next = accumulate(&win, rank, at + 8, Op::NoOp, 0)?;
+        let next = fetch(&win, rank, at + 8, Op::NoOp, 0)?;
         if next == END {
             break;
         }
         (rank, at) = (usize::try_from(next >> 32)?, follow(&win, rank, at)?);
-        values.push(accumulate(&win, rank, at, Op::NoOp, 0)?);
+        values.push(fetch(&win, rank, at, Op::NoOp, 0)?);
     }
     win.unlock_all()?;
     world.barrier()?;
@@ -205,21 +206,9 @@ pub(crate) fn linked_list(world: &Job) -> Outcome {
 /// The address of the next element, which may be visible a moment after its rank.
 fn follow(win: &RawWindow, rank: usize, at: u64) -> transom::Result<u64> {
     loop {
-        match accumulate(win, rank, at + 16, Op::NoOp, 0)? {
+        match fetch(win, rank, at + 16, Op::NoOp, 0)? {
             0 => std::thread::yield_now(),
             address => return Ok(address),
         }
     }
-}
-
-fn accumulate(win: &RawWindow, rank: usize, at: u64, op: Op, operand: u64) -> transom::Result<u64> {
-    let mut old = [0; 8];
-    win.fetch_and_op(&operand.to_ne_bytes(), &mut old, BasicType::Uint64, rank, at, op)?;
-    Ok(u64::from_ne_bytes(old))
-}
-
-fn swap(win: &RawWindow, rank: usize, at: u64, expected: u64, new: u64) -> transom::Result<u64> {
-    let mut old = [0; 8];
-    win.compare_and_swap(&new.to_ne_bytes(), &expected.to_ne_bytes(), &mut old, BasicType::Uint64, rank, at)?;
-    Ok(u64::from_ne_bytes(old))
 }

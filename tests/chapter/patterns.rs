@@ -1,13 +1,12 @@
 //! Common patterns beyond the chapter's examples: plain loads of data that others put, windows of
 //! one node that all ranks load and store, and a flag that announces data.
 
-use transom::{Assert, Class, Info, Job, Lock, Route, Window};
-use transom_harness::{Outcome, same, step};
+use transom::{Assert, Class, Info, Job, Lock, Window};
+use transom_harness::{Outcome, one_node, same, step};
 
 /// A shared window where the ranks share a node; elsewhere its refusal is checked.
 fn shared(world: &Job, len: usize) -> Result<Option<Window<u64>>, Box<dyn std::error::Error>> {
-    let together = (0..world.size())
-        .try_fold(true, |all, rank| Ok::<_, transom::Error>(all && world.route(rank)? != Route::Net))?;
+    let together = one_node(world);
     match Window::allocate_shared(world, len, &Info::new()) {
         Ok(win) if together => Ok(Some(win)),
         Err(error) if !together && error.class() == Class::RmaShared => Ok(None),

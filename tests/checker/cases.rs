@@ -1,4 +1,4 @@
-//! The programs of the test, each without a race or with exactly one.
+//! The programs of the checker's test, each without a race or with exactly one.
 
 use super::{Case, Datatype, Job, Lock, Max, NoOp, Notice, Request, Result, Sum, Window};
 

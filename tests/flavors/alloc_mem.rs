@@ -2,10 +2,9 @@
 //! memory the other parts have, and windows keep the memory alive.
 
 use transom::{Allocation, Assert, Class, Info, Job, Op, Route, Window};
-use transom_harness::{Outcome, ensure, same, step};
+use transom_harness::{Outcome, ensure, one_node, same, step};
 
 use super::memory::{self, Block};
-use super::shared::one_node;
 
 /// The offset of a rank's part in its memory: across pages, with a different alignment at each
 /// rank.
@@ -103,7 +102,7 @@ pub(crate) fn mixed(world: &Job) -> Outcome {
     };
     if one_node(world) {
         ensure(!win.is_mapped(), "not all is mapped")?;
-        ensure(world.has_progress_thread(), "messages need a thread, also at who sends them")?;
+        ensure(world.has_progress_thread(), "messages need a thread, also at the sender")?;
     }
     for target in (0..size).filter(|rank| rank % 3 < 2) {
         step(format!("counting at {target}"));

@@ -2,10 +2,9 @@
 //! which never waits (MPI-4.1 §12.2.5).
 
 use transom::{Assert, Class, Info, Job, Lock, RawWindow, Window};
-use transom_harness::{Outcome, ensure, same, step};
+use transom_harness::{Outcome, ensure, one_node, same, step};
 
 use super::memory::{self, Block};
-use super::shared::one_node;
 
 /// One window of each flavor that is possible here.
 fn each_flavor(world: &Job, block: Block) -> transom::Result<Vec<RawWindow>> {
@@ -65,7 +64,8 @@ pub(crate) fn dropped(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// A drop within an open epoch, after operations that are not flushed: they complete.
+/// A drop within an open epoch completes the rank's operations, which are not flushed. The windows
+/// are over user memory, in which the data is seen after the drop.
 /// Shows W2.
 pub(crate) fn dropped_within_an_epoch(world: &Job) -> Outcome {
     let other = 1 - world.rank();
@@ -73,8 +73,8 @@ pub(crate) fn dropped_within_an_epoch(world: &Job) -> Outcome {
     data.store(0, &vec![7; data.len()]);
     for what in ["lock_all", "lock", "fence", "post and start"] {
         step(what);
-        let win = RawWindow::allocate(world, data.len(), 1, &Info::new())?;
-        let watch = Window::<u64>::allocate(world, 1)?;
+        let part = Block::words(1 << 14);
+        let win = part.window(world, 0, part.len(), 1, &Info::new())?;
         match what {
             "lock_all" => win.lock_all(Assert::NONE)?,
             "lock" => win.lock(Lock::Exclusive, other, Assert::NONE)?,
@@ -87,7 +87,10 @@ pub(crate) fn dropped_within_an_epoch(world: &Job) -> Outcome {
         data.put(&win, other, data.len())?;
         drop(win);
         world.barrier()?;
-        watch.free()?;
+        let mut found = vec![0; part.len()];
+        part.load(0, &mut found);
+        ensure(found.iter().all(|&byte| byte == 7), &format!("the put of an epoch of {what} is complete"))?;
+        world.barrier()?;
     }
     Ok(())
 }

@@ -2,10 +2,9 @@
 //! must agree (MPI-4.1 §12.2.7).
 
 use transom::{Assert, Class, Flavor, Info, Job, Lock, RawWindow, Window};
-use transom_harness::{Outcome, ensure, same, step};
+use transom_harness::{Outcome, ensure, one_node, same, step};
 
 use super::memory::Block;
-use super::shared::one_node;
 
 /// Every hint with its default.
 const DEFAULTS: [(&str, &str); 12] = [

@@ -2,10 +2,9 @@
 //! windows (MPI-4.1 §12.2.1, §12.2.6).
 
 use transom::{Assert, Class, Flavor, Info, Job, Model, Op, RawWindow, Window};
-use transom_harness::{Outcome, ensure, same, step};
+use transom_harness::{Outcome, ensure, one_node, same, step};
 
 use super::memory::{self, Block};
-use super::shared::one_node;
 
 /// Rounds of windows that live briefly. A round that leaves something behind adds at least as many
 /// mappings or descriptors; the system and other threads may add a few in passing.
@@ -55,7 +54,7 @@ pub(crate) fn thousand(world: &Job) -> Outcome {
 }
 
 /// The number of mappings and descriptors of this process.
-fn owned() -> Result<[usize; 2], Box<dyn std::error::Error>> {
+fn owned() -> Outcome<[usize; 2]> {
     Ok([std::fs::read_to_string("/proc/self/maps")?.lines().count(), std::fs::read_dir("/proc/self/fd")?.count()])
 }
 

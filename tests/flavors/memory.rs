@@ -1,10 +1,13 @@
-//! Memory by pointer, and safe wrappers of the byte-level window's unsafe calls that uphold the
-//! requirements by themselves: blocks are never freed, and an operation is flushed before its
-//! buffer is given back. Contains no test.
+//! Memory by pointer, and safe wrappers of the byte-level window's unsafe calls. The wrappers
+//! uphold the requirements by themselves: blocks are never freed, and an operation is flushed
+//! before its buffer is given back. Contains no test.
 
 #![allow(unsafe_code)]
 
 use transom::{Allocation, BasicType, Datatype, Info, Items, Job, Op, RawWindow, Result, SharedPart};
+
+#[allow(unused_imports)] // some programs use one of them
+pub(crate) use transom_harness::word::{fetch, swap};
 
 /// Zeroed memory that is leaked, so that peers may write it even after a failure; accessed by
 /// pointer only.
@@ -15,13 +18,13 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// A block of `words` words.
+    /// A block of `count` words.
     pub(crate) fn words(count: usize) -> Block {
         let words = vec![0u64; count].leak();
         Block { base: words.as_mut_ptr().cast(), len: count * 8 }
     }
 
-    /// A block of `words` words of the library's memory, which ranks of the node map.
+    /// A block of `count` words of the library's memory, which ranks of the node map.
     pub(crate) fn allocated(job: &Job, count: usize) -> Result<Block> {
         let memory = job.alloc_mem(count * 8, &Info::new())?;
         let block = Block { base: memory.as_ptr(), len: memory.len() };
@@ -187,20 +190,6 @@ pub(crate) fn get_accumulate(
     // SAFETY: the operation is flushed before the call returns.
     let done = unsafe { win.get_accumulate(Items::of(words.as_ptr().cast(), words.len(), &ty), into, to, op) };
     done.and(win.flush(target))
-}
-
-/// `fetch_and_op` on a word.
-pub(crate) fn fetch(win: &RawWindow, target: usize, at: u64, op: Op, operand: u64) -> Result<u64> {
-    let mut old = [0; 8];
-    win.fetch_and_op(&operand.to_ne_bytes(), &mut old, BasicType::Uint64, target, at, op)?;
-    Ok(u64::from_ne_bytes(old))
-}
-
-/// `compare_and_swap` on a word.
-pub(crate) fn swap(win: &RawWindow, target: usize, at: u64, expected: u64, new: u64) -> Result<u64> {
-    let mut old = [0; 8];
-    win.compare_and_swap(&new.to_ne_bytes(), &expected.to_ne_bytes(), &mut old, BasicType::Uint64, target, at)?;
-    Ok(u64::from_ne_bytes(old))
 }
 
 /// Loads a whole part by its address.

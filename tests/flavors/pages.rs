@@ -5,10 +5,10 @@ use std::fs;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 
 use transom::{Assert, Info, Job, RawWindow, Window};
-use transom_harness::{Outcome, ensure, same, step};
+use transom_harness::{Outcome, bytes_of_proc, ensure, one_node, same, step};
 
 use crate::memory::put;
-use crate::shared::{one_node, refused};
+use crate::shared::refused;
 
 /// A page is on the NUMA node of the rank that touches it first: the rank in whose part the page
 /// begins.
@@ -119,20 +119,20 @@ pub(crate) fn huge_on_request(world: &Job) -> Outcome {
     let known = setting.is_ok();
     let given = setting.is_ok_and(|values| !values.contains("[never]") && !values.contains("[deny]"));
     let next = (world.rank() + 1) % world.size();
-    for (asked, bytes) in [("true", BYTES), ("true", 5000), ("false", BYTES)] {
-        let info = Info::new().with(HUGE, asked);
+    for (requested, bytes) in [("true", BYTES), ("true", 5000), ("false", BYTES)] {
+        let info = Info::new().with(HUGE, requested);
         let windows = [
             RawWindow::allocate(world, bytes, 1, &info)?,
             RawWindow::allocate_shared(world, bytes, 1, &info)?,
             RawWindow::allocate_shared(world, bytes, 1, &info.clone().with("alloc_shared_noncontig", "true"))?,
         ];
         for (number, win) in windows.iter().enumerate() {
-            step(format!("window {number} of {bytes} bytes, asked: {asked}"));
-            let expected = if given { asked } else { "false" };
+            step(format!("window {number} of {bytes} bytes, requested: {requested}"));
+            let expected = if given { requested } else { "false" };
             same("the hint in force", &win.info().get(HUGE), &Some(expected))?;
             let advised = flags(win.base().addr())?.split_whitespace().any(|flag| flag == "hg");
-            same("advised", &advised, &(known && asked == "true"))?;
-            if asked == "true" && bytes == BYTES && (number != 1 || world.rank() == 0) {
+            same("advised", &advised, &(known && requested == "true"))?;
+            if requested == "true" && bytes == BYTES && (number != 1 || world.rank() == 0) {
                 same("the begin in a huge page", &(win.base().addr() % (2 << 20)), &0)?;
             }
             let mut seen = vec![1; bytes];
@@ -155,7 +155,7 @@ pub(crate) fn huge_on_request(world: &Job) -> Outcome {
 }
 
 /// The kernel's attributes of the mapping that contains an address (proc(5), `VmFlags`).
-fn flags(address: usize) -> Result<String, Box<dyn std::error::Error>> {
+fn flags(address: usize) -> Outcome<String> {
     let smaps = fs::read_to_string("/proc/self/smaps")?;
     let holds = |line: &str| {
         let (begin, end) = line.split(' ').next()?.split_once('-')?;
@@ -182,7 +182,7 @@ pub(crate) fn none_at_free(world: &Job) -> Outcome {
 }
 
 /// The pages of a range that this process's page table has.
-fn present(address: usize, pages: usize) -> Result<Vec<usize>, Box<dyn std::error::Error>> {
+fn present(address: usize, pages: usize) -> Outcome<Vec<usize>> {
     const PRESENT: u64 = 1 << 63;
     let mut entries = vec![0; 8 * pages];
     let first = address / rustix::param::page_size();
@@ -193,7 +193,7 @@ fn present(address: usize, pages: usize) -> Result<Vec<usize>, Box<dyn std::erro
 
 /// The lines of a file of procfs on mappings, each with whether it belongs to a mapping of another
 /// rank's heap.
-fn of_peers(lines: &str) -> Result<Vec<(&str, bool)>, Box<dyn std::error::Error>> {
+fn of_peers(lines: &str) -> Outcome<Vec<(&str, bool)>> {
     let opened = fs::read_dir("/proc/self/fd")?.flatten().map(|entry| entry.path());
     let heaps = opened.filter(|path| fs::read_link(path).is_ok_and(|to| to.to_string_lossy().contains("transom-heap")));
     // This process opened its own heap first.
@@ -212,7 +212,7 @@ fn of_peers(lines: &str) -> Result<Vec<(&str, bool)>, Box<dyn std::error::Error>
 }
 
 /// The bytes of peers' heaps that this process's page table has.
-fn resident_of_peers() -> Result<usize, Box<dyn std::error::Error>> {
+fn resident_of_peers() -> Outcome<usize> {
     let mut bytes = 0;
     for (line, counts) in of_peers(&fs::read_to_string("/proc/self/smaps")?)? {
         if let (true, Some(size)) = (counts, line.strip_prefix("Rss:")) {
@@ -223,16 +223,14 @@ fn resident_of_peers() -> Result<usize, Box<dyn std::error::Error>> {
 }
 
 /// The number of mappings of other ranks' heaps.
-fn mappings_of_peers() -> Result<usize, Box<dyn std::error::Error>> {
+fn mappings_of_peers() -> Outcome<usize> {
     if !fs::read_to_string("/proc/self/maps")?.contains("transom-heap") {
         return Ok(0);
     }
     Ok(of_peers(&fs::read_to_string("/proc/self/maps")?)?.iter().filter(|(_, counts)| *counts).count())
 }
 
-/// A field of `/proc/self/status` in kB, converted to bytes.
-fn status(name: &str) -> Result<usize, Box<dyn std::error::Error>> {
-    let status = fs::read_to_string("/proc/self/status")?;
-    let value = status.lines().find_map(|line| line.strip_prefix(name)).ok_or("procfs has the line")?;
-    Ok(1024 * value.split_whitespace().next().unwrap_or_default().parse::<usize>()?)
+/// A size that the kernel reports of this process, in bytes.
+fn status(line: &str) -> Outcome<usize> {
+    Ok(bytes_of_proc("/proc/self/status", line)?.try_into()?)
 }

@@ -2,14 +2,9 @@
 //! can't have such windows (MPI-4.1 §12.2.3).
 
 use transom::{Class, Flavor, Info, Job, Op, PROC_NULL, RawWindow, Route, Window};
-use transom_harness::{Outcome, ensure, same, step};
+use transom_harness::{Outcome, ensure, one_node, same, step};
 
 use super::memory;
-
-/// Whether all ranks reach each other by loads and stores.
-pub(crate) fn one_node(job: &Job) -> bool {
-    (0..job.size()).all(|rank| job.route(rank).is_ok_and(|route| route != Route::Net))
-}
 
 /// Sizes of the parts by rank: equal, odd and different, none, all at the last rank, all at the
 /// first.
@@ -55,7 +50,7 @@ pub(crate) fn noncontiguous(world: &Job) -> Outcome {
 
 /// Creates a shared window for each set of sizes, checks the addresses of its parts, and lets every
 /// rank store into the next one's part.
-fn exchange(world: &Job, info: &Info, lie: fn(&[usize], &[usize]) -> Outcome) -> Outcome {
+fn exchange(world: &Job, info: &Info, check_addresses: fn(&[usize], &[usize]) -> Outcome) -> Outcome {
     if !one_node(world) {
         return refused(world);
     }
@@ -70,7 +65,7 @@ fn exchange(world: &Job, info: &Info, lie: fn(&[usize], &[usize]) -> Outcome) ->
             ensure(memory::load_part(part).iter().all(|&byte| byte == 0), "it begins zeroed")?;
         }
         ensure(parts[me] == 0 || queried[me].base() == win.base(), "the own part begins at the base")?;
-        lie(&parts, &queried.iter().map(|part| part.base().addr()).collect::<Vec<_>>())?;
+        check_addresses(&parts, &queried.iter().map(|part| part.base().addr()).collect::<Vec<_>>())?;
         let lowest = parts.iter().position(|&size| size > 0);
         let null = win.shared_query(PROC_NULL)?;
         match lowest {

@@ -3,7 +3,9 @@
 
 use std::process::{Command, Output, Stdio};
 
-use super::{WATCHDOG, hosts, printed};
+use transom_harness::printed;
+
+use super::{WATCHDOG, hosts};
 
 /// Runs a script with two machines. In the script `run N` launches a job of N ranks, two on each
 /// machine. `left` waits until no rank's `sleep 1000` is left, and fails if that takes long.
@@ -135,5 +137,5 @@ pub(super) fn vanishing() {
     );
     let text = printed(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("hostb: the agent ended") && text.contains("before ranks 2-3 did"), "{text}");
+    assert!(text.contains("hostb: the agent ended") && text.contains("before ranks 2-3 ended"), "{text}");
 }

@@ -1,15 +1,13 @@
 //! The bodies of ranks under a launcher: each kind of epoch once, and the ways in which jobs fail.
 
-use std::error::Error;
 use std::time::Duration;
 
 use transom::Job;
 use transom::bootstrap::counted::noise;
 use transom::bootstrap::{Bootstrap, MAX_GATHERED, detect};
+use transom_harness::Outcome;
 
 use crate::epochs;
-
-type Done = Result<(), Box<dyn Error>>;
 
 /// The output and the exit status of a failing rank.
 pub(super) const REASON: &str = "the answer is too large";
@@ -19,7 +17,7 @@ pub(super) const STATUS: u8 = 42;
 const WATCHDOG: Duration = Duration::from_secs(60);
 
 /// Runs the body `name` as a rank.
-pub(super) fn run(name: &str) -> Done {
+pub(super) fn run(name: &str) -> Outcome {
     std::thread::spawn(|| {
         std::thread::sleep(WATCHDOG);
         eprintln!("watchdog: this rank did not end within {WATCHDOG:?}");
@@ -37,7 +35,7 @@ pub(super) fn run(name: &str) -> Done {
     }
 }
 
-fn job(body: fn(&Job) -> Done) -> Done {
+fn job(body: fn(&Job) -> Outcome) -> Outcome {
     let world = transom::init()?;
     println!("joined as rank {} of {}", world.rank(), world.size());
     if let Err(error) = body(&world) {
@@ -50,7 +48,7 @@ fn job(body: fn(&Job) -> Done) -> Done {
 }
 
 /// One rank ends with an error while the others wait for it.
-fn fail(world: &Job) -> Done {
+fn fail(world: &Job) -> Outcome {
     world.barrier()?;
     if world.rank() == 1 {
         return Err(REASON.into());
@@ -58,7 +56,7 @@ fn fail(world: &Job) -> Done {
     Ok(world.barrier()?)
 }
 
-fn abort(boot: &mut dyn Bootstrap) -> Done {
+fn abort(boot: &mut dyn Bootstrap) -> Outcome {
     boot.barrier()?;
     if boot.rank() == 1 {
         boot.abort(STATUS.into(), REASON)?;
@@ -71,7 +69,7 @@ fn abort(boot: &mut dyn Bootstrap) -> Done {
 
 /// The launcher's key-value store: any bytes, of any length; a key that was never written; a key
 /// written twice.
-fn values(boot: &mut dyn Bootstrap) -> Done {
+fn values(boot: &mut dyn Bootstrap) -> Outcome {
     let (me, size) = (boot.rank(), boot.size());
     boot.put(&format!("k{me}"), &[u8::try_from(me)?, 0, b' ', b'\n'])?;
     boot.put(&format!("empty{me}"), b"")?;

@@ -1,10 +1,7 @@
 //! Each kind of epoch once, among any number of ranks, with data that shows the epoch's guarantee.
 
-use std::error::Error;
-
 use transom::{Job, Lock, Window};
-
-type Done = Result<(), Box<dyn Error>>;
+use transom_harness::Outcome;
 
 /// The number of ranks after its own to which each rank puts: all others where ranks are few.
 const PARTNERS: usize = 3;
@@ -25,7 +22,7 @@ fn of_rank(rank: usize) -> u64 {
 
 /// A window with one word for each rank; after `put` has run everywhere, each rank finds the words
 /// of its origins and no other.
-fn exchange(world: &Job, put: impl FnOnce(&Window<u64>) -> transom::Result<()>) -> Done {
+fn exchange(world: &Job, put: impl FnOnce(&Window<u64>) -> transom::Result<()>) -> Outcome {
     let win = Window::<u64>::allocate(world, world.size())?;
     put(&win)?;
     world.barrier()?;
@@ -42,14 +39,14 @@ fn exchange(world: &Job, put: impl FnOnce(&Window<u64>) -> transom::Result<()>) 
     Ok(win.free()?)
 }
 
-pub(super) fn fence(world: &Job) -> Done {
+pub(super) fn fence(world: &Job) -> Outcome {
     let me = world.rank();
     exchange(world, |win| {
         win.fence(|epoch| targets(world).into_iter().try_for_each(|to| epoch.put_value(to, me, of_rank(me))))
     })
 }
 
-pub(super) fn post_start(world: &Job) -> Done {
+pub(super) fn post_start(world: &Job) -> Outcome {
     let (me, targets) = (world.rank(), targets(world));
     exchange(world, |win| {
         win.post(&origins(world))?;
@@ -59,7 +56,7 @@ pub(super) fn post_start(world: &Job) -> Done {
 }
 
 /// A counter that is read and written without atomics: only the lock separates the increments.
-pub(super) fn lock(world: &Job) -> Done {
+pub(super) fn lock(world: &Job) -> Outcome {
     const TURNS: u64 = 5;
     let win = Window::<u64>::allocate(world, 1)?;
     for _ in 0..TURNS {
@@ -78,7 +75,7 @@ pub(super) fn lock(world: &Job) -> Done {
 }
 
 /// Flushed data is there for a rank that is notified by another operation.
-pub(super) fn lock_all(world: &Job) -> Done {
+pub(super) fn lock_all(world: &Job) -> Outcome {
     let me = world.rank();
     let next = (me + 1) % world.size();
     let win = Window::<u64>::allocate(world, 2)?;

@@ -1,6 +1,7 @@
-//! Halo exchanges of grid programs by subarrays, with one call for each side.
+//! Halo exchanges of grid programs by subarrays, with one call for each side. Programs rely on the
+//! untouched inner cells.
 
-use crate::support::part::class;
+use crate::support::byte_window::class;
 use transom::datatype::Order;
 use transom::{At, BasicType, Datatype, Job, Window};
 use transom_harness::{Outcome, ensure, step};

@@ -85,7 +85,7 @@ fn access_all(world: &Job, made: [RawWindow; 2]) -> Outcome {
 
 /// Within a node a rank without a free descriptor reaches all ranks, in windows from before and in
 /// new ones, and afterwards with descriptors again.
-fn bodies(world: &Job, is_full: bool, at_once: bool) -> Outcome {
+fn access_without_descriptors(world: &Job, is_full: bool, at_once: bool) -> Outcome {
     ensure(world.net().is_none(), "all ranks share memory")?;
     let used_up = (is_full && at_once).then(UsedUp::new);
     let made = windows(world, Block::words(LEN / 8))?;
@@ -97,17 +97,17 @@ fn bodies(world: &Job, is_full: bool, at_once: bool) -> Outcome {
 
 /// Shows E1.
 pub(crate) fn last_after_init(world: &Job) -> Outcome {
-    bodies(world, world.rank() == world.size() - 1, true)
+    access_without_descriptors(world, world.rank() == world.size() - 1, true)
 }
 
 /// Shows E1.
 pub(crate) fn last_after_creation(world: &Job) -> Outcome {
-    bodies(world, world.rank() == world.size() - 1, false)
+    access_without_descriptors(world, world.rank() == world.size() - 1, false)
 }
 
 /// Shows E1.
 pub(crate) fn all_after_init(world: &Job) -> Outcome {
-    bodies(world, true, true)
+    access_without_descriptors(world, true, true)
 }
 
 /// Over sockets no rank can connect to a rank without a free descriptor. That rank says so. Ranks 1

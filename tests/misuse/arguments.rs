@@ -5,15 +5,15 @@
 use transom::{Assert, At, BasicType, Class, Datatype, Flavor, Items, Job, Lock, Notice, Op, PROC_NULL};
 use transom_harness::{Outcome, same};
 
+use super::fixture::Fixture;
 use super::memory;
-use super::place::Place;
 
 /// Each call returns its error class, and no state changes.
 /// Shows E1, E2, S4.
 pub(crate) fn arguments(world: &Job) -> Outcome {
     let size = world.size();
-    let place = Place::new(world, Flavor::Allocate)?;
-    let win = &place.win;
+    let fixture = Fixture::new(world, Flavor::Allocate)?;
+    let win = &fixture.win;
     let class = |what: &str, outcome: transom::Result<()>, expected: Class| {
         same(what, &outcome.map_err(|error| error.class()), &Err(expected))
     };
@@ -64,9 +64,9 @@ pub(crate) fn arguments(world: &Job) -> Outcome {
     class("types that differ", put(8, At::new(0, 0, 1, &long)), Class::Type)?;
     class("a count beyond the window", put(32, At::new(0, 1, 32, &byte)), Class::RmaRange)?;
     win.unlock_all()?;
-    place.untouched()?;
+    fixture.untouched()?;
     world.barrier()?;
-    place.correct(world, 5)?;
+    fixture.correct(world, 5)?;
     Ok(win.free()?)
 }
 
@@ -77,8 +77,8 @@ type Refused<'o> = (&'o str, Class, &'o dyn Fn() -> transom::Result<()>);
 /// fence. An operation that was performed keeps the epoch open.
 /// Shows E1, S1.
 pub(crate) fn refused_after_a_fence(world: &Job) -> Outcome {
-    let place = Place::new(world, Flavor::Allocate)?;
-    let (win, bytes) = (&place.win, [0u8; 32]);
+    let fixture = Fixture::new(world, Flavor::Allocate)?;
+    let (win, bytes) = (&fixture.win, [0u8; 32]);
     let (byte, long) = (Datatype::from(BasicType::Byte), Datatype::from(BasicType::Uint64));
     let (items, far) = (|count| Items::of(bytes.as_ptr(), count, &byte), u64::MAX / 2);
     let float = BasicType::Float64;
@@ -123,6 +123,6 @@ pub(crate) fn refused_after_a_fence(world: &Job) -> Outcome {
         win.fence(Assert::NOSUCCEED)?;
         world.barrier()?;
     }
-    place.untouched()?;
+    fixture.untouched()?;
     Ok(win.free()?)
 }

@@ -6,8 +6,8 @@
 use transom::{Assert, At, BasicType, Class, Datatype, Flavor, Items, Job, Lock, Op};
 use transom_harness::{Outcome, ensure, same, step};
 
-use super::place::{Place, constant};
-use super::table::{Call, Named, STATES, State, forbidden, section};
+use super::fixture::{Fixture, constant};
+use super::table::{Call, NamedRank, STATES, State, forbidden, section};
 
 /// Shows E2.
 pub(crate) fn allocated(world: &Job) -> Outcome {
@@ -31,26 +31,26 @@ pub(crate) fn shared(world: &Job) -> Outcome {
 }
 
 fn table(job: &Job, flavor: Flavor) -> Outcome {
-    let place = Place::new(job, flavor)?;
+    let fixture = Fixture::new(job, flavor)?;
     for (turn, state) in STATES.into_iter().enumerate() {
-        if place.size == 1 && matches!(state, State::Lock | State::LockPosted) {
+        if fixture.size == 1 && matches!(state, State::Lock | State::LockPosted) {
             // This rank is the only one that can be locked.
             continue;
         }
-        if one_sided(&place, state) && place.me != 0 {
+        if one_sided(&fixture, state) && fixture.me != 0 {
             step(format!("the other side of {state:?}"));
-            other_side(job, &place, state)?;
+            other_side(job, &fixture, state)?;
         } else {
             step(format!("entering {state:?}"));
-            enter(job, &place, state)?;
-            rows(&place, state)?;
+            enter(job, &fixture, state)?;
+            check_forbidden_calls(&fixture, state)?;
             step(format!("leaving {state:?}"));
-            leave(job, &place, state)?;
+            leave(job, &fixture, state)?;
         }
         if state != State::Freed {
             job.barrier()?;
-            place.untouched()?;
-            place.correct(job, 10 * turn as u64 + 1)?;
+            fixture.untouched()?;
+            fixture.correct(job, 10 * turn as u64 + 1)?;
         }
     }
     Ok(())
@@ -58,43 +58,43 @@ fn table(job: &Job, flavor: Flavor) -> Outcome {
 
 /// Whether only the first rank can be in the state, while the others make the calls of its
 /// partners.
-fn one_sided(place: &Place, state: State) -> bool {
-    place.size > 1 && matches!(state, State::Start | State::LockPosted)
+fn one_sided(fixture: &Fixture, state: State) -> bool {
+    fixture.size > 1 && matches!(state, State::Start | State::LockPosted)
 }
 
 /// Every call that the state forbids, each followed by a legal one.
-fn rows(place: &Place, state: State) -> Outcome {
-    for (call, named, rule) in forbidden(state, place.size == 1) {
+fn check_forbidden_calls(fixture: &Fixture, state: State) -> Outcome {
+    for (call, named, rule) in forbidden(state, fixture.size == 1) {
         let what = format!("{call:?} of {named:?} in {state:?}");
         step(&what);
-        let rank = if (named == Named::Target) == (state == State::LockOwn) { place.me } else { place.next };
-        let error = run(place, call, rank).err().ok_or(format!("{what} is allowed"))?;
+        let rank = if (named == NamedRank::Target) == (state == State::LockOwn) { fixture.me } else { fixture.next };
+        let error = run(fixture, call, rank).err().ok_or(format!("{what} is allowed"))?;
         same(&format!("{what}: {error}"), &error.class(), &Class::RmaSync)?;
         ensure(error.to_string().contains(section(rule)), &format!("{what}: {error} names {}", section(rule)))?;
         if state != State::Freed {
-            place.untouched()?;
-            allowed(place, state)?;
+            fixture.untouched()?;
+            allowed(fixture, state)?;
         }
     }
     Ok(())
 }
 
 /// A legal call that changes neither the state nor data.
-fn allowed(place: &Place, state: State) -> Outcome {
-    let win = &place.win;
+fn allowed(fixture: &Fixture, state: State) -> Outcome {
+    let win = &fixture.win;
     match state {
         State::Closed => {
             win.lock_all(Assert::NONE)?;
-            place.read(place.next)?;
+            fixture.read(fixture.next)?;
             win.unlock_all()?;
         }
         // All ranks come here after the same calls.
         State::Fenced => win.fence(Assert::NONE)?,
-        State::LockOwn => place.read(place.me).and(Ok(win.flush(place.me)?))?,
-        State::LockAll | State::Lock | State::LockPosted => place.read(place.next).and(Ok(win.flush_all()?))?,
+        State::LockOwn => fixture.read(fixture.me).and(Ok(win.flush(fixture.me)?))?,
+        State::LockAll | State::Lock | State::LockPosted => fixture.read(fixture.next).and(Ok(win.flush_all()?))?,
         // In a job of one rank the target's post comes later.
-        State::Start if place.size == 1 => {}
-        State::Fence | State::Start | State::StartPosted => place.read(place.next)?,
+        State::Start if fixture.size == 1 => {}
+        State::Fence | State::Start | State::StartPosted => fixture.read(fixture.next)?,
         State::Posted | State::FencedPosted | State::Freed => {}
     }
     if matches!(state, State::Posted | State::FencedPosted | State::LockPosted | State::StartPosted) {
@@ -103,21 +103,21 @@ fn allowed(place: &Place, state: State) -> Outcome {
     Ok(())
 }
 
-fn enter(job: &Job, place: &Place, state: State) -> Outcome {
-    let win = &place.win;
+fn enter(job: &Job, fixture: &Fixture, state: State) -> Outcome {
+    let win = &fixture.win;
     if matches!(state, State::Fenced | State::Fence | State::FencedPosted) {
         win.fence(Assert::NONE)?;
     }
     if matches!(state, State::Posted | State::FencedPosted | State::LockPosted | State::StartPosted) {
-        win.post(&[place.before], Assert::NONE)?;
+        win.post(&[fixture.before], Assert::NONE)?;
     }
     match state {
         State::Closed | State::Fenced | State::Posted | State::FencedPosted => {}
-        State::Fence => place.read(place.next)?,
+        State::Fence => fixture.read(fixture.next)?,
         State::LockAll => win.lock_all(Assert::NONE)?,
-        State::Lock | State::LockPosted => win.lock(Lock::Exclusive, place.next, Assert::NONE)?,
-        State::LockOwn => win.lock(Lock::Exclusive, place.me, Assert::NONE)?,
-        State::Start | State::StartPosted => win.start(&[place.next], Assert::NONE)?,
+        State::Lock | State::LockPosted => win.lock(Lock::Exclusive, fixture.next, Assert::NONE)?,
+        State::LockOwn => win.lock(Lock::Exclusive, fixture.me, Assert::NONE)?,
+        State::Start | State::StartPosted => win.start(&[fixture.next], Assert::NONE)?,
         State::Freed => win.free()?,
     }
     if state != State::Freed {
@@ -127,8 +127,8 @@ fn enter(job: &Job, place: &Place, state: State) -> Outcome {
 }
 
 /// Ends the state's epochs, each by its own call.
-fn leave(job: &Job, place: &Place, state: State) -> Outcome {
-    let win = &place.win;
+fn leave(job: &Job, fixture: &Fixture, state: State) -> Outcome {
+    let win = &fixture.win;
     if state == State::Freed {
         return Ok(());
     }
@@ -137,21 +137,21 @@ fn leave(job: &Job, place: &Place, state: State) -> Outcome {
     match state {
         State::Fenced | State::Fence => win.fence(Assert::NOSUCCEED)?,
         State::LockAll => win.unlock_all()?,
-        State::Lock | State::LockPosted => win.unlock(place.next)?,
-        State::LockOwn => win.unlock(place.me)?,
-        State::Start if place.size == 1 => {
-            win.post(&[place.me], Assert::NONE)?;
-            place.read(place.me)?;
+        State::Lock | State::LockPosted => win.unlock(fixture.next)?,
+        State::LockOwn => win.unlock(fixture.me)?,
+        State::Start if fixture.size == 1 => {
+            win.post(&[fixture.me], Assert::NONE)?;
+            fixture.read(fixture.me)?;
             win.complete()?;
             win.wait()?;
         }
-        State::Posted | State::FencedPosted => win.start(&[place.next], Assert::NONE)?,
+        State::Posted | State::FencedPosted => win.start(&[fixture.next], Assert::NONE)?,
         _ => {}
     }
     if matches!(state, State::Posted | State::FencedPosted | State::StartPosted) {
-        place.read(place.next)?;
+        fixture.read(fixture.next)?;
     }
-    if place.size > 1 && state == State::Start
+    if fixture.size > 1 && state == State::Start
         || matches!(state, State::Posted | State::FencedPosted | State::StartPosted)
     {
         win.complete()?;
@@ -166,26 +166,26 @@ fn leave(job: &Job, place: &Place, state: State) -> Outcome {
 }
 
 /// The calls of the other ranks while only the first one is in the state.
-fn other_side(job: &Job, place: &Place, state: State) -> Outcome {
-    let (target, origin) = (place.before == 0, place.next == 0);
+fn other_side(job: &Job, fixture: &Fixture, state: State) -> Outcome {
+    let (target, origin) = (fixture.before == 0, fixture.next == 0);
     if state == State::Start && target {
-        place.win.post(&[0], Assert::NONE)?;
+        fixture.win.post(&[0], Assert::NONE)?;
     }
     job.barrier()?;
     job.barrier()?;
     if state == State::Start && target {
-        place.win.wait()?;
+        fixture.win.wait()?;
     }
     if state == State::LockPosted && origin {
-        place.win.start(&[0], Assert::NONE)?;
-        place.win.complete()?;
+        fixture.win.start(&[0], Assert::NONE)?;
+        fixture.win.complete()?;
     }
     Ok(())
 }
 
 /// The call; an operation would change the word that must not change.
-fn run(place: &Place, call: Call, rank: usize) -> transom::Result<()> {
-    let win = &place.win;
+fn run(fixture: &Fixture, call: Call, rank: usize) -> transom::Result<()> {
+    let win = &fixture.win;
     match call {
         Call::Fence => win.fence(Assert::NONE),
         Call::LastFence => win.fence(Assert::NOSUCCEED),
@@ -201,18 +201,18 @@ fn run(place: &Place, call: Call, rank: usize) -> transom::Result<()> {
         Call::FlushLocalAll => win.flush_local_all(),
         Call::Start => win.start(&[rank], Assert::NONE),
         Call::Complete => win.complete(),
-        Call::Post => win.post(&[place.before], Assert::NONE),
+        Call::Post => win.post(&[fixture.before], Assert::NONE),
         Call::Wait => win.wait(),
         Call::Test => win.test().map(drop),
         Call::Free => win.free(),
-        _ => operate(place, call, rank),
+        _ => operate(fixture, call, rank),
     }
 }
 
 /// An operation that is refused.
-fn operate(place: &Place, call: Call, rank: usize) -> transom::Result<()> {
+fn operate(fixture: &Fixture, call: Call, rank: usize) -> transom::Result<()> {
     static ONE: u64 = 1;
-    let (win, at, word) = (&place.win, place.at(rank, 0), Datatype::basic(BasicType::Uint64));
+    let (win, at, word) = (&fixture.win, fixture.at(rank, 0), Datatype::basic(BasicType::Uint64));
     let (one, to) = (Items::of((&raw const ONE).cast(), 1, &word), At::new(rank, at, 1, &word));
     // Leaked, because a get that is wrongly accepted may fill it at any time.
     let into: *mut u8 = Box::leak(Box::new(0u64) as Box<u64>) as *mut u64 as *mut u8;

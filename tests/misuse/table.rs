@@ -79,14 +79,14 @@ pub(crate) enum Call {
 /// The rank that a call names: the one of the state's access epoch, else the next one; or a rank
 /// outside that epoch.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Named {
+pub(crate) enum NamedRank {
     Target,
     Other,
 }
 
 /// Calls with equal rules. For each state: `+` if they are allowed, else the rule of [`section`]
 /// that they break. `?` means `l` where the named rank is this one, else `+`.
-type Row = (&'static [Call], Named, &'static str);
+type Row = (&'static [Call], NamedRank, &'static str);
 
 const OPERATIONS: &[Call] =
     &[Call::Put, Call::Get, Call::Accumulate, Call::GetAccumulate, Call::FetchAndOp, Call::CompareAndSwap];
@@ -97,25 +97,25 @@ const FLUSHES: &[Call] = &[Call::Flush, Call::FlushLocal];
 /// Columns: Closed Fenced Fence, LockAll Lock LockOwn Start, Posted FencedPosted LockPosted
 /// StartPosted, Freed.
 const TABLE: [Row; 19] = [
-    (OPERATIONS, Named::Target, "a++ ++++ ax++ z"),
-    (OPERATIONS, Named::Other, "a++ +ttg axtg z"),
-    (REQUESTS, Named::Target, "arr +++r ar+r z"),
-    (REQUESTS, Named::Other, "arr +ttr artr z"),
-    (FENCES, Named::Target, "+++ dddd xxxx z"),
-    (&[Call::LockAll], Named::Target, "++d dddd llld z"),
-    (&[Call::UnlockAll], Named::Target, "eee +eee eeee z"),
-    (&[Call::Lock, Call::LockUnchecked], Named::Target, "++d dddd ??dd z"),
-    (&[Call::Lock, Call::LockUnchecked], Named::Other, "++d d++d llld z"),
-    (&[Call::Unlock], Named::Target, "eee e++e ee+e z"),
-    (&[Call::Unlock], Named::Other, "eee eeee eeee z"),
-    (FLUSHES, Named::Target, "fff +++f ff+f z"),
-    (FLUSHES, Named::Other, "fff +fff ffff z"),
-    (&[Call::FlushAll, Call::FlushLocalAll], Named::Target, "fff +++f ff+f z"),
-    (&[Call::Start], Named::Target, "++d dddd ++dd z"),
-    (&[Call::Complete], Named::Target, "eee eee+ eee+ z"),
-    (&[Call::Post], Named::Target, "++x l+l+ xxxx z"),
-    (&[Call::Wait, Call::Test], Named::Target, "eee eeee ++++ z"),
-    (&[Call::Free], Named::Target, "++z zzzz zzzz z"),
+    (OPERATIONS, NamedRank::Target, "a++ ++++ ax++ z"),
+    (OPERATIONS, NamedRank::Other, "a++ +ttg axtg z"),
+    (REQUESTS, NamedRank::Target, "arr +++r ar+r z"),
+    (REQUESTS, NamedRank::Other, "arr +ttr artr z"),
+    (FENCES, NamedRank::Target, "+++ dddd xxxx z"),
+    (&[Call::LockAll], NamedRank::Target, "++d dddd llld z"),
+    (&[Call::UnlockAll], NamedRank::Target, "eee +eee eeee z"),
+    (&[Call::Lock, Call::LockUnchecked], NamedRank::Target, "++d dddd ??dd z"),
+    (&[Call::Lock, Call::LockUnchecked], NamedRank::Other, "++d d++d llld z"),
+    (&[Call::Unlock], NamedRank::Target, "eee e++e ee+e z"),
+    (&[Call::Unlock], NamedRank::Other, "eee eeee eeee z"),
+    (FLUSHES, NamedRank::Target, "fff +++f ff+f z"),
+    (FLUSHES, NamedRank::Other, "fff +fff ffff z"),
+    (&[Call::FlushAll, Call::FlushLocalAll], NamedRank::Target, "fff +++f ff+f z"),
+    (&[Call::Start], NamedRank::Target, "++d dddd ++dd z"),
+    (&[Call::Complete], NamedRank::Target, "eee eee+ eee+ z"),
+    (&[Call::Post], NamedRank::Target, "++x l+l+ xxxx z"),
+    (&[Call::Wait, Call::Test], NamedRank::Target, "eee eeee ++++ z"),
+    (&[Call::Free], NamedRank::Target, "++z zzzz zzzz z"),
 ];
 
 /// The section of each rule, as errors name it:
@@ -144,14 +144,14 @@ pub(crate) fn section(rule: char) -> &'static str {
 
 /// The calls that `state` forbids, with the rule that each breaks. `alone`: the job has one rank,
 /// which every call names.
-pub(crate) fn forbidden(state: State, alone: bool) -> Vec<(Call, Named, char)> {
+pub(crate) fn forbidden(state: State, alone: bool) -> Vec<(Call, NamedRank, char)> {
     let column = STATES.iter().position(|&one| one == state).unwrap_or(usize::MAX);
     let mut all = Vec::new();
     for (calls, named, rules) in TABLE {
         assert_eq!(rules.split(' ').map(str::len).collect::<Vec<_>>(), [3, 4, 4, 1], "a rule for each state");
         let rule = rules.chars().filter(|rule| *rule != ' ').nth(column).unwrap_or('+');
         let rule = if rule == '?' && alone { 'l' } else { rule };
-        let is_nobody = alone && named == Named::Other;
+        let is_nobody = alone && named == NamedRank::Other;
         if !is_nobody && !matches!(rule, '+' | '?') {
             all.extend(calls.iter().map(|&call| (call, named, rule)));
         }

@@ -4,8 +4,8 @@
 use transom::{Access, Assert, Class, Flavor, Info, Job, Lock, Passive, Window, ops};
 use transom_harness::{Outcome, ensure, same, step};
 
-use super::place::constant;
-use super::table::{Call, Named, STATES, State, forbidden, section};
+use super::fixture::constant;
+use super::table::{Call, NamedRank, STATES, State, forbidden, section};
 
 struct Typed<'w> {
     job: &'w Job,
@@ -71,26 +71,26 @@ impl Typed<'_> {
         let mut outcome = Ok(());
         match state {
             State::Fence => win.fence(|epoch| {
-                outcome = self.rows(state, Handle::Active(epoch));
+                outcome = self.check_forbidden_calls(state, Handle::Active(epoch));
                 let inner = win.fence(|_| Ok(())).map_err(|error| error.class());
                 outcome =
                     std::mem::replace(&mut outcome, Ok(())).and(same("fence in fence", &inner, &Err(Class::RmaSync)));
                 Ok(())
             })?,
             State::LockAll => win.lock_all(|epoch| {
-                outcome = self.rows(state, Handle::Passive(epoch));
+                outcome = self.check_forbidden_calls(state, Handle::Passive(epoch));
                 Ok(())
             })?,
             State::Lock | State::LockOwn => {
                 win.lock(Lock::Exclusive, if state == State::Lock { next } else { me }, |epoch| {
-                    outcome = self.rows(state, Handle::Passive(epoch));
+                    outcome = self.check_forbidden_calls(state, Handle::Passive(epoch));
                     Ok(())
                 })?;
             }
             State::LockPosted if first => {
                 win.post(&[before])?;
                 win.lock(Lock::Exclusive, next, |epoch| {
-                    outcome = self.rows(state, Handle::Passive(epoch));
+                    outcome = self.check_forbidden_calls(state, Handle::Passive(epoch));
                     Ok(())
                 })?;
                 job.barrier()?;
@@ -103,24 +103,24 @@ impl Typed<'_> {
                 }
             }
             State::Start => win.start(&[next], |epoch| {
-                outcome = self.rows(state, Handle::Active(epoch));
+                outcome = self.check_forbidden_calls(state, Handle::Active(epoch));
                 win.post(&[before])?;
                 epoch.fetch_value(next, 0).map(drop)
             })?,
             State::StartPosted => {
                 win.post(&[before])?;
                 win.start(&[next], |epoch| {
-                    outcome = self.rows(state, Handle::Active(epoch));
+                    outcome = self.check_forbidden_calls(state, Handle::Active(epoch));
                     job.barrier()
                 })?;
             }
             State::Posted => {
                 win.post(&[before])?;
-                outcome = self.rows(state, Handle::Nothing);
+                outcome = self.check_forbidden_calls(state, Handle::Nothing);
                 job.barrier()?;
                 win.start(&[next], |epoch| epoch.fetch_value(next, 0).map(drop))?;
             }
-            _ => outcome = self.rows(state, Handle::Nothing),
+            _ => outcome = self.check_forbidden_calls(state, Handle::Nothing),
         }
         if matches!(state, State::Start | State::StartPosted | State::Posted) {
             win.wait()?;
@@ -129,12 +129,12 @@ impl Typed<'_> {
     }
 
     /// Every call that the state forbids and the types permit, each followed by a legal one.
-    fn rows(&self, state: State, handle: Handle<'_, '_, '_>) -> Outcome {
+    fn check_forbidden_calls(&self, state: State, handle: Handle<'_, '_, '_>) -> Outcome {
         let (me, mut calls) = (self.job.rank(), 0);
         for (call, named, rule) in forbidden(state, self.job.size() == 1) {
             let what = format!("{call:?} of {named:?} in {state:?}");
             step(&what);
-            let rank = if (named == Named::Target) == (state == State::LockOwn) { me } else { self.next };
+            let rank = if (named == NamedRank::Target) == (state == State::LockOwn) { me } else { self.next };
             let Some(outcome) = self.run(handle, call, rank) else { continue };
             let error = outcome.err().ok_or(format!("{what} is allowed"))?;
             same(&format!("{what}: {error}"), &error.class(), &Class::RmaSync)?;

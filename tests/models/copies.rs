@@ -3,40 +3,41 @@
 
 #![allow(unsafe_code)]
 
-use transom::{Assert, BasicType, Info, Job, Model, Op, RawWindow, Route, Window};
-use transom_harness::{Outcome, same, step};
+use transom::{Assert, BasicType, Info, Job, Model, Op, RawWindow, Window};
+use transom_harness::word::fetch;
+use transom_harness::{Outcome, one_node, same, step};
 
-use super::{OWNER, fetch, staged};
+use super::{OWNER, under_both_models};
 
 /// MPI-4.1 §12.4: put, get and the accumulate family act on the public copy, also at the own rank.
 /// Shows M2, M3, O6.
 pub(crate) fn operations_on_oneself(world: &Job) -> Outcome {
-    staged(world, |stage| {
+    under_both_models(world, |fixture| {
         let me = world.rank();
-        stage.store(1, 50);
-        stage.win.sync();
-        stage.win.lock_all(Assert::NONE)?;
+        fixture.store(1, 50);
+        fixture.win.sync();
+        fixture.win.lock_all(Assert::NONE)?;
         let (seven, mut got) = (7, 0);
-        stage.put(me, 0, &seven)?;
-        stage.win.flush(me)?;
-        stage.get(me, 0, &mut got)?;
-        stage.win.flush(me)?;
+        fixture.put(me, 0, &seven)?;
+        fixture.win.flush(me)?;
+        fixture.get(me, 0, &mut got)?;
+        fixture.win.flush(me)?;
         same("got from oneself", &got, &7)?;
-        same("private after a put to oneself", &stage.load(0), &stage.either(7, 0))?;
-        same("fetch_and_op at oneself", &fetch(&stage.win, me, 1, Op::Sum, 3)?, &50)?;
-        same("private after it", &stage.load(1), &stage.either(53, 50))?;
+        same("private after a put to oneself", &fixture.load(0), &fixture.by_model(7, 0))?;
+        same("fetch_and_op at oneself", &fetch(&fixture.win, me, 1, Op::Sum, 3)?, &50)?;
+        same("private after it", &fixture.load(1), &fixture.by_model(53, 50))?;
         let mut old = [0; 8];
         let (new, expected) = (60u64.to_ne_bytes(), 53u64.to_ne_bytes());
-        stage.win.compare_and_swap(&new, &expected, &mut old, BasicType::Uint64, me, 1)?;
+        fixture.win.compare_and_swap(&new, &expected, &mut old, BasicType::Uint64, me, 1)?;
         same("compare_and_swap at oneself", &u64::from_ne_bytes(old), &53)?;
-        stage.store(2, 9);
-        let found = fetch(&stage.win, me, 2, Op::NoOp, 0)?;
-        same("an atomic read of what was only stored", &found, &stage.either(9, 0))?;
-        stage.win.sync();
-        let all = [0, 1, 2].map(|at| stage.load(at));
+        fixture.store(2, 9);
+        let found = fetch(&fixture.win, me, 2, Op::NoOp, 0)?;
+        same("an atomic read of what was only stored", &found, &fixture.by_model(9, 0))?;
+        fixture.win.sync();
+        let all = [0, 1, 2].map(|at| fixture.load(at));
         same("private after sync", &all, &[7, 60, 9])?;
-        same("public after sync", &fetch(&stage.win, me, 2, Op::NoOp, 0)?, &9)?;
-        Ok(stage.win.unlock_all()?)
+        same("public after sync", &fetch(&fixture.win, me, 2, Op::NoOp, 0)?, &9)?;
+        Ok(fixture.win.unlock_all()?)
     })
 }
 
@@ -44,30 +45,30 @@ pub(crate) fn operations_on_oneself(world: &Job) -> Outcome {
 /// copies are merged; the smallest unit is a byte.
 /// Shows M1, M2.
 pub(crate) fn both_copies_changes_are_kept(world: &Job) -> Outcome {
-    staged(world, |stage| {
-        stage.next()?;
-        stage.world.barrier()?;
-        if stage.owner() {
-            stage.win.store(9, b"owner");
+    under_both_models(world, |fixture| {
+        fixture.next_turn()?;
+        fixture.world.barrier()?;
+        if fixture.is_owner() {
+            fixture.win.store(9, b"owner");
         } else {
-            stage.win.lock_all(Assert::NONE)?;
+            fixture.win.lock_all(Assert::NONE)?;
             // SAFETY: the bytes are static.
-            unsafe { stage.win.put(b"other".as_ptr(), 5, OWNER, 2)? };
-            stage.win.unlock_all()?;
+            unsafe { fixture.win.put(b"other".as_ptr(), 5, OWNER, 2)? };
+            fixture.win.unlock_all()?;
         }
-        stage.world.barrier()?;
-        stage.win.sync();
-        stage.world.barrier()?;
+        fixture.world.barrier()?;
+        fixture.win.sync();
+        fixture.world.barrier()?;
         let (expected, mut public) = (*b"\0owner\0\0other\0\0\0", [0xee; 16]);
-        if stage.owner() {
+        if fixture.is_owner() {
             let mut private = [0xee; 16];
-            stage.win.load(8, &mut private);
+            fixture.win.load(8, &mut private);
             same("private", &private, &expected)?;
         }
-        stage.win.lock_all(Assert::NONE)?;
+        fixture.win.lock_all(Assert::NONE)?;
         // SAFETY: `public` is read after the epoch.
-        unsafe { stage.win.get(public.as_mut_ptr(), 16, OWNER, 1)? };
-        stage.win.unlock_all()?;
+        unsafe { fixture.win.get(public.as_mut_ptr(), 16, OWNER, 1)? };
+        fixture.win.unlock_all()?;
         same("public", &public, &expected)
     })
 }
@@ -77,11 +78,11 @@ pub(crate) fn both_copies_changes_are_kept(world: &Job) -> Outcome {
 /// Shows M2, W1, W4.
 pub(crate) fn user_memory_is_the_private_copy(world: &Job) -> Outcome {
     let me = world.rank();
-    staged(world, |stage| {
-        let base = stage.win.base().cast::<u64>();
-        if base.cast_const() != stage.memory.as_ptr() {
+    under_both_models(world, |fixture| {
+        let base = fixture.win.base().cast::<u64>();
+        if base.cast_const() != fixture.memory.as_ptr() {
             // The memory is the library's: stores through the window are visible at its base.
-            stage.store(3, 44);
+            fixture.store(3, 44);
             // SAFETY: the base of the eight words of this rank's part.
             return same("at the base", &unsafe { base.add(3).read_volatile() }, &44);
         }
@@ -91,13 +92,13 @@ pub(crate) fn user_memory_is_the_private_copy(world: &Job) -> Outcome {
         let (write, read) =
             (|at, value| unsafe { base.add(at).write_volatile(value) }, |at| unsafe { base.add(at).read_volatile() });
         write(3, 33);
-        same("loaded", &stage.load(3), &33)?;
-        stage.win.sync();
+        same("loaded", &fixture.load(3), &33)?;
+        fixture.win.sync();
         world.barrier()?;
-        stage.put_now(from, 4, 44)?;
-        same("stored by pointer, and got", &stage.seen(from, 3)?, &33)?;
+        fixture.put_now(from, 4, 44)?;
+        same("stored by pointer, and got", &fixture.get_now(from, 3)?, &33)?;
         world.barrier()?;
-        stage.win.sync();
+        fixture.win.sync();
         same("by pointer, after sync", &read(4), &44)
     })?;
     for model in ["unified", "separate"] {
@@ -162,7 +163,7 @@ pub(crate) fn always_unified(world: &Job) -> Outcome {
     same("its hint in force", &dynamic.info().get("transom_model"), &Some("unified"))?;
     dynamic.free()?;
     for noncontig in ["false", "true"] {
-        if (0..world.size()).any(|rank| world.route(rank).is_ok_and(|route| route == Route::Net)) {
+        if !one_node(world) {
             continue;
         }
         let info = info.clone().with("alloc_shared_noncontig", noncontig);

@@ -2,15 +2,16 @@
 //! rule 6), and the calls that do not.
 
 use transom::{Assert, Job, Lock, Op, RawWindow};
+use transom_harness::word::fetch;
 use transom_harness::{Outcome, ensure, same};
 
-use super::{OWNER, Stage, fetch, staged};
+use super::{Fixture, OWNER, under_both_models};
 
 /// MPI-4.1 §12.7 rule 6: fence, wait, lock, lock_all and sync bring puts and accumulates of others
 /// into the private copy; without one of them they arrive in the unified model only.
 /// Shows M1, M2.
 pub(crate) fn puts_become_private(world: &Job) -> Outcome {
-    staged(world, |stage| {
+    under_both_models(world, |fixture| {
         type Refresh = fn(&RawWindow) -> transom::Result<()>;
         let ways: [(&str, Refresh, Refresh); 5] = [
             (
@@ -28,107 +29,107 @@ pub(crate) fn puts_become_private(world: &Job) -> Outcome {
         ];
         for (what, refresh, end) in ways {
             for accumulate in [false, true] {
-                let value = stage.next()?;
-                let before = stage.load(0);
-                stage.world.barrier()?;
-                match (stage.owner(), accumulate) {
+                let value = fixture.next_turn()?;
+                let before = fixture.load(0);
+                fixture.world.barrier()?;
+                match (fixture.is_owner(), accumulate) {
                     (true, _) => {}
-                    (false, false) => stage.put_now(OWNER, 0, value)?,
+                    (false, false) => fixture.put_now(OWNER, 0, value)?,
                     (false, true) => {
-                        stage.win.lock_all(Assert::NONE)?;
-                        fetch(&stage.win, OWNER, 0, Op::Replace, value)?;
-                        stage.win.unlock_all()?;
+                        fixture.win.lock_all(Assert::NONE)?;
+                        fetch(&fixture.win, OWNER, 0, Op::Replace, value)?;
+                        fixture.win.unlock_all()?;
                     }
                 }
-                stage.world.barrier()?;
-                if stage.owner() {
-                    same("private before any call", &stage.load(0), &stage.either(value, before))?;
-                    refresh(&stage.win)?;
-                    same(&format!("private after {what}"), &stage.load(0), &value)?;
-                    end(&stage.win)?;
+                fixture.world.barrier()?;
+                if fixture.is_owner() {
+                    same("private before any call", &fixture.load(0), &fixture.by_model(value, before))?;
+                    refresh(&fixture.win)?;
+                    same(&format!("private after {what}"), &fixture.load(0), &value)?;
+                    end(&fixture.win)?;
                 }
             }
         }
-        active(stage)
+        active(fixture)
     })
 }
 
 /// The rule for wait, test and fence.
-fn active(stage: &mut Stage<'_>) -> Outcome {
+fn active(fixture: &mut Fixture<'_>) -> Outcome {
     for test in [false, true] {
-        let value = stage.next()?;
-        if stage.owner() {
-            stage.win.post(&[0], Assert::NONE)?;
+        let value = fixture.next_turn()?;
+        if fixture.is_owner() {
+            fixture.win.post(&[0], Assert::NONE)?;
             if test {
-                while !stage.win.test()? {
+                while !fixture.win.test()? {
                     std::thread::yield_now();
                 }
             } else {
-                stage.win.wait()?;
+                fixture.win.wait()?;
             }
-            same("private after the exposure epoch", &stage.load(0), &value)?;
+            same("private after the exposure epoch", &fixture.load(0), &value)?;
         } else {
-            stage.win.start(&[OWNER], Assert::NONE)?;
-            stage.put(OWNER, 0, &value)?;
-            stage.win.complete()?;
+            fixture.win.start(&[OWNER], Assert::NONE)?;
+            fixture.put(OWNER, 0, &value)?;
+            fixture.win.complete()?;
         }
     }
-    let value = stage.next()?;
-    stage.win.fence(Assert::NONE)?;
-    if !stage.owner() {
-        stage.put(OWNER, 0, &value)?;
+    let value = fixture.next_turn()?;
+    fixture.win.fence(Assert::NONE)?;
+    if !fixture.is_owner() {
+        fixture.put(OWNER, 0, &value)?;
     }
-    stage.win.fence(Assert::NOSUCCEED)?;
-    ensure(!stage.owner() || stage.load(0) == value, "private after a fence")
+    fixture.win.fence(Assert::NOSUCCEED)?;
+    ensure(!fixture.is_owner() || fixture.load(0) == value, "private after a fence")
 }
 
 /// MPI-4.1 §12.7 rule 6: unlock, unlock_all, flush and post do not refresh the private copy.
 /// Shows M1, M2.
 pub(crate) fn calls_that_do_not_refresh_the_private_copy(world: &Job) -> Outcome {
-    staged(world, |stage| {
+    under_both_models(world, |fixture| {
         for (what, all) in [("unlock", false), ("unlock_all", true)] {
-            let value = stage.next()?;
-            let before = stage.load(0);
-            if stage.owner() {
+            let value = fixture.next_turn()?;
+            let before = fixture.load(0);
+            if fixture.is_owner() {
                 // The epoch must end after the put has arrived, and so begin before it.
                 match all {
-                    false => stage.win.lock(Lock::Shared, OWNER, Assert::NONE)?,
-                    true => stage.win.lock_all(Assert::NONE)?,
+                    false => fixture.win.lock(Lock::Shared, OWNER, Assert::NONE)?,
+                    true => fixture.win.lock_all(Assert::NONE)?,
                 }
             }
-            stage.world.barrier()?;
-            if !stage.owner() {
-                stage.put_now(OWNER, 0, value)?;
+            fixture.world.barrier()?;
+            if !fixture.is_owner() {
+                fixture.put_now(OWNER, 0, value)?;
             }
-            stage.world.barrier()?;
-            if stage.owner() {
-                stage.win.flush_all()?;
-                same("private after flush_all", &stage.load(0), &stage.either(value, before))?;
+            fixture.world.barrier()?;
+            if fixture.is_owner() {
+                fixture.win.flush_all()?;
+                same("private after flush_all", &fixture.load(0), &fixture.by_model(value, before))?;
                 if all {
-                    stage.win.unlock_all()?;
+                    fixture.win.unlock_all()?;
                 } else {
-                    stage.win.unlock(OWNER)?;
+                    fixture.win.unlock(OWNER)?;
                 }
-                same(&format!("private after {what}"), &stage.load(0), &stage.either(value, before))?;
-                stage.win.sync();
-                same("private after sync", &stage.load(0), &value)?;
+                same(&format!("private after {what}"), &fixture.load(0), &fixture.by_model(value, before))?;
+                fixture.win.sync();
+                same("private after sync", &fixture.load(0), &value)?;
             }
         }
-        let value = stage.next()?;
-        let before = stage.load(0);
-        stage.world.barrier()?;
-        if stage.owner() {
-            stage.world.barrier()?;
-            stage.win.post(&[0], Assert::NONE)?;
-            same("private after post", &stage.load(0), &stage.either(value, before))?;
-            stage.win.wait()?;
-            same("private after wait", &stage.load(0), &value)?;
+        let value = fixture.next_turn()?;
+        let before = fixture.load(0);
+        fixture.world.barrier()?;
+        if fixture.is_owner() {
+            fixture.world.barrier()?;
+            fixture.win.post(&[0], Assert::NONE)?;
+            same("private after post", &fixture.load(0), &fixture.by_model(value, before))?;
+            fixture.win.wait()?;
+            same("private after wait", &fixture.load(0), &value)?;
         } else {
-            stage.put_now(OWNER, 0, value)?;
-            stage.world.barrier()?;
-            stage.win.start(&[OWNER], Assert::NONE)?;
-            stage.win.complete()?;
+            fixture.put_now(OWNER, 0, value)?;
+            fixture.world.barrier()?;
+            fixture.win.start(&[OWNER], Assert::NONE)?;
+            fixture.win.complete()?;
         }
-        Ok(stage.world.barrier()?)
+        Ok(fixture.world.barrier()?)
     })
 }

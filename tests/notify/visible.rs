@@ -3,13 +3,10 @@
 //! has changed, while the origin may still be in the call. `tests/sim_notify.rs` includes this file
 //! too.
 
-use std::error::Error;
-
 use transom::{Actor, BasicType, Datatype, Job, Notice, Op, Window};
+use transom_harness::Outcome;
 
-use crate::support::part::{Notified, Part, Shape, disciplines};
-
-type Outcome = Result<(), Box<dyn Error>>;
+use crate::support::byte_window::{ByteWindow, Notified, Shape, disciplines};
 
 const WORD: usize = 8;
 
@@ -73,24 +70,24 @@ const CALLS: [Notified; 6] = [
 pub(crate) fn data_first(world: &Job, lengths: &[usize], step: &dyn Fn(String)) -> Outcome {
     let room = 3 * lengths.iter().max().copied().unwrap_or(0);
     for (flavor, info) in disciplines(world) {
-        let Some(part) = Part::new(world, flavor, room * WORD, &info)? else { continue };
-        part.win().set_num_notify(2)?;
-        let mut ring = Ring { world, part, own: vec![0; room], next: vec![0; room], round: 0 };
+        let Some(win) = ByteWindow::new(world, flavor, room * WORD, &info)? else { continue };
+        win.raw().set_num_notify(2)?;
+        let mut ring = Ring { world, win, own: vec![0; room], next: vec![0; room], round: 0 };
         for &len in lengths {
             let all = layouts(len)?;
             for (turn, layout) in all.iter().enumerate() {
                 // The device needs one operation for each element of an accumulate.
-                let is_short = len <= 20 || ring.part.win().actor() == Actor::Cpu;
+                let is_short = len <= 20 || ring.win.raw().actor() == Actor::Cpu;
                 for call in CALLS.into_iter().filter(|call| is_short || matches!(call, Notified::Put | Notified::Get)) {
                     let what = format!("{flavor:?}, {info:?}, {call:?} of {len} elements, {}", layout.name);
                     step(what.clone());
                     let ours = if turn.is_multiple_of(2) { &all[0] } else { layout };
-                    ring.turn(call, ours, layout).map_err(|why| format!("{what}: {why}"))?;
+                    ring.operate_and_check(call, ours, layout).map_err(|why| format!("{what}: {why}"))?;
                 }
             }
         }
         world.barrier()?;
-        ring.part.free()?;
+        ring.win.free()?;
     }
     Ok(())
 }
@@ -98,7 +95,7 @@ pub(crate) fn data_first(world: &Job, lengths: &[usize], step: &dyn Fn(String)) 
 /// A ring in which each rank's operation of each round goes to the next rank.
 struct Ring<'j> {
     world: &'j Job,
-    part: Part,
+    win: ByteWindow,
     /// The expected content of this rank's part, and of the next rank's part.
     own: Vec<u64>,
     next: Vec<u64>,
@@ -123,7 +120,7 @@ fn applied(model: &mut [u64], call: Notified, layout: &Layout, rank: usize, roun
 
 impl Ring<'_> {
     /// One operation of each rank on the next one, and the check of this rank's part.
-    fn turn(&mut self, call: Notified, ours: &Layout, theirs: &Layout) -> Outcome {
+    fn operate_and_check(&mut self, call: Notified, ours: &Layout, theirs: &Layout) -> Outcome {
         self.round += 1;
         let (round, me, size) = (self.round, self.world.rank(), self.world.size());
         let (next, before) = ((me + 1) % size, (me + size - 1) % size);
@@ -136,17 +133,17 @@ impl Ring<'_> {
         }
         let from = (bytemuck::cast_slice(&data), ours.shape());
         let into = (bytemuck::cast_slice_mut(&mut got), ours.shape());
-        self.part.notified(call, from, into, (next, 0, theirs.shape()), Notice(0), is_request)?;
-        self.part.win().notices().wait(0, round)?;
+        self.win.notified(call, from, into, (next, 0, theirs.shape()), Notice(0), is_request)?;
+        self.win.raw().notices().wait(0, round)?;
         let own = &self.own[..theirs.extent()];
-        let found = self.part.read(me, 0, size_of_val(own))?;
+        let found = self.win.read(me, 0, size_of_val(own))?;
         let wrong = found.chunks(WORD).zip(own).position(|(found, model)| found != model.to_ne_bytes());
         if let Some(at) = wrong {
             return Err(format!("after the notice element {at} is not {}", own[at]).into());
         }
         if call == Notified::Get {
             // The notice says that the get has read the part, so it may be overwritten.
-            self.part.write(me, 0, &vec![0xa5; size_of_val(own)])?;
+            self.win.write(me, 0, &vec![0xa5; size_of_val(own)])?;
         }
         if matches!(call, Notified::Get | Notified::GetAccumulate(_)) {
             let fetched: Vec<u64> = ours.places.iter().map(|&place| got[place]).collect();
@@ -154,12 +151,12 @@ impl Ring<'_> {
                 return Err(format!("element {at} was {} instead of {}", fetched[at], old[at]).into());
             }
         }
-        self.part.write(me, 0, bytemuck::cast_slice(own))?;
+        self.win.write(me, 0, bytemuck::cast_slice(own))?;
         // The previous rank may begin its next round.
         let none = Shape::new(0, &ours.ty);
         let again = (before, 0, none);
-        self.part.notified(Notified::Put, (&[], none), (&mut [], none), again, Notice(1), is_request)?;
-        Ok(self.part.win().notices().wait(1, round)?)
+        self.win.notified(Notified::Put, (&[], none), (&mut [], none), again, Notice(1), is_request)?;
+        Ok(self.win.raw().notices().wait(1, round)?)
     }
 }
 

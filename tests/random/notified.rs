@@ -7,30 +7,31 @@ use std::collections::{BTreeMap, VecDeque};
 
 use transom::Request;
 
-use super::program::{Act, BLOCK, LEN, Phase, VECTOR_AT, Work};
+use super::program::{BLOCK, Effect, LEN, Phase, Step, VECTOR_AT};
 use super::run::{ProgramWindow, values};
 
-/// What a rank knows of the counters.
+/// The counters as a rank expects them.
 #[derive(Default)]
 pub(super) struct Counters {
-    /// How many counters each rank has.
+    /// The number of counters of each rank.
     numbers: Vec<usize>,
-    /// Values of own counters before the phase, where they are not 0.
+    /// The values of own counters before the phase that are not 0.
     before: BTreeMap<usize, u64>,
     /// The phase's operations that raise each own counter.
-    raised: BTreeMap<usize, Vec<Work>>,
-    /// For each wait within the phase's epochs: its counter, and by how much the counter increases
-    /// before the wait ends.
+    raised: BTreeMap<usize, Vec<Effect>>,
+    /// The waits within the phase's epochs: the counter, and its increase at which the wait ends.
     waits: VecDeque<(usize, u64)>,
 }
 
 /// The counters of a rank, each with the operations that raise it and that come before the place
 /// `end` in their rank's list.
-fn raised(phase: &Phase, rank: usize, end: usize) -> BTreeMap<usize, Vec<Work>> {
-    let mut all: BTreeMap<usize, Vec<Work>> = BTreeMap::new();
-    for act in phase.acts.iter().flat_map(|acts| acts.iter().take(end)) {
-        match *act {
-            Act::Notified { target, notice, work, .. } if target == rank => all.entry(notice).or_default().push(work),
+fn raised(phase: &Phase, rank: usize, end: usize) -> BTreeMap<usize, Vec<Effect>> {
+    let mut all: BTreeMap<usize, Vec<Effect>> = BTreeMap::new();
+    for step in phase.steps.iter().flat_map(|steps| steps.iter().take(end)) {
+        match *step {
+            Step::Notified { target, notice, effect, .. } if target == rank => {
+                all.entry(notice).or_default().push(effect);
+            }
             _ => {}
         }
     }
@@ -58,9 +59,9 @@ impl Counters {
             }
         }
         self.raised = raised(phase, me, usize::MAX);
-        let acts = phase.acts[me].iter().enumerate();
-        let waits = acts.filter_map(|(place, act)| match *act {
-            Act::Await { notice, .. } => {
+        let steps = phase.steps[me].iter().enumerate();
+        let waits = steps.filter_map(|(place, step)| match *step {
+            Step::Await { notice, .. } => {
                 Some((notice, raised(phase, me, place).get(&notice).map_or(0, |all| all.len() as u64)))
             }
             _ => None,
@@ -86,7 +87,7 @@ impl Counters {
     /// failure.
     pub(super) fn wait(&self, win: &impl ProgramWindow, part: &[u64], kind: u64) -> transom::Result<Option<String>> {
         let notices = win.notices();
-        let end = |(&notice, works): (&usize, &Vec<Work>)| (notice, self.before(notice) + works.len() as u64);
+        let end = |(&notice, effects): (&usize, &Vec<Effect>)| (notice, self.before(notice) + effects.len() as u64);
         let mut left: Vec<(usize, u64)> = self.raised.iter().map(end).collect();
         match kind % 4 {
             0 => left.iter().try_for_each(|&(notice, value)| notices.wait(notice, value))?,
@@ -118,16 +119,17 @@ impl Counters {
 
     /// Reads a counter, then compares the rank's own part with it.
     fn compared(&self, win: &impl ProgramWindow, part: &[u64], notice: usize) -> transom::Result<Option<String>> {
-        let works = self.raised.get(&notice).map_or(&[][..], Vec::as_slice);
+        let effects = self.raised.get(&notice).map_or(&[][..], Vec::as_slice);
         let moved = win.notices().value(notice)? - self.before(notice);
         win.sync();
         let mut found = vec![0; LEN];
         win.load(&mut found)?;
-        let incomplete: Vec<&Work> = works.iter().filter(|&&work| !may_be_complete(work, part, &found)).collect();
-        let all = works.len() as u64;
-        if moved > all || incomplete.len() as u64 > all - moved || (moved == all && lacks(works, part, &found)) {
+        let incomplete: Vec<&Effect> =
+            effects.iter().filter(|&&effect| !may_be_complete(effect, part, &found)).collect();
+        let all = effects.len() as u64;
+        if moved > all || incomplete.len() as u64 > all - moved || (moved == all && lacks(effects, part, &found)) {
             let text = format!("counter {notice} has moved by {moved} of {all}, and incomplete are {incomplete:?}");
-            return Ok(Some(format!("{text}; of {works:?}; the part was {part:?} and is {found:?}")));
+            return Ok(Some(format!("{text}; of {effects:?}; the part was {part:?} and is {found:?}")));
         }
         Ok(None)
     }
@@ -136,20 +138,20 @@ impl Counters {
     pub(super) fn only_read(&self, phase: &Phase, me: usize) -> Vec<usize> {
         let mut blocks: Vec<usize> = Vec::new();
         let mut others: Vec<usize> = Vec::new();
-        for (rank, act) in
-            phase.acts.iter().enumerate().flat_map(|(rank, acts)| acts.iter().map(move |act| (rank, act)))
+        for (rank, step) in
+            phase.steps.iter().enumerate().flat_map(|(rank, steps)| steps.iter().map(move |step| (rank, step)))
         {
-            match *act {
-                Act::Notified { target, work: Work::Get { block }, .. } if target == me => blocks.push(block),
-                Act::Put { target, block, .. }
-                | Act::Get { target, block, .. }
-                | Act::PutGet { target, block, .. }
-                | Act::Notified { target, work: Work::Put { block, .. }, .. }
+            match *step {
+                Step::Notified { target, effect: Effect::Get { block }, .. } if target == me => blocks.push(block),
+                Step::Put { target, block, .. }
+                | Step::Get { target, block, .. }
+                | Step::PutGet { target, block, .. }
+                | Step::Notified { target, effect: Effect::Put { block, .. }, .. }
                     if target == me =>
                 {
                     others.push(block);
                 }
-                Act::Store { block, .. } if rank == me => others.push(block),
+                Step::Store { block, .. } if rank == me => others.push(block),
                 _ => {}
             }
         }
@@ -162,8 +164,8 @@ impl Counters {
     /// Called after all ranks' epochs: each counter has increased by the number of its operations.
     /// Fetches and zeroes the counters if the program does.
     pub(super) fn end(&mut self, win: &impl ProgramWindow, phase: &Phase) -> transom::Result<Option<String>> {
-        for (&notice, works) in &self.raised {
-            *self.before.entry(notice).or_default() += works.len() as u64;
+        for (&notice, effects) in &self.raised {
+            *self.before.entry(notice).or_default() += effects.len() as u64;
         }
         let mut wrong = None;
         for (&notice, &expected) in &self.before {
@@ -181,19 +183,21 @@ impl Counters {
 }
 
 /// Whether the operation may be complete, to judge by the memory.
-fn may_be_complete(work: Work, part: &[u64], found: &[u64]) -> bool {
-    match work {
-        Work::Put { block, value, .. } => found[block * BLOCK..][..BLOCK] == values(value),
-        Work::Vector { first, len, .. } => (VECTOR_AT + first..VECTOR_AT + first + len).all(|at| found[at] > part[at]),
-        Work::Get { .. } | Work::Nothing => true,
+fn may_be_complete(effect: Effect, part: &[u64], found: &[u64]) -> bool {
+    match effect {
+        Effect::Put { block, value, .. } => found[block * BLOCK..][..BLOCK] == values(value),
+        Effect::AddVector { first, len, .. } => {
+            (VECTOR_AT + first..VECTOR_AT + first + len).all(|at| found[at] > part[at])
+        }
+        Effect::Get { .. } | Effect::Nothing => true,
     }
 }
 
 /// Whether an element lacks one of the additions.
-fn lacks(works: &[Work], part: &[u64], found: &[u64]) -> bool {
+fn lacks(effects: &[Effect], part: &[u64], found: &[u64]) -> bool {
     let mut least = part.to_vec();
-    for work in works {
-        if let Work::Vector { first, len, .. } = *work {
+    for effect in effects {
+        if let Effect::AddVector { first, len, .. } = *effect {
             least[VECTOR_AT + first..][..len].iter_mut().for_each(|element| *element += 1);
         }
     }

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::program::{
-    Act, BIT_AT, BLOCK, CHAIN_AT, CHAINS, COUNTER_AT, LAST_AT, LEN, LOCKED_AT, MARK_AT, MARKS, PEAK_AT, Phase, Program,
-    REPLACED, VECTOR_AT, Work,
+    BLOCK, CHAIN_AT, CHAINS, COUNTER_AT, Effect, LEN, LOCKED_AT, MAXIMA_AT, Phase, Program, REPLACED_AT, REPLACEMENTS,
+    SHARED, SHARED_AT, Step, VECTOR_AT, XORS_AT,
 };
 
 /// The record of a fetching operation: the target, the element, the operand or new value, the
@@ -20,9 +20,9 @@ pub(crate) struct Seen {
     pub(crate) changed: u64,
 }
 
-/// Each rank's acts of a phase, in its order.
-fn acts(phase: &Phase) -> impl Iterator<Item = (usize, &Act)> {
-    phase.acts.iter().enumerate().flat_map(|(me, acts)| acts.iter().map(move |act| (me, act)))
+/// Each rank's steps of a phase, in its order.
+fn steps(phase: &Phase) -> impl Iterator<Item = (usize, &Step)> {
+    phase.steps.iter().enumerate().flat_map(|(me, steps)| steps.iter().map(move |step| (me, step)))
 }
 
 /// The parts of all ranks, as known before each phase's epochs and after them.
@@ -46,8 +46,8 @@ impl Parts {
 
     /// Applies the stores of owners before they open the phase's epochs.
     pub(crate) fn stored(&mut self, phase: &Phase) {
-        for (me, act) in acts(phase) {
-            if let Act::Store { block, value } = *act {
+        for (me, step) in steps(phase) {
+            if let Step::Store { block, value } = *step {
                 self.write(me, block, value);
             }
         }
@@ -56,34 +56,36 @@ impl Parts {
     /// Applies the phase's epochs to all elements but the chains, whose final value depends on the
     /// last writer.
     pub(crate) fn after(&mut self, phase: &Phase) {
-        for (_, act) in acts(phase) {
-            match *act {
-                Act::Put { target, block, value, .. }
-                | Act::PutGet { target, block, value }
-                | Act::Notified { target, work: Work::Put { block, value, .. }, .. } => {
+        for (_, step) in steps(phase) {
+            match *step {
+                Step::Put { target, block, value, .. }
+                | Step::PutGet { target, block, value }
+                | Step::Notified { target, effect: Effect::Put { block, value, .. }, .. } => {
                     self.write(target, block, value);
                 }
-                Act::Count { target, counter, operand } => self.0[target][COUNTER_AT + counter] += operand,
-                Act::Peak { target, peak, operand } => {
-                    let element = &mut self.0[target][PEAK_AT + peak];
+                Step::FetchAdd { target, counter, operand } => self.0[target][COUNTER_AT + counter] += operand,
+                Step::Maximum { target, maximum, operand } => {
+                    let element = &mut self.0[target][MAXIMA_AT + maximum];
                     *element = (*element).max(operand);
                 }
-                Act::Bits { target, bit, operand } => self.0[target][BIT_AT + bit] ^= operand,
-                Act::Vector { target, first, len, .. }
-                | Act::Notified { target, work: Work::Vector { first, len, .. }, .. } => {
+                Step::FetchXor { target, element, operand } => self.0[target][XORS_AT + element] ^= operand,
+                Step::AddVector { target, first, len, .. }
+                | Step::Notified { target, effect: Effect::AddVector { first, len, .. }, .. } => {
                     self.0[target][VECTOR_AT + first..][..len].iter_mut().for_each(|element| *element += 1);
                 }
-                Act::Bump { target } => self.0[target][LOCKED_AT] += 1,
-                Act::Last { target, last, value } => self.0[target][LAST_AT + last] = value + REPLACED - 1,
-                Act::Mark { target, value } => self.0[target][MARK_AT..][..MARKS].fill(value),
-                Act::Store { .. }
-                | Act::Get { .. }
-                | Act::Steady { .. }
-                | Act::Flush { .. }
-                | Act::Notified { .. }
-                | Act::Await { .. }
-                | Act::Swap { .. }
-                | Act::Compare { .. } => {}
+                Step::AddByGetAndPut { target } => self.0[target][LOCKED_AT] += 1,
+                Step::ReplaceRepeatedly { target, element, value } => {
+                    self.0[target][REPLACED_AT + element] = value + REPLACEMENTS - 1;
+                }
+                Step::PutShared { target, value } => self.0[target][SHARED_AT..][..SHARED].fill(value),
+                Step::Store { .. }
+                | Step::Get { .. }
+                | Step::ReadRepeatedly { .. }
+                | Step::Flush { .. }
+                | Step::Notified { .. }
+                | Step::Await { .. }
+                | Step::Swap { .. }
+                | Step::CompareSwap { .. } => {}
             }
         }
     }

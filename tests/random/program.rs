@@ -10,30 +10,30 @@ pub(crate) const BLOCK: usize = 19;
 /// Elements for fetching sums, swaps, maxima and exclusive or; and those of the vector.
 pub(crate) const COUNTERS: usize = 2;
 pub(crate) const CHAINS: usize = 2;
-pub(crate) const PEAKS: usize = 2;
-pub(crate) const BITS: usize = 2;
+pub(crate) const MAXIMA: usize = 2;
+pub(crate) const XORS: usize = 2;
 pub(crate) const VECTOR: usize = 40;
 
 pub(crate) const COUNTER_AT: usize = BLOCKS * BLOCK;
 pub(crate) const CHAIN_AT: usize = COUNTER_AT + COUNTERS;
-pub(crate) const PEAK_AT: usize = CHAIN_AT + CHAINS;
-pub(crate) const BIT_AT: usize = PEAK_AT + PEAKS;
-pub(crate) const VECTOR_AT: usize = BIT_AT + BITS;
+pub(crate) const MAXIMA_AT: usize = CHAIN_AT + CHAINS;
+pub(crate) const XORS_AT: usize = MAXIMA_AT + MAXIMA;
+pub(crate) const VECTOR_AT: usize = XORS_AT + XORS;
 /// The element that ranks read and write under exclusive locks.
 pub(crate) const LOCKED_AT: usize = VECTOR_AT + VECTOR;
 /// Elements that one rank replaces in a phase, some of them by one operation.
-pub(crate) const LASTS: usize = 2;
-pub(crate) const LAST_AT: usize = LOCKED_AT + 1;
+pub(crate) const REPLACED: usize = 2;
+pub(crate) const REPLACED_AT: usize = LOCKED_AT + 1;
 /// Elements that one rank writes together in a phase, under shared locks.
-pub(crate) const MARKS: usize = 64;
-pub(crate) const MARK_AT: usize = LAST_AT + LASTS;
+pub(crate) const SHARED: usize = 64;
+pub(crate) const SHARED_AT: usize = REPLACED_AT + REPLACED;
 /// Elements of a part.
-pub(crate) const LEN: usize = MARK_AT + MARKS;
-/// The number of times that an act replaces an element of [`LASTS`].
-pub(crate) const REPLACED: u64 = 4;
+pub(crate) const LEN: usize = SHARED_AT + SHARED;
+/// The number of times that a step replaces an element of [`REPLACED`].
+pub(crate) const REPLACEMENTS: u64 = 4;
 
-/// The synchronization of a phase, which all ranks perform alike, or each rank as it likes in
-/// passive-target epochs.
+/// The synchronization of a phase: the same at all ranks, or a different one at each rank if all
+/// are passive-target epochs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sync {
     Fence,
@@ -79,173 +79,109 @@ pub(crate) fn layouts(shape: Shape) -> transom::Result<(usize, Datatype, Datatyp
     })
 }
 
-/// What a notified operation does.
+/// The effect of a notified operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Work {
+pub(crate) enum Effect {
     /// Writes a whole block with values from `value` on.
     Put { block: usize, value: u64, shape: Shape },
     /// Reads a block that no rank writes in the phase.
     Get { block: usize },
     /// Adds 1 to elements of the vector.
-    Vector { first: usize, len: usize, fetch: bool },
+    AddVector { first: usize, len: usize, fetch: bool },
     /// Puts no elements.
     Nothing,
 }
 
-impl Work {
-    /// Its first element at the target.
+impl Effect {
+    /// The first element at the target.
     pub(crate) fn at(self) -> usize {
         match self {
-            Work::Put { block, .. } | Work::Get { block } => block * BLOCK,
-            Work::Vector { first, .. } => VECTOR_AT + first,
-            Work::Nothing => 0,
+            Effect::Put { block, .. } | Effect::Get { block } => block * BLOCK,
+            Effect::AddVector { first, .. } => VECTOR_AT + first,
+            Effect::Nothing => 0,
         }
     }
 }
 
 /// One operation of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Act {
+pub(crate) enum Step {
     /// Writes a whole block with values from `value` on.
-    Put {
-        target: usize,
-        block: usize,
-        value: u64,
-        shape: Shape,
-    },
+    Put { target: usize, block: usize, value: u64, shape: Shape },
     /// The owner stores its own block before the epoch: any block in an active epoch, else one that
     /// no other rank writes.
-    Store {
-        block: usize,
-        value: u64,
-    },
+    Store { block: usize, value: u64 },
     /// Reads a block that no rank writes in the epoch; `request`: in the request-based form.
-    Get {
-        target: usize,
-        block: usize,
-        shape: Shape,
-        request: bool,
-    },
+    Get { target: usize, block: usize, shape: Shape, request: bool },
     /// Writes a block, flushes where the epoch has flushes, and reads it back.
-    PutGet {
-        target: usize,
-        block: usize,
-        value: u64,
-    },
+    PutGet { target: usize, block: usize, value: u64 },
     /// Fetches and adds.
-    Count {
-        target: usize,
-        counter: usize,
-        operand: u64,
-    },
+    FetchAdd { target: usize, counter: usize, operand: u64 },
     /// Replaces by a unique value, by fetch-and-op or within a get-accumulate.
-    Swap {
-        target: usize,
-        chain: usize,
-        value: u64,
-        long: bool,
-    },
+    Swap { target: usize, chain: usize, value: u64, long: bool },
     /// Compare-and-swap to a unique value, from the value that it saw last.
-    Compare {
-        target: usize,
-        chain: usize,
-        value: u64,
-    },
-    Peak {
-        target: usize,
-        peak: usize,
-        operand: u64,
-    },
-    Bits {
-        target: usize,
-        bit: usize,
-        operand: u64,
-    },
+    CompareSwap { target: usize, chain: usize, value: u64 },
+    /// Accumulates by `Op::Max`.
+    Maximum { target: usize, maximum: usize, operand: u64 },
+    /// Fetches and combines by `Op::Bxor`.
+    FetchXor { target: usize, element: usize, operand: u64 },
     /// Adds 1 to elements of the vector.
-    Vector {
-        target: usize,
-        first: usize,
-        len: usize,
-        fetch: bool,
-    },
+    AddVector { target: usize, first: usize, len: usize, fetch: bool },
     /// Adds 1 by a get and a put, which only an exclusive lock makes atomic; complete at the next
     /// flush or at the end.
-    Bump {
-        target: usize,
-    },
+    AddByGetAndPut { target: usize },
     /// Writes the elements of shared epochs; complete at the next flush or at the end.
-    Mark {
-        target: usize,
-        value: u64,
-    },
+    PutShared { target: usize, value: u64 },
     /// Reads several times the elements that only holders of the other kind of lock change.
-    Steady {
-        target: usize,
-        first: usize,
-        len: usize,
-    },
-    /// Replaces an element by [`REPLACED`] values from `value` on; the last one remains
+    ReadRepeatedly { target: usize, first: usize, len: usize },
+    /// Replaces an element by [`REPLACEMENTS`] values from `value` on; the last one remains
     /// (MPI-4.1 §12.7.2).
-    Last {
-        target: usize,
-        last: usize,
-        value: u64,
-    },
+    ReplaceRepeatedly { target: usize, element: usize, value: u64 },
     /// Completes the operations on the target, where the epoch has flushes.
-    Flush {
-        target: usize,
-    },
+    Flush { target: usize },
     /// An operation that adds 1 to a counter of the target; `request`: in the request-based form.
-    Notified {
-        target: usize,
-        notice: usize,
-        request: bool,
-        work: Work,
-    },
-    /// Waits within the epoch for the notices of all acts that precede this one, at any rank, by
-    /// their place in their rank's list. All ranks' acts then complete in the order of their
+    Notified { target: usize, notice: usize, request: bool, effect: Effect },
+    /// Waits within the epoch for the notices of all steps that precede this one, at any rank, by
+    /// their place in their rank's list. All ranks' steps then complete in the order of their
     /// places.
-    Await {
-        target: usize,
-        notice: usize,
-    },
+    Await { target: usize, notice: usize },
 }
 
-impl Act {
+impl Step {
     /// The target rank.
     pub(crate) fn target(&self) -> Option<usize> {
         match *self {
-            Act::Put { target, .. }
-            | Act::Get { target, .. }
-            | Act::PutGet { target, .. }
-            | Act::Count { target, .. }
-            | Act::Swap { target, .. }
-            | Act::Compare { target, .. }
-            | Act::Peak { target, .. }
-            | Act::Bits { target, .. }
-            | Act::Vector { target, .. }
-            | Act::Bump { target }
-            | Act::Steady { target, .. }
-            | Act::Mark { target, .. }
-            | Act::Last { target, .. }
-            | Act::Notified { target, .. }
-            | Act::Await { target, .. }
-            | Act::Flush { target } => Some(target),
-            Act::Store { .. } => None,
+            Step::Put { target, .. }
+            | Step::Get { target, .. }
+            | Step::PutGet { target, .. }
+            | Step::FetchAdd { target, .. }
+            | Step::Swap { target, .. }
+            | Step::CompareSwap { target, .. }
+            | Step::Maximum { target, .. }
+            | Step::FetchXor { target, .. }
+            | Step::AddVector { target, .. }
+            | Step::AddByGetAndPut { target }
+            | Step::ReadRepeatedly { target, .. }
+            | Step::PutShared { target, .. }
+            | Step::ReplaceRepeatedly { target, .. }
+            | Step::Notified { target, .. }
+            | Step::Await { target, .. }
+            | Step::Flush { target } => Some(target),
+            Step::Store { .. } => None,
         }
     }
 }
 
-/// A phase: one epoch of each rank, and its acts.
+/// A phase: one epoch of each rank, and its steps.
 #[derive(Clone, Debug)]
 pub(crate) struct Phase {
     pub(crate) syncs: Vec<Sync>,
-    pub(crate) acts: Vec<Vec<Act>>,
+    pub(crate) steps: Vec<Vec<Step>>,
     /// Ranks that begin the phase later than others.
     pub(crate) late: Vec<bool>,
-    /// Whether each act is a passive epoch of its own.
+    /// Whether each step is a passive epoch of its own.
     pub(crate) single: bool,
-    /// How many counters of notified operations each rank has.
+    /// The number of counters of notified operations of each rank.
     pub(crate) numbers: Vec<usize>,
     /// Whether the ranks set these numbers anew, which zeroes the counters, even if none differs.
     pub(crate) renews: bool,
@@ -261,9 +197,9 @@ pub(crate) const UNORDERED: u64 = 3;
 pub(crate) struct Program {
     pub(crate) seed: u64,
     pub(crate) ranks: usize,
-    /// 0 allocate, 1 create, 2 element granularity, [`UNORDERED`].
+    /// The kind of window: 0 allocated, 1 created, 2 with element granularity, [`UNORDERED`].
     pub(crate) window: u64,
-    /// Whether it uses the byte-level window, whose kind 1 is a dynamic one.
+    /// Whether the window is a byte-level one, whose kind 1 is a dynamic window.
     pub(crate) raw: bool,
     pub(crate) phases: Vec<Phase>,
 }
@@ -309,7 +245,7 @@ impl Program {
 
     /// The number of operations.
     pub(crate) fn len(&self) -> usize {
-        self.phases.iter().flat_map(|phase| &phase.acts).map(Vec::len).sum()
+        self.phases.iter().flat_map(|phase| &phase.steps).map(Vec::len).sum()
     }
 
     /// Smaller programs that might fail too: without a phase, or without one or half of a rank's
@@ -322,12 +258,12 @@ impl Program {
             all.push(less);
         }
         for (index, phase) in self.phases.iter().enumerate() {
-            for (rank, acts) in phase.acts.iter().enumerate() {
-                let half = acts.len() / 2;
-                for keep in [0..half, half..acts.len()] {
-                    if acts.len() > 1 || (acts.len() == 1 && keep.is_empty()) {
+            for (rank, steps) in phase.steps.iter().enumerate() {
+                let half = steps.len() / 2;
+                for keep in [0..half, half..steps.len()] {
+                    if steps.len() > 1 || (steps.len() == 1 && keep.is_empty()) {
                         let mut less = self.clone();
-                        less.phases[index].acts[rank] = acts[keep].to_vec();
+                        less.phases[index].steps[rank] = steps[keep].to_vec();
                         all.push(less);
                     }
                 }
@@ -359,34 +295,37 @@ fn phase(random: &mut Rng, numbers: &[usize], unordered: bool, unique: &mut u64)
     let hot = Some(random.below(ranks)).filter(|_| random.one_in(2) && !syncs[0].is_active());
     let waits = syncs.iter().all(|&sync| sync == Sync::LockAll);
     let mut of = |me: usize, sync: Sync| {
-        let mut here = Here { me, sync, writers: &writers, unordered, turn, hot, numbers, waits, written: Vec::new() };
-        (0..random.below(14)).map(|_| here.act(random, unique)).collect()
+        let mut generator =
+            ActGenerator { me, sync, writers: &writers, unordered, turn, hot, numbers, waits, written: Vec::new() };
+        (0..random.below(14)).map(|_| generator.step(random, unique)).collect()
     };
-    let acts = syncs.iter().enumerate().map(|(me, &sync)| of(me, sync)).collect();
+    let steps = syncs.iter().enumerate().map(|(me, &sync)| of(me, sync)).collect();
     let late = (0..ranks).map(|_| random.one_in(6)).collect();
     let single = hot.is_some() || random.one_in(4);
-    Phase { syncs, acts, late, single, numbers: numbers.to_vec(), renews: false, resets: random.one_in(3) }
+    Phase { syncs, steps, late, single, numbers: numbers.to_vec(), renews: false, resets: random.one_in(3) }
 }
 
-/// The inputs of a rank's acts.
-struct Here<'p> {
+/// Generates the steps of a rank in a phase.
+struct ActGenerator<'p> {
     me: usize,
     sync: Sync,
     writers: &'p [Vec<Option<usize>>],
     unordered: bool,
+    /// The distance to the rank whose elements this rank alone replaces.
     turn: usize,
+    /// The rank on which all steps of the phase are.
     hot: Option<usize>,
-    /// How many counters each rank has.
+    /// The number of counters of each rank.
     numbers: &'p [usize],
-    /// Whether acts may wait for other ranks: no lock of the phase excludes another.
+    /// Whether steps may wait for other ranks: no lock of the phase excludes another.
     waits: bool,
-    /// Blocks that it puts, each once: puts of an epoch are unordered.
+    /// Blocks that the rank puts, each once: puts of an epoch are unordered.
     written: Vec<(usize, usize)>,
 }
 
-impl Here<'_> {
-    fn act(&mut self, random: &mut Rng, unique: &mut u64) -> Act {
-        let Here { me, sync, .. } = *self;
+impl ActGenerator<'_> {
+    fn step(&mut self, random: &mut Rng, unique: &mut u64) -> Step {
+        let ActGenerator { me, sync, .. } = *self;
         let ranks = self.numbers.len();
         // An epoch of post and start is with other ranks; other epochs reach this rank's own part
         // too.
@@ -400,81 +339,84 @@ impl Here<'_> {
             _ if self.waits && random.one_in(3) => self.notified(random, target, value),
             _ if self.hot.is_some() && !random.one_in(3) => self.locked_or_stored(random, target, value),
             0..4 => self.block(random, target, value),
-            4 | 5 => Act::Count { target, counter: random.below(COUNTERS), operand: 1 + random.next() % 1000 },
-            6 => Act::Swap { target, chain: random.below(CHAINS), value, long: random.one_in(2) },
-            7 => Act::Compare { target, chain: random.below(CHAINS), value },
-            8 => Act::Peak { target, peak: random.below(PEAKS), operand: random.next() % 1_000_000 },
-            9 => Act::Bits { target, bit: random.below(BITS), operand: random.next() },
+            4 | 5 => Step::FetchAdd { target, counter: random.below(COUNTERS), operand: 1 + random.next() % 1000 },
+            6 => Step::Swap { target, chain: random.below(CHAINS), value, long: random.one_in(2) },
+            7 => Step::CompareSwap { target, chain: random.below(CHAINS), value },
+            8 => Step::Maximum { target, maximum: random.below(MAXIMA), operand: random.next() % 1_000_000 },
+            9 => Step::FetchXor { target, element: random.below(XORS), operand: random.next() },
             10 => {
                 let first = random.below(VECTOR - 1);
-                Act::Vector { target, first, len: 1 + random.below(VECTOR - first), fetch: random.one_in(2) }
+                Step::AddVector { target, first, len: 1 + random.below(VECTOR - first), fetch: random.one_in(2) }
             }
             11 if !self.unordered && (sync != Sync::Pscw || self.turn > 0) => {
-                Act::Last { target: (me + self.turn) % ranks, last: random.below(LASTS), value }
+                Step::ReplaceRepeatedly { target: (me + self.turn) % ranks, element: random.below(REPLACED), value }
             }
             12 | 13 => self.locked_or_stored(random, target, value),
             14..17 => self.notified(random, target, value),
-            _ => Act::Flush { target },
+            _ => Step::Flush { target },
         }
     }
 
-    /// Acts that need locks: changes by the holders of one kind of lock, and reads by the holders
+    /// Steps that need locks: changes by the holders of one kind of lock, and reads by the holders
     /// of the other kind. Otherwise stores that other ranks see later.
-    fn locked_or_stored(&self, random: &mut Rng, target: usize, value: u64) -> Act {
-        let marked = (self.me + self.turn) % self.numbers.len();
+    fn locked_or_stored(&self, random: &mut Rng, target: usize, value: u64) -> Step {
+        // The target whose elements for shared locks this rank alone writes in the phase.
+        let sole_writer_of = (self.me + self.turn) % self.numbers.len();
         match (self.sync, random.one_in(2)) {
-            (Sync::Fence | Sync::Pscw, _) => Act::Store { block: random.below(BLOCKS), value },
-            (Sync::Exclusive, true) => Act::Bump { target },
-            (Sync::Exclusive, false) => Act::Steady { target, first: MARK_AT, len: MARKS },
-            (_, true) if self.hot.is_none_or(|hot| hot == marked) => Act::Mark { target: marked, value },
-            _ => Act::Steady { target, first: LOCKED_AT, len: 1 },
+            (Sync::Fence | Sync::Pscw, _) => Step::Store { block: random.below(BLOCKS), value },
+            (Sync::Exclusive, true) => Step::AddByGetAndPut { target },
+            (Sync::Exclusive, false) => Step::ReadRepeatedly { target, first: SHARED_AT, len: SHARED },
+            (_, true) if self.hot.is_none_or(|hot| hot == sole_writer_of) => {
+                Step::PutShared { target: sole_writer_of, value }
+            }
+            _ => Step::ReadRepeatedly { target, first: LOCKED_AT, len: 1 },
         }
     }
 
     /// An operation with a notice, or a wait for notices.
-    fn notified(&mut self, random: &mut Rng, target: usize, value: u64) -> Act {
+    fn notified(&mut self, random: &mut Rng, target: usize, value: u64) -> Step {
         let waits = self.waits && random.one_in(3);
         let target = if waits { self.me } else { target };
         if self.sync.is_active() || self.numbers[target] == 0 {
-            return Act::Flush { target };
+            return Step::Flush { target };
         }
         let last = self.numbers[target] - 1;
         let notice = [0, 1, last][random.below(3)].min(last);
         if waits {
-            return Act::Await { target, notice };
+            return Step::Await { target, notice };
         }
         let block = random.below(BLOCKS);
         let shape = [Shape::Plain, Shape::Spread, Shape::Turned][random.below(3)];
-        let work = match self.writers[target][block] {
+        let effect = match self.writers[target][block] {
             _ if random.one_in(4) => {
                 let first = random.below(VECTOR - 1);
-                Work::Vector { first, len: 1 + random.below(VECTOR - first), fetch: random.one_in(2) }
+                Effect::AddVector { first, len: 1 + random.below(VECTOR - first), fetch: random.one_in(2) }
             }
-            None => Work::Get { block },
+            None => Effect::Get { block },
             Some(writer) if writer == self.me && !self.written.contains(&(target, block)) => {
                 self.written.push((target, block));
-                Work::Put { block, value, shape }
+                Effect::Put { block, value, shape }
             }
-            Some(_) => Work::Nothing,
+            Some(_) => Effect::Nothing,
         };
-        Act::Notified { target, notice, request: random.one_in(2), work }
+        Step::Notified { target, notice, request: random.one_in(2), effect }
     }
 
-    /// Acts on a block of the target.
-    fn block(&mut self, random: &mut Rng, target: usize, value: u64) -> Act {
+    /// Steps on a block of the target.
+    fn block(&mut self, random: &mut Rng, target: usize, value: u64) -> Step {
         let block = random.below(BLOCKS);
         let shape = [Shape::Plain, Shape::Plain, Shape::Spread, Shape::Turned][random.below(4)];
         let mine = Some(self.me);
         match self.writers[target][block] {
-            None => Act::Get { target, block, shape, request: random.one_in(2) },
-            writer if writer != mine => Act::Flush { target },
-            _ if target == self.me && random.one_in(2) => Act::Store { block, value },
-            _ if self.written.contains(&(target, block)) => Act::Flush { target },
+            None => Step::Get { target, block, shape, request: random.one_in(2) },
+            writer if writer != mine => Step::Flush { target },
+            _ if target == self.me && random.one_in(2) => Step::Store { block, value },
+            _ if self.written.contains(&(target, block)) => Step::Flush { target },
             _ => {
                 self.written.push((target, block));
                 match random.one_in(2) {
-                    true => Act::PutGet { target, block, value },
-                    false => Act::Put { target, block, value, shape },
+                    true => Step::PutGet { target, block, value },
+                    false => Step::Put { target, block, value, shape },
                 }
             }
         }

@@ -1,12 +1,12 @@
-//! The byte-level window's epochs by explicit calls, for programs: only the calls that MPI names
-//! complete the operations in flight.
+//! The epochs of the byte-level window by explicit calls, for random programs: only the calls that
+//! MPI names complete the operations in flight.
 
 #![allow(unsafe_code)]
 
 use transom::{Assert, At, BasicType, Datatype, Info, Items, Job, Lock, Notice, Notices, Op, RawWindow, Window};
 
 use super::memory::Block;
-use super::program::{BLOCK, LEN, Phase, Shape, Sync, UNORDERED, Work, layouts};
+use super::program::{BLOCK, Effect, LEN, Phase, Shape, Sync, UNORDERED, layouts};
 use super::run::{Epoch, ProgramWindow, Rank, epochs, every};
 
 const WORD: usize = 8;
@@ -83,27 +83,27 @@ impl ProgramWindow for Raw {
         match sync {
             Sync::Fence => {
                 win.fence(Assert::NOPRECEDE)?;
-                rank.acts(self, &open, every(phase, me, lent))?;
+                rank.run_steps(self, &open, every(phase, me, lent))?;
                 win.fence(Assert::NOSUCCEED)
             }
             Sync::Pscw => {
                 let others: Vec<usize> = (0..job.size()).filter(|&rank| rank != me).collect();
                 win.post(&others, Assert::NONE)?;
                 win.start(&others, Assert::NONE)?;
-                rank.acts(self, &open, every(phase, me, lent))?;
+                rank.run_steps(self, &open, every(phase, me, lent))?;
                 win.complete()?;
                 win.wait()
             }
-            Sync::LockAll => epochs(phase, me, lent).into_iter().try_for_each(|(_, acts)| {
+            Sync::LockAll => epochs(phase, me, lent).into_iter().try_for_each(|(_, steps)| {
                 win.lock_all(Assert::NONE)?;
-                rank.acts(self, &open, acts)?;
+                rank.run_steps(self, &open, steps)?;
                 win.unlock_all()
             }),
             Sync::Shared | Sync::Exclusive => {
                 let kind = if sync == Sync::Shared { Lock::Shared } else { Lock::Exclusive };
-                epochs(phase, me, lent).into_iter().try_for_each(|(target, acts)| {
+                epochs(phase, me, lent).into_iter().try_for_each(|(target, steps)| {
                     win.lock(kind, target, Assert::NONE)?;
-                    rank.acts(self, &open, acts)?;
+                    rank.run_steps(self, &open, steps)?;
                     win.unlock(target)
                 })
             }
@@ -187,12 +187,12 @@ impl<'env> Epoch<'env> for Open<'_> {
         target: usize,
         notice: Notice,
         request: bool,
-        work: Work,
+        effect: Effect,
         lent: &'env mut [u64],
     ) -> transom::Result<()> {
-        let (win, at) = (&self.raw.win, self.raw.at(target, work.at()));
-        let (shape, len) = match work {
-            Work::Put { shape, .. } => (shape, BLOCK),
+        let (win, at) = (&self.raw.win, self.raw.at(target, effect.at()));
+        let (shape, len) = match effect {
+            Effect::Put { shape, .. } => (shape, BLOCK),
             _ => (Shape::Plain, lent.len()),
         };
         let (count, ours, theirs) = layouts(shape)?;
@@ -207,27 +207,27 @@ impl<'env> Epoch<'env> for Open<'_> {
         // SAFETY: `lent` outlives the epoch and is read only after it; the flush or the request
         // completes the operation that fills `old`, which is leaked where either fails.
         let done = unsafe {
-            match (work, request) {
-                (Work::Put { shape: Shape::Plain, .. } | Work::Nothing, false) => {
+            match (effect, request) {
+                (Effect::Put { shape: Shape::Plain, .. } | Effect::Nothing, false) => {
                     win.put_notify(lent.as_ptr().cast(), size_of_val(lent), target, at, notice)
                 }
-                (Work::Nothing, true) => {
+                (Effect::Nothing, true) => {
                     let put = win.rput_bytes_notify(lent.as_ptr().cast(), size_of_val(lent), target, at, notice);
                     put.and_then(|mut request| request.wait())
                 }
-                (Work::Put { .. }, false) => win.put_items_notify(items, to, notice),
-                (Work::Put { .. }, true) => win.rput_notify(items, to, notice).and_then(|mut request| request.wait()),
-                (Work::Get { .. }, false) => win.get_items_notify(items, to, notice),
-                (Work::Get { .. }, true) => win.rget_notify(items, to, notice).and_then(|mut request| request.wait()),
-                (Work::Vector { fetch: false, .. }, false) => win.accumulate_notify(items, to, Op::Sum, notice),
-                (Work::Vector { fetch: false, .. }, true) => {
+                (Effect::Put { .. }, false) => win.put_items_notify(items, to, notice),
+                (Effect::Put { .. }, true) => win.rput_notify(items, to, notice).and_then(|mut request| request.wait()),
+                (Effect::Get { .. }, false) => win.get_items_notify(items, to, notice),
+                (Effect::Get { .. }, true) => win.rget_notify(items, to, notice).and_then(|mut request| request.wait()),
+                (Effect::AddVector { fetch: false, .. }, false) => win.accumulate_notify(items, to, Op::Sum, notice),
+                (Effect::AddVector { fetch: false, .. }, true) => {
                     win.raccumulate_notify(items, to, Op::Sum, notice).and_then(|mut request| request.wait())
                 }
-                (Work::Vector { .. }, false) => {
+                (Effect::AddVector { .. }, false) => {
                     let call = win.get_accumulate_notify(items, before, to, Op::Sum, notice);
                     call.and_then(|()| win.flush(target))
                 }
-                (Work::Vector { .. }, true) => win
+                (Effect::AddVector { .. }, true) => win
                     .rget_accumulate_notify(items, before, to, Op::Sum, notice)
                     .and_then(|mut request| request.wait()),
             }

@@ -3,21 +3,20 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::ops::Range;
 use std::time::Duration;
 
 use transom::{Job, Notice, Notices, Op, Window};
+pub(crate) use transom_harness::Outcome;
 
 use super::notified::Counters;
 use super::oracle::{Parts, Seen, check_seen};
 use super::program::{
-    Act, BIT_AT, BLOCK, CHAIN_AT, COUNTER_AT, LAST_AT, LEN, LOCKED_AT, MARK_AT, MARKS, PEAK_AT, Phase, Program,
-    REPLACED, Shape, Sync, VECTOR_AT, Work,
+    BLOCK, CHAIN_AT, COUNTER_AT, Effect, LEN, LOCKED_AT, MAXIMA_AT, Phase, Program, REPLACED_AT, REPLACEMENTS, SHARED,
+    SHARED_AT, Shape, Step, Sync, VECTOR_AT, XORS_AT,
 };
 use super::raw::Raw;
 use super::typed::Typed;
-
-/// The result of an execution.
-pub(crate) type Outcome = Result<(), Box<dyn Error>>;
 
 /// Values that a rank expects, and values that it has seen.
 pub(super) struct Rank {
@@ -40,27 +39,27 @@ pub(super) trait ProgramWindow {
     /// Collective.
     fn set_num_notify(&self, number: usize) -> transom::Result<()>;
 
-    /// Opens the phase's epoch of this rank, runs its acts, and ends it. Buffers are lent for the
+    /// Opens the phase's epoch of this rank, runs its steps, and ends it. Buffers are lent for the
     /// whole epoch, so that only flushes and the end complete the operations that use them.
     fn epoch(&self, job: &Job, phase: &Phase, rank: &mut Rank, lent: &mut [Vec<u64>]) -> transom::Result<()>;
     fn free(self) -> transom::Result<()>;
 }
 
-/// An act, and the buffers that it lends.
-pub(super) type Lent<'p, 'env> = (&'p Act, &'env mut [u64]);
+/// A step, and the buffers that it lends.
+pub(super) type Lent<'p, 'env> = (&'p Step, &'env mut [u64]);
 
-/// All acts of a rank.
+/// All steps of a rank.
 pub(super) fn every<'p, 'env>(phase: &'p Phase, me: usize, lent: &'env mut [Vec<u64>]) -> Vec<Lent<'p, 'env>> {
-    phase.acts[me].iter().zip(lent.iter_mut().map(Vec::as_mut_slice)).collect()
+    phase.steps[me].iter().zip(lent.iter_mut().map(Vec::as_mut_slice)).collect()
 }
 
-/// The acts of a rank's passive-target epochs, with the target of each epoch that has one.
+/// The steps of a rank's passive-target epochs, with the target of each epoch that has one.
 pub(super) fn epochs<'p, 'env>(
     phase: &'p Phase,
     me: usize,
     lent: &'env mut [Vec<u64>],
 ) -> Vec<(usize, Vec<Lent<'p, 'env>>)> {
-    let ranks = phase.acts.len();
+    let ranks = phase.steps.len();
     let operations = every(phase, me, lent).into_iter().filter_map(|one| Some((one.0.target()?, one)));
     if phase.single {
         return operations.map(|(target, one)| (target, vec![one])).collect();
@@ -102,7 +101,7 @@ pub(super) trait Epoch<'env> {
         target: usize,
         notice: Notice,
         request: bool,
-        work: Work,
+        effect: Effect,
         lent: &'env mut [u64],
     ) -> transom::Result<()>;
 }
@@ -151,30 +150,30 @@ fn phases(job: &Job, program: &Program, step: &dyn Fn(String), win: impl Program
 
 impl Rank {
     fn phase(&mut self, job: &Job, win: &impl ProgramWindow, phase: &Phase) -> transom::Result<()> {
-        let acts = &phase.acts[self.me];
+        let steps = &phase.steps[self.me];
         if phase.late[self.me] {
             // Meanwhile ranks that do not wait for this one continue.
             std::thread::sleep(Duration::from_micros(300));
         }
-        for act in acts {
-            if let Act::Store { block, value } = *act {
+        for step in steps {
+            if let Step::Store { block, value } = *step {
                 win.store(block * BLOCK, &values(value))?;
             }
         }
-        let mut lent: Vec<Vec<u64>> = acts.iter().map(buffer).collect();
+        let mut lent: Vec<Vec<u64>> = steps.iter().map(buffer).collect();
         if let Err(error) = win.epoch(job, phase, self, &mut lent) {
             // Operations in flight may still use the buffers.
             std::mem::forget(lent);
             return Err(error);
         }
-        for (act, lent) in acts.iter().zip(&lent) {
-            if let Act::Get { target, block, shape, request: false } = *act {
+        for (step, lent) in steps.iter().zip(&lent) {
+            if let Step::Get { target, block, shape, request: false } = *step {
                 let expected = laid(self.parts.block(target, block), shape);
-                self.expect("read", act, lent, &expected);
+                self.expect("read", step, lent, &expected);
             }
-            if let Act::Notified { target, work: Work::Get { block }, .. } = *act {
+            if let Step::Notified { target, effect: Effect::Get { block }, .. } = *step {
                 let expected = self.parts.block(target, block).to_vec();
-                self.expect("read", act, lent, &expected);
+                self.expect("read", step, lent, &expected);
             }
         }
         Ok(())
@@ -196,9 +195,9 @@ impl Rank {
         Ok(())
     }
 
-    fn expect(&mut self, what: &str, act: &Act, found: &[u64], expected: &[u64]) {
+    fn expect(&mut self, what: &str, step: &Step, found: &[u64], expected: &[u64]) {
         if found != expected && self.wrong.is_none() {
-            self.wrong = Some(format!("rank {}: {act:?} {what} {found:?} instead of {expected:?}", self.me));
+            self.wrong = Some(format!("rank {}: {step:?} {what} {found:?} instead of {expected:?}", self.me));
         }
     }
 
@@ -207,46 +206,46 @@ impl Rank {
         self.seen.push(Seen { target, element, new, old, changed: u64::from(changed) });
     }
 
-    /// Runs the acts of an epoch.
-    pub(super) fn acts<'env>(
+    /// Runs the steps of an epoch.
+    pub(super) fn run_steps<'env>(
         &mut self,
         win: &impl ProgramWindow,
         epoch: &impl Epoch<'env>,
-        acts: Vec<Lent<'_, 'env>>,
+        steps: Vec<Lent<'_, 'env>>,
     ) -> transom::Result<()> {
         self.steady.clear();
-        acts.into_iter().try_for_each(|(act, lent)| match *act {
-            Act::Await { .. } => {
+        steps.into_iter().try_for_each(|(step, lent)| match *step {
+            Step::Await { .. } => {
                 let wrong = self.counters.wait_within(win, self.parts.of(self.me))?;
                 self.wrong = self.wrong.take().or(wrong);
                 Ok(())
             }
-            Act::Notified { target, notice, request, work } => {
-                epoch.notified(target, Notice(notice), request, work, lent)
+            Step::Notified { target, notice, request, effect } => {
+                epoch.notified(target, Notice(notice), request, effect, lent)
             }
-            _ => self.act(epoch, act, lent),
+            _ => self.run_step(epoch, step, lent),
         })
     }
 
-    fn act<'env>(&mut self, epoch: &impl Epoch<'env>, act: &Act, lent: &'env mut [u64]) -> transom::Result<()> {
-        match *act {
-            Act::Put { target, block, shape, .. } => epoch.put(target, block * BLOCK, lent, shape),
-            Act::PutGet { target, block, value } => {
+    fn run_step<'env>(&mut self, epoch: &impl Epoch<'env>, step: &Step, lent: &'env mut [u64]) -> transom::Result<()> {
+        match *step {
+            Step::Put { target, block, shape, .. } => epoch.put(target, block * BLOCK, lent, shape),
+            Step::PutGet { target, block, value } => {
                 epoch.put_now(target, block * BLOCK, lent)?;
-                self.read(epoch, act, target, block * BLOCK, &values(value))
+                self.read(epoch, step, target, block * BLOCK, &values(value))
             }
-            Act::Get { target, block, request: true, .. } => {
+            Step::Get { target, block, request: true, .. } => {
                 let expected = self.parts.block(target, block).to_vec();
-                self.read(epoch, act, target, block * BLOCK, &expected)
+                self.read(epoch, step, target, block * BLOCK, &expected)
             }
-            Act::Get { target, block, shape, .. } => epoch.get(target, block * BLOCK, lent, shape),
-            Act::Count { target, counter, operand } => {
+            Step::Get { target, block, shape, .. } => epoch.get(target, block * BLOCK, lent, shape),
+            Step::FetchAdd { target, counter, operand } => {
                 let at = COUNTER_AT + counter;
                 let old = epoch.fetch(target, at, operand, Op::Sum)?;
                 self.saw(target, at, operand, old, true);
                 Ok(())
             }
-            Act::Swap { target, chain, value, long } => {
+            Step::Swap { target, chain, value, long } => {
                 let (at, mut old) = (CHAIN_AT + chain, [0]);
                 match long && epoch.completes() {
                     true => epoch.exchange(target, at, &[value], &mut old, Op::Replace)?,
@@ -255,7 +254,7 @@ impl Rank {
                 self.saw(target, at, value, old[0], true);
                 Ok(())
             }
-            Act::Compare { target, chain, value } => {
+            Step::CompareSwap { target, chain, value } => {
                 let at = CHAIN_AT + chain;
                 let last = self.seen.iter().rev().find(|one| one.target == target as u64 && one.element == at as u64);
                 let expected = last.map_or(0, |one| if one.changed == 1 { one.new } else { one.old });
@@ -263,54 +262,67 @@ impl Rank {
                 self.saw(target, at, value, old, old == expected);
                 Ok(())
             }
-            Act::Peak { target, peak, .. } => epoch.accumulate(target, PEAK_AT + peak, lent, Op::Max),
-            Act::Bits { target, bit, operand } => epoch.fetch(target, BIT_AT + bit, operand, Op::Bxor).map(drop),
-            Act::Vector { target, first, len, fetch } if fetch && epoch.completes() => {
+            Step::Maximum { target, maximum, .. } => epoch.accumulate(target, MAXIMA_AT + maximum, lent, Op::Max),
+            Step::FetchXor { target, element, operand } => {
+                epoch.fetch(target, XORS_AT + element, operand, Op::Bxor).map(drop)
+            }
+            Step::AddVector { target, first, len, fetch } if fetch && epoch.completes() => {
                 epoch.exchange(target, VECTOR_AT + first, &vec![1; len], &mut vec![0; len], Op::Sum)
             }
-            Act::Vector { target, first, .. } => epoch.accumulate(target, VECTOR_AT + first, lent, Op::Sum),
+            Step::AddVector { target, first, .. } => epoch.accumulate(target, VECTOR_AT + first, lent, Op::Sum),
             // The flushes complete earlier puts of the epoch to the same location.
-            Act::Bump { target } => {
+            Step::AddByGetAndPut { target } => {
                 epoch.flush(target)?;
                 epoch.read(target, LOCKED_AT, lent, false)?;
                 lent[0] += 1;
                 epoch.put_plain(target, LOCKED_AT, lent)
             }
-            Act::Mark { target, .. } => {
+            Step::PutShared { target, .. } => {
                 epoch.flush(target)?;
-                epoch.put_plain(target, MARK_AT, lent)
+                epoch.put_plain(target, SHARED_AT, lent)
             }
-            Act::Steady { target, first, len } => {
-                for request in [false, true, false, true, false] {
-                    let mut found = vec![0; len];
-                    epoch.read(target, first, &mut found, request)?;
-                    let before = self.steady.entry(target).or_insert_with(|| found.clone()).clone();
-                    self.expect("read", act, &found, &before);
-                }
-                Ok(())
+            Step::ReadRepeatedly { target, first, len } => {
+                self.read_repeatedly(epoch, step, target, first..first + len)
             }
-            Act::Last { target, last, .. } => {
-                let at = LAST_AT + last;
+            Step::ReplaceRepeatedly { target, element, .. } => {
+                let at = REPLACED_AT + element;
                 lent.chunks(1).try_for_each(|value| epoch.accumulate(target, at, value, Op::Replace))
             }
-            Act::Flush { target } => epoch.flush(target),
-            Act::Store { .. } | Act::Notified { .. } | Act::Await { .. } => Ok(()),
+            Step::Flush { target } => epoch.flush(target),
+            Step::Store { .. } | Step::Notified { .. } | Step::Await { .. } => Ok(()),
         }
+    }
+
+    /// Reads elements several times. They have their values of this epoch's first read.
+    fn read_repeatedly<'env>(
+        &mut self,
+        epoch: &impl Epoch<'env>,
+        step: &Step,
+        target: usize,
+        elements: Range<usize>,
+    ) -> transom::Result<()> {
+        for request in [false, true, false, true, false] {
+            let mut found = vec![0; elements.len()];
+            epoch.read(target, elements.start, &mut found, request)?;
+            let before = self.steady.entry(target).or_insert_with(|| found.clone()).clone();
+            self.expect("read", step, &found, &before);
+        }
+        Ok(())
     }
 
     /// Reads the expected values, where the epoch completes a get.
     fn read<'env>(
         &mut self,
         epoch: &impl Epoch<'env>,
-        act: &Act,
+        step: &Step,
         target: usize,
         at: usize,
         expected: &[u64],
     ) -> transom::Result<()> {
         if epoch.completes() {
             let mut found = vec![0; expected.len()];
-            epoch.read(target, at, &mut found, matches!(act, Act::Get { .. }))?;
-            self.expect("read", act, &found, expected);
+            epoch.read(target, at, &mut found, matches!(step, Step::Get { .. }))?;
+            self.expect("read", step, &found, expected);
         }
         Ok(())
     }
@@ -357,20 +369,20 @@ pub(super) fn values(value: u64) -> [u64; BLOCK] {
     std::array::from_fn(|index| value + index as u64)
 }
 
-/// The buffers that an act lends to its epoch: operands, or space for results.
-fn buffer(act: &Act) -> Vec<u64> {
-    match *act {
-        Act::Put { value, shape, .. } | Act::Notified { work: Work::Put { value, shape, .. }, .. } => {
+/// The buffers that a step lends to its epoch: operands, or space for results.
+fn buffer(step: &Step) -> Vec<u64> {
+    match *step {
+        Step::Put { value, shape, .. } | Step::Notified { effect: Effect::Put { value, shape, .. }, .. } => {
             laid(&values(value), shape)
         }
-        Act::PutGet { value, .. } => values(value).to_vec(),
-        Act::Get { shape, .. } => laid(&[0; BLOCK], shape),
-        Act::Peak { operand, .. } => vec![operand],
-        Act::Vector { len, .. } | Act::Notified { work: Work::Vector { len, .. }, .. } => vec![1; len],
-        Act::Notified { work: Work::Get { .. }, .. } => vec![0; BLOCK],
-        Act::Bump { .. } => vec![0],
-        Act::Mark { value, .. } => vec![value; MARKS],
-        Act::Last { value, .. } => (value..value + REPLACED).collect(),
+        Step::PutGet { value, .. } => values(value).to_vec(),
+        Step::Get { shape, .. } => laid(&[0; BLOCK], shape),
+        Step::Maximum { operand, .. } => vec![operand],
+        Step::AddVector { len, .. } | Step::Notified { effect: Effect::AddVector { len, .. }, .. } => vec![1; len],
+        Step::Notified { effect: Effect::Get { .. }, .. } => vec![0; BLOCK],
+        Step::AddByGetAndPut { .. } => vec![0],
+        Step::PutShared { value, .. } => vec![value; SHARED],
+        Step::ReplaceRepeatedly { value, .. } => (value..value + REPLACEMENTS).collect(),
         _ => Vec::new(),
     }
 }

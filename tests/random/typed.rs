@@ -1,8 +1,8 @@
-//! The typed window's epochs as closures, for programs.
+//! The epochs of the typed window as closures, for random programs.
 
 use transom::{Access, At, BufferRequest, Info, Job, Lock, Notice, Notices, Op, Passive, Window, ops};
 
-use super::program::{LEN, Phase, Shape, Sync, UNORDERED, Work, layouts};
+use super::program::{Effect, LEN, Phase, Shape, Sync, UNORDERED, layouts};
 use super::run::{Epoch, ProgramWindow, Rank, epochs, every};
 
 pub(super) struct Typed(Window<u64>);
@@ -47,20 +47,20 @@ impl ProgramWindow for Typed {
     fn epoch(&self, job: &Job, phase: &Phase, rank: &mut Rank, lent: &mut [Vec<u64>]) -> transom::Result<()> {
         let (win, me, sync) = (&self.0, job.rank(), phase.syncs[job.rank()]);
         match sync {
-            Sync::Fence => win.fence(|epoch| rank.acts(self, &Open::Active(epoch), every(phase, me, lent))),
+            Sync::Fence => win.fence(|epoch| rank.run_steps(self, &Open::Active(epoch), every(phase, me, lent))),
             Sync::Pscw => {
                 let others: Vec<usize> = (0..job.size()).filter(|&rank| rank != me).collect();
                 win.post(&others)?;
-                win.start(&others, |epoch| rank.acts(self, &Open::Active(epoch), every(phase, me, lent)))?;
+                win.start(&others, |epoch| rank.run_steps(self, &Open::Active(epoch), every(phase, me, lent)))?;
                 win.wait()
             }
             Sync::LockAll => epochs(phase, me, lent)
                 .into_iter()
-                .try_for_each(|(_, acts)| win.lock_all(|epoch| rank.acts(self, &Open::Passive(epoch), acts))),
+                .try_for_each(|(_, steps)| win.lock_all(|epoch| rank.run_steps(self, &Open::Passive(epoch), steps))),
             Sync::Shared | Sync::Exclusive => {
                 let kind = if sync == Sync::Shared { Lock::Shared } else { Lock::Exclusive };
-                epochs(phase, me, lent).into_iter().try_for_each(|(target, acts)| {
-                    win.lock(kind, target, |epoch| rank.acts(self, &Open::Passive(epoch), acts))
+                epochs(phase, me, lent).into_iter().try_for_each(|(target, steps)| {
+                    win.lock(kind, target, |epoch| rank.run_steps(self, &Open::Passive(epoch), steps))
                 })
             }
         }
@@ -164,36 +164,38 @@ impl<'env> Epoch<'env> for Open<'_, '_, 'env> {
         target: usize,
         notice: Notice,
         request: bool,
-        work: Work,
+        effect: Effect,
         lent: &'env mut [u64],
     ) -> transom::Result<()> {
-        let (at, Open::Passive(epoch)) = (work.at(), self) else { return Ok(()) };
-        match (work, request) {
-            (Work::Get { .. }, false) => epoch.get_notify(target, at, lent, notice),
-            (Work::Get { .. }, true) => {
+        let (at, Open::Passive(epoch)) = (effect.at(), self) else { return Ok(()) };
+        match (effect, request) {
+            (Effect::Get { .. }, false) => epoch.get_notify(target, at, lent, notice),
+            (Effect::Get { .. }, true) => {
                 let found = epoch.rget_notify(target, at, vec![0; lent.len()], notice)?.wait()?;
                 lent.copy_from_slice(&found);
                 Ok(())
             }
-            (Work::Put { shape: Shape::Plain, .. } | Work::Nothing, false) => {
+            (Effect::Put { shape: Shape::Plain, .. } | Effect::Nothing, false) => {
                 epoch.put_notify(target, at, lent, notice)
             }
-            (Work::Put { shape: Shape::Plain, .. } | Work::Nothing, true) => {
+            (Effect::Put { shape: Shape::Plain, .. } | Effect::Nothing, true) => {
                 epoch.rput_notify(target, at, lent, notice).and_then(|mut request| request.wait())
             }
-            (Work::Put { shape, .. }, _) => {
+            (Effect::Put { shape, .. }, _) => {
                 let (count, ours, theirs) = layouts(shape)?;
                 epoch.put_items_notify(lent, count, &ours, At::new(target, at as u64, 1, &theirs), notice)
             }
-            (Work::Vector { fetch: false, .. }, false) => epoch.accumulate_notify(target, at, lent, ops::Sum, notice),
-            (Work::Vector { fetch: false, .. }, true) => {
+            (Effect::AddVector { fetch: false, .. }, false) => {
+                epoch.accumulate_notify(target, at, lent, ops::Sum, notice)
+            }
+            (Effect::AddVector { fetch: false, .. }, true) => {
                 epoch.raccumulate_notify(target, at, lent, ops::Sum, notice).and_then(|mut request| request.wait())
             }
-            (Work::Vector { len, .. }, false) => {
+            (Effect::AddVector { len, .. }, false) => {
                 let mut old = vec![0; len];
                 epoch.scope(|part| part.get_accumulate_notify(target, at, lent, &mut old, ops::Sum, notice))
             }
-            (Work::Vector { len, .. }, true) => {
+            (Effect::AddVector { len, .. }, true) => {
                 let old = vec![0; len];
                 epoch.rget_accumulate_notify(target, at, lent, old, ops::Sum, notice)?.wait().map(drop)
             }

@@ -1,5 +1,5 @@
-//! Calls that complete operations while another thread of the process has delayed a lock: which
-//! operations they perform, and for what they wait.
+//! Calls that complete operations while another thread of the process has delayed a lock: the
+//! operations that they perform, and the operations for which they wait.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,8 +8,8 @@ use std::time::Duration;
 use transom::ops::Sum;
 use transom::{Assert, Lock, LockEpoch, PROC_NULL, Window};
 
-use super::simulated::{Rank, peer, run, same};
-use super::{await_flag, beside_a_holder, delayed, net, raise};
+use super::simulated::{Rank, await_flag, peer, raise, run, same};
+use super::{beside_a_holder, delay_locks, net};
 
 /// A second thread completes the operations of a window on which the first thread has delayed a
 /// lock. No operation waits for the lock, which another rank holds, so the second thread does not
@@ -98,7 +98,7 @@ fn a_flush_performs_what_another_thread_has_delayed() {
             let [win, other] = [Window::<u64>::allocate(world, 4)?, Window::<u64>::allocate(world, 4)?];
             world.barrier()?;
             if world.rank() == 0 {
-                delayed(&win, Lock::Shared, 1)?;
+                delay_locks(&win, Lock::Shared, 1)?;
                 win.lock(Lock::Shared, 1, |epoch| {
                     epoch.accumulate(1, 0, &[7], Sum)?;
                     let flushes = || other.lock(Lock::Shared, 1, |_| Ok(())).and(flush(epoch));
@@ -133,7 +133,7 @@ fn an_inner_epoch_without_a_lock_to_wait_for_returns_buffers_with_their_data() {
         win.store(0, &[10 + world.rank() as u64])?;
         world.barrier()?;
         if world.rank() == 0 {
-            delayed(&win, Lock::Shared, 1)?;
+            delay_locks(&win, Lock::Shared, 1)?;
             for (inner, assert) in [(2, Assert::NOCHECK), (PROC_NULL, Assert::NONE)] {
                 let found = win.lock(Lock::Shared, 1, |_| {
                     let mut found = [0];
@@ -141,7 +141,7 @@ fn an_inner_epoch_without_a_lock_to_wait_for_returns_buffers_with_their_data() {
                     Ok(found)
                 })?;
                 same(&format!("within the lock of {inner}"), &found, &[11])?;
-                delayed(&win, Lock::Shared, 1)?;
+                delay_locks(&win, Lock::Shared, 1)?;
             }
         }
         world.barrier()?;
@@ -171,7 +171,7 @@ fn buffers_return_with_the_data_of_gets_that_wait_for_a_lock_of_another_thread()
             win.store(0, &[5; 4])?;
             world.barrier()?;
             if world.rank() == 0 {
-                delayed(&win, Lock::Shared, 1)?;
+                delay_locks(&win, Lock::Shared, 1)?;
                 let seen = win.lock(Lock::Shared, 1, |epoch| {
                     epoch.put_value(1, 1, 6)?;
                     let second = || {
@@ -223,11 +223,11 @@ fn got_beside(world: &Rank, epoch: &LockEpoch<'_, '_, u64>, changed: &AtomicBool
             part.get(2, 0, &mut seen)?;
             raise(is_kept);
             await_flag(is_sent);
-            world.net().lose_here(peer(0), peer(3));
+            world.net().report_lost_to_this_thread(peer(0), peer(3));
             Ok(())
         });
         raise(is_returned);
-        world.net().lose(peer(0), None);
+        world.net().report_none_lost(peer(0));
         (done.is_ok(), seen)
     };
     let before = world.counters().messages;

@@ -1,5 +1,5 @@
-//! Long waits for operations in flight, which hold further operations back: those of several
-//! threads at once, and what they hold back.
+//! A long wait for operations in flight holds back operations that begin meanwhile, so that it
+//! ends: several such waits at once, and the operations that they hold back.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -25,17 +25,17 @@ struct Stopped {
 // Relaxed throughout: the flags publish no other data.
 impl Stopped {
     fn begin(&self, world: &Rank) {
-        [1, 2].into_iter().for_each(|rank| world.net().shut(peer(rank), true));
+        [1, 2].into_iter().for_each(|rank| world.net().stop_messages_to(peer(rank)));
     }
 
     /// Rank 1 takes messages again after a while, and rank 2 a while after the flush of rank 1.
     fn end(&self, world: &Rank) {
         std::thread::sleep(LONG);
-        world.net().shut(peer(1), false);
+        world.net().resume_messages_to(peer(1));
         await_at_least(|| self.is_flushed.load(Ordering::Relaxed).into(), 1);
         std::thread::sleep(LONG);
         self.is_over.store(true, Ordering::Relaxed);
-        world.net().shut(peer(2), false);
+        world.net().resume_messages_to(peer(2));
     }
 
     /// Wakes waiting threads again and again, by answers of rank 3.

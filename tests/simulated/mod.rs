@@ -1,12 +1,11 @@
-//! Jobs whose ranks are threads on the simulated net: running, failing and counting, for the test
-//! programs that use them. Each program uses a part of this file. Independent of the tests.
+//! Jobs whose ranks are threads on the simulated net: runs them, causes failures, and counts posted
+//! operations. Each test program uses a part of this file. Independent of the tests.
 
 #![allow(dead_code)]
 
-use std::error::Error;
-use std::fmt::Debug;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,7 +16,8 @@ use transom::bootstrap::local::Board;
 use transom_fabric::sim::{SimAmo, SimCounters, SimMail, SimNet, SimOptions};
 use transom_fabric::{Coherence, Peer};
 
-pub(crate) type Outcome = Result<(), Box<dyn Error>>;
+#[allow(unused_imports)] // some programs do not name it
+pub(crate) use transom_harness::{Outcome, same};
 
 /// Time limit of a job: longer than any needs on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -39,7 +39,7 @@ impl Deref for Rank {
 }
 
 impl Rank {
-    /// Records this rank's position, which is printed if a rank waits for it in vain.
+    /// Records this rank's position, which a failure of the job prints.
     pub(crate) fn step(&self, what: impl Into<String>) {
         set_position(&self.positions, self.rank(), what);
     }
@@ -49,30 +49,30 @@ impl Rank {
         self.net.kill(peer(rank));
     }
 
-    /// Messages to a rank are answered `Again` and this thread's progress fails, until
-    /// [`Rank::accept`]: a message to the rank is not sent, and its call returns an error.
+    /// Until [`Rank::accept`] a message to the rank is not sent, and the call that sends it returns
+    /// an error: the post answers `Again`, and this thread's progress fails.
     pub(crate) fn refuse(&self, rank: usize) {
-        self.net.shut(peer(rank), true);
-        self.net.trip(peer(self.rank()), u32::MAX);
+        self.net.stop_messages_to(peer(rank));
+        self.net.fail_progress(peer(self.rank()), u32::MAX);
     }
 
-    /// A rank takes messages again, and this thread makes progress.
+    /// Ends the failures of [`Rank::refuse`] and [`Rank::fail_next_progress`].
     pub(crate) fn accept(&self, rank: usize) {
-        self.net.shut(peer(rank), false);
-        self.net.trip(peer(self.rank()), 0);
+        self.net.resume_messages_to(peer(rank));
+        self.net.fail_progress(peer(self.rank()), 0);
     }
 
     /// This thread's next progress fails.
-    pub(crate) fn trip(&self) {
-        self.net.trip(peer(self.rank()), 1);
+    pub(crate) fn fail_next_progress(&self) {
+        self.net.fail_progress(peer(self.rank()), 1);
     }
 
-    /// The net, for a hook.
+    /// The net, for a hook or another thread.
     pub(crate) fn net(&self) -> Arc<SimNet> {
         Arc::clone(&self.net)
     }
 
-    /// The number of this rank's regions: with fast keys, and with others.
+    /// The numbers of this rank's regions with fast keys and with other keys.
     pub(crate) fn regions(&self) -> [usize; 2] {
         self.net.regions(peer(self.rank()))
     }
@@ -82,14 +82,28 @@ impl Rank {
         self.net.on_post(observer);
     }
 
-    /// Whether this rank holds back an operation.
-    pub(crate) fn holds(&self) -> bool {
+    /// Whether this rank's port holds back an operation.
+    pub(crate) fn holds_back(&self) -> bool {
         self.net.holds(peer(self.rank()))
     }
 
     /// The operations that this rank has posted so far.
     pub(crate) fn counters(&self) -> SimCounters {
         self.net.counters(peer(self.rank()))
+    }
+}
+
+/// Signals to another rank or thread, without a call of the library.
+pub(crate) fn raise(flag: &AtomicBool) {
+    // Release: pairs with the load of `await_flag`.
+    flag.store(true, Ordering::Release);
+}
+
+/// Waits for [`raise`] without a call of the library.
+pub(crate) fn await_flag(flag: &AtomicBool) {
+    // Acquire: pairs with the store of `raise`.
+    while !flag.load(Ordering::Acquire) {
+        std::thread::yield_now();
     }
 }
 
@@ -101,8 +115,10 @@ fn set_position(positions: &[Mutex<String>], rank: usize, what: impl Into<String
     *positions[rank].lock().unwrap_or_else(PoisonError::into_inner) = what.into();
 }
 
-/// Runs `body` at each of `ranks` ranks; the first failure, or the deadline, is reported with every
-/// rank's position.
+/// Runs `body` at each of `ranks` ranks, each a node of its own.
+///
+/// # Panics
+/// If a rank fails or the job does not end, with every rank's position.
 pub(crate) fn run(ranks: usize, options: &SimOptions, body: impl Fn(&Rank) -> Outcome + Send + Sync + 'static) {
     run_on(None, ranks, options, body);
 }
@@ -114,6 +130,19 @@ pub(crate) fn run_on(
     options: &SimOptions,
     body: impl Fn(&Rank) -> Outcome + Send + Sync + 'static,
 ) {
+    if let Err(failure) = try_run(nodes, ranks, options, LIMIT, body) {
+        panic!("{ranks} ranks on {options:?}\n{failure}");
+    }
+}
+
+/// [`run_on`], but the first failure of a rank, or the end of the `limit`, is an error.
+pub(crate) fn try_run(
+    nodes: Option<usize>,
+    ranks: usize,
+    options: &SimOptions,
+    limit: Duration,
+    body: impl Fn(&Rank) -> Outcome + Send + Sync + 'static,
+) -> Result<(), String> {
     let (net, board, body) = (SimNet::new(ranks, options.clone()), Board::new(ranks), Arc::new(body));
     let positions: Arc<Vec<_>> = Arc::new((0..ranks).map(|_| Mutex::new("starting".to_owned())).collect());
     let (sender, receiver) = mpsc::channel();
@@ -122,14 +151,15 @@ pub(crate) fn run_on(
             (Arc::clone(&net), Arc::clone(&board), Arc::clone(&body), Arc::clone(&positions));
         let sender = sender.clone();
         let thread = move || {
-            let outcome = catch_unwind(AssertUnwindSafe(|| one(nodes, rank, &net, &board, &*body, &positions)));
+            let outcome = catch_unwind(AssertUnwindSafe(|| run_rank(nodes, rank, &net, &board, &*body, &positions)));
             let outcome = outcome.unwrap_or_else(|_| Err("it panicked".into())).map_err(|error| format!("{error:#}"));
             // A runner that gave up no longer receives.
             let _ = sender.send((rank, outcome));
         };
-        std::thread::Builder::new().stack_size(256 << 10).spawn(thread).expect("a thread for a rank");
+        // Small, for hundreds of ranks.
+        std::thread::Builder::new().stack_size(1 << 20).spawn(thread).expect("a thread for a rank");
     }
-    let (deadline, mut left) = (Instant::now() + LIMIT, ranks);
+    let (deadline, mut left) = (Instant::now() + limit, ranks);
     while left > 0 {
         let failure = match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok((_, Ok(()))) => {
@@ -137,16 +167,18 @@ pub(crate) fn run_on(
                 continue;
             }
             Ok((rank, Err(error))) => format!("rank {rank}: {error}"),
-            Err(RecvTimeoutError::Timeout) => format!("{left} ranks not done after {LIMIT:?}"),
-            Err(RecvTimeoutError::Disconnected) => format!("{left} ranks went without a word"),
+            Err(RecvTimeoutError::Timeout) => format!("{left} ranks have not ended after {limit:?}"),
+            Err(RecvTimeoutError::Disconnected) => format!("the threads of {left} ranks are gone"),
         };
         let found = positions.iter().map(|position| position.lock().unwrap_or_else(PoisonError::into_inner).clone());
         let found: Vec<String> = found.enumerate().map(|(rank, at)| format!("  rank {rank} at: {at}")).collect();
-        panic!("{ranks} ranks on {options:?}\n{failure}\n{}", found.join("\n"));
+        return Err(format!("{failure}\n{}", found.join("\n")));
     }
+    Ok(())
 }
 
-fn one(
+/// Starts a rank, runs `body`, and leaves the job.
+fn run_rank(
     nodes: Option<usize>,
     rank: usize,
     net: &Arc<SimNet>,
@@ -172,10 +204,6 @@ fn one(
     me.job.finalize()?;
     set_position(positions, rank, "done");
     Ok(())
-}
-
-pub(crate) fn same<T: PartialEq + Debug>(what: &str, found: &T, expected: &T) -> Outcome {
-    if found == expected { Ok(()) } else { Err(format!("{what}: {found:?} instead of {expected:?}").into()) }
 }
 
 /// Nets that differ in every property on which a protocol could rely; the last three are within the
@@ -225,6 +253,7 @@ fn small_nets() -> impl Iterator<Item = SimOptions> {
     })
 }
 
+/// [`run`] on each of [`nets`].
 pub(crate) fn on_every_net(ranks: usize, body: impl Fn(&Rank) -> Outcome + Send + Sync + Clone + 'static) {
     for options in nets() {
         run(ranks, &options, body.clone());
@@ -246,6 +275,7 @@ pub(crate) fn cost(world: &Rank, call: impl FnOnce() -> transom::Result<()>) -> 
     })
 }
 
+/// The counts of a call that posts only messages.
 pub(crate) fn messages(messages: u64) -> SimCounters {
     SimCounters { messages, ..SimCounters::default() }
 }

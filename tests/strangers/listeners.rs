@@ -1,4 +1,5 @@
-//! The TCP ports at which a process listens, as the kernel shows them (proc_pid_net(5)).
+//! The TCP ports at which a process listens, and its processor time, as the kernel shows them
+//! (proc_pid_net(5), proc_pid_stat(5)).
 
 use std::collections::BTreeSet;
 use std::path::Path;

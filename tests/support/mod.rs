@@ -3,6 +3,6 @@
 
 #![allow(dead_code)]
 
-pub(crate) mod model;
 #[allow(unsafe_code)]
-pub(crate) mod part;
+pub(crate) mod byte_window;
+pub(crate) mod model;

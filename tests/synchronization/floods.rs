@@ -4,9 +4,10 @@
 use std::time::{Duration, Instant};
 
 use transom::{Assert, Info, Job, Op, RawWindow};
+use transom_harness::word::fetch;
 use transom_harness::{Outcome, ensure, same, step};
 
-use crate::{fetch, word};
+use crate::word;
 
 /// With 16 ranks 7 posts to a window find no free word and become messages: 168 in all, and a ring
 /// has room for 128.

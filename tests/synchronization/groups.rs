@@ -1,9 +1,10 @@
 //! Fences and generalized active target synchronization (MPI-4.1 §12.5.1, §12.5.2).
 
 use transom::{Assert, Class, Info, Job, Op, RawWindow, Window};
+use transom_harness::word::fetch;
 use transom_harness::{Outcome, ensure, same, step};
 
-use crate::{fetch, word};
+use crate::word;
 
 /// MPI-4.1 §12.5.1, §12.5.5: a fence completes the preceding operations, under every legal
 /// combination of assertions; the others are refused.
@@ -170,7 +171,7 @@ pub(crate) fn overlap(world: &Job) -> Outcome {
             win.start(&[next], Assert::NONE)?;
         }
         fetch(&win, next, 0, Op::Sum, turn)?;
-        ensure(!win.test()? || size > 1, "a rank that has not completed its own epoch is not through")?;
+        ensure(!win.test()? || size > 1, "the exposure to the own rank lasts until complete")?;
         // A test that returned true has ended the exposure epoch.
         win.complete()?;
         match win.wait() {

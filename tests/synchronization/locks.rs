@@ -3,13 +3,14 @@
 use std::time::{Duration, Instant};
 
 use transom::{Assert, Class, Info, Job, Lock, Op, RawWindow, Window};
+use transom_harness::word::fetch;
 use transom_harness::{Outcome, ensure, same, step};
 
-use crate::{fetch, word};
+use crate::word;
 
 /// Adds 1 to both words of a target under its exclusive lock. Within the lock the words differ for
 /// a while.
-fn raise_pair(win: &Window<u64>, target: usize) -> transom::Result<()> {
+fn increment_pair(win: &Window<u64>, target: usize) -> transom::Result<()> {
     win.lock(Lock::Exclusive, target, |epoch| {
         let value = epoch.fetch_value(target, 0)? + 1;
         epoch.put_value(target, 0, value)?;
@@ -20,7 +21,7 @@ fn raise_pair(win: &Window<u64>, target: usize) -> transom::Result<()> {
 }
 
 /// Fails if the two words of a rank differ under `lock_all`.
-fn no_half(win: &Window<u64>, size: usize) -> Outcome {
+fn check_pairs(win: &Window<u64>, size: usize) -> Outcome {
     let pairs = win.lock_all(|epoch| {
         let pair = |rank| Ok([epoch.fetch_value(rank, 0)?, epoch.fetch_value(rank, 1)?]);
         (0..size).map(pair).collect::<transom::Result<Vec<_>>>()
@@ -205,9 +206,9 @@ pub(crate) fn lock_all_excludes(world: &Job) -> Outcome {
         step(format!("turn {turn}"));
         let target = usize::try_from(turn)? % size;
         if me % 2 == 1 {
-            raise_pair(&win, target)?;
+            increment_pair(&win, target)?;
         } else {
-            no_half(&win, size)?;
+            check_pairs(&win, size)?;
         }
     }
     world.barrier()?;
@@ -220,18 +221,18 @@ pub(crate) fn lock_all_excludes(world: &Job) -> Outcome {
 /// first rank, and now and then a second target meanwhile. One rank after the other locks all
 /// targets: it sees no half of a pair, and no rank waits for ever (MPI-4.1 §12.5.3).
 /// Shows S2.
-pub(crate) fn few_of_all(world: &Job) -> Outcome {
+pub(crate) fn few_lock_alls(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
     let win = Window::<u64>::allocate(world, 2)?;
     for turn in 0..12 {
         step(format!("turn {turn}"));
-        (0..16).try_for_each(|_| raise_pair(&win, (me + 1) % size))?;
+        (0..16).try_for_each(|_| increment_pair(&win, (me + 1) % size))?;
         if me + 1 < size {
             // In the order of ranks, so that no two wait for each other's targets.
-            win.lock(Lock::Exclusive, me, |_| raise_pair(&win, me + 1))?;
+            win.lock(Lock::Exclusive, me, |_| increment_pair(&win, me + 1))?;
         }
         if turn % size == me {
-            no_half(&win, size)?;
+            check_pairs(&win, size)?;
         }
     }
     world.barrier()?;

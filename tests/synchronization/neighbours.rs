@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use transom::{Assert, Info, Job, Op, RawWindow};
+use transom_harness::word::fetch;
 use transom_harness::{Outcome, ensure, same, step};
 
 const ROUNDS: u64 = 2_000;
@@ -15,10 +16,10 @@ const LATE: Duration = Duration::from_micros(300);
 /// Shows S1.
 pub(crate) fn notices_end_sleeps(world: &Job) -> Outcome {
     let me = world.rank();
-    let near = world.node_ranks();
-    same("ranks of this node", &near.len(), &2)?;
+    let node = world.node_ranks();
+    same("ranks of this node", &node.len(), &2)?;
     ensure(world.net().is_some(), "a net is open")?;
-    let peer = near[usize::from(near[0] == me)];
+    let peer = node[usize::from(node[0] == me)];
     let win = RawWindow::allocate(world, 8, 8, &Info::new())?;
     win.fence(Assert::NOPRECEDE | Assert::NOSUCCEED)?;
     let before = world.late_wakes();
@@ -29,7 +30,7 @@ pub(crate) fn notices_end_sleeps(world: &Job) -> Outcome {
         }
         win.post(&[peer], Assert::NONE)?;
         win.start(&[peer], Assert::NONE)?;
-        crate::fetch(&win, peer, 0, Op::Replace, round)?;
+        fetch(&win, peer, 0, Op::Replace, round)?;
         win.complete()?;
         win.wait()?;
         same("what the neighbour put", &crate::word(&win, 0), &round)?;

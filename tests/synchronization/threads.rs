@@ -7,15 +7,16 @@ use std::thread::{self, sleep};
 use std::time::Duration;
 
 use transom::{Assert, Class, Info, Job, Lock, Op, RawWindow};
+use transom_harness::word::fetch;
 use transom_harness::{Outcome, ensure, same, step};
 
-use crate::{fetch, word};
+use crate::word;
 
 /// After this time the call of another thread or rank waits.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The outcome of a thread of the scope.
-fn joined(thread: thread::ScopedJoinHandle<'_, transom::Result<()>>) -> Outcome {
+fn joined<T>(thread: thread::ScopedJoinHandle<'_, transom::Result<T>>) -> Outcome<T> {
     Ok(thread.join().map_err(|_| "a thread panicked")??)
 }
 
@@ -93,7 +94,7 @@ pub(crate) fn access_beside_exposure(world: &Job) -> Outcome {
 /// MPI-4.1 §12.5.3: threads lock different targets of one window, in every mode, and no count is
 /// lost.
 /// Shows S2.
-pub(crate) fn locks_of_a_crowd(world: &Job) -> Outcome {
+pub(crate) fn locks_of_many_threads(world: &Job) -> Outcome {
     let (me, size, turns) = (world.rank(), world.size(), 200);
     let win = RawWindow::allocate(world, 16, 8, &Info::new())?;
     // A process locks a target once at a time.
@@ -133,24 +134,32 @@ pub(crate) fn locks_of_a_crowd(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// Two threads lock the same target at the same time, which is an error at one of them at most; the
-/// lock is free in the end.
+/// Two threads lock the same target at the same time, which is an error at one of them at most, so
+/// that the other one has the lock; the lock is free in the end.
 /// Shows S2, E1.
 pub(crate) fn locks_of_one_target(world: &Job) -> Outcome {
+    const TURNS: u32 = 200;
     let win = RawWindow::allocate(world, 8, 8, &Info::new())?;
     let target = world.size() - 1;
-    let body = || -> transom::Result<()> {
-        for turn in 0..200 {
+    // The number of locks that a thread had.
+    let body = || -> transom::Result<u32> {
+        let mut locks = 0;
+        for turn in 0..TURNS {
             let kind = if turn % 2 == 0 { Lock::Shared } else { Lock::Exclusive };
             match win.lock(kind, target, Assert::NONE) {
                 Ok(()) => win.unlock(target)?,
-                Err(error) if error.class() == Class::RmaSync => {}
+                Err(error) if error.class() == Class::RmaSync => continue,
                 Err(error) => return Err(error),
             }
+            locks += 1;
         }
-        Ok(())
+        Ok(locks)
     };
-    thread::scope(|scope| joined(scope.spawn(body)).and(joined(scope.spawn(body))))?;
+    let locks = thread::scope(|scope| {
+        let threads = [scope.spawn(body), scope.spawn(body)];
+        threads.map(joined).into_iter().sum::<Outcome<u32>>()
+    })?;
+    ensure(locks > 0, "a thread without an error")?;
     world.barrier()?;
     step("a free lock");
     win.lock(Lock::Exclusive, target, Assert::NONE)?;

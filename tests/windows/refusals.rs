@@ -1,4 +1,4 @@
-//! Refusals: accesses outside, failed creation, and calls outside of epochs.
+//! Refused calls: accesses outside the window, creations that fail, and calls outside of epochs.
 
 #![allow(unsafe_code)]
 

@@ -24,15 +24,15 @@ const void *block(const void *buffer, int64_t element, MPI_Datatype type) {
     return (const char *)buffer + element * extent;
 }
 
-/* The buffer `b` of a gather, which gets a block of `m` elements of each rank. If `a`, this rank's
- * buffer, is MPI_IN_PLACE, `b` already has this rank's block, which is only read. */
-void lends_gathered(const void *a, const void *b, int64_t m, MPI_Datatype type, MPI_Comm comm) {
+/* The buffer `recvbuf` of a gather, which gets a block of `recvcount` elements of each rank. If
+ * `sendbuf` is MPI_IN_PLACE, `recvbuf` already has this rank's block, which is only read. */
+void lends_gathered(const void *sendbuf, const void *recvbuf, int64_t recvcount, MPI_Datatype type, MPI_Comm comm) {
     const struct group *group = group_of(comm);
-    const int before = a == MPI_IN_PLACE ? group->me : group->size;
-    lends(b, before * m, type, 1);
+    const int before = sendbuf == MPI_IN_PLACE ? group->me : group->size;
+    lends(recvbuf, before * recvcount, type, 1);
     if (before == group->size) return;
-    lends(block(b, before * m, type), m, type, 0);
-    lends(block(b, (before + 1) * m, type), (group->size - before - 1) * m, type, 1);
+    lends(block(recvbuf, before * recvcount, type), recvcount, type, 0);
+    lends(block(recvbuf, (before + 1) * recvcount, type), (group->size - before - 1) * recvcount, type, 1);
 }
 
 /* The buffer of a receive of a matched message (MPI_Mprobe). */

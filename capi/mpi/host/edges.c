@@ -34,10 +34,10 @@ static int await_in_turns(int code, MPI_Request *request) {
 }
 
 /* The rest of MPI_Sendrecv: receives in turns, then waits for the send that has begun. */
-static int receive_and_await(int code, MPI_Request *sent, void *b, int m, MPI_Datatype u, int from, int tag, MPI_Comm comm,
-                     MPI_Status *s) {
+static int receive_and_await(int code, MPI_Request *sent, void *buf, int count, MPI_Datatype datatype, int source, int tag,
+                             MPI_Comm comm, MPI_Status *status) {
     if (code != MPI_SUCCESS) return code;
-    const int received = transom_turns_receive(b, m, u, from, tag, comm, s);
+    const int received = transom_turns_receive(buf, count, datatype, source, tag, comm, status);
     code = transom_turns_await(sent, MPI_STATUS_IGNORE);
     return received == MPI_SUCCESS ? code : received;
 }
@@ -58,13 +58,14 @@ static int receive_and_await(int code, MPI_Request *sent, void *b, int m, MPI_Da
 #define MESSAGE_IN_TURNS(name, parameters, arguments) IN_TURNS(name, parameters, arguments, transom_turns_for_message())
 /* MPI_Sendrecv in turns, unless the count of its receive is too large for MPI_Recv. */
 #define SENDRECV_IN_TURNS(suffix, N)                                                                                        \
-    if (transom_turns_for_message() && m == (int)m) {                                                                       \
+    if (transom_turns_for_message() && recvcount == (int)recvcount) {                                                       \
         static int (*begin)(const void *, N, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);                              \
         if (!begin) begin = (int (*)(const void *, N, MPI_Datatype, int, int, MPI_Comm, MPI_Request *))nonblocking_form("Send" #suffix); \
         MPI_Request request = MPI_REQUEST_NULL;                                                                             \
-        const int failed = transom_turns_check(b, (int)m, u, from, mark, comm);                                             \
+        const int failed = transom_turns_check(recvbuf, (int)recvcount, recvtype, source, recvtag, comm);                   \
         if (failed != MPI_SUCCESS) return failed;                                                                           \
-        return receive_and_await(begin(a, n, t, to, tag, comm, &request), &request, b, (int)m, u, from, mark, comm, s);     \
+        return receive_and_await(begin(sendbuf, sendcount, sendtype, dest, sendtag, comm, &request), &request,              \
+                                 recvbuf, (int)recvcount, recvtype, source, recvtag, comm, status);                         \
     }
 /* Repeats a test that sets `flag` when the wait is over. */
 #define PROBE_IN_TURNS(test)                                                                                                \
@@ -90,12 +91,12 @@ static _Thread_local int is_receiving;
         static int(*next) parameters;                                                                                       \
         if (!next) next = (int(*) parameters)host_function("PMPI_" #name);                                                  \
         first;                                                                                                              \
-        const int count = clock_words;                                                                                            \
-        if (!count) {                                                                                                       \
+        const int words = clock_words;                                                                                      \
+        if (!words) {                                                                                                       \
             unchecked;                                                                                                      \
             return next arguments;                                                                                          \
         }                                                                                                                   \
-        uint64_t clock[count];                                                                                              \
+        uint64_t clock[words];                                                                                              \
         (void)clock;                                                                                                        \
         before;                                                                                                             \
         transom_edge_wait_begins("MPI_" #name);                                                                             \
@@ -152,7 +153,7 @@ static _Thread_local int is_receiving;
     WRAP(name, parameters, arguments,                                                                                       \
          NONBLOCKING_WITH(IF_IN_JOB(buffers)); const uint64_t turn = begin_collective(comm, clock), after)
 #define IFROM_RANKS(name, parameters, arguments, buffers, first, count)                                                     \
-    NONBLOCKING_COLLECTIVE(name, parameters, arguments, buffers, request_of_collective(comm, turn, first, count, q))
+    NONBLOCKING_COLLECTIVE(name, parameters, arguments, buffers, request_of_collective(comm, turn, first, count, request))
 #define IFROM_ALL(name, parameters, arguments, buffers)                                                                     \
     IFROM_RANKS(name, parameters, arguments, buffers, 0, group_of(comm)->size)
 #define IFROM_ROOT(name, parameters, arguments, buffers)                                                                    \
@@ -162,16 +163,16 @@ static _Thread_local int is_receiving;
 #define IFROM_LOWER(name, parameters, arguments, buffers)                                                                   \
     IFROM_RANKS(name, parameters, arguments, buffers, 0, group_of(comm)->me)
 #define IFROM_NEIGHBORS(name, parameters, arguments, buffers)                                                               \
-    NONBLOCKING_COLLECTIVE(name, parameters, arguments, buffers, request_of_neighborhood(comm, turn, q))
+    NONBLOCKING_COLLECTIVE(name, parameters, arguments, buffers, request_of_neighborhood(comm, turn, request))
 
 /* Calls that make a persistent request of a collective call. They have two more arguments. */
 #define COLLECTIVE_INIT(name, parameters, arguments, buffers, made)                                                         \
-    WRAP_FULLY(name, (LIST parameters, MPI_Info info, MPI_Request *q), (LIST arguments, info, q),                           \
+    WRAP_FULLY(name, (LIST parameters, MPI_Info info, MPI_Request *request), (LIST arguments, info, request),               \
                transom_edge_makes_persistent_collective(), (void)0, , (IF_IN_JOB(buffers), made))
 #define INIT_FROM_RANKS(name, parameters, arguments, buffers, first, count)                                                 \
-    COLLECTIVE_INIT(name, parameters, arguments, buffers, request_of_persistent_from(comm, first, count, q))
+    COLLECTIVE_INIT(name, parameters, arguments, buffers, request_of_persistent_from(comm, first, count, request))
 #define INIT_FROM_NEIGHBORS(name, parameters, arguments, buffers)                                                           \
-    COLLECTIVE_INIT(name, parameters, arguments, buffers, request_of_persistent_neighborhood(comm, q))
+    COLLECTIVE_INIT(name, parameters, arguments, buffers, request_of_persistent_neighborhood(comm, request))
 
 /* Calls that wait for unknown ranks. */
 #define FROM_UNKNOWN(name, parameters, arguments)                                                                           \
@@ -187,80 +188,82 @@ static _Thread_local int is_receiving;
          (number_new_comm(*out), learn_from_all_of_both(*out, clock)))
 #define IDUP(name, parameters, arguments)                                                                                   \
     WRAP(name, parameters, arguments, const uint64_t turn = begin_collective(comm, clock),                                  \
-         copy_begins(comm, out, q, turn))
+         copy_begins(comm, out, request, turn))
 
 /* Sends. A synchronous send waits until the receive of its message has begun. */
 #define SEND(name, parameters, arguments)                                                                                   \
     WRAP_IN_TURNS(name, parameters, arguments, MESSAGE_IN_TURNS(name, parameters, arguments),                               \
-                  (BLOCKING_WITH(lends_message(b, n, t, rank, 0)), before_send(comm, rank, tag, clock)), )
+                  (BLOCKING_WITH(lends_message(buf, count, datatype, dest, 0)), before_send(comm, dest, tag, clock)), )
 #define SYNCHRONOUS_SEND(name, parameters, arguments)                                                                       \
     WRAP_IN_TURNS(name, parameters, arguments, MESSAGE_IN_TURNS(name, parameters, arguments),                               \
-                  (BLOCKING_WITH(lends_message(b, n, t, rank, 0)), before_send(comm, rank, tag, clock)),                    \
-                  after_synchronous_send(comm, rank, tag))
+                  (BLOCKING_WITH(lends_message(buf, count, datatype, dest, 0)), before_send(comm, dest, tag, clock)),       \
+                  after_synchronous_send(comm, dest, tag))
 #define ISEND(name, parameters, arguments)                                                                                  \
     WRAP(name, parameters, arguments,                                                                                       \
-         (NONBLOCKING_WITH(lends_message(b, n, t, rank, 0)), before_send(comm, rank, tag, clock)),                          \
-         transom_edge_request_learns_nothing(q))
+         (NONBLOCKING_WITH(lends_message(buf, count, datatype, dest, 0)), before_send(comm, dest, tag, clock)),             \
+         transom_edge_request_learns_nothing(request))
 #define SYNCHRONOUS_ISEND(name, parameters, arguments)                                                                      \
     WRAP(name, parameters, arguments,                                                                                       \
-         (NONBLOCKING_WITH(lends_message(b, n, t, rank, 0)), before_send(comm, rank, tag, clock)),                          \
-         request_of_synchronous_send(comm, rank, tag, q))
+         (NONBLOCKING_WITH(lends_message(buf, count, datatype, dest, 0)), before_send(comm, dest, tag, clock)),             \
+         request_of_synchronous_send(comm, dest, tag, request))
 #define SEND_INIT(name, parameters, arguments, waits)                                                                       \
     WRAP(name, parameters, arguments, ,                                                                                     \
-         (lends_message(b, n, t, rank, 0), request_of_persistent_send(comm, rank, tag, q, waits)))
+         (lends_message(buf, count, datatype, dest, 0), request_of_persistent_send(comm, dest, tag, request, waits)))
 
 /* Receives. */
 #define RECV(name, parameters, arguments)                                                                                   \
     WRAP_IN_TURNS(name, parameters, arguments,                                                                              \
-                  if (transom_turns_for_message() && n == (int)n)                                                           \
-                      return transom_turns_receive(b, (int)n, t, rank, tag, comm, s),                                       \
-                  (BLOCKING_WITH(lends_message(b, n, t, rank, 1)), before_receive(comm, rank, tag), is_receiving = 1);      \
-                  s = host_own_status(s), after_receive(comm, s, 1))
+                  if (transom_turns_for_message() && count == (int)count)                                                   \
+                      return transom_turns_receive(buf, (int)count, datatype, source, tag, comm, status),                   \
+                  (BLOCKING_WITH(lends_message(buf, count, datatype, source, 1)), before_receive(comm, source, tag),        \
+                   is_receiving = 1);                                                                                       \
+                  status = host_own_status(status), after_receive(comm, status, 1))
 #define IRECV(name, parameters, arguments)                                                                                  \
     WRAP(name, parameters, arguments,                                                                                       \
-         (NONBLOCKING_WITH(lends_message(b, n, t, rank, 1)), before_receive(comm, rank, tag)),                              \
-         request_of_receive(comm, rank, tag, q, 0))
+         (NONBLOCKING_WITH(lends_message(buf, count, datatype, source, 1)), before_receive(comm, source, tag)),             \
+         request_of_receive(comm, source, tag, request, 0))
 #define RECV_INIT(name, parameters, arguments)                                                                              \
     WRAP(name, parameters, arguments, ,                                                                                     \
-         (lends_message(b, n, t, rank, 1), request_of_receive(comm, rank, tag, q, 1)))
+         (lends_message(buf, count, datatype, source, 1), request_of_receive(comm, source, tag, request, 1)))
 
 /* Sends and receives in one call. */
 #define SENDRECV(name, parameters, arguments, unchecked, buffers)                                                           \
     WRAP_EXCHANGE(name, parameters, arguments, unchecked,                                                                   \
-                  (BLOCKING_WITH(buffers), before_send(comm, to, tag, clock), before_receive(comm, from, mark),             \
-                   is_receiving = 1, s = host_own_status(s)),                                                               \
-                  after_receive(comm, s, 1))
+                  (BLOCKING_WITH(buffers), before_send(comm, dest, sendtag, clock), before_receive(comm, source, recvtag),  \
+                   is_receiving = 1, status = host_own_status(status)),                                                     \
+                  after_receive(comm, status, 1))
 #define ISENDRECV(name, parameters, arguments, buffers)                                                                     \
     WRAP_EXCHANGE(name, parameters, arguments, (void)0,                                                                     \
-                  (NONBLOCKING_WITH(buffers), before_send(comm, to, tag, clock), before_receive(comm, from, mark)),         \
-                  request_of_receive(comm, from, mark, q, 0))
+                  (NONBLOCKING_WITH(buffers), before_send(comm, dest, sendtag, clock),                                      \
+                   before_receive(comm, source, recvtag)),                                                                  \
+                  request_of_receive(comm, source, recvtag, request, 0))
 
 /* Probes. `takes`: the call matches the message, which no other receive then gets. */
 #define PROBE(name, parameters, arguments, takes, test)                                                                     \
     WRAP_IN_TURNS(name, parameters, arguments, PROBE_IN_TURNS(test),                                                        \
-                  (transom_edge_release(clock), (takes) ? before_match(comm, rank, tag) : (void)0);                          \
-                  s = host_own_status(s), after_receive(comm, s, takes))
+                  (transom_edge_release(clock), (takes) ? before_match(comm, source, tag) : (void)0);                       \
+                  status = host_own_status(status), after_receive(comm, status, takes))
 #define IPROBE(name, parameters, arguments, takes)                                                                          \
     WRAP(name, parameters, arguments,                                                                                       \
-         (transom_edge_release(clock), (takes) ? before_match(comm, rank, tag) : (void)0);                                  \
-         s = host_own_status(s), if (*flag) after_receive(comm, s, takes))
+         (transom_edge_release(clock), (takes) ? before_match(comm, source, tag) : (void)0);                                \
+         status = host_own_status(status), if (*flag) after_receive(comm, status, takes))
 /* Receives of a matched message, whose clock the matching call has learned. */
 #define MRECV(name, parameters, arguments)                                                                                  \
     WRAP(name, parameters, arguments,                                                                                       \
-         (BLOCKING_WITH(lends_matched(b, n, t, *message)), transom_edge_receive_begins(-1, -1, 0)), )
+         (BLOCKING_WITH(lends_matched(buf, count, datatype, *message)), transom_edge_receive_begins(-1, -1, 0)), )
 #define IMRECV(name, parameters, arguments)                                                                                 \
     WRAP(name, parameters, arguments,                                                                                       \
-         (NONBLOCKING_WITH(lends_matched(b, n, t, *message)), transom_edge_receive_begins(-1, -1, 0)),                      \
-         transom_edge_request_learns_nothing(q))
+         (NONBLOCKING_WITH(lends_matched(buf, count, datatype, *message)), transom_edge_receive_begins(-1, -1, 0)),         \
+         transom_edge_request_learns_nothing(request))
 
 /* Persistent requests and their ends. */
 #define START(name, parameters, arguments, count, requests)                                                                 \
     WRAP(name, parameters, arguments, transom_edge_release(clock);                                                          \
          for (int i = 0; i < (count); i++) transom_edge_request_starts((requests)[i]), )
 #define CANCEL_REQUEST(name, parameters, arguments)                                                                         \
-    WRAP(name, parameters, arguments, transom_edge_request_is_cancelled(q), )
+    WRAP(name, parameters, arguments, transom_edge_request_is_cancelled(request), )
 #define FREE_REQUEST(name, parameters, arguments)                                                                           \
-    WRAP(name, parameters, arguments, transom_edge_request_is_freed(q), )
+    WRAP(name, parameters, arguments, transom_edge_request_is_freed(request), )
 /* Calls on partitions of a partitioned message. */
 #define PARTITIONS(name, parameters, arguments, before, ...)                                                                \
     WRAP(name, parameters, arguments, transom_edge_release(clock); before, __VA_ARGS__)
@@ -271,8 +274,8 @@ static _Thread_local int is_receiving;
 /* MPI_Pack and MPI_Unpack, which write or read the packed buffer from `*at` on. The number of
  * packed bytes is known only after the call. */
 #define PACK(name, parameters, arguments, buffer, packed, written)                                                          \
-    WRAP(name, parameters, arguments, const int64_t from = *at; BLOCKING_WITH(buffer),                                      \
-         (BLOCKING_WITH(lends((const char *)(packed) + from, *at - from, MPI_BYTE, written)),                               \
+    WRAP(name, parameters, arguments, const int64_t from = *position; BLOCKING_WITH(buffer),                                \
+         (BLOCKING_WITH(lends((const char *)(packed) + from, *position - from, MPI_BYTE, written)),                         \
           transom_edge_call_returned()))
 
 #include "edges.h"

@@ -2,259 +2,467 @@
  * under a macro of `edges.c`, which says for which ranks the call waits. A wrapper of a function
  * that the host lacks is never called.
  *
- * `a` is a buffer that the call reads, `b` a buffer that the call writes (of a send: reads); `n`,
- * `t` and `m`, `u` are their counts and datatypes, `d` and `e` their displacements. `q` is a
- * request, and `s` a status. `N` and `D` are the types of counts and displacements.
+ * Parameters have their names of the standard, which the macros use. `N` and `D` are the types of
+ * counts and displacements.
  *
  * The blocking collective calls, and at the end of this file those with persistent requests. */
 #define COLLECTIVES(suffix, N, D)                                                                 \
-    FROM_ALL(Allreduce##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op op, MPI_Comm \
-        comm), (a, b, n, t, op, comm), (lends(a, n, t, 0), lends(b, n, t, 1)))                    \
-    FROM_ALL(Allgather##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m, MPI_Datatype   \
-        u, MPI_Comm comm), (a, n, t, b, m, u, comm), (lends(a, n, t, 0), lends_gathered(a, b, m,  \
-        u, comm)))                                                                                \
-    FROM_ALL(Allgatherv##suffix, (const void *a, N n, MPI_Datatype t, void *b, const N *m, const  \
-        D *e, MPI_Datatype u, MPI_Comm comm), (a, n, t, b, m, e, u, comm), (lends(a, n, t, 0),    \
-        LENDS_GATHERED(a, b, m, e, u, comm)))                                                     \
-    FROM_ALL(Alltoall##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m, MPI_Datatype u, \
-        MPI_Comm comm), (a, n, t, b, m, u, comm), (lends(a, times_size(comm, n), t, 0), lends(b,  \
-        times_size(comm, m), u, 1)))                                                              \
-    FROM_ALL(Alltoallv##suffix, (const void *a, const N *n, const D *d, MPI_Datatype t, void *b,  \
-        const N *m, const D *e, MPI_Datatype u, MPI_Comm comm), (a, n, d, t, b, m, e, u, comm),   \
-        (a == MPI_IN_PLACE ? (void)0 : LENDS_EACH(a, n, d, t, comm, 0), LENDS_EACH(b, m, e, u,    \
-        comm, 1)))                                                                                \
-    FROM_ALL(Alltoallw##suffix, (const void *a, const N *n, const D *d, const MPI_Datatype *t,    \
-        void *b, const N *m, const D *e, const MPI_Datatype *u, MPI_Comm comm), (a, n, d, t, b,   \
-        m, e, u, comm), (a == MPI_IN_PLACE ? (void)0 : LENDS_EACH_TYPE(a, n, d, t, comm, 0),      \
-        LENDS_EACH_TYPE(b, m, e, u, comm, 1)))                                                    \
-    FROM_ALL(Reduce_scatter##suffix, (const void *a, void *b, const N *n, MPI_Datatype t, MPI_Op  \
-        op, MPI_Comm comm), (a, b, n, t, op, comm), LENDS_SCATTERED(a, b, n, t, comm))            \
-    FROM_ALL(Reduce_scatter_block##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op   \
-        op, MPI_Comm comm), (a, b, n, t, op, comm), (lends(a, times_size(comm, n), t, 0),         \
-        lends(b, n, t, 1)))                                                                       \
-    FROM_ROOT(Bcast##suffix, (void *b, N n, MPI_Datatype t, int root, MPI_Comm comm), (b, n, t,   \
-        root, comm), lends(b, n, t, !is_root(comm, root)))                                        \
-    FROM_ROOT(Scatter##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m, MPI_Datatype u, \
-        int root, MPI_Comm comm), (a, n, t, b, m, u, root, comm), (is_root(comm, root) ? lends(a, \
-        times_size(comm, n), t, 0) : (void)0, lends(b, m, u, 1)))                                 \
-    FROM_ROOT(Scatterv##suffix, (const void *a, const N *n, const D *d, MPI_Datatype t, void *b,  \
-        N m, MPI_Datatype u, int root, MPI_Comm comm), (a, n, d, t, b, m, u, root, comm),         \
-        (is_root(comm, root) ? LENDS_EACH(a, n, d, t, comm, 0) : (void)0, lends(b, m, u, 1)))     \
-    TO_ROOT(Reduce##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op op, int root,    \
-        MPI_Comm comm), (a, b, n, t, op, root, comm), (lends(a, n, t, 0), is_root(comm, root) ?   \
-        lends(b, n, t, 1) : (void)0))                                                             \
-    TO_ROOT(Gather##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m, MPI_Datatype u,    \
-        int root, MPI_Comm comm), (a, n, t, b, m, u, root, comm), (lends(a, n, t, 0),             \
-        is_root(comm, root) ? lends_gathered(a, b, m, u, comm) : (void)0))                        \
-    TO_ROOT(Gatherv##suffix, (const void *a, N n, MPI_Datatype t, void *b, const N *m, const D    \
-        *e, MPI_Datatype u, int root, MPI_Comm comm), (a, n, t, b, m, e, u, root, comm),          \
-        (lends(a, n, t, 0), is_root(comm, root) ? LENDS_GATHERED(a, b, m, e, u, comm) : (void)0)) \
-    FROM_LOWER(Scan##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op op, MPI_Comm    \
-        comm), (a, b, n, t, op, comm), (lends(a, n, t, 0), lends(b, n, t, 1)))                    \
-    FROM_LOWER(Exscan##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op op, MPI_Comm  \
-        comm), (a, b, n, t, op, comm), (lends(a, n, t, 0), lends(b, n, t, 1)))                    \
-    FROM_NEIGHBORS(Neighbor_allgather##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m, \
-        MPI_Datatype u, MPI_Comm comm), (a, n, t, b, m, u, comm), (lends(a, n, t, 0),             \
-        LENDS_NEIGHBORS(b, m, i * m, u, 1)))                                                      \
-    FROM_NEIGHBORS(Neighbor_allgatherv##suffix, (const void *a, N n, MPI_Datatype t, void *b,     \
-        const N *m, const D *e, MPI_Datatype u, MPI_Comm comm), (a, n, t, b, m, e, u, comm),      \
-        (lends(a, n, t, 0), LENDS_NEIGHBORS(b, m[i], e[i], u, 1)))                                \
-    FROM_NEIGHBORS(Neighbor_alltoall##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m,  \
-        MPI_Datatype u, MPI_Comm comm), (a, n, t, b, m, u, comm), (LENDS_NEIGHBORS(a, n, i * n,   \
-        t, 0), LENDS_NEIGHBORS(b, m, i * m, u, 1)))                                               \
-    FROM_NEIGHBORS(Neighbor_alltoallv##suffix, (const void *a, const N *n, const D *d,            \
-        MPI_Datatype t, void *b, const N *m, const D *e, MPI_Datatype u, MPI_Comm comm), (a, n,   \
-        d, t, b, m, e, u, comm), (LENDS_NEIGHBORS(a, n[i], d[i], t, 0), LENDS_NEIGHBORS(b, m[i],  \
-        e[i], u, 1)))                                                                             \
-    FROM_NEIGHBORS(Neighbor_alltoallw##suffix, (const void *a, const N *n, const MPI_Aint *d,     \
-        const MPI_Datatype *t, void *b, const N *m, const MPI_Aint *e, const MPI_Datatype *u,     \
-        MPI_Comm comm), (a, n, d, t, b, m, e, u, comm), (LENDS_NEIGHBOR_TYPES(a, n, d, t, 0),     \
-        LENDS_NEIGHBOR_TYPES(b, m, e, u, 1)))
+    FROM_ALL(Allreduce##suffix,                                                                   \
+        (const void *sendbuf, void *recvbuf, N count, MPI_Datatype datatype, MPI_Op op,           \
+            MPI_Comm comm),                                                                       \
+        (sendbuf, recvbuf, count, datatype, op, comm),                                            \
+        (lends(sendbuf, count, datatype, 0), lends(recvbuf, count, datatype, 1)))                 \
+    FROM_ALL(Allgather##suffix,                                                                   \
+        (const void *sendbuf, N sendcount, MPI_Datatype sendtype, void *recvbuf, N recvcount,     \
+            MPI_Datatype recvtype, MPI_Comm comm),                                                \
+        (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm),                       \
+        (lends(sendbuf, sendcount, sendtype, 0),                                                  \
+            lends_gathered(sendbuf, recvbuf, recvcount, recvtype, comm)))                         \
+    FROM_ALL(Allgatherv##suffix,                                                                  \
+        (const void *sendbuf, N sendcount, MPI_Datatype sendtype, void *recvbuf,                  \
+            const N *recvcounts, const D *displs, MPI_Datatype recvtype, MPI_Comm comm),          \
+        (sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm),              \
+        (lends(sendbuf, sendcount, sendtype, 0),                                                  \
+            LENDS_GATHERED(sendbuf, recvbuf, recvcounts, displs, recvtype, comm)))                \
+    FROM_ALL(Alltoall##suffix,                                                                    \
+        (const void *sendbuf, N sendcount, MPI_Datatype sendtype, void *recvbuf, N recvcount,     \
+            MPI_Datatype recvtype, MPI_Comm comm),                                                \
+        (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm),                       \
+        (lends(sendbuf, times_size(comm, sendcount), sendtype, 0),                                \
+            lends(recvbuf, times_size(comm, recvcount), recvtype, 1)))                            \
+    FROM_ALL(Alltoallv##suffix,                                                                   \
+        (const void *sendbuf, const N *sendcounts, const D *sdispls, MPI_Datatype sendtype,       \
+            void *recvbuf, const N *recvcounts, const D *rdispls, MPI_Datatype recvtype,          \
+            MPI_Comm comm),                                                                       \
+        (sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm),   \
+        (sendbuf == MPI_IN_PLACE ? (void)0 : LENDS_EACH(sendbuf, sendcounts, sdispls, sendtype,   \
+            comm, 0), LENDS_EACH(recvbuf, recvcounts, rdispls, recvtype, comm, 1)))               \
+    FROM_ALL(Alltoallw##suffix,                                                                   \
+        (const void *sendbuf, const N *sendcounts, const D *sdispls,                              \
+            const MPI_Datatype *sendtypes, void *recvbuf, const N *recvcounts, const D *rdispls,  \
+            const MPI_Datatype *recvtypes, MPI_Comm comm),                                        \
+        (sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm), \
+        (sendbuf == MPI_IN_PLACE ? (void)0 : LENDS_EACH_TYPE(sendbuf, sendcounts, sdispls,        \
+            sendtypes, comm, 0),                                                                  \
+            LENDS_EACH_TYPE(recvbuf, recvcounts, rdispls, recvtypes, comm, 1)))                   \
+    FROM_ALL(Reduce_scatter##suffix,                                                              \
+        (const void *sendbuf, void *recvbuf, const N *recvcounts, MPI_Datatype datatype,          \
+            MPI_Op op, MPI_Comm comm),                                                            \
+        (sendbuf, recvbuf, recvcounts, datatype, op, comm),                                       \
+        LENDS_SCATTERED(sendbuf, recvbuf, recvcounts, datatype, comm))                            \
+    FROM_ALL(Reduce_scatter_block##suffix,                                                        \
+        (const void *sendbuf, void *recvbuf, N recvcount, MPI_Datatype datatype, MPI_Op op,       \
+            MPI_Comm comm),                                                                       \
+        (sendbuf, recvbuf, recvcount, datatype, op, comm),                                        \
+        (lends(sendbuf, times_size(comm, recvcount), datatype, 0),                                \
+            lends(recvbuf, recvcount, datatype, 1)))                                              \
+    FROM_ROOT(Bcast##suffix,                                                                      \
+        (void *buf, N count, MPI_Datatype datatype, int root, MPI_Comm comm),                     \
+        (buf, count, datatype, root, comm),                                                       \
+        lends(buf, count, datatype, !is_root(comm, root)))                                        \
+    FROM_ROOT(Scatter##suffix,                                                                    \
+        (const void *sendbuf, N sendcount, MPI_Datatype sendtype, void *recvbuf, N recvcount,     \
+            MPI_Datatype recvtype, int root, MPI_Comm comm),                                      \
+        (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm),                 \
+        (is_root(comm, root) ? lends(sendbuf, times_size(comm, sendcount), sendtype, 0) :         \
+            (void)0, lends(recvbuf, recvcount, recvtype, 1)))                                     \
+    FROM_ROOT(Scatterv##suffix,                                                                   \
+        (const void *sendbuf, const N *sendcounts, const D *displs, MPI_Datatype sendtype,        \
+            void *recvbuf, N recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm),          \
+        (sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm),        \
+        (is_root(comm, root) ? LENDS_EACH(sendbuf, sendcounts, displs, sendtype, comm, 0) :       \
+            (void)0, lends(recvbuf, recvcount, recvtype, 1)))                                     \
+    TO_ROOT(Reduce##suffix,                                                                       \
+        (const void *sendbuf, void *recvbuf, N count, MPI_Datatype datatype, MPI_Op op, int root, \
+            MPI_Comm comm),                                                                       \
+        (sendbuf, recvbuf, count, datatype, op, root, comm),                                      \
+        (lends(sendbuf, count, datatype, 0),                                                      \
+            is_root(comm, root) ? lends(recvbuf, count, datatype, 1) : (void)0))                  \
+    TO_ROOT(Gather##suffix,                                                                       \
+        (const void *sendbuf, N sendcount, MPI_Datatype sendtype, void *recvbuf, N recvcount,     \
+            MPI_Datatype recvtype, int root, MPI_Comm comm),                                      \
+        (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm),                 \
+        (lends(sendbuf, sendcount, sendtype, 0), is_root(comm, root) ? lends_gathered(sendbuf,    \
+            recvbuf, recvcount, recvtype, comm) : (void)0))                                       \
+    TO_ROOT(Gatherv##suffix,                                                                      \
+        (const void *sendbuf, N sendcount, MPI_Datatype sendtype, void *recvbuf,                  \
+            const N *recvcounts, const D *displs, MPI_Datatype recvtype, int root,                \
+            MPI_Comm comm),                                                                       \
+        (sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm),        \
+        (lends(sendbuf, sendcount, sendtype, 0), is_root(comm, root) ? LENDS_GATHERED(sendbuf,    \
+            recvbuf, recvcounts, displs, recvtype, comm) : (void)0))                              \
+    FROM_LOWER(Scan##suffix,                                                                      \
+        (const void *sendbuf, void *recvbuf, N count, MPI_Datatype datatype, MPI_Op op,           \
+            MPI_Comm comm),                                                                       \
+        (sendbuf, recvbuf, count, datatype, op, comm),                                            \
+        (lends(sendbuf, count, datatype, 0), lends(recvbuf, count, datatype, 1)))                 \
+    FROM_LOWER(Exscan##suffix,                                                                    \
+        (const void *sendbuf, void *recvbuf, N count, MPI_Datatype datatype, MPI_Op op,           \
+            MPI_Comm comm),                                                                       \
+        (sendbuf, recvbuf, count, datatype, op, comm),                                            \
+        (lends(sendbuf, count, datatype, 0), lends(recvbuf, count, datatype, 1)))                 \
+    FROM_NEIGHBORS(Neighbor_allgather##suffix,                                                    \
+        (const void *sendbuf, N sendcount, MPI_Datatype sendtype, void *recvbuf, N recvcount,     \
+            MPI_Datatype recvtype, MPI_Comm comm),                                                \
+        (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm),                       \
+        (lends(sendbuf, sendcount, sendtype, 0),                                                  \
+            LENDS_NEIGHBORS(recvbuf, recvcount, i * recvcount, recvtype, 1)))                     \
+    FROM_NEIGHBORS(Neighbor_allgatherv##suffix,                                                   \
+        (const void *sendbuf, N sendcount, MPI_Datatype sendtype, void *recvbuf,                  \
+            const N *recvcounts, const D *displs, MPI_Datatype recvtype, MPI_Comm comm),          \
+        (sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm),              \
+        (lends(sendbuf, sendcount, sendtype, 0),                                                  \
+            LENDS_NEIGHBORS(recvbuf, recvcounts[i], displs[i], recvtype, 1)))                     \
+    FROM_NEIGHBORS(Neighbor_alltoall##suffix,                                                     \
+        (const void *sendbuf, N sendcount, MPI_Datatype sendtype, void *recvbuf, N recvcount,     \
+            MPI_Datatype recvtype, MPI_Comm comm),                                                \
+        (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm),                       \
+        (LENDS_NEIGHBORS(sendbuf, sendcount, i * sendcount, sendtype, 0),                         \
+            LENDS_NEIGHBORS(recvbuf, recvcount, i * recvcount, recvtype, 1)))                     \
+    FROM_NEIGHBORS(Neighbor_alltoallv##suffix,                                                    \
+        (const void *sendbuf, const N *sendcounts, const D *sdispls, MPI_Datatype sendtype,       \
+            void *recvbuf, const N *recvcounts, const D *rdispls, MPI_Datatype recvtype,          \
+            MPI_Comm comm),                                                                       \
+        (sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm),   \
+        (LENDS_NEIGHBORS(sendbuf, sendcounts[i], sdispls[i], sendtype, 0),                        \
+            LENDS_NEIGHBORS(recvbuf, recvcounts[i], rdispls[i], recvtype, 1)))                    \
+    FROM_NEIGHBORS(Neighbor_alltoallw##suffix,                                                    \
+        (const void *sendbuf, const N *sendcounts, const MPI_Aint *sdispls,                       \
+            const MPI_Datatype *sendtypes, void *recvbuf, const N *recvcounts,                    \
+            const MPI_Aint *rdispls, const MPI_Datatype *recvtypes, MPI_Comm comm),               \
+        (sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm), \
+        (LENDS_NEIGHBOR_TYPES(sendbuf, sendcounts, sdispls, sendtypes, 0),                        \
+            LENDS_NEIGHBOR_TYPES(recvbuf, recvcounts, rdispls, recvtypes, 1)))
 
 /* Nonblocking collective calls, sends and receives. */
 #define NONBLOCKING_AND_MESSAGES(suffix, N, D)                                                    \
-    IFROM_ALL(Iallreduce##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op op,        \
-        MPI_Comm comm, MPI_Request *q), (a, b, n, t, op, comm, q), (lends(a, n, t, 0), lends(b,   \
-        n, t, 1)))                                                                                \
-    IFROM_ALL(Iallgather##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m, MPI_Datatype \
-        u, MPI_Comm comm, MPI_Request *q), (a, n, t, b, m, u, comm, q), (lends(a, n, t, 0),       \
-        lends_gathered(a, b, m, u, comm)))                                                        \
-    IFROM_ALL(Iallgatherv##suffix, (const void *a, N n, MPI_Datatype t, void *b, const N *m,      \
-        const D *e, MPI_Datatype u, MPI_Comm comm, MPI_Request *q), (a, n, t, b, m, e, u, comm,   \
-        q), (lends(a, n, t, 0), LENDS_GATHERED(a, b, m, e, u, comm)))                             \
-    IFROM_ALL(Ialltoall##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m, MPI_Datatype  \
-        u, MPI_Comm comm, MPI_Request *q), (a, n, t, b, m, u, comm, q), (lends(a,                 \
-        times_size(comm, n), t, 0), lends(b, times_size(comm, m), u, 1)))                         \
-    IFROM_ALL(Ialltoallv##suffix, (const void *a, const N *n, const D *d, MPI_Datatype t, void    \
-        *b, const N *m, const D *e, MPI_Datatype u, MPI_Comm comm, MPI_Request *q), (a, n, d, t,  \
-        b, m, e, u, comm, q), (a == MPI_IN_PLACE ? (void)0 : LENDS_EACH(a, n, d, t, comm, 0),     \
-        LENDS_EACH(b, m, e, u, comm, 1)))                                                         \
-    IFROM_ALL(Ialltoallw##suffix, (const void *a, const N *n, const D *d, const MPI_Datatype *t,  \
-        void *b, const N *m, const D *e, const MPI_Datatype *u, MPI_Comm comm, MPI_Request *q),   \
-        (a, n, d, t, b, m, e, u, comm, q), (a == MPI_IN_PLACE ? (void)0 : LENDS_EACH_TYPE(a, n,   \
-        d, t, comm, 0), LENDS_EACH_TYPE(b, m, e, u, comm, 1)))                                    \
-    IFROM_ALL(Ireduce_scatter##suffix, (const void *a, void *b, const N *n, MPI_Datatype t,       \
-        MPI_Op op, MPI_Comm comm, MPI_Request *q), (a, b, n, t, op, comm, q), LENDS_SCATTERED(a,  \
-        b, n, t, comm))                                                                           \
-    IFROM_ALL(Ireduce_scatter_block##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op \
-        op, MPI_Comm comm, MPI_Request *q), (a, b, n, t, op, comm, q), (lends(a, times_size(comm, \
-        n), t, 0), lends(b, n, t, 1)))                                                            \
-    IFROM_ROOT(Ibcast##suffix, (void *b, N n, MPI_Datatype t, int root, MPI_Comm comm,            \
-        MPI_Request *q), (b, n, t, root, comm, q), lends(b, n, t, !is_root(comm, root)))          \
-    IFROM_ROOT(Iscatter##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m, MPI_Datatype  \
-        u, int root, MPI_Comm comm, MPI_Request *q), (a, n, t, b, m, u, root, comm, q),           \
-        (is_root(comm, root) ? lends(a, times_size(comm, n), t, 0) : (void)0, lends(b, m, u, 1))) \
-    IFROM_ROOT(Iscatterv##suffix, (const void *a, const N *n, const D *d, MPI_Datatype t, void    \
-        *b, N m, MPI_Datatype u, int root, MPI_Comm comm, MPI_Request *q), (a, n, d, t, b, m, u,  \
-        root, comm, q), (is_root(comm, root) ? LENDS_EACH(a, n, d, t, comm, 0) : (void)0,         \
-        lends(b, m, u, 1)))                                                                       \
-    ITO_ROOT(Ireduce##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op op, int root,  \
-        MPI_Comm comm, MPI_Request *q), (a, b, n, t, op, root, comm, q), (lends(a, n, t, 0),      \
-        is_root(comm, root) ? lends(b, n, t, 1) : (void)0))                                       \
-    ITO_ROOT(Igather##suffix, (const void *a, N n, MPI_Datatype t, void *b, N m, MPI_Datatype u,  \
-        int root, MPI_Comm comm, MPI_Request *q), (a, n, t, b, m, u, root, comm, q), (lends(a, n, \
-        t, 0), is_root(comm, root) ? lends_gathered(a, b, m, u, comm) : (void)0))                 \
-    ITO_ROOT(Igatherv##suffix, (const void *a, N n, MPI_Datatype t, void *b, const N *m, const D  \
-        *e, MPI_Datatype u, int root, MPI_Comm comm, MPI_Request *q), (a, n, t, b, m, e, u, root, \
-        comm, q), (lends(a, n, t, 0), is_root(comm, root) ? LENDS_GATHERED(a, b, m, e, u, comm) : \
-        (void)0))                                                                                 \
-    IFROM_LOWER(Iscan##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op op, MPI_Comm  \
-        comm, MPI_Request *q), (a, b, n, t, op, comm, q), (lends(a, n, t, 0), lends(b, n, t, 1))) \
-    IFROM_LOWER(Iexscan##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op op,         \
-        MPI_Comm comm, MPI_Request *q), (a, b, n, t, op, comm, q), (lends(a, n, t, 0), lends(b,   \
-        n, t, 1)))                                                                                \
-    IFROM_NEIGHBORS(Ineighbor_allgather##suffix, (const void *a, N n, MPI_Datatype t, void *b, N  \
-        m, MPI_Datatype u, MPI_Comm comm, MPI_Request *q), (a, n, t, b, m, u, comm, q), (lends(a, \
-        n, t, 0), LENDS_NEIGHBORS(b, m, i * m, u, 1)))                                            \
-    IFROM_NEIGHBORS(Ineighbor_allgatherv##suffix, (const void *a, N n, MPI_Datatype t, void *b,   \
-        const N *m, const D *e, MPI_Datatype u, MPI_Comm comm, MPI_Request *q), (a, n, t, b, m,   \
-        e, u, comm, q), (lends(a, n, t, 0), LENDS_NEIGHBORS(b, m[i], e[i], u, 1)))                \
-    IFROM_NEIGHBORS(Ineighbor_alltoall##suffix, (const void *a, N n, MPI_Datatype t, void *b, N   \
-        m, MPI_Datatype u, MPI_Comm comm, MPI_Request *q), (a, n, t, b, m, u, comm, q),           \
-        (LENDS_NEIGHBORS(a, n, i * n, t, 0), LENDS_NEIGHBORS(b, m, i * m, u, 1)))                 \
-    IFROM_NEIGHBORS(Ineighbor_alltoallv##suffix, (const void *a, const N *n, const D *d,          \
-        MPI_Datatype t, void *b, const N *m, const D *e, MPI_Datatype u, MPI_Comm comm,           \
-        MPI_Request *q), (a, n, d, t, b, m, e, u, comm, q), (LENDS_NEIGHBORS(a, n[i], d[i], t,    \
-        0), LENDS_NEIGHBORS(b, m[i], e[i], u, 1)))                                                \
-    IFROM_NEIGHBORS(Ineighbor_alltoallw##suffix, (const void *a, const N *n, const MPI_Aint *d,   \
-        const MPI_Datatype *t, void *b, const N *m, const MPI_Aint *e, const MPI_Datatype *u,     \
-        MPI_Comm comm, MPI_Request *q), (a, n, d, t, b, m, e, u, comm, q),                        \
-        (LENDS_NEIGHBOR_TYPES(a, n, d, t, 0), LENDS_NEIGHBOR_TYPES(b, m, e, u, 1)))               \
-    SEND(Send##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm comm),    \
-        (b, n, t, rank, tag, comm))                                                               \
-    SEND(Bsend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm comm),   \
-        (b, n, t, rank, tag, comm))                                                               \
-    SEND(Rsend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm comm),   \
-        (b, n, t, rank, tag, comm))                                                               \
-    SYNCHRONOUS_SEND(Ssend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag,       \
-        MPI_Comm comm), (b, n, t, rank, tag, comm))                                               \
-    ISEND(Isend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm comm,   \
-        MPI_Request *q), (b, n, t, rank, tag, comm, q))                                           \
-    ISEND(Ibsend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm comm,  \
-        MPI_Request *q), (b, n, t, rank, tag, comm, q))                                           \
-    ISEND(Irsend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm comm,  \
-        MPI_Request *q), (b, n, t, rank, tag, comm, q))                                           \
-    SYNCHRONOUS_ISEND(Issend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag,     \
-        MPI_Comm comm, MPI_Request *q), (b, n, t, rank, tag, comm, q))                            \
-    IRECV(Irecv##suffix, (void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm comm,         \
-        MPI_Request *q), (b, n, t, rank, tag, comm, q))                                           \
-    SENDRECV(Sendrecv##suffix, (const void *a, N n, MPI_Datatype t, int to, int tag, void *b, N   \
-        m, MPI_Datatype u, int from, int mark, MPI_Comm comm, MPI_Status *s), (a, n, t, to, tag,  \
-        b, m, u, from, mark, comm, s), SENDRECV_IN_TURNS(suffix, N), (lends_message(a, n, t, to,  \
-        0), lends_message(b, m, u, from, 1)))                                                     \
-    SENDRECV(Sendrecv_replace##suffix, (void *b, N n, MPI_Datatype t, int to, int tag, int from,  \
-        int mark, MPI_Comm comm, MPI_Status *s), (b, n, t, to, tag, from, mark, comm, s), ,       \
-        lends_replaced(b, n, t, to, from))                                                        \
-    ISENDRECV(Isendrecv##suffix, (const void *a, N n, MPI_Datatype t, int to, int tag, void *b, N \
-        m, MPI_Datatype u, int from, int mark, MPI_Comm comm, MPI_Request *q), (a, n, t, to, tag, \
-        b, m, u, from, mark, comm, q), (lends_message(a, n, t, to, 0), lends_message(b, m, u,     \
-        from, 1)))                                                                                \
-    ISENDRECV(Isendrecv_replace##suffix, (void *b, N n, MPI_Datatype t, int to, int tag, int      \
-        from, int mark, MPI_Comm comm, MPI_Request *q), (b, n, t, to, tag, from, mark, comm, q),  \
-        lends_replaced(b, n, t, to, from))                                                        \
-    MRECV(Mrecv##suffix, (void *b, N n, MPI_Datatype t, MPI_Message *message, MPI_Status *s), (b, \
-        n, t, message, s))                                                                        \
-    IMRECV(Imrecv##suffix, (void *b, N n, MPI_Datatype t, MPI_Message *message, MPI_Request *q),  \
-        (b, n, t, message, q))                                                                    \
-    SEND_INIT(Send_init##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm \
-        comm, MPI_Request *q), (b, n, t, rank, tag, comm, q), 0)                                  \
-    SEND_INIT(Bsend_init##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag,         \
-        MPI_Comm comm, MPI_Request *q), (b, n, t, rank, tag, comm, q), 0)                         \
-    SEND_INIT(Rsend_init##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag,         \
-        MPI_Comm comm, MPI_Request *q), (b, n, t, rank, tag, comm, q), 0)                         \
-    SEND_INIT(Ssend_init##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag,         \
-        MPI_Comm comm, MPI_Request *q), (b, n, t, rank, tag, comm, q), 1)                         \
-    RECV_INIT(Recv_init##suffix, (void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm comm, \
-        MPI_Request *q), (b, n, t, rank, tag, comm, q))
+    IFROM_ALL(Iallreduce##suffix,                                                                 \
+        (const void *sendbuf, void *recvbuf, N count, MPI_Datatype datatype, MPI_Op op,           \
+            MPI_Comm comm, MPI_Request *request),                                                 \
+        (sendbuf, recvbuf, count, datatype, op, comm, request),                                   \
+        (lends(sendbuf, count, datatype, 0), lends(recvbuf, count, datatype, 1)))                 \
+    IFROM_ALL(Iallgather##suffix,                                                                 \
+        (const void *sendbuf, N sendcount, MPI_Datatype sendtype, void *recvbuf, N recvcount,     \
+            MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request),                          \
+        (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request),              \
+        (lends(sendbuf, sendcount, sendtype, 0),                                                  \
+            lends_gathered(sendbuf, recvbuf, recvcount, recvtype, comm)))                         \
+    IFROM_ALL(Iallgatherv##suffix,                                                                \
+        (const void *sendbuf, N sendcount, MPI_Datatype sendtype, void *recvbuf,                  \
+            const N *recvcounts, const D *displs, MPI_Datatype recvtype, MPI_Comm comm,           \
+            MPI_Request *request),                                                                \
+        (sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request),     \
+        (lends(sendbuf, sendcount, sendtype, 0),                                                  \
+            LENDS_GATHERED(sendbuf, recvbuf, recvcounts, displs, recvtype, comm)))                \
+    IFROM_ALL(Ialltoall##suffix,                                                                  \
+        (const void *sendbuf, N sendcount, MPI_Datatype sendtype, void *recvbuf, N recvcount,     \
+            MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request),                          \
+        (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request),              \
+        (lends(sendbuf, times_size(comm, sendcount), sendtype, 0),                                \
+            lends(recvbuf, times_size(comm, recvcount), recvtype, 1)))                            \
+    IFROM_ALL(Ialltoallv##suffix,                                                                 \
+        (const void *sendbuf, const N *sendcounts, const D *sdispls, MPI_Datatype sendtype,       \
+            void *recvbuf, const N *recvcounts, const D *rdispls, MPI_Datatype recvtype,          \
+            MPI_Comm comm, MPI_Request *request),                                                 \
+        (sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,    \
+            request),                                                                             \
+        (sendbuf == MPI_IN_PLACE ? (void)0 : LENDS_EACH(sendbuf, sendcounts, sdispls, sendtype,   \
+            comm, 0), LENDS_EACH(recvbuf, recvcounts, rdispls, recvtype, comm, 1)))               \
+    IFROM_ALL(Ialltoallw##suffix,                                                                 \
+        (const void *sendbuf, const N *sendcounts, const D *sdispls,                              \
+            const MPI_Datatype *sendtypes, void *recvbuf, const N *recvcounts, const D *rdispls,  \
+            const MPI_Datatype *recvtypes, MPI_Comm comm, MPI_Request *request),                  \
+        (sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,  \
+            request),                                                                             \
+        (sendbuf == MPI_IN_PLACE ? (void)0 : LENDS_EACH_TYPE(sendbuf, sendcounts, sdispls,        \
+            sendtypes, comm, 0),                                                                  \
+            LENDS_EACH_TYPE(recvbuf, recvcounts, rdispls, recvtypes, comm, 1)))                   \
+    IFROM_ALL(Ireduce_scatter##suffix,                                                            \
+        (const void *sendbuf, void *recvbuf, const N *recvcounts, MPI_Datatype datatype,          \
+            MPI_Op op, MPI_Comm comm, MPI_Request *request),                                      \
+        (sendbuf, recvbuf, recvcounts, datatype, op, comm, request),                              \
+        LENDS_SCATTERED(sendbuf, recvbuf, recvcounts, datatype, comm))                            \
+    IFROM_ALL(Ireduce_scatter_block##suffix,                                                      \
+        (const void *sendbuf, void *recvbuf, N recvcount, MPI_Datatype datatype, MPI_Op op,       \
+            MPI_Comm comm, MPI_Request *request),                                                 \
+        (sendbuf, recvbuf, recvcount, datatype, op, comm, request),                               \
+        (lends(sendbuf, times_size(comm, recvcount), datatype, 0),                                \
+            lends(recvbuf, recvcount, datatype, 1)))                                              \
+    IFROM_ROOT(Ibcast##suffix,                                                                    \
+        (void *buf, N count, MPI_Datatype datatype, int root, MPI_Comm comm,                      \
+            MPI_Request *request),                                                                \
+        (buf, count, datatype, root, comm, request),                                              \
+        lends(buf, count, datatype, !is_root(comm, root)))                                        \
+    IFROM_ROOT(Iscatter##suffix,                                                                  \
+        (const void *sendbuf, N sendcount, MPI_Datatype sendtype, void *recvbuf, N recvcount,     \
+            MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request),                \
+        (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request),        \
+        (is_root(comm, root) ? lends(sendbuf, times_size(comm, sendcount), sendtype, 0) :         \
+            (void)0, lends(recvbuf, recvcount, recvtype, 1)))                                     \
+    IFROM_ROOT(Iscatterv##suffix,                                                                 \
+        (const void *sendbuf, const N *sendcounts, const D *displs, MPI_Datatype sendtype,        \
+            void *recvbuf, N recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,           \
+            MPI_Request *request),                                                                \
+        (sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm,         \
+            request),                                                                             \
+        (is_root(comm, root) ? LENDS_EACH(sendbuf, sendcounts, displs, sendtype, comm, 0) :       \
+            (void)0, lends(recvbuf, recvcount, recvtype, 1)))                                     \
+    ITO_ROOT(Ireduce##suffix,                                                                     \
+        (const void *sendbuf, void *recvbuf, N count, MPI_Datatype datatype, MPI_Op op, int root, \
+            MPI_Comm comm, MPI_Request *request),                                                 \
+        (sendbuf, recvbuf, count, datatype, op, root, comm, request),                             \
+        (lends(sendbuf, count, datatype, 0),                                                      \
+            is_root(comm, root) ? lends(recvbuf, count, datatype, 1) : (void)0))                  \
+    ITO_ROOT(Igather##suffix,                                                                     \
+        (const void *sendbuf, N sendcount, MPI_Datatype sendtype, void *recvbuf, N recvcount,     \
+            MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request),                \
+        (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request),        \
+        (lends(sendbuf, sendcount, sendtype, 0), is_root(comm, root) ? lends_gathered(sendbuf,    \
+            recvbuf, recvcount, recvtype, comm) : (void)0))                                       \
+    ITO_ROOT(Igatherv##suffix,                                                                    \
+        (const void *sendbuf, N sendcount, MPI_Datatype sendtype, void *recvbuf,                  \
+            const N *recvcounts, const D *displs, MPI_Datatype recvtype, int root, MPI_Comm comm, \
+            MPI_Request *request),                                                                \
+        (sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm,         \
+            request),                                                                             \
+        (lends(sendbuf, sendcount, sendtype, 0), is_root(comm, root) ? LENDS_GATHERED(sendbuf,    \
+            recvbuf, recvcounts, displs, recvtype, comm) : (void)0))                              \
+    IFROM_LOWER(Iscan##suffix,                                                                    \
+        (const void *sendbuf, void *recvbuf, N count, MPI_Datatype datatype, MPI_Op op,           \
+            MPI_Comm comm, MPI_Request *request),                                                 \
+        (sendbuf, recvbuf, count, datatype, op, comm, request),                                   \
+        (lends(sendbuf, count, datatype, 0), lends(recvbuf, count, datatype, 1)))                 \
+    IFROM_LOWER(Iexscan##suffix,                                                                  \
+        (const void *sendbuf, void *recvbuf, N count, MPI_Datatype datatype, MPI_Op op,           \
+            MPI_Comm comm, MPI_Request *request),                                                 \
+        (sendbuf, recvbuf, count, datatype, op, comm, request),                                   \
+        (lends(sendbuf, count, datatype, 0), lends(recvbuf, count, datatype, 1)))                 \
+    IFROM_NEIGHBORS(Ineighbor_allgather##suffix,                                                  \
+        (const void *sendbuf, N sendcount, MPI_Datatype sendtype, void *recvbuf, N recvcount,     \
+            MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request),                          \
+        (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request),              \
+        (lends(sendbuf, sendcount, sendtype, 0),                                                  \
+            LENDS_NEIGHBORS(recvbuf, recvcount, i * recvcount, recvtype, 1)))                     \
+    IFROM_NEIGHBORS(Ineighbor_allgatherv##suffix,                                                 \
+        (const void *sendbuf, N sendcount, MPI_Datatype sendtype, void *recvbuf,                  \
+            const N *recvcounts, const D *displs, MPI_Datatype recvtype, MPI_Comm comm,           \
+            MPI_Request *request),                                                                \
+        (sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request),     \
+        (lends(sendbuf, sendcount, sendtype, 0),                                                  \
+            LENDS_NEIGHBORS(recvbuf, recvcounts[i], displs[i], recvtype, 1)))                     \
+    IFROM_NEIGHBORS(Ineighbor_alltoall##suffix,                                                   \
+        (const void *sendbuf, N sendcount, MPI_Datatype sendtype, void *recvbuf, N recvcount,     \
+            MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request),                          \
+        (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request),              \
+        (LENDS_NEIGHBORS(sendbuf, sendcount, i * sendcount, sendtype, 0),                         \
+            LENDS_NEIGHBORS(recvbuf, recvcount, i * recvcount, recvtype, 1)))                     \
+    IFROM_NEIGHBORS(Ineighbor_alltoallv##suffix,                                                  \
+        (const void *sendbuf, const N *sendcounts, const D *sdispls, MPI_Datatype sendtype,       \
+            void *recvbuf, const N *recvcounts, const D *rdispls, MPI_Datatype recvtype,          \
+            MPI_Comm comm, MPI_Request *request),                                                 \
+        (sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,    \
+            request),                                                                             \
+        (LENDS_NEIGHBORS(sendbuf, sendcounts[i], sdispls[i], sendtype, 0),                        \
+            LENDS_NEIGHBORS(recvbuf, recvcounts[i], rdispls[i], recvtype, 1)))                    \
+    IFROM_NEIGHBORS(Ineighbor_alltoallw##suffix,                                                  \
+        (const void *sendbuf, const N *sendcounts, const MPI_Aint *sdispls,                       \
+            const MPI_Datatype *sendtypes, void *recvbuf, const N *recvcounts,                    \
+            const MPI_Aint *rdispls, const MPI_Datatype *recvtypes, MPI_Comm comm,                \
+            MPI_Request *request),                                                                \
+        (sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,  \
+            request),                                                                             \
+        (LENDS_NEIGHBOR_TYPES(sendbuf, sendcounts, sdispls, sendtypes, 0),                        \
+            LENDS_NEIGHBOR_TYPES(recvbuf, recvcounts, rdispls, recvtypes, 1)))                    \
+    SEND(Send##suffix,                                                                            \
+        (const void *buf, N count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm),      \
+        (buf, count, datatype, dest, tag, comm))                                                  \
+    SEND(Bsend##suffix,                                                                           \
+        (const void *buf, N count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm),      \
+        (buf, count, datatype, dest, tag, comm))                                                  \
+    SEND(Rsend##suffix,                                                                           \
+        (const void *buf, N count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm),      \
+        (buf, count, datatype, dest, tag, comm))                                                  \
+    SYNCHRONOUS_SEND(Ssend##suffix,                                                               \
+        (const void *buf, N count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm),      \
+        (buf, count, datatype, dest, tag, comm))                                                  \
+    ISEND(Isend##suffix,                                                                          \
+        (const void *buf, N count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,       \
+            MPI_Request *request),                                                                \
+        (buf, count, datatype, dest, tag, comm, request))                                         \
+    ISEND(Ibsend##suffix,                                                                         \
+        (const void *buf, N count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,       \
+            MPI_Request *request),                                                                \
+        (buf, count, datatype, dest, tag, comm, request))                                         \
+    ISEND(Irsend##suffix,                                                                         \
+        (const void *buf, N count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,       \
+            MPI_Request *request),                                                                \
+        (buf, count, datatype, dest, tag, comm, request))                                         \
+    SYNCHRONOUS_ISEND(Issend##suffix,                                                             \
+        (const void *buf, N count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,       \
+            MPI_Request *request),                                                                \
+        (buf, count, datatype, dest, tag, comm, request))                                         \
+    IRECV(Irecv##suffix,                                                                          \
+        (void *buf, N count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,           \
+            MPI_Request *request),                                                                \
+        (buf, count, datatype, source, tag, comm, request))                                       \
+    SENDRECV(Sendrecv##suffix,                                                                    \
+        (const void *sendbuf, N sendcount, MPI_Datatype sendtype, int dest, int sendtag,          \
+            void *recvbuf, N recvcount, MPI_Datatype recvtype, int source, int recvtag,           \
+            MPI_Comm comm, MPI_Status *status),                                                   \
+        (sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,       \
+            recvtag, comm, status),                                                               \
+        SENDRECV_IN_TURNS(suffix, N),                                                             \
+        (lends_message(sendbuf, sendcount, sendtype, dest, 0),                                    \
+            lends_message(recvbuf, recvcount, recvtype, source, 1)))                              \
+    SENDRECV(Sendrecv_replace##suffix,                                                            \
+        (void *buf, N count, MPI_Datatype datatype, int dest, int sendtag, int source,            \
+            int recvtag, MPI_Comm comm, MPI_Status *status),                                      \
+        (buf, count, datatype, dest, sendtag, source, recvtag, comm, status), ,                   \
+        lends_replaced(buf, count, datatype, dest, source))                                       \
+    ISENDRECV(Isendrecv##suffix,                                                                  \
+        (const void *sendbuf, N sendcount, MPI_Datatype sendtype, int dest, int sendtag,          \
+            void *recvbuf, N recvcount, MPI_Datatype recvtype, int source, int recvtag,           \
+            MPI_Comm comm, MPI_Request *request),                                                 \
+        (sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,       \
+            recvtag, comm, request),                                                              \
+        (lends_message(sendbuf, sendcount, sendtype, dest, 0),                                    \
+            lends_message(recvbuf, recvcount, recvtype, source, 1)))                              \
+    ISENDRECV(Isendrecv_replace##suffix,                                                          \
+        (void *buf, N count, MPI_Datatype datatype, int dest, int sendtag, int source,            \
+            int recvtag, MPI_Comm comm, MPI_Request *request),                                    \
+        (buf, count, datatype, dest, sendtag, source, recvtag, comm, request),                    \
+        lends_replaced(buf, count, datatype, dest, source))                                       \
+    MRECV(Mrecv##suffix,                                                                          \
+        (void *buf, N count, MPI_Datatype datatype, MPI_Message *message, MPI_Status *status),    \
+        (buf, count, datatype, message, status))                                                  \
+    IMRECV(Imrecv##suffix,                                                                        \
+        (void *buf, N count, MPI_Datatype datatype, MPI_Message *message, MPI_Request *request),  \
+        (buf, count, datatype, message, request))                                                 \
+    SEND_INIT(Send_init##suffix,                                                                  \
+        (const void *buf, N count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,       \
+            MPI_Request *request),                                                                \
+        (buf, count, datatype, dest, tag, comm, request), 0)                                      \
+    SEND_INIT(Bsend_init##suffix,                                                                 \
+        (const void *buf, N count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,       \
+            MPI_Request *request),                                                                \
+        (buf, count, datatype, dest, tag, comm, request), 0)                                      \
+    SEND_INIT(Rsend_init##suffix,                                                                 \
+        (const void *buf, N count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,       \
+            MPI_Request *request),                                                                \
+        (buf, count, datatype, dest, tag, comm, request), 0)                                      \
+    SEND_INIT(Ssend_init##suffix,                                                                 \
+        (const void *buf, N count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,       \
+            MPI_Request *request),                                                                \
+        (buf, count, datatype, dest, tag, comm, request), 1)                                      \
+    RECV_INIT(Recv_init##suffix,                                                                  \
+        (void *buf, N count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,           \
+            MPI_Request *request),                                                                \
+        (buf, count, datatype, source, tag, comm, request))
 
 COLLECTIVES(, int, int)
 COLLECTIVES(_c, MPI_Count, MPI_Aint)
 NONBLOCKING_AND_MESSAGES(, int, int)
 NONBLOCKING_AND_MESSAGES(_c, MPI_Count, MPI_Aint)
 
-RECV(Recv_c, (void *b, MPI_Count n, MPI_Datatype t, int rank, int tag, MPI_Comm comm, MPI_Status
-    *s), (b, n, t, rank, tag, comm, s))
-IFROM_ALL(Ibarrier, (MPI_Comm comm, MPI_Request *q), (comm, q), (void)0)
-CANCEL_REQUEST(Cancel, (MPI_Request *q), (q))
-FREE_REQUEST(Request_free, (MPI_Request *q), (q))
-START(Start, (MPI_Request *q), (q), 1, q)
-START(Startall, (int n, MPI_Request *q), (n, q), n, q)
-PARTITIONS(Pready, (int n, MPI_Request q), (n, q), transom_edge_partition_is_ready(q, n))
-PARTITIONS(Pready_range, (int n, int m, MPI_Request q), (n, m, q), for (int i = n; i <= m; i++)
-    transom_edge_partition_is_ready(q, i))
-PARTITIONS(Pready_list, (int n, const int *m, MPI_Request q), (n, m, q), for (int i = 0; i < n;
-    i++) transom_edge_partition_is_ready(q, m[i]))
-PARTITIONS(Parrived, (MPI_Request q, int n, int *flag), (q, n, flag), , if (*flag)
-    transom_edge_partition_has_arrived(q, n))
+RECV(Recv_c,
+    (void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+        MPI_Status *status),
+    (buf, count, datatype, source, tag, comm, status))
+IFROM_ALL(Ibarrier, (MPI_Comm comm, MPI_Request *request), (comm, request), (void)0)
+CANCEL_REQUEST(Cancel, (MPI_Request *request), (request))
+FREE_REQUEST(Request_free, (MPI_Request *request), (request))
+START(Start, (MPI_Request *request), (request), 1, request)
+START(Startall, (int count, MPI_Request *requests), (count, requests), count, requests)
+PARTITIONS(Pready,
+    (int partition, MPI_Request request),
+    (partition, request),
+    transom_edge_partition_is_ready(request, partition))
+PARTITIONS(Pready_range,
+    (int low, int high, MPI_Request request),
+    (low, high, request),
+    for (int i = low; i <= high; i++) transom_edge_partition_is_ready(request, i))
+PARTITIONS(Pready_list,
+    (int count, const int *partitions, MPI_Request request),
+    (count, partitions, request),
+    for (int i = 0; i < count; i++) transom_edge_partition_is_ready(request, partitions[i]))
+PARTITIONS(Parrived,
+    (MPI_Request request, int partition, int *flag),
+    (request, partition, flag), ,
+    if (*flag) transom_edge_partition_has_arrived(request, partition))
 #define LOCAL_CALLS(suffix, N)                                                                    \
-    LOCAL(Reduce_local##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op op), (a, b,  \
-        n, t, op), (lends(a, n, t, 0), lends(b, n, t, 1)))                                        \
-    PACK(Pack##suffix, (const void *b, N n, MPI_Datatype t, void *p, N size, N *at, MPI_Comm      \
-        comm), (b, n, t, p, size, at, comm), lends(b, n, t, 0), p, 1)                             \
-    PACK(Unpack##suffix, (const void *p, N size, N *at, void *b, N n, MPI_Datatype t, MPI_Comm    \
-        comm), (p, size, at, b, n, t, comm), lends(b, n, t, 1), p, 0)
+    LOCAL(Reduce_local##suffix,                                                                   \
+        (const void *inbuf, void *inoutbuf, N count, MPI_Datatype datatype, MPI_Op op),           \
+        (inbuf, inoutbuf, count, datatype, op),                                                   \
+        (lends(inbuf, count, datatype, 0), lends(inoutbuf, count, datatype, 1)))                  \
+    PACK(Pack##suffix,                                                                            \
+        (const void *inbuf, N incount, MPI_Datatype datatype, void *outbuf, N outsize,            \
+            N *position, MPI_Comm comm),                                                          \
+        (inbuf, incount, datatype, outbuf, outsize, position, comm),                              \
+        lends(inbuf, incount, datatype, 0), outbuf, 1)                                            \
+    PACK(Unpack##suffix,                                                                          \
+        (const void *inbuf, N insize, N *position, void *outbuf, N outcount,                      \
+            MPI_Datatype datatype, MPI_Comm comm),                                                \
+        (inbuf, insize, position, outbuf, outcount, datatype, comm),                              \
+        lends(outbuf, outcount, datatype, 1), inbuf, 0)
 LOCAL_CALLS(, int)
 LOCAL_CALLS(_c, MPI_Count)
-PROBE(Probe, (int rank, int tag, MPI_Comm comm, MPI_Status *s), (rank, tag, comm, s), 0,
-    HOST(Iprobe)(rank, tag, comm, &flag, s))
-IPROBE(Iprobe, (int rank, int tag, MPI_Comm comm, int *flag, MPI_Status *s), (rank, tag, comm,
-    flag, s), 0)
-PROBE(Mprobe, (int rank, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *s), (rank, tag,
-    comm, message, s), 1, HOST(Improbe)(rank, tag, comm, &flag, message, s))
-IPROBE(Improbe, (int rank, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *s),
-    (rank, tag, comm, flag, message, s), 1)
+PROBE(Probe,
+    (int source, int tag, MPI_Comm comm, MPI_Status *status),
+    (source, tag, comm, status), 0,
+    HOST(Iprobe)(source, tag, comm, &flag, status))
+IPROBE(Iprobe,
+    (int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status),
+    (source, tag, comm, flag, status), 0)
+PROBE(Mprobe,
+    (int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status),
+    (source, tag, comm, message, status), 1,
+    HOST(Improbe)(source, tag, comm, &flag, message, status))
+IPROBE(Improbe,
+    (int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status),
+    (source, tag, comm, flag, message, status), 1)
 NEW_COMM(Comm_dup, (MPI_Comm comm, MPI_Comm *out), (comm, out))
 NEW_COMM(Comm_dup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm *out), (comm, info, out))
-IDUP(Comm_idup, (MPI_Comm comm, MPI_Comm *out, MPI_Request *q), (comm, out, q))
-IDUP(Comm_idup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm *out, MPI_Request *q), (comm,
-    info, out, q))
+IDUP(Comm_idup, (MPI_Comm comm, MPI_Comm *out, MPI_Request *request), (comm, out, request))
+IDUP(Comm_idup_with_info,
+    (MPI_Comm comm, MPI_Info info, MPI_Comm *out, MPI_Request *request),
+    (comm, info, out, request))
 NEW_COMM(Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm *out), (comm, color, key, out))
-NEW_COMM(Comm_split_type, (MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm *out), (comm,
-    type, key, info, out))
+NEW_COMM(Comm_split_type,
+    (MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm *out),
+    (comm, type, key, info, out))
 NEW_COMM(Comm_create, (MPI_Comm comm, MPI_Group group, MPI_Comm *out), (comm, group, out))
-NEW_COMM_OF_MEMBERS(Comm_create_group, (MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *out),
+NEW_COMM_OF_MEMBERS(Comm_create_group,
+    (MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *out),
     (comm, group, tag, out))
-NEW_COMM(Cart_create, (MPI_Comm comm, int n, const int *dims, const int *periods, int reorder,
-    MPI_Comm *out), (comm, n, dims, periods, reorder, out))
+NEW_COMM(Cart_create,
+    (MPI_Comm comm, int ndims, const int *dims, const int *periods, int reorder, MPI_Comm *out),
+    (comm, ndims, dims, periods, reorder, out))
 NEW_COMM(Cart_sub, (MPI_Comm comm, const int *kept, MPI_Comm *out), (comm, kept, out))
-NEW_COMM(Graph_create, (MPI_Comm comm, int n, const int *index, const int *edges, int reorder,
-    MPI_Comm *out), (comm, n, index, edges, reorder, out))
-NEW_COMM(Dist_graph_create, (MPI_Comm comm, int n, const int *from, const int *degrees, const int
-    *to, const int *weights, MPI_Info info, int reorder, MPI_Comm *out), (comm, n, from, degrees,
-    to, weights, info, reorder, out))
-NEW_COMM(Dist_graph_create_adjacent, (MPI_Comm comm, int n, const int *from, const int *in, int m,
-    const int *to, const int *weights, MPI_Info info, int reorder, MPI_Comm *out), (comm, n, from,
-    in, m, to, weights, info, reorder, out))
-NEW_COMM_OF_MEMBERS(Intercomm_create, (MPI_Comm comm, int leader, MPI_Comm peer, int remote, int
-    tag, MPI_Comm *out), (comm, leader, peer, remote, tag, out))
+NEW_COMM(Graph_create,
+    (MPI_Comm comm, int nnodes, const int *index, const int *edges, int reorder, MPI_Comm *out),
+    (comm, nnodes, index, edges, reorder, out))
+NEW_COMM(Dist_graph_create,
+    (MPI_Comm comm, int count, const int *from, const int *degrees, const int *to,
+        const int *weights, MPI_Info info, int reorder, MPI_Comm *out),
+    (comm, count, from, degrees, to, weights, info, reorder, out))
+NEW_COMM(Dist_graph_create_adjacent,
+    (MPI_Comm comm, int indegree, const int *from, const int *in, int outdegree, const int *to,
+        const int *weights, MPI_Info info, int reorder, MPI_Comm *out),
+    (comm, indegree, from, in, outdegree, to, weights, info, reorder, out))
+NEW_COMM_OF_MEMBERS(Intercomm_create,
+    (MPI_Comm comm, int leader, MPI_Comm peer, int remote, int tag, MPI_Comm *out),
+    (comm, leader, peer, remote, tag, out))
 NEW_COMM_OF_MEMBERS(Intercomm_merge, (MPI_Comm inter, int high, MPI_Comm *out), (inter, high, out))
-FROM_UNKNOWN(Comm_accept, (const char *port, MPI_Info info, int root, MPI_Comm comm, MPI_Comm
-    *out), (port, info, root, comm, out))
-FROM_UNKNOWN(Comm_connect, (const char *port, MPI_Info info, int root, MPI_Comm comm, MPI_Comm
-    *out), (port, info, root, comm, out))
-FROM_UNKNOWN(Comm_spawn, (const char *command, char **arguments, int n, MPI_Info info, int root,
-    MPI_Comm comm, MPI_Comm *out, int *codes), (command, arguments, n, info, root, comm, out,
-    codes))
+FROM_UNKNOWN(Comm_accept,
+    (const char *port, MPI_Info info, int root, MPI_Comm comm, MPI_Comm *out),
+    (port, info, root, comm, out))
+FROM_UNKNOWN(Comm_connect,
+    (const char *port, MPI_Info info, int root, MPI_Comm comm, MPI_Comm *out),
+    (port, info, root, comm, out))
+FROM_UNKNOWN(Comm_spawn,
+    (const char *command, char **arguments, int maxprocs, MPI_Info info, int root, MPI_Comm comm,
+        MPI_Comm *out, int *codes),
+    (command, arguments, maxprocs, info, root, comm, out, codes))
 FROM_UNKNOWN(Comm_disconnect, (MPI_Comm *comm), (comm))
 
 /* The same list of collective calls with persistent requests. */

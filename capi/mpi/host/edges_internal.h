@@ -137,37 +137,37 @@ void lends_message(const void *buffer, int64_t count, MPI_Datatype type, int ran
 void lends_replaced(const void *buffer, int64_t count, MPI_Datatype type, int to, int from);
 int64_t times_size(MPI_Comm comm, int64_t count);
 const void *block(const void *buffer, int64_t element, MPI_Datatype type);
-void lends_gathered(const void *a, const void *b, int64_t m, MPI_Datatype type, MPI_Comm comm);
+void lends_gathered(const void *sendbuf, const void *recvbuf, int64_t recvcount, MPI_Datatype type, MPI_Comm comm);
 void lends_matched(const void *buffer, int64_t count, MPI_Datatype type, MPI_Message message);
 
-/* Buffers with a block for each rank, with counts `n` and displacements `d`. With _TYPE, each block
- * has a datatype of its own, and displacements are in bytes. */
+/* Buffers with a block for each rank. With _TYPE, each block has a datatype of its own, and
+ * displacements are in bytes. */
 #define FOR_EACH(count, body)                                                                                               \
     __extension__({                                                                                                         \
         for (int i = 0; i < (count); i++) body;                                                                             \
         (void)0;                                                                                                            \
     })
-#define LENDS_EACH(b, n, d, t, comm, written)                                                                               \
-    FOR_EACH(group_of(comm)->size, lends(block(b, (d)[i], t), (n)[i], t, written))
-#define LENDS_EACH_TYPE(b, n, d, t, comm, written)                                                                          \
-    FOR_EACH(group_of(comm)->size, lends((const char *)(b) + (d)[i], (n)[i], (t)[i], written))
-#define LENDS_GATHERED(a, b, n, d, t, comm)                                                                                 \
+#define LENDS_EACH(buffer, counts, displs, type, comm, written)                                                             \
+    FOR_EACH(group_of(comm)->size, lends(block(buffer, (displs)[i], type), (counts)[i], type, written))
+#define LENDS_EACH_TYPE(buffer, counts, displs, types, comm, written)                                                       \
+    FOR_EACH(group_of(comm)->size, lends((const char *)(buffer) + (displs)[i], (counts)[i], (types)[i], written))
+#define LENDS_GATHERED(sendbuf, buffer, counts, displs, type, comm)                                                         \
     FOR_EACH(group_of(comm)->size,                                                                                          \
-             lends(block(b, (d)[i], t), (n)[i], t, (a) != MPI_IN_PLACE || i != group_of(comm)->me))
-/* MPI_Reduce_scatter: if `a` is MPI_IN_PLACE, the call reads `b`. */
-#define LENDS_SCATTERED(a, b, n, t, comm)                                                                                   \
+             lends(block(buffer, (displs)[i], type), (counts)[i], type, (sendbuf) != MPI_IN_PLACE || i != group_of(comm)->me))
+/* MPI_Reduce_scatter: if `sendbuf` is MPI_IN_PLACE, the call reads `buffer`. */
+#define LENDS_SCATTERED(sendbuf, buffer, counts, type, comm)                                                                \
     __extension__({                                                                                                         \
         int64_t sum = 0;                                                                                                    \
-        for (int i = 0; i < group_of(comm)->size; i++) sum += (n)[i];                                                       \
-        lends((a) == MPI_IN_PLACE ? (const void *)(b) : (a), sum, t, 0);                                                    \
-        lends(b, (n)[group_of(comm)->me], t, 1);                                                                            \
+        for (int i = 0; i < group_of(comm)->size; i++) sum += (counts)[i];                                                  \
+        lends((sendbuf) == MPI_IN_PLACE ? (const void *)(buffer) : (sendbuf), sum, type, 0);                                \
+        lends(buffer, (counts)[group_of(comm)->me], type, 1);                                                               \
     })
 /* Buffers with a block for each neighbor, of `count` elements from element `at` on. */
-#define LENDS_NEIGHBORS(b, count, at, t, written)                                                                           \
-    FOR_EACH(neighbors(comm, written), if (!is_missing(comm, i)) lends(block(b, at, t), count, t, written))
-#define LENDS_NEIGHBOR_TYPES(b, n, d, t, written)                                                                           \
+#define LENDS_NEIGHBORS(buffer, count, at, type, written)                                                                   \
+    FOR_EACH(neighbors(comm, written), if (!is_missing(comm, i)) lends(block(buffer, at, type), count, type, written))
+#define LENDS_NEIGHBOR_TYPES(buffer, counts, displs, types, written)                                                        \
     FOR_EACH(neighbors(comm, written),                                                                                      \
-             if (!is_missing(comm, i)) lends((const char *)(b) + (d)[i], (n)[i], (t)[i], written))
+             if (!is_missing(comm, i)) lends((const char *)(buffer) + (displs)[i], (counts)[i], (types)[i], written))
 
 /* --- collectives.c ---------------------------------------------------------------------------- */
 

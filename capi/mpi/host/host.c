@@ -310,7 +310,7 @@ void host_unregister_poll(int (*poll)(void)) {
 
 /* Searches the program's constants for OpenCoarrays' messages. The result is 1 plus the answer,
  * since a result other than 0 ends the iteration. */
-static int has_opencoarrays(struct dl_phdr_info *program, size_t size, void *unused) {
+static int find_opencoarrays(struct dl_phdr_info *program, size_t size, void *unused) {
     static const char words[] = "OpenCoarrays internal error";
     (void)size, (void)unused;
     for (int i = 0; i < program->dlpi_phnum; i++) {
@@ -333,12 +333,12 @@ int host_has_openmp_and_sanitizer(void) {
 /* Whether OpenCoarrays is loaded or linked into the program. Up to version 2.10, conversions in its
  * sendget read the buffer of MPI_Get before MPI_Win_unlock. Its wrapper links it statically, and
  * then it exports no name and is recognized by its messages. */
-int host_reads_early(void) {
+int host_has_opencoarrays(void) {
     if (dlsym(RTLD_DEFAULT, "_gfortran_caf_sendget")) {
         return 1;
     }
     /* The first object is the program. Only programs of gfortran have coarrays. */
-    return dlsym(RTLD_DEFAULT, "_gfortran_set_args") && dl_iterate_phdr(has_opencoarrays, NULL) == 2;
+    return dlsym(RTLD_DEFAULT, "_gfortran_set_args") && dl_iterate_phdr(find_opencoarrays, NULL) == 2;
 }
 
 int host_split_machine(MPI_Comm comm, int key, MPI_Comm *out) {
@@ -457,7 +457,8 @@ int host_distribution(int distribution, int argument, int *block) {
     return distribution == MPI_DISTRIBUTE_BLOCK ? 'b' : distribution == MPI_DISTRIBUTE_CYCLIC ? 'c' : 'n';
 }
 
-int host_measure(MPI_Datatype type, MPI_Aint *size, MPI_Aint *lb, MPI_Aint *extent) {
+/* The size, lower bound and extent of a datatype. */
+int host_size_and_extent(MPI_Datatype type, MPI_Aint *size, MPI_Aint *lb, MPI_Aint *extent) {
     int bytes;
     int code = HOST(Type_size)(type, &bytes);
     *size = bytes;

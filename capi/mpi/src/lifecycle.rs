@@ -14,8 +14,8 @@ use crate::boot::{GIVEN_UP, HostBootstrap};
 use crate::errors::{Failure, Outcome};
 use crate::host::{
     Comm, SUCCESS, constants, host_Comm_dup, host_Comm_free, host_Comm_rank, host_Comm_set_errhandler, host_Comm_size,
-    host_Finalize, host_Init, host_Init_thread, host_Query_thread, host_call_at_end, host_gather_lengths, host_present,
-    host_reads_early,
+    host_Finalize, host_Init, host_Init_thread, host_Query_thread, host_call_at_end, host_gather_lengths,
+    host_has_opencoarrays, host_present,
 };
 use crate::process::{self, Process};
 use crate::{accesses, edges, identity, members, polls, proxies, report, types};
@@ -146,7 +146,7 @@ fn reads_early() -> bool {
         Ok("y" | "yes" | "1" | "on") => true,
         Ok("n" | "no" | "0" | "off") => false,
         // SAFETY: the call takes nothing.
-        _ => unsafe { host_reads_early() != 0 },
+        _ => unsafe { host_has_opencoarrays() != 0 },
     }
 }
 

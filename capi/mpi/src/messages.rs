@@ -117,7 +117,7 @@ extern "C" fn transom_edge_adds_buffer(address: *const c_void, count: i64, ty: T
     }
     let count = usize::try_from(count).unwrap_or(0);
     let Ok(decoded) = types::find(ty) else { return };
-    let pieces = match decoded.dense {
+    let pieces = match decoded.size_if_contiguous {
         0 => decoded.bytes.pieces_at(address.addr(), count),
         size => vec![(address.addr(), size * count)],
     };

@@ -59,9 +59,9 @@ fn checked_count(count: i64) -> Outcome<usize> {
 /// sides; `None` for other transfers, and for those from or to NULL.
 #[inline(always)]
 pub(crate) fn contiguous_transfer(here: &OriginSide, there: &TargetSide) -> Option<(usize, usize, u64)> {
-    let len = types::dense(here.ty, here.count).filter(|&len| len > 0 && !here.base.is_null())?;
+    let len = types::contiguous_bytes(here.ty, here.count).filter(|&len| len > 0 && !here.base.is_null())?;
     let same = here.ty == there.ty && here.count == there.count;
-    if !same && types::dense(there.ty, there.count)? != len {
+    if !same && types::contiguous_bytes(there.ty, there.count)? != len {
         return None;
     }
     Some((len, usize::try_from(there.rank).ok()?, u64::try_from(there.displacement).ok()?))

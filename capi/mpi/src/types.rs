@@ -13,7 +13,7 @@ use crate::errors::{Failure, Outcome};
 use crate::handles::Handles;
 use crate::host::{
     Envelope, Predefined, SUCCESS, Type, constants, host_Type_free, host_Type_set_attr, host_contents, host_envelope,
-    host_is_fortran_order, host_measure, host_predefined, host_type_keyval,
+    host_is_fortran_order, host_predefined, host_size_and_extent, host_type_keyval,
 };
 
 mod distributed;
@@ -32,7 +32,7 @@ static FIRST_USE: Mutex<()> = Mutex::new(());
 #[derive(Clone, Debug)]
 pub(crate) struct Decoded {
     /// The size of one item in bytes if any number of items is contiguous, else 0.
-    pub(crate) dense: usize,
+    pub(crate) size_if_contiguous: usize,
     /// The locations of the type's data, as bytes.
     pub(crate) bytes: Datatype,
     /// The locations of the type's data, as basic types; `None` if transom lacks one of them.
@@ -104,7 +104,7 @@ impl DecodedRef {
             len.is_multiple_of(size).then_some((ty, size))
         });
         Ok(DecodedRef::Owned(Box::new(Decoded {
-            dense: 0,
+            size_if_contiguous: 0,
             bytes: self.bytes.leading(len)?,
             typed: typed.map(|(ty, size)| ty.leading(len / size)).transpose()?,
             basic: None,
@@ -172,8 +172,8 @@ pub(crate) fn find(ty: Type) -> Outcome<DecodedRef> {
 
 /// The size in bytes of `count` items of a cached contiguous type; `None` for other types.
 #[inline]
-pub(crate) fn dense(ty: Type, count: i64) -> Option<usize> {
-    let size = TYPES.get(ty)?.dense;
+pub(crate) fn contiguous_bytes(ty: Type, count: i64) -> Option<usize> {
+    let size = TYPES.get(ty)?.size_if_contiguous;
     if size == 0 { None } else { usize::try_from(count).ok()?.checked_mul(size) }
 }
 
@@ -222,7 +222,7 @@ struct Measured {
 fn measure(ty: Type) -> Outcome<Measured> {
     let (mut size, mut lb, mut extent) = (0, 0, 0);
     // SAFETY: the type is one of the host's; the call writes numbers.
-    checked(unsafe { host_measure(ty, &raw mut size, &raw mut lb, &raw mut extent) })?;
+    checked(unsafe { host_size_and_extent(ty, &raw mut size, &raw mut lb, &raw mut extent) })?;
     Ok(Measured { size: usize::try_from(size).unwrap_or_default(), lb, extent })
 }
 
@@ -288,8 +288,8 @@ fn with_bounds_of_host(
         false => Datatype::resized(&ty, lb, extent),
     };
     let bytes = bound(bytes)?;
-    let dense = if bytes.is_contiguous() { bytes.size() } else { 0 };
-    Ok(Decoded { dense, bytes, typed: typed.map(bound).transpose()?, basic: None, ops: Ops(0) })
+    let size_if_contiguous = if bytes.is_contiguous() { bytes.size() } else { 0 };
+    Ok(Decoded { size_if_contiguous, bytes, typed: typed.map(bound).transpose()?, basic: None, ops: Ops(0) })
 }
 
 fn decode(ty: Type, envelope: &Envelope) -> Outcome<Decoded> {

@@ -69,10 +69,10 @@ static FORMS: [Form; 4] = [
 const CROWDED: usize = 7;
 
 fn main() -> ExitCode {
-    let asked = std::env::var("TRANSOM_TEST_SWEEP").unwrap_or_else(|_| "quick".into());
-    let Some(form) = FORMS.iter().find(|form| form.name == asked) else {
+    let form_name = std::env::var("TRANSOM_TEST_SWEEP").unwrap_or_else(|_| "quick".into());
+    let Some(form) = FORMS.iter().find(|form| form.name == form_name) else {
         let names: Vec<_> = FORMS.iter().map(|form| form.name).collect();
-        println!("TRANSOM_TEST_SWEEP={asked}: the value must be one of {}", names.join(", "));
+        println!("TRANSOM_TEST_SWEEP={form_name}: the value must be one of {}", names.join(", "));
         return ExitCode::from(2);
     };
     let hosts = hosts::all().into_iter().filter(|host| host.is_old || form.is_full);

@@ -53,7 +53,7 @@ impl fmt::Debug for Endpoint {
 pub struct Registration {
     region: *mut sys::fid_mr,
     /// The requested key, which becomes free when the region is closed.
-    asked: u64,
+    requested_key: u64,
     keys: Arc<Keys>,
     /// The registered memory, if it is a copy of the caller's.
     copy: Option<Box<Memory>>,
@@ -393,12 +393,12 @@ impl Endpoint {
             // SAFETY: the caller promises the memory.
             unsafe { populate(base, len) };
         }
-        let mut asked = self.keys.take()?;
+        let mut requested_key = self.keys.take()?;
         loop {
             // SAFETY: the caller promises the memory until the registration is dropped.
-            match unsafe { self.register_as(base, len, access, asked) } {
+            match unsafe { self.register_as(base, len, access, requested_key) } {
                 Ok(registration) => return Ok(registration),
-                Err(_) if self.keys.is_fast(asked) => asked = self.keys.take_standard()?,
+                Err(_) if self.keys.is_fast(requested_key) => requested_key = self.keys.take_standard()?,
                 Err(status) if -status == Errno::NOMEM.raw_os_error() as isize => {
                     let what = format!("{} of provider {}", what(), self.info.provider());
                     return Err(FabricError::unregistered(what, self.library().strerror(status)));
@@ -412,16 +412,22 @@ impl Endpoint {
     ///
     /// # Safety
     /// As for `register`.
-    unsafe fn register_as(&self, base: *const u8, len: usize, access: u64, asked: u64) -> Result<Registration, isize> {
+    unsafe fn register_as(
+        &self,
+        base: *const u8,
+        len: usize,
+        access: u64,
+        requested_key: u64,
+    ) -> Result<Registration, isize> {
         let (null, keys) = (std::ptr::null_mut(), Arc::clone(&self.keys));
-        let mut registration = Registration { region: std::ptr::null_mut(), asked, keys, copy: None };
+        let mut registration = Registration { region: std::ptr::null_mut(), requested_key, keys, copy: None };
         // SAFETY: open objects; the caller promises the memory. A region is used only after the
         // call that made it.
         let status = unsafe {
             let register = (*(*self.domain).mr).reg.expect("reg");
             let domain = &raw mut (*self.domain).fid;
             let region = &raw mut registration.region;
-            let mut status = register(domain, base.cast(), len, access, 0, asked, 0, region, null);
+            let mut status = register(domain, base.cast(), len, access, 0, requested_key, 0, region, null);
             if status == 0 && self.registering.bound {
                 let region = &raw mut (*registration.region).fid;
                 status = call!(region, ops, bind(&raw mut (*self.ep).fid, 0));
@@ -485,7 +491,7 @@ impl Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         close(self.region.cast());
-        self.keys.give_back(self.asked);
+        self.keys.give_back(self.requested_key);
     }
 }
 

@@ -132,24 +132,24 @@ impl Library {
         // SAFETY: `dupinfo(null)` makes empty hints with all attribute structures. `freeinfo` frees
         // the provider's name by C's `free`, so C's `strdup` makes the copy.
         let status = unsafe {
-            let asked = (self.functions.dupinfo)(std::ptr::null());
-            if asked.is_null() {
+            let wanted = (self.functions.dupinfo)(std::ptr::null());
+            if wanted.is_null() {
                 return Err(-12);
             }
-            (*(*asked).fabric_attr).prov_name = libc::strdup(name.as_ptr());
-            (*asked).caps = hints.caps;
-            (*asked).mode = sys::FI_CONTEXT | sys::FI_CONTEXT2;
-            (*(*asked).ep_attr).type_ = sys::FI_EP_RDM;
-            (*(*asked).tx_attr).msg_order = hints.order;
-            (*(*asked).rx_attr).msg_order = hints.order;
-            let domain = &mut *(*asked).domain_attr;
+            (*(*wanted).fabric_attr).prov_name = libc::strdup(name.as_ptr());
+            (*wanted).caps = hints.caps;
+            (*wanted).mode = sys::FI_CONTEXT | sys::FI_CONTEXT2;
+            (*(*wanted).ep_attr).type_ = sys::FI_EP_RDM;
+            (*(*wanted).tx_attr).msg_order = hints.order;
+            (*(*wanted).rx_attr).msg_order = hints.order;
+            let domain = &mut *(*wanted).domain_attr;
             domain.mr_mode = hints.mr_mode;
             domain.threading = sys::FI_THREAD_SAFE;
             domain.data_progress = hints.progress;
             domain.av_type = sys::FI_AV_TABLE;
             let (node, flags) = node.as_ref().map_or((std::ptr::null(), 0), |node| (node.as_ptr(), sys::FI_SOURCE));
-            let status = (self.functions.getinfo)(self.api(), node, std::ptr::null(), flags, asked, &raw mut found);
-            (self.functions.freeinfo)(asked);
+            let status = (self.functions.getinfo)(self.api(), node, std::ptr::null(), flags, wanted, &raw mut found);
+            (self.functions.freeinfo)(wanted);
             status
         };
         if status != 0 || found.is_null() {

@@ -438,8 +438,13 @@ impl Port for OfiPort {
         self.progress.wait(limit, None, || true);
     }
 
-    fn wait_beside(&self, limit: Duration, other: Option<BorrowedFd<'_>>, stay: impl FnOnce() -> bool) -> bool {
-        self.progress.wait(limit, other, stay)
+    fn wait_with_descriptor(
+        &self,
+        limit: Duration,
+        other: Option<BorrowedFd<'_>>,
+        still_idle: impl FnOnce() -> bool,
+    ) -> bool {
+        self.progress.wait(limit, other, still_idle)
     }
 
     fn wake(&self) {

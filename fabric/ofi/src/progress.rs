@@ -76,15 +76,21 @@ impl Progress {
     }
 
     /// Sleeps until a completion may have arrived, `wake` is called, `other` is readable, or
-    /// `limit` has passed, as [`Port::wait_beside`](transom_fabric::Port::wait_beside) does.
-    /// Returns false if none of the first three has happened when the sleep ends.
-    pub(crate) fn wait(&self, limit: Duration, other: Option<BorrowedFd<'_>>, stay: impl FnOnce() -> bool) -> bool {
+    /// `limit` has passed, as
+    /// [`Port::wait_with_descriptor`](transom_fabric::Port::wait_with_descriptor) does. Returns
+    /// false if none of the first three has happened when the sleep ends.
+    pub(crate) fn wait(
+        &self,
+        limit: Duration,
+        other: Option<BorrowedFd<'_>>,
+        still_idle: impl FnOnce() -> bool,
+    ) -> bool {
         let (queue, limit) = match self.open.endpoint.wait_fd() {
             Some(queue) if self.open.endpoint.may_sleep() => (Some(queue), limit),
             Some(_) => return true,
             None => (None, limit.min(NAP)),
         };
-        let limit = || stay().then(|| self.open.sleep_of(limit));
+        let limit = || still_idle().then(|| self.open.sleep_of(limit));
         !self.wake.sleep([queue, other, None], limit).passed
     }
 

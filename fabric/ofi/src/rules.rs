@@ -339,8 +339,8 @@ mod tests {
     /// Shows T3.
     #[test]
     fn order_is_requested_over_tcp_alone() {
-        let asked: Vec<_> = TABLE.iter().filter(|rules| rules.order == sys::FI_ORDER_SAW).map(|it| it.name).collect();
-        assert_eq!(asked, ["tcp", "net", "tcp;ofi_rxm"]);
+        let ordered: Vec<_> = TABLE.iter().filter(|rules| rules.order == sys::FI_ORDER_SAW).map(|it| it.name).collect();
+        assert_eq!(ordered, ["tcp", "net", "tcp;ofi_rxm"]);
         let others = ["cxi", "efa", "opx", "psm3", "shm", "lnx", "sockets", "verbs;ofi_rxm", "some other provider"];
         assert!(others.iter().all(|name| of(name).order == 0));
         let rules = of("tcp");

@@ -253,9 +253,14 @@ impl Port for SimPort {
 
     /// The net does not watch the descriptor, so the wait beside one is short, and its end is not
     /// reported.
-    fn wait_beside(&self, limit: Duration, other: Option<BorrowedFd<'_>>, stay: impl FnOnce() -> bool) -> bool {
+    fn wait_with_descriptor(
+        &self,
+        limit: Duration,
+        other: Option<BorrowedFd<'_>>,
+        still_idle: impl FnOnce() -> bool,
+    ) -> bool {
         let limit = if other.is_some() { limit.min(BESIDE) } else { limit };
-        self.net.wait(self.me, limit, stay) || other.is_some()
+        self.net.wait(self.me, limit, still_idle) || other.is_some()
     }
 
     fn wake(&self) {

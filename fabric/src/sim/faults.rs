@@ -1,6 +1,5 @@
 //! Faults that a test causes in a net: a rank that takes no messages or can't be reached, and
-//! progress that fails.
-//! The death of a rank is in `net`.
+//! progress that fails. The death of a rank is in `net`.
 
 use std::thread::ThreadId;
 
@@ -13,20 +12,20 @@ use crate::{FabricError, Fault, Peer, Reason};
 #[derive(Default)]
 pub(super) struct Faults {
     /// Whether the rank takes no messages.
-    pub(super) shut: bool,
+    pub(super) takes_no_messages: bool,
     /// The number of messages to the rank until all further ones answer `Broken`; `None`: they are
     /// taken.
-    cut: Option<u32>,
+    messages_until_broken: Option<u32>,
     /// The peer that the rank's port reports as lost, and the only thread to which it does.
     lost: Option<(Peer, Option<ThreadId>)>,
     /// A thread, and the number of its next steps of progress that fail.
-    trips: Option<(ThreadId, u32)>,
+    failing_progress: Option<(ThreadId, u32)>,
 }
 
 impl Faults {
     /// The reason why a message to this rank, which is `to`, can't be sent.
     pub(super) fn of_message(&mut self, to: Peer) -> Option<Fault> {
-        match &mut self.cut {
+        match &mut self.messages_until_broken {
             None => None,
             Some(0) => Some(Fault::new(to, Errno::NOMEM)),
             Some(left) => {
@@ -38,7 +37,7 @@ impl Faults {
 
     /// The error of the calling thread's progress.
     pub(super) fn of_progress(&mut self) -> Result<(), FabricError> {
-        match &mut self.trips {
+        match &mut self.failing_progress {
             Some((thread, steps @ 1..)) if *thread == std::thread::current().id() => {
                 *steps -= 1;
                 Err(FabricError::failed("a step of the simulated net", Errno::NOMEM))
@@ -49,47 +48,71 @@ impl Faults {
 }
 
 impl SimNet {
-    /// A rank takes no messages from now on, as a stopped process, or takes messages again. Until
-    /// then messages to it answer `Again`, or stay in flight on a net with `SimMail::slots`.
+    /// A rank takes no messages from now on, as a stopped process. Messages to it answer `Again`,
+    /// or stay in flight on a net with `SimMail::slots`.
     ///
     /// # Panics
     /// If there is no such rank.
-    pub fn shut(&self, rank: Peer, shut: bool) {
-        self.faults(rank, |faults| faults.shut = shut);
+    pub fn stop_messages_to(&self, rank: Peer) {
+        self.faults(rank, |faults| faults.takes_no_messages = true);
+    }
+
+    /// Ends [`SimNet::stop_messages_to`].
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn resume_messages_to(&self, rank: Peer) {
+        self.faults(rank, |faults| faults.takes_no_messages = false);
     }
 
     /// Messages to a rank answer `Broken` from now on, as if the memory for a connection to it were
-    /// lacking, or are sent again.
+    /// lacking.
     ///
     /// # Panics
     /// If there is no such rank.
-    pub fn cut(&self, rank: Peer, cut: bool) {
-        self.faults(rank, |faults| faults.cut = cut.then_some(0));
+    pub fn break_connection_to(&self, rank: Peer) {
+        self.break_connection_after(rank, 0);
     }
 
-    /// [`SimNet::cut`] after the next `messages` attempts to send to the rank.
+    /// [`SimNet::break_connection_to`] after the next `messages` attempts to send to the rank.
     ///
     /// # Panics
     /// If there is no such rank.
-    pub fn cut_after(&self, rank: Peer, messages: u32) {
-        self.faults(rank, |faults| faults.cut = Some(messages));
+    pub fn break_connection_after(&self, rank: Peer, messages: u32) {
+        self.faults(rank, |faults| faults.messages_until_broken = Some(messages));
     }
 
-    /// The port of a rank reports a peer as lost from now on, or none.
+    /// Ends [`SimNet::break_connection_to`].
     ///
     /// # Panics
     /// If there is no such rank.
-    pub fn lose(&self, rank: Peer, peer: Option<Peer>) {
-        self.faults(rank, |faults| faults.lost = peer.map(|peer| (peer, None)));
+    pub fn mend_connection_to(&self, rank: Peer) {
+        self.faults(rank, |faults| faults.messages_until_broken = None);
     }
 
-    /// [`SimNet::lose`] for the calling thread alone: other threads of the rank learn of the loss
-    /// later.
+    /// The port of a rank reports a peer as lost from now on.
     ///
     /// # Panics
     /// If there is no such rank.
-    pub fn lose_here(&self, rank: Peer, peer: Peer) {
+    pub fn report_lost(&self, rank: Peer, peer: Peer) {
+        self.faults(rank, |faults| faults.lost = Some((peer, None)));
+    }
+
+    /// [`SimNet::report_lost`] for the calling thread alone: other threads of the rank learn of the
+    /// loss later.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn report_lost_to_this_thread(&self, rank: Peer, peer: Peer) {
         self.faults(rank, |faults| faults.lost = Some((peer, Some(std::thread::current().id()))));
+    }
+
+    /// Ends [`SimNet::report_lost`].
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn report_none_lost(&self, rank: Peer) {
+        self.faults(rank, |faults| faults.lost = None);
     }
 
     /// The peer that the port of a rank has lost.
@@ -104,7 +127,7 @@ impl SimNet {
     ///
     /// # Panics
     /// If there is no such rank.
-    pub fn trip(&self, rank: Peer, steps: u32) {
-        self.faults(rank, |faults| faults.trips = Some((std::thread::current().id(), steps)));
+    pub fn fail_progress(&self, rank: Peer, steps: u32) {
+        self.faults(rank, |faults| faults.failing_progress = Some((std::thread::current().id(), steps)));
     }
 }

@@ -321,7 +321,7 @@ impl SimNet {
         let full = self.options.mail.most.is_some_and(|most| waiting >= most);
         let refused = match self.options.mail.slots {
             Some(slots) => !state.has_slot(me, to, slots),
-            None => state.ranks[to.index()].faults.shut,
+            None => state.ranks[to.index()].faults.takes_no_messages,
         };
         if self.push_back(&mut state, me) || full || refused {
             state.ranks[me.index()].woken = true;
@@ -371,16 +371,16 @@ impl SimNet {
     }
 
     /// Returns false if `limit` has passed.
-    pub(super) fn wait(&self, me: Peer, limit: Duration, stay: impl FnOnce() -> bool) -> bool {
+    pub(super) fn wait(&self, me: Peer, limit: Duration, still_idle: impl FnOnce() -> bool) -> bool {
         self.release(me);
         self.state().ranks[me.index()].waiting += 1;
         // A wake from here on is kept until this thread has left.
-        let stays = stay();
+        let is_idle = still_idle();
         let (mut state, waited) = self.bells[me.index()]
             .wait_timeout_while(self.state(), limit, |state| {
                 let rank = &state.ranks[me.index()];
-                let idle = rank.underway.is_empty() && rank.completing.is_empty() && rank.inbox.is_empty();
-                stays && idle && !rank.woken && !rank.dead
+                let nothing_arrived = rank.underway.is_empty() && rank.completing.is_empty() && rank.inbox.is_empty();
+                is_idle && nothing_arrived && !rank.woken && !rank.dead
             })
             .unwrap_or_else(PoisonError::into_inner);
         let rank = &mut state.ranks[me.index()];
@@ -515,7 +515,7 @@ impl State {
     }
 
     fn deliver(&mut self, options: &SimOptions, me: Peer) -> Vec<InFlightMessage> {
-        if options.mail.slots.is_some() && self.ranks[me.index()].faults.shut {
+        if options.mail.slots.is_some() && self.ranks[me.index()].faults.takes_no_messages {
             return Vec::new();
         }
         let mut inbox = std::mem::take(&mut self.ranks[me.index()].inbox);

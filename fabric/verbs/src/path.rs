@@ -125,8 +125,8 @@ mod tests {
 
     #[test]
     fn the_administrators_settings_are_in_the_address_vector() {
-        let asked = PathOptions { service_level: 5, traffic_class: 104, ..PathOptions::default() };
-        let vector = asked.vector(&sender(false), &to(OTHER, false));
+        let settings = PathOptions { service_level: 5, traffic_class: 104, ..PathOptions::default() };
+        let vector = settings.vector(&sender(false), &to(OTHER, false));
         assert_eq!((vector.sl, vector.grh.traffic_class, vector.grh.sgid_index), (5, 104, 3));
         assert_eq!((vector.dlid, vector.port_num, vector.grh.hop_limit, vector.grh.dgid.0), (9, 2, 64, OTHER));
     }

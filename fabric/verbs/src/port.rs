@@ -487,8 +487,13 @@ impl Port for VerbsPort {
         self.open.sleep(limit, None, || true);
     }
 
-    fn wait_beside(&self, limit: Duration, other: Option<BorrowedFd<'_>>, stay: impl FnOnce() -> bool) -> bool {
-        self.open.sleep(limit, other, stay)
+    fn wait_with_descriptor(
+        &self,
+        limit: Duration,
+        other: Option<BorrowedFd<'_>>,
+        still_idle: impl FnOnce() -> bool,
+    ) -> bool {
+        self.open.sleep(limit, other, still_idle)
     }
 
     fn lose(&self, peer: Peer, reason: Reason) {

@@ -150,9 +150,15 @@ impl Open {
     }
 
     /// Sleeps until a completion or event arrives, `wake` is called, `other` is readable, or
-    /// `limit` has passed, as [`Port::wait_beside`](transom_fabric::Port::wait_beside) does.
-    /// Returns false if the limit has passed.
-    pub(crate) fn sleep(&self, limit: Duration, other: Option<BorrowedFd<'_>>, stay: impl FnOnce() -> bool) -> bool {
+    /// `limit` has passed, as
+    /// [`Port::wait_with_descriptor`](transom_fabric::Port::wait_with_descriptor) does. Returns
+    /// false if the limit has passed.
+    pub(crate) fn sleep(
+        &self,
+        limit: Duration,
+        other: Option<BorrowedFd<'_>>,
+        still_idle: impl FnOnce() -> bool,
+    ) -> bool {
         self.release_held();
         let relieved = self.resources.flow.has_refused() && self.relieve();
         if relieved || self.trouble.get().is_some() {
@@ -163,7 +169,7 @@ impl Open {
         let others = [Some(self.queue.as_fd()), Some(self.device.events()), other];
         // Armed after the sleep was announced, so that a thread that takes the event ends this
         // sleep too.
-        let slept = self.resources.wake.sleep(others, || (stay() && self.may_sleep()).then_some(limit));
+        let slept = self.resources.wake.sleep(others, || (still_idle() && self.may_sleep()).then_some(limit));
         let [queue, events, _] = slept.readable;
         if queue {
             self.queue.take_event();

@@ -32,7 +32,7 @@ impl Model {
     }
 }
 
-impl Cells for Model {
+impl RingMemory for Model {
     type Position = ModelU64;
     type Doorbell = ModelFutex;
 
@@ -48,18 +48,18 @@ impl Cells for Model {
     fn doorbell(&self) -> &ModelFutex {
         &self.doorbell
     }
-    fn fill_pipe(&self) {
+    fn make_pipe_readable(&self) {
         self.pipe.swap(1, Ordering::SeqCst);
         self.pipe.wake_all();
     }
     fn state(&self, cell: usize) -> &ModelU64 {
         &self.states[cell]
     }
-    fn fill(&self, cell: usize, sender: u32, message: &[u8]) {
+    fn write_message(&self, cell: usize, sender: u32, message: &[u8]) {
         let word = u64::from(sender) << 8 | u64::from(message[0]);
         self.payloads[cell].store(word, Ordering::Relaxed);
     }
-    fn empty(&self, cell: usize, into: &mut [u8]) -> (u32, usize) {
+    fn read_message(&self, cell: usize, into: &mut [u8]) -> (u32, usize) {
         let word = self.payloads[cell].load(Ordering::Relaxed);
         into[0] = word.to_le_bytes()[0];
         (u32::from(word.to_le_bytes()[1]), 1)

@@ -36,12 +36,12 @@ fn messages_to_other_peers_pass_those_to_a_full_one() {
 fn a_port_that_takes_nothing_is_asked_for_some_peers_only() {
     let messages = Messages::default();
     (0..20).for_each(|to| messages.defer(Peer(to), Vec::new(), None));
-    let mut asked = 0;
+    let mut attempts = 0;
     let sent = messages.send_deferred(|_, _| {
-        asked += 1;
+        attempts += 1;
         Post::Again
     });
-    assert_eq!((sent, asked, messages.deferred.owed.load(Ordering::Relaxed)), (0, MOST_FULL, 20));
+    assert_eq!((sent, attempts, messages.deferred.owed.load(Ordering::Relaxed)), (0, MOST_FULL, 20));
 }
 
 /// However many peers take no messages, those to another peer are sent, and all keep their
@@ -207,15 +207,15 @@ fn messages_to_many_blocked_peers_move_once() {
     for byte in 0..4 {
         (0..PEERS).for_each(|to| messages.defer(Peer(to), vec![byte], None));
     }
-    let mut asked = 0;
+    let mut attempts = 0;
     while !locked(&messages.deferred.queue).ready.is_empty() {
         messages.send_deferred(|_, _| {
-            asked += 1;
+            attempts += 1;
             Post::Again
         });
     }
     // The last call passes on the further messages, and asks some peers again.
-    assert!((PEERS..=PEERS + 4).contains(&asked), "{asked}");
+    assert!((PEERS..=PEERS + 4).contains(&attempts), "{attempts} attempts");
     let mut seen = vec![0; PEERS as usize];
     assert_eq!(
         messages.send_deferred(|to, bytes| {

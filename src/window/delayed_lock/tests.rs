@@ -42,9 +42,9 @@ fn operations_are_lost(world: &Job, net: &SimNet) -> Result<()> {
             epoch.accumulate(1, 1, &[1], Sum)?;
             assert_eq!(target.hold(), Hold::Delayed);
             // The request, and one change of the lock's word.
-            net.cut_after(Peer(1), 2);
+            net.break_connection_after(Peer(1), 2);
             let taken = epoch.flush(1);
-            net.cut(Peer(1), false);
+            net.mend_connection_to(Peer(1));
             assert!(taken.is_err() && target.hold() == Hold::Exclusive, "{taken:?}, {:?}", target.hold());
             assert!(parts.need_lock(target).is_err(), "the operation was not performed");
             epoch.accumulate(1, 0, &[1], Sum)

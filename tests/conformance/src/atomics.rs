@@ -215,7 +215,7 @@ pub fn compare_swap_increments_are_not_lost(fixture: &impl Fixture) {
 
 /// "Whether peers can perform this atomic on the region" has equal answers at both sides, for every
 /// rank.
-pub fn capabilities_agree(fixture: &impl Fixture) {
+pub fn both_sides_report_the_same_atomics(fixture: &impl Fixture) {
     run(fixture, 3, |rank| {
         let window = rank.window(64);
         for width in WIDTHS {

@@ -44,17 +44,17 @@ pub fn again_is_not_counted(fixture: &impl Fixture) {
 
 /// "Counts operations that were posted and are not complete at the target yet": 10,000 of them at
 /// once, of two shapes.
-pub fn ten_thousand_outstanding(fixture: &impl Fixture) {
+pub fn ten_thousand_operations_complete(fixture: &impl Fixture) {
     const MANY: usize = 10_000;
     run(fixture, 2, |rank| {
         let window = rank.window(MANY * 8);
         let number = |at: usize| (at as u64 * 0x0101_0101 + 1).to_ne_bytes();
         if rank.me.0 == 0 {
             let tally = Tally::new();
-            let small = rank.domain().port().limits().inline_max < 8;
+            let none_inline = rank.domain().port().limits().inline_max < 8;
             for at in 0..MANY {
                 let offset = (at * 8) as u64;
-                if at % 2 == 0 || small {
+                if at % 2 == 0 || none_inline {
                     rank.put(&window.remotes[1], offset, &filled(&number(at)), &tally);
                 } else {
                     rank.post(|port| port.put_inline(&window.remotes[1], offset, &number(at), &tally));
@@ -137,7 +137,6 @@ pub fn the_own_rank_is_a_target(fixture: &impl Fixture) {
             assert_eq!(bytes(&old, 0, 8), [0; 8]);
         }
         rank.send(rank.me, b"to myself");
-        let letters = || rank.inbox.lock().map_or(0, |letters| letters.len());
-        rank.until("the message", || letters() == 1);
+        rank.until("the message", || rank.inbox.lock().is_ok_and(|messages| messages.len() == 1));
     });
 }

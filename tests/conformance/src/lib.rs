@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use transom_fabric::{Domain, Memory};
+use transom_fabric::{Domain, Memory, Peer, Port};
 
 pub mod atomics;
 pub mod completion;
@@ -18,7 +18,7 @@ mod team;
 
 pub use team::{Rank, Window, run};
 
-/// The function that opens a backend for a test.
+/// Opens a backend for a test.
 pub trait Fixture: Sync {
     /// The backend's domain.
     type Domain: Domain;
@@ -31,6 +31,26 @@ pub trait Fixture: Sync {
 
     /// Zeroed memory of the kind from which windows are allocated.
     fn memory(&self, domain: &Self::Domain, len: usize) -> Memory;
+}
+
+/// The numbers of `ranks` ranks.
+///
+/// # Panics
+/// If there are 2^32 or more.
+pub fn peers(ranks: usize) -> impl Iterator<Item = Peer> {
+    (0..u32::try_from(ranks).expect("few ranks")).map(Peer)
+}
+
+/// Connects each domain to all domains, in the order of the ranks.
+///
+/// # Panics
+/// If the backend refuses the address of its own port.
+pub fn connect_all<D: Domain>(domains: &[Arc<D>]) {
+    for domain in domains {
+        for (peer, other) in peers(domains.len()).zip(domains) {
+            domain.port().connect(peer, &other.port().address()).expect("an address of this backend");
+        }
+    }
 }
 
 /// Makes a `#[test]` of every conformance test; each runs over all fixtures that the expression
@@ -51,13 +71,13 @@ macro_rules! conformance {
             get: gets_are_whole, scattered_gets_fill_their_parts, lists_are_filled_one_after_another,
                 gets_and_puts_of_different_ranges_overlap;
             atomics: every_kind_does_what_apply_says, tickets_are_given_once, compare_swap_increments_are_not_lost,
-                atomics_follow_puts_where_promised, capabilities_agree,
+                atomics_follow_puts_where_promised, both_sides_report_the_same_atomics,
                 device_atomics_are_coherent_with_the_cpu_where_promised;
             messages: messages_arrive_once, messages_of_every_length, messages_follow_puts_where_promised,
                 a_handler_may_post, a_message_ends_a_wait, wake_ends_a_wait;
-            completion: again_is_not_counted, ten_thousand_outstanding, targets_are_flushed_one_by_one,
+            completion: again_is_not_counted, ten_thousand_operations_complete, targets_are_flushed_one_by_one,
                 the_own_rank_is_a_target;
-            limits: limits_make_sense, connecting_twice_changes_nothing, foreign_keys_are_refused,
+            limits: limits_are_consistent, connecting_twice_changes_nothing, foreign_keys_are_refused,
                 regions_come_and_go;
         );
     };

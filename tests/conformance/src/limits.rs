@@ -5,8 +5,8 @@ use transom_fabric::{Domain, Peer, Port, Region, RegionKey, Tally};
 use crate::team::{bytes, pattern};
 use crate::{Fixture, run};
 
-/// "Limits of a port in bytes"; "The address, which peers hand to `connect`; at most 256 bytes."
-pub fn limits_make_sense(fixture: &impl Fixture) {
+/// "Limits of a port in bytes"; "The address, which peers hand to `connect`; at most 4096 bytes."
+pub fn limits_are_consistent(fixture: &impl Fixture) {
     run(fixture, 2, |rank| {
         let port = rank.domain().port();
         let limits = port.limits();
@@ -47,8 +47,7 @@ pub fn foreign_keys_are_refused(fixture: &impl Fixture) {
             [RegionKey::default(), RegionKey([u64::MAX; 4]), RegionKey([1, 2, 3, 4]), RegionKey([0xdead_beef; 4])];
         for key in keys {
             let refused = port.import(Peer(1), &key).map(drop);
-            let error = format!("{:#}", refused.expect_err("a key that no backend wrote"));
-            assert!(!error.is_empty());
+            refused.expect_err("a key that no backend wrote");
         }
         let unknown = Peer(12_345);
         let refused = port.import(unknown, &window.region.key()).map(drop);

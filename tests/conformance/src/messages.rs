@@ -7,7 +7,7 @@ use std::time::Duration;
 use transom_fabric::{Domain, Peer, Port, Tally};
 
 use crate::team::{bytes, filled, lengths, pattern};
-use crate::{Fixture, Rank, run};
+use crate::{Fixture, Rank, peers, run};
 
 fn arrived<F: Fixture>(rank: &Rank<'_, F>) -> usize {
     let inbox = rank.inbox.lock();
@@ -16,13 +16,9 @@ fn arrived<F: Fixture>(rank: &Rank<'_, F>) -> usize {
 
 fn take<F: Fixture>(rank: &Rank<'_, F>) -> Vec<(Peer, Vec<u8>)> {
     let inbox = rank.inbox.lock();
-    let mut letters = std::mem::take(&mut *inbox.unwrap_or_else(PoisonError::into_inner));
-    letters.sort();
-    letters
-}
-
-fn peers<F: Fixture>(rank: &Rank<'_, F>) -> impl Iterator<Item = Peer> + use<F> {
-    (0..u32::try_from(rank.ranks).expect("few ranks")).map(Peer)
+    let mut messages = std::mem::take(&mut *inbox.unwrap_or_else(PoisonError::into_inner));
+    messages.sort();
+    messages
 }
 
 /// "It arrives once, in no particular order." All to all, the sender itself included, more than
@@ -32,7 +28,7 @@ pub fn messages_arrive_once(fixture: &impl Fixture) {
     run(fixture, 3, |rank| {
         let text = |from: Peer, to: Peer, at: u32| [from.0, to.0, at].map(u32::to_ne_bytes).concat();
         for at in 0..EACH {
-            for to in peers(rank) {
+            for to in peers(rank.ranks) {
                 rank.send(to, &text(rank.me, to, at));
             }
         }
@@ -44,7 +40,7 @@ pub fn messages_arrive_once(fixture: &impl Fixture) {
             rank.progress();
         }
         let mut all: Vec<_> =
-            peers(rank).flat_map(|from| (0..EACH).map(move |at| (from, text(from, rank.me, at)))).collect();
+            peers(rank.ranks).flat_map(|from| (0..EACH).map(move |at| (from, text(from, rank.me, at)))).collect();
         all.sort();
         assert!(take(rank) == all, "{} got other messages", rank.me);
     });
@@ -107,8 +103,8 @@ pub fn messages_follow_puts_where_promised(fixture: &impl Fixture) {
             let mut seen = 0;
             while seen < BURSTS {
                 rank.until("the next message", || arrived(rank) > 0);
-                for (_, letter) in take(rank) {
-                    let burst = usize::from(letter[0]);
+                for (_, message) in take(rank) {
+                    let burst = usize::from(message[0]);
                     let len = if burst % 3 == 2 { SMALL * 8 } else { SMALL * 8 + long };
                     let expected = &pattern(burst, step)[..len];
                     assert!(
@@ -132,7 +128,7 @@ pub fn a_handler_may_post(fixture: &impl Fixture) {
         rank.echo.store(true, Ordering::Release);
         rank.barrier();
         for at in 0..EACH {
-            for to in peers(rank) {
+            for to in peers(rank.ranks) {
                 rank.send(to, &[1, at]);
             }
         }
@@ -150,7 +146,7 @@ pub fn a_handler_may_post(fixture: &impl Fixture) {
             rank.send(to, &answer);
         }
         rank.barrier();
-        let mut all: Vec<_> = peers(rank)
+        let mut all: Vec<_> = peers(rank.ranks)
             .flat_map(|from| (0..EACH).flat_map(move |at| [(from, vec![0, at]), (from, vec![1, at])]))
             .collect();
         all.sort();
@@ -200,7 +196,7 @@ pub fn a_wait_after_traffic_lasts(fixture: &impl Fixture) {
         let lasted = (0..100).any(|turn| {
             rank.step(format!("asleep without traffic, wait {turn}"));
             rank.progress();
-            !port.wait_beside(Duration::from_millis(5), None, || true)
+            !port.wait_with_descriptor(Duration::from_millis(5), None, || true)
         });
         assert!(lasted, "each of 100 waits ended before its limit");
         rank.barrier();

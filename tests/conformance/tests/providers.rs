@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use transom_conformance::{Fixture, Window, conformance, run};
+use transom_conformance::{Fixture, Window, conformance, connect_all, peers, run};
 use transom_fabric::{AmoKind, Coherence, Domain, Memory, Peer, Port, Post, Region, Tally, Width};
 use transom_ofi::{OfiDomain, OfiOptions};
 
@@ -43,17 +43,12 @@ impl Fixture for Named {
     }
 
     fn open(&self, ranks: usize) -> Vec<Arc<OfiDomain>> {
-        let peers = || (0..u32::try_from(ranks).expect("few ranks")).map(Peer);
         let open = |rank| {
             let options = OfiOptions { provider: Some(self.0.to_owned()), rank, ..OfiOptions::default() };
             OfiDomain::open_of(&stand_in::library(), &options).expect("the stand-in is here")
         };
-        let domains: Vec<_> = peers().map(open).collect();
-        for domain in &domains {
-            for (peer, other) in peers().zip(&domains) {
-                domain.port().connect(peer, &other.port().address()).expect("its address");
-            }
-        }
+        let domains: Vec<_> = peers(ranks).map(open).collect();
+        connect_all(&domains);
         domains
     }
 
@@ -64,7 +59,7 @@ impl Fixture for Named {
 
 conformance!(super::ALL);
 
-/// It is the first provider tried; ranks use its devices in turn, unless the user names one.
+/// `cxi` is the first provider tried. Ranks use its devices in turn, unless the user names one.
 #[test]
 fn cxi_is_preferred_and_ranks_are_distributed_over_devices() {
     let names = [0, 1, 2].map(|rank| open(rank, None).name());
@@ -227,7 +222,7 @@ fn a_put_reaches_libfabric_by_two_functions_of_the_port() {
         rank.barrier();
         if rank.me.0 == 0 {
             let (source, tally) = (Memory::private(long), Tally::new());
-            let called = stand_in::watch(|| rank.put(&window.remotes[1], 0, &source, &tally));
+            let called = stand_in::backtrace_of_write(|| rank.put(&window.remotes[1], 0, &source, &tally));
             let text = called.expect("one write").to_string();
             let lines = text.lines().map(str::trim).filter(|line| !line.starts_with("at "));
             let names: Vec<&str> = lines.map(|line| line.split_once(": ").map_or(line, |(_, name)| name)).collect();

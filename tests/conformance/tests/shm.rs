@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use transom_conformance::{Fixture, conformance};
-use transom_fabric::{Domain, Memory, Peer, Port};
+use transom_conformance::{Fixture, conformance, connect_all, peers};
+use transom_fabric::Memory;
 use transom_shm::{Heap, HeapOptions, ShmDomain};
 
 struct Shm;
@@ -19,19 +19,13 @@ impl Fixture for Shm {
     }
 
     fn open(&self, ranks: usize) -> Vec<Arc<ShmDomain>> {
-        let peers = || (0..u32::try_from(ranks).expect("few ranks")).map(Peer);
-        let domains: Vec<_> = peers()
+        let domains: Vec<_> = peers(ranks)
             .map(|peer| {
                 let heap = Heap::create(HeapOptions::default()).expect("memfd");
                 ShmDomain::new(heap, peer).expect("a fresh heap")
             })
             .collect();
-        for domain in &domains {
-            for (peer, other) in peers().zip(&domains) {
-                let address = other.port().address();
-                domain.port().connect(peer, &address).expect("mapped");
-            }
-        }
+        connect_all(&domains);
         domains
     }
 

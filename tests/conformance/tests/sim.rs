@@ -1,10 +1,11 @@
-//! The contract's tests over the adversarial backend: 20 seeds, each with its own mix of options.
+//! The contract's tests over the simulated net, which does the worst that the contract permits: 20
+//! seeds, each with other options.
 
 use std::sync::Arc;
 
-use transom_conformance::{Fixture, conformance};
+use transom_conformance::{Fixture, conformance, connect_all, peers};
 use transom_fabric::sim::{SimAmo, SimDomain, SimMail, SimNet, SimOptions, SimRegions};
-use transom_fabric::{Coherence, Domain, Memory, Peer, Port};
+use transom_fabric::{Coherence, Memory};
 
 struct Sim(SimOptions);
 
@@ -17,14 +18,8 @@ impl Fixture for Sim {
 
     fn open(&self, ranks: usize) -> Vec<Arc<SimDomain>> {
         let net = SimNet::new(ranks, self.0.clone());
-        let peers = || (0..u32::try_from(ranks).expect("few ranks")).map(Peer);
-        let domains: Vec<_> = peers().map(|peer| net.domain(peer).expect("opened once")).collect();
-        for domain in &domains {
-            for (peer, other) in peers().zip(&domains) {
-                let address = other.port().address();
-                domain.port().connect(peer, &address).expect("its address");
-            }
-        }
+        let domains: Vec<_> = peers(ranks).map(|peer| net.domain(peer).expect("opened once")).collect();
+        connect_all(&domains);
         domains
     }
 
@@ -33,9 +28,9 @@ impl Fixture for Sim {
     }
 }
 
-/// Every seed has a different mix of options; each option is combined with each value of the
-/// neighbouring options.
-fn mixes() -> impl Iterator<Item = Sim> {
+/// A net for each seed. Every seed has other options; each option is combined with each value of
+/// the neighbouring options.
+fn adversarial_nets() -> impl Iterator<Item = Sim> {
     let amo = [
         SimAmo::All(Coherence::WithCpu),
         SimAmo::All(Coherence::DeviceOnly),
@@ -74,4 +69,4 @@ fn like_cxi() -> impl Iterator<Item = Sim> {
     (0..4).map(|seed| Sim(SimOptions { seed, ..SimOptions::like_cxi() }))
 }
 
-conformance!(super::mixes().chain(super::like_cxi()));
+conformance!(super::adversarial_nets().chain(super::like_cxi()));

@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use transom_conformance::{Fixture, conformance, run};
-use transom_fabric::{Amo, AmoKind, Domain, Memory, Peer, Port, Tally, Width};
+use transom_conformance::{Fixture, conformance, connect_all, peers, run};
+use transom_fabric::{Amo, AmoKind, Domain, Memory, Peer, Tally, Width};
 use transom_verbs::{VerbsDomain, VerbsOptions, ports};
 
 /// Ranks use these ports in turn.
@@ -34,20 +34,14 @@ impl Fixture for Verbs {
     }
 
     fn open(&self, ranks: usize) -> Vec<Arc<VerbsDomain>> {
-        let peers = || (0..u32::try_from(ranks).expect("few ranks")).map(Peer);
-        let domains: Vec<_> = peers()
+        let domains: Vec<_> = peers(ranks)
             .map(|rank| {
                 let devices = Some(self.0[rank.index() % self.0.len()].clone());
                 let options = VerbsOptions { rank, devices, ..VerbsOptions::default() };
                 VerbsDomain::open(&options).expect("a device")
             })
             .collect();
-        for domain in &domains {
-            for (peer, other) in peers().zip(&domains) {
-                let address = other.port().address();
-                domain.port().connect(peer, &address).expect("its address");
-            }
-        }
+        connect_all(&domains);
         domains
     }
 

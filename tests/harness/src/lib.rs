@@ -5,20 +5,23 @@
 
 use std::error::Error;
 use std::ffi::OsString;
-use std::process::{Command, ExitCode, Stdio};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use transom::Job;
+use transom::{Job, Route};
+
+pub mod word;
 
 /// The result of a body.
-pub type Outcome = Result<(), Box<dyn Error>>;
+pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 /// A test: its body, the numbers of ranks, and the additional environment.
 #[derive(Clone, Copy)]
 pub struct Test {
-    /// Its name.
+    /// The test's name.
     pub name: &'static str,
     /// The numbers of ranks of its jobs.
     pub ranks: &'static [usize],
@@ -28,6 +31,25 @@ pub struct Test {
     pub fails: Option<&'static str>,
     /// The body that each rank runs.
     pub body: fn(&Job) -> Outcome,
+}
+
+impl Test {
+    /// A test whose jobs must succeed, in the test program's environment.
+    pub const fn new(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Outcome) -> Test {
+        Test { name, ranks, env: &[], fails: None, body }
+    }
+
+    /// The test with additional variables.
+    #[must_use]
+    pub const fn with_env(self, env: &'static [(&'static str, &'static str)]) -> Test {
+        Test { env, ..self }
+    }
+
+    /// The test, whose jobs must fail and print `text`.
+    #[must_use]
+    pub const fn failing_with(self, text: &'static str) -> Test {
+        Test { fails: Some(text), ..self }
+    }
 }
 
 impl std::fmt::Debug for Test {
@@ -63,6 +85,47 @@ pub fn same<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, expected: &T)
 /// The condition that does not hold.
 pub fn ensure(holds: bool, what: &str) -> Outcome {
     if holds { Ok(()) } else { Err(format!("does not hold: {what}").into()) }
+}
+
+/// Whether all ranks of a job reach each other by loads and stores.
+pub fn one_node(job: &Job) -> bool {
+    (0..job.size()).all(|rank| job.route(rank).is_ok_and(|route| route != Route::Net))
+}
+
+/// The bytes that a line in kB of a file of procfs states, such as `VmRSS:` of `/proc/self/status`.
+///
+/// # Errors
+/// The file can't be read, or has no such line.
+pub fn bytes_of_proc(file: &str, line: &str) -> std::io::Result<u64> {
+    let text = std::fs::read_to_string(file)?;
+    let value = text.lines().find_map(|found| found.strip_prefix(line)?.trim().strip_suffix("kB"));
+    let value = value.ok_or_else(|| std::io::Error::other(format!("{file} has no line {line}")))?;
+    Ok(value.trim().parse::<u64>().map_err(std::io::Error::other)? << 10)
+}
+
+/// A test of a program that has no table of [`Test`]s; it fails by a panic.
+pub fn trial(name: impl Into<String>, test: impl FnOnce() + Send + 'static) -> Trial {
+    Trial::test(name, move || {
+        test();
+        Ok(())
+    })
+}
+
+/// Standard output and then standard error of a process.
+pub fn printed(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// An example in the folder where cargo puts examples, next to the folder of this test program.
+///
+/// # Panics
+/// If the example is not built: `cargo build --examples`, or any build of all targets, builds it.
+pub fn example(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("this program has a path");
+    let profile = test.parent().and_then(|deps| deps.parent()).expect("target/PROFILE/deps");
+    let path = profile.join("examples").join(name);
+    assert!(path.exists(), "{} is not built: cargo build --examples", path.display());
+    path
 }
 
 /// The main function of a test program; `launcher` is `env!("CARGO_BIN_EXE_transom-test-run")`.
@@ -120,8 +183,7 @@ fn job(launcher: &str, test: &Test, ranks: usize) -> Result<(), String> {
         .stdin(Stdio::null())
         .output()
         .map_err(|error| format!("{launcher:?}: {error:#}"))?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let printed = format!("{}{}", text(&output.stdout), text(&output.stderr));
+    let printed = printed(&output);
     match test.fails {
         None if output.status.success() => Ok(()),
         None => Err(format!("{ranks} ranks: {}\n{printed}", output.status)),

@@ -25,7 +25,7 @@ unsafe extern "C" {
         places: *const c_int,
     ) -> c_int;
     pub(crate) fn host_progress(comm: Comm);
-    pub(crate) fn host_reads_early() -> c_int;
+    pub(crate) fn host_has_opencoarrays() -> c_int;
     pub(crate) fn host_register_poll(poll: extern "C" fn() -> c_int) -> c_int;
     pub(crate) fn host_unregister_poll(poll: extern "C" fn() -> c_int);
     pub(crate) fn host_split_machine(comm: Comm, key: c_int, out: *mut Comm) -> c_int;

@@ -89,7 +89,7 @@ static void pieces(void) {
     check("many pieces", bad);
 }
 
-static void asked(void) {
+static void alignment_by_info(void) {
     MPI_Info info;
     char *memory = 0;
     int code;
@@ -133,7 +133,7 @@ int main(int argc, char **argv) {
     begin(&argc, &argv);
     windows();
     pieces();
-    asked();
+    alignment_by_info();
     buffers();
     return end();
 }

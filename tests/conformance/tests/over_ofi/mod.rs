@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use transom_conformance::Fixture;
-use transom_fabric::{Domain, Memory, Peer, Port};
+use transom_conformance::{Fixture, connect_all, peers};
+use transom_fabric::{Memory, Peer};
 use transom_ofi::{OfiDomain, OfiOptions};
 
 /// A provider, and whether its queues have a descriptor.
@@ -23,15 +23,9 @@ impl Fixture for Ofi {
     }
 
     fn open(&self, ranks: usize) -> Vec<Arc<OfiDomain>> {
-        let peers = || (0..u32::try_from(ranks).expect("few ranks")).map(Peer);
         let domains: Vec<_> =
-            peers().map(|peer| OfiDomain::open(&self.options(peer)).expect("the provider is here")).collect();
-        for domain in &domains {
-            for (peer, other) in peers().zip(&domains) {
-                let address = other.port().address();
-                domain.port().connect(peer, &address).expect("loopback");
-            }
-        }
+            peers(ranks).map(|peer| OfiDomain::open(&self.options(peer)).expect("the provider is here")).collect();
+        connect_all(&domains);
         domains
     }
 

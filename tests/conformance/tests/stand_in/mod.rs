@@ -49,7 +49,7 @@ const EFAULT: c_int = 14;
 const ETOOSMALL: c_int = 257;
 
 thread_local! {
-    /// Where this thread called `fi_writemsg` last, once [`watch`] was called.
+    /// Where this thread called `fi_writemsg` last, once [`backtrace_of_write`] was called.
     static CALLED: Cell<Option<Backtrace>> = const { Cell::new(None) };
     static WATCHED: Cell<bool> = const { Cell::new(false) };
     /// The error of this thread's next calls of `fi_recv`, and the number of these calls.
@@ -126,14 +126,14 @@ fn refusal() -> Option<isize> {
 }
 
 /// The backtrace of the last `fi_writemsg` that `post` calls in this thread.
-pub(crate) fn watch(post: impl FnOnce()) -> Option<Backtrace> {
+pub(crate) fn backtrace_of_write(post: impl FnOnce()) -> Option<Backtrace> {
     WATCHED.set(true);
     post();
     WATCHED.set(false);
     CALLED.take()
 }
 
-fn observe() {
+fn record_write() {
     if WATCHED.get() {
         CALLED.set(Some(Backtrace::force_capture()));
     }

@@ -38,6 +38,23 @@ pub(super) struct Model {
     pub(super) most: usize,
 }
 
+/// The values of most providers.
+const PLAIN: Model = Model {
+    name: c"",
+    devices: &[],
+    mr_mode: 0,
+    key_bytes: 8,
+    address: 0,
+    context: 0,
+    automatic: false,
+    passive: false,
+    few_fast: false,
+    inject: 64,
+    writes: false,
+    queries: true,
+    most: usize::MAX,
+};
+
 /// Slingshot: man fi_cxi.
 const CXI: Model = Model {
     name: c"cxi",
@@ -45,14 +62,10 @@ const CXI: Model = Model {
     mr_mode: sys::FI_MR_ENDPOINT | sys::FI_MR_ALLOCATED,
     key_bytes: 4,
     address: 8,
-    context: 0,
-    automatic: false,
     passive: true,
     few_fast: true,
     inject: 192,
-    writes: false,
-    queries: true,
-    most: usize::MAX,
+    ..PLAIN
 };
 
 /// Elastic Fabric Adapter: man fi_efa. It has no inject, claims automatic progress in error, and
@@ -61,16 +74,11 @@ const EFA: Model = Model {
     name: c"efa",
     devices: &["rdmap0s6-rdm", "rdmap0s7-rdm"],
     mr_mode: sys::FI_MR_LOCAL | sys::FI_MR_VIRT_ADDR | sys::FI_MR_ALLOCATED | sys::FI_MR_PROV_KEY,
-    key_bytes: 8,
     address: 32,
-    context: 0,
     automatic: true,
-    passive: false,
-    few_fast: false,
     inject: 0,
     writes: true,
-    queries: true,
-    most: usize::MAX,
+    ..PLAIN
 };
 
 /// Omni-Path: man fi_opx. It requires `FI_CONTEXT2` and the scalable mode. Its domain's table has
@@ -79,16 +87,11 @@ const OPX: Model = Model {
     name: c"opx",
     devices: &["ib0", "ib1"],
     mr_mode: sys::FI_MR_SCALABLE,
-    key_bytes: 8,
     address: 8,
     context: 8,
     automatic: true,
-    passive: false,
-    few_fast: false,
-    inject: 64,
-    writes: false,
     queries: false,
-    most: usize::MAX,
+    ..PLAIN
 };
 
 /// Intel Ethernet: man fi_psm3. It requires `FI_CONTEXT` for messages.
@@ -96,50 +99,23 @@ const PSM3: Model = Model {
     name: c"psm3",
     devices: &["irdma0"],
     mr_mode: sys::FI_MR_VIRT_ADDR | sys::FI_MR_ALLOCATED | sys::FI_MR_PROV_KEY,
-    key_bytes: 8,
     address: 16,
     context: 4,
     automatic: true,
-    passive: false,
-    few_fast: false,
-    inject: 64,
-    writes: false,
-    queries: true,
-    most: usize::MAX,
+    ..PLAIN
 };
 
 /// Processes of one machine: man fi_shm. Addresses are names.
-const SHM: Model = Model {
-    name: c"shm",
-    devices: &["shm"],
-    mr_mode: sys::FI_MR_VIRT_ADDR,
-    key_bytes: 8,
-    address: 24,
-    context: 0,
-    automatic: false,
-    passive: false,
-    few_fast: false,
-    inject: 4096,
-    writes: false,
-    queries: true,
-    most: usize::MAX,
-};
+const SHM: Model =
+    Model { name: c"shm", devices: &["shm"], mr_mode: sys::FI_MR_VIRT_ADDR, address: 24, inject: 4096, ..PLAIN };
 
 /// Linked providers: man fi_lnx. An address holds those of all links.
 const LNX: Model = Model {
     name: c"lnx",
     devices: &["shm+cxi0"],
     mr_mode: sys::FI_MR_VIRT_ADDR | sys::FI_MR_ALLOCATED | sys::FI_MR_PROV_KEY,
-    key_bytes: 8,
     address: 400,
-    context: 0,
-    automatic: false,
-    passive: false,
-    few_fast: false,
-    inject: 64,
-    writes: false,
-    queries: true,
-    most: usize::MAX,
+    ..PLAIN
 };
 
 /// InfiniBand through libfabric, in a process that may lock little memory: three pools, a window

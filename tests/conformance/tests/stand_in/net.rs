@@ -12,25 +12,27 @@ use transom_ofi::sys;
 use super::model::{FAST, Model};
 use super::{EIO, ENOKEY, ENOSPC};
 
-/// The number of an endpoint or of a domain. An endpoint's number is the begin of its address.
-pub(super) type Pid = usize;
+/// The number of an endpoint or of a domain. An endpoint's address begins with its number.
+pub(super) type Id = usize;
 
 pub(super) struct Net {
-    pub(super) endpoints: BTreeMap<Pid, Port>,
+    pub(super) endpoints: BTreeMap<Id, Port>,
     /// Usable memory and its rights, by its owner and key. The owner is an endpoint where regions
     /// are bound to endpoints, else a domain.
-    regions: BTreeMap<(Pid, u64), (Memory, u64)>,
+    regions: BTreeMap<(Id, u64), (Memory, u64)>,
     /// The memory of open regions and its rights, by their descriptors.
     descriptors: BTreeMap<usize, (Span, u64)>,
-    pub(super) underway: Vec<Posted>,
-    pub(super) last: Pid,
-    chance: u64,
+    /// Operations in flight, of all endpoints.
+    pub(super) in_flight_operations: Vec<Posted>,
+    /// The number that was given last.
+    pub(super) last: Id,
+    random_state: u64,
 }
 
 /// An endpoint.
 pub(super) struct Port {
     model: &'static Model,
-    domain: Pid,
+    domain: Id,
     pub(super) enabled: bool,
     pub(super) done: VecDeque<Done>,
     /// Posted receives, and the messages that arrived before them.
@@ -46,8 +48,8 @@ pub(super) struct Done {
 }
 
 pub(super) struct Posted {
-    pub(super) origin: Pid,
-    pub(super) target: Pid,
+    pub(super) origin: Id,
+    pub(super) target: Id,
     pub(super) context: usize,
     pub(super) work: Work,
 }
@@ -71,9 +73,9 @@ static NET: Mutex<Net> = Mutex::new(Net {
     endpoints: BTreeMap::new(),
     regions: BTreeMap::new(),
     descriptors: BTreeMap::new(),
-    underway: Vec::new(),
+    in_flight_operations: Vec::new(),
     last: 0,
-    chance: 0x9e37_79b9_7f4a_7c15,
+    random_state: 0x9e37_79b9_7f4a_7c15,
 });
 
 pub(super) fn net() -> MutexGuard<'static, Net> {
@@ -84,24 +86,24 @@ impl Net {
     /// A number below `bound` (Marsaglia's xorshift).
     fn below(&mut self, bound: usize) -> usize {
         for shift in [13, -7, 17i32] {
-            let x = self.chance;
-            self.chance ^= if shift > 0 { x << shift } else { x >> -shift };
+            let x = self.random_state;
+            self.random_state ^= if shift > 0 { x << shift } else { x >> -shift };
         }
-        usize::try_from(self.chance >> 33).unwrap_or(0) % bound
+        usize::try_from(self.random_state >> 33).unwrap_or(0) % bound
     }
 
-    pub(super) fn in_flight(&self, origin: Pid) -> usize {
-        self.underway.iter().filter(|posted| posted.origin == origin).count()
+    pub(super) fn count_in_flight(&self, origin: Id) -> usize {
+        self.in_flight_operations.iter().filter(|posted| posted.origin == origin).count()
     }
 
     /// A new number for an endpoint, a domain or a provider's key.
-    pub(super) fn number(&mut self) -> Pid {
+    pub(super) fn number(&mut self) -> Id {
         self.last += 1;
         self.last
     }
 
     /// Opens an endpoint of a domain.
-    pub(super) fn open(&mut self, model: &'static Model, domain: Pid) -> Pid {
+    pub(super) fn open(&mut self, model: &'static Model, domain: Id) -> Id {
         let me = self.number();
         let (done, receives, early) = Default::default();
         self.endpoints.insert(me, Port { model, domain, enabled: false, done, receives, early });
@@ -109,12 +111,12 @@ impl Net {
     }
 
     /// The number of usable regions of an owner.
-    pub(super) fn regions_of(&self, owner: Pid) -> usize {
+    pub(super) fn regions_of(&self, owner: Id) -> usize {
         self.regions.range((owner, 0)..=(owner, u64::MAX)).count()
     }
 
     /// Makes a region usable; the device may have no room for another fast one.
-    pub(super) fn enable(&mut self, model: &Model, owner: Pid, key: u64, memory: (Memory, u64)) -> c_int {
+    pub(super) fn enable(&mut self, model: &Model, owner: Id, key: u64, memory: (Memory, u64)) -> c_int {
         let fast = self.regions.range((owner, 0)..(owner, 100)).count();
         if model.few_fast && key < 100 && fast >= FAST {
             return -ENOSPC;
@@ -125,7 +127,7 @@ impl Net {
         }
     }
 
-    pub(super) fn disable(&mut self, owner: Pid, key: u64) {
+    pub(super) fn disable(&mut self, owner: Id, key: u64) {
         self.regions.remove(&(owner, key));
     }
 
@@ -139,7 +141,7 @@ impl Net {
 
     /// Whether a buffer may be used by the provider: without the mode of local registration, or
     /// under the descriptor of an open region that holds it and has the `right`.
-    pub(super) fn may_use(&self, origin: Pid, buffer: Span, descriptor: usize, right: u64) -> bool {
+    pub(super) fn may_use(&self, origin: Id, buffer: Span, descriptor: usize, right: u64) -> bool {
         let Some(port) = self.endpoints.get(&origin) else { return false };
         let holds = |(region, access): &(Span, u64)| {
             if access & right == 0 {
@@ -154,15 +156,15 @@ impl Net {
 
     /// Performs some of the posted operations, in a call of an endpoint: its own targets' and those
     /// that devices perform alone.
-    pub(super) fn step(&mut self, caller: Pid) {
-        for _ in 0..self.underway.len().min(8) {
-            let at = self.below(self.underway.len());
-            let target = self.underway[at].target;
+    pub(super) fn step(&mut self, caller: Id) {
+        for _ in 0..self.in_flight_operations.len().min(8) {
+            let at = self.below(self.in_flight_operations.len());
+            let target = self.in_flight_operations[at].target;
             let waits = |port: &Port| !port.model.passive && target != caller;
             if self.endpoints.get(&target).is_some_and(waits) {
                 continue;
             }
-            let posted = self.underway.swap_remove(at);
+            let posted = self.in_flight_operations.swap_remove(at);
             let (origin, context) = (posted.origin, posted.context);
             let untouched = self.endpoints.get(&origin).is_none_or(|port| is_marked(port.model, context));
             let error = if self.perform(posted) && untouched { 0 } else { EIO };
@@ -217,7 +219,7 @@ impl Net {
     }
 }
 
-/// Uses the provider's part of an operation's context.
+/// Overwrites the provider's part of an operation's context.
 ///
 /// # Safety
 /// The context has the room that the model demands, until the completion.

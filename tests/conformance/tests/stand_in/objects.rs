@@ -10,7 +10,7 @@ use transom_fabric::Memory;
 use transom_ofi::sys;
 
 use super::model::Model;
-use super::net::{Pid, Port, net};
+use super::net::{Id, Port, net};
 use super::operations::{ATOMIC_OPS, MSG_OPS, RMA_OPS, kind, width};
 use super::{EAGAIN, EAVAIL, EBUSY, EFAULT, EINVAL, EIO, EKEYREJECTED, ENOMEM, ENOSYS, ETOOSMALL};
 
@@ -18,7 +18,7 @@ use super::{EAGAIN, EAVAIL, EBUSY, EFAULT, EINVAL, EIO, EKEYREJECTED, ENOMEM, EN
 struct Domain {
     fid: sys::fid_domain,
     model: &'static Model,
-    number: Pid,
+    number: Id,
 }
 
 #[repr(C)]
@@ -28,21 +28,21 @@ struct Region {
     memory: Memory,
     access: u64,
     /// The endpoint or the domain under whose number the region is usable.
-    owner: Option<Pid>,
+    owner: Option<Id>,
     enabled: bool,
 }
 
 #[repr(C)]
 pub(super) struct Vector {
     fid: sys::fid_av,
-    pub(super) addresses: Vec<Pid>,
+    pub(super) addresses: Vec<Id>,
 }
 
 #[repr(C)]
 struct Queue {
     fid: sys::fid_cq,
     /// The endpoint to which the queue is bound.
-    of: Option<Pid>,
+    of: Option<Id>,
     /// The descriptor, and what keeps it from becoming readable.
     wait: Option<(PipeReader, PipeWriter)>,
 }
@@ -50,7 +50,7 @@ struct Queue {
 #[repr(C)]
 pub(super) struct Endpoint {
     fid: sys::fid_ep,
-    pub(super) me: Pid,
+    pub(super) me: Id,
     pub(super) vector: *mut Vector,
     queue: *mut Queue,
 }
@@ -271,13 +271,13 @@ unsafe extern "C" fn close_endpoint(object: *mut sys::fid) -> c_int {
     let me = unsafe { (*object.cast::<Endpoint>()).me };
     let mut net = net();
     assert_eq!(net.regions_of(me), 0, "regions of an endpoint that is closed");
-    net.underway.retain(|posted| posted.origin != me);
+    net.in_flight_operations.retain(|posted| posted.origin != me);
     net.endpoints.remove(&me);
     // SAFETY: an open endpoint.
     unsafe { close::<Endpoint>(object) }
 }
 
-pub(super) fn port<T>(me: Pid, what: impl FnOnce(&mut Port) -> T) -> T {
+pub(super) fn port<T>(me: Id, what: impl FnOnce(&mut Port) -> T) -> T {
     what(net().endpoints.get_mut(&me).expect("an open endpoint"))
 }
 
@@ -423,7 +423,7 @@ unsafe extern "C" fn insert(
     // caller's place for the handle.
     unsafe {
         let vector = &mut *vector.cast::<Vector>();
-        vector.addresses.push(address.cast::<Pid>().read_unaligned());
+        vector.addresses.push(address.cast::<Id>().read_unaligned());
         *handle = vector.addresses.len() as u64 - 1;
     }
     c_int::try_from(count).unwrap_or(0)

@@ -99,14 +99,14 @@ unsafe fn post(
     let Some(target) = target.filter(|_| net.may_use(origin, buffer, descriptor as usize, right)) else {
         return -(EINVAL as isize);
     };
-    if net.in_flight(origin) >= IN_FLIGHT {
+    if net.count_in_flight(origin) >= IN_FLIGHT {
         return -EAGAIN;
     }
     let model = net.endpoints.get(&origin).map(Port::model);
     let context = context as usize;
     // SAFETY: the caller's promise.
     model.into_iter().for_each(|model| unsafe { mark(model, context) });
-    net.underway.push(Posted { origin, target, context, work });
+    net.in_flight_operations.push(Posted { origin, target, context, work });
     0
 }
 
@@ -198,7 +198,7 @@ fn delivered(flags: u64) -> bool {
 /// # Safety
 /// Called as libfabric documents it.
 unsafe extern "C" fn write(endpoint: *mut sys::fid_ep, message: *const sys::fi_msg_rma, flags: u64) -> isize {
-    super::observe();
+    super::record_write();
     // SAFETY: the caller's message, of one vector at each side, and an open endpoint.
     unsafe {
         let message = &*message;

@@ -6,7 +6,7 @@ use crate::sync::stripe::{self, BLOCK};
 
 /// An accumulate on pieces that lie apart. It keeps the lock of a block for the next pieces of the
 /// block, because a lock costs more than a short piece.
-pub(crate) struct Apart<'a> {
+pub(crate) struct ScatteredAccumulate<'a> {
     atomic: AtomicMemory<'a>,
     many: Many,
     /// The bytes of all pieces.
@@ -15,7 +15,7 @@ pub(crate) struct Apart<'a> {
     held: Option<(usize, stripe::Held<'a>)>,
 }
 
-impl Apart<'_> {
+impl ScatteredAccumulate<'_> {
     /// Combines a piece of whole elements.
     #[inline]
     pub(crate) fn combine(&mut self, at: usize, operand: &[u8]) {
@@ -38,10 +38,10 @@ impl Apart<'_> {
 impl<'a> AtomicMemory<'a> {
     /// Begins an accumulate on pieces that lie apart, of `len` bytes in all and without previous
     /// values. `None` where the elements are combined without stripes, or have padding.
-    pub(crate) fn apart(&self, op: Op, ty: BasicType, len: usize) -> Option<Apart<'a>> {
+    pub(crate) fn accumulate_scattered(&self, op: Op, ty: BasicType, len: usize) -> Option<ScatteredAccumulate<'a>> {
         let whole = ty.data() == ty.size() && !self.by_atomics(ty);
         let many = Many { op, ty, visited: is_word(ty) };
-        whole.then(|| Apart { atomic: *self, many, len, held: None })
+        whole.then(|| ScatteredAccumulate { atomic: *self, many, len, held: None })
     }
 }
 
@@ -68,11 +68,12 @@ mod tests {
                 let [one, other] = [(); 2].map(|()| Memory::private(8 * BLOCK));
                 let words = Memory::private(words::bytes(1));
                 let count = (operand.len() / len).min((8 * BLOCK - first - len) / stride);
-                let mut apart = atomic(&one, &words).apart(op, ty, count * len).expect("the type has no padding");
+                let mut scattered =
+                    atomic(&one, &words).accumulate_scattered(op, ty, count * len).expect("the type has no padding");
                 for (piece, operand) in operand.chunks_exact(len).take(count).enumerate() {
-                    apart.combine(first + piece * stride, operand);
+                    scattered.combine(first + piece * stride, operand);
                 }
-                drop(apart);
+                drop(scattered);
                 for (piece, operand) in operand.chunks_exact(len).take(count).enumerate() {
                     atomic(&other, &words).many(first + piece * stride, op, ty, Operand::Bytes(operand), None);
                 }
@@ -104,8 +105,11 @@ mod tests {
                             let column = |row: usize| 8 * (row * SIDE + line);
                             match thread % 4 {
                                 0 | 1 => {
-                                    let mut apart = atomic.apart(Op::Sum, ty, 8 * SIDE).expect("no padding");
-                                    ones.chunks(8).enumerate().for_each(|(row, one)| apart.combine(column(row), one));
+                                    let mut scattered =
+                                        atomic.accumulate_scattered(Op::Sum, ty, 8 * SIDE).expect("no padding");
+                                    ones.chunks(8)
+                                        .enumerate()
+                                        .for_each(|(row, one)| scattered.combine(column(row), one));
                                 }
                                 2 => atomic.many(8 * SIDE * line, Op::Sum, ty, Operand::Bytes(ones), None),
                                 _ => (0..SIDE).for_each(|row| _ = atomic.one(column(row), Op::Sum, ty, 1)),

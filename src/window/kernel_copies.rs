@@ -147,7 +147,7 @@ impl<'t> CopiedUnderLock<'t> {
     /// performs no atomics. `None` where atomics change elements: the target's CPU performs these
     /// atomics.
     pub(super) fn of(parts: &'t Parts, target: &'t Target) -> Option<CopiedUnderLock<'t>> {
-        let memory = target.reach.near().filter(|_| !parts.hints.per_element)?;
+        let memory = target.reach.memory_of_kernel_copies().filter(|_| !parts.hints.per_element)?;
         let is_whole = !target.reach.is_dynamic();
         Some(CopiedUnderLock { memory: CopiedByKernel::of(&parts.job, memory), words: target.words(parts)?, is_whole })
     }

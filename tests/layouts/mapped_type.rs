@@ -1,74 +1,75 @@
-//! Datatypes with their type maps, written out element by element (MPI-4.1 §5.1): the expected data
-//! of transfers, computed without the library's walk over a layout. Random datatypes come from a
-//! seed.
+//! Datatypes with their type maps, written out element by element (MPI-4.1 §5.1). Tests compute the
+//! expected data of transfers from the type map, without the library's walk over a layout. Random
+//! datatypes come from a seed.
 
 use transom::datatype::Order;
 use transom::{BasicType, Datatype, Result};
 
 use crate::support::model::mixed;
 
-/// A datatype and the offsets of its elements, in the order of the data.
+/// A datatype and its type map: the offset and basic type of each element, in the order of the
+/// data.
 #[derive(Clone, Debug)]
-pub(crate) struct Made {
+pub(crate) struct MappedType {
     pub(crate) ty: Datatype,
     pub(crate) map: Vec<(i64, BasicType)>,
 }
 
-impl Made {
-    pub(crate) fn basic(ty: BasicType) -> Made {
-        Made { ty: Datatype::basic(ty), map: vec![(0, ty)] }
+impl MappedType {
+    pub(crate) fn basic(ty: BasicType) -> MappedType {
+        MappedType { ty: Datatype::basic(ty), map: vec![(0, ty)] }
     }
 
     /// Items at byte offsets, each `(count, offset)`, together with the datatype made of them.
-    fn placed(&self, ty: Datatype, blocks: impl IntoIterator<Item = (usize, i64)>) -> Made {
+    fn placed(&self, ty: Datatype, blocks: impl IntoIterator<Item = (usize, i64)>) -> MappedType {
         let extent = self.ty.extent();
         let starts = blocks.into_iter().flat_map(|(count, at)| (0..count as i64).map(move |item| at + item * extent));
         let map = starts.flat_map(|at| self.map.iter().map(move |&(offset, basic)| (at + offset, basic))).collect();
-        Made { ty, map }
+        MappedType { ty, map }
     }
 
-    pub(crate) fn contiguous(&self, count: usize) -> Result<Made> {
+    pub(crate) fn contiguous(&self, count: usize) -> Result<MappedType> {
         Ok(self.placed(Datatype::contiguous(count, &self.ty)?, [(count, 0)]))
     }
 
-    pub(crate) fn vector(&self, count: usize, length: usize, stride: isize) -> Result<Made> {
+    pub(crate) fn vector(&self, count: usize, length: usize, stride: isize) -> Result<MappedType> {
         let bytes = stride as i64 * self.ty.extent();
         let ty = Datatype::vector(count, length, stride, &self.ty)?;
         Ok(self.placed(ty, (0..count as i64).map(|block| (length, block * bytes))))
     }
 
-    pub(crate) fn hvector(&self, count: usize, length: usize, stride: isize) -> Result<Made> {
+    pub(crate) fn hvector(&self, count: usize, length: usize, stride: isize) -> Result<MappedType> {
         let ty = Datatype::hvector(count, length, stride, &self.ty)?;
         Ok(self.placed(ty, (0..count as i64).map(|block| (length, block * stride as i64))))
     }
 
-    pub(crate) fn indexed(&self, blocks: &[(usize, isize)]) -> Result<Made> {
+    pub(crate) fn indexed(&self, blocks: &[(usize, isize)]) -> Result<MappedType> {
         let extent = self.ty.extent();
         let ty = Datatype::indexed(blocks, &self.ty)?;
         Ok(self.placed(ty, blocks.iter().map(|&(length, at)| (length, at as i64 * extent))))
     }
 
-    pub(crate) fn hindexed(&self, blocks: &[(usize, isize)]) -> Result<Made> {
+    pub(crate) fn hindexed(&self, blocks: &[(usize, isize)]) -> Result<MappedType> {
         let ty = Datatype::hindexed(blocks, &self.ty)?;
         Ok(self.placed(ty, blocks.iter().map(|&(length, at)| (length, at as i64))))
     }
 
-    pub(crate) fn indexed_block(&self, length: usize, places: &[isize]) -> Result<Made> {
+    pub(crate) fn indexed_block(&self, length: usize, places: &[isize]) -> Result<MappedType> {
         let extent = self.ty.extent();
         let ty = Datatype::indexed_block(length, places, &self.ty)?;
         Ok(self.placed(ty, places.iter().map(|&at| (length, at as i64 * extent))))
     }
 
-    pub(crate) fn structure(parts: &[(usize, isize, Made)]) -> Result<Made> {
+    pub(crate) fn structure(parts: &[(usize, isize, MappedType)]) -> Result<MappedType> {
         let types: Vec<_> = parts.iter().map(|(count, at, part)| (*count, *at, part.ty.clone())).collect();
         let ty = Datatype::structure(&types)?;
         let map = parts.iter().flat_map(|(count, at, part)| part.placed(part.ty.clone(), [(*count, *at as i64)]).map);
-        Ok(Made { ty, map: map.collect() })
+        Ok(MappedType { ty, map: map.collect() })
     }
 
     /// For each dimension its size, the part's size, and the part's start; the last dimension is
     /// contiguous (C order).
-    pub(crate) fn subarray(&self, dimensions: &[(usize, usize, usize)], order: Order) -> Result<Made> {
+    pub(crate) fn subarray(&self, dimensions: &[(usize, usize, usize)], order: Order) -> Result<MappedType> {
         let column = |pick: fn(&(usize, usize, usize)) -> usize| dimensions.iter().map(pick).collect::<Vec<_>>();
         let ty = Datatype::subarray(&column(|it| it.0), &column(|it| it.1), &column(|it| it.2), order, &self.ty)?;
         let mut slowest_first = dimensions.to_vec();
@@ -84,8 +85,8 @@ impl Made {
         Ok(self.placed(ty, places.into_iter().map(|place| (1, place * extent))))
     }
 
-    pub(crate) fn resized(&self, lb: isize, extent: isize) -> Result<Made> {
-        Ok(Made { ty: Datatype::resized(&self.ty, lb, extent)?, map: self.map.clone() })
+    pub(crate) fn resized(&self, lb: isize, extent: isize) -> Result<MappedType> {
+        Ok(MappedType { ty: Datatype::resized(&self.ty, lb, extent)?, map: self.map.clone() })
     }
 
     /// The offsets of the elements of `count` items.
@@ -150,7 +151,7 @@ impl Rng {
     }
 
     /// `n` items of `old` in some layout; `depth` limits the nesting.
-    pub(crate) fn layout(&mut self, n: usize, old: &Made, depth: usize) -> Result<Made> {
+    pub(crate) fn layout(&mut self, n: usize, old: &MappedType, depth: usize) -> Result<MappedType> {
         let extent = bytes(old.ty.extent());
         if depth > 0 && self.below(2) == 0 {
             let inner = self.divisor(n);
@@ -185,7 +186,7 @@ impl Rng {
             _ => {
                 let blocks = self.blocks(n, extent);
                 let parts: Vec<_> = blocks.iter().map(|&(length, at)| (length, at, old.clone())).collect();
-                Made::structure(&parts)
+                MappedType::structure(&parts)
             }
         }
     }

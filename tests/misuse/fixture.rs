@@ -1,5 +1,5 @@
-//! The window on which the calls of the table run: the location of its data, the data that must not
-//! change, and correct epochs. Independent of the rules.
+//! The window on which the forbidden calls run: its data, which must not change, and correct
+//! epochs. Independent of the rules.
 
 use std::cell::Cell;
 
@@ -11,13 +11,13 @@ use super::memory::{self, Block};
 /// The words of a part: one that must not change, and one for each kind of correct epoch.
 pub(crate) const WORDS: usize = 4;
 
-/// The constant value of the first word of a rank's part.
+/// The value of the first word of a rank's part, which no call of a test may change.
 pub(crate) fn constant(rank: usize) -> u64 {
     7000 + rank as u64
 }
 
 /// A byte-level window of some flavor at this rank.
-pub(crate) struct Place {
+pub(crate) struct Fixture {
     pub(crate) win: RawWindow,
     pub(crate) me: usize,
     pub(crate) size: usize,
@@ -30,8 +30,8 @@ pub(crate) struct Place {
     words: Cell<[u64; WORDS - 1]>,
 }
 
-impl Place {
-    pub(crate) fn new(job: &Job, flavor: Flavor) -> transom::Result<Place> {
+impl Fixture {
+    pub(crate) fn new(job: &Job, flavor: Flavor) -> transom::Result<Fixture> {
         let (me, size, info) = (job.rank(), job.size(), Info::new());
         let block = Block::words(WORDS);
         let win = match flavor {
@@ -50,12 +50,12 @@ impl Place {
             all.free()?;
         }
         let (next, before) = ((me + 1) % size, (me + size - 1) % size);
-        let place = Place { win, me, size, next, before, bases, block, words: Cell::default() };
-        place.win.lock_all(Assert::NONE)?;
-        place.replace(me, 0, constant(me))?;
-        place.win.unlock_all()?;
+        let fixture = Fixture { win, me, size, next, before, bases, block, words: Cell::default() };
+        fixture.win.lock_all(Assert::NONE)?;
+        fixture.replace(me, 0, constant(me))?;
+        fixture.win.unlock_all()?;
         job.barrier()?;
-        Ok(place)
+        Ok(fixture)
     }
 
     /// The displacement of a word.

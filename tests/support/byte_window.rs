@@ -1,6 +1,6 @@
-//! Byte-level windows of every flavor for tests of operations: equal bytes at equal offsets in
-//! every flavor, and operations that are complete on return, so that callers need no unsafe code.
-//! Contains no checks.
+//! Byte-level windows for tests of operations. A window of any flavor is used in the same way:
+//! equal bytes at equal offsets, and operations that are complete on return, so that callers need
+//! no unsafe code. Contains no checks.
 
 use std::ptr::NonNull;
 
@@ -15,27 +15,28 @@ pub(crate) const FLAVORS: [Flavor; 4] = [Flavor::Allocate, Flavor::Create, Flavo
 /// Alignment of user memory: the blocks of the library's locks begin somewhere within it.
 const ALIGN: usize = 16;
 
-/// A window with an open passive-target epoch to all ranks.
+/// A byte-level window with an open passive-target epoch to all ranks.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct ByteWindow {
     win: RawWindow,
     bytes: usize,
     /// The displacement at which each rank's part begins.
     begins: Vec<u64>,
+    /// The memory of a created or dynamic window.
     user: Option<NonNull<[u128]>>,
-    /// Another window over this memory.
-    beside: Option<RawWindow>,
+    /// Another window over this memory, for [`ByteWindow::of_two_actors`].
+    second: Option<RawWindow>,
 }
 
-/// A count of items of a type in a buffer; the type's offset 0 is `zero` bytes after the buffer's
-/// beginning.
+/// Items of a type in a buffer or in a rank's part. `zero` is the position of the type's offset 0,
+/// so that items with negative offsets fit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape<'t> {
-    /// The buffer's position of offset 0.
+    /// The position of the type's offset 0.
     pub(crate) zero: usize,
     /// The number of items.
     pub(crate) count: usize,
-    /// Their type.
+    /// The type of an item.
     pub(crate) ty: &'t Datatype,
 }
 
@@ -44,7 +45,7 @@ pub(crate) type Source<'a> = (&'a [u8], Shape<'a>);
 /// A buffer that is filled, and its items.
 pub(crate) type Sink<'a> = (&'a mut [u8], Shape<'a>);
 /// A location in the window: a rank, an offset in its part, and the items there.
-pub(crate) type To<'t> = (usize, usize, Shape<'t>);
+pub(crate) type Location<'t> = (usize, usize, Shape<'t>);
 
 impl<'t> Shape<'t> {
     /// Items from the beginning of a buffer.
@@ -60,9 +61,9 @@ impl<'t> Shape<'t> {
     }
 }
 
-/// An accumulate of contiguous elements, one of several in flight.
+/// An accumulate of contiguous elements for [`ByteWindow::accumulate_all`].
 #[derive(Debug)]
-pub(crate) struct Call<'b> {
+pub(crate) struct AccumulateCall<'b> {
     /// The operands.
     pub(crate) operand: &'b [u8],
     /// The buffer for the previous values, if they are wanted.
@@ -80,10 +81,10 @@ pub(crate) enum Notified {
     GetAccumulate(Op),
 }
 
-impl Part {
+impl ByteWindow {
     /// A window of `bytes` zeroed bytes at each rank; `None` for a shared one where ranks are on
     /// several nodes.
-    pub(crate) fn new(world: &Job, flavor: Flavor, bytes: usize, info: &Info) -> Result<Option<Part>> {
+    pub(crate) fn new(world: &Job, flavor: Flavor, bytes: usize, info: &Info) -> Result<Option<ByteWindow>> {
         let user = matches!(flavor, Flavor::Create | Flavor::Dynamic)
             .then(|| NonNull::from(Box::leak(vec![0u128; bytes.div_ceil(ALIGN)].into_boxed_slice())));
         let base = user.map_or(std::ptr::null_mut(), |memory| memory.as_ptr().cast::<u8>());
@@ -107,24 +108,24 @@ impl Part {
         let begin = if flavor == Flavor::Dynamic { base.addr() as u64 } else { 0 };
         let begins = gathered(world, begin)?;
         win.lock_all(Assert::NONE)?;
-        Ok(Some(Part { win, bytes, begins, user, beside: None }))
+        Ok(Some(ByteWindow { win, bytes, begins, user, second: None }))
     }
 
     /// A created window that begins `skew` bytes, at most 16, after an address that is a multiple
     /// of 16.
-    pub(crate) fn skewed(world: &Job, bytes: usize, skew: usize) -> Result<Part> {
+    pub(crate) fn skewed(world: &Job, bytes: usize, skew: usize) -> Result<ByteWindow> {
         let user = NonNull::from(Box::leak(vec![0u128; bytes.div_ceil(ALIGN) + 1].into_boxed_slice()));
         let base = user.as_ptr().cast::<u8>().wrapping_add(skew);
         // SAFETY: the memory is leaked until `free` takes it back, and only windows access it.
         let win = unsafe { RawWindow::create(world, base, bytes, 1, &Info::new())? };
         win.lock_all(Assert::NONE)?;
-        Ok(Part { win, bytes, begins: vec![0; world.size()], user: Some(user), beside: None })
+        Ok(ByteWindow { win, bytes, begins: vec![0; world.size()], user: Some(user), second: None })
     }
 
     /// A configuration that the library must never have: even ranks use the net's atomics and the
     /// others the CPU's, on the same elements. Two created windows over the same memory, of which
     /// each rank uses one.
-    pub(crate) fn of_two_actors(world: &Job, bytes: usize) -> Result<Part> {
+    pub(crate) fn of_two_actors(world: &Job, bytes: usize) -> Result<ByteWindow> {
         let user = NonNull::from(Box::leak(vec![0u128; bytes.div_ceil(ALIGN)].into_boxed_slice()));
         let create = |actor| {
             let info = Info::new().with("transom_atomics", actor);
@@ -132,11 +133,11 @@ impl Part {
             let win = unsafe { RawWindow::create(world, user.as_ptr().cast::<u8>(), bytes, 1, &info)? };
             win.lock_all(Assert::NONE).map(|()| win)
         };
-        let (mut win, mut beside) = (create("nic")?, create("cpu")?);
+        let (mut win, mut second) = (create("nic")?, create("cpu")?);
         if !world.rank().is_multiple_of(2) {
-            std::mem::swap(&mut win, &mut beside);
+            std::mem::swap(&mut win, &mut second);
         }
-        Ok(Part { win, bytes, begins: vec![0; world.size()], user: Some(user), beside: Some(beside) })
+        Ok(ByteWindow { win, bytes, begins: vec![0; world.size()], user: Some(user), second: Some(second) })
     }
 
     /// The bytes of each rank's part.
@@ -150,7 +151,7 @@ impl Part {
     }
 
     /// The window, for safe calls.
-    pub(crate) fn win(&self) -> &RawWindow {
+    pub(crate) fn raw(&self) -> &RawWindow {
         &self.win
     }
 
@@ -198,24 +199,24 @@ impl Part {
     }
 
     /// Accumulates items of a buffer on items of the target.
-    pub(crate) fn accumulate(&self, from: Source<'_>, to: To<'_>, op: Op) -> Result<()> {
+    pub(crate) fn accumulate(&self, from: Source<'_>, to: Location<'_>, op: Op) -> Result<()> {
         let target = self.target(to);
         // SAFETY: the span was checked; the flush completes it while the buffer is borrowed.
         unsafe { self.win.accumulate(source(from), target, op)? };
         self.win.flush(target.rank)
     }
 
-    /// Accumulates as [`Part::accumulate`], and gets the previous values as items of another
+    /// Accumulates as [`ByteWindow::accumulate`], and gets the previous values as items of another
     /// buffer.
-    pub(crate) fn get_accumulate(&self, from: Source<'_>, into: Sink<'_>, to: To<'_>, op: Op) -> Result<()> {
+    pub(crate) fn get_accumulate(&self, from: Source<'_>, into: Sink<'_>, to: Location<'_>, op: Op) -> Result<()> {
         let target = self.target(to);
         // SAFETY: both spans were checked; the flush completes it while both buffers are borrowed.
         unsafe { self.win.get_accumulate(source(from), sink(into), target, op)? };
         self.win.flush(target.rank)
     }
 
-    /// [`Part::accumulate`] by its request form.
-    pub(crate) fn raccumulate(&self, from: Source<'_>, to: To<'_>, op: Op) -> Result<()> {
+    /// [`ByteWindow::accumulate`] by its request form.
+    pub(crate) fn raccumulate(&self, from: Source<'_>, to: Location<'_>, op: Op) -> Result<()> {
         let target = self.target(to);
         // SAFETY: the span was checked; the request is waited for, and the flush completes it at
         // the target, while the buffer is borrowed.
@@ -223,21 +224,21 @@ impl Part {
         self.win.flush(target.rank)
     }
 
-    /// [`Part::get_accumulate`] in its request form: the values are there when the request is
+    /// [`ByteWindow::get_accumulate`] in its request form: the values are there when the request is
     /// complete.
-    pub(crate) fn rget_accumulate(&self, from: Source<'_>, into: Sink<'_>, to: To<'_>, op: Op) -> Result<()> {
+    pub(crate) fn rget_accumulate(&self, from: Source<'_>, into: Sink<'_>, to: Location<'_>, op: Op) -> Result<()> {
         // SAFETY: both spans were checked; the wait completes it while both buffers are borrowed.
         unsafe { self.win.rget_accumulate(source(from), sink(into), self.target(to), op)?.wait() }
     }
 
-    /// An operation that adds one to a counter of the target, from `from` or into `into` or both;
-    /// `is_request`: in its request form.
+    /// An operation that adds one to a counter of the target. It reads `from`, or fills `into`, or
+    /// both. `is_request` selects the request form.
     pub(crate) fn notified(
         &self,
         call: Notified,
         from: Source<'_>,
         into: Sink<'_>,
-        to: To<'_>,
+        to: Location<'_>,
         notice: Notice,
         is_request: bool,
     ) -> Result<()> {
@@ -267,8 +268,15 @@ impl Part {
         waited
     }
 
-    /// Posts all calls on elements of a type at one location, and waits only after the last one.
-    pub(crate) fn in_flight(&self, calls: &mut [Call<'_>], ty: &Datatype, rank: usize, offset: usize) -> Result<()> {
+    /// Posts all calls on elements of a type at one location, and waits only after the last one, so
+    /// that all are in flight together.
+    pub(crate) fn accumulate_all(
+        &self,
+        calls: &mut [AccumulateCall<'_>],
+        ty: &Datatype,
+        rank: usize,
+        offset: usize,
+    ) -> Result<()> {
         let posted = calls.iter_mut().try_for_each(|call| {
             let shape = Shape::new(call.operand.len() / ty.size(), ty);
             let (from, target) = (source((call.operand, shape)), self.target((rank, offset, shape)));
@@ -292,7 +300,7 @@ impl Part {
         Ok(old)
     }
 
-    /// [`Part::fetch`] by the call that does not wait, for types of at most 8 bytes.
+    /// [`ByteWindow::fetch`] by the call that does not wait, for types of at most 8 bytes.
     pub(crate) fn start_fetch(
         &self,
         operand: &[u8],
@@ -324,7 +332,7 @@ impl Part {
 
     /// Ends the epoch and the window, and returns the window's memory.
     pub(crate) fn free(self) -> Result<()> {
-        let mut windows: Vec<_> = std::iter::once(self.win).chain(self.beside).collect();
+        let mut windows: Vec<_> = std::iter::once(self.win).chain(self.second).collect();
         // In one order at all ranks.
         windows.sort_by_key(|win| win.actor() == Actor::Cpu);
         for win in windows {
@@ -336,7 +344,7 @@ impl Part {
         Ok(())
     }
 
-    fn target<'t>(&self, (rank, offset, shape): To<'t>) -> At<'t> {
+    fn target<'t>(&self, (rank, offset, shape): Location<'t>) -> At<'t> {
         At::new(rank, self.at(rank, offset + shape.zero), shape.count, shape.ty)
     }
 }
