@@ -1,7 +1,7 @@
 //! Libraries that are built on MPI's windows, as Debian and PyPI distribute them: ARMCI-MPI, the
 //! communication layer of Global Arrays and NWChem; the star forests of PETSc with windows
-//! (`-sf_type window`); and mpi4py. A program for each library runs on transom's windows over shared
-//! memory, over sockets, and over two nodes, and compares the results with a model.
+//! (`-sf_type window`); and mpi4py. A program for each library runs on transom's windows over
+//! shared memory, over sockets, and over two nodes, and compares the results with a model.
 
 use std::process::{Command, ExitCode};
 

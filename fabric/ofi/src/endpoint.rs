@@ -16,6 +16,7 @@ use crate::library::{Info, Library};
 use crate::offer::{Offer, Registering};
 use crate::rules;
 use crate::sys;
+use crate::turn::Turn;
 
 /// An open endpoint. Drop closes it.
 pub struct Endpoint {
@@ -33,13 +34,15 @@ pub struct Endpoint {
     wait_fd: Option<RawFd>,
     registering: Registering,
     keys: Arc<Keys>,
+    /// The turns of posts, reads of the queue and waits, which may access regions.
+    pub(crate) turn: Arc<Turn>,
     info: Info,
 }
 
 // SAFETY: opened with FI_THREAD_SAFE: libfabric serializes calls on all of these objects itself
-// (man fi_domain).
+// (man fi_domain). Where it does not, `turn` serializes the calls that access regions.
 unsafe impl Send for Endpoint {}
-// SAFETY: as for `Send`: libfabric serializes concurrent calls.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Endpoint {}
 
 impl fmt::Debug for Endpoint {
@@ -55,6 +58,7 @@ pub struct Registration {
     /// The requested key, which becomes free when the region is closed.
     requested_key: u64,
     keys: Arc<Keys>,
+    turn: Arc<Turn>,
     /// The registered memory, if it is a copy of the caller's.
     copy: Option<Box<Memory>>,
 }
@@ -102,7 +106,8 @@ impl Endpoint {
     /// # Errors
     /// The call that failed and the library's reason; objects that were already open are closed.
     pub fn open(info: Info, entries: usize, descriptor: bool) -> Result<Endpoint, FabricError> {
-        let registering = Offer::of(&info).registering(rules::of(&info.provider()).fast_keys);
+        let rules = rules::of(&info.provider());
+        let registering = Offer::of(&info).registering(rules.fast_keys);
         let mut open = Endpoint {
             ep: std::ptr::null_mut(),
             cq: std::ptr::null_mut(),
@@ -113,6 +118,7 @@ impl Endpoint {
             wait_fd: None,
             registering,
             keys: Arc::new(Keys::new(registering.keys)),
+            turn: Arc::new(Turn::new(info.library().is_before(rules.locks_regions_from))),
             info,
         };
         open.build(entries, descriptor)?;
@@ -264,6 +270,7 @@ impl Endpoint {
     /// Whether a sleep on the descriptor is allowed now (man fi_poll, fi_trywait). A wait on the
     /// set with a timeout of 0 also ends the signal that the queue gave earlier.
     pub fn may_sleep(&self) -> bool {
+        let _turn = self.turn.take();
         if !self.set.is_null() {
             // SAFETY: an open set.
             return unsafe { call!(self.set, ops, wait(0)) } == -Errno::TIMEDOUT.raw_os_error();
@@ -419,14 +426,15 @@ impl Endpoint {
         access: u64,
         requested_key: u64,
     ) -> Result<Registration, isize> {
-        let (null, keys) = (std::ptr::null_mut(), Arc::clone(&self.keys));
-        let mut registration = Registration { region: std::ptr::null_mut(), requested_key, keys, copy: None };
+        let (null, keys, turn) = (std::ptr::null_mut(), Arc::clone(&self.keys), Arc::clone(&self.turn));
+        let mut registration = Registration { region: std::ptr::null_mut(), requested_key, keys, turn, copy: None };
         // SAFETY: open objects; the caller promises the memory. A region is used only after the
         // call that made it.
         let status = unsafe {
             let register = (*(*self.domain).mr).reg.expect("reg");
             let domain = &raw mut (*self.domain).fid;
             let region = &raw mut registration.region;
+            let _turn = self.turn.take();
             let mut status = register(domain, base.cast(), len, access, 0, requested_key, 0, region, null);
             if status == 0 && self.registering.bound {
                 let region = &raw mut (*registration.region).fid;
@@ -490,6 +498,7 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
+        let _turn = self.turn.take();
         close(self.region.cast());
         self.keys.give_back(self.requested_key);
     }

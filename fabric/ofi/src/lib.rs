@@ -72,6 +72,7 @@ mod strangers;
 #[doc(hidden)]
 #[allow(unsafe_code)]
 pub mod sys;
+mod turn;
 
 pub use domain::{OfiDomain, OfiRegion};
 pub use library::SONAME;

@@ -108,6 +108,11 @@ impl Library {
         words(self.version)
     }
 
+    /// Whether the library is older than `version`.
+    pub(crate) fn is_before(&self, version: u32) -> bool {
+        self.version < version
+    }
+
     /// The requested interface version: 1.17, or the library's where that is older.
     pub fn api(&self) -> u32 {
         asked_of(self.version)

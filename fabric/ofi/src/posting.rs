@@ -2,7 +2,8 @@
 //! get a read, each atomic a fetching atomic.
 //!
 //! Every operation has a slot, which is returned to the pool at the completion. The provider locks
-//! its own objects (FI_THREAD_SAFE), so posting takes no lock.
+//! its own objects (FI_THREAD_SAFE), so posting takes no lock, except where the provider does not
+//! lock its table of regions (`turn`).
 
 use std::ffi::c_void;
 
@@ -41,6 +42,7 @@ impl Open {
         // bytes stay until the completion: a slot's because it is in flight, the caller's by its
         // promise.
         unsafe {
+            let _turn = self.endpoint.turn.take();
             let write = (*(*self.endpoint.ep).rma).writemsg.expect("writemsg");
             write(self.endpoint.ep, &raw const message, sys::FI_DELIVERY_COMPLETE | sys::FI_COMPLETION)
         }
@@ -61,6 +63,7 @@ impl Open {
         // SAFETY: the vectors live over the call, which copies them; the caller's buffers stay by
         // its promise.
         unsafe {
+            let _turn = self.endpoint.turn.take();
             let read = (*(*self.endpoint.ep).rma).readmsg.expect("readmsg");
             read(self.endpoint.ep, &raw const message, sys::FI_COMPLETION)
         }
@@ -106,6 +109,7 @@ impl Open {
             store(operand.addr.cast(), amo.width, amo.operand);
             store(compare.addr.cast(), amo.width, amo.compare);
             let (table, result) = ((*ep).atomic, &raw mut result);
+            let _turn = self.endpoint.turn.take();
             if amo.kind == AmoKind::CompareSwap {
                 let swap = (*table).compwritemsg.expect("compwritemsg");
                 return swap(ep, &raw const message, &raw const compare, compares, 1, result, results, 1, flags);
@@ -122,6 +126,7 @@ impl Open {
         unsafe {
             std::ptr::copy_nonoverlapping(head.as_ptr().cast(), slot.buffer(), HEADER);
             std::ptr::copy_nonoverlapping(message.as_ptr(), slot.buffer().add(HEADER), message.len());
+            let _turn = self.endpoint.turn.take();
             let send = (*(*self.endpoint.ep).msg).send.expect("send");
             let (at, len) = (slot.buffer().cast(), HEADER + message.len());
             send(self.endpoint.ep, at, len, self.descriptor(Pool::Sends), address, slot.context())

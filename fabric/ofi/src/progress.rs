@@ -52,11 +52,13 @@ impl Progress {
     /// One round of progress; returns the number of completions.
     pub(crate) fn take_all(&self, handler: &impl Handler) -> Result<usize, FabricError> {
         let mut entries = [const { MaybeUninit::<sys::fi_cq_msg_entry>::uninit() }; BATCH];
+        let turn = self.open.endpoint.turn.take();
         // SAFETY: an open queue of this format, room for BATCH entries.
         let status = unsafe {
             let read = (*(*self.open.endpoint.cq).ops).read.expect("read");
             read(self.open.endpoint.cq, entries.as_mut_ptr().cast(), BATCH)
         };
+        drop(turn);
         self.open.post_unposted();
         match usize::try_from(status) {
             Ok(count) => {

