@@ -67,7 +67,7 @@ pub(crate) struct Loan {
     part: Option<PartUse>,
 }
 
-/// The use of window memory by a buffer of an operation. The function ends the use.
+/// The use of window memory by a buffer of an operation. The use ends when the function is called.
 #[doc(hidden)]
 pub struct PartUse(Box<dyn FnOnce() + Send>);
 

@@ -10,12 +10,12 @@ use transom_fabric::Memory;
 
 use super::clock::{Clock, Slot, slot_bytes};
 
-/// The words of a counter before its clocks: the lock, and the number of notices so far.
+/// The offsets of a counter's words: the lock, the number of notices so far, and the clocks.
 const LOCK: usize = 0;
 const COUNT: usize = 8;
 const CLOCKS: usize = 16;
-/// Limits of the number of notices of a counter that are remembered, and the bytes of their clocks
-/// in a large job.
+/// A counter remembers as many notices as have clocks of `BYTES` in total, but at least `FEWEST`
+/// and at most `MOST`.
 const FEWEST: usize = 4;
 const MOST: usize = 32;
 const BYTES: usize = 1 << 10;

@@ -415,7 +415,8 @@ impl<'m> Shadow<'m> {
             if turn < MOST_TURNS { Ok(()) } else { Err(()) }
         };
         let Ok(locked) = self.lock(patience) else {
-            self.set(MISSED, self.get(LOGGED));
+            // Another thread of the rank may have set a later number. Relaxed: as in `set`.
+            self.word(MISSED).fetch_max(self.get(LOGGED), Ordering::Relaxed);
             return Vec::new();
         };
         locked.drop_missed();

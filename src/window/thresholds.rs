@@ -21,7 +21,7 @@ const REMOVED: u8 = 2;
 const BEFORE_RESET: u8 = 3;
 
 impl Threshold {
-    /// Whether a reset has ended the wait.
+    /// Whether the wait is over: the value was reached, or the counter was removed.
     #[inline]
     pub(super) fn has_ended(&self) -> bool {
         // Acquire: pairs with the Release in `end`, so that the counted data is visible.

@@ -78,14 +78,13 @@ static int receive_and_await(int code, MPI_Request *sent, void *buf, int count, 
 /* Whether this thread is in a call that sends and receives. Open MPI's MPI_Sendrecv_replace may
  * call MPI_Sendrecv, and the message must count once. */
 static _Thread_local int is_exchanging;
-/* Whether this thread is in a blocking call that receives a message. */
-static _Thread_local int is_receiving;
 
 /* --- wrappers --------------------------------------------------------------------------------- */
 
 /* Defines `edge_NAME`, which wraps the host's function NAME. While the checker is on, `before`
  * precedes the host's call, and `after` follows the call if it succeeds. While the checker is off,
- * `unchecked` precedes the call, which may return. `first` comes before both. */
+ * `unchecked` precedes the call, which may return. `first` comes before both. `call_has` is read
+ * before the host's call, because an error handler of the program may make calls. */
 #define WRAP_FULLY(name, parameters, arguments, first, unchecked, before, after)                                            \
     int edge_##name parameters {                                                                                            \
         static int(*next) parameters;                                                                                       \
@@ -99,17 +98,16 @@ static _Thread_local int is_receiving;
         uint64_t clock[words];                                                                                              \
         (void)clock;                                                                                                        \
         before;                                                                                                             \
+        const unsigned has = call_has;                                                                                      \
+        call_has = 0;                                                                                                       \
         transom_edge_wait_begins("MPI_" #name);                                                                             \
         const int code = next arguments;                                                                                    \
         is_exchanging = 0;                                                                                                  \
         transom_edge_call_returned();                                                                                       \
         if (code == MPI_SUCCESS) {                                                                                          \
             after;                                                                                                          \
-        } else if (is_receiving) {                                                                                          \
-            transom_edge_receive_fails();                                                                                   \
         }                                                                                                                   \
-        is_receiving = 0;                                                                                                   \
-        after_match();                                                                                                      \
+        after_messages(has, code);                                                                                          \
         transom_edge_wait_ends();                                                                                           \
         return code;                                                                                                        \
     }
@@ -216,7 +214,7 @@ static _Thread_local int is_receiving;
                   if (transom_turns_for_message() && count == (int)count)                                                   \
                       return transom_turns_receive(buf, (int)count, datatype, source, tag, comm, status),                   \
                   (BLOCKING_WITH(lends_message(buf, count, datatype, source, 1)), before_receive(comm, source, tag),        \
-                   is_receiving = 1);                                                                                       \
+                   call_has |= TAKEN);                                                                                      \
                   status = host_own_status(status), after_receive(comm, status, 1))
 #define IRECV(name, parameters, arguments)                                                                                  \
     WRAP(name, parameters, arguments,                                                                                       \
@@ -230,7 +228,7 @@ static _Thread_local int is_receiving;
 #define SENDRECV(name, parameters, arguments, unchecked, buffers)                                                           \
     WRAP_EXCHANGE(name, parameters, arguments, unchecked,                                                                   \
                   (BLOCKING_WITH(buffers), before_send(comm, dest, sendtag, clock), before_receive(comm, source, recvtag),  \
-                   is_receiving = 1, status = host_own_status(status)),                                                     \
+                   call_has |= TAKEN, status = host_own_status(status)),                                                    \
                   after_receive(comm, status, 1))
 #define ISENDRECV(name, parameters, arguments, buffers)                                                                     \
     WRAP_EXCHANGE(name, parameters, arguments, (void)0,                                                                     \
@@ -258,8 +256,7 @@ static _Thread_local int is_receiving;
 
 /* Persistent requests and their ends. */
 #define START(name, parameters, arguments, count, requests)                                                                 \
-    WRAP(name, parameters, arguments, transom_edge_release(clock);                                                          \
-         for (int i = 0; i < (count); i++) transom_edge_request_starts((requests)[i]), )
+    WRAP(name, parameters, arguments, (transom_edge_release(clock), before_start(count, requests)), )
 #define CANCEL_REQUEST(name, parameters, arguments)                                                                         \
     WRAP(name, parameters, arguments, transom_edge_request_is_cancelled(request), )
 #define FREE_REQUEST(name, parameters, arguments)                                                                           \

@@ -36,8 +36,8 @@ void transom_edge_receive_is_posted(int rank, int tag, uint64_t group);
 void transom_edge_receive_was_posted(void);
 void transom_edge_message_received(int rank, int tag, uint64_t group, int takes);
 void transom_edge_synchronous_send_ends(int rank, int tag, uint64_t group);
-/* A receive has failed, and may have taken a message. */
-void transom_edge_receive_fails(void);
+/* A call has failed: a send, whose message may not come, or a receive, which may have taken one. */
+void transom_edge_message_fails(void);
 /* Nonblocking and neighborhood collective calls: call number `turn` of a communicator, which waits
  * for the ranks `from`. */
 void transom_edge_collective_begins(uint64_t group, uint64_t turn);
@@ -184,12 +184,18 @@ void request_of_persistent_neighborhood(MPI_Comm comm, const MPI_Request *reques
 
 /* --- messages.c ------------------------------------------------------------------------------- */
 
+/* What the call that this thread is about to make has: a message that it sends, a message that it
+ * may take even if it fails, and a receive that it posts. */
+enum { SENT = 1, TAKEN = 2, POSTED = 4 };
+extern _Thread_local unsigned call_has;
+
 void *host_own_status(void *status);
 void before_send(MPI_Comm comm, int rank, int tag, uint64_t *clock);
 void after_synchronous_send(MPI_Comm comm, int rank, int tag);
 void request_of_synchronous_send(MPI_Comm comm, int rank, int tag, const MPI_Request *request);
 void before_match(MPI_Comm comm, int rank, int tag);
-void after_match(void);
+void before_start(int count, const MPI_Request *requests);
+void after_messages(unsigned has, int code);
 void before_receive(MPI_Comm comm, int rank, int tag);
 void after_receive(MPI_Comm comm, const MPI_Status *status, int takes);
 void request_of_receive(MPI_Comm comm, int rank, int tag, const MPI_Request *request, int persistent);

@@ -18,6 +18,15 @@ int host_status_of(void *statuses, int index, int *source, int *tag) {
     return 1;
 }
 
+/* Whether a status, after a call that failed with `code`, is of a request that is not complete. */
+int host_status_is_pending(void *statuses, int index, int code) {
+    int class = MPI_SUCCESS;
+    if (statuses == MPI_STATUS_IGNORE || statuses == MPI_STATUSES_IGNORE) return 0;
+    if (HOST(Error_class)(code, &class) != MPI_SUCCESS || class != MPI_ERR_IN_STATUS) return 0;
+    HOST(Error_class)(((const MPI_Status *)statuses)[index].MPI_ERROR, &class);
+    return class == MPI_ERR_PENDING;
+}
+
 /* Whether a status is of a cancelled request. */
 int host_status_is_cancelled(void *statuses, int index) {
     int is_cancelled = 0;
@@ -25,12 +34,20 @@ int host_status_is_cancelled(void *statuses, int index) {
     return HOST(Test_cancelled)((const MPI_Status *)statuses + index, &is_cancelled) == MPI_SUCCESS && is_cancelled;
 }
 
+_Thread_local unsigned call_has;
+
 /* Before a message is sent. */
 void before_send(MPI_Comm comm, int rank, int tag, uint64_t *clock) {
     const struct group *group = group_of(comm);
     const int peer = in_job(group, rank);
-    if (peer >= 0) transom_edge_message_sent(peer, tag, group->number);
+    if (peer >= 0) transom_edge_message_sent(peer, tag, group->number), call_has |= SENT;
     else transom_edge_release(clock);
+}
+
+/* Before persistent requests are started. */
+void before_start(int count, const MPI_Request *requests) {
+    for (int i = 0; i < count; i++) transom_edge_request_starts(requests[i]);
+    call_has |= SENT | TAKEN | POSTED;
 }
 
 /* After a synchronous send. */
@@ -48,21 +65,18 @@ void request_of_synchronous_send(MPI_Comm comm, int rank, int tag, const MPI_Req
     else transom_edge_request_of_synchronous_send(request, in_job(group, rank), tag, group->number);
 }
 
-/* Whether this thread is in a call that may take a message. */
-static _Thread_local int is_posting;
-
 /* Before a call that may take a message: other receives may take earlier messages. */
 void before_match(MPI_Comm comm, int rank, int tag) {
     const struct group *group = group_of(comm);
     if (!group->number || rank == MPI_PROC_NULL) return;
     transom_edge_receive_is_posted(in_job(group, rank), tag == MPI_ANY_TAG ? -1 : tag, group->number);
-    is_posting = 1;
+    call_has |= POSTED;
 }
 
-/* After such a call. */
-void after_match(void) {
-    if (is_posting) transom_edge_receive_was_posted();
-    is_posting = 0;
+/* After a call that had these messages. */
+void after_messages(unsigned has, int code) {
+    if (code != MPI_SUCCESS && has & (SENT | TAKEN)) transom_edge_message_fails();
+    if (has & POSTED) transom_edge_receive_was_posted();
 }
 
 /* Before a message is received. A synchronous sender of the message learns this rank's clock at
@@ -111,13 +125,14 @@ int host_edges_receive(void *buffer, int count, MPI_Datatype type, int rank, int
     lends_message(buffer, count, type, rank, 1);
     transom_edge_blocking_call_begins();
     before_receive(comm, rank, tag);
+    const unsigned has = call_has | TAKEN;
+    call_has = 0;
     transom_edge_wait_begins("MPI_Recv");
     const int code = HOST(Recv)(buffer, count, type, rank, tag, comm, known);
     transom_edge_call_returned();
     transom_edge_wait_ends();
     if (code == MPI_SUCCESS) after_receive(comm, known, 1);
-    else transom_edge_receive_fails();
-    after_match();
+    after_messages(has, code);
     return code;
 }
 

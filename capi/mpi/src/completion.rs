@@ -173,7 +173,7 @@ impl Call {
     /// `keeps`: the call leaves complete requests allocated. Calls the error handlers of the failed
     /// operations, and returns the code of the call.
     pub(crate) fn ended(&self, code: c_int, done: Done<'_>, statuses: *mut c_void, keeps: bool) -> c_int {
-        self.watch.ended(done, statuses, keeps);
+        self.watch.ended(code, done, statuses, keeps);
         let failed = take_queried(&self.before);
         if failed.is_empty() {
             return code;

@@ -500,7 +500,7 @@ extern "C" fn transom_edge_request_starts(handle: RequestHandle) {
     let mut all = in_flight();
     let Some(place) = all.iter().position(|entry| entry.name.handle == handle) else { return };
     let mut entry = all.remove(place);
-    (entry.is_active, entry.is_cancelled, entry.posting) = (true, false, Posting::now());
+    (entry.is_active, entry.is_cancelled, entry.posting) = (true, false, Posting::starts());
     entry.borrowed = entry.again.clone().and_then(|buffers| Borrowed::of(&job, buffers));
     if let Some(message) = &mut entry.partitioned {
         message.starts(&job);

@@ -6,9 +6,9 @@ use super::{Checked, Completed, Pending, addressed};
 use crate::check::{Access, Checker, Locked, LogEntry, Shadow};
 use crate::error::Result;
 
-/// Forgets accesses whose records later accesses have replaced. If an operation that ends alone may
-/// have replaced the record, its end restores the record, so the access stays: one for each range
-/// of bytes, because the others end together.
+/// Forgets accesses whose records later accesses have replaced. The end of an operation that ends
+/// alone restores the records that the operation may have replaced. One replaced access for each
+/// range of bytes therefore stays; the other accesses of the range end together with it.
 pub(super) fn forget_replaced(list: &mut Vec<Pending>, locked: &Locked<'_>) {
     let alone = joined(list.iter().filter(|one| one.is_alone).map(|one| one.access));
     let is_covered = |access: &Access| {

@@ -83,9 +83,9 @@ impl Parts {
         Access { start, end: start + touch.len as u64, kind, origin: self.job.rank, place: place.number }
     }
 
-    /// Whether the ThreadSanitizer of a part's rank learns of loads and stores by other ranks. The
-    /// loads and stores of the part's own rank are recorded in shared windows only. In others, that
-    /// rank's ThreadSanitizer compares them with those of other ranks.
+    /// Whether the ThreadSanitizer of a part's rank learns of loads and stores by other ranks. It
+    /// need not learn of them in a shared window: there the checker itself records the loads and
+    /// stores of the part's rank. In other windows only the ThreadSanitizer sees those.
     fn tells_touches(&self) -> bool {
         self.flavor != Flavor::Shared
     }

@@ -42,6 +42,7 @@ unsafe extern "C" {
     pub(crate) fn host_status_size() -> usize;
     pub(crate) fn host_status_error(statuses: *mut c_void, index: c_int, code: c_int);
     pub(crate) fn host_status_of(statuses: *mut c_void, index: c_int, source: *mut c_int, tag: *mut c_int) -> c_int;
+    pub(crate) fn host_status_is_pending(statuses: *mut c_void, index: c_int, code: c_int) -> c_int;
     pub(crate) fn host_status_is_cancelled(statuses: *mut c_void, index: c_int) -> c_int;
     pub(crate) fn host_Barrier(comm: Comm) -> c_int;
     pub(crate) fn host_Ibarrier(comm: Comm, q: *mut RequestHandle) -> c_int;

@@ -1,10 +1,10 @@
 //! Receives in the order in which the program posts them. Threads may post receives at the same
 //! time, and then the order of these receives is unknown. A receive is *posted* between the
 //! beginning of its call and a later moment: the end of a nonblocking call, or the end of a
-//! blocking receive. Of two receives the one whose interval ends first was posted first; if the
-//! intervals overlap, the order is unknown.
+//! blocking receive. If the interval of one receive ends before that of another begins, the first
+//! one was posted first; otherwise the order is unknown.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::learns::{Learns, Receive, Stream};
@@ -20,7 +20,9 @@ pub(super) struct Posting {
 
 thread_local! {
     /// The beginning of the receive that this thread posts; 0 if it posts none.
-    static BEGUN: Cell<u64> = const { Cell::new(0) };
+    static POSTS_SINCE: Cell<u64> = const { Cell::new(0) };
+    /// The beginnings of the persistent receives that this thread starts.
+    static STARTS: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Posting {
@@ -28,6 +30,14 @@ impl Posting {
     pub(super) fn now() -> Posting {
         let now = moment();
         Posting { begun: now, over: now }
+    }
+
+    /// A persistent receive that this thread starts now.
+    pub(super) fn starts() -> Posting {
+        let begun = moment();
+        // A thread that ends starts none.
+        let _ = STARTS.try_with(|all| all.borrow_mut().push(begun));
+        Posting { begun, over: u64::MAX }
     }
 
     /// Whether this receive was posted before `other`.
@@ -47,14 +57,14 @@ fn moment() -> u64 {
 pub(super) fn begins(receive: Receive) {
     ends();
     let begun = moment();
-    BEGUN.set(begun);
+    POSTS_SINCE.set(begun);
     let entry = Entry { posting: Posting { begun, over: u64::MAX }, ..Entry::new(Learns::Receive(receive)) };
     in_flight().push(entry);
 }
 
 /// The receive that this thread posts, or was posted now.
 pub(super) fn of_this_thread() -> Posting {
-    match BEGUN.get() {
+    match POSTS_SINCE.get() {
         0 => Posting::now(),
         begun => Posting { begun, over: u64::MAX },
     }
@@ -63,17 +73,25 @@ pub(super) fn of_this_thread() -> Posting {
 /// Takes the entry of the receive that this thread posts from `all`. Returns its place and its
 /// posting, which is over.
 pub(super) fn take(all: &mut Vec<Entry>) -> Option<(usize, Posting)> {
-    let begun = Some(BEGUN.take()).filter(|&begun| begun > 0)?;
+    let begun = Some(POSTS_SINCE.take()).filter(|&begun| begun > 0)?;
     let place = all.iter().position(|entry| entry.posting.begun == begun && entry.posting.over == u64::MAX)?;
     all.remove(place);
     Some((place, Posting { begun, over: moment() }))
 }
 
-/// This thread's call that posts a receive is over. An entry is left if the call has failed or has
-/// received nothing.
+/// This thread's call that posts receives is over. An entry without a request is left if the call
+/// has failed or has received nothing.
 pub(super) fn ends() {
-    if BEGUN.get() > 0 {
+    if POSTS_SINCE.get() > 0 {
         take(&mut in_flight());
+    }
+    let started = STARTS.try_with(RefCell::take).unwrap_or_default();
+    if started.is_empty() {
+        return;
+    }
+    let (mut all, over) = (in_flight(), moment());
+    for posting in all.iter_mut().map(|entry| &mut entry.posting).filter(|posting| started.contains(&posting.begun)) {
+        posting.over = over;
     }
 }
 
@@ -89,8 +107,10 @@ pub(super) fn ahead<'e>(
         let Learns::Receive(receive) = &entry.learns else { continue };
         if receive.may_match(rank, tag, group) {
             most += 1;
-            // A receive of any source or tag may take a message of another stream.
-            least += usize::from(receive.is_named() && entry.posting.precedes(by));
+            // A receive of any source or tag may take a message of another stream. A receive that
+            // the program cancels may take none.
+            let takes = receive.is_named() && !entry.is_cancelled;
+            least += usize::from(takes && entry.posting.precedes(by));
         }
     }
     (least, most)

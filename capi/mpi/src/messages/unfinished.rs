@@ -1,6 +1,6 @@
-//! Requests that the program frees or cancels, and receives that fail. The clocks of messages must
-//! stay in step with the messages: a receive that took the clock of an earlier message would not
-//! know all that the sender of its own message did.
+//! Requests that the program frees or cancels, and sends and receives that fail. The clocks of
+//! messages must stay in step with the messages: a receive that took the clock of an earlier
+//! message would not know all that the sender of its own message did.
 
 use transom::Job;
 
@@ -8,6 +8,9 @@ use super::learns::{Learns, Stream};
 use super::posting::{Posting, ahead};
 use super::{Entry, Name, entries_of, forget, in_flight, job, name_of};
 use crate::host::{RequestHandle, constants};
+
+/// Maximum number of receives in flight whose requests were freed.
+const MOST_FREED: usize = 1024;
 
 /// The program frees a request. The end of its operation will be unknown, so its buffers count as
 /// returned now. A receive still takes a message of its stream, so its entry stays, without a name.
@@ -35,6 +38,23 @@ unsafe extern "C" fn transom_edge_request_is_freed(request: *const RequestHandle
             borrowed.returns(&job);
         }
     }
+    limit_freed(&mut all);
+}
+
+/// Removes the oldest receive whose request was freed if there are too many. Its message, if it
+/// comes, puts the clocks out of step with the messages.
+fn limit_freed(all: &mut Vec<Entry>) {
+    let mut freed = (0..all.len()).filter(|&place| all[place].is_freed);
+    if let (Some(oldest), true) = (freed.next(), freed.count() >= MOST_FREED) {
+        all.remove(oldest);
+        lose_clocks();
+    }
+}
+
+fn lose_clocks() {
+    if let Some(job) = job() {
+        job.checker_loses_clocks();
+    }
 }
 
 /// The program is about to cancel a request. If the host cancels a send, the clock of its message
@@ -53,21 +73,18 @@ unsafe extern "C" fn transom_edge_request_is_cancelled(request: *const RequestHa
     let mut all = in_flight();
     let places = entries_of(&all, name);
     let is_receive = |place: &usize| matches!(all[*place].learns, Learns::Receive(_));
-    if !places.iter().all(is_receive)
-        && let Some(job) = job()
-    {
-        job.checker_loses_clocks();
+    if !places.iter().all(is_receive) {
+        lose_clocks();
     }
     places.into_iter().for_each(|place| all[place].is_cancelled = true);
 }
 
-/// A blocking receive has failed. It may have taken a message, for example one that was too long.
+/// A call for a message has failed. A receive may have taken a message, for example one that was
+/// too long. The clock of a message that was not sent remains.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-extern "C" fn transom_edge_receive_fails() {
-    if let Some(job) = job() {
-        job.checker_loses_clocks();
-    }
+extern "C" fn transom_edge_message_fails() {
+    lose_clocks();
 }
 
 /// Learns the clock of a message, which was received or, unless `takes` is set, only probed. The

@@ -8,7 +8,9 @@ use transom::Job;
 
 use super::{Entry, Learns, Name, Receive, entries_of, host_edges_number_copy, in_flight, job, shared, unfinished};
 use crate::edges;
-use crate::host::{RequestHandle, constants, host_status_is_cancelled, host_status_of};
+use crate::host::{
+    RequestHandle, SUCCESS, constants, host_status_is_cancelled, host_status_is_pending, host_status_of,
+};
 
 /// The requests that a call may complete, each with whether it is of an operation on a window.
 /// `None` while the checker is off.
@@ -51,9 +53,10 @@ impl Watch {
         self.0.as_ref().map(|all| all.iter().map(|one| one.0.handle).collect())
     }
 
-    /// The call has completed the requests `done`; `statuses` are in the same order. `keeps`: the
-    /// call leaves complete requests allocated (`MPI_Request_get_status`).
-    pub(crate) fn ended(&self, done: Done<'_>, statuses: *mut c_void, keeps: bool) {
+    /// The call, with the result `code`, has completed the requests `done`; `statuses` are in the
+    /// same order. After a failure some of the requests may be pending. `keeps`: the call leaves
+    /// complete requests allocated (`MPI_Request_get_status`).
+    pub(crate) fn ended(&self, code: c_int, done: Done<'_>, statuses: *mut c_void, keeps: bool) {
         let (Some(all), Some(job)) = (&self.0, job()) else { return };
         let (first, count) = (0, all.len());
         let indices: Vec<usize> = match done {
@@ -64,7 +67,10 @@ impl Watch {
         let mut found = Vec::new();
         for (nth, index) in indices.into_iter().enumerate() {
             let Some(&(name, ours)) = all.get(index) else { continue };
-            if ours || name.handle == constants().null_request {
+            // SAFETY: the host has filled the statuses of the requests.
+            let is_pending = |nth| unsafe { host_status_is_pending(statuses, nth, code) } != 0;
+            let is_left = code != SUCCESS && c_int::try_from(nth).is_ok_and(is_pending);
+            if ours || is_left || name.handle == constants().null_request {
                 continue;
             }
             found.push((entries_of(&in_flight(), name).first().copied(), nth, name));

@@ -58,6 +58,21 @@ static void cancelled_late(int racy) {
     }
     unlock_all();
 }
+/* While a cancelled receive is not complete, it may have taken the first message or none. */
+static void cancelled_first(int racy) {
+    MPI_Request q;
+    lock_all();
+    if (rank_ == 0) receive(1, 6), send(1, 5), linger(), put(), send(1, 5);
+    if (rank_ == 1) {
+        ireceive(0, 5, &q);
+        MPI_Cancel(&q);
+        send(0, 6);
+        if (racy) load();
+        receive(0, 5), wait_for(&q), receive(0, 5);
+        load();
+    }
+    unlock_all();
+}
 /* The receive takes the second message: the first one was too long for another receive. */
 static void failed(int racy) {
     lock_all();
@@ -71,6 +86,41 @@ static void failed(int racy) {
     MPI_Comm_set_errhandler(all, MPI_ERRORS_ARE_FATAL);
     unlock_all();
 }
+/* After a failure of MPI_Waitall requests may be pending. */
+static void pending(int racy) {
+    MPI_Request q[2];
+    MPI_Status s[2];
+    lock_all();
+    MPI_Comm_set_errhandler(all, MPI_ERRORS_RETURN);
+    if (rank_ == 0) MPI_Send(two, 2, MPI_LONG, 1, 5, all), linger(), put(), send(1, 6);
+    if (rank_ == 1) {
+        MPI_Irecv(got, 1, MPI_LONG, 0, 5, all, q), ireceive(0, 6, q + 1);
+        if (racy) linger(), linger(), load();
+        if (MPI_Waitall(2, q, s) != MPI_SUCCESS && s[1].MPI_ERROR == MPI_ERR_PENDING) wait_for(q + 1);
+        load();
+    }
+    MPI_Comm_set_errhandler(all, MPI_ERRORS_ARE_FATAL);
+    unlock_all();
+}
+/* A send with a wrong argument sends no message. `how`: whether the send is nonblocking. */
+static void send_fails(int racy, int how) {
+    MPI_Request q;
+    lock_all();
+    MPI_Comm_set_errhandler(all, MPI_ERRORS_RETURN);
+    if (rank_ == 0) {
+        const int code = how ? MPI_Isend(two, -1, MPI_LONG, 1, 5, all, &q) : MPI_Send(two, -1, MPI_LONG, 1, 5, all);
+        if (code == MPI_SUCCESS) printf("no error\n");
+        put(), send(1, 5);
+    }
+    if (rank_ == 1) {
+        if (racy) linger(), load();
+        receive(0, 5), load();
+    }
+    MPI_Comm_set_errhandler(all, MPI_ERRORS_ARE_FATAL);
+    unlock_all();
+}
+static void failed_send(int racy) { send_fails(racy, 0); }
+static void failed_isend(int racy) { send_fails(racy, 1); }
 /* Many receives whose requests are freed. */
 static void many_freed(int racy) {
     enum { MANY = 5000, AT_ONCE = 100 };
@@ -115,6 +165,14 @@ static void *receives_any(void *unused) {
     }
     return unused;
 }
+static void *starts(void *unused) {
+    long element = 0;
+    MPI_Request q;
+    MPI_Recv_init(&element, 1, MPI_LONG, 0, 5, all, &q);
+    while (element < COUNT) MPI_Start(&q), wait_for(&q), loads(element);
+    MPI_Request_free(&q);
+    return unused;
+}
 static void *matches(void *unused) {
     for (long element = 0; element < COUNT;) {
         MPI_Message message;
@@ -143,6 +201,7 @@ static void in_threads(void *(*receive_all)(void *), int racy) {
 }
 static void threads_receive(int racy) { in_threads(receives, racy); }
 static void threads_receive_any(int racy) { in_threads(receives_any, racy); }
+static void threads_start(int racy) { in_threads(starts, racy); }
 static void threads_match(int racy) { in_threads(matches, racy); }
 
 /* The racy form has a load or store, or only operations. */
@@ -153,6 +212,9 @@ static const struct {
     void (*run)(int racy);
     int are_operations;
 } cases[] = {
-    CASE(cancelled, LOCAL), CASE(cancelled_late, LOCAL), CASE(failed, LOCAL), CASE(many_freed, LOCAL),
-    CASE(threads_receive, LOCAL), CASE(threads_receive_any, LOCAL), CASE(threads_match, LOCAL)};
+    CASE(cancelled, LOCAL), CASE(cancelled_late, LOCAL), CASE(cancelled_first, LOCAL), CASE(failed, LOCAL),
+    CASE(pending, LOCAL), CASE(failed_send, LOCAL), CASE(failed_isend, LOCAL),
+    CASE(many_freed, LOCAL),
+    CASE(threads_receive, LOCAL), CASE(threads_receive_any, LOCAL), CASE(threads_start, LOCAL),
+    CASE(threads_match, LOCAL)};
 #include "races_main.h"
