@@ -40,10 +40,10 @@ fn main() -> ExitCode {
     transom_harness::main(env!("CARGO_BIN_EXE_transom-test-run"), TESTS)
 }
 
-/// Bytes of each rank's win.
+/// Bytes of each rank's part of the window.
 const BYTES: usize = 8192;
 
-/// The offset in the win at which layouts begin, so that negative offsets stay inside.
+/// The offset in the part at which layouts begin, so that negative offsets stay inside.
 fn begin(win: &ByteWindow) -> usize {
     win.bytes() / 2
 }

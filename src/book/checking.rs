@@ -118,8 +118,9 @@
 //! - After some calls of MPI programs, such as messages between two jobs, the checker can't know
 //!   for which ranks a rank has waited. The checker then treats the rank as ordered after
 //!   everything that any rank has done. The checker may therefore miss a conflict, but does not
-//!   report a false one. After a send or receive that fails, a cancelled send, or more than 1024
-//!   freed requests of receives without a message, this holds for all later receives of all ranks.
+//!   report a false one. After a send or receive whose call fails, a cancelled send, or more than
+//!   1024 freed requests of receives without a message, this holds for all later receives of all
+//!   ranks. If a send fails only at the end of its request, later reports may be false.
 //! - A counter of notified operations remembers the clocks of its last notices: of 32 in a job of
 //!   at most 4 ranks, of fewer in larger jobs, and of 4 from 26 ranks on. A rank that waits for an
 //!   older notice counts as ordered after the oldest one that is remembered.

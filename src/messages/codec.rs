@@ -310,10 +310,13 @@ thread_local! {
 
 /// An empty buffer with room for `len` bytes.
 pub(super) fn buffer(len: usize) -> Vec<u8> {
+    if len > SPARE_MOST {
+        return Vec::with_capacity(len);
+    }
     // A thread that ends has no spare buffer any more.
     let mut out = SPARE.try_with(Cell::take).unwrap_or_default();
     out.clear();
-    out.reserve(len);
+    out.reserve_exact(len);
     out
 }
 

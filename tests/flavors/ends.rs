@@ -64,26 +64,28 @@ pub(crate) fn dropped(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// A drop within an open epoch completes the rank's operations, which are not flushed. The windows
-/// are over user memory, in which the data is seen after the drop.
+/// A drop within an open epoch completes the rank's operations, which are not flushed. In user
+/// memory the data is seen after the drop.
 /// Shows W2.
 pub(crate) fn dropped_within_an_epoch(world: &Job) -> Outcome {
     let other = 1 - world.rank();
     let data = Block::words(1 << 14);
     data.store(0, &vec![7; data.len()]);
+    let begin = |win: &RawWindow, what| match what {
+        "lock_all" => win.lock_all(Assert::NONE),
+        "lock" => win.lock(Lock::Exclusive, other, Assert::NONE),
+        "fence" => win.fence(Assert::NONE),
+        _ => win.post(&[other], Assert::NONE).and_then(|()| win.start(&[other], Assert::NONE)),
+    };
     for what in ["lock_all", "lock", "fence", "post and start"] {
         step(what);
+        let allocated = RawWindow::allocate(world, data.len(), 1, &Info::new())?;
+        begin(&allocated, what)?;
+        data.put(&allocated, other, data.len())?;
+        drop(allocated);
         let part = Block::words(1 << 14);
         let win = part.window(world, 0, part.len(), 1, &Info::new())?;
-        match what {
-            "lock_all" => win.lock_all(Assert::NONE)?,
-            "lock" => win.lock(Lock::Exclusive, other, Assert::NONE)?,
-            "fence" => win.fence(Assert::NONE)?,
-            _ => {
-                win.post(&[other], Assert::NONE)?;
-                win.start(&[other], Assert::NONE)?;
-            }
-        }
+        begin(&win, what)?;
         data.put(&win, other, data.len())?;
         drop(win);
         world.barrier()?;

@@ -296,7 +296,7 @@ fn phase(random: &mut Rng, numbers: &[usize], unordered: bool, unique: &mut u64)
     let waits = syncs.iter().all(|&sync| sync == Sync::LockAll);
     let mut of = |me: usize, sync: Sync| {
         let mut generator =
-            ActGenerator { me, sync, writers: &writers, unordered, turn, hot, numbers, waits, written: Vec::new() };
+            StepGenerator { me, sync, writers: &writers, unordered, turn, hot, numbers, waits, written: Vec::new() };
         (0..random.below(14)).map(|_| generator.step(random, unique)).collect()
     };
     let steps = syncs.iter().enumerate().map(|(me, &sync)| of(me, sync)).collect();
@@ -306,7 +306,7 @@ fn phase(random: &mut Rng, numbers: &[usize], unordered: bool, unique: &mut u64)
 }
 
 /// Generates the steps of a rank in a phase.
-struct ActGenerator<'p> {
+struct StepGenerator<'p> {
     me: usize,
     sync: Sync,
     writers: &'p [Vec<Option<usize>>],
@@ -323,9 +323,9 @@ struct ActGenerator<'p> {
     written: Vec<(usize, usize)>,
 }
 
-impl ActGenerator<'_> {
+impl StepGenerator<'_> {
     fn step(&mut self, random: &mut Rng, unique: &mut u64) -> Step {
-        let ActGenerator { me, sync, .. } = *self;
+        let StepGenerator { me, sync, .. } = *self;
         let ranks = self.numbers.len();
         // An epoch of post and start is with other ranks; other epochs reach this rank's own part
         // too.

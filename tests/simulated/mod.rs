@@ -156,7 +156,7 @@ pub(crate) fn try_run(
             // A runner that gave up no longer receives.
             let _ = sender.send((rank, outcome));
         };
-        // Small, for hundreds of ranks.
+        // Less than the default, for hundreds of ranks.
         std::thread::Builder::new().stack_size(1 << 20).spawn(thread).expect("a thread for a rank");
     }
     let (deadline, mut left) = (Instant::now() + limit, ranks);

@@ -268,7 +268,7 @@ static _Thread_local int is_exchanging;
 /* Calls that wait for no other rank. */
 #define LOCAL(name, parameters, arguments, buffers)                                                                         \
     WRAP(name, parameters, arguments, BLOCKING_WITH(buffers), )
-/* MPI_Pack and MPI_Unpack, which write or read the packed buffer from `*at` on. The number of
+/* MPI_Pack and MPI_Unpack, which write or read the packed buffer from `*position` on. The number of
  * packed bytes is known only after the call. */
 #define PACK(name, parameters, arguments, buffer, packed, written)                                                          \
     WRAP(name, parameters, arguments, const int64_t from = *position; BLOCKING_WITH(buffer),                                \

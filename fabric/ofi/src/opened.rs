@@ -207,6 +207,9 @@ impl Open {
 
     /// Posts a receive, or returns the provider's code.
     fn try_receive(&self, slot: &Slot) -> Result<(), isize> {
+        // A message may have waited for a receive. The provider then processes what arrived behind
+        // it, operations on regions too.
+        let _turn = self.endpoint.turn.take();
         // SAFETY: the slot's buffer and context belong to the provider until the completion; the
         // pool lives as long as the endpoint is open (see Drop).
         let status = unsafe {

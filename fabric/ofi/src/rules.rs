@@ -187,9 +187,8 @@ const LNX: Rules = Rules { name: "lnx", devices: None, ..EFA };
 /// Sockets. `tcp` of 1.18 and later, called `net` in 1.17, connects processes itself: a message
 /// costs half the system calls that it costs through `ofi_rxm`, which signals each one to itself by
 /// a write and a read of a socket.
-const SOCKETS: Rules = Rules { progress: MANUAL_FIRST, order: sys::FI_ORDER_SAW, ..OTHER };
-
-const STREAMS: Rules = Rules { wait_set: true, locks_regions_from: sys::version(1, 19), ..SOCKETS };
+const SOCKETS: Rules =
+    Rules { progress: MANUAL_FIRST, order: sys::FI_ORDER_SAW, locks_regions_from: sys::version(1, 19), ..OTHER };
 
 /// Providers that are used only if the user names them.
 const NAMED: [Rules; 3] = [PSM3, SHM, LNX];
@@ -199,8 +198,8 @@ pub(crate) const TABLE: [Rules; 8] = [
     CXI,
     EFA,
     OPX,
-    Rules { name: "tcp", ..STREAMS },
-    Rules { name: "net", ..STREAMS },
+    Rules { name: "tcp", wait_set: true, ..SOCKETS },
+    Rules { name: "net", wait_set: true, ..SOCKETS },
     Rules { name: "tcp;ofi_rxm", ..SOCKETS },
     Rules { name: "sockets", ..OTHER },
     // Last: where every rank has such a device, libibverbs was chosen before, unless the user names
