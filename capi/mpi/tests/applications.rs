@@ -17,8 +17,11 @@ mod running;
 use hosts::Host;
 use running::{Run, verified};
 
+/// A variable with its value, or nothing.
+type Setting = Option<(&'static str, &'static str)>;
+
 /// The routes: a name, and the setting that selects the route.
-static ROUTES: [(&str, Option<(&str, &str)>); 3] =
+static ROUTES: [(&str, Setting); 3] =
     [("shm", None), ("tcp", Some(("TRANSOM_TRANSPORTS", "^shm"))), ("nodes", Some(("TRANSOM_TEST_NODES", "2")))];
 
 /// The ways in which ARMCI-MPI transfers noncontiguous data.
@@ -41,12 +44,14 @@ fn trials(host: &'static Host) -> Vec<Trial> {
     let mut trials = Vec::new();
     for route in &ROUTES {
         let mut add = |library: &str, is_here: bool, test: fn(&'static Host, &'static Setting)| {
-            let name = format!("{library}::{}::{}", host.name, route.0);
+            let is_missing = !is_here || !host.is_here();
+            let state = if is_missing { "::not_installed" } else { "" };
+            let name = format!("{library}::{}::{}{state}", host.name, route.0);
             let trial = Trial::test(name, move || {
                 test(host, &route.1);
                 Ok(())
             });
-            trials.push(trial.with_ignored_flag(!is_here || !host.is_here()));
+            trials.push(trial.with_ignored_flag(is_missing));
         };
         // Debian builds the libraries for its own MPIs, and mpi4py contains modules for two.
         if host.is_old {
@@ -61,9 +66,6 @@ fn trials(host: &'static Host) -> Vec<Trial> {
     }
     trials
 }
-
-/// A variable with its value, or nothing.
-type Setting = Option<(&'static str, &'static str)>;
 
 fn by_route(run: Run, route: &'static Setting) -> Run {
     let run = run.served().info();

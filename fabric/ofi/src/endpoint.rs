@@ -34,7 +34,7 @@ pub struct Endpoint {
     wait_fd: Option<RawFd>,
     registering: Registering,
     keys: Arc<Keys>,
-    /// The turns of posts, reads of the queue and waits, which may access regions.
+    /// The turns of posts, receives, reads of the queue and waits: they may access regions.
     pub(crate) turn: Arc<Turn>,
     info: Info,
 }

@@ -39,7 +39,7 @@ pub(crate) struct Rules {
     pub(crate) wait_set: bool,
     /// The first version of libfabric whose provider accesses its table of regions under a lock,
     /// where earlier ones do not although they promise `FI_THREAD_SAFE` (libfabric #8817, #9148).
-    /// With those one thread at a time makes calls.
+    /// With those one thread at a time makes calls. 0: every version does.
     pub(crate) locks_regions_from: u32,
     /// Variables on which all ranks must agree.
     pub(crate) agreed: &'static [&'static str],
