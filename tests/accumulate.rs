@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use support::byte_window::{ByteWindow, Shape, disciplines, targets};
-use support::model::{all_combined, elements, equal};
+use support::model::{all_combined, elements, equal, with_padding};
 use transom::{Actor, BasicType, Datatype, Flavor, Job, Op};
 use transom_harness::{Outcome, Test, ensure, same, step};
 
@@ -85,13 +85,14 @@ impl Case<'_> {
     /// the bytes beside the elements.
     fn check(&self, function: Function, count: usize) -> Outcome {
         let &Case { win, target, offset, ty, op, seed } = self;
-        let len = count * ty.size();
+        let len = count * ty.extent();
         let (before, operand) = (elements(ty, count, seed), elements(ty, count, seed + 1));
         let guarded = [&[0xa5; 16][..], &before, &[0x5a; 16]].concat();
         win.write(target, offset - 16, &guarded)?;
         let basic = Datatype::basic(ty);
         let shape = Shape::new(count, &basic);
         let mut old = vec![0x77; len];
+        let mut expected_old = with_padding(ty, before.clone(), 0x77);
         match function {
             Function::Accumulate => win.accumulate((&operand, shape), (target, offset, shape), op)?,
             Function::Raccumulate => win.raccumulate((&operand, shape), (target, offset, shape), op)?,
@@ -101,7 +102,10 @@ impl Case<'_> {
             Function::RgetAccumulate => {
                 win.rget_accumulate((&operand, shape), (&mut old, shape), (target, offset, shape), op)?;
             }
-            Function::FetchAndOp => old = win.fetch(&operand, ty, target, offset, op)?,
+            Function::FetchAndOp => {
+                old = win.fetch(&operand, ty, target, offset, op)?;
+                expected_old = with_padding(ty, expected_old, 0xee);
+            }
         }
         let after = win.read(target, offset - 16, len + 32)?;
         let expected = all_combined(op, ty, &before, &operand);
@@ -113,7 +117,8 @@ impl Case<'_> {
             &format!("{}: beside", what()),
         )?;
         if !matches!(function, Function::Accumulate | Function::Raccumulate) {
-            ensure(equal(ty, &old, &before), &format!("{}: old {old:x?} instead of {before:x?}", what()))?;
+            let wrong = || format!("{}: old {old:x?} instead of {expected_old:x?}", what());
+            ensure(equal(ty, &old, &expected_old), &wrong())?;
         }
         Ok(())
     }
@@ -212,19 +217,21 @@ fn misaligned(world: &Job) -> Outcome {
 /// One type with an aligned and a misaligned element.
 fn ragged(world: &Job, win: &ByteWindow) -> Outcome {
     for ty in [BasicType::Int32, BasicType::Uint64, BasicType::Float64, BasicType::LongInt] {
-        let (size, basic) = (ty.size(), Datatype::basic(ty));
+        let (size, extent, basic) = (ty.size(), ty.extent(), Datatype::basic(ty));
         let two = Shape::new(2, &basic);
         let ragged = Datatype::hvector(2, 1, isize::try_from(size + 1)?, &basic)?;
         for target in targets(world) {
             step(format!("ragged {ty} rank {target}"));
             let (before, operand) = (elements(ty, 2, 3), elements(ty, 2, 4));
             let op = if Op::Sum.allows(ty) { Op::Sum } else { Op::MaxLoc };
-            let spread = |both: &[u8]| [&[0x11; 16], &both[..size], &[0x22], &both[size..], &[0x33; 16]].concat();
+            let spread =
+                |both: &[u8]| [&[0x11; 16], &both[..size], &[0x22], &both[extent..extent + size], &[0x33; 16]].concat();
             win.write(target, 0, &spread(&before))?;
-            let mut old = vec![0x77; 2 * size];
+            let mut old = vec![0x77; 2 * extent];
             let to = (target, 16, Shape::new(1, &ragged));
             win.get_accumulate((&operand, two), (&mut old, two), to, op)?;
-            ensure(equal(ty, &old, &before), &format!("{ty}: old {old:x?} instead of {before:x?}"))?;
+            let expected = with_padding(ty, before.clone(), 0x77);
+            ensure(old == expected, &format!("{ty}: old {old:x?} instead of {expected:x?}"))?;
             let (found, all) = (win.read(target, 0, 33 + 2 * size)?, all_combined(op, ty, &before, &operand));
             ensure(found == spread(&all), &format!("{ty}: {found:x?} instead of {all:x?}"))?;
         }
@@ -265,7 +272,7 @@ fn long_accumulates(world: &Job) -> Outcome {
         ] {
             for (target, bytes) in targets(world).into_iter().flat_map(|rank| [(rank, most.min(4096)), (rank, most)]) {
                 step(format!("{what} {op} {ty} {bytes} bytes rank {target}"));
-                let count = bytes / ty.size();
+                let count = bytes / ty.extent();
                 for (function, offset) in [(Function::Accumulate, 4096 - 24), (Function::GetAccumulate, 5000)] {
                     Case { win, target, offset, ty, op, seed: offset as u64 }.check(function, count)?;
                 }

@@ -144,6 +144,7 @@ fn check_accumulates(
     // The target's elements at the end, after the first of two accumulates, and at the end in the
     // origin's places.
     let (mut now, mut once, mut spread) = (before.to_vec(), Vec::new(), vec![0x3c; origin.len()]);
+    let padding = vec![0x77; ty.extent() - size];
     for (&(a, _), &(b, _)) in from.iter().zip(to) {
         let (a, b) = (index(zero, a), index(begin, b));
         let operand = &origin[a..a + size];
@@ -151,7 +152,7 @@ fn check_accumulates(
         let second = combined(op, ty, &first, operand);
         now[b..b + size].copy_from_slice(&second);
         spread[a..a + size].copy_from_slice(&second);
-        once.extend(first);
+        once.extend([first, padding.clone()].concat());
     }
     let there = (target, begin, to_shape);
     let (mut row, mut back) = (vec![0x77; once.len()], vec![0x3c; origin.len()]);

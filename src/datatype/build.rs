@@ -26,16 +26,15 @@ impl From<BasicType> for Datatype {
 /// Constructors (MPI-4.1 §5.1.2, §5.1.3, §5.1.7). They fail with the class `Count` if a size or an
 /// offset is out of range.
 impl Datatype {
-    /// One basic type at offset 0.
+    /// One basic type at offset 0. The padding behind a pair counts for the extent alone.
     pub fn basic(basic: BasicType) -> Datatype {
         let size = basic.size();
-        let end = size as i64;
         Inner {
             layout: Layout::block(size),
             signature: Signature::basic(basic),
             size,
-            bounds: Bounds::Elements(0, end),
-            data: Some((0, end)),
+            bounds: Bounds::Elements(0, basic.extent() as i64),
+            data: Some((0, size as i64)),
             align: basic.align(),
             ..Inner::empty()
         }
@@ -178,7 +177,9 @@ impl Datatype {
         let last = i64::try_from(whole).ok().and_then(|whole| whole.checked_mul(self.extent()));
         let mut all = Joined::new(call);
         all.append(&repeat(call, &self.0, whole, self.extent())?, 0)?;
-        let part = scattered(call, blocks.into_iter(), 1, &Datatype::basic(basic))?;
+        // Elements of a block follow each other without padding.
+        let element = Datatype::resized(&Datatype::basic(basic), 0, basic.size() as isize)?;
+        let part = scattered(call, blocks.into_iter(), 1, &element)?;
         all.append(&part.0, last.ok_or_else(|| too_far(call))?)?;
         Ok(all.finish().finish())
     }

@@ -98,8 +98,8 @@ impl Inner {
 }
 
 impl Datatype {
-    /// The number of bytes of data of one item, without gaps (`MPI_Type_size`). The size of a pair
-    /// type includes its padding.
+    /// The number of bytes of data of one item (`MPI_Type_size`). Gaps and padding are no data, but
+    /// for the gap of `MPI_SHORT_INT`.
     pub fn size(&self) -> usize {
         self.0.size
     }
@@ -240,8 +240,8 @@ impl Datatype {
         self.pieces(count).map(place).collect()
     }
 
-    /// The same layout of bytes instead of basic types. The padding of pairs counts as data. For
-    /// the library for MPI programs.
+    /// The same layout of bytes instead of basic types. The gap of `MPI_SHORT_INT` counts as
+    /// data. For the library for MPI programs.
     #[doc(hidden)]
     #[must_use]
     pub fn as_bytes(&self) -> Datatype {

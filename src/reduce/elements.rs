@@ -127,13 +127,6 @@ macro_rules! pairs {
             pub const fn index(&self) -> i32 {
                 self.index
             }
-
-            /// Takes the value and the index of another pair. Padding stays, because it may be the
-            /// program's memory.
-            #[inline]
-            pub(super) fn take(&mut self, other: &Self) {
-                (self.value, self.index) = (other.value, other.index);
-            }
         }
 
         /// By value and index; padding has no part in it.
@@ -176,13 +169,13 @@ mod tests {
     use std::collections::HashSet;
 
     fn check<T: Element>(seen: &mut HashSet<BasicType>) {
-        assert_eq!(size_of::<T>(), T::TYPE.size(), "{}", T::TYPE);
+        assert_eq!(size_of::<T>(), T::TYPE.extent(), "{}", T::TYPE);
         assert_eq!(align_of::<T>(), T::TYPE.align(), "{}", T::TYPE);
         assert!(seen.insert(T::TYPE), "{} has two Rust types", T::TYPE);
     }
 
     #[test]
-    fn every_type_has_one_element_of_its_size_and_alignment() {
+    fn every_type_has_one_element_of_its_extent_and_alignment() {
         let mut seen = HashSet::new();
         macro_rules! check_all {
             ($($element:ty)*) => { $(check::<$element>(&mut seen);)* };

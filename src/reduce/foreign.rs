@@ -28,10 +28,10 @@ macro_rules! table {
                 match self { $(Foreign::$name => $size,)+ }
             }
 
-            /// As [`BasicType::data`](super::BasicType::data).
-            pub(super) const fn data(self) -> usize {
+            /// As [`BasicType::extent`](super::BasicType::extent).
+            pub(super) const fn extent(self) -> usize {
                 match self {
-                    Foreign::LongDoubleInt => 20,
+                    Foreign::LongDoubleInt => 32,
                     _ => self.size(),
                 }
             }
@@ -52,8 +52,8 @@ table! {
     LongDouble = "MPI_LONG_DOUBLE", 16, Float;
     /// `MPI_C_LONG_DOUBLE_COMPLEX`: two `long double`.
     ComplexLong = "MPI_C_LONG_DOUBLE_COMPLEX", 32, Complex;
-    /// `MPI_LONG_DOUBLE_INT`: a `long double` and its index, 32 bytes with padding.
-    LongDoubleInt = "MPI_LONG_DOUBLE_INT", 32, Pair;
+    /// `MPI_LONG_DOUBLE_INT`: a `long double` and its index, and 12 bytes of padding behind them.
+    LongDoubleInt = "MPI_LONG_DOUBLE_INT", 20, Pair;
     /// `MPI_REAL16`: IEEE binary128.
     Float128 = "MPI_REAL16", 16, Float;
     /// `MPI_COMPLEX32`: two IEEE binary128 numbers.
@@ -145,7 +145,7 @@ mod tests {
             let ty = BasicType::Foreign(foreign);
             assert_eq!(usize::from(ty.number()), BasicType::ALL.len() + place);
             assert_eq!(BasicType::from_number(ty.number()), Some(ty));
-            assert!(ty.align() == 1 && ty.size().is_power_of_two() && ty.size() <= 32);
+            assert!(ty.align() == 1 && ty.extent().is_power_of_two() && ty.size() <= ty.extent() && ty.extent() <= 32);
             assert!(BasicType::ALL.iter().all(|other| other.name() != ty.name()), "{ty}");
             assert!(Op::Replace.allows(ty) && Op::ALL.into_iter().filter(|op| op.allows(ty)).count() > 3, "{ty}");
         }

@@ -6,11 +6,10 @@
 //! into the loop of its type. The loop uses unaligned loads and stores: on aligned bytes it is as
 //! fast as a loop over slices, and no second path is needed.
 
-use super::elements::{DoubleInt, FloatInt, LongInt, ShortInt, TwoInt};
 use super::foreign::Foreign;
 use super::op::Op;
 use super::types::BasicType;
-use bytemuck::Pod;
+use bytemuck::{Pod, Zeroable};
 use num_complex::Complex;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Mul, Range};
 
@@ -163,11 +162,11 @@ fn with_function<V: Visit>(op: Op, ty: BasicType, visit: V) -> V::Output {
         BasicType::Complex64 => number::<Complex<f64>, V>(op, visit),
         BasicType::Bool => truth::<u8, V>(op, visit),
         BasicType::Byte => bits::<u8, V>(op, visit),
-        BasicType::FloatInt => pair::<FloatInt, V>(op, visit),
-        BasicType::DoubleInt => pair::<DoubleInt, V>(op, visit),
-        BasicType::LongInt => pair::<LongInt, V>(op, visit),
-        BasicType::TwoInt => pair::<TwoInt, V>(op, visit),
-        BasicType::ShortInt => pair::<ShortInt, V>(op, visit),
+        BasicType::FloatInt => pair::<Unpadded<f32>, V>(op, visit),
+        BasicType::DoubleInt => pair::<Unpadded<f64>, V>(op, visit),
+        BasicType::LongInt => pair::<Unpadded<i64>, V>(op, visit),
+        BasicType::TwoInt => pair::<Unpadded<i32>, V>(op, visit),
+        BasicType::ShortInt => pair::<Gapped, V>(op, visit),
         BasicType::Foreign(ty) => foreign(op, ty, visit),
     }
 }
@@ -181,6 +180,7 @@ fn foreign<V: Visit>(op: Op, ty: Foreign, visit: V) -> V::Output {
         4 => each::<4, V>(op, ty, visit),
         8 => each::<8, V>(op, ty, visit),
         16 => each::<16, V>(op, ty, visit),
+        20 => each::<20, V>(op, ty, visit),
         _ => each::<32, V>(op, ty, visit),
     }
 }
@@ -373,27 +373,58 @@ trait Pair: Pod {
     fn take(&mut self, other: &Self);
 }
 
-macro_rules! pairs {
-    ($($pair:ident: $value:ty;)*) => {$(
-        impl Pair for $pair {
-            type Value = $value;
-
-            #[inline]
-            fn value(&self) -> $value {
-                self.value()
-            }
-
-            #[inline]
-            fn index(&self) -> i32 {
-                self.index()
-            }
-
-            #[inline]
-            fn take(&mut self, other: &Self) {
-                self.take(other);
-            }
-        }
-    )*};
+/// A value and its index. The padding that some C structs have behind them is no part of it.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C, packed)]
+struct Unpadded<T> {
+    value: T,
+    index: i32,
 }
 
-pairs! { FloatInt: f32; DoubleInt: f64; LongInt: i64; TwoInt: i32; ShortInt: i16; }
+impl<T: Ranked> Pair for Unpadded<T> {
+    type Value = T;
+
+    #[inline]
+    fn value(&self) -> T {
+        self.value
+    }
+
+    #[inline]
+    fn index(&self) -> i32 {
+        self.index
+    }
+
+    #[inline]
+    fn take(&mut self, other: &Self) {
+        *self = *other;
+    }
+}
+
+/// `MPI_SHORT_INT`, with the gap behind its value.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Gapped {
+    value: i16,
+    gap: [u8; 2],
+    index: i32,
+}
+
+impl Pair for Gapped {
+    type Value = i16;
+
+    #[inline]
+    fn value(&self) -> i16 {
+        self.value
+    }
+
+    #[inline]
+    fn index(&self) -> i32 {
+        self.index
+    }
+
+    /// The gap stays, because it may be the program's memory.
+    #[inline]
+    fn take(&mut self, other: &Self) {
+        (self.value, self.index) = (other.value, other.index);
+    }
+}

@@ -48,8 +48,8 @@ impl Random {
             BasicType::Complex32 => bytes([self.float() as f32, self.float() as f32]),
             BasicType::Complex64 => bytes([self.float(), self.float()]),
             BasicType::FloatInt => bytes(FloatInt::new(self.float() as f32, index)),
-            BasicType::DoubleInt => bytes(DoubleInt::new(self.float(), index)),
-            BasicType::LongInt => bytes(LongInt::new(self.integer(), index)),
+            BasicType::DoubleInt => bytes(DoubleInt::new(self.float(), index))[..12].to_vec(),
+            BasicType::LongInt => bytes(LongInt::new(self.integer(), index))[..12].to_vec(),
             BasicType::TwoInt => bytes(TwoInt::new(self.integer() as i32, index)),
             BasicType::ShortInt => bytes(ShortInt::new(self.integer() as i16, index)),
             _ => {
@@ -259,8 +259,8 @@ fn unword(word: u64, size: usize) -> Vec<u8> {
 
 /// `old op operand` of one element.
 fn one<T: Element>(op: Op, old: T, operand: T) -> T {
-    let mut target = [old];
-    combine(op, T::TYPE, bytemuck::cast_slice_mut(&mut target), bytemuck::bytes_of(&operand));
+    let (mut target, size) = ([old], T::TYPE.size());
+    combine(op, T::TYPE, &mut bytemuck::cast_slice_mut(&mut target)[..size], &bytemuck::bytes_of(&operand)[..size]);
     target[0]
 }
 

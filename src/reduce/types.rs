@@ -72,8 +72,8 @@ impl BasicType {
         FloatInt, DoubleInt, LongInt, TwoInt, ShortInt,
     ];
 
-    /// Bytes from one element of an array to the next; for a pair the size of the C struct, padding
-    /// included.
+    /// Bytes of an element from its beginning to the end of its data. The padding behind a pair is
+    /// no part of it: no operation reads or changes this padding.
     #[must_use]
     pub const fn size(self) -> usize {
         match self {
@@ -81,18 +81,18 @@ impl BasicType {
             Int16 | Uint16 => 2,
             Int32 | Uint32 | Float32 => 4,
             Int64 | Uint64 | Float64 | Complex32 | FloatInt | TwoInt | ShortInt => 8,
-            Complex64 | DoubleInt | LongInt => 16,
+            DoubleInt | LongInt => 12,
+            Complex64 => 16,
             Foreign(foreign) => foreign.size(),
         }
     }
 
-    /// Bytes of an element from its beginning to the end of its data. Padding behind it is not
-    /// accessed at the target.
+    /// Bytes from one element of an array to the next. For a pair this is the size of the C struct.
     #[must_use]
-    pub const fn data(self) -> usize {
+    pub const fn extent(self) -> usize {
         match self {
-            DoubleInt | LongInt => 12,
-            Foreign(foreign) => foreign.data(),
+            DoubleInt | LongInt => 16,
+            Foreign(foreign) => foreign.extent(),
             _ => self.size(),
         }
     }

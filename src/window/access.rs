@@ -12,7 +12,7 @@ use super::element::RmaElem;
 use super::raw::At;
 use super::request::{BufferRequest, Request};
 use super::transfer::{Count, Incoming, Outgoing};
-use crate::buffers::{self, AtEnd, Scope};
+use crate::buffers::{self, AtEnd, Scope, Sink, Source};
 use crate::datatype::Datatype;
 use crate::error::Result;
 use crate::memory::layout::Layout;
@@ -230,8 +230,8 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
         _op: R,
     ) -> Result<()> {
         let permit = self.admit("get_accumulate", target)?;
-        let from = Outgoing::contiguous(self.scope.source(bytemuck::cast_slice(source)));
-        let into = Incoming::contiguous(self.scope.sink(bytemuck::cast_slice_mut(result)));
+        let from = self.scope.source(bytemuck::cast_slice(source));
+        let into = self.scope.sink(bytemuck::cast_slice_mut(result));
         let accumulate = whole::<T>("get_accumulate", R::OP, Some(from), Some(into), size_of_val(source));
         self.core.parts.accumulate(permit, displacement as u64, &accumulate, Count::Target)
     }
@@ -244,7 +244,7 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
     pub fn get_atomic(&self, target: usize, displacement: usize, result: &'scope mut [T]) -> Result<()> {
         let permit = self.admit("get_accumulate", target)?;
         let len = size_of_val(result);
-        let into = Incoming::contiguous(self.scope.sink(bytemuck::cast_slice_mut(result)));
+        let into = self.scope.sink(bytemuck::cast_slice_mut(result));
         let accumulate = whole::<T>("get_accumulate", Op::NoOp, None, Some(into), len);
         self.core.parts.accumulate(permit, displacement as u64, &accumulate, Count::Target)
     }
@@ -265,9 +265,10 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
                 .map(value_of);
         }
         let mut old = [0; LARGEST];
-        let old = &mut old[..size_of::<T>()];
-        self.core.parts.fetch_bytes(permit, displacement as u64, R::OP, T::TYPE, bytemuck::bytes_of(&operand), old)?;
-        Ok(bytemuck::pod_read_unaligned(old))
+        let (operand, data) = (bytemuck::bytes_of(&operand), T::TYPE.size());
+        let (parts, at) = (&self.core.parts, displacement as u64);
+        parts.fetch_bytes(permit, at, R::OP, T::TYPE, &operand[..data], &mut old[..data])?;
+        Ok(bytemuck::pod_read_unaligned(&old[..size_of::<T>()]))
     }
 
     /// Like [`Access::fetch_and_op`], but does not wait: the previous value is in `result` when the
@@ -285,8 +286,10 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
         _op: R,
     ) -> Result<()> {
         let permit = self.admit("fetch_and_op", target)?;
-        let into = self.scope.sink(bytemuck::bytes_of_mut(result));
-        self.core.parts.start_fetch(permit, displacement as u64, R::OP, T::TYPE, bytemuck::bytes_of(&operand), into)
+        let data = T::TYPE.size();
+        let into = self.scope.sink(&mut bytemuck::bytes_of_mut(result)[..data]);
+        let operand = &bytemuck::bytes_of(&operand)[..data];
+        self.core.parts.start_fetch(permit, displacement as u64, R::OP, T::TYPE, operand, into)
     }
 
     /// Adds `operand` to the element at `displacement` of `target`, waits for the element's
@@ -520,7 +523,7 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
     ) -> Result<Request> {
         let permit = self.0.admit("raccumulate", target)?;
         let mut tally = None;
-        let from = Outgoing::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
+        let from = self.0.scope.source(bytemuck::cast_slice(source));
         let accumulate = whole::<T>("raccumulate", R::OP, Some(from), None, size_of_val(source));
         self.0.core.parts.accumulate(permit, displacement as u64, &accumulate, Count::Request(&mut tally))?;
         Ok(Request::of(self.0.core, target, tally))
@@ -540,9 +543,9 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         _op: R,
     ) -> Result<BufferRequest<T>> {
         let permit = self.0.admit("rget_accumulate", target)?;
-        let from = Outgoing::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
+        let from = self.0.scope.source(bytemuck::cast_slice(source));
         BufferRequest::lend(self.0.core, target, result, |result, tally| {
-            let into = Incoming::contiguous(result.sink());
+            let into = result.sink();
             let accumulate = whole::<T>("rget_accumulate", R::OP, Some(from), Some(into), size_of_val(source));
             self.0.core.parts.accumulate(permit, displacement as u64, &accumulate, Count::Request(tally))
         })
@@ -553,10 +556,9 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
 pub(super) fn whole<'a, T: Element>(
     call: &'static str,
     op: Op,
-    from: Option<Outgoing<'a>>,
-    into: Option<Incoming<'a>>,
+    from: Option<Source>,
+    into: Option<Sink>,
     len: usize,
 ) -> Accumulate<'a> {
-    let from = from.filter(|_| op != Op::NoOp);
-    Accumulate { call, op, ty: T::TYPE, from, into, to: Layout::Bytes(len) }
+    Accumulate::of_array(call, op, T::TYPE, from.filter(|_| op != Op::NoOp), into, len)
 }

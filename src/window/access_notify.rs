@@ -8,7 +8,7 @@ use super::element::RmaElem;
 use super::notices::Notice;
 use super::raw::At;
 use super::request::{BufferRequest, Request};
-use super::transfer::{Count, Incoming, Outgoing};
+use super::transfer::{Count, Outgoing};
 use crate::datatype::Datatype;
 use crate::error::Result;
 use crate::memory::layout::Layout;
@@ -136,7 +136,7 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         _op: R,
         notice: Notice,
     ) -> Result<()> {
-        let from = Outgoing::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
+        let from = self.0.scope.source(bytemuck::cast_slice(source));
         let accumulate = whole::<T>("accumulate_notify", R::OP, Some(from), None, size_of_val(source));
         self.counted(target, displacement, &accumulate, notice, Count::Target)
     }
@@ -156,8 +156,8 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         _op: R,
         notice: Notice,
     ) -> Result<()> {
-        let from = Outgoing::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
-        let into = Incoming::contiguous(self.0.scope.sink(bytemuck::cast_slice_mut(result)));
+        let from = self.0.scope.source(bytemuck::cast_slice(source));
+        let into = self.0.scope.sink(bytemuck::cast_slice_mut(result));
         let accumulate = whole::<T>("get_accumulate_notify", R::OP, Some(from), Some(into), size_of_val(source));
         self.counted(target, displacement, &accumulate, notice, Count::Target)
     }
@@ -174,7 +174,7 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         _op: R,
         notice: Notice,
     ) -> Result<Request> {
-        let from = Outgoing::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
+        let from = self.0.scope.source(bytemuck::cast_slice(source));
         let accumulate = whole::<T>("raccumulate_notify", R::OP, Some(from), None, size_of_val(source));
         let mut tally = None;
         self.counted(target, displacement, &accumulate, notice, Count::Request(&mut tally))?;
@@ -195,9 +195,9 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         _op: R,
         notice: Notice,
     ) -> Result<BufferRequest<T>> {
-        let from = Outgoing::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
+        let from = self.0.scope.source(bytemuck::cast_slice(source));
         BufferRequest::lend(self.0.core, target, result, |result, tally| {
-            let into = Incoming::contiguous(result.sink());
+            let into = result.sink();
             let accumulate = whole::<T>("rget_accumulate_notify", R::OP, Some(from), Some(into), size_of_val(source));
             self.counted(target, displacement, &accumulate, notice, Count::Request(tally))
         })

@@ -5,15 +5,19 @@
 //! elements, for which neither CPUs nor devices have atomics. The operands are copied, or used,
 //! before the call returns, except those that the net puts into a staging area (`staged`).
 
+mod arguments;
+
 use std::sync::atomic::{Ordering, fence};
 
 use transom_fabric::{Tally, TallyRef};
+
+pub(crate) use arguments::{Accumulate, basic_type};
+use arguments::{check, is_padded};
 
 use super::accumulate_mapped::{local, one_piece};
 use super::accumulate_net::{ByNet, width_by_net};
 use super::dynamic::{Resolved, Within};
 use super::kernel_copies::CopiedUnderLock;
-use super::layouts::no_overlap;
 use super::packing::Batch;
 use super::parts::{Parts, index};
 use super::permit::Permit;
@@ -21,11 +25,10 @@ use super::target::{Reach, Target, Unmapped};
 use super::transfer::{Count, Incoming, Outgoing, may_end_alone, may_gather};
 use crate::buffers::{Sink, Source};
 use crate::check::{Call, Kind};
-use crate::datatype::{Datatype, Walk};
-use crate::error::{ArgumentError, Class, Error, JobError, Result, Side};
+use crate::error::{JobError, Result};
 use crate::memory::accumulate::{AtomicMemory, Operand, bytes_of, truncate, value};
-use crate::memory::layout::{Layout, walk_sides};
-use crate::messages::{Combined, Landing, Request, Small};
+use crate::memory::layout::Layout;
+use crate::messages::{Landing, Request, Small};
 use crate::reduce::{BasicType, Op};
 use crate::routes::Actor;
 
@@ -33,42 +36,6 @@ use crate::routes::Actor;
 pub(super) const REGISTER: usize = 8;
 /// The largest element.
 pub(crate) const LARGEST: usize = 32;
-
-/// An accumulate with its buffers.
-pub(crate) struct Accumulate<'a> {
-    pub(crate) call: &'static str,
-    pub(crate) op: Op,
-    pub(crate) ty: BasicType,
-    /// The operands; `None` for `MPI_NO_OP`.
-    pub(crate) from: Option<Outgoing<'a>>,
-    /// The destination of the previous values.
-    pub(crate) into: Option<Incoming<'a>>,
-    pub(crate) to: Layout<'a>,
-}
-
-impl<'a> Accumulate<'a> {
-    /// The pieces of its sides: offsets at the target, in the origin and in the result, and lengths
-    /// of whole elements.
-    pub(super) fn pieces(&self) -> Walk<'a, 3> {
-        let (from, into) = (self.from.as_ref(), self.into.as_ref());
-        walk_sides(&self.to, from.map(|from| &from.layout), into.map(|into| &into.layout))
-    }
-
-    /// The accumulate if all its sides are contiguous.
-    pub(super) fn contiguous(&self) -> Option<Combined<'_>> {
-        let (from, into) = (self.from.as_ref(), self.into.as_ref());
-        let all = self.to.is_contiguous()
-            && from.is_none_or(|from| from.layout.is_contiguous() && from.low == 0)
-            && into.is_none_or(|into| into.layout.is_contiguous() && into.low == 0);
-        all.then(|| Combined {
-            op: self.op,
-            ty: self.ty,
-            from: from.map_or(&[][..], |from| from.bytes.bytes()),
-            into: into.map(|into| &into.bytes),
-            len: self.to.len(),
-        })
-    }
-}
 
 impl Target {
     /// [`Target::atomic`] for an element at byte `at`, at any alignment.
@@ -332,14 +299,15 @@ impl Parts {
         if let Some((atomic, at)) = self.atomic_aligned(rank, displacement, ty, from.len()) {
             if from.len() == ty.size() && ty.size() <= REGISTER {
                 atomic.one(at, op, ty, value(from.bytes()));
-            } else {
-                atomic.many(at, op, ty, Operand::Bytes(from.bytes()), None);
+                return Ok(());
             }
-            return Ok(());
+            if !is_padded(ty) {
+                atomic.many(at, op, ty, Operand::Bytes(from.bytes()), None);
+                return Ok(());
+            }
         }
-        let to = Layout::Bytes(from.len());
-        let from = (op != Op::NoOp).then(|| Outgoing::contiguous(from));
-        let it = Accumulate { call: "accumulate", op, ty, from, into: None, to };
+        let len = from.len();
+        let it = Accumulate::of_array("accumulate", op, ty, (op != Op::NoOp).then_some(from), None, len);
         self.accumulate(permit, displacement, &it, Count::Target)
     }
 
@@ -356,14 +324,15 @@ impl Parts {
         into: Sink,
     ) -> Result<()> {
         let rank = permit.rank();
-        if let Some((atomic, at)) = self.atomic_aligned(rank, displacement, ty, into.len()) {
+        if let Some((atomic, at)) = self.atomic_aligned(rank, displacement, ty, into.len())
+            && !is_padded(ty)
+        {
             let operand = from.as_ref().map_or(Operand::Nothing(into.len()), |from| Operand::Bytes(from.bytes()));
             atomic.many(at, op, ty, operand, Some(&mut |done, old: &[u8]| into.part(done, old.len()).fill_from(old)));
             return Ok(());
         }
-        let to = Layout::Bytes(into.len());
-        let (from, into) = (from.map(Outgoing::contiguous), Some(Incoming::contiguous(into)));
-        let it = Accumulate { call: "get_accumulate", op, ty, from, into, to };
+        let len = into.len();
+        let it = Accumulate::of_array("get_accumulate", op, ty, from, Some(into), len);
         self.accumulate(permit, displacement, &it, Count::Target)
     }
 
@@ -536,38 +505,4 @@ fn all_aligned(target: &Target, at: i64, it: &Accumulate<'_>) -> bool {
             && (strip.count == 1 || strip.stride % align == 0);
     });
     aligned
-}
-
-/// The one basic type of both sides, which accumulates need (MPI-4.1 §12.3.4).
-pub(crate) fn basic_type(call: &'static str, ty: &Datatype) -> Result<BasicType> {
-    ty.uniform().ok_or_else(|| Error::argument(Class::Type, call, ArgumentError::NotUniform))
-}
-
-fn check(it: &Accumulate<'_>) -> Result<()> {
-    let call = it.call;
-    if !it.op.allows(it.ty) {
-        return Err(Error::argument(Class::Op, call, ArgumentError::Undefined { op: it.op, ty: it.ty }));
-    }
-    let len = it.to.len();
-    let (from, into) = (it.from.as_ref().map(|from| from.layout), it.into.as_ref().map(|into| into.layout));
-    for (side, layout) in [(Side::Origin, from), (Side::Result, into)] {
-        let Some(layout) = layout else { continue };
-        let same = match layout {
-            Layout::Bytes(bytes) => bytes == len,
-            Layout::Items(ty, count) => {
-                ty.size().checked_mul(count) == Some(len) && (len == 0 || ty.uniform() == Some(it.ty))
-            }
-        };
-        if !same {
-            let reason = ArgumentError::Unmatched { side, length: layout.len(), target: len, ty: it.ty };
-            return Err(Error::argument(Class::Type, call, reason));
-        }
-    }
-    if !len.is_multiple_of(it.ty.size()) {
-        return Err(Error::argument(Class::Type, call, ArgumentError::NotWhole { length: len, ty: it.ty }));
-    }
-    if let Some(into) = &it.into {
-        no_overlap(call, Side::Result, &into.layout)?;
-    }
-    Ok(())
 }

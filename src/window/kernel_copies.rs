@@ -153,19 +153,17 @@ impl<'t> CopiedUnderLock<'t> {
     }
 
     pub(super) fn accumulate(&self, at: i64, it: &Accumulate<'_>) -> Result<()> {
-        // Pairs with padding behind them go one by one: the padding is not written.
-        let padded = is_padded(it.ty);
-        let most = if padded { it.ty.size() } else { BYTES / it.ty.size() * it.ty.size() };
+        let most = BYTES / it.ty.size() * it.ty.size();
         let mut pieces = it.pieces();
         let mut next = |left| {
             let ([theirs, from, into], len) = pieces.next_at_most(left)?;
             Some(Piece { at: (at + theirs).cast_unsigned(), from, into, len })
         };
         let Some(first) = next(most) else { return Ok(()) };
-        let together = if padded || it.to.overlaps_itself() { 1 } else { PIECES };
+        let together = if it.to.overlaps_itself() { 1 } else { PIECES };
         let mut second = None;
         if first.len <= SMALL {
-            second = next(if padded { most } else { most - first.len });
+            second = next(most - first.len);
             if second.is_none() {
                 return self.combine(it, &[first], &mut [0; SMALL][..first.len]);
             }
@@ -204,14 +202,7 @@ impl<'t> CopiedUnderLock<'t> {
             }
             done += piece.len;
         }
-        match (it.op, pieces) {
-            (Op::NoOp, _) => Ok(()),
-            (_, [one]) if is_padded(it.ty) => {
-                let len = it.ty.data();
-                self.write(&[Piece { len, ..*one }], &scratch[..len])
-            }
-            _ => self.write(pieces, scratch),
-        }
+        if it.op == Op::NoOp { Ok(()) } else { self.write(pieces, scratch) }
     }
 
     /// Stores `new` if the element equals `expected`. The previous value is stored in `into`.
@@ -258,11 +249,6 @@ impl<'t> CopiedUnderLock<'t> {
             },
         )
     }
-}
-
-/// Whether elements have padding behind their data.
-fn is_padded(ty: BasicType) -> bool {
-    ty.data() < ty.size()
 }
 
 /// The pieces of a get.

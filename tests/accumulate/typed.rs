@@ -6,7 +6,7 @@ use transom::ops::{self, Reduction};
 use transom::{Complex, Element, Info, Job, PROC_NULL, Window};
 use transom_harness::{Outcome, ensure, same, step};
 
-use crate::support::model::{all_combined, combined, elements, equal};
+use crate::support::model::{all_combined, combined, elements, equal, with_padding};
 
 /// Elements of a long operation: several blocks of 4 KiB for types of 8 bytes and more.
 const LONG: usize = 1100;
@@ -15,7 +15,7 @@ const FIRST: usize = 2;
 
 fn fresh<T: Element>(len: usize, seed: u64) -> Vec<T> {
     let mut all = vec![T::zeroed(); len];
-    cast_slice_mut(&mut all).copy_from_slice(&elements(T::TYPE, len, seed));
+    cast_slice_mut(&mut all).copy_from_slice(&with_padding(T::TYPE, elements(T::TYPE, len, seed), 0));
     all
 }
 

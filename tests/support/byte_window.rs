@@ -278,7 +278,7 @@ impl ByteWindow {
         offset: usize,
     ) -> Result<()> {
         let posted = calls.iter_mut().try_for_each(|call| {
-            let shape = Shape::new(call.operand.len() / ty.size(), ty);
+            let shape = Shape::new(call.operand.len() / usize::try_from(ty.extent()).expect("small"), ty);
             let (from, target) = (source((call.operand, shape)), self.target((rank, offset, shape)));
             match &mut call.old {
                 // SAFETY: the span was checked; the flush below completes it while the buffer is
@@ -293,10 +293,11 @@ impl ByteWindow {
         posted
     }
 
-    /// `fetch_and_op` of one element; returns its previous value.
+    /// `fetch_and_op` of one element; returns its previous value. Padding is 0xee.
     pub(crate) fn fetch(&self, operand: &[u8], ty: BasicType, rank: usize, offset: usize, op: Op) -> Result<Vec<u8>> {
-        let mut old = vec![0xee; ty.size()];
-        self.win.fetch_and_op(operand, &mut old, ty, rank, self.at(rank, offset), op)?;
+        let (mut old, size) = (vec![0xee; ty.extent()], ty.size());
+        let operand = if operand.len() == ty.extent() { &operand[..size] } else { operand };
+        self.win.fetch_and_op(operand, &mut old[..size], ty, rank, self.at(rank, offset), op)?;
         Ok(old)
     }
 
@@ -309,7 +310,7 @@ impl ByteWindow {
         offset: usize,
         op: Op,
     ) -> Result<Vec<u8>> {
-        let (mut old, at) = (vec![0xee; ty.size()], self.at(rank, offset));
+        let (mut old, at) = (vec![0xee; ty.extent()], self.at(rank, offset));
         // SAFETY: the flush completes it while both buffers live.
         unsafe { self.win.start_fetch_and_op(operand.as_ptr(), old.as_mut_ptr(), ty, rank, at, op)? };
         self.win.flush(rank)?;

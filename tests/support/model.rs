@@ -95,14 +95,25 @@ pub(crate) fn combined(op: Op, ty: BasicType, old: &[u8], operand: &[u8]) -> Vec
     }
 }
 
-/// [`combined`] for each element.
+/// [`combined`] for each element of an array. The padding of `old` stays.
 pub(crate) fn all_combined(op: Op, ty: BasicType, old: &[u8], operand: &[u8]) -> Vec<u8> {
-    let size = ty.size();
-    old.chunks(size).zip(operand.chunks(size)).flat_map(|(old, operand)| combined(op, ty, old, operand)).collect()
+    let extent = ty.extent();
+    let elements = old.chunks(extent).zip(operand.chunks(extent)).flat_map(|(old, operand)| {
+        let mut new = combined(op, ty, old, operand);
+        new[ty.size()..].copy_from_slice(&old[ty.size()..]);
+        new
+    });
+    elements.collect()
+}
+
+/// An array with `padding` behind the data of each element.
+pub(crate) fn with_padding(ty: BasicType, mut array: Vec<u8>, padding: u8) -> Vec<u8> {
+    array.chunks_mut(ty.extent()).for_each(|element| element[ty.size()..].fill(padding));
+    array
 }
 
 /// Elements of a type by a seed: small numbers, so that floats are exact, some of them equal,
-/// negative ones where the type has them, and integers that wrap. Padding is 0.
+/// negative ones where the type has them, and integers that wrap. Padding has any value.
 pub(crate) fn elements(ty: BasicType, count: usize, seed: u64) -> Vec<u8> {
     (0..count as u64).flat_map(|index| element(ty, mixed(seed.wrapping_mul(0x1_0001).wrapping_add(index)))).collect()
 }
@@ -129,17 +140,14 @@ fn element(ty: BasicType, random: u64) -> Vec<u8> {
         _ => mixed(random).to_ne_bytes()[..ty.size()].to_vec(),
     };
     bytes.resize(ty.size(), 0);
+    bytes.resize(ty.extent(), random.to_le_bytes()[3]);
     bytes
 }
 
-/// Whether elements are equal; the padding of pairs is ignored.
+/// Whether arrays are equal, but for the gaps of `MPI_SHORT_INT`.
 pub(crate) fn equal(ty: BasicType, a: &[u8], b: &[u8]) -> bool {
-    let skip = match ty {
-        BasicType::DoubleInt | BasicType::LongInt => 12..16,
-        BasicType::ShortInt => 2..4,
-        _ => 0..0,
-    };
-    let counts = |at: usize| !skip.contains(&(at % ty.size()));
+    let gap = if ty == BasicType::ShortInt { 2..4 } else { 0..0 };
+    let counts = |at: usize| !gap.contains(&(at % ty.extent()));
     a.len() == b.len() && a.iter().zip(b).enumerate().all(|(at, (a, b))| !counts(at) || a == b)
 }
 

@@ -24,7 +24,8 @@ struct complex_half {
 };
 #endif
 
-struct long_double_int { long double value; int index; };
+/* Without the padding behind the index. */
+struct __attribute__((packed)) long_double_int { long double value; int index; };
 struct two_float { float value, index; };
 struct two_double { double value, index; };
 
@@ -55,7 +56,6 @@ struct two_double { double value, index; };
  * 6.9.4). NaN wins. */
 #define BEATS(a, b, than) (a.value than b.value || (a.value != a.value && b.value == b.value))
 #define TAKE(pair, other) pair.value = other.value, pair.index = other.index
-/* Padding of the target's pair stays. */
 #define PAIR(name, type)                                                                                                    \
     COMBINES(name, type,                                                                                                    \
              case OP_MAXLOC:                                                                                                \
@@ -108,7 +108,7 @@ PAIR(two_double, struct two_double)
 static void (*const FUNCTIONS[FOREIGN])(int op, void *target, const void *operand) = {
     [LONG_DOUBLE] = sizeof(long double) == 16 ? long_double : 0,
     [COMPLEX_LONG] = sizeof(long double) == 16 ? complex_long : 0,
-    [LONG_DOUBLE_INT] = sizeof(struct long_double_int) == 32 ? long_double_int : 0,
+    [LONG_DOUBLE_INT] = sizeof(struct long_double_int) == 20 ? long_double_int : 0,
 #ifdef QUAD
     [FLOAT128] = float128,
     [COMPLEX128] = complex128,

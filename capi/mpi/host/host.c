@@ -465,6 +465,24 @@ int host_size_and_extent(MPI_Datatype type, MPI_Aint *size, MPI_Aint *lb, MPI_Ai
     return code != MPI_SUCCESS ? code : HOST(Type_get_extent)(type, lb, extent);
 }
 
+/* Whether a derived datatype is committed. No query tells: a call that uses the type fails, and
+ * needs a communicator that returns errors. Without MPI_Init there is none, and the type passes.
+ * One call at a time. */
+int host_is_committed(MPI_Datatype type) {
+    static MPI_Comm own;
+    static int has_own;
+    int started = 0, position = 0;
+    char none = 0;
+    if (!has_own) {
+        if (HOST(Initialized)(&started) != MPI_SUCCESS || !started) return 1;
+        /* Unlike a duplicate it gets none of the program's attributes. */
+        if (HOST(Comm_split)(MPI_COMM_SELF, 0, 0, &own) != MPI_SUCCESS) return 1;
+        HOST(Comm_set_errhandler)(own, MPI_ERRORS_RETURN);
+        has_own = 1;
+    }
+    return HOST(Pack)(&none, 0, type, &none, 0, &position, own) == MPI_SUCCESS;
+}
+
 /* --- requests --------------------------------------------------------------------------------- */
 
 /* In src/completion.rs: the host queries the status of a request, and frees a request. */

@@ -459,12 +459,12 @@ impl Window {
         let (old, operand) = (&mut old[..ty.size()], &mut operand[..ty.size()]);
         if op != Op::NoOp && rank != PROC_NULL {
             // SAFETY: the caller's promise.
-            unsafe { origin.cast::<u8>().copy_to_nonoverlapping(operand.as_mut_ptr(), ty.data()) };
+            unsafe { origin.cast::<u8>().copy_to_nonoverlapping(operand.as_mut_ptr(), ty.size()) };
         }
         self.raw.fetch_and_op(operand, old, ty, rank, displacement, op)?;
         if rank != PROC_NULL {
             // SAFETY: the caller's promise.
-            unsafe { result.cast::<u8>().copy_from_nonoverlapping(old.as_ptr(), ty.data()) };
+            unsafe { result.cast::<u8>().copy_from_nonoverlapping(old.as_ptr(), ty.size()) };
         }
         Ok(())
     }
@@ -527,7 +527,9 @@ fn uniform_elements(
         return None;
     }
     let ty = types::find(there.ty).ok().filter(|ty| ty.allows(op) && (op != Op::NoOp || result.is_some()))?;
-    Some((ty.basic?, usize::try_from(there.count).ok()?, op))
+    // Between pairs there may be padding.
+    let basic = ty.basic.filter(|basic| basic.size() == basic.extent())?;
+    Some((basic, usize::try_from(there.count).ok()?, op))
 }
 
 /// The bytes of the largest basic type.

@@ -13,7 +13,7 @@ use crate::errors::{Failure, Outcome};
 use crate::handles::Handles;
 use crate::host::{
     Envelope, Predefined, SUCCESS, Type, constants, host_Type_free, host_Type_set_attr, host_contents, host_envelope,
-    host_is_fortran_order, host_predefined, host_size_and_extent, host_type_keyval,
+    host_is_committed, host_is_fortran_order, host_predefined, host_size_and_extent, host_type_keyval,
 };
 
 mod distributed;
@@ -66,7 +66,7 @@ impl Decoded {
         self.ops.0 >> op.number() & 1 == 1 || matches!(op, Op::Replace | Op::NoOp)
     }
 
-    /// Whether all bytes of its basic types are data: it has no pair with a gap or padding.
+    /// Whether all bytes of its basic types are data: it has no pair with a gap behind the value.
     fn has_no_gaps(&self) -> bool {
         self.typed.as_ref().is_some_and(|typed| typed.size() == self.bytes.size())
     }
@@ -99,7 +99,7 @@ impl DecodedRef {
     pub(crate) fn leading(&self, len: usize) -> Outcome<DecodedRef> {
         let typed = self.typed.as_ref().and_then(|ty| {
             let elements = ty.size() / ty.uniform()?.size();
-            // The data of an element: a pair has padding, which is no data.
+            // The data of an element: a pair may have a gap, which is no data.
             let size = self.bytes.size().checked_div(elements)?;
             len.is_multiple_of(size).then_some((ty, size))
         });
@@ -189,6 +189,10 @@ fn decode_and_cache(ty: Type) -> Outcome<DecodedRef> {
         return Ok(DecodedRef::Cached(cached));
     }
     if !combiner::is_predefined(envelope.combiner) {
+        // SAFETY: the type is valid, and the lock is held.
+        if unsafe { host_is_committed(ty) } == 0 {
+            return Err(Failure::new(Class::Type, "the datatype is not committed (MPI_Type_commit)"));
+        }
         let Some(&keyval) = KEYVAL.get() else { return Ok(DecodedRef::Owned(Box::new(decoded))) };
         // SAFETY: the type is valid; the attribute's value is never read.
         if unsafe { host_Type_set_attr(ty, keyval, std::ptr::null_mut::<c_void>()) } != SUCCESS {

@@ -123,7 +123,9 @@ impl Library {
         let number = c_int::try_from(error.abs()).unwrap_or(c_int::MAX);
         // SAFETY: the library returns a static string for every number.
         let text = unsafe { CStr::from_ptr((self.functions.strerror)(number)) };
-        Cause::library("libfabric", error as i64, format!("{} ({error})", text.to_string_lossy()), number)
+        // Providers cancel the operations in flight on a connection that ends.
+        let ended = if number == libc::ECANCELED { ": the connection to the peer has ended" } else { "" };
+        Cause::library("libfabric", error as i64, format!("{} ({error}){ended}", text.to_string_lossy()), number)
     }
 
     /// The library's answer to `hints`: at least one entry.

@@ -37,11 +37,10 @@ impl ScatteredAccumulate<'_> {
 
 impl<'a> AtomicMemory<'a> {
     /// Begins an accumulate on pieces that lie apart, of `len` bytes in all and without previous
-    /// values. `None` where the elements are combined without stripes, or have padding.
+    /// values. `None` where the elements are combined without stripes.
     pub(crate) fn accumulate_scattered(&self, op: Op, ty: BasicType, len: usize) -> Option<ScatteredAccumulate<'a>> {
-        let whole = ty.data() == ty.size() && !self.by_atomics(ty);
         let many = Many { op, ty, visited: is_word(ty) };
-        whole.then(|| ScatteredAccumulate { atomic: *self, many, len, held: None })
+        (!self.by_atomics(ty)).then(|| ScatteredAccumulate { atomic: *self, many, len, held: None })
     }
 }
 

@@ -493,15 +493,17 @@ impl RawWindow {
     }
 }
 
-/// The number of bytes of `count` elements of a type on which `op` is defined.
+/// The number of bytes of an array of `count` elements of a type on which `op` is defined, without
+/// padding behind the last element.
 #[inline]
 fn elements(call: &'static str, op: Op, ty: BasicType, count: usize) -> Result<usize> {
     if !op.allows(ty) {
         return Err(Error::argument(Class::Op, call, ArgumentError::Undefined { op, ty }));
     }
-    let size = ty.size();
+    let size = ty.extent();
     let refused = || Error::argument(Class::Count, call, ArgumentError::TooManyElements { count, size });
-    count.checked_mul(size).ok_or_else(refused)
+    let whole = count.checked_mul(size).ok_or_else(refused)?;
+    Ok(whole.saturating_sub(size - ty.size()))
 }
 
 fn one_element(call: &'static str, ty: BasicType, len: usize) -> Result<()> {

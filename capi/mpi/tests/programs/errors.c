@@ -76,6 +76,28 @@ static void failures(MPI_Win win) {
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* A datatype is refused until it is committed, also as a part of the arguments of an accumulate. */
+static void commits(void) {
+    MPI_Win win;
+    double *base, mine[2] = {1, 2}, old[2];
+    MPI_Datatype two;
+    int last = size_ - 1;
+    MPI_Win_allocate(64, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    base[0] = base[1] = 0;
+    MPI_Type_contiguous(2, MPI_DOUBLE, &two);
+    MPI_Win_fence(0, win);
+    check("uncommitted at the origin: MPI_ERR_TYPE", class_of(MPI_Put(mine, 1, two, last, 0, 2, MPI_DOUBLE, win)) != MPI_ERR_TYPE);
+    check("uncommitted at the target: MPI_ERR_TYPE",
+          class_of(MPI_Get_accumulate(mine, 2, MPI_DOUBLE, old, 2, MPI_DOUBLE, last, 0, 1, two, MPI_SUM, win)) != MPI_ERR_TYPE);
+    MPI_Type_commit(&two);
+    int code = rank_ ? MPI_SUCCESS : MPI_Put(mine, 1, two, last, 0, 1, two, win);
+    MPI_Win_fence(0, win);
+    check("committed", code || (rank_ == last && (base[0] != 1 || base[1] != 2)));
+    MPI_Type_free(&two);
+    MPI_Win_free(&win);
+}
+
 static void attributes(void) {
     struct { int flavor; const char *name; } kinds[] = {{MPI_WIN_FLAVOR_CREATE, "create"}, {MPI_WIN_FLAVOR_ALLOCATE, "allocate"},
                                                         {MPI_WIN_FLAVOR_SHARED, "shared"}, {MPI_WIN_FLAVOR_DYNAMIC, "dynamic"}};
@@ -188,6 +210,7 @@ int main(int argc, char **argv) {
     if (by_transom()) failures(win);
     if (by_transom()) refused_arguments(win);
     MPI_Win_free(&win);
+    commits();
     attributes();
     if (by_transom()) hints();
     return end();

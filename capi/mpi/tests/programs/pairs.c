@@ -70,27 +70,6 @@ static void located(MPI_Op op, int rank, const char *name) {
     check(name, code != MPI_SUCCESS || (rank_ == 0 && (there->value != rank || there->index != 100 - rank)));
 }
 
-/* Behind the pair is a member of the program's structure, which no accumulate accesses. */
-struct tagged { double value; int index, tag; };
-
-static void padded(void) {
-    struct tagged mine = {rank_ + 2, rank_, 1000 + rank_}, old = {0, 0, 9}, *there = (struct tagged *)part;
-    int last = size_ - 1, bad = 0;
-    there[0] = (struct tagged){1, 5, 77}, there[1] = (struct tagged){1, 5, 78};
-    MPI_Win_fence(0, win);
-    MPI_Accumulate(&mine, 1, MPI_DOUBLE_INT, 0, 0, 1, MPI_DOUBLE_INT, MPI_MAXLOC, win);
-    if (rank_ == last) MPI_Accumulate(&mine, 1, MPI_DOUBLE_INT, 0, sizeof mine, 1, MPI_DOUBLE_INT, MPI_REPLACE, win);
-    MPI_Win_fence(0, win);
-    for (int i = 0; rank_ == 0 && i < 2; i++) bad |= (there[i].value != size_ + 1 || there[i].index != last || there[i].tag != 77 + i) << i;
-    check("accumulates of pairs beside a member", bad);
-    MPI_Win_lock_all(0, win);
-    if (rank_ == last) MPI_Fetch_and_op(&mine, &old, MPI_DOUBLE_INT, 0, 0, MPI_REPLACE, win);
-    MPI_Win_unlock_all(win);
-    MPI_Barrier(MPI_COMM_WORLD);
-    check("fetching a pair beside a member",
-          (rank_ == last && (old.value != size_ + 1 || old.tag != 9)) || (rank_ == 0 && there[0].tag != 77));
-}
-
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     MPI_Win_allocate(1024, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
@@ -102,7 +81,6 @@ int main(int argc, char **argv) {
     check("a pair with a name", pair(MPI_DOUBLE, MPI_INT) != MPI_DOUBLE_INT);
     located(MPI_MAXLOC, size_ - 1, "MPI_MAXLOC of a pair that has a name");
     located(MPI_MINLOC, 0, "MPI_MINLOC of a pair that has a name");
-    padded();
     /* transom has no arithmetic on it. */
     struct wide mine = {0};
     MPI_Datatype type = pair(MPI_DOUBLE, MPI_LONG);

@@ -184,8 +184,7 @@ static const char *class_wanted(const struct test *t) {
     switch (t->fault) {
     case RANK_NEGATIVE: return "RANK";
     case COUNT_NEGATIVE: return "COUNT";
-    case ORIGIN_NO_TYPE: case TARGET_NO_TYPE: return "TYPE";
-    case ORIGIN_RAW: if (is_single(t->op)) return "TYPE"; break;
+    case ORIGIN_NO_TYPE: case TARGET_NO_TYPE: case ORIGIN_RAW: case TARGET_RAW: return "TYPE";
     case NO_OP_AT_ALL: case USER_OP: case WRONG_OP: return "OP";
     case MIXED_TYPES: if (has_epoch(t)) return "TYPE"; break;
     case RANK_BEYOND: return has_epoch(t) ? "RANK" : "RMA_SYNC";

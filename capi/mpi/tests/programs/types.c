@@ -321,8 +321,8 @@ static void empty(void) {
     MPI_Type_create_struct(0, NULL, NULL, NULL, &types[1]);
     MPI_Type_indexed(0, NULL, NULL, MPI_INT, &types[2]);
     MPI_Type_create_hindexed_block(0, 3, NULL, MPI_INT, &types[3]);
+    for (int i = 0; i < 4; i++) MPI_Type_commit(&types[i]);
     for (int i = 0; i < 4; i++) {
-        MPI_Type_commit(&types[i]);
         MPI_Win_fence(0, win);
         there[0] = 77;
         MPI_Win_fence(0, win);

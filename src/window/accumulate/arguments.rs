@@ -1,0 +1,119 @@
+//! The arguments of an accumulate: its buffers, the layouts of its sides, and their checks (MPI-4.1
+//! §12.3.4).
+
+use std::sync::OnceLock;
+
+use crate::buffers::{Sink, Source};
+use crate::datatype::{Datatype, Walk};
+use crate::error::{ArgumentError, Class, Error, Result, Side};
+use crate::memory::layout::{Layout, walk_sides};
+use crate::messages::Combined;
+use crate::reduce::{BasicType, Op};
+use crate::window::layouts::no_overlap;
+use crate::window::transfer::{Incoming, Outgoing};
+
+/// An accumulate with its buffers.
+pub(crate) struct Accumulate<'a> {
+    pub(crate) call: &'static str,
+    pub(crate) op: Op,
+    pub(crate) ty: BasicType,
+    /// The operands; `None` for `MPI_NO_OP`.
+    pub(crate) from: Option<Outgoing<'a>>,
+    /// The destination of the previous values.
+    pub(crate) into: Option<Incoming<'a>>,
+    pub(crate) to: Layout<'a>,
+}
+
+impl<'a> Accumulate<'a> {
+    /// An accumulate on arrays of `ty`; `len` is the target's in bytes. An array has the padding
+    /// between its elements, and may have that behind the last one.
+    pub(in crate::window) fn of_array(
+        call: &'static str,
+        op: Op,
+        ty: BasicType,
+        from: Option<Source>,
+        into: Option<Sink>,
+        len: usize,
+    ) -> Accumulate<'a> {
+        let layout = |len: usize| match is_padded(ty) {
+            false => Layout::Bytes(len),
+            true => Layout::Items(padded_pair(ty), len.div_ceil(ty.extent())),
+        };
+        let from = from.map(|bytes| Outgoing { layout: layout(bytes.len()), ..Outgoing::contiguous(bytes) });
+        let into = into.map(|bytes| Incoming { layout: layout(bytes.len()), ..Incoming::contiguous(bytes) });
+        Accumulate { call, op, ty, from, into, to: layout(len) }
+    }
+
+    /// The pieces of its sides: offsets at the target, in the origin and in the result, and lengths
+    /// of whole elements.
+    pub(in crate::window) fn pieces(&self) -> Walk<'a, 3> {
+        let (from, into) = (self.from.as_ref(), self.into.as_ref());
+        walk_sides(&self.to, from.map(|from| &from.layout), into.map(|into| &into.layout))
+    }
+
+    /// The accumulate if all its sides are contiguous.
+    pub(in crate::window) fn contiguous(&self) -> Option<Combined<'_>> {
+        let (from, into) = (self.from.as_ref(), self.into.as_ref());
+        let all = self.to.is_contiguous()
+            && from.is_none_or(|from| from.layout.is_contiguous() && from.low == 0)
+            && into.is_none_or(|into| into.layout.is_contiguous() && into.low == 0);
+        all.then(|| Combined {
+            op: self.op,
+            ty: self.ty,
+            from: from.map_or(&[][..], |from| from.bytes.bytes()),
+            into: into.map(|into| &into.bytes),
+            len: self.to.len(),
+        })
+    }
+}
+
+/// Whether an array of elements has padding between them.
+#[inline]
+pub(super) fn is_padded(ty: BasicType) -> bool {
+    ty.size() < ty.extent()
+}
+
+/// The datatype of one pair that has padding behind it.
+fn padded_pair(ty: BasicType) -> &'static Datatype {
+    static PAIRS: [OnceLock<Datatype>; 3] = [const { OnceLock::new() }; 3];
+    let place = match ty {
+        BasicType::DoubleInt => 0,
+        BasicType::LongInt => 1,
+        _ => 2,
+    };
+    PAIRS[place].get_or_init(|| Datatype::basic(ty))
+}
+
+/// The one basic type of both sides, which accumulates need (MPI-4.1 §12.3.4).
+pub(crate) fn basic_type(call: &'static str, ty: &Datatype) -> Result<BasicType> {
+    ty.uniform().ok_or_else(|| Error::argument(Class::Type, call, ArgumentError::NotUniform))
+}
+
+pub(super) fn check(it: &Accumulate<'_>) -> Result<()> {
+    let call = it.call;
+    if !it.op.allows(it.ty) {
+        return Err(Error::argument(Class::Op, call, ArgumentError::Undefined { op: it.op, ty: it.ty }));
+    }
+    let len = it.to.len();
+    let (from, into) = (it.from.as_ref().map(|from| from.layout), it.into.as_ref().map(|into| into.layout));
+    for (side, layout) in [(Side::Origin, from), (Side::Result, into)] {
+        let Some(layout) = layout else { continue };
+        let same = match layout {
+            Layout::Bytes(bytes) => bytes == len,
+            Layout::Items(ty, count) => {
+                ty.size().checked_mul(count) == Some(len) && (len == 0 || ty.uniform() == Some(it.ty))
+            }
+        };
+        if !same {
+            let reason = ArgumentError::Unmatched { side, length: layout.len(), target: len, ty: it.ty };
+            return Err(Error::argument(Class::Type, call, reason));
+        }
+    }
+    if !len.is_multiple_of(it.ty.size()) {
+        return Err(Error::argument(Class::Type, call, ArgumentError::NotWhole { length: len, ty: it.ty }));
+    }
+    if let Some(into) = &it.into {
+        no_overlap(call, Side::Result, &into.layout)?;
+    }
+    Ok(())
+}
