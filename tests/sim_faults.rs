@@ -516,7 +516,8 @@ fn a_refused_notified_put_loses_no_answer() {
     });
 }
 
-/// The net performs the accumulates, and the second one waits for the first one.
+/// The net performs the accumulates, and one that follows another at once waits until that one is
+/// complete. If the wait fails, the accumulate fails and has no effect.
 #[test]
 fn an_accumulate_that_can_not_wait_for_another_one_is_an_error() {
     let net = SimOptions { amo: SimAmo::All(Coherence::DeviceOnly), delay: 40, ..calm() };
@@ -525,16 +526,20 @@ fn an_accumulate_that_can_not_wait_for_another_one_is_an_error() {
         world.barrier()?;
         if world.rank() == 1 {
             win.lock_all(|epoch| {
-                let add = |value: &'static [u64; 1]| epoch.accumulate(0, 0, value, ops::Sum);
-                add(&[1])?;
-                epoch.flush(0)?;
-                add(&[2])?;
-                world.fail_next_progress();
-                // It waits only while the one before is in flight.
-                let refused = add(&[4]).is_err();
-                world.accept(0);
-                epoch.flush(0)?;
-                assert_eq!(epoch.fetch_and_op(0, 0, 0, ops::Sum)?, if refused { 3 } else { 7 });
+                let (mut sum, mut failed) = (0, 0);
+                for turn in 0..100 {
+                    world.step(format!("turn {turn}"));
+                    epoch.accumulate(0, 0, &[1], ops::Sum)?;
+                    world.fail_next_progress();
+                    let second = epoch.accumulate(0, 0, &[1000], ops::Sum);
+                    world.accept(0);
+                    epoch.flush(0)?;
+                    sum += if second.is_ok() { 1001 } else { 1 };
+                    failed += usize::from(second.is_err());
+                    assert_eq!(epoch.fetch_and_op(0, 0, 0, ops::Sum)?, sum, "turn {turn}: {second:?}");
+                }
+                // It need not wait if the first one is complete already.
+                assert!(failed > 0, "no accumulate has waited");
                 Ok(())
             })?;
         }

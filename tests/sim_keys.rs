@@ -90,6 +90,14 @@ impl Attached {
         Ok(bytes[0])
     }
 
+    /// The byte at an offset of this rank's own memory. No operation may be in flight to its word.
+    fn own(&self, at: usize) -> u8 {
+        let word = self.memory.as_ptr().wrapping_add(at / 8);
+        assert!(at / 8 < self.memory.len(), "{at}");
+        // SAFETY: within the memory, and no rank writes the word at the same time.
+        unsafe { word.read_volatile() }.to_ne_bytes()[at % 8]
+    }
+
     /// Detaches the region at an offset of this rank's memory.
     fn detach(&self, at: usize) -> transom::Result<()> {
         self.win.detach(self.memory.as_ptr().cast::<u8>().wrapping_add(at))
@@ -184,8 +192,9 @@ fn small_operations_share_messages_in_spite_of_keys() {
     });
 }
 
-/// A region is detached, and another one is attached that has some of its addresses: operations go
-/// to the new region. The owner pays a message for each rank that has the key.
+/// A region of whose bytes the net has served puts is detached, and a region that begins 8 bytes
+/// later is attached. An access to the first 8 bytes is refused, and the others go to the new
+/// region. The owner pays a message for each rank that has the key.
 #[test]
 fn a_key_ends_with_its_region() {
     fn body(world: &Rank) -> Outcome {
@@ -197,14 +206,27 @@ fn a_key_ends_with_its_region() {
             world.barrier()?;
             here.win.lock_all(Assert::NONE)?;
             let (at, len) = (8 * u64::from(round - 1), 64);
+            let refused = |at| {
+                let outside = here.put(right, at, 8, 0).expect_err("it is not attached");
+                same("the error", &outside.class(), &transom::Class::RmaRange)
+            };
+            if round > 1 {
+                refused(at - 8)?;
+            }
+            let mut by_key = 0;
             for value in 0..10 {
-                here.put(right, at, len, 16 * round + value)?;
+                by_key += cost(world, || here.put(right, at, len, 16 * round + value))?.puts;
                 same("the bytes", &here.get(right, at, len)?, &(16 * round + value))?;
             }
-            let outside = here.put(right, at + 64, 8, 0).expect_err("it is not attached");
-            same("the error", &outside.class(), &transom::Class::RmaRange)?;
+            same("the net has performed puts", &(by_key > 0), &true)?;
+            refused(at + 64)?;
             here.win.unlock_all()?;
             world.barrier()?;
+            for word in 0..usize::from(round) {
+                // A word keeps the last value of the last round in which it was attached.
+                let last = u8::try_from(word + 1).map(|last| last.min(round))?;
+                same(&format!("word {word}"), &here.own(8 * word), &(16 * last + 9))?;
+            }
             // In turns, so that no rank counts its answers to the others' requests.
             for turn in 0..world.size() {
                 if turn == world.rank() {
@@ -272,11 +294,6 @@ fn epochs_end_after_puts_by_key() {
         let here = Attached::new(world, &[LEN])?;
         let (me, size) = (world.rank(), world.size());
         let (right, left) = ((me + 1) % size, (me + size - 1) % size);
-        let byte = |at: usize| {
-            let word = here.memory.as_ptr().wrapping_add(at / 8);
-            // SAFETY: within the memory, and no operation is in flight to it.
-            unsafe { word.read_volatile() }.to_ne_bytes()[at % 8]
-        };
         let put = |value: u8| {
             let bytes = vec![value; 200];
             // SAFETY: `complete` and `fence` complete the operation at this rank before the vector
@@ -292,13 +309,13 @@ fn epochs_end_after_puts_by_key() {
             drop(bytes);
             posted?;
             here.win.wait()?;
-            same("the first and the last byte", &(byte(100), byte(299)), &(round, round))?;
+            same("the first and the last byte", &(here.own(100), here.own(299)), &(round, round))?;
             here.win.fence(Assert::NONE)?;
             let (posted, bytes) = put(100 + round);
             here.win.fence(Assert::NONE)?;
             drop(bytes);
             posted?;
-            same("after the fence", &(byte(100), byte(299)), &(100 + round, 100 + round))?;
+            same("after the fence", &(here.own(100), here.own(299)), &(100 + round, 100 + round))?;
             world.barrier()?;
         }
         Ok(here.win.free()?)
