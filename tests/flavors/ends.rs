@@ -11,7 +11,7 @@ fn each_flavor(world: &Job, block: Block) -> transom::Result<Vec<RawWindow>> {
     let info = Info::new();
     let mut all = vec![RawWindow::allocate(world, 64, 8, &info)?, block.window(world, 0, 64, 8, &info)?];
     all.push(RawWindow::create_dynamic(world, &info)?);
-    if one_node(world) {
+    if one_node(world)? {
         all.push(RawWindow::allocate_shared(world, 64, 8, &info)?);
         all.push(RawWindow::allocate_shared(world, 64, 8, &info.with("alloc_shared_noncontig", "true"))?);
     }
