@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use simulated::{await_flag, peer, raise, run, run_on, same};
-use transom::{ErrorKind, Lock, Notice, Request, Window, ops};
+use simulated::{Rank, await_flag, peer, raise, run, run_on, same};
+use transom::{ErrorKind, Lock, LockAllEpoch, Notice, Request, Window, ops};
 use transom_fabric::Coherence;
 use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
 
@@ -18,6 +18,23 @@ mod simulated;
 /// A net that refuses a message only if a test causes it. The target's CPU performs accumulates.
 fn calm() -> SimOptions {
     SimOptions { amo: SimAmo::None, again_one_in: 0, done_one_in: 0, ..SimOptions::default() }
+}
+
+/// Rank `origin` accesses a window of 4 words at each rank, while the others wait in a barrier.
+fn access(
+    (origin, ranks): (usize, usize),
+    net: &SimOptions,
+    body: impl Fn(&Rank, &LockAllEpoch<'_, '_, u64>) -> transom::Result<()> + Send + Sync + 'static,
+) {
+    run(ranks, net, move |world| {
+        let win = Window::<u64>::allocate(world, 4)?;
+        world.barrier()?;
+        if world.rank() == origin {
+            win.lock_all(|epoch| body(world, epoch))?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
 }
 
 /// Rank 2 is stopped and owes rank 1 the receipt of a message. Rank 1 puts to rank 0 meanwhile.
@@ -203,36 +220,28 @@ fn a_refused_accumulate_does_not_hold_up_later_ones() {
     for gathers in [false, true] {
         let mail = SimMail { gathers, ..SimMail::default() };
         let net = SimOptions { mail, message_max: 1024, delay: 40, passive_target: false, ..calm() };
-        run(2, &net, move |world| {
-            let win = Window::<u64>::allocate(world, 4)?;
-            world.barrier()?;
-            if world.rank() == 1 {
-                win.lock_all(|epoch| {
-                    let add = |value: &'static [u64; 1]| epoch.accumulate(0, 0, value, ops::Sum);
-                    add(&[1])?;
-                    epoch.flush(0)?;
-                    if gathers {
-                        // The second one is kept, and sent before the fetch.
-                        add(&[2])?;
-                        add(&[4])?;
-                    }
-                    world.refuse(0);
-                    let refused = epoch.fetch_and_op(0, 0, 8, ops::Sum);
-                    world.accept(0);
-                    assert!(refused.is_err(), "{refused:?}");
-                    // The failure of the kept one.
-                    drop(epoch.flush(0));
-                    world.step("later accumulates");
-                    add(&[16])?;
-                    epoch.flush(0)?;
-                    // Of 2 and 4, the net had those that were not kept.
-                    let found = epoch.fetch_and_op(0, 0, 0, ops::Sum)?;
-                    assert_eq!(found & !6, 1 + 16, "without the one that was refused: {found}");
-                    Ok(())
-                })?;
+        access((1, 2), &net, move |world, epoch| {
+            let add = |value: &'static [u64; 1]| epoch.accumulate(0, 0, value, ops::Sum);
+            add(&[1])?;
+            epoch.flush(0)?;
+            if gathers {
+                // The second one is kept, and sent before the fetch.
+                add(&[2])?;
+                add(&[4])?;
             }
-            world.barrier()?;
-            Ok(win.free()?)
+            world.refuse(0);
+            let refused = epoch.fetch_and_op(0, 0, 8, ops::Sum);
+            world.accept(0);
+            assert!(refused.is_err(), "{refused:?}");
+            // The failure of the kept one.
+            drop(epoch.flush(0));
+            world.step("later accumulates");
+            add(&[16])?;
+            epoch.flush(0)?;
+            // Of 2 and 4, the net had those that were not kept.
+            let found = epoch.fetch_and_op(0, 0, 0, ops::Sum)?;
+            assert_eq!(found & !6, 1 + 16, "without the one that was refused: {found}");
+            Ok(())
         });
     }
 }
@@ -243,29 +252,21 @@ fn a_refused_accumulate_does_not_hold_up_later_ones() {
 fn kept_accumulates_that_can_not_be_sent_do_not_hold_up_later_ones() {
     let mail = SimMail { gathers: true, ..SimMail::default() };
     let net = SimOptions { mail, message_max: 1024, delay: 40, passive_target: false, ..calm() };
-    run(2, &net, move |world| {
-        let win = Window::<u64>::allocate(world, 4)?;
-        world.barrier()?;
-        if world.rank() == 1 {
-            win.lock_all(|epoch| {
-                // Rank 0 can't answer the first one, so the others are kept.
-                world.net().stop_messages_to(peer(1));
-                epoch.accumulate(0, 0, &[1], ops::Sum)?;
-                (0..3).try_for_each(|_| epoch.accumulate(0, 0, &[2], ops::Sum))?;
-                world.net().break_connection_to(peer(0));
-                world.net().resume_messages_to(peer(1));
-                let failed = epoch.flush(0);
-                world.net().mend_connection_to(peer(0));
-                assert!(failed.is_err(), "the kept ones fail");
-                world.step("later accumulates");
-                epoch.accumulate(0, 0, &[16], ops::Sum)?;
-                epoch.flush(0)?;
-                assert_eq!(epoch.fetch_and_op(0, 0, 0, ops::Sum)?, 17);
-                Ok(())
-            })?;
-        }
-        world.barrier()?;
-        Ok(win.free()?)
+    access((1, 2), &net, move |world, epoch| {
+        // Rank 0 can't answer the first one, so the others are kept.
+        world.net().stop_messages_to(peer(1));
+        epoch.accumulate(0, 0, &[1], ops::Sum)?;
+        (0..3).try_for_each(|_| epoch.accumulate(0, 0, &[2], ops::Sum))?;
+        world.net().break_connection_to(peer(0));
+        world.net().resume_messages_to(peer(1));
+        let failed = epoch.flush(0);
+        world.net().mend_connection_to(peer(0));
+        assert!(failed.is_err(), "the kept ones fail");
+        world.step("later accumulates");
+        epoch.accumulate(0, 0, &[16], ops::Sum)?;
+        epoch.flush(0)?;
+        assert_eq!(epoch.fetch_and_op(0, 0, 0, ops::Sum)?, 17);
+        Ok(())
     });
 }
 
@@ -302,33 +303,25 @@ fn an_answer_that_can_not_be_sent_at_first_is_sent_later() {
 /// the program's hook is called meanwhile.
 #[test]
 fn an_operation_completes_although_another_rank_is_lost() {
-    run(3, &calm(), |world| {
-        let win = Window::<u64>::allocate(world, 4)?;
-        world.barrier()?;
-        if world.rank() == 0 {
-            win.lock_all(|epoch| {
-                epoch.accumulate(2, 0, &[3], ops::Sum)?;
-                epoch.flush(2)?;
-                let net = world.net();
-                world.while_waiting(move || net.resume_messages_to(peer(0)));
-                world.step("a fetch that rank 2 can't answer at once");
-                world.net().stop_messages_to(peer(0));
-                world.net().report_lost(peer(0), peer(1));
-                let found = epoch.fetch_and_op(2, 0, 1, ops::Sum);
-                world.step("a flush, which only waits");
-                world.net().stop_messages_to(peer(0));
-                epoch.accumulate(2, 0, &[3], ops::Sum)?;
-                let lost = epoch.flush(2);
-                world.accept(0);
-                world.net().report_none_lost(peer(0));
-                assert_eq!(found?, 3, "what rank 2 had");
-                let error = lost.expect_err("rank 1 is lost");
-                assert!(matches!(error.kind(), ErrorKind::Peer { rank: 1, .. }), "{error:#}");
-                epoch.flush(2)
-            })?;
-        }
-        world.barrier()?;
-        Ok(win.free()?)
+    access((0, 3), &calm(), |world, epoch| {
+        epoch.accumulate(2, 0, &[3], ops::Sum)?;
+        epoch.flush(2)?;
+        let net = world.net();
+        world.while_waiting(move || net.resume_messages_to(peer(0)));
+        world.step("a fetch that rank 2 can't answer at once");
+        world.net().stop_messages_to(peer(0));
+        world.net().report_lost(peer(0), peer(1));
+        let found = epoch.fetch_and_op(2, 0, 1, ops::Sum);
+        world.step("a flush, which only waits");
+        world.net().stop_messages_to(peer(0));
+        epoch.accumulate(2, 0, &[3], ops::Sum)?;
+        let lost = epoch.flush(2);
+        world.accept(0);
+        world.net().report_none_lost(peer(0));
+        assert_eq!(found?, 3, "what rank 2 had");
+        let error = lost.expect_err("rank 1 is lost");
+        assert!(matches!(error.kind(), ErrorKind::Peer { rank: 1, .. }), "{error:#}");
+        epoch.flush(2)
     });
 }
 
@@ -336,37 +329,29 @@ fn an_operation_completes_although_another_rank_is_lost() {
 /// lost.
 #[test]
 fn a_request_in_flight_stays_pending_although_another_rank_is_lost() {
-    run(3, &SimOptions { delay: 40, ..calm() }, |world| {
-        let win = Window::<u64>::allocate(world, 4)?;
-        world.barrier()?;
-        if world.rank() == 0 {
-            win.lock_all(|epoch| {
-                epoch.put_value(2, 0, 7)?;
-                epoch.flush(2)?;
-                world.step("tests of requests that rank 2 does not answer yet");
-                world.net().stop_messages_to(peer(0));
-                let mut gets = vec![epoch.rget(2, 0, vec![0])?, epoch.rget_accumulate(2, 0, &[0], vec![0], ops::Sum)?];
-                world.net().report_lost(peer(0), peer(1));
-                for _ in 0..100 {
-                    let _ = gets[1].test()?;
-                    let _ = Request::test_some(&mut gets[1..])?;
-                }
-                let pending = !gets[1].test()?;
-                world.net().resume_messages_to(peer(0));
-                world.step("tests until the requests are complete");
-                while !gets[0].test()? || !gets[1].test()? {
-                    std::thread::yield_now();
-                }
-                world.net().report_none_lost(peer(0));
-                assert!(pending, "rank 2 could not answer");
-                for (get, value) in gets.into_iter().zip([7, 7]) {
-                    assert_eq!(get.wait()?, [value]);
-                }
-                Ok(())
-            })?;
+    access((0, 3), &SimOptions { delay: 40, ..calm() }, |world, epoch| {
+        epoch.put_value(2, 0, 7)?;
+        epoch.flush(2)?;
+        world.step("tests of requests that rank 2 does not answer yet");
+        world.net().stop_messages_to(peer(0));
+        let mut gets = vec![epoch.rget(2, 0, vec![0])?, epoch.rget_accumulate(2, 0, &[0], vec![0], ops::Sum)?];
+        world.net().report_lost(peer(0), peer(1));
+        for _ in 0..100 {
+            let _ = gets[1].test()?;
+            let _ = Request::test_some(&mut gets[1..])?;
         }
-        world.barrier()?;
-        Ok(win.free()?)
+        let pending = !gets[1].test()?;
+        world.net().resume_messages_to(peer(0));
+        world.step("tests until the requests are complete");
+        while !gets[0].test()? || !gets[1].test()? {
+            std::thread::yield_now();
+        }
+        world.net().report_none_lost(peer(0));
+        assert!(pending, "rank 2 could not answer");
+        for (get, value) in gets.into_iter().zip([7, 7]) {
+            assert_eq!(get.wait()?, [value]);
+        }
+        Ok(())
     });
 }
 
@@ -376,34 +361,26 @@ fn a_request_in_flight_stays_pending_although_another_rank_is_lost() {
 /// Shows E1.
 #[test]
 fn a_request_to_a_rank_that_is_lost_fails_in_its_tests() {
-    run(3, &SimOptions { delay: 400, ..calm() }, |world| {
-        let win = Window::<u64>::allocate(world, 4)?;
-        world.barrier()?;
-        if world.rank() == 0 {
-            win.lock_all(|epoch| {
-                // Some of the gets may be complete before their tests.
-                for some in [false, true] {
-                    let mut failed = 0;
-                    for _ in 0..100 {
-                        let mut gets = [epoch.rget(1, 0, vec![1])?, epoch.rget(2, 0, vec![1])?];
-                        let mut test = |which: usize| match some {
-                            true => Request::test_some(&mut gets[which..=which]).map(|_| true),
-                            false => gets[which].test(),
-                        };
-                        world.net().report_lost(peer(0), peer(1));
-                        failed += usize::from(test(0).is_err());
-                        let other = test(1);
-                        world.net().report_none_lost(peer(0));
-                        assert!(other.is_ok(), "rank 2 is not lost: {other:?}");
-                        gets.into_iter().try_for_each(|get| get.wait().map(|got| assert_eq!(got, [0])))?;
-                    }
-                    assert!(failed > 0, "no test reported the loss, of several: {some}");
-                }
-                Ok(())
-            })?;
+    access((0, 3), &SimOptions { delay: 400, ..calm() }, |world, epoch| {
+        // Some of the gets may be complete before their tests.
+        for some in [false, true] {
+            let mut failed = 0;
+            for _ in 0..100 {
+                let mut gets = [epoch.rget(1, 0, vec![1])?, epoch.rget(2, 0, vec![1])?];
+                let mut test = |which: usize| match some {
+                    true => Request::test_some(&mut gets[which..=which]).map(|_| true),
+                    false => gets[which].test(),
+                };
+                world.net().report_lost(peer(0), peer(1));
+                failed += usize::from(test(0).is_err());
+                let other = test(1);
+                world.net().report_none_lost(peer(0));
+                assert!(other.is_ok(), "rank 2 is not lost: {other:?}");
+                gets.into_iter().try_for_each(|get| get.wait().map(|got| assert_eq!(got, [0])))?;
+            }
+            assert!(failed > 0, "no test reported the loss, of several: {some}");
         }
-        world.barrier()?;
-        Ok(win.free()?)
+        Ok(())
     });
 }
 
@@ -521,30 +498,22 @@ fn a_refused_notified_put_loses_no_answer() {
 #[test]
 fn an_accumulate_that_can_not_wait_for_another_one_is_an_error() {
     let net = SimOptions { amo: SimAmo::All(Coherence::DeviceOnly), delay: 40, ..calm() };
-    run(2, &net, |world| {
-        let win = Window::<u64>::allocate(world, 4)?;
-        world.barrier()?;
-        if world.rank() == 1 {
-            win.lock_all(|epoch| {
-                let (mut sum, mut failed) = (0, 0);
-                for turn in 0..100 {
-                    world.step(format!("turn {turn}"));
-                    epoch.accumulate(0, 0, &[1], ops::Sum)?;
-                    world.fail_next_progress();
-                    let second = epoch.accumulate(0, 0, &[1000], ops::Sum);
-                    world.accept(0);
-                    epoch.flush(0)?;
-                    sum += if second.is_ok() { 1001 } else { 1 };
-                    failed += usize::from(second.is_err());
-                    assert_eq!(epoch.fetch_and_op(0, 0, 0, ops::Sum)?, sum, "turn {turn}: {second:?}");
-                }
-                // It need not wait if the first one is complete already.
-                assert!(failed > 0, "no accumulate has waited");
-                Ok(())
-            })?;
+    access((1, 2), &net, |world, epoch| {
+        let (mut sum, mut failed) = (0, 0);
+        for turn in 0..100 {
+            world.step(format!("turn {turn}"));
+            epoch.accumulate(0, 0, &[1], ops::Sum)?;
+            world.fail_next_progress();
+            let second = epoch.accumulate(0, 0, &[1000], ops::Sum);
+            world.accept(0);
+            epoch.flush(0)?;
+            sum += if second.is_ok() { 1001 } else { 1 };
+            failed += usize::from(second.is_err());
+            assert_eq!(epoch.fetch_and_op(0, 0, 0, ops::Sum)?, sum, "turn {turn}: {second:?}");
         }
-        world.barrier()?;
-        Ok(win.free()?)
+        // It need not wait if the first one is complete already.
+        assert!(failed > 0, "no accumulate has waited");
+        Ok(())
     });
 }
 
