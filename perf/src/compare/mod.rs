@@ -162,7 +162,7 @@ fn run(options: &Options) -> Outcome<bool> {
     let mut out = output();
     table::head(&mut out, &hosts, ranks, options.quick)?;
     let (cells, grid) = match (ranks, options.quick) {
-        (Some(_), quick) => (plan::of_all(quick), Vec::new()),
+        (Some(_), quick) => (plan::cells_of_all_ranks(quick), Vec::new()),
         (None, true) => (plan::cells(true), plan::sample()),
         (None, false) => (plan::cells(false), plan::grid()),
     };
