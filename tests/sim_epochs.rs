@@ -261,7 +261,8 @@ fn complete_notifies_the_targets_that_have_posted() {
     }
 }
 
-/// Rank 0 exposes its part to ranks 1 and 2; a broken connection to rank 1 is mended after the post.
+/// Rank 0 exposes its part to ranks 1 and 2. A broken connection to rank 1 is mended after the
+/// post.
 fn expose_to_both(world: &Rank, win: &Window<u64>) -> transom::Result<()> {
     let posted = win.post(&[1, 2]);
     world.net().mend_connection_to(peer(1));
