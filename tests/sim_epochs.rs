@@ -9,7 +9,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Barrier};
 
-use simulated::{Outcome, Rank, await_flag, nets, peer, raise, run, run_on, same};
+use simulated::{Outcome, Rank, await_flag, calm, nets, peer, raise, run, run_on, same};
 use transom::{Assert, Info, Lock, RawWindow, Window};
 use transom_fabric::Coherence;
 use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
@@ -309,11 +309,6 @@ fn a_post_that_fails_at_one_origin_reaches_the_others() {
         same("the puts", &found, &if world.rank() == 0 { [0, 3, 3] } else { [0; 3] })?;
         Ok(win.free()?)
     });
-}
-
-/// A net that refuses messages only if a test causes it.
-fn calm() -> SimOptions {
-    SimOptions { again_one_in: 0, done_one_in: 0, ..SimOptions::default() }
 }
 
 /// The first byte of this rank's part.

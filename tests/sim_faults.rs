@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use simulated::{Rank, await_flag, peer, raise, run, run_on, same};
+use simulated::{Rank, await_flag, calm, like_sockets, peer, raise, run, run_on, same};
 use transom::{ErrorKind, Lock, LockAllEpoch, Notice, Request, Window, ops};
 use transom_fabric::Coherence;
 use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
 
 mod simulated;
 
-/// A net that refuses a message only if a test causes it. The target's CPU performs accumulates.
-fn calm() -> SimOptions {
-    SimOptions { amo: SimAmo::None, again_one_in: 0, done_one_in: 0, ..SimOptions::default() }
+/// A calm net on which the target's CPU performs accumulates.
+fn net() -> SimOptions {
+    SimOptions { amo: SimAmo::None, ..calm() }
 }
 
 /// Rank `origin` accesses a window of 4 words at each rank, while the others wait in a barrier.
@@ -40,8 +40,7 @@ fn access(
 /// Rank 2 is stopped and owes rank 1 the receipt of a message. Rank 1 puts to rank 0 meanwhile.
 #[test]
 fn puts_to_a_rank_do_not_wait_for_another_rank_that_is_stopped() {
-    let mail = SimMail { gathers: true, ..SimMail::default() };
-    let net = SimOptions { message_max: 1024, delay: 40, passive_target: false, mail, ..calm() };
+    let net = SimOptions { delay: 40, ..like_sockets(true, false) };
     run(3, &net, |world| {
         static STOPPED: AtomicBool = AtomicBool::new(false);
         static WAITED: AtomicBool = AtomicBool::new(false);
@@ -87,7 +86,7 @@ fn messages_to_a_rank_do_not_wait_for_another_rank_that_takes_none() {
     static SENDING: AtomicBool = AtomicBool::new(false);
     static WAITED: AtomicBool = AtomicBool::new(false);
     let mail = SimMail { slots: Some(8), ..SimMail::default() };
-    run(3, &SimOptions { mail, ..calm() }, |world| {
+    run(3, &SimOptions { mail, ..net() }, |world| {
         let win = Window::<u64>::allocate(world, 4)?;
         win.lock_all(|epoch| {
             let add = |rank| epoch.accumulate(rank, 0, &[1], ops::Sum);
@@ -133,7 +132,7 @@ fn messages_to_a_rank_do_not_wait_for_another_rank_that_takes_none() {
 /// After the failed wait no other rank finds a waiting writer or an announced one.
 #[test]
 fn a_failed_wait_for_an_exclusive_lock_keeps_nobody_out() {
-    run_on(Some(1), 2, &calm(), |world| {
+    run_on(Some(1), 2, &net(), |world| {
         let win = Window::<u64>::allocate(world, 4)?;
         let lock = |kind| win.lock(kind, 1, |epoch| epoch.put_value(1, 0, 1));
         lock(Lock::Shared)?;
@@ -170,7 +169,7 @@ fn a_lock_that_fails_beside_another_thread_keeps_nobody_out() {
         /// The number of posts of this thread since the test began to count.
         static POSTS: Cell<Option<u32>> = const { Cell::new(None) };
     }
-    run(2, &SimOptions { amo: SimAmo::All(Coherence::DeviceOnly), ..calm() }, |world| {
+    run(2, &SimOptions { amo: SimAmo::All(Coherence::DeviceOnly), ..net() }, |world| {
         let win = Window::<u64>::allocate(world, 4)?;
         let lock = |kind| win.lock(kind, 0, |epoch| epoch.put_value(0, 0, 1));
         lock(Lock::Shared)?;
@@ -218,8 +217,7 @@ fn a_lock_that_fails_beside_another_thread_keeps_nobody_out() {
 #[test]
 fn a_refused_accumulate_does_not_hold_up_later_ones() {
     for gathers in [false, true] {
-        let mail = SimMail { gathers, ..SimMail::default() };
-        let net = SimOptions { mail, message_max: 1024, delay: 40, passive_target: false, ..calm() };
+        let net = SimOptions { delay: 40, ..like_sockets(gathers, false) };
         access((1, 2), &net, move |world, epoch| {
             let add = |value: &'static [u64; 1]| epoch.accumulate(0, 0, value, ops::Sum);
             add(&[1])?;
@@ -251,7 +249,7 @@ fn a_refused_accumulate_does_not_hold_up_later_ones() {
 #[test]
 fn kept_accumulates_that_can_not_be_sent_do_not_hold_up_later_ones() {
     let mail = SimMail { gathers: true, ..SimMail::default() };
-    let net = SimOptions { mail, message_max: 1024, delay: 40, passive_target: false, ..calm() };
+    let net = SimOptions { mail, message_max: 1024, delay: 40, passive_target: false, ..net() };
     access((1, 2), &net, move |world, epoch| {
         // Rank 0 can't answer the first one, so the others are kept.
         world.net().stop_messages_to(peer(1));
@@ -274,7 +272,7 @@ fn kept_accumulates_that_can_not_be_sent_do_not_hold_up_later_ones() {
 #[test]
 fn an_answer_that_can_not_be_sent_at_first_is_sent_later() {
     static CUT: AtomicBool = AtomicBool::new(true);
-    run(2, &calm(), move |world| {
+    run(2, &net(), move |world| {
         let win = Window::<u64>::allocate(world, 4)?;
         world.barrier()?;
         if world.rank() == 1 {
@@ -303,7 +301,7 @@ fn an_answer_that_can_not_be_sent_at_first_is_sent_later() {
 /// the program's hook is called meanwhile.
 #[test]
 fn an_operation_completes_although_another_rank_is_lost() {
-    access((0, 3), &calm(), |world, epoch| {
+    access((0, 3), &net(), |world, epoch| {
         epoch.accumulate(2, 0, &[3], ops::Sum)?;
         epoch.flush(2)?;
         let net = world.net();
@@ -329,7 +327,7 @@ fn an_operation_completes_although_another_rank_is_lost() {
 /// lost.
 #[test]
 fn a_request_in_flight_stays_pending_although_another_rank_is_lost() {
-    access((0, 3), &SimOptions { delay: 40, ..calm() }, |world, epoch| {
+    access((0, 3), &SimOptions { delay: 40, ..net() }, |world, epoch| {
         epoch.put_value(2, 0, 7)?;
         epoch.flush(2)?;
         world.step("tests of requests that rank 2 does not answer yet");
@@ -361,7 +359,7 @@ fn a_request_in_flight_stays_pending_although_another_rank_is_lost() {
 /// Shows E1.
 #[test]
 fn a_request_to_a_rank_that_is_lost_fails_in_its_tests() {
-    access((0, 3), &SimOptions { delay: 400, ..calm() }, |world, epoch| {
+    access((0, 3), &SimOptions { delay: 400, ..net() }, |world, epoch| {
         // Some of the gets may be complete before their tests.
         for some in [false, true] {
             let mut failed = 0;
@@ -388,7 +386,7 @@ fn a_request_to_a_rank_that_is_lost_fails_in_its_tests() {
 /// operation is still in flight. Regression: the request was inactive.
 #[test]
 fn a_request_in_flight_stays_active_after_a_failed_wait() {
-    run(3, &SimOptions { delay: 40, ..calm() }, |world| {
+    run(3, &SimOptions { delay: 40, ..net() }, |world| {
         let win = Window::<u64>::allocate(world, 4)?;
         world.barrier()?;
         if world.rank() == 0 {
@@ -427,7 +425,7 @@ fn a_request_in_flight_stays_active_after_a_failed_wait() {
 /// Shows E1.
 #[test]
 fn a_loss_during_a_flush_is_reported_once() {
-    run(3, &calm(), |world| {
+    run(3, &net(), |world| {
         let win = Window::<u64>::allocate(world, 4)?;
         world.barrier()?;
         if world.rank() == 0 {
@@ -457,7 +455,7 @@ fn a_loss_during_a_flush_is_reported_once() {
 #[test]
 fn a_refused_notified_put_loses_no_answer() {
     let mail = SimMail { answers_wait: Duration::from_secs(60), ..SimMail::default() };
-    run(2, &SimOptions { mail, ..calm() }, |world| {
+    run(2, &SimOptions { mail, ..net() }, |world| {
         let me = world.rank();
         let win = Window::<u64>::allocate(world, 1)?;
         win.set_num_notify(1)?;
@@ -497,7 +495,7 @@ fn a_refused_notified_put_loses_no_answer() {
 /// complete. If the wait fails, the accumulate fails and has no effect.
 #[test]
 fn an_accumulate_that_can_not_wait_for_another_one_is_an_error() {
-    let net = SimOptions { amo: SimAmo::All(Coherence::DeviceOnly), delay: 40, ..calm() };
+    let net = SimOptions { amo: SimAmo::All(Coherence::DeviceOnly), delay: 40, ..net() };
     access((1, 2), &net, |world, epoch| {
         let (mut sum, mut failed) = (0, 0);
         for turn in 0..100 {
@@ -520,7 +518,7 @@ fn an_accumulate_that_can_not_wait_for_another_one_is_an_error() {
 /// A rank whose first `set_num_notify` failed gets counters from the next one.
 #[test]
 fn a_failed_set_num_notify_can_be_repeated() {
-    run(2, &calm(), |world| {
+    run(2, &net(), |world| {
         let me = world.rank();
         let win = Window::<u64>::allocate(world, 4)?;
         world.barrier()?;

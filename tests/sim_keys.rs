@@ -6,24 +6,21 @@
 
 #![allow(unsafe_code)]
 
-use simulated::{Outcome, Rank, cost, run, same};
+use simulated::{Outcome, Rank, cost, like_sockets, messages, run, same};
 use transom::{Assert, At, BasicType, Datatype, Info, Items, Lock, RawWindow, Window};
-use transom_fabric::sim::{SimAmo, SimCounters, SimMail, SimOptions, SimRegions};
+use transom_fabric::sim::{SimCounters, SimOptions, SimRegions};
 
 mod simulated;
 
 /// Bytes of each rank's memory.
 const LEN: usize = 512;
 
-/// What an operation costs by messages, and by the net.
-fn messages(messages: u64) -> SimCounters {
-    SimCounters { messages, ..SimCounters::default() }
-}
-
+/// The counts of a call that posts only puts.
 fn puts(puts: u64) -> SimCounters {
     SimCounters { puts, ..SimCounters::default() }
 }
 
+/// The counts of a call that posts only gets.
 fn gets(gets: u64) -> SimCounters {
     SimCounters { gets, ..SimCounters::default() }
 }
@@ -31,16 +28,7 @@ fn gets(gets: u64) -> SimCounters {
 /// A net without atomics on which operations stay in flight for long, and on which no post is
 /// refused.
 fn net(gathers: bool, ordered: bool) -> SimOptions {
-    SimOptions {
-        amo: SimAmo::None,
-        message_max: 128,
-        delay: 12,
-        again_one_in: 0,
-        done_one_in: 0,
-        passive_target: !gathers,
-        mail: SimMail { gathers, ordered, ..SimMail::default() },
-        ..SimOptions::default()
-    }
+    SimOptions { message_max: 128, delay: 12, passive_target: !gathers, ..like_sockets(gathers, ordered) }
 }
 
 /// A dynamic window and each rank's memory.

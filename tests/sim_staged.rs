@@ -8,9 +8,9 @@
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use simulated::{Outcome, Rank, await_flag, cost, raise, run, same};
+use simulated::{Outcome, Rank, await_flag, cost, like_sockets, raise, run, same};
 use transom::{Assert, Class, Info, Lock, RawWindow, Window, ops};
-use transom_fabric::sim::{SimAmo, SimCounters, SimMail, SimOptions};
+use transom_fabric::sim::{SimCounters, SimOptions};
 
 mod simulated;
 
@@ -19,18 +19,8 @@ const PIECE: usize = 65536;
 const LEN: usize = 9 * PIECE + 100;
 
 fn net(gathers: bool, ordered: bool) -> SimOptions {
-    SimOptions {
-        amo: SimAmo::None,
-        message_max: 1024,
-        // A piece is one put.
-        transfer_max: 1 << 20,
-        delay: 40,
-        again_one_in: 0,
-        done_one_in: 0,
-        passive_target: false,
-        mail: SimMail { gathers, ordered, ..SimMail::default() },
-        ..SimOptions::default()
-    }
+    // A piece is one put.
+    SimOptions { transfer_max: 1 << 20, delay: 40, ..like_sockets(gathers, ordered) }
 }
 
 /// A put and a request for each piece, and one request for the area. The origin of previous values

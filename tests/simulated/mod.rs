@@ -206,6 +206,19 @@ fn run_rank(
     Ok(())
 }
 
+/// A net that accepts every post, unless a test causes a refusal, and completes no operation within
+/// its post.
+pub(crate) fn calm() -> SimOptions {
+    SimOptions { again_one_in: 0, done_one_in: 0, ..SimOptions::default() }
+}
+
+/// A [`calm`] net whose targets' CPUs perform all operations, as over sockets. `gathers`: several
+/// small puts cost less as one message; `ordered`: messages follow puts.
+pub(crate) fn like_sockets(gathers: bool, ordered: bool) -> SimOptions {
+    let mail = SimMail { gathers, ordered, ..SimMail::default() };
+    SimOptions { amo: SimAmo::None, message_max: 1024, passive_target: false, mail, ..calm() }
+}
+
 /// Nets that differ in every property on which a protocol could rely; the last three are within the
 /// limits of Slingshot.
 pub(crate) fn nets() -> impl Iterator<Item = SimOptions> {
