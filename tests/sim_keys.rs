@@ -6,8 +6,8 @@
 
 #![allow(unsafe_code)]
 
-use simulated::{Outcome, Rank, cost, like_sockets, messages, run, same};
-use transom::{Assert, At, BasicType, Datatype, Info, Items, Lock, RawWindow, Window};
+use simulated::{Outcome, Rank, cost, gathered, like_sockets, messages, run, same};
+use transom::{Assert, At, BasicType, Datatype, Info, Items, Lock, RawWindow};
 use transom_fabric::sim::{SimCounters, SimOptions, SimRegions};
 
 mod simulated;
@@ -49,14 +49,7 @@ impl Attached {
             unsafe { win.attach(memory.as_mut_ptr().cast::<u8>().wrapping_add(at), len)? };
             at += len;
         }
-        let mine = Window::<u64>::create(world, vec![memory.as_ptr().addr() as u64])?;
-        let mut bases = vec![0; world.size()];
-        mine.fence(|epoch| {
-            epoch.scope(|part| {
-                bases.iter_mut().enumerate().try_for_each(|(rank, base)| part.get(rank, 0, std::slice::from_mut(base)))
-            })
-        })?;
-        mine.free()?;
+        let bases = gathered(world, memory.as_ptr().addr() as u64)?;
         Ok(Attached { win, memory, bases })
     }
 
@@ -154,15 +147,12 @@ fn small_operations_share_messages_in_spite_of_keys() {
         let win = RawWindow::create_dynamic(world, &Info::new())?;
         // SAFETY: the memory outlives the window.
         unsafe { win.attach(memory.as_mut_ptr().cast(), LONG)? };
-        let bases = Window::<u64>::create(world, vec![memory.as_ptr().addr() as u64])?;
-        world.barrier()?;
+        let base = gathered(world, memory.as_ptr().addr() as u64)?[1];
         if world.rank() == 0 {
-            let mut base = [0];
-            bases.lock_all(|epoch| epoch.get(1, 0, &mut base))?;
             win.lock_all(Assert::NOCHECK)?;
             let bytes = vec![7u8; LONG];
             // SAFETY: the operation is flushed before the call returns.
-            let put = |len| unsafe { win.put(bytes.as_ptr().cast(), len, 1, base[0]) }.and(win.flush(1));
+            let put = |len| unsafe { win.put(bytes.as_ptr().cast(), len, 1, base) }.and(win.flush(1));
             put(LONG)?;
             put(LONG)?;
             same("a long put", &cost(world, || put(LONG))?, &puts(1))?;
@@ -170,7 +160,6 @@ fn small_operations_share_messages_in_spite_of_keys() {
             win.unlock_all()?;
         }
         world.barrier()?;
-        bases.free()?;
         win.free()?;
         same(
             "the data",
@@ -329,13 +318,10 @@ fn long_and_short_puts_end_an_epoch_together() {
         let base = memory.as_mut_ptr().cast::<u8>();
         // SAFETY: the memory outlives the window.
         unsafe { win.attach(base, 2 * LONG).and_then(|()| win.attach(base.add(2 * LONG), LONG))? };
-        let bases = Window::<u64>::create(world, vec![base.addr() as u64])?;
         let (to, from) = ((world.rank() + 1) % world.size(), (world.rank() + world.size() - 1) % world.size());
-        let mut there = [0];
-        bases.fence(|epoch| epoch.scope(|part| part.get(to, 0, &mut there)))?;
-        bases.free()?;
+        let there = gathered(world, base.addr() as u64)?[to];
         let bytes = Datatype::basic(BasicType::Byte);
-        let absolute = |at: usize| isize::try_from(there[0] + at as u64).unwrap_or(0);
+        let absolute = |at: usize| isize::try_from(there + at as u64).unwrap_or(0);
         let around = Datatype::hindexed(&[(BLOCK, -2048), (BLOCK, 1000)], &bytes)?;
         let far = Datatype::hindexed(&[(BLOCK, absolute(LONG + 100)), (BLOCK, absolute(LONG + 3000))], &bytes)?;
         let mut model = vec![0u8; ALL];
@@ -345,18 +331,18 @@ fn long_and_short_puts_end_an_epoch_together() {
             let mut put = |bytes: &[u8], at: usize| {
                 model[at..at + bytes.len()].copy_from_slice(bytes);
                 // SAFETY: `complete` comes before the end of the buffers.
-                unsafe { win.put(bytes.as_ptr().cast(), bytes.len(), to, there[0] + at as u64) }
+                unsafe { win.put(bytes.as_ptr().cast(), bytes.len(), to, there + at as u64) }
             };
             win.post(&[from], Assert::NONE)?;
             win.start(&[to], Assert::NONE)?;
             put(&long, 0)?;
             put(&short, LONG)?;
             let (at, ty, blocks) = match round % 3 {
-                0 => (there[0] + (LONG + 4096) as u64, &around, [LONG + 2048, LONG + 5096]),
+                0 => (there + (LONG + 4096) as u64, &around, [LONG + 2048, LONG + 5096]),
                 1 => (0, &far, [LONG + 100, LONG + 3000]),
                 _ => {
                     put(&long, LONG + 4096)?;
-                    (there[0], &bytes, [0, 0])
+                    (there, &bytes, [0, 0])
                 }
             };
             if round % 3 < 2 {

@@ -17,7 +17,7 @@ use transom_fabric::sim::{SimAmo, SimCounters, SimMail, SimNet, SimOptions};
 use transom_fabric::{Coherence, Peer};
 
 #[allow(unused_imports)] // some programs do not name it
-pub(crate) use transom_harness::{Outcome, same};
+pub(crate) use transom_harness::{Outcome, gathered, same};
 
 /// Time limit of a job: longer than any needs on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);

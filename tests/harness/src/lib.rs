@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use transom::{Job, Route};
+use transom::{Job, Route, Window};
 
 mod proc;
 pub mod word;
@@ -101,6 +101,19 @@ pub fn one_node(job: &Job) -> transom::Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// The values of all ranks, by rank. Collective.
+///
+/// # Errors
+/// Those of the calls on a window.
+pub fn gathered(job: &Job, value: u64) -> transom::Result<Vec<u64>> {
+    let win = Window::<u64>::allocate(job, job.size())?;
+    win.fence(|epoch| (0..job.size()).try_for_each(|rank| epoch.put_value(rank, job.rank(), value)))?;
+    let mut all = vec![0; job.size()];
+    win.load(0, &mut all)?;
+    win.free()?;
+    Ok(all)
 }
 
 /// A test of a program that has no table of [`Test`]s; it fails by a panic.
