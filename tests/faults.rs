@@ -1,7 +1,7 @@
 //! Ranks that die while the others wait for them or for each other. Every survivor gets an error
 //! that names the dead rank and ends by itself, and the job's status is that of the dead rank
 //! (requirement E3). A table of stages and of causes of death, as jobs of this program itself
-//! (`--rank STAGE WAY`) under the real launcher, which gives survivors a minute and then ends the
+//! (`--rank STAGE CAUSE`) under the real launcher, which gives survivors a minute and then ends the
 //! job.
 //!
 //! Shows E3.

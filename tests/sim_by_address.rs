@@ -8,9 +8,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use simulated::{Outcome, Rank, cost, peer, run, same};
+use simulated::{Outcome, Rank, cost, like_sockets, peer, run, same};
 use transom::{Assert, BasicType, Class, Info, Lock, Op, RawWindow, Window};
-use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
+use transom_fabric::sim::{SimMail, SimOptions};
 
 mod simulated;
 
@@ -20,16 +20,8 @@ const MOST: usize = 1024;
 
 /// A net on which operations stay in flight until their targets have polled for long.
 fn net(ordered: bool) -> SimOptions {
-    SimOptions {
-        amo: SimAmo::None,
-        message_max: MOST,
-        delay: 40,
-        again_one_in: 0,
-        done_one_in: 0,
-        passive_target: false,
-        mail: SimMail { gathers: true, ordered, slots: Some(1000), ..SimMail::default() },
-        ..SimOptions::default()
-    }
+    let net = like_sockets(true, ordered);
+    SimOptions { message_max: MOST, delay: 40, mail: SimMail { slots: Some(1000), ..net.mail }, ..net }
 }
 
 /// The window of the test at rank 1, and the address of rank 0's memory.

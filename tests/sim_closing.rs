@@ -9,25 +9,16 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use simulated::{Outcome, Rank, cost, nets, peer, run, same};
+use simulated::{Outcome, Rank, cost, like_sockets, nets, peer, run, same};
 use transom::{Assert, BasicType, Class, Info, Op, RawWindow, Window, ops};
-use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
+use transom_fabric::sim::{SimMail, SimOptions};
 
 mod simulated;
 
 const BYTES: usize = 32_000;
 
 fn net(ordered: bool) -> SimOptions {
-    SimOptions {
-        amo: SimAmo::None,
-        message_max: 1024,
-        transfer_max: 1 << 20,
-        again_one_in: 0,
-        done_one_in: 0,
-        passive_target: false,
-        mail: SimMail { gathers: true, ordered, ..SimMail::default() },
-        ..SimOptions::default()
-    }
+    SimOptions { transfer_max: 1 << 20, ..like_sockets(true, ordered) }
 }
 
 /// Operations of an epoch on rank 1, on different bytes.

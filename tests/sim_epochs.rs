@@ -9,7 +9,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Barrier};
 
-use simulated::{Outcome, Rank, await_flag, nets, peer, raise, run, run_on, same};
+use simulated::{Outcome, Rank, await_flag, calm, nets, peer, raise, run, run_on, same};
 use transom::{Assert, Info, Lock, RawWindow, Window};
 use transom_fabric::Coherence;
 use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
@@ -261,6 +261,20 @@ fn complete_notifies_the_targets_that_have_posted() {
     }
 }
 
+/// Rank 0 exposes its part to ranks 1 and 2. A broken connection to rank 1 is mended after the
+/// post.
+fn expose_to_both(world: &Rank, win: &Window<u64>) -> transom::Result<()> {
+    let posted = win.post(&[1, 2]);
+    world.net().mend_connection_to(peer(1));
+    win.wait()?;
+    posted
+}
+
+/// Puts a value into this rank's word of rank 0, in an epoch of its own.
+fn put_own_word(world: &Rank, win: &Window<u64>, value: u64) -> transom::Result<()> {
+    win.start(&[0], |epoch| epoch.put_value(0, world.rank(), value))
+}
+
 /// Rank 0 can't send its post to rank 1. Its exposure epoch is open to rank 2, and the window is
 /// usable afterwards.
 /// Shows S1.
@@ -269,18 +283,11 @@ fn a_post_that_fails_at_one_origin_reaches_the_others() {
     let quiet = Barrier::new(3);
     run(3, &SimOptions::default(), move |world| {
         let win = Window::<u64>::allocate(world, 3)?;
-        let posted = |origins: &[usize]| {
-            let posted = win.post(origins);
-            world.net().mend_connection_to(peer(1));
-            win.wait()?;
-            posted
+        let epoch_of_all = |value| match world.rank() {
+            0 => expose_to_both(world, &win),
+            _ => put_own_word(world, &win, value),
         };
-        let put = |value| win.start(&[0], |epoch| epoch.put_value(0, world.rank(), value));
-        if world.rank() == 0 {
-            posted(&[1, 2])?;
-        } else {
-            put(1)?;
-        }
+        epoch_of_all(1)?;
         world.barrier()?;
         world.step("an epoch without rank 1");
         // While rank 1 is cut off, nobody else sends it a message.
@@ -288,18 +295,14 @@ fn a_post_that_fails_at_one_origin_reaches_the_others() {
         match world.rank() {
             0 => {
                 world.net().break_connection_to(peer(1));
-                same("the post fails", &posted(&[1, 2]).is_err(), &true)?;
+                same("the post fails", &expose_to_both(world, &win).is_err(), &true)?;
             }
-            2 => put(2)?,
+            2 => put_own_word(world, &win, 2)?,
             _ => {}
         }
         quiet.wait();
         world.step("an epoch of all");
-        if world.rank() == 0 {
-            posted(&[1, 2])?;
-        } else {
-            put(3)?;
-        }
+        epoch_of_all(3)?;
         world.barrier()?;
         let mut found = [0; 3];
         win.load(0, &mut found)?;
@@ -308,9 +311,11 @@ fn a_post_that_fails_at_one_origin_reaches_the_others() {
     });
 }
 
-/// A net that refuses messages only if a test causes it.
-fn calm() -> SimOptions {
-    SimOptions { again_one_in: 0, done_one_in: 0, ..SimOptions::default() }
+/// The first byte of this rank's part.
+fn first_byte(win: &RawWindow) -> u8 {
+    let mut found = [0];
+    win.load(0, &mut found);
+    found[0]
 }
 
 /// Starts a put of one byte.
@@ -320,6 +325,34 @@ fn put_byte(win: &RawWindow, target: usize) -> transom::Result<()> {
     unsafe { win.put(byte.as_ptr(), byte.len(), target, 0) }
 }
 
+/// Exposes this rank's part to rank 0, until rank 0 has completed its epoch.
+fn expose(win: &RawWindow) -> transom::Result<()> {
+    win.post(&[0], Assert::NONE)?;
+    win.wait()
+}
+
+/// Rank 0 starts an epoch, and `complete` fails because no target has posted.
+fn fail_to_complete(world: &Rank, win: &RawWindow, targets: &[usize]) -> Outcome {
+    win.start(targets, Assert::NONE)?;
+    world.fail_next_progress();
+    let completed = win.complete();
+    world.accept(0);
+    same("complete fails", &completed.is_err(), &true)
+}
+
+/// Rank 0 starts an epoch, and no put can be posted before the target's post.
+fn fail_to_put(world: &Rank, win: &RawWindow, targets: &[usize]) -> Outcome {
+    win.start(targets, Assert::NONE)?;
+    for &target in targets {
+        // The put fails if it waits.
+        world.fail_next_progress();
+        let early = put_byte(win, target);
+        world.accept(0);
+        same(&format!("a put to rank {target} waits for its post"), &early.is_err(), &true)?;
+    }
+    Ok(())
+}
+
 /// Rank 0's `complete` fails before the targets have posted. They post afterwards, and these posts
 /// begin no later access epoch: the first put of the next epoch waits for the next post.
 fn posted_after_a_failed_complete(world: &Rank, targets: &[usize]) -> Outcome {
@@ -327,39 +360,25 @@ fn posted_after_a_failed_complete(world: &Rank, targets: &[usize]) -> Outcome {
     let is_target = targets.contains(&me);
     world.barrier()?;
     if me == 0 {
-        win.start(targets, Assert::NONE)?;
-        world.fail_next_progress();
-        same("complete fails", &win.complete().is_err(), &true)?;
-        world.accept(0);
+        fail_to_complete(world, &win, targets)?;
     }
     world.barrier()?;
     world.step("the late posts");
     if is_target {
-        win.post(&[0], Assert::NONE)?;
-        win.wait()?;
+        expose(&win)?;
     }
     world.barrier()?;
     world.step("the next epoch");
     if me == 0 {
-        win.start(targets, Assert::NONE)?;
-        for &target in targets {
-            // The put fails if it waits.
-            world.fail_next_progress();
-            let early = put_byte(&win, target);
-            world.accept(0);
-            same(&format!("a put to rank {target} waits for its post"), &early.is_err(), &true)?;
-        }
+        fail_to_put(world, &win, targets)?;
     }
     world.barrier()?;
     if me == 0 {
         targets.iter().try_for_each(|&target| put_byte(&win, target))?;
         win.complete()?;
     } else if is_target {
-        win.post(&[0], Assert::NONE)?;
-        win.wait()?;
-        let mut found = [0];
-        win.load(0, &mut found);
-        same("the byte", &found, &[7])?;
+        expose(&win)?;
+        same("the byte", &first_byte(&win), &7)?;
     }
     world.barrier()?;
     Ok(win.free()?)
@@ -374,38 +393,45 @@ fn a_post_after_a_failed_complete_begins_no_later_epoch() {
     }
 }
 
+/// Two exposure epochs of rank 0: of the first one the post is refused at first.
+fn expose_after_a_refusal(world: &Rank, win: &RawWindow) -> Outcome {
+    world.refuse(1);
+    let posted = win.post(&[1], Assert::NONE);
+    world.accept(1);
+    same("post fails", &posted.is_err(), &true)?;
+    win.wait()?;
+    same("the byte", &first_byte(win), &7)?;
+    win.store(0, &[0]);
+    win.post(&[1], Assert::NONE)?;
+    Ok(win.wait()?)
+}
+
+/// Two access epochs to rank 0: of the second one the `complete` is refused at first.
+fn access_until_a_refusal(world: &Rank, win: &RawWindow) -> Outcome {
+    win.start(&[0], Assert::NONE)?;
+    put_byte(win, 0)?;
+    win.complete()?;
+    win.start(&[0], Assert::NONE)?;
+    put_byte(win, 0)?;
+    world.refuse(0);
+    let completed = win.complete();
+    world.accept(0);
+    same("complete fails", &completed.is_err(), &true)
+}
+
 /// The progress of the notifying rank fails while its notice waits for room. The call returns the
 /// failure, the notice is sent later, and both sides count it.
 /// Shows S1, E1.
 #[test]
 fn a_notice_that_is_sent_after_a_failure_counts() {
     run(2, &calm(), |world| {
-        let (me, win) = (world.rank(), RawWindow::allocate(world, 8, 1, &Info::new())?);
+        let win = RawWindow::allocate(world, 8, 1, &Info::new())?;
         for round in 0..3 {
             world.barrier()?;
             world.step(format!("round {round}"));
-            if me == 0 {
-                world.refuse(1);
-                let posted = win.post(&[1], Assert::NONE);
-                world.accept(1);
-                same("post fails", &posted.is_err(), &true)?;
-                win.wait()?;
-                let mut found = [0];
-                win.load(0, &mut found);
-                same("the byte", &found, &[7])?;
-                win.store(0, &[0]);
-                win.post(&[1], Assert::NONE)?;
-                win.wait()?;
-            } else {
-                win.start(&[0], Assert::NONE)?;
-                put_byte(&win, 0)?;
-                win.complete()?;
-                win.start(&[0], Assert::NONE)?;
-                put_byte(&win, 0)?;
-                world.refuse(0);
-                let completed = win.complete();
-                world.accept(0);
-                same("complete fails", &completed.is_err(), &true)?;
+            match world.rank() {
+                0 => expose_after_a_refusal(world, &win)?,
+                _ => access_until_a_refusal(world, &win)?,
             }
         }
         world.barrier()?;

@@ -8,7 +8,7 @@ use std::iter::successors;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use simulated::{Rank, await_flag, peer, raise, run, run_on, same};
+use simulated::{Rank, await_flag, calm, peer, raise, run, run_on, same};
 use transom::{Class, ErrorKind, Info, Job, RawWindow, TransportError, Window, ops};
 use transom_fabric::sim::{SimAmo, SimOptions, SimRegions};
 
@@ -165,8 +165,7 @@ fn room(own: &Job) -> Result<usize, Box<dyn Error>> {
 #[test]
 fn a_creation_whose_barrier_fails_exposes_nothing() {
     static FAILED: AtomicBool = AtomicBool::new(false);
-    let calm = SimOptions { again_one_in: 0, done_one_in: 0, ..SimOptions::default() };
-    run(2, &calm, |world| {
+    run(2, &calm(), |world| {
         let own = world.subset(&[world.rank()])?;
         world.barrier()?;
         if world.rank() == 1 {
@@ -206,8 +205,8 @@ fn a_freed_window_is_not_loaded() {
 #[test]
 fn a_hook_that_panics_leaves_no_operation_in_flight() {
     static CALLS: AtomicU32 = AtomicU32::new(0);
-    let calm = SimOptions { amo: SimAmo::None, again_one_in: 0, done_one_in: 0, ..SimOptions::default() };
-    run(2, &calm, |world| {
+    let net = SimOptions { amo: SimAmo::None, ..calm() };
+    run(2, &net, |world| {
         let win = Window::<u64>::allocate(world, 4)?;
         world.barrier()?;
         if world.rank() == 0 {

@@ -5,9 +5,9 @@
 
 use std::thread;
 
-use simulated::{Outcome, Rank, cost, on_every_net, run, same};
+use simulated::{Outcome, Rank, cost, like_sockets, on_every_net, run, same};
 use transom::{Lock, Window, ops};
-use transom_fabric::sim::{SimAmo, SimCounters, SimMail, SimOptions};
+use transom_fabric::sim::{SimCounters, SimOptions};
 
 mod simulated;
 
@@ -17,16 +17,7 @@ const TOGETHER: u64 = (1024 - 29) / 40;
 
 /// A net on which operations stay in flight until their targets have polled for long.
 fn net(gathers: bool) -> SimOptions {
-    SimOptions {
-        amo: SimAmo::None,
-        message_max: 1024,
-        delay: 40,
-        again_one_in: 0,
-        done_one_in: 0,
-        passive_target: false,
-        mail: SimMail { gathers, ..SimMail::default() },
-        ..SimOptions::default()
-    }
+    SimOptions { delay: 40, ..like_sockets(gathers, false) }
 }
 
 fn counted(puts: u64, messages: u64) -> SimCounters {

@@ -6,24 +6,21 @@
 
 #![allow(unsafe_code)]
 
-use simulated::{Outcome, Rank, cost, run, same};
-use transom::{Assert, At, BasicType, Datatype, Info, Items, Lock, RawWindow, Window};
-use transom_fabric::sim::{SimAmo, SimCounters, SimMail, SimOptions, SimRegions};
+use simulated::{Outcome, Rank, cost, gathered, like_sockets, messages, run, same};
+use transom::{Assert, At, BasicType, Datatype, Info, Items, Lock, RawWindow};
+use transom_fabric::sim::{SimCounters, SimOptions, SimRegions};
 
 mod simulated;
 
 /// Bytes of each rank's memory.
 const LEN: usize = 512;
 
-/// What an operation costs by messages, and by the net.
-fn messages(messages: u64) -> SimCounters {
-    SimCounters { messages, ..SimCounters::default() }
-}
-
+/// The counts of a call that posts only puts.
 fn puts(puts: u64) -> SimCounters {
     SimCounters { puts, ..SimCounters::default() }
 }
 
+/// The counts of a call that posts only gets.
 fn gets(gets: u64) -> SimCounters {
     SimCounters { gets, ..SimCounters::default() }
 }
@@ -31,16 +28,7 @@ fn gets(gets: u64) -> SimCounters {
 /// A net without atomics on which operations stay in flight for long, and on which no post is
 /// refused.
 fn net(gathers: bool, ordered: bool) -> SimOptions {
-    SimOptions {
-        amo: SimAmo::None,
-        message_max: 128,
-        delay: 12,
-        again_one_in: 0,
-        done_one_in: 0,
-        passive_target: !gathers,
-        mail: SimMail { gathers, ordered, ..SimMail::default() },
-        ..SimOptions::default()
-    }
+    SimOptions { message_max: 128, delay: 12, passive_target: !gathers, ..like_sockets(gathers, ordered) }
 }
 
 /// A dynamic window and each rank's memory.
@@ -61,14 +49,7 @@ impl Attached {
             unsafe { win.attach(memory.as_mut_ptr().cast::<u8>().wrapping_add(at), len)? };
             at += len;
         }
-        let mine = Window::<u64>::create(world, vec![memory.as_ptr().addr() as u64])?;
-        let mut bases = vec![0; world.size()];
-        mine.fence(|epoch| {
-            epoch.scope(|part| {
-                bases.iter_mut().enumerate().try_for_each(|(rank, base)| part.get(rank, 0, std::slice::from_mut(base)))
-            })
-        })?;
-        mine.free()?;
+        let bases = gathered(world, memory.as_ptr().addr() as u64)?;
         Ok(Attached { win, memory, bases })
     }
 
@@ -88,6 +69,14 @@ impl Attached {
         got.and(self.win.flush(rank))?;
         assert!(bytes.iter().all(|&byte| byte == bytes[0]), "{bytes:?}");
         Ok(bytes[0])
+    }
+
+    /// The byte at an offset of this rank's own memory. No operation may be in flight to its word.
+    fn own(&self, at: usize) -> u8 {
+        let word = self.memory.as_ptr().wrapping_add(at / 8);
+        assert!(at / 8 < self.memory.len(), "{at}");
+        // SAFETY: within the memory, and no rank writes the word at the same time.
+        unsafe { word.read_volatile() }.to_ne_bytes()[at % 8]
     }
 
     /// Detaches the region at an offset of this rank's memory.
@@ -158,15 +147,12 @@ fn small_operations_share_messages_in_spite_of_keys() {
         let win = RawWindow::create_dynamic(world, &Info::new())?;
         // SAFETY: the memory outlives the window.
         unsafe { win.attach(memory.as_mut_ptr().cast(), LONG)? };
-        let bases = Window::<u64>::create(world, vec![memory.as_ptr().addr() as u64])?;
-        world.barrier()?;
+        let base = gathered(world, memory.as_ptr().addr() as u64)?[1];
         if world.rank() == 0 {
-            let mut base = [0];
-            bases.lock_all(|epoch| epoch.get(1, 0, &mut base))?;
             win.lock_all(Assert::NOCHECK)?;
             let bytes = vec![7u8; LONG];
             // SAFETY: the operation is flushed before the call returns.
-            let put = |len| unsafe { win.put(bytes.as_ptr().cast(), len, 1, base[0]) }.and(win.flush(1));
+            let put = |len| unsafe { win.put(bytes.as_ptr().cast(), len, 1, base) }.and(win.flush(1));
             put(LONG)?;
             put(LONG)?;
             same("a long put", &cost(world, || put(LONG))?, &puts(1))?;
@@ -174,7 +160,6 @@ fn small_operations_share_messages_in_spite_of_keys() {
             win.unlock_all()?;
         }
         world.barrier()?;
-        bases.free()?;
         win.free()?;
         same(
             "the data",
@@ -184,8 +169,9 @@ fn small_operations_share_messages_in_spite_of_keys() {
     });
 }
 
-/// A region is detached, and another one is attached that has some of its addresses: operations go
-/// to the new region. The owner pays a message for each rank that has the key.
+/// A region of whose bytes the net has served puts is detached, and a region that begins 8 bytes
+/// later is attached. An access to the first 8 bytes is refused, and the others go to the new
+/// region. The owner pays a message for each rank that has the key.
 #[test]
 fn a_key_ends_with_its_region() {
     fn body(world: &Rank) -> Outcome {
@@ -197,14 +183,27 @@ fn a_key_ends_with_its_region() {
             world.barrier()?;
             here.win.lock_all(Assert::NONE)?;
             let (at, len) = (8 * u64::from(round - 1), 64);
+            let refused = |at| {
+                let outside = here.put(right, at, 8, 0).expect_err("it is not attached");
+                same("the error", &outside.class(), &transom::Class::RmaRange)
+            };
+            if round > 1 {
+                refused(at - 8)?;
+            }
+            let mut by_key = 0;
             for value in 0..10 {
-                here.put(right, at, len, 16 * round + value)?;
+                by_key += cost(world, || here.put(right, at, len, 16 * round + value))?.puts;
                 same("the bytes", &here.get(right, at, len)?, &(16 * round + value))?;
             }
-            let outside = here.put(right, at + 64, 8, 0).expect_err("it is not attached");
-            same("the error", &outside.class(), &transom::Class::RmaRange)?;
+            same("the net has performed puts", &(by_key > 0), &true)?;
+            refused(at + 64)?;
             here.win.unlock_all()?;
             world.barrier()?;
+            for word in 0..usize::from(round) {
+                // A word keeps the last value of the last round in which it was attached.
+                let last = u8::try_from(word + 1).map(|last| last.min(round))?;
+                same(&format!("word {word}"), &here.own(8 * word), &(16 * last + 9))?;
+            }
             // In turns, so that no rank counts its answers to the others' requests.
             for turn in 0..world.size() {
                 if turn == world.rank() {
@@ -272,11 +271,6 @@ fn epochs_end_after_puts_by_key() {
         let here = Attached::new(world, &[LEN])?;
         let (me, size) = (world.rank(), world.size());
         let (right, left) = ((me + 1) % size, (me + size - 1) % size);
-        let byte = |at: usize| {
-            let word = here.memory.as_ptr().wrapping_add(at / 8);
-            // SAFETY: within the memory, and no operation is in flight to it.
-            unsafe { word.read_volatile() }.to_ne_bytes()[at % 8]
-        };
         let put = |value: u8| {
             let bytes = vec![value; 200];
             // SAFETY: `complete` and `fence` complete the operation at this rank before the vector
@@ -292,13 +286,13 @@ fn epochs_end_after_puts_by_key() {
             drop(bytes);
             posted?;
             here.win.wait()?;
-            same("the first and the last byte", &(byte(100), byte(299)), &(round, round))?;
+            same("the first and the last byte", &(here.own(100), here.own(299)), &(round, round))?;
             here.win.fence(Assert::NONE)?;
             let (posted, bytes) = put(100 + round);
             here.win.fence(Assert::NONE)?;
             drop(bytes);
             posted?;
-            same("after the fence", &(byte(100), byte(299)), &(100 + round, 100 + round))?;
+            same("after the fence", &(here.own(100), here.own(299)), &(100 + round, 100 + round))?;
             world.barrier()?;
         }
         Ok(here.win.free()?)
@@ -324,13 +318,10 @@ fn long_and_short_puts_end_an_epoch_together() {
         let base = memory.as_mut_ptr().cast::<u8>();
         // SAFETY: the memory outlives the window.
         unsafe { win.attach(base, 2 * LONG).and_then(|()| win.attach(base.add(2 * LONG), LONG))? };
-        let bases = Window::<u64>::create(world, vec![base.addr() as u64])?;
         let (to, from) = ((world.rank() + 1) % world.size(), (world.rank() + world.size() - 1) % world.size());
-        let mut there = [0];
-        bases.fence(|epoch| epoch.scope(|part| part.get(to, 0, &mut there)))?;
-        bases.free()?;
+        let there = gathered(world, base.addr() as u64)?[to];
         let bytes = Datatype::basic(BasicType::Byte);
-        let absolute = |at: usize| isize::try_from(there[0] + at as u64).unwrap_or(0);
+        let absolute = |at: usize| isize::try_from(there + at as u64).unwrap_or(0);
         let around = Datatype::hindexed(&[(BLOCK, -2048), (BLOCK, 1000)], &bytes)?;
         let far = Datatype::hindexed(&[(BLOCK, absolute(LONG + 100)), (BLOCK, absolute(LONG + 3000))], &bytes)?;
         let mut model = vec![0u8; ALL];
@@ -340,18 +331,18 @@ fn long_and_short_puts_end_an_epoch_together() {
             let mut put = |bytes: &[u8], at: usize| {
                 model[at..at + bytes.len()].copy_from_slice(bytes);
                 // SAFETY: `complete` comes before the end of the buffers.
-                unsafe { win.put(bytes.as_ptr().cast(), bytes.len(), to, there[0] + at as u64) }
+                unsafe { win.put(bytes.as_ptr().cast(), bytes.len(), to, there + at as u64) }
             };
             win.post(&[from], Assert::NONE)?;
             win.start(&[to], Assert::NONE)?;
             put(&long, 0)?;
             put(&short, LONG)?;
             let (at, ty, blocks) = match round % 3 {
-                0 => (there[0] + (LONG + 4096) as u64, &around, [LONG + 2048, LONG + 5096]),
+                0 => (there + (LONG + 4096) as u64, &around, [LONG + 2048, LONG + 5096]),
                 1 => (0, &far, [LONG + 100, LONG + 3000]),
                 _ => {
                     put(&long, LONG + 4096)?;
-                    (there[0], &bytes, [0, 0])
+                    (there, &bytes, [0, 0])
                 }
             };
             if round % 3 < 2 {

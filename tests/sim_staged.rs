@@ -8,9 +8,9 @@
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use simulated::{Outcome, Rank, await_flag, cost, raise, run, same};
+use simulated::{Outcome, Rank, await_flag, cost, gathered, like_sockets, raise, run, same};
 use transom::{Assert, Class, Info, Lock, RawWindow, Window, ops};
-use transom_fabric::sim::{SimAmo, SimCounters, SimMail, SimOptions};
+use transom_fabric::sim::{SimCounters, SimOptions};
 
 mod simulated;
 
@@ -19,18 +19,8 @@ const PIECE: usize = 65536;
 const LEN: usize = 9 * PIECE + 100;
 
 fn net(gathers: bool, ordered: bool) -> SimOptions {
-    SimOptions {
-        amo: SimAmo::None,
-        message_max: 1024,
-        // A piece is one put.
-        transfer_max: 1 << 20,
-        delay: 40,
-        again_one_in: 0,
-        done_one_in: 0,
-        passive_target: false,
-        mail: SimMail { gathers, ordered, ..SimMail::default() },
-        ..SimOptions::default()
-    }
+    // A piece is one put.
+    SimOptions { transfer_max: 1 << 20, delay: 40, ..like_sockets(gathers, ordered) }
 }
 
 /// A put and a request for each piece, and one request for the area. The origin of previous values
@@ -182,14 +172,11 @@ fn long_operations_by_address_cost_a_transfer_and_a_message_for_each_piece() {
         let at = memory.as_mut_ptr().cast::<u8>();
         // SAFETY: the vector outlives the window, and is not used before its end.
         unsafe { win.attach(at, FIRST).and_then(|()| win.attach(at.add(FIRST), ATTACHED - FIRST))? };
-        let bases = Window::<u64>::create(world, vec![at.addr() as u64])?;
-        world.barrier()?;
+        let base = gathered(world, at.addr() as u64)?[1];
         if world.rank() == 0 {
-            let mut base = [0];
-            bases.lock_all(|epoch| epoch.get(1, 0, &mut base))?;
             let values: Vec<u64> = (1..=LEN as u64).collect();
             // SAFETY: the operation is flushed before the call returns.
-            let put = |len, at| unsafe { win.put(values.as_ptr().cast(), len, 1, base[0] + at) }.and(win.flush(1));
+            let put = |len, at| unsafe { win.put(values.as_ptr().cast(), len, 1, base + at) }.and(win.flush(1));
             win.lock_all(Assert::NOCHECK)?;
             // The first contact, the area, and a request for a key, which there is none for.
             put(8 * PIECE, 0).and_then(|()| put(8 * PIECE, 0))?;
@@ -210,13 +197,12 @@ fn long_operations_by_address_cost_a_transfer_and_a_message_for_each_piece() {
             let mut found = vec![0u64; LEN];
             let into = found.as_mut_ptr().cast::<u8>();
             // SAFETY: the operation is flushed before the call returns.
-            let get = || unsafe { win.get(into, ATTACHED, 1, base[0]) }.and(win.flush(1));
+            let get = || unsafe { win.get(into, ATTACHED, 1, base) }.and(win.flush(1));
             counted("a get", &get, spent(10, false))?;
             same("the values", &found, &values)?;
             win.unlock_all()?;
         }
         world.barrier()?;
-        bases.free()?;
         win.free()?;
         let last = if world.rank() == 1 { LEN as u64 } else { 0 };
         same("the last word", &memory[LEN - 1], &last)
@@ -236,12 +222,11 @@ fn long_operations_do_not_wait_for_their_operands() {
         let base = memory.as_mut_ptr().cast::<u8>();
         // SAFETY: the vector outlives the window, and is not used before its end.
         unsafe { dynamic.attach(base, 8).and_then(|()| dynamic.attach(base.add(8), 16 * PIECE - 8))? };
-        let bases = Window::<u64>::create(world, vec![base.addr() as u64])?;
+        let base = gathered(world, base.addr() as u64)?[1];
         let win = Window::<u64>::allocate(world, 2 * PIECE)?;
         world.barrier()?;
         if world.rank() == 0 {
-            let (mut base, twos) = ([0], vec![2u64; 2 * PIECE]);
-            bases.lock_all(|epoch| epoch.get(1, 0, &mut base))?;
+            let twos = vec![2u64; 2 * PIECE];
             let without_progress = |call: &dyn Fn() -> transom::Result<()>| {
                 world.fail_next_progress();
                 let outcome = call();
@@ -250,7 +235,7 @@ fn long_operations_do_not_wait_for_their_operands() {
             };
             dynamic.lock_all(Assert::NOCHECK)?;
             // SAFETY: the operands outlive the flush.
-            let put = || unsafe { dynamic.put(twos.as_ptr().cast(), 16 * PIECE, 1, base[0]) };
+            let put = || unsafe { dynamic.put(twos.as_ptr().cast(), 16 * PIECE, 1, base) };
             world.step("the first contact, the area, and a request for a key");
             put().and(dynamic.flush(1))?;
             put().and(dynamic.flush(1))?;
@@ -269,7 +254,6 @@ fn long_operations_do_not_wait_for_their_operands() {
         let mut found = vec![0; 2 * PIECE];
         win.load(0, &mut found)?;
         win.free()?;
-        bases.free()?;
         dynamic.free()?;
         let (put, sum) = if world.rank() == 1 { (2, 6) } else { (0, 0) };
         same("what was put", &memory, &vec![put; 2 * PIECE])?;

@@ -52,14 +52,20 @@ void close_window(struct window *window);
 /* Measures a cell, a line FUNCTION WINDOW SYNCHRONIZATION SIZE of the plan, within about BUDGET_US
  * microseconds. */
 void run_cell(struct window *window, const char *function, const char *sync, size_t size, double budget_us);
-/* Measures a cell of all ranks. is_of_all: whether the function is such a cell. */
-int is_of_all(const char *function);
-void run_of_all(struct window *window, const char *function, const char *sync, size_t size, double budget_us);
+/* Whether the function is a cell in which all ranks work at once, and the measurement of such a
+ * cell. */
+int is_of_all_ranks(const char *function);
+void run_of_all_ranks(struct window *window, const char *function, const char *sync, size_t size, double budget_us);
 /* Runs a case of the grid, a line WINDOW SYNCHRONIZATION OPERATION. The target computes for
  * LEAST_MS to MOST_MS milliseconds; `words` is memory that both ranks have mapped. */
 void run_case(struct window *window, const char *sync, const char *operation, void *words, int least_ms, int most_ms);
 
 /* The time in microseconds. */
 double now_us(void);
+
+/* The most batches of a cell; its result is their median. */
+enum { BATCHES = 8 };
+/* The median, for which the times are sorted. */
+double median(double *times, size_t count);
 
 #endif

@@ -8,9 +8,6 @@
 enum function { PUT, GET, ACCUMULATE, FETCH_AND_OP, COMPARE_AND_SWAP, PUT_BW, GET_BW };
 enum sync { FLUSH, LOCK, FENCE, PSCW };
 
-/* Number of batches; the result is their median. */
-enum { BATCHES = 8 };
-
 /* The cell that is being measured. */
 struct cell {
     struct window *window;
@@ -131,11 +128,6 @@ static double rounds(struct cell *cell, int64_t count) {
     return (now_us() - start) / (double)count;
 }
 
-static int by_value(const void *a, const void *b) {
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 /* The time of a round in us: the median of batches, as many rounds as the budget has room for.
  * If few rounds exceed the budget, there are fewer batches and a shorter warm-up. */
 static double measured(struct cell *cell, double budget_us) {
@@ -154,8 +146,7 @@ static double measured(struct cell *cell, double budget_us) {
     for (int64_t batch = 0; batch < plan[0]; batch++) {
         times[batch] = rounds(cell, plan[1]);
     }
-    qsort(times, (size_t)plan[0], sizeof times[0], by_value);
-    return (times[plan[0] / 2 - 1] + times[plan[0] / 2]) / 2;
+    return median(times, (size_t)plan[0]);
 }
 
 /* Fills the buffer and the target's part. */

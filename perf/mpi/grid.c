@@ -162,16 +162,6 @@ static void compute(struct grid *grid, int least_ms, int most_ms) {
     tell(grid, ENDED, numbered(0));
 }
 
-static int by_value(const void *a, const void *b) {
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
-static double median(double *times, int count) {
-    qsort(times, (size_t)count, sizeof times[0], by_value);
-    return times[count / 2];
-}
-
 /* The origin's side, within the epoch. */
 static void originate(struct grid *grid) {
     double attentive[ATTENTIVE], computing[COMPUTING + 1];
@@ -198,7 +188,7 @@ static void originate(struct grid *grid) {
         sched_yield();
     }
     quick = median(attentive, ATTENTIVE - 1);
-    slow = done > 0 ? median(computing, done) : 1e9;
+    slow = done > 0 ? median(computing, (size_t)done) : 1e9;
     printf("case %d %.3f %.3f %d %d\n", at_work, slow, quick,
            told(grid, DURING) == COMPUTING && slow <= LATE * (quick > LEAST_US ? quick : LEAST_US), data && told(grid, RIGHT) == 1);
     fflush(stdout);

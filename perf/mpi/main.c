@@ -27,6 +27,16 @@ double now_us(void) {
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
 }
 
+static int by_value(const void *a, const void *b) {
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+double median(double *times, size_t count) {
+    qsort(times, count, sizeof times[0], by_value);
+    return (times[(count - 1) / 2] + times[count / 2]) / 2;
+}
+
 /* Prints the error, and ends the job. */
 static void give_up(const char *what, int outcome, const char *call) {
     char text[MPI_MAX_ERROR_STRING] = "";
@@ -173,8 +183,8 @@ static void run(FILE *plan, void *words, char **numbers) {
             open_window(&window, (enum kind)kind_of(kind));
             is_open = 1;
         }
-        if (is_of_all(function)) {
-            run_of_all(&window, function, sync, (size_t)atol(last), atof(numbers[0]));
+        if (is_of_all_ranks(function)) {
+            run_of_all_ranks(&window, function, sync, (size_t)atol(last), atof(numbers[0]));
         } else if (world_size != 2) {
             fprintf(stderr, "bench: %s needs exactly two ranks\n", function);
             MPI_Abort(MPI_COMM_WORLD, 5);

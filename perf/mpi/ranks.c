@@ -17,8 +17,6 @@ static const char *const names[CELLS] = {
 
 /* Doubles of an accumulate; words of each rank's table of gups; bytes of a window to create. */
 enum { DOUBLES = 8, TABLE = 4096, SMALL_WINDOW = 4096 };
-/* Number of batches; the result is their median. */
-enum { BATCHES = 8 };
 
 static enum cell cell;
 static struct window *window;
@@ -33,7 +31,7 @@ static int fine;
 static int64_t buffer[PART_BYTES / 8], results[PART_BYTES / 8];
 static MPI_Group group_of_right, group_of_left;
 
-int is_of_all(const char *function) {
+int is_of_all_ranks(const char *function) {
     for (int i = 0; i < CELLS; i++) {
         if (strcmp(function, names[i]) == 0) return 1;
     }
@@ -171,11 +169,6 @@ static double rounds(int64_t count) {
     return time;
 }
 
-static int by_value(const void *a, const void *b) {
-    double first = *(const double *)a, second = *(const double *)b;
-    return (first > second) - (first < second);
-}
-
 /* The median of batches, as many rounds as the budget has room for. All ranks use equal times, so
  * all make equal plans. */
 static double measured(double budget_us) {
@@ -191,8 +184,7 @@ static double measured(double budget_us) {
     for (int i = 0; i < batches; i++) {
         times[i] = rounds(count);
     }
-    qsort(times, (size_t)batches, sizeof times[0], by_value);
-    return (times[batches / 2 - 1] + times[batches / 2]) / 2;
+    return median(times, (size_t)batches);
 }
 
 /* Fills the buffer and this rank's part. */
@@ -281,7 +273,7 @@ static double shown(double time) {
     return cell >= FENCE_ALL ? time : operations / time;
 }
 
-void run_of_all(struct window *opened, const char *function, const char *sync, size_t size, double budget_us) {
+void run_of_all_ranks(struct window *opened, const char *function, const char *sync, size_t size, double budget_us) {
     MPI_Group all;
     int is_locked = strcmp(sync, "flush") == 0, verdict;
     double time;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use transom::{Job, Window};
 
+use crate::iterations::window;
 use crate::options::{Creation, Options};
 use crate::outcome::Outcome;
 use crate::report;
@@ -40,10 +41,7 @@ pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
         )?;
     }
     for creation in [Creation::Allocate, Creation::Create] {
-        let win = match creation {
-            Creation::Allocate => Window::<u64>::allocate(world, LONG + 8)?,
-            Creation::Create => Window::create(world, vec![0u64; LONG + 8])?,
-        };
+        let win = window::<u64>(world, &Options { creation, ..options.clone() }, LONG_AT + LONG)?;
         // First contact is not part of the measurement.
         if world.rank() == 0 {
             operations(&win, 0)?;
@@ -92,10 +90,10 @@ fn turn(world: &Job, win: &Window<u64>, value: u64, compute: bool) -> Outcome<Ve
 
 /// Fails where the origin's data is not in this rank's memory.
 fn arrived(win: &Window<u64>, value: u64) -> Outcome<()> {
-    let mut words = vec![0; LONG + 8];
+    let mut words = vec![0; LONG_AT + LONG];
     win.load(0, &mut words)?;
-    let long = words[8..].iter().all(|&word| word == value);
-    let short = [words[0], words[1], words[2]];
+    let long = words[LONG_AT..].iter().all(|&word| word == value);
+    let short = [SHORT_AT, ADD_AT, SWAP_AT].map(|at| words[at]);
     // The atomics have counted once in each turn, including first contact.
     if long && short == [value, value + 1, value + 1] {
         return Ok(());

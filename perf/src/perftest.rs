@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use transom::Job;
 use transom_verbs::PortInfo;
 
-use crate::floor::swap_cards;
+use crate::floor::exchange_of_two;
 use crate::kinds::Test;
 use crate::options::Options;
 use crate::outcome::Outcome;
@@ -18,7 +18,7 @@ use crate::outcome::Outcome;
 /// Time limit of a run of one program.
 const LIMIT: Duration = Duration::from_secs(20);
 /// Time limit of the origin's attempts to reach the target's side before it listens.
-const TIME_LIMIT: Duration = Duration::from_secs(5);
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// Maximum number of repetitions: enough for a typical value, and short on a device in software.
 const ITERATIONS: usize = 1000;
 /// Minimum number of repetitions that a program accepts.
@@ -80,14 +80,14 @@ impl Perftest {
         let port = transom_verbs::ports().into_iter().find(used).filter(|_| is_installed(program.name));
         let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let mine = port.as_ref().map(|port| format!("{machine} {}", address(port).unwrap_or_else(|| machine.clone())));
-        let theirs = String::from_utf8(swap_cards(&both, mine.unwrap_or_default().as_bytes())?)?;
+        let theirs = String::from_utf8(exchange_of_two(&both, mine.unwrap_or_default().as_bytes())?)?;
         let (Some(port), Some((there, host))) = (port, theirs.split_once(' ')) else { return Ok(None) };
         let host = if there == machine { "127.0.0.1" } else { host }.to_owned();
         let arguments = arguments(program, &port, options.iterations);
         Ok(Some(Perftest { program, test: options.test, both, arguments, host, port: PORT, broken: false }))
     }
 
-    /// The name of the column of the result.
+    /// The program, and the meaning of its result.
     pub(crate) fn means(&self) -> String {
         format!("{}: {}", self.program.name, self.program.means)
     }
@@ -101,7 +101,7 @@ impl Perftest {
         }
         self.port += 1;
         let printed = if self.both.rank() == 0 { self.origin(size)? } else { finished(self.command(size).spawn()?)? };
-        let theirs = swap_cards(&self.both, printed.as_ref().err().map_or("", String::as_str).as_bytes())?;
+        let theirs = exchange_of_two(&self.both, printed.as_ref().err().map_or("", String::as_str).as_bytes())?;
         self.broken = printed.is_err() || !theirs.is_empty();
         if self.broken && self.both.rank() == 0 {
             let (here, there) = (printed.as_ref().err().map_or("", String::as_str), String::from_utf8_lossy(&theirs));
@@ -115,7 +115,7 @@ impl Perftest {
         let start = Instant::now();
         loop {
             match finished(self.command(size).arg(&self.host).spawn()?)? {
-                Err(_) if start.elapsed() < TIME_LIMIT => std::thread::sleep(Duration::from_millis(50)),
+                Err(_) if start.elapsed() < CONNECT_LIMIT => std::thread::sleep(Duration::from_millis(50)),
                 outcome => return Ok(outcome),
             }
         }

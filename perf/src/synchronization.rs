@@ -6,7 +6,7 @@ use transom::{Job, Lock, Window};
 use crate::floor::Floor;
 use crate::iterations::{counts, window};
 use crate::kinds::Test;
-use crate::measure::{Batch, alternate};
+use crate::measure::alternate;
 use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::report::Row;
@@ -89,10 +89,8 @@ pub(crate) fn locks(
         world.barrier()?;
         if world.rank() == 0 {
             let mut batch = |count: usize| -> Outcome<()> { Ok((0..count).try_for_each(|_| epoch(&win))?) };
-            let mut bare =
-                floor.filter(|floor| floor.has(Test::Lock)).map(|floor| move |count| floor.batch(options, 8, count));
-            let bare = bare.as_mut().map(|bare| bare as &mut Batch<'_>);
-            let (library, floor) = alternate(counts(options, 8), &mut batch, bare)?;
+            let mut bare = Floor::batches(floor, options, 8);
+            let (library, floor) = alternate(counts(options, 8), &mut batch, bare.as_deref_mut())?;
             show(options, Some(Row { what: Some(what.into()), ..Row::new(8, library, floor) }))?;
         }
     }

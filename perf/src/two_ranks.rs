@@ -6,7 +6,7 @@ use transom::{Job, LockAllEpoch, Window};
 use crate::floor::Floor;
 use crate::iterations::{complete, counts, in_epochs, window, window_with_pattern};
 use crate::kinds::Test;
-use crate::measure::{Batch, Counts, alternate};
+use crate::measure::{Counts, alternate};
 use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::pattern;
@@ -102,9 +102,8 @@ fn origin(options: &Options, floor: Option<&Floor>, win: &Window<u8>, buffer: &m
     let size = buffer.len();
     let flight = if options.test.is_bandwidth() { options.window } else { 1 };
     let counts = Counts { apart: floor.is_some_and(Floor::disturbs), ..counts(options, size) };
-    let mut bare =
-        floor.filter(|floor| floor.has(options.test)).map(|floor| move |count| floor.batch(options, size, count));
-    let bare = bare.as_mut().map(|bare| bare as &mut Batch<'_>);
+    let mut bare = Floor::batches(floor, options, size);
+    let bare = bare.as_deref_mut();
     // Gets in flight have a buffer each, as they must in a program.
     let mut more: Vec<Vec<u8>> = (1..flight).map(|_| vec![0; size]).collect();
     let (library, floor) = if gets {
@@ -132,9 +131,7 @@ fn atomic(world: &Job, options: &Options, floor: Option<&Floor>) -> Outcome<Opti
     world.barrier()?;
     let mut done = 0u64;
     let row = if world.rank() == 0 {
-        let mut bare =
-            floor.filter(|floor| floor.has(options.test)).map(|floor| move |count| floor.batch(options, 8, count));
-        let bare = bare.as_mut().map(|bare| bare as &mut Batch<'_>);
+        let mut bare = Floor::batches(floor, options, 8);
         let swaps = options.test == Test::CasLatency;
         let operation = |epoch: &LockAllEpoch<'_, '_, u64>| {
             let old =
@@ -145,7 +142,7 @@ fn atomic(world: &Job, options: &Options, floor: Option<&Floor>) -> Outcome<Opti
             Ok(())
         };
         let counts = Counts { apart: floor.is_some_and(Floor::disturbs), ..counts(options, 8) };
-        let (library, floor) = in_epochs(options, &win, counts, bare, operation)?;
+        let (library, floor) = in_epochs(options, &win, counts, bare.as_deref_mut(), operation)?;
         Some(Row::new(8, library, floor))
     } else {
         None

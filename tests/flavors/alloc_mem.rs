@@ -100,14 +100,14 @@ pub(crate) fn mixed(world: &Job) -> Outcome {
         1 => own.window(world, begin(me), LEN, 1, &Info::new())?,
         _ => own.window(world, 0, 0, 1, &Info::new())?,
     };
-    if one_node(world) {
+    if one_node(world)? {
         ensure(!win.is_mapped(), "not all is mapped")?;
         ensure(world.has_progress_thread(), "messages need a thread, also at the sender")?;
     }
     for target in (0..size).filter(|rank| rank % 3 < 2) {
         step(format!("counting at {target}"));
         count(world, &win, target, first(target))?;
-        if target != me && one_node(world) {
+        if target != me && one_node(world)? {
             // User memory is mapped too where the kernel has XPMEM.
             let mapped = win.shared_query(target).is_ok();
             ensure(mapped || target % 3 != 0, "memory of the library is mapped")?;

@@ -4,8 +4,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use transom::{Assert, BasicType, Class, Datatype, Flavor, Info, Job, Op, RawWindow, Window};
-use transom_harness::{Outcome, ensure, same, step};
+use transom::{Assert, BasicType, Class, Datatype, Flavor, Info, Job, Op, RawWindow};
+use transom_harness::{Outcome, ensure, gathered, same, step};
 
 use super::memory::{self, Block};
 
@@ -36,15 +36,6 @@ impl Rng {
     }
 }
 
-/// The address of each rank's block.
-fn addresses(world: &Job, block: Block) -> transom::Result<Vec<u64>> {
-    let win = Window::<u64>::create(world, vec![block.address(0)])?;
-    let mut all = vec![0; world.size()];
-    win.lock_all(|epoch| all.chunks_mut(1).enumerate().try_for_each(|(rank, into)| epoch.get(rank, 0, into)))?;
-    win.free()?;
-    Ok(all)
-}
-
 /// All tests of this file, for jobs that run in another environment.
 /// Shows W1.
 pub(crate) fn all(world: &Job) -> Outcome {
@@ -72,7 +63,7 @@ fn spanning(world: &Job, block: Block) -> Outcome {
     for (at, len) in [(100, 100), (264, 248), (0, 100), (200, 56)] {
         block.attach(&win, at, len)?;
     }
-    let base = addresses(world, block)?[next];
+    let base = gathered(world, block.address(0))?[next];
     win.lock_all(Assert::NONE)?;
     step("put and get across regions");
     let words: Vec<u64> = (0..31).map(|word| word * 1000 + me as u64 + 1).collect();
@@ -152,7 +143,7 @@ pub(crate) fn thousands(world: &Job) -> Outcome {
     let mut rng = Rng(me as u64 + 99);
     let block = Block::words(REGIONS * STRIDE / 8);
     let win = RawWindow::create_dynamic(world, &Info::new())?;
-    let bases = addresses(world, block)?;
+    let bases = gathered(world, block.address(0))?;
     step("attaching");
     for region in rng.order(REGIONS) {
         block.attach(&win, region * STRIDE, REGION)?;
@@ -216,7 +207,7 @@ pub(crate) fn one_by_one(world: &Job) -> Outcome {
     let block = Block::words(COUNT * STRIDE / 8);
     let win = RawWindow::create_dynamic(world, &Info::new())?;
     let next = (me + 1) % size;
-    let base = addresses(world, block)?[next];
+    let base = gathered(world, block.address(0))?[next];
     let at = |region: usize| base + (region * STRIDE) as u64;
     let add = |region: usize| memory::fetch(&win, next, at(region), Op::Sum, 1);
     win.lock_all(Assert::NONE)?;
@@ -266,7 +257,7 @@ pub(crate) fn by_threads(world: &Job) -> Outcome {
         block.attach(&win, region * STRIDE, REGION)?;
     }
     block.attach(&win, long, 16 * PIECES)?;
-    let base = addresses(world, block)?[next];
+    let base = gathered(world, block.address(0))?[next];
     win.lock_all(Assert::NONE)?;
     let every_second = Datatype::vector(PIECES, 1, 2, &Datatype::basic(BasicType::Uint64))?;
     let words: Vec<u64> = (1..=PIECES as u64).collect();
@@ -310,7 +301,7 @@ pub(crate) fn order_beside_a_thread(world: &Job) -> Outcome {
     let (mapped, unmapped) = (Block::allocated(world, WORDS + 1)?, Block::words(8));
     let win = RawWindow::create_dynamic(world, &Info::new())?;
     mapped.attach(&win, 0, mapped.len())?;
-    let (base, beside) = (addresses(world, mapped)?[1], addresses(world, unmapped)?[1]);
+    let (base, beside) = (gathered(world, mapped.address(0))?[1], gathered(world, unmapped.address(0))?[1]);
     win.lock_all(Assert::NONE)?;
     for round in 0..ROUNDS {
         step(format!("round {round}"));
@@ -382,7 +373,7 @@ pub(crate) fn operations(world: &Job) -> Outcome {
     same("size, unit, flavor", &(win.size(), win.disp_unit(), win.flavor()), &(0, 1, Flavor::Dynamic))?;
     ensure(win.base().is_null(), "the base is bottom")?;
     block.attach(&win, 0, block.len())?;
-    let base = addresses(world, block)?[next];
+    let base = gathered(world, block.address(0))?[next];
     win.lock_all(Assert::NONE)?;
     let long: Vec<u64> = (0..1 << 17).map(|i| i * 3 + me as u64).collect();
     step("put of 1 MiB");
@@ -437,7 +428,7 @@ pub(crate) fn refusals(world: &Job) -> Outcome {
     let len = 1 << 21;
     let block = Block::words(len / 8);
     let win = RawWindow::create_dynamic(world, &Info::new())?;
-    let base = addresses(world, block)?[next];
+    let base = gathered(world, block.address(0))?[next];
     // [0, 64) and [64, 128) are adjacent; [1 MiB, 1 MiB + 512 KiB) is long; the memory between them
     // is not attached.
     let (middle, long) = (1usize << 20, 1usize << 19);

@@ -2,7 +2,7 @@
 //! which never waits (MPI-4.1 §12.2.5).
 
 use transom::{Assert, Class, Info, Job, Lock, RawWindow, Window};
-use transom_harness::{Outcome, ensure, one_node, same, step};
+use transom_harness::{Outcome, ensure, gathered, one_node, same, step};
 
 use super::memory::{self, Block};
 
@@ -11,7 +11,7 @@ fn each_flavor(world: &Job, block: Block) -> transom::Result<Vec<RawWindow>> {
     let info = Info::new();
     let mut all = vec![RawWindow::allocate(world, 64, 8, &info)?, block.window(world, 0, 64, 8, &info)?];
     all.push(RawWindow::create_dynamic(world, &info)?);
-    if one_node(world) {
+    if one_node(world)? {
         all.push(RawWindow::allocate_shared(world, 64, 8, &info)?);
         all.push(RawWindow::allocate_shared(world, 64, 8, &info.with("alloc_shared_noncontig", "true"))?);
     }
@@ -29,13 +29,11 @@ pub(crate) fn dropped(world: &Job) -> Outcome {
         let all = each_flavor(world, block)?;
         let attached = Block::words(1);
         attached.attach(&all[2], 0, 8)?;
-        let addresses = Window::<u64>::create(world, vec![attached.address(0)])?;
-        let mut theirs = [0];
-        addresses.lock_all(|epoch| epoch.get(last, 0, &mut theirs))?;
+        let theirs = gathered(world, attached.address(0))?[last];
         // First contact reads data that a rank has published.
         for (index, win) in all.iter().enumerate() {
             win.lock_all(Assert::NONE)?;
-            let at = if index == 2 { theirs[0] } else { 0 };
+            let at = if index == 2 { theirs } else { 0 };
             memory::fetch(win, last, at, transom::Op::Sum, 1)?;
             win.unlock_all()?;
         }
@@ -47,13 +45,12 @@ pub(crate) fn dropped(world: &Job) -> Outcome {
         world.barrier()?;
         for (index, win) in kept.iter().flatten().enumerate() {
             win.lock_all(Assert::NONE)?;
-            let at = if index == 2 { theirs[0] } else { 0 };
+            let at = if index == 2 { theirs } else { 0 };
             let count = memory::fetch(win, last, at, transom::Op::Sum, 1)?;
             ensure(count >= world.size() as u64, "the memory of a dropped window stays")?;
             win.unlock_all()?;
         }
         drop(kept);
-        addresses.free()?;
     }
     // The dropped windows do not disturb later ones.
     let win = Window::<u64>::allocate(world, 1)?;
@@ -147,15 +144,14 @@ pub(crate) fn free_waits(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
     let (block, win) = (Block::words(4), RawWindow::create_dynamic(world, &Info::new())?);
     block.attach(&win, 0, 32)?;
-    let addresses = Window::<u64>::create(world, vec![block.address(0)])?;
-    let mut theirs = [0];
-    addresses.lock_all(|epoch| epoch.get((me + 1) % size, 0, &mut theirs))?;
+    let next = (me + 1) % size;
+    let theirs = gathered(world, block.address(0))?[next];
     if me == 0 {
         // The other ranks are in free by then, or enter it later; both are correct.
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
     win.lock_all(Assert::NONE)?;
-    memory::put(&win, (me + 1) % size, theirs[0] + 8, &(me as u64 + 50).to_ne_bytes())?;
+    memory::put(&win, next, theirs + 8, &(me as u64 + 50).to_ne_bytes())?;
     win.unlock_all()?;
     win.free()?;
     same("put before free", &block.word(8), &((me + size - 1) % size + 50).try_into()?)?;
@@ -163,5 +159,5 @@ pub(crate) fn free_waits(world: &Job) -> Outcome {
     block.attach(&again, 0, 32)?;
     again.free()?;
     same("attach to a freed window", &block.attach(&again, 0, 8).is_err(), &true)?;
-    Ok(addresses.free()?)
+    Ok(())
 }

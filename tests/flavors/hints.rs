@@ -63,19 +63,19 @@ fn make(world: &Job, flavor: Flavor, info: &Info) -> transom::Result<RawWindow> 
     }
 }
 
-fn flavors(world: &Job) -> Vec<Flavor> {
+fn flavors(world: &Job) -> Outcome<Vec<Flavor>> {
     let mut all = vec![Flavor::Allocate, Flavor::Create, Flavor::Dynamic];
-    if one_node(world) {
+    if one_node(world)? {
         all.push(Flavor::Shared);
     }
-    all
+    Ok(all)
 }
 
 /// MPI-4.1 §12.2.7: get_info returns all hints in force, unknown hints are ignored, and set_info
 /// changes those that may change.
 /// Shows W6.
 pub(crate) fn in_force(world: &Job) -> Outcome {
-    for flavor in flavors(world) {
+    for flavor in flavors(world)? {
         step(format!("{flavor:?}"));
         let win = make(world, flavor, &Info::new().with("color", "green"))?;
         same("the defaults", &win.info().iter().collect::<Vec<_>>(), &DEFAULTS.to_vec())?;
@@ -121,7 +121,7 @@ pub(crate) fn in_force(world: &Job) -> Outcome {
 /// Shows W6, E1.
 pub(crate) fn refused(world: &Job) -> Outcome {
     let last = world.rank() + 1 == world.size();
-    for flavor in flavors(world) {
+    for flavor in flavors(world)? {
         for (key, value) in BAD {
             step(format!("{flavor:?}, {key}={value}"));
             let info = if last { Info::new().with(key, value) } else { Info::new() };
@@ -157,7 +157,7 @@ pub(crate) fn alignment(world: &Job) -> Outcome {
             RawWindow::allocate(world, 1, 1, &info)?,
             RawWindow::allocate(world, 4097, 1, &info.clone().with("transom_model", "separate"))?,
         ];
-        if one_node(world) {
+        if one_node(world)? {
             all.push(RawWindow::allocate_shared(world, 100, 1, &info.clone().with("alloc_shared_noncontig", "true"))?);
             let contiguous = RawWindow::allocate_shared(world, 100, 1, &info)?;
             if world.rank() == 0 {
@@ -188,7 +188,7 @@ pub(crate) fn differing(world: &Job) -> Outcome {
         (Flavor::Allocate, "transom_model", "separate"),
         (Flavor::Create, "transom_model", "separate"),
     ];
-    if one_node(world) {
+    if one_node(world)? {
         cases.push((Flavor::Shared, "alloc_shared_noncontig", "true"));
         cases.push((Flavor::Shared, "mpi_accumulate_granularity", "8"));
     }

@@ -111,7 +111,7 @@ pub(crate) fn without_bytes(world: &Job) -> Outcome {
         memory::window_over_nothing(world, 0)?,
         Block::words(1).window(world, 8, 0, 1, &info)?,
     ];
-    if one_node(world) {
+    if one_node(world)? {
         all.push(RawWindow::allocate_shared(world, 0, 1, &info)?);
     }
     for win in all {
@@ -182,7 +182,7 @@ pub(crate) fn attributes(world: &Job) -> Outcome {
         (block.window(world, 8, size, unit, &info)?, Flavor::Create),
         (RawWindow::create_dynamic(world, &info)?, Flavor::Dynamic),
     ];
-    if one_node(world) {
+    if one_node(world)? {
         all.push((RawWindow::allocate_shared(world, size, unit, &info)?, Flavor::Shared));
     }
     for (win, flavor) in all {

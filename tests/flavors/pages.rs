@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 
 use transom::{Assert, Info, Job, RawWindow, Window};
-use transom_harness::{Outcome, bytes_of_proc, ensure, one_node, same, step};
+use transom_harness::{Mapping, Outcome, bytes_of_proc, ensure, one_node, same, step};
 
 use crate::memory::put;
 use crate::shared::refused;
@@ -14,7 +14,7 @@ use crate::shared::refused;
 /// begins.
 /// Shows W1.
 pub(crate) fn touched_by_their_owner(world: &Job) -> Outcome {
-    if !one_node(world) {
+    if !one_node(world)? {
         return refused(world);
     }
     let (me, page) = (world.rank(), rustix::param::page_size());
@@ -36,14 +36,17 @@ pub(crate) fn touched_by_their_owner(world: &Job) -> Outcome {
 /// Regression: first contact touched all of a peer's ring, job block and part, which took 0.4 ms.
 /// Shows T2.
 pub(crate) fn few_at_first_contact(world: &Job) -> Outcome {
-    if !one_node(world) {
+    if !one_node(world)? {
         return refused(world);
     }
     let win = Window::<u64>::allocate(world, 1 << 17)?;
     let others = || (0..world.size()).filter(|&rank| rank != world.rank());
     win.lock_all(|epoch| others().try_for_each(|rank| epoch.put_value(rank, 0, 1)))?;
-    let pages = resident_of_peers()? / rustix::param::page_size();
-    let peers = world.size() - 1;
+    let mut bytes = 0;
+    for mapping in mappings_of_peers()? {
+        bytes += usize::try_from(mapping.resident()?)?;
+    }
+    let (pages, peers) = (bytes / rustix::param::page_size(), world.size() - 1);
     // The ring, the words of the job and of the window, the directory, and the word that was put.
     ensure((peers..=8 * peers).contains(&pages), &format!("few pages of {peers} peers are mapped, not {pages}"))?;
     Ok(win.free()?)
@@ -81,7 +84,7 @@ pub(crate) fn few_mappings(world: &Job) -> Outcome {
             win.free()?;
         }
     }
-    let (maps, most) = (mappings_of_peers()?, 6 * (size - 1));
+    let (maps, most) = (mappings_of_peers()?.len(), 6 * (size - 1));
     ensure(maps <= most, &format!("{maps} mappings of peers' memory are more than {most}"))?;
     for (number, win) in windows.into_iter().enumerate() {
         let Some(win) = win else { continue };
@@ -112,7 +115,7 @@ pub(crate) fn of_large_windows_at_use(world: &Job) -> Outcome {
 pub(crate) fn huge_on_request(world: &Job) -> Outcome {
     const HUGE: &str = "transom_huge_pages";
     const BYTES: usize = 5 << 20;
-    if !one_node(world) {
+    if !one_node(world)? {
         return refused(world);
     }
     let setting = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
@@ -130,7 +133,7 @@ pub(crate) fn huge_on_request(world: &Job) -> Outcome {
             step(format!("window {number} of {bytes} bytes, requested: {requested}"));
             let expected = if given { requested } else { "false" };
             same("the hint in force", &win.info().get(HUGE), &Some(expected))?;
-            let advised = flags(win.base().addr())?.split_whitespace().any(|flag| flag == "hg");
+            let advised = Mapping::at(win.base().addr())?.flags()?.iter().any(|flag| flag == "hg");
             same("advised", &advised, &(known && requested == "true"))?;
             if requested == "true" && bytes == BYTES && (number != 1 || world.rank() == 0) {
                 same("the begin in a huge page", &(win.base().addr() % (2 << 20)), &0)?;
@@ -154,23 +157,11 @@ pub(crate) fn huge_on_request(world: &Job) -> Outcome {
     Ok(own.free()?)
 }
 
-/// The kernel's attributes of the mapping that contains an address (proc(5), `VmFlags`).
-fn flags(address: usize) -> Outcome<String> {
-    let smaps = fs::read_to_string("/proc/self/smaps")?;
-    let holds = |line: &str| {
-        let (begin, end) = line.split(' ').next()?.split_once('-')?;
-        let [begin, end] = [begin, end].map(|bound| usize::from_str_radix(bound, 16).ok());
-        Some((begin?..end?).contains(&address))
-    };
-    let mut of_mapping = smaps.lines().skip_while(|line| holds(line) != Some(true));
-    Ok(of_mapping.find(|line| line.starts_with("VmFlags")).ok_or("no such mapping")?.to_owned())
-}
-
 /// Regression: `free` mapped the parts of the ranks with which it synchronizes.
 /// Shows T2.
 pub(crate) fn none_at_free(world: &Job) -> Outcome {
     const BYTES: usize = 128 << 20;
-    if !one_node(world) {
+    if !one_node(world)? {
         return refused(world);
     }
     let win = Window::<u8>::allocate(world, BYTES)?;
@@ -191,44 +182,20 @@ fn present(address: usize, pages: usize) -> Outcome<Vec<usize>> {
     Ok((0..pages).filter(|&at| u64::from_ne_bytes(entries[at]) & PRESENT != 0).collect())
 }
 
-/// The lines of a file of procfs on mappings, each with whether it belongs to a mapping of another
-/// rank's heap.
-fn of_peers(lines: &str) -> Outcome<Vec<(&str, bool)>> {
+/// This process's mappings of other ranks' heaps.
+fn mappings_of_peers() -> Outcome<Vec<Mapping>> {
     let opened = fs::read_dir("/proc/self/fd")?.flatten().map(|entry| entry.path());
-    let heaps = opened.filter(|path| fs::read_link(path).is_ok_and(|to| to.to_string_lossy().contains("transom-heap")));
+    let heaps = opened.filter(|path| fs::read_link(path).is_ok_and(|to| to.to_string_lossy().contains(HEAP)));
     // This process opened its own heap first.
     let own = heaps.min_by_key(|path| path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok()));
-    let own = fs::metadata(own.ok_or("no heap is open")?)?.ino().to_string();
-    let mut counts = false;
-    let each = lines.lines().map(|line| {
-        let mut fields = line.split_whitespace();
-        let first = fields.next().unwrap_or_default();
-        if first.contains('-') && !first.ends_with(':') {
-            counts = line.contains("transom-heap") && fields.nth(3) != Some(&*own);
-        }
-        (line, counts)
-    });
-    Ok(each.collect())
+    let own = own.map(fs::metadata).transpose()?.map(|own| own.ino());
+    let mut all = Mapping::all()?;
+    all.retain(|mapping| mapping.path.contains(HEAP) && Some(mapping.inode) != own);
+    Ok(all)
 }
 
-/// The bytes of peers' heaps that this process's page table has.
-fn resident_of_peers() -> Outcome<usize> {
-    let mut bytes = 0;
-    for (line, counts) in of_peers(&fs::read_to_string("/proc/self/smaps")?)? {
-        if let (true, Some(size)) = (counts, line.strip_prefix("Rss:")) {
-            bytes += 1024 * size.split_whitespace().next().unwrap_or_default().parse::<usize>()?;
-        }
-    }
-    Ok(bytes)
-}
-
-/// The number of mappings of other ranks' heaps.
-fn mappings_of_peers() -> Outcome<usize> {
-    if !fs::read_to_string("/proc/self/maps")?.contains("transom-heap") {
-        return Ok(0);
-    }
-    Ok(of_peers(&fs::read_to_string("/proc/self/maps")?)?.iter().filter(|(_, counts)| *counts).count())
-}
+/// In the name of each heap.
+const HEAP: &str = "transom-heap";
 
 /// A size that the kernel reports of this process, in bytes.
 fn status(line: &str) -> Outcome<usize> {

@@ -51,7 +51,7 @@ pub(crate) fn noncontiguous(world: &Job) -> Outcome {
 /// Creates a shared window for each set of sizes, checks the addresses of its parts, and lets every
 /// rank store into the next one's part.
 fn exchange(world: &Job, info: &Info, check_addresses: fn(&[usize], &[usize]) -> Outcome) -> Outcome {
-    if !one_node(world) {
+    if !one_node(world)? {
         return refused(world);
     }
     let (me, size) = (world.rank(), world.size());
@@ -122,7 +122,7 @@ fn typed(world: &Job, info: &Info) -> Outcome {
 /// 2048.
 /// Shows W1, E1.
 pub(crate) fn failed_creations(world: &Job) -> Outcome {
-    if !one_node(world) {
+    if !one_node(world)? {
         return refused(world);
     }
     let info = Info::new().with("transom_atomics", "nic");
@@ -160,7 +160,7 @@ pub(crate) fn refused(world: &Job) -> Outcome {
 /// size the next part's elements are misaligned.
 /// Shows W1, O1, O7.
 pub(crate) fn operations(world: &Job) -> Outcome {
-    if !one_node(world) {
+    if !one_node(world)? {
         return refused(world);
     }
     let (me, size) = (world.rank(), world.size());
@@ -208,7 +208,7 @@ pub(crate) fn operations(world: &Job) -> Outcome {
 /// Shows W1, W7.
 pub(crate) fn of_a_node(world: &Job) -> Outcome {
     let node = world.subset(&world.node_ranks())?;
-    ensure(one_node(&node), "the ranks of a node reach each other")?;
+    ensure(one_node(&node)?, "the ranks of a node reach each other")?;
     let win = Window::<u64>::allocate_shared(&node, 2, &Info::new())?;
     for rank in 0..node.size() {
         if rank == (node.rank() + 1) % node.size() {
@@ -257,7 +257,7 @@ pub(crate) fn query_of_other_flavors(world: &Job) -> Outcome {
     allocated.sync();
     world.barrier()?;
     allocated.sync();
-    if one_node(world) {
+    if one_node(world)? {
         let mut mine = vec![0; allocated.size()];
         allocated.load(0, &mut mine);
         ensure(mine == pattern(mine.len(), (me + size - 1) % size), "stored by another rank")?;
@@ -283,7 +283,7 @@ pub(crate) fn query_of_other_flavors(world: &Job) -> Outcome {
 /// Parts that begin and end past 2^32.
 /// Shows W1, W3.
 pub(crate) fn four_gibibytes(world: &Job) -> Outcome {
-    if !one_node(world) {
+    if !one_node(world)? {
         return refused(world);
     }
     let len = (1usize << 32) + 40;

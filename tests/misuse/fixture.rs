@@ -3,8 +3,8 @@
 
 use std::cell::Cell;
 
-use transom::{Assert, BasicType, Flavor, Info, Job, Lock, Op, RawWindow, Window};
-use transom_harness::{Outcome, same};
+use transom::{Assert, BasicType, Flavor, Info, Job, Lock, Op, RawWindow};
+use transom_harness::{Outcome, gathered, same};
 
 use super::memory::{self, Block};
 
@@ -43,11 +43,7 @@ impl Fixture {
         let mut bases = vec![0; size];
         if flavor == Flavor::Dynamic {
             block.attach(&win, 0, block.len())?;
-            let all = Window::<u64>::create(job, vec![block.address(0)])?;
-            all.lock_all(|epoch| {
-                bases.chunks_mut(1).enumerate().try_for_each(|(rank, base)| epoch.get(rank, 0, base))
-            })?;
-            all.free()?;
+            bases = gathered(job, block.address(0))?;
         }
         let (next, before) = ((me + 1) % size, (me + size - 1) % size);
         let fixture = Fixture { win, me, size, next, before, bases, block, words: Cell::default() };

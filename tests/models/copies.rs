@@ -163,7 +163,7 @@ pub(crate) fn always_unified(world: &Job) -> Outcome {
     same("its hint in force", &dynamic.info().get("transom_model"), &Some("unified"))?;
     dynamic.free()?;
     for noncontig in ["false", "true"] {
-        if !one_node(world) {
+        if !one_node(world)? {
             continue;
         }
         let info = info.clone().with("alloc_shared_noncontig", noncontig);

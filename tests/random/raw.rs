@@ -3,7 +3,8 @@
 
 #![allow(unsafe_code)]
 
-use transom::{Assert, At, BasicType, Datatype, Info, Items, Job, Lock, Notice, Notices, Op, RawWindow, Window};
+use transom::{Assert, At, BasicType, Datatype, Info, Items, Job, Lock, Notice, Notices, Op, RawWindow};
+use transom_harness::gathered;
 
 use super::memory::Block;
 use super::program::{BLOCK, Effect, LEN, Phase, Shape, Sync, UNORDERED, layouts};
@@ -26,16 +27,13 @@ impl Raw {
             UNORDERED => Info::new().with("accumulate_ordering", "none"),
             _ => Info::new(),
         };
-        let mut bases = vec![0; job.size()];
         if kind != 1 {
             let win = RawWindow::allocate(job, LEN * WORD, 1, &info)?;
-            return Ok(Raw { win, bases, attached: None });
+            return Ok(Raw { win, bases: vec![0; job.size()], attached: None });
         }
         let (win, block) = (RawWindow::create_dynamic(job, &info)?, Block::words(LEN));
         block.attach(&win, 0, block.len())?;
-        let all = Window::<u64>::create(job, vec![block.address(0)])?;
-        all.lock_all(|epoch| bases.chunks_mut(1).enumerate().try_for_each(|(rank, base)| epoch.get(rank, 0, base)))?;
-        all.free()?;
+        let bases = gathered(job, block.address(0))?;
         Ok(Raw { win, bases, attached: Some(block) })
     }
 

@@ -17,7 +17,7 @@ use transom_fabric::sim::{SimAmo, SimCounters, SimMail, SimNet, SimOptions};
 use transom_fabric::{Coherence, Peer};
 
 #[allow(unused_imports)] // some programs do not name it
-pub(crate) use transom_harness::{Outcome, same};
+pub(crate) use transom_harness::{Outcome, gathered, same};
 
 /// Time limit of a job: longer than any needs on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -204,6 +204,19 @@ fn run_rank(
     me.job.finalize()?;
     set_position(positions, rank, "done");
     Ok(())
+}
+
+/// A net that accepts every post, unless a test causes a refusal, and completes no operation within
+/// its post.
+pub(crate) fn calm() -> SimOptions {
+    SimOptions { again_one_in: 0, done_one_in: 0, ..SimOptions::default() }
+}
+
+/// A [`calm`] net whose targets' CPUs perform all operations, as over sockets. `gathers`: several
+/// small puts cost less as one message; `ordered`: messages follow puts.
+pub(crate) fn like_sockets(gathers: bool, ordered: bool) -> SimOptions {
+    let mail = SimMail { gathers, ordered, ..SimMail::default() };
+    SimOptions { amo: SimAmo::None, message_max: 1024, passive_target: false, mail, ..calm() }
 }
 
 /// Nets that differ in every property on which a protocol could rely; the last three are within the

@@ -8,6 +8,7 @@ use transom::{
     Actor, Assert, At, BasicType, Class, Datatype, Error, Flavor, Info, Items, Job, Notice, Op, RawWindow, Result,
     Window,
 };
+use transom_harness::gathered;
 
 /// Every flavor.
 pub(crate) const FLAVORS: [Flavor; 4] = [Flavor::Allocate, Flavor::Create, Flavor::Dynamic, Flavor::Shared];
@@ -356,16 +357,6 @@ fn source<'a>((data, shape): Source<'a>) -> Items<'a> {
 
 fn sink<'a>((data, shape): Sink<'a>) -> Items<'a> {
     shape.items(data.as_mut_ptr(), data.len())
-}
-
-/// The value of each rank, by rank.
-fn gathered(world: &Job, value: u64) -> Result<Vec<u64>> {
-    let win = Window::<u64>::allocate(world, world.size())?;
-    win.fence(|epoch| (0..world.size()).try_for_each(|rank| epoch.put_value(rank, world.rank(), value)))?;
-    let mut all = vec![0; world.size()];
-    win.load(0, &mut all)?;
-    win.free()?;
-    Ok(all)
 }
 
 /// A shared window; `None` where ranks are on several nodes, which is refused.

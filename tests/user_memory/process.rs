@@ -6,6 +6,8 @@
 use std::io::{Error, Result};
 use std::os::fd::{FromRawFd as _, OwnedFd};
 
+use transom_harness::Mapping;
+
 /// Whole pages of this process alone; only [`Pages::replace`] unmaps them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pages {
@@ -59,13 +61,9 @@ impl Pages {
         check_errno(unsafe { libc::madvise(self.at(0).cast(), self.len, advice) })
     }
 
-    /// The kernel's attributes of the mapping: the line `VmFlags` of `/proc/self/smaps`, and the
-    /// number of locked bytes.
-    pub(crate) fn flags(self) -> String {
-        let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
-        let start = format!("{:x}-", self.base);
-        let of_mapping = smaps.lines().skip_while(|line| !line.starts_with(&start));
-        of_mapping.skip(1).take_while(|line| !line.contains('-')).filter(|line| line.starts_with("VmFlags")).collect()
+    /// The flags of the mapping, as the kernel reports them.
+    pub(crate) fn flags(self) -> Result<Vec<String>> {
+        Mapping::at(self.base)?.flags()
     }
 }
 

@@ -135,23 +135,41 @@ pub(crate) fn many_in_flight(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// A job that needs no progress thread starts none.
+/// The number of this process's threads, and of those that are progress threads. Waits until there
+/// are `expected` progress threads, because a new thread has its name only after it runs.
+fn threads(expected: usize) -> Outcome<[usize; 2]> {
+    loop {
+        let mut names = Vec::new();
+        for thread in std::fs::read_dir("/proc/self/task")? {
+            names.push(std::fs::read_to_string(thread?.path().join("comm"))?);
+        }
+        // The kernel keeps 15 bytes of a name.
+        let serving = names.iter().filter(|name| name.trim_end() == "transom-progres").count();
+        if serving >= expected {
+            return Ok([names.len(), serving]);
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// A job has a progress thread only where one is needed: over a net from the start, and within a
+/// node as soon as a window has a part in user memory.
 pub(crate) fn progress_threads(world: &Job) -> Outcome {
+    let within_node = world.route(1 - world.rank())? == Route::Shm;
     let allocated = Window::<u64>::allocate(world, 1)?;
-    let threads = std::fs::read_dir("/proc/self/task")?.count();
-    match world.route(1 - world.rank())? {
+    same("has a progress thread", &world.has_progress_thread(), &!within_node)?;
+    if within_node {
+        step("no progress thread");
         // This thread and the watchdog's.
-        Route::Shm => same(
-            "threads with allocated windows in shared memory",
-            &(threads, world.has_progress_thread()),
-            &(2, false),
-        )?,
-        _ => ensure(threads >= 2, "threads over a net")?,
+        same("all threads, and progress threads", &threads(0)?, &[2, 0])?;
+    } else {
+        step("the progress thread of the net");
+        same("progress threads over a net", &threads(1)?[1], &1)?;
     }
     let created = Window::create(world, vec![0u64; 1])?;
-    if world.route(1 - world.rank())? == Route::Shm {
-        ensure(world.has_progress_thread(), "user memory of a neighbour needs one")?;
-    }
+    ensure(world.has_progress_thread(), "a part in user memory needs a progress thread")?;
+    step("one progress thread");
+    same("progress threads beside user memory", &threads(1)?[1], &1)?;
     created.free()?;
     Ok(allocated.free()?)
 }

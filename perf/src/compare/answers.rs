@@ -101,7 +101,7 @@ pub(crate) fn combined(lines: &[Line], rounds: &[Vec<Answer>]) -> Vec<Answer> {
             return other.clone();
         }
         let values = all().filter_map(Answer::value);
-        let best = if line.is_more_better() { values.max_by(f64::total_cmp) } else { values.min_by(f64::total_cmp) };
+        let best = if line.higher_is_better() { values.max_by(f64::total_cmp) } else { values.min_by(f64::total_cmp) };
         best.map_or(Answer::Skipped, Answer::Value)
     };
     lines.iter().enumerate().map(one).collect()
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn the_best_of_the_rounds_counts() {
         let all = plan::cells(true);
-        let lines = [all[0], *all.iter().find(|line| line.is_more_better()).expect("one"), all[1]];
+        let lines = [all[0], *all.iter().find(|line| line.higher_is_better()).expect("one"), all[1]];
         let round = |value, last: Answer| vec![Answer::Value(value), Answer::Value(value), last];
         let rounds = [round(3.0, Answer::Value(1.0)), round(9.0, Answer::Hangs), round(2.0, Answer::Value(1.0))];
         assert_eq!(combined(&lines, &rounds), [Answer::Value(2.0), Answer::Value(9.0), Answer::Hangs]);

@@ -35,7 +35,7 @@ fn cells(lines: &[Line]) -> Vec<usize> {
         let ends = [sizes().min(), sizes().max()];
         line.sync == "flush" && ["allocate", "create"].contains(&line.window) && ends.contains(&Some(line.size))
     };
-    let any = |line: &Line| !line.is_of_two() || line.function != "grid" && shown(line);
+    let any = |line: &Line| !line.is_between_two_ranks() || line.function != "grid" && shown(line);
     (0..lines.len()).filter(|&index| any(&lines[index])).collect()
 }
 

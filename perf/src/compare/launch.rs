@@ -58,6 +58,17 @@ fn clean_on_signal(folder: PathBuf) -> std::io::Result<()> {
     Ok(())
 }
 
+/// A plan, and the environment in which its jobs run.
+pub(crate) struct Planned<'p> {
+    /// The MPI, and its number among those for which the benchmark was built.
+    pub(crate) host: &'p Host,
+    pub(crate) program: usize,
+    /// The interposition library to preload.
+    pub(crate) library: Option<&'p Path>,
+    pub(crate) transport: Transport,
+    pub(crate) lines: &'p [Line],
+}
+
 /// The benchmark, built for each MPI, in a folder that is removed with this value.
 pub(crate) struct Bench {
     folder: PathBuf,
@@ -105,17 +116,10 @@ impl Bench {
         self.clock = Some(Clock { end: Instant::now() + time, left: Cell::new(runs) });
     }
 
-    /// Runs a plan on the MPI number `index`. Returns an answer for each line. A line without a
-    /// value in an earlier round is not repeated.
-    pub(crate) fn run(
-        &self,
-        index: usize,
-        host: &Host,
-        library: Option<&Path>,
-        transport: Transport,
-        lines: &[Line],
-        before: Option<&Vec<Answer>>,
-    ) -> Outcome<Vec<Answer>> {
+    /// Runs a plan. Returns an answer for each line. `before`: the answers of an earlier round; a
+    /// line without a value in that round is not repeated.
+    pub(crate) fn run(&self, plan: &Planned<'_>, before: Option<&Vec<Answer>>) -> Outcome<Vec<Answer>> {
+        let lines = plan.lines;
         let kept = |line: usize| before.map(|answers| answers[line].clone()).filter(|answer| !answer.is_measured());
         let mut answers: Vec<Option<Answer>> = (0..lines.len()).map(kept).collect();
         let mut starts = 0;
@@ -129,7 +133,7 @@ impl Bench {
                 open.iter().for_each(|&line| answers[line] = Some(Answer::Skipped));
                 break;
             }
-            let why = self.run_once(index, host, library, transport, lines, &open, &mut answers, deadline)?;
+            let why = self.run_once(plan, &open, &mut answers, deadline)?;
             // A job that did not reach its plan is repeated once, and then abandoned.
             starts = if why.is_some() { starts + 1 } else { 0 };
             if let Some(why) = why.filter(|_| starts == 2) {
@@ -142,20 +146,16 @@ impl Bench {
 
     /// Runs the lines that have no answer yet, until a line ends the job; that line has an answer
     /// then. Returns how the job ended if it ended before the first line.
-    #[allow(clippy::too_many_arguments)] // one job, in all its parts
     fn run_once(
         &self,
-        index: usize,
-        host: &Host,
-        library: Option<&Path>,
-        transport: Transport,
-        lines: &[Line],
+        plan: &Planned<'_>,
         open: &[usize],
         answers: &mut [Option<Answer>],
         deadline: Option<Instant>,
     ) -> Outcome<Option<String>> {
-        let (plan, words, errors) = (self.folder.join("plan"), self.folder.join("words"), self.folder.join("errors"));
-        std::fs::write(&plan, open.iter().map(|&line| lines[line].text()).collect::<String>())?;
+        let &Planned { host, program, library, transport, lines } = plan;
+        let [file, words, errors] = ["plan", "words", "errors"].map(|name| self.folder.join(name));
+        std::fs::write(&file, open.iter().map(|&line| lines[line].text()).collect::<String>())?;
         std::fs::write(&words, [0; 4096])?;
         let mut command = Command::new(&host.mpiexec);
         command.args(["-n", &self.ranks.to_string()]).envs(host.environment(transport, library.is_some()));
@@ -166,7 +166,7 @@ impl Bench {
         if let Some(library) = library {
             command.arg("env").arg(format!("LD_PRELOAD={}", library.display()));
         }
-        command.arg(&self.programs[index]).args([&plan, &words]).args(self.numbers);
+        command.arg(&self.programs[program]).args([&file, &words]).args(self.numbers);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(File::create(&errors)?);
         let child = command.spawn().map_err(|error| format!("{}: {error}", host.mpiexec))?;
         // SeqCst: rare, and nothing else is ordered by it.
@@ -363,7 +363,8 @@ mod tests {
         if let Some(time) = time {
             bench.limit(time, 1);
         }
-        bench.run(0, &host, None, Transport::Shm, lines, None).expect("answers")
+        let plan = Planned { host: &host, program: 0, library: None, transport: Transport::Shm, lines };
+        bench.run(&plan, None).expect("answers")
     }
 
     /// Each start prints the effect of the first remaining line; `$4` is the plan.

@@ -21,7 +21,7 @@ use crate::outcome::Outcome;
 use crate::output::{output, parsed};
 use answers::{Answer, combined};
 use hosts::Host;
-use launch::Bench;
+use launch::{Bench, Planned};
 use plan::Line;
 
 /// Runs a benchmark of plain MPI calls on each installed MPI, alternately with transom's
@@ -162,7 +162,7 @@ fn run(options: &Options) -> Outcome<bool> {
     let mut out = output();
     table::head(&mut out, &hosts, ranks, options.quick)?;
     let (cells, grid) = match (ranks, options.quick) {
-        (Some(_), quick) => (plan::of_all(quick), Vec::new()),
+        (Some(_), quick) => (plan::cells_of_all_ranks(quick), Vec::new()),
         (None, true) => (plan::cells(true), plan::sample()),
         (None, false) => (plan::cells(false), plan::grid()),
     };
@@ -227,7 +227,8 @@ fn measured(bench: &Bench, hosts: &[Host], transport: Transport, lines: &[Line],
                 column.name()
             ));
             let library = if column.with { host.library.as_deref() } else { None };
-            answers.push(bench.run(begun - 1, host, library, transport, lines, answers.last())?);
+            let plan = Planned { host, program: begun - 1, library, transport, lines };
+            answers.push(bench.run(&plan, answers.last())?);
         }
     }
     let columns =

@@ -38,14 +38,14 @@ impl Line {
         }
     }
 
-    /// Whether it takes two ranks: an origin and a target.
-    pub(crate) fn is_of_two(&self) -> bool {
+    /// Whether one rank is the origin, and another one the target.
+    pub(crate) fn is_between_two_ranks(&self) -> bool {
         let words = ["put", "get", "accumulate", "fetch_and_op", "compare_and_swap", "put_bw", "get_bw", "grid"];
         words.contains(&self.function)
     }
 
-    /// Whether a higher value is better.
-    pub(crate) fn is_more_better(&self) -> bool {
+    /// Whether the higher of two values is the better one.
+    pub(crate) fn higher_is_better(&self) -> bool {
         self.unit() != Unit::Time
     }
 }
@@ -63,7 +63,7 @@ pub(crate) enum Unit {
 
 /// The cells in which all ranks work at once, as in `transom-perf -n`. Bandwidths are measured on
 /// allocated and on created windows.
-pub(crate) fn of_all(quick: bool) -> Vec<Line> {
+pub(crate) fn cells_of_all_ranks(quick: bool) -> Vec<Line> {
     let of = |function, window, sync, size| Line { function, window, sync, size, operation: "" };
     let words = ["put_mr", "get_mr", "fop_hot", "fop_spread", "cas_hot"];
     let mut lines: Vec<_> = words.map(|function| of(function, "allocate", "flush", 8)).into();
@@ -162,12 +162,15 @@ mod tests {
             let mut windows: Vec<_> = lines.iter().map(|line| line.window).collect();
             windows.dedup();
             assert_eq!(windows.len(), if quick { 2 } else { 5 });
-            assert_eq!(lines.iter().filter(|line| line.is_more_better()).count() % windows.len(), 0);
+            assert_eq!(lines.iter().filter(|line| line.higher_is_better()).count() % windows.len(), 0);
         }
-        let mut windows: Vec<_> = of_all(false).iter().map(|line| line.window).collect();
+        let mut windows: Vec<_> = cells_of_all_ranks(false).iter().map(|line| line.window).collect();
         windows.dedup();
         assert_eq!(windows, ["allocate", "create"]);
-        assert!(!of_all(false).iter().any(Line::is_of_two) && grid().iter().all(Line::is_of_two));
+        assert!(
+            !cells_of_all_ranks(false).iter().any(Line::is_between_two_ranks)
+                && grid().iter().all(Line::is_between_two_ranks)
+        );
         assert!(cells(false).len() > 10 * cells(true).len());
         assert_eq!(cells(true)[0].text(), "put allocate flush 8\n");
     }

@@ -70,13 +70,13 @@ fn transport(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
 /// The time with transom divided by the time without it; for bandwidths and rates the inverse.
 pub(crate) fn ratio(line: &Line, with: &Answer, without: f64) -> Option<f64> {
     let with = with.value().filter(|&value| value > 0.0 && without > 0.0)?;
-    Some(if line.is_more_better() { without / with } else { with / without })
+    Some(if line.higher_is_better() { without / with } else { with / without })
 }
 
 /// The best measured value of all MPIs, with transom or without it.
 fn best(line: &Line, index: usize, columns: &[Column], with: bool) -> Option<f64> {
     let values = columns.iter().filter(|column| column.with == with).filter_map(|column| column.answers[index].value());
-    if line.is_more_better() { values.max_by(f64::total_cmp) } else { values.min_by(f64::total_cmp) }
+    if line.higher_is_better() { values.max_by(f64::total_cmp) } else { values.min_by(f64::total_cmp) }
 }
 
 /// The table of cells, and a summary for each MPI.
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn ratios_are_of_times_and_the_best_is_of_all_mpis() {
         let all = plan::cells(true);
-        let bandwidth = all.iter().find(|line| line.is_more_better()).expect("one");
+        let bandwidth = all.iter().find(|line| line.higher_is_better()).expect("one");
         let dies = || Answer::Dies("exit status: 139: Segmentation fault".into());
         let part = Part {
             transport: Transport::Shm,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use transom::Job;
 
-use super::gather_cards;
+use super::allgather;
 use super::mapped::Parts;
 use crate::outcome::Outcome;
 
@@ -38,7 +38,7 @@ impl AllRanks {
         if world.node_ranks().len() < world.size() {
             return Ok(None);
         }
-        let parts = Parts::open(world.rank(), DATA + room.max(64), |mine| gather_cards(world, world.size(), mine))?;
+        let parts = Parts::open(world.rank(), DATA + room.max(64), |mine| allgather(world, world.size(), mine))?;
         world.barrier()?;
         Ok(Some(AllRanks { parts, me: world.rank(), room, turns: Cell::new(0) }))
     }

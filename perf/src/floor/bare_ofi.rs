@@ -77,10 +77,10 @@ impl BareOfi {
         let domain = OfiDomain::open(&options)?;
         let target = Memory::private(room.max(64));
         let region = domain.register(&target)?;
-        let mut card: Vec<u8> = region.key().0.iter().flat_map(|word| word.to_le_bytes()).collect();
-        card.extend(domain.endpoint().name()?);
-        let card = exchange(&card)?;
-        let (key, address) = card.split_at_checked(32).ok_or("the address that the other rank sent is too short")?;
+        let mut own: Vec<u8> = region.key().0.iter().flat_map(|word| word.to_le_bytes()).collect();
+        own.extend(domain.endpoint().name()?);
+        let theirs = exchange(&own)?;
+        let (key, address) = theirs.split_at_checked(32).ok_or("the address that the other rank sent is too short")?;
         let words = key.as_chunks::<8>().0;
         let address = domain.endpoint().insert(address)?;
         let atomics = domain.endpoint().claims_atomic(sys::FI_UINT64, sys::FI_SUM, false);

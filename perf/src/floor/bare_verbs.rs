@@ -49,14 +49,14 @@ impl BareVerbs {
         let room = room.max(64);
         let memory = Memory::private(room + room * flight);
         let pair = BarePair::open(&options, u32::try_from(DEPTH)?, &memory)?;
-        let mut card = (memory.as_ptr() as u64).to_le_bytes().to_vec();
-        card.extend(pair.remote_key().to_le_bytes());
-        card.extend(pair.card());
-        let card = exchange(&card)?;
+        let mut own = (memory.as_ptr() as u64).to_le_bytes().to_vec();
+        own.extend(pair.remote_key().to_le_bytes());
+        own.extend(pair.card());
+        let theirs = exchange(&own)?;
         let short = || "the address that the other rank sent is too short";
-        let (base, card) = card.split_first_chunk().ok_or_else(short)?;
-        let (key, card) = card.split_first_chunk().ok_or_else(short)?;
-        pair.connect(card)?;
+        let (base, theirs) = theirs.split_first_chunk().ok_or_else(short)?;
+        let (key, address) = theirs.split_first_chunk().ok_or_else(short)?;
+        pair.connect(address)?;
         let (base, key) = (u64::from_le_bytes(*base), u32::from_le_bytes(*key));
         Ok(BareVerbs { rank: options.rank, turns: AtomicU64::new(0), pair, base, key, buffers: room })
     }

@@ -16,8 +16,8 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Allocates `len` bytes at this rank and maps the blocks of all ranks that have a card;
-    /// `exchange` sends this rank's card to all of them and returns the cards by rank.
+    /// Allocates `len` bytes at this rank and maps the blocks of the other ranks. `exchange` sends
+    /// the key and address of this rank's block to them, and returns those of each rank.
     pub(crate) fn open(
         rank: usize,
         len: usize,
@@ -27,19 +27,19 @@ impl Parts {
         let domain = ShmDomain::new(Arc::clone(&heap), Peer(u32::try_from(rank)?))?;
         let mine = heap.allocate(len)?;
         let region = domain.register(&mine)?;
-        let mut card: Vec<u8> = region.key().0.iter().flat_map(|word| word.to_le_bytes()).collect();
-        card.extend(domain.port().address());
+        let mut own: Vec<u8> = region.key().0.iter().flat_map(|word| word.to_le_bytes()).collect();
+        own.extend(domain.port().address());
         let mut memory = Vec::new();
-        for (other, card) in exchange(&card)?.iter().enumerate() {
-            memory.push(if other == rank { mine.clone() } else { mapped(&domain, other, card)? });
+        for (other, block) in exchange(&own)?.iter().enumerate() {
+            memory.push(if other == rank { mine.clone() } else { mapped(&domain, other, block)? });
         }
         Ok(Parts { memory, _keeps: (region, domain) })
     }
 }
 
-/// Maps the block that a card describes.
-fn mapped(domain: &ShmDomain, other: usize, card: &[u8]) -> Outcome<Memory> {
-    let (key, address) = card.split_at_checked(32).ok_or("the address that another rank sent is too short")?;
+/// Maps the block of another rank, by its key and address.
+fn mapped(domain: &ShmDomain, other: usize, block: &[u8]) -> Outcome<Memory> {
+    let (key, address) = block.split_at_checked(32).ok_or("the address that another rank sent is too short")?;
     let mut words = [0; 4];
     for (word, bytes) in words.iter_mut().zip(key.as_chunks::<8>().0) {
         *word = u64::from_le_bytes(*bytes);
@@ -64,9 +64,9 @@ impl Mapped {
     /// bytes to the other rank and returns its bytes.
     pub(crate) fn open(rank: usize, len: usize, exchange: impl Fn(&[u8]) -> Outcome<Vec<u8>>) -> Outcome<Mapped> {
         let parts = Parts::open(rank, len, |mine| {
-            let mut cards = vec![Vec::new(); 2];
-            cards[1 - rank] = exchange(mine)?;
-            Ok(cards)
+            let mut blocks = vec![Vec::new(); 2];
+            blocks[1 - rank] = exchange(mine)?;
+            Ok(blocks)
         })?;
         let (mine, theirs) = (parts.memory[rank].clone(), parts.memory[1 - rank].clone());
         Ok(Mapped { mine, theirs, _keeps: parts })

@@ -17,6 +17,7 @@ mod mapped;
 use transom::{Job, Route, Window};
 
 use crate::kinds::Test;
+use crate::measure::Batch;
 use crate::options::Options;
 use crate::outcome::Outcome;
 pub(crate) use all_ranks::AllRanks;
@@ -38,9 +39,9 @@ impl Floor {
     /// of rank 1 serves the origin, except in tests whose floor both sides call or that have no
     /// floor.
     pub(crate) fn open(world: &Job, test: Test, room: usize, flight: usize) -> Outcome<Option<Floor>> {
-        let exchange = |mine: &[u8]| swap_cards(world, mine);
+        let exchange = |mine: &[u8]| exchange_of_two(world, mine);
         if world.rank() > 1 {
-            swap_cards(world, &[])?;
+            exchange_of_two(world, &[])?;
             return Ok(None);
         }
         Ok(Some(match world.route(1 - world.rank())? {
@@ -63,6 +64,12 @@ impl Floor {
             Floor::Ofi(ofi) => ofi.batch(options.test, size, options.window, count)?,
         }
         Ok(())
+    }
+
+    /// [`Floor::batch`] as a value, if there is a floor and the test has one on this route.
+    pub(crate) fn batches<'f>(floor: Option<&'f Floor>, options: &'f Options, size: usize) -> Option<Box<Batch<'f>>> {
+        let floor = floor.filter(|floor| floor.has(options.test))?;
+        Some(Box::new(move |count| floor.batch(options, size, count)))
     }
 
     /// Whether the floor has a thread at the target that would compete with the library. The
@@ -106,27 +113,27 @@ impl Floor {
 }
 
 /// Exchanges some bytes between ranks 0 and 1; returns the other rank's.
-pub(crate) fn swap_cards(world: &Job, mine: &[u8]) -> Outcome<Vec<u8>> {
-    Ok(gather_cards(world, 2, mine)?.swap_remove(1 - world.rank().min(1)))
+pub(crate) fn exchange_of_two(world: &Job, mine: &[u8]) -> Outcome<Vec<u8>> {
+    Ok(allgather(world, 2, mine)?.swap_remove(1 - world.rank().min(1)))
 }
 
 /// Exchanges some bytes among the first `ranks` ranks; returns those of each. Collective over all.
-fn gather_cards(world: &Job, ranks: usize, mine: &[u8]) -> Outcome<Vec<Vec<u8>>> {
+fn allgather(world: &Job, ranks: usize, mine: &[u8]) -> Outcome<Vec<Vec<u8>>> {
     const ROOM: usize = 1024;
     let win = Window::<u8>::allocate(world, ROOM * ranks)?;
-    let mut card = vec![0; ROOM];
-    card[..8].copy_from_slice(&(mine.len() as u64).to_le_bytes());
-    card[8..8 + mine.len()].copy_from_slice(mine);
+    let mut block = vec![0; ROOM];
+    block[..8].copy_from_slice(&(mine.len() as u64).to_le_bytes());
+    block[8..8 + mine.len()].copy_from_slice(mine);
     if world.rank() < ranks {
-        win.lock_all(|epoch| (0..ranks).try_for_each(|rank| epoch.put(rank, ROOM * world.rank(), &card)))?;
+        win.lock_all(|epoch| (0..ranks).try_for_each(|rank| epoch.put(rank, ROOM * world.rank(), &block)))?;
     }
     world.barrier()?;
-    let mut cards = vec![0; ROOM * ranks];
-    win.load(0, &mut cards)?;
+    let mut blocks = vec![0; ROOM * ranks];
+    win.load(0, &mut blocks)?;
     win.free()?;
-    let one = |card: &[u8]| {
-        let (len, rest) = card.split_first_chunk::<8>().ok_or("the address that another rank sent has no length")?;
+    let one = |block: &[u8]| {
+        let (len, rest) = block.split_first_chunk::<8>().ok_or("the address that another rank sent has no length")?;
         Ok(rest[..usize::try_from(u64::from_le_bytes(*len))?].to_vec())
     };
-    cards.chunks_exact(ROOM).map(one).collect()
+    blocks.chunks_exact(ROOM).map(one).collect()
 }

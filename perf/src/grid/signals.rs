@@ -1,12 +1,13 @@
 //! Signals between origin and target without the library: words in memory that both have mapped,
-//! whichever route the window uses. A word has one writer, and only grows within a run.
+//! whichever route the window uses. Each word has one writer. Numbers of repetitions and of cases
+//! only grow within a run.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use transom::Job;
 
-use crate::floor::{Mapped, swap_cards};
+use crate::floor::{Mapped, exchange_of_two};
 use crate::outcome::Outcome;
 
 /// Bytes between words.
@@ -38,9 +39,9 @@ pub(super) struct Signals(Mapped);
 impl Signals {
     /// Opens them. Collective; `None` at ranks that take no part.
     pub(super) fn open(world: &Job) -> Outcome<Option<Signals>> {
-        let exchange = |mine: &[u8]| swap_cards(world, mine);
+        let exchange = |mine: &[u8]| exchange_of_two(world, mine);
         if world.rank() > 1 {
-            swap_cards(world, &[])?;
+            exchange_of_two(world, &[])?;
             return Ok(None);
         }
         Ok(Some(Signals(Mapped::open(world.rank(), 4096, exchange)?)))

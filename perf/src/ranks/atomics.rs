@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use transom::{Job, Window, ops};
 
 use super::Work;
-use super::clock::{Tick, tick};
+use super::clock::{self, Tick, tick};
+use super::words::{OnWords, on_words};
 use crate::floor::AllRanks;
 use crate::iterations::window;
 use crate::kinds::Test;
@@ -42,7 +43,6 @@ pub(super) fn counted(world: &Job, win: &Window<u64>, hot: bool, done: u64) -> O
 
 /// Adds 1 to a word of a rank.
 struct Words {
-    win: Window<u64>,
     target: usize,
     /// Whether all ranks have the same target.
     hot: bool,
@@ -55,13 +55,13 @@ struct Words {
 pub(super) fn words(world: &Job, options: &Options) -> Outcome<Box<dyn Work>> {
     let hot = options.test != Test::FopSpread;
     let target = if hot { 0 } else { (world.rank() + 1) % world.size() };
-    let win = window(world, options, 1)?;
-    Ok(Box::new(Words { win, target, hot, swaps: options.test == Test::CasHot, seen: 0, done: 0 }))
+    let swaps = options.test == Test::CasHot;
+    on_words(world, options, 1, |_| Ok(Words { target, hot, swaps, seen: 0, done: 0 }))
 }
 
-impl Work for Words {
-    fn library(&mut self, count: usize, mut clock: Tick<'_>) -> Outcome<()> {
-        let Words { win, target, swaps, seen, done, .. } = self;
+impl OnWords for Words {
+    fn library(&mut self, win: &Window<u64>, count: usize, mut clock: Tick<'_>) -> Outcome<()> {
+        let Words { target, swaps, seen, done, .. } = self;
         let (target, swaps) = (*target, *swaps);
         Ok(win.lock_all(|epoch| {
             for _ in 0..count {
@@ -95,16 +95,8 @@ impl Work for Words {
         }
     }
 
-    fn check(&mut self, world: &Job) -> Outcome<()> {
-        counted(world, &self.win, self.hot, self.done)
-    }
-
-    fn spoil(&mut self) -> Outcome<()> {
-        Ok(self.win.store(0, &[7])?)
-    }
-
-    fn free(self: Box<Self>) -> Outcome<()> {
-        Ok(self.win.free()?)
+    fn check(&mut self, world: &Job, win: &Window<u64>) -> Outcome<()> {
+        counted(world, win, self.hot, self.done)
     }
 }
 
@@ -122,7 +114,7 @@ pub(super) fn doubles(world: &Job, options: &Options) -> Outcome<Box<dyn Work>> 
 impl Work for Doubles {
     fn library(&mut self, count: usize, mut clock: Tick<'_>) -> Outcome<()> {
         let (ones, done) = (&[1.0; 8], &mut self.done);
-        let flight = if clock.is_some() { 1 } else { self.flight };
+        let flight = clock::flight(&clock, self.flight);
         Ok(self.win.lock_all(|epoch| {
             for posted in 1..=count {
                 epoch.accumulate(0, 0, ones, ops::Sum)?;
@@ -166,7 +158,6 @@ impl Work for Doubles {
 
 /// Adds 1 to random words of random ranks.
 struct Gups {
-    win: Window<u64>,
     ranks: u64,
     len: u64,
     random: u64,
@@ -178,7 +169,7 @@ pub(super) fn gups(world: &Job, options: &Options, size: usize) -> Outcome<Box<d
     let len = size / 8;
     let random = (world.rank() as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let (ranks, flight) = (world.size() as u64, options.window);
-    Ok(Box::new(Gups { win: window(world, options, len)?, ranks, len: len as u64, random, flight, done: 0 }))
+    on_words(world, options, len, |_| Ok(Gups { ranks, len: len as u64, random, flight, done: 0 }))
 }
 
 /// The next random rank and word.
@@ -191,10 +182,10 @@ fn next(random: &mut u64, ranks: u64, len: u64) -> (usize, usize) {
     (((*random >> 32) % ranks) as usize, ((*random & 0xffff_ffff) % len) as usize)
 }
 
-impl Work for Gups {
-    fn library(&mut self, count: usize, mut clock: Tick<'_>) -> Outcome<()> {
-        let Gups { win, ranks, len, random, flight, done } = self;
-        let flight = if clock.is_some() { 1 } else { *flight };
+impl OnWords for Gups {
+    fn library(&mut self, win: &Window<u64>, count: usize, mut clock: Tick<'_>) -> Outcome<()> {
+        let Gups { ranks, len, random, flight, done } = self;
+        let flight = clock::flight(&clock, *flight);
         Ok(win.lock_all(|epoch| {
             for posted in 1..=count {
                 let (rank, word) = next(random, *ranks, *len);
@@ -216,18 +207,10 @@ impl Work for Gups {
         }
     }
 
-    fn check(&mut self, world: &Job) -> Outcome<()> {
+    fn check(&mut self, world: &Job, win: &Window<u64>) -> Outcome<()> {
         let mut words = vec![0; usize::try_from(self.len)?];
-        self.win.load(0, &mut words)?;
+        win.load(0, &mut words)?;
         let (found, all) = (sum(world, words.iter().sum())?, sum(world, self.done)?);
         same("the sum of all words", found, all)
-    }
-
-    fn spoil(&mut self) -> Outcome<()> {
-        Ok(self.win.store(0, &[1 << 40])?)
-    }
-
-    fn free(self: Box<Self>) -> Outcome<()> {
-        Ok(self.win.free()?)
     }
 }

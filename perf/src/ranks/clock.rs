@@ -78,6 +78,11 @@ fn longest(buckets: &[u64], share: u64) -> f64 {
     found.map_or(0.0, most)
 }
 
+/// The number of operations in flight: `most`, or 1 if each operation is timed.
+pub(super) fn flight(clock: &Tick<'_>, most: usize) -> usize {
+    if clock.is_some() { 1 } else { most }
+}
+
 /// Records the end of an operation if there is a clock.
 #[inline]
 pub(super) fn tick(clock: &mut Tick<'_>) {

@@ -3,9 +3,9 @@
 use transom::{Job, Window};
 
 use super::Work;
-use super::clock::{Tick, tick};
+use super::clock::{self, Tick, tick};
+use super::words::{Neighbours, OnWords, on_words};
 use crate::floor::AllRanks;
-use crate::iterations::window;
 use crate::kinds::Test;
 use crate::options::Options;
 use crate::outcome::Outcome;
@@ -29,10 +29,9 @@ pub(super) fn verify(what: &str, found: &[u64], rank: usize) -> Outcome<()> {
     }
 }
 
-struct Neighbours {
-    win: Window<u64>,
-    left: usize,
-    right: usize,
+/// Puts to the right neighbour, or gets from it.
+struct PutsOrGets {
+    ring: Neighbours,
     gets: bool,
     /// Number of operations before each completion.
     flight: usize,
@@ -41,24 +40,23 @@ struct Neighbours {
     got: Vec<u64>,
 }
 
-/// Puts to the right neighbour, or gets from it.
 pub(super) fn neighbours(world: &Job, options: &Options, size: usize) -> Outcome<Box<dyn Work>> {
-    let (me, ranks, len) = (world.rank(), world.size(), size / 8);
-    let (win, gets) = (window(world, options, len)?, matches!(options.test, Test::GetMr | Test::GetMbw));
-    let source = words(me, len);
-    if gets {
-        win.store(0, &source)?;
-    }
+    let (ring, len) = (Neighbours::of(world), size / 8);
+    let (source, gets) = (words(world.rank(), len), matches!(options.test, Test::GetMr | Test::GetMbw));
     let got = if gets { vec![0; len * options.window] } else { Vec::new() };
-    let (left, right) = ((me + ranks - 1) % ranks, (me + 1) % ranks);
-    Ok(Box::new(Neighbours { win, left, right, gets, flight: options.window, source, got }))
+    on_words(world, options, len, |win| {
+        if gets {
+            win.store(0, &source)?;
+        }
+        Ok(PutsOrGets { ring, gets, flight: options.window, source, got })
+    })
 }
 
-impl Neighbours {
-    fn puts(&self, count: usize, mut clock: Tick<'_>) -> transom::Result<()> {
-        let (source, right) = (&self.source[..], self.right);
-        let flight = if clock.is_some() { 1 } else { self.flight };
-        self.win.lock_all(|epoch| {
+impl PutsOrGets {
+    fn puts(&self, win: &Window<u64>, count: usize, mut clock: Tick<'_>) -> transom::Result<()> {
+        let (source, right) = (&self.source[..], self.ring.right);
+        let flight = clock::flight(&clock, self.flight);
+        win.lock_all(|epoch| {
             for posted in 1..=count {
                 epoch.put(right, 0, source)?;
                 if posted % flight == 0 {
@@ -70,10 +68,10 @@ impl Neighbours {
         })
     }
 
-    fn gets(&mut self, count: usize, mut clock: Tick<'_>) -> transom::Result<()> {
-        let (got, right, len) = (&mut self.got, self.right, self.source.len());
-        let flight = if clock.is_some() { 1 } else { self.flight };
-        self.win.lock_all(|epoch| {
+    fn gets(&mut self, win: &Window<u64>, count: usize, mut clock: Tick<'_>) -> transom::Result<()> {
+        let (got, right, len) = (&mut self.got, self.ring.right, self.source.len());
+        let flight = clock::flight(&clock, self.flight);
+        win.lock_all(|epoch| {
             let mut left = count;
             while left > 0 {
                 let now = left.min(flight);
@@ -87,9 +85,9 @@ impl Neighbours {
     }
 }
 
-impl Work for Neighbours {
-    fn library(&mut self, count: usize, clock: Tick<'_>) -> Outcome<()> {
-        Ok(if self.gets { self.gets(count, clock) } else { self.puts(count, clock) }?)
+impl OnWords for PutsOrGets {
+    fn library(&mut self, win: &Window<u64>, count: usize, clock: Tick<'_>) -> Outcome<()> {
+        Ok(if self.gets { self.gets(win, count, clock) } else { self.puts(win, count, clock) }?)
     }
 
     fn bare(&mut self, all_ranks: &AllRanks, count: usize) {
@@ -97,53 +95,44 @@ impl Work for Neighbours {
         for turn in 0..count {
             if self.gets {
                 let at = turn % self.flight * len;
-                all_ranks.copy_from(self.right, &mut self.got[at..at + len]);
+                all_ranks.copy_from(self.ring.right, &mut self.got[at..at + len]);
             } else {
-                all_ranks.copy_to(self.right, 0, &self.source);
+                all_ranks.copy_to(self.ring.right, 0, &self.source);
             }
         }
     }
 
-    fn check(&mut self, _: &Job) -> Outcome<()> {
+    fn check(&mut self, _: &Job, win: &Window<u64>) -> Outcome<()> {
         let len = self.source.len();
         if self.gets {
             // Repeated, because the floor uses these buffers too.
             self.got.fill(0);
-            self.gets(1, None)?;
-            return verify("get", &self.got[..len], self.right);
+            self.gets(win, 1, None)?;
+            return verify("get", &self.got[..len], self.ring.right);
         }
         let mut found = vec![0; len];
-        self.win.load(0, &mut found)?;
-        verify("put", &found, self.left)
-    }
-
-    fn spoil(&mut self) -> Outcome<()> {
-        Ok(self.win.store(0, &[7])?)
-    }
-
-    fn free(self: Box<Self>) -> Outcome<()> {
-        Ok(self.win.free()?)
+        win.load(0, &mut found)?;
+        verify("put", &found, self.ring.left)
     }
 }
 
+/// Puts a block to every rank, then fences.
 struct AllToAll {
-    win: Window<u64>,
     me: usize,
     ranks: usize,
     source: Vec<u64>,
 }
 
-/// Each rank puts a block to every rank, then a fence.
 pub(super) fn all_to_all(world: &Job, options: &Options, size: usize) -> Outcome<Box<dyn Work>> {
     let (me, ranks, len) = (world.rank(), world.size(), size / 8);
-    Ok(Box::new(AllToAll { win: window(world, options, len * ranks)?, me, ranks, source: words(me, len) }))
+    on_words(world, options, len * ranks, |_| Ok(AllToAll { me, ranks, source: words(me, len) }))
 }
 
-impl Work for AllToAll {
-    fn library(&mut self, count: usize, mut clock: Tick<'_>) -> Outcome<()> {
+impl OnWords for AllToAll {
+    fn library(&mut self, win: &Window<u64>, count: usize, mut clock: Tick<'_>) -> Outcome<()> {
         let (me, ranks, source) = (self.me, self.ranks, &self.source[..]);
         let at = me * source.len();
-        Ok(self.win.fence(|epoch| {
+        Ok(win.fence(|epoch| {
             for _ in 0..count {
                 (0..ranks).try_for_each(|step| epoch.put((me + step) % ranks, at, source))?;
                 epoch.fence()?;
@@ -162,18 +151,10 @@ impl Work for AllToAll {
         }
     }
 
-    fn check(&mut self, _: &Job) -> Outcome<()> {
+    fn check(&mut self, _: &Job, win: &Window<u64>) -> Outcome<()> {
         let len = self.source.len();
         let mut found = vec![0; len * self.ranks];
-        self.win.load(0, &mut found)?;
+        win.load(0, &mut found)?;
         found.chunks_exact(len).enumerate().try_for_each(|(rank, block)| verify("block", block, rank))
-    }
-
-    fn spoil(&mut self) -> Outcome<()> {
-        Ok(self.win.store(0, &[7])?)
-    }
-
-    fn free(self: Box<Self>) -> Outcome<()> {
-        Ok(self.win.free()?)
     }
 }

@@ -5,24 +5,20 @@ use transom::{Job, Window};
 use super::Work;
 use super::atomics::same;
 use super::clock::{Tick, tick};
+use super::words::{Neighbours, OnWords, on_words};
 use crate::floor::AllRanks;
-use crate::iterations::window;
 use crate::options::Options;
 use crate::outcome::Outcome;
 
 /// Puts a growing number to the right neighbour.
 struct Epochs {
-    win: Window<u64>,
-    left: usize,
-    right: usize,
+    ring: Neighbours,
     fences: bool,
     turn: u64,
 }
 
 fn open(world: &Job, options: &Options, fences: bool) -> Outcome<Box<dyn Work>> {
-    let (me, ranks) = (world.rank(), world.size());
-    let (left, right) = ((me + ranks - 1) % ranks, (me + 1) % ranks);
-    Ok(Box::new(Epochs { win: window(world, options, 1)?, left, right, fences, turn: 0 }))
+    on_words(world, options, 1, |_| Ok(Epochs { ring: Neighbours::of(world), fences, turn: 0 }))
 }
 
 pub(super) fn fence(world: &Job, options: &Options) -> Outcome<Box<dyn Work>> {
@@ -33,14 +29,14 @@ pub(super) fn ring(world: &Job, options: &Options) -> Outcome<Box<dyn Work>> {
     open(world, options, false)
 }
 
-impl Work for Epochs {
-    fn library(&mut self, count: usize, mut clock: Tick<'_>) -> Outcome<()> {
-        let Epochs { win, left, right, fences, turn } = self;
-        if *fences {
+impl OnWords for Epochs {
+    fn library(&mut self, win: &Window<u64>, count: usize, mut clock: Tick<'_>) -> Outcome<()> {
+        let (Neighbours { left, right }, turn) = (self.ring, &mut self.turn);
+        if self.fences {
             return Ok(win.fence(|epoch| {
                 for _ in 0..count {
                     *turn += 1;
-                    epoch.put_value(*right, 0, *turn)?;
+                    epoch.put_value(right, 0, *turn)?;
                     epoch.fence()?;
                     tick(&mut clock);
                 }
@@ -49,8 +45,8 @@ impl Work for Epochs {
         }
         for _ in 0..count {
             *turn += 1;
-            win.post(&[*left])?;
-            win.start(&[*right], |epoch| epoch.put_value(*right, 0, *turn))?;
+            win.post(&[left])?;
+            win.start(&[right], |epoch| epoch.put_value(right, 0, *turn))?;
             win.wait()?;
             tick(&mut clock);
         }
@@ -60,7 +56,7 @@ impl Work for Epochs {
     fn bare(&mut self, all_ranks: &AllRanks, count: usize) {
         for turn in 0..count {
             if self.fences {
-                all_ranks.copy_to(self.right, 0, &[turn as u64]);
+                all_ranks.copy_to(self.ring.right, 0, &[turn as u64]);
                 all_ranks.barrier();
             } else {
                 all_ranks.ring();
@@ -68,18 +64,9 @@ impl Work for Epochs {
         }
     }
 
-    fn check(&mut self, _: &Job) -> Outcome<()> {
+    fn check(&mut self, _: &Job, win: &Window<u64>) -> Outcome<()> {
         let mut found = [0];
-        self.win.load(0, &mut found)?;
+        win.load(0, &mut found)?;
         same("the last word put", found[0], self.turn)
-    }
-
-    fn spoil(&mut self) -> Outcome<()> {
-        // A number that no put has.
-        Ok(self.win.store(0, &[u64::MAX])?)
-    }
-
-    fn free(self: Box<Self>) -> Outcome<()> {
-        Ok(self.win.free()?)
     }
 }

@@ -7,15 +7,14 @@ use transom::{Job, Lock, Window};
 use super::Work;
 use super::atomics::counted;
 use super::clock::{Tick, tick};
+use super::words::{OnWords, on_words};
 use crate::floor::AllRanks;
-use crate::iterations::window;
 use crate::kinds::Test;
 use crate::options::Options;
 use crate::outcome::Outcome;
 
 /// Adds 1 to a word of a rank by a get and a put, which are atomic only because of the lock.
 struct Locks {
-    win: Window<u64>,
     target: usize,
     hot: bool,
     done: u64,
@@ -24,13 +23,13 @@ struct Locks {
 pub(super) fn open(world: &Job, options: &Options) -> Outcome<Box<dyn Work>> {
     let hot = options.test == Test::LockHot;
     let target = if hot { 0 } else { (world.rank() + 1) % world.size() };
-    Ok(Box::new(Locks { win: window(world, options, 1)?, target, hot, done: 0 }))
+    on_words(world, options, 1, |_| Ok(Locks { target, hot, done: 0 }))
 }
 
-impl Work for Locks {
-    fn library(&mut self, count: usize, mut clock: Tick<'_>) -> Outcome<()> {
+impl OnWords for Locks {
+    fn library(&mut self, win: &Window<u64>, count: usize, mut clock: Tick<'_>) -> Outcome<()> {
         for _ in 0..count {
-            self.win.lock(Lock::Exclusive, self.target, |epoch| {
+            win.lock(Lock::Exclusive, self.target, |epoch| {
                 let mut word = [0];
                 epoch.scope(|part| part.get(self.target, 0, &mut word))?;
                 epoch.put_value(self.target, 0, word[0] + 1)
@@ -48,15 +47,7 @@ impl Work for Locks {
         (0..count).for_each(|_| all_ranks.locked(self.target, add));
     }
 
-    fn check(&mut self, world: &Job) -> Outcome<()> {
-        counted(world, &self.win, self.hot, self.done)
-    }
-
-    fn spoil(&mut self) -> Outcome<()> {
-        Ok(self.win.store(0, &[7])?)
-    }
-
-    fn free(self: Box<Self>) -> Outcome<()> {
-        Ok(self.win.free()?)
+    fn check(&mut self, world: &Job, win: &Window<u64>) -> Outcome<()> {
+        counted(world, win, self.hot, self.done)
     }
 }

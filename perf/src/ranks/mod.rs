@@ -13,6 +13,7 @@ mod locks;
 mod notified;
 mod table;
 mod windows;
+mod words;
 
 use std::time::{Duration, Instant};
 

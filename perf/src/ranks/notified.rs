@@ -6,18 +6,16 @@ use std::sync::atomic::Ordering;
 use transom::{Job, Notice, Window};
 
 use super::Work;
-use super::clock::{Tick, tick};
+use super::clock::{self, Tick, tick};
 use super::copies::{verify, words};
+use super::words::{Neighbours, OnWords, on_words};
 use crate::floor::AllRanks;
-use crate::iterations::window;
 use crate::kinds::Test;
 use crate::options::Options;
 use crate::outcome::Outcome;
 
 struct Notified {
-    win: Window<u64>,
-    left: usize,
-    right: usize,
+    ring: Neighbours,
     /// Whether each operation waits for the notice of the left neighbour.
     waits: bool,
     /// Number of operations before a flush; for operations that wait for no notice.
@@ -28,20 +26,20 @@ struct Notified {
 }
 
 pub(super) fn open(world: &Job, options: &Options) -> Outcome<Box<dyn Work>> {
-    let (me, ranks) = (world.rank(), world.size());
-    let win = window(world, options, 1)?;
-    win.set_num_notify(1)?;
-    let (left, right) = ((me + ranks - 1) % ranks, (me + 1) % ranks);
+    let (ring, source) = (Neighbours::of(world), words(world.rank(), 1));
     let waits = options.test == Test::NotifyLatency;
-    Ok(Box::new(Notified { win, left, right, waits, flight: options.window, source: words(me, 1), notices: 0 }))
+    on_words(world, options, 1, |win| {
+        win.set_num_notify(1)?;
+        Ok(Notified { ring, waits, flight: options.window, source, notices: 0 })
+    })
 }
 
-impl Work for Notified {
-    fn library(&mut self, count: usize, mut clock: Tick<'_>) -> Outcome<()> {
-        let (source, right, counter) = (&self.source[..], self.right, self.win.notices());
-        let flight = if clock.is_some() { 1 } else { self.flight };
+impl OnWords for Notified {
+    fn library(&mut self, win: &Window<u64>, count: usize, mut clock: Tick<'_>) -> Outcome<()> {
+        let (source, right, counter) = (&self.source[..], self.ring.right, win.notices());
+        let flight = clock::flight(&clock, self.flight);
         let before = self.notices;
-        self.win.lock_all(|epoch| {
+        win.lock_all(|epoch| {
             for posted in 1..=count {
                 epoch.put_notify(right, 0, source, Notice(0))?;
                 if self.waits {
@@ -60,31 +58,23 @@ impl Work for Notified {
 
     fn bare(&mut self, all_ranks: &AllRanks, count: usize) {
         for _ in 0..count {
-            all_ranks.copy_to(self.right, 0, &self.source);
+            all_ranks.copy_to(self.ring.right, 0, &self.source);
             if self.waits {
                 all_ranks.pass();
             } else {
                 // Release: a waiting rank would pair it with an Acquire, so the floor pays for it.
-                all_ranks.word(self.right).fetch_add(1, Ordering::Release);
+                all_ranks.word(self.ring.right).fetch_add(1, Ordering::Release);
             }
         }
     }
 
-    fn check(&mut self, _: &Job) -> Outcome<()> {
-        let counted = self.win.notices().value(0)?;
+    fn check(&mut self, _: &Job, win: &Window<u64>) -> Outcome<()> {
+        let counted = win.notices().value(0)?;
         if counted != self.notices {
             return Err(format!("{counted} notices came instead of {}", self.notices).into());
         }
         let mut found = [0];
-        self.win.load(0, &mut found)?;
-        verify("put", &found, self.left)
-    }
-
-    fn spoil(&mut self) -> Outcome<()> {
-        Ok(self.win.store(0, &[7])?)
-    }
-
-    fn free(self: Box<Self>) -> Outcome<()> {
-        Ok(self.win.free()?)
+        win.load(0, &mut found)?;
+        verify("put", &found, self.ring.left)
     }
 }

@@ -8,6 +8,7 @@ use transom_fabric::Memory;
 
 use super::atomics::same;
 use super::clock::{Tick, tick};
+use super::words::{Neighbours, OnWords, on_words};
 use super::{Work, as_f64};
 use crate::floor::AllRanks;
 use crate::iterations::window;
@@ -71,32 +72,29 @@ impl Work for Creation<'_> {
 
 /// Puts to the right neighbour, and computes before the flush.
 struct Overlap {
-    win: Window<u64>,
-    left: usize,
-    right: usize,
+    ring: Neighbours,
     source: Vec<u64>,
     /// Number of computation steps that take about as long as a put.
     steps: usize,
 }
 
 pub(super) fn overlap(world: &Job, options: &Options, size: usize) -> Outcome<Box<dyn Work>> {
-    let (me, ranks) = (world.rank(), world.size());
-    let (left, right) = ((me + ranks - 1) % ranks, (me + 1) % ranks);
-    let mut source = vec![0; size / 8];
-    source.fill(me as u64 + 1);
-    let mut work = Overlap { win: window(world, options, size / 8)?, left, right, source, steps: 0 };
     const TRIES: usize = 20;
     const STEPS: usize = 100_000;
-    work.library(1, None)?;
-    let put = timed(|| work.library(TRIES, None))? / as_f64(TRIES);
-    let step = timed(|| {
-        compute(STEPS);
-        Ok(())
-    })? / as_f64(STEPS);
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a rough count
-    let steps = (put / step.max(0.01)) as usize;
-    work.steps = steps.max(1);
-    Ok(Box::new(work))
+    let source = vec![world.rank() as u64 + 1; size / 8];
+    on_words(world, options, size / 8, |win| {
+        let mut work = Overlap { ring: Neighbours::of(world), source, steps: 0 };
+        work.library(win, 1, None)?;
+        let put = timed(|| work.library(win, TRIES, None))? / as_f64(TRIES);
+        let step = timed(|| {
+            compute(STEPS);
+            Ok(())
+        })? / as_f64(STEPS);
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a rough count
+        let steps = (put / step.max(0.01)) as usize;
+        work.steps = steps.max(1);
+        Ok(work)
+    })
 }
 
 /// Runs `body`; returns its time in nanoseconds.
@@ -110,10 +108,10 @@ fn compute(steps: usize) {
     black_box((0..steps as u64).fold(1u64, |sum, step| black_box(sum.wrapping_mul(31).wrapping_add(step))));
 }
 
-impl Work for Overlap {
-    fn library(&mut self, count: usize, mut clock: Tick<'_>) -> Outcome<()> {
-        let (source, right, steps) = (&self.source[..], self.right, self.steps);
-        Ok(self.win.lock_all(|epoch| {
+impl OnWords for Overlap {
+    fn library(&mut self, win: &Window<u64>, count: usize, mut clock: Tick<'_>) -> Outcome<()> {
+        let (source, right, steps) = (&self.source[..], self.ring.right, self.steps);
+        Ok(win.lock_all(|epoch| {
             for _ in 0..count {
                 epoch.put(right, 0, source)?;
                 compute(steps);
@@ -126,33 +124,29 @@ impl Work for Overlap {
 
     fn bare(&mut self, all_ranks: &AllRanks, count: usize) {
         for _ in 0..count {
-            all_ranks.copy_to(self.right, 0, &self.source);
+            all_ranks.copy_to(self.ring.right, 0, &self.source);
             compute(self.steps);
         }
     }
 
-    fn check(&mut self, _: &Job) -> Outcome<()> {
+    fn check(&mut self, _: &Job, win: &Window<u64>) -> Outcome<()> {
         let mut found = vec![0; self.source.len()];
-        self.win.load(0, &mut found)?;
-        let expected = self.left as u64 + 1;
+        win.load(0, &mut found)?;
+        let expected = self.ring.left as u64 + 1;
         let wrong = found.iter().copied().find(|&word| word != expected);
         same("a word put", wrong.unwrap_or(expected), expected)
     }
 
-    fn spoil(&mut self) -> Outcome<()> {
-        Ok(self.win.store(0, &[u64::MAX])?)
-    }
-
-    fn note(&mut self) -> Outcome<Option<String>> {
+    fn note(&mut self, win: &Window<u64>) -> Outcome<Option<String>> {
         const TRIES: usize = 50;
         let steps = std::mem::take(&mut self.steps);
-        let put = timed(|| self.library(TRIES, None))?;
+        let put = timed(|| self.library(win, TRIES, None))?;
         self.steps = steps;
         let computing = timed(|| {
             (0..TRIES).for_each(|_| compute(steps));
             Ok(())
         })?;
-        let both = timed(|| self.library(TRIES, None))?;
+        let both = timed(|| self.library(win, TRIES, None))?;
         let share = ((put + computing - both) / put.min(computing)).clamp(0.0, 1.0) * 100.0;
         let us = |time: f64| time / as_f64(TRIES) / 1000.0;
         Ok(Some(format!(
@@ -160,9 +154,5 @@ impl Work for Overlap {
             us(put),
             us(computing)
         )))
-    }
-
-    fn free(self: Box<Self>) -> Outcome<()> {
-        Ok(self.win.free()?)
     }
 }

@@ -29,8 +29,20 @@ pub trait Fixture: Sync {
     /// The domains of `ranks` ranks, each connected to all ranks including itself.
     fn open(&self, ranks: usize) -> Vec<Arc<Self::Domain>>;
 
+    /// The orders that the backend must promise, and no others.
+    fn orders(&self) -> Orders;
+
     /// Zeroed memory of the kind from which windows are allocated.
     fn memory(&self, domain: &Self::Domain, len: usize) -> Memory;
+}
+
+/// The orders that a port may promise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Orders {
+    /// Messages follow puts: [`Limits::ordered`](transom_fabric::Limits::ordered).
+    pub messages: bool,
+    /// Atomics follow puts: [`Limits::amos_ordered`](transom_fabric::Limits::amos_ordered).
+    pub atomics: bool,
 }
 
 /// The numbers of `ranks` ranks.

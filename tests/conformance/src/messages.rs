@@ -76,8 +76,9 @@ pub fn messages_follow_puts_where_promised(fixture: &impl Fixture) {
         let long = limits.transfer_max.min(100_000);
         let step = SMALL * 8 + long.next_multiple_of(8);
         let window = rank.window(BURSTS * step);
+        assert_eq!(limits.ordered, fixture.orders().messages, "the promised order");
         if !limits.ordered {
-            return;
+            return rank.report("skipped: the port does not promise that messages follow puts");
         }
         let (remote, tally) = (&window.remotes[1], Tally::new());
         if rank.me.0 == 0 {

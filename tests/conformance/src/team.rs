@@ -60,6 +60,8 @@ pub struct Window<F: Fixture> {
 
 #[derive(Debug)]
 struct Team {
+    /// The name of the test.
+    test: String,
     state: Mutex<TeamState>,
     changed: Condvar,
     steps: Vec<Mutex<String>>,
@@ -87,6 +89,7 @@ pub fn run<F: Fixture>(fixture: &F, ranks: usize, body: impl Fn(&Rank<'_, F>) + 
     let domains = fixture.open(ranks);
     assert_eq!(domains.len(), ranks, "{} opens every rank", fixture.name());
     let team = Team {
+        test: thread::current().name().unwrap_or("?").to_owned(),
         state: Mutex::new(TeamState { arrived: 0, round: 0, failed: false, keys: vec![RegionKey::default(); ranks] }),
         changed: Condvar::new(),
         steps: (0..ranks).map(|_| Mutex::default()).collect(),
@@ -94,14 +97,13 @@ pub fn run<F: Fixture>(fixture: &F, ranks: usize, body: impl Fn(&Rank<'_, F>) + 
     };
     let members: Vec<Rank<'_, F>> =
         (0..).zip(domains).map(|(me, domain)| Rank::new(Peer(me), ranks, domain, fixture, &team)).collect();
-    let test = thread::current().name().unwrap_or("?").to_owned();
     let failed = thread::scope(|scope| {
         let (done, ended) = channel::<()>();
         let team = &team;
         let name = fixture.name();
         scope.spawn(move || {
             if ended.recv_timeout(WATCHDOG) == Err(RecvTimeoutError::Timeout) {
-                team.report_and_abort(&format!("{test} over {name}"));
+                team.report_and_abort(&format!("{} over {name}", team.test));
             }
         });
         let helpers: Vec<_> = members
@@ -238,6 +240,14 @@ impl<'t, F: Fixture> Rank<'t, F> {
     /// Records this rank's position, for the watchdog's report.
     pub fn step(&self, what: impl Into<String>) {
         *lock(&self.team.steps[self.me.index()]) = what.into();
+    }
+
+    /// Prints what the backend lacks, once for all ranks, also if the test passes.
+    pub fn report(&self, what: &str) {
+        if self.me.0 == 0 {
+            // A report that can't be written is no failure of the backend.
+            let _ = writeln!(std::io::stderr(), "{}: {what}", self.team.test);
+        }
     }
 
     /// A barrier outside the backend: a waiting rank makes no call to it.

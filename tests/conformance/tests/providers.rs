@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use transom_conformance::{Fixture, Window, conformance, connect_all, peers, run};
+use transom_conformance::{Fixture, Orders, Window, conformance, connect_all, peers, run};
 use transom_fabric::{AmoKind, Coherence, Domain, Memory, Peer, Port, Post, Region, Tally, Width};
 use transom_ofi::{OfiDomain, OfiOptions};
 
@@ -50,6 +50,10 @@ impl Fixture for Named {
         let domains: Vec<_> = peers(ranks).map(open).collect();
         connect_all(&domains);
         domains
+    }
+
+    fn orders(&self) -> Orders {
+        Orders::default()
     }
 
     fn memory(&self, _domain: &OfiDomain, len: usize) -> Memory {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use transom_conformance::{Fixture, conformance, connect_all, peers};
+use transom_conformance::{Fixture, Orders, conformance, connect_all, peers};
 use transom_fabric::Memory;
 use transom_shm::{Heap, HeapOptions, ShmDomain};
 
@@ -27,6 +27,10 @@ impl Fixture for Shm {
             .collect();
         connect_all(&domains);
         domains
+    }
+
+    fn orders(&self) -> Orders {
+        Orders::default()
     }
 
     fn memory(&self, domain: &ShmDomain, len: usize) -> Memory {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use transom_conformance::{Fixture, conformance, connect_all, peers};
+use transom_conformance::{Fixture, Orders, conformance, connect_all, peers};
 use transom_fabric::sim::{SimAmo, SimDomain, SimMail, SimNet, SimOptions, SimRegions};
 use transom_fabric::{Coherence, Memory};
 
@@ -21,6 +21,10 @@ impl Fixture for Sim {
         let domains: Vec<_> = peers(ranks).map(|peer| net.domain(peer).expect("opened once")).collect();
         connect_all(&domains);
         domains
+    }
+
+    fn orders(&self) -> Orders {
+        Orders { messages: self.0.mail.ordered, atomics: self.0.mail.amos_ordered }
     }
 
     fn memory(&self, _domain: &SimDomain, len: usize) -> Memory {

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use transom_conformance::{Fixture, conformance, connect_all, peers, run};
+use transom_conformance::{Fixture, Orders, conformance, connect_all, peers, run};
 use transom_fabric::{Amo, AmoKind, Domain, Memory, Peer, Tally, Width};
 use transom_verbs::{VerbsDomain, VerbsOptions, ports};
 
@@ -43,6 +43,10 @@ impl Fixture for Verbs {
             .collect();
         connect_all(&domains);
         domains
+    }
+
+    fn orders(&self) -> Orders {
+        Orders { messages: false, atomics: true }
     }
 
     fn memory(&self, _domain: &VerbsDomain, len: usize) -> Memory {

@@ -11,9 +11,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use transom::{Job, Route};
+use transom::{Job, Route, Window};
 
+mod proc;
 pub mod word;
+
+pub use proc::{Mapping, bytes_of_proc};
 
 /// The result of a body.
 pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
@@ -88,19 +91,29 @@ pub fn ensure(holds: bool, what: &str) -> Outcome {
 }
 
 /// Whether all ranks of a job reach each other by loads and stores.
-pub fn one_node(job: &Job) -> bool {
-    (0..job.size()).all(|rank| job.route(rank).is_ok_and(|route| route != Route::Net))
-}
-
-/// The bytes that a line in kB of a file of procfs states, such as `VmRSS:` of `/proc/self/status`.
 ///
 /// # Errors
-/// The file can't be read, or has no such line.
-pub fn bytes_of_proc(file: &str, line: &str) -> std::io::Result<u64> {
-    let text = std::fs::read_to_string(file)?;
-    let value = text.lines().find_map(|found| found.strip_prefix(line)?.trim().strip_suffix("kB"));
-    let value = value.ok_or_else(|| std::io::Error::other(format!("{file} has no line {line}")))?;
-    Ok(value.trim().parse::<u64>().map_err(std::io::Error::other)? << 10)
+/// No route to a rank can be chosen.
+pub fn one_node(job: &Job) -> transom::Result<bool> {
+    for rank in 0..job.size() {
+        if job.route(rank)? == Route::Net {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The values of all ranks, by rank. Collective.
+///
+/// # Errors
+/// Those of the calls on a window.
+pub fn gathered(job: &Job, value: u64) -> transom::Result<Vec<u64>> {
+    let win = Window::<u64>::allocate(job, job.size())?;
+    win.fence(|epoch| (0..job.size()).try_for_each(|rank| epoch.put_value(rank, job.rank(), value)))?;
+    let mut all = vec![0; job.size()];
+    win.load(0, &mut all)?;
+    win.free()?;
+    Ok(all)
 }
 
 /// A test of a program that has no table of [`Test`]s; it fails by a panic.

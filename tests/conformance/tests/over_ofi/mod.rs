@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use transom_conformance::{Fixture, connect_all, peers};
+use transom_conformance::{Fixture, Orders, connect_all, peers};
 use transom_fabric::{Memory, Peer};
 use transom_ofi::{OfiDomain, OfiOptions};
 
@@ -27,6 +27,11 @@ impl Fixture for Ofi {
             peers(ranks).map(|peer| OfiDomain::open(&self.options(peer)).expect("the provider is here")).collect();
         connect_all(&domains);
         domains
+    }
+
+    /// A peer has one stream over sockets, in which messages follow puts.
+    fn orders(&self) -> Orders {
+        Orders { messages: !self.0.starts_with("verbs"), atomics: false }
     }
 
     fn memory(&self, _domain: &OfiDomain, len: usize) -> Memory {
