@@ -127,6 +127,10 @@ pub(crate) struct Patience {
     lost: AtomicU32,
 }
 
+/// How often the limit doubles: to some seconds. In some programs every wait ends by its limit,
+/// because the holder of the lock waits for the process that waits here.
+const MOST_DOUBLINGS: u32 = 3;
+
 impl Default for Patience {
     /// Some tenths of a second.
     fn default() -> Patience {
@@ -144,12 +148,12 @@ impl Patience {
     /// at the same time.
     fn lasts(&self, turn: u32, aside: bool) -> bool {
         let doublings = self.lost.load(Ordering::Relaxed) + if aside { 2 } else { 0 };
-        turn < self.least.saturating_mul(1 << doublings.min(20))
+        turn < self.least.saturating_mul(1 << doublings)
     }
 
     /// Records the end of a wait: whether the process has lost its patience.
     fn ends(&self, lost: bool) {
-        let times = if lost { self.lost.load(Ordering::Relaxed).saturating_add(1).min(20) } else { 0 };
+        let times = if lost { (self.lost.load(Ordering::Relaxed) + 1).min(MOST_DOUBLINGS) } else { 0 };
         self.lost.store(times, Ordering::Relaxed);
     }
 }

@@ -442,7 +442,7 @@ impl Slow<'_> {
     const HOLD: Duration = Duration::from_millis(20);
 
     fn new(words: &Local) -> Slow<'_> {
-        Slow { words, patience: Patience::new(10) }
+        Slow { words, patience: Patience::new(20) }
     }
 }
 
@@ -492,6 +492,21 @@ fn beside_long_holds(holds: fn(&Slow<'_>, usize) -> Result<()>, one: fn(&Slow<'_
         }
     });
     assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
+}
+
+/// A wait that always ends by its limit does not grow without end: the process that it waits for
+/// may wait for this one.
+/// Shows S2.
+#[test]
+fn the_limit_of_a_wait_is_bounded() {
+    let patience = Patience::new(10);
+    for lost in 0..100 {
+        let polls = 10 << lost.min(3);
+        assert!(patience.lasts(polls - 1, false) && !patience.lasts(polls, false), "after {lost} lost waits");
+        patience.ends(true);
+    }
+    patience.ends(false);
+    assert!(!patience.lasts(10, false), "a wait that succeeds begins anew");
 }
 
 /// Patience that ends does not let writers keep out a `lock_all` for ever.
