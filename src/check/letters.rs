@@ -2,8 +2,18 @@
 //! of a message writes a *letter* with its clock, and the receiver reads it. Messages of one
 //! *stream*, which have the same receiver, tag and group, are received in the order in which they
 //! are sent, and so are their letters.
+//!
+//! Threads that send at the same time may write their letters in one order and send their messages
+//! in another. A letter therefore has the number of the oldest letter of its stream whose call had
+//! not returned when this letter was written. Let k be the number of the letter that a receiver
+//! takes. The received message has letter k, an older one, or a younger one that overtook letter k
+//! or an older letter: the call of the overtaken letter had not returned, so the number in the
+//! younger letter is at most k. The receiver reads the clocks of all these younger letters too. It
+//! need not read older letters, because the clocks of a rank grow.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use transom_fabric::Memory;
 
@@ -18,11 +28,13 @@ const BYTES: usize = 1 << 20;
 const COUNT: usize = 0;
 const USED: usize = 8;
 const LETTERS: usize = 16;
-/// The words of a letter before its clock: the letter's number, and its stream.
+/// The words of a letter before its clock: the letter's number, its stream, and the number of the
+/// oldest letter of the stream that a call still sent.
 const NUMBER: usize = 0;
 const FOR: usize = 8;
 const GROUP: usize = 16;
-const CLOCK: usize = 24;
+const OLDEST: usize = 24;
+const CLOCK: usize = 32;
 /// The number of a letter that is being written or read.
 const TAKEN: u64 = u64::MAX;
 
@@ -59,6 +71,42 @@ pub(crate) struct Stream {
     pub(crate) tag: i32,
     /// The number of the ranks' group.
     pub(crate) group: u64,
+}
+
+/// A message whose call has not returned: its stream, and the number of its letter.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Sending([u64; 2], u64);
+
+/// The messages of this rank that calls are sending.
+#[derive(Debug, Default)]
+pub(super) struct Sends(Mutex<BTreeSet<Sending>>);
+
+impl Sends {
+    fn all(&self) -> MutexGuard<'_, BTreeSet<Sending>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A call begins to send a message. Returns the number of the oldest letter of the stream that
+    /// a call sends.
+    pub(super) fn begin(&self, sending: Sending) -> u64 {
+        let mut all = self.all();
+        all.insert(sending);
+        all.range(Sending(sending.0, 0)..).next().map_or(sending.1, |oldest| oldest.1)
+    }
+
+    /// The call has returned.
+    pub(super) fn end(&self, sending: Sending) {
+        self.all().remove(&sending);
+    }
+}
+
+/// A letter that waits for its receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Waiting {
+    number: u64,
+    oldest: u64,
+    at: usize,
 }
 
 impl Stream {
@@ -107,27 +155,31 @@ impl Letters<'_> {
         self.word(at + NUMBER).compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Writes a letter. Returns false if no letter is free.
-    pub(crate) fn send(&self, stream: Stream, clock: &Clock) -> bool {
+    /// Writes a letter. The caller holds the lock of the rank's clock, so clocks grow with the
+    /// numbers of letters. `None`: no letter is free.
+    pub(super) fn send(&self, stream: Stream, clock: &Clock, sends: &Sends) -> Option<Sending> {
         let number = self.word(self.base + COUNT).fetch_add(1, Ordering::Relaxed) + 1;
-        let Some(at) = self.free() else { return false };
+        let at = self.free()?;
         let [receiver, group] = stream.words();
+        let sending = Sending([receiver, group], number);
         self.word(at + FOR).store(receiver, Ordering::Relaxed);
         self.word(at + GROUP).store(group, Ordering::Relaxed);
+        self.word(at + OLDEST).store(sends.begin(sending), Ordering::Relaxed);
         clock.store(Slot { memory: self.memory, at: at + CLOCK });
         // Release: pairs with the Acquire of `waiting`.
         self.word(at + NUMBER).store(number, Ordering::Release);
-        true
+        Some(sending)
     }
 
-    /// The letters of a stream, by number and place, in the order in which they were sent.
-    fn waiting(&self, stream: Stream) -> Vec<(u64, usize)> {
+    /// The letters of a stream, in the order in which they were written.
+    fn waiting(&self, stream: Stream) -> Vec<Waiting> {
         let read = |at: usize| {
             let number = self.word(at + NUMBER).load(Ordering::Acquire);
             let is_here = number != 0 && number != TAKEN;
             // Relaxed: after the Acquire.
             let words = [FOR, GROUP].map(|word| self.word(at + word).load(Ordering::Relaxed));
-            (is_here && words == stream.words()).then_some((number, at))
+            let oldest = self.word(at + OLDEST).load(Ordering::Relaxed);
+            (is_here && words == stream.words()).then_some(Waiting { number, oldest, at })
         };
         let mut found: Vec<_> = self.places().filter_map(read).collect();
         found.sort_unstable();
@@ -140,7 +192,7 @@ impl Letters<'_> {
 
     /// Removes the letter of a stream that is behind `ahead` others, and returns its clock.
     pub(crate) fn take(&self, stream: Stream, ahead: usize) -> Option<Vec<u64>> {
-        let &(number, at) = self.waiting(stream).get(ahead)?;
+        let &Waiting { number, at, .. } = self.waiting(stream).get(ahead)?;
         if !self.turn(at, number, TAKEN) {
             return None;
         }
@@ -149,10 +201,15 @@ impl Letters<'_> {
         Some(clock)
     }
 
-    /// The clocks of at most `most` letters of a stream that are behind `ahead` others. The letters
-    /// remain.
-    pub(crate) fn read(&self, stream: Stream, ahead: usize, most: usize) -> Vec<Vec<u64>> {
-        self.waiting(stream).into_iter().skip(ahead).take(most).map(|(_, at)| self.clock_at(at)).collect()
+    /// The clocks of the letters of a stream that are behind `least` to `most` others, and of the
+    /// letters whose messages may have overtaken those. The letters remain.
+    pub(crate) fn read(&self, stream: Stream, least: usize, most: usize) -> Vec<Vec<u64>> {
+        let waiting = self.waiting(stream);
+        let Some(last) = waiting.len().checked_sub(1).filter(|&last| least <= last) else { return Vec::new() };
+        let (read, younger) = waiting[least..].split_at(most.min(last) - least + 1);
+        let taken = read.last().map_or(0, |letter| letter.number);
+        let overtakes = younger.iter().filter(|letter| letter.oldest <= taken);
+        read.iter().chain(overtakes).map(|letter| self.clock_at(letter.at)).collect()
     }
 }
 
@@ -165,19 +222,42 @@ mod tests {
         let memory = Memory::private(64 + bytes(2));
         let letters = Letters { memory: &memory, base: 64, ranks: 2 };
         let stream = |to, tag, group| Stream { to, tag, group };
-        let mut clock = Clock::new(2);
+        let (mut clock, sends) = (Clock::new(2), Sends::default());
         for of in [stream(1, 5, 1), stream(1, 7, 1), stream(1, 5, 1), stream(0, 5, 1), stream(1, 5, 2), stream(1, 5, 1)]
         {
             clock.advance(0, 0);
-            assert!(letters.send(of, &clock));
+            sends.end(letters.send(of, &clock, &sends).expect("a free letter"));
         }
         let seen =
-            |ahead, most| letters.read(stream(1, 5, 1), ahead, most).iter().map(|one| one[0]).collect::<Vec<_>>();
-        assert_eq!((seen(0, 9), seen(1, 1)), (vec![1, 3, 6], vec![3]));
+            |least, most| letters.read(stream(1, 5, 1), least, most).iter().map(|one| one[0]).collect::<Vec<_>>();
+        assert_eq!((seen(0, 9), seen(1, 1), seen(3, 3)), (vec![1, 3, 6], vec![3], vec![]));
         let take = |of, ahead| letters.take(of, ahead).map_or(0, |clock| clock[0]);
         assert_eq!(take(stream(1, 5, 1), 1), 3, "the receive that was posted second");
         assert_eq!([take(stream(1, 5, 1), 0), take(stream(1, 5, 1), 0), take(stream(1, 5, 1), 0)], [1, 6, 0]);
         assert_eq!([take(stream(0, 5, 1), 0), take(stream(1, 5, 2), 0), take(stream(1, 7, 1), 0)], [4, 5, 2]);
-        assert_eq!((0..=most(2)).filter(|_| letters.send(stream(1, 0, 1), &clock)).count(), most(2));
+        assert_eq!((0..=most(2)).filter(|_| letters.send(stream(1, 0, 1), &clock, &sends).is_some()).count(), most(2));
+    }
+
+    #[test]
+    fn a_receiver_reads_the_letters_of_messages_that_may_have_overtaken_others() {
+        let memory = Memory::private(64 + bytes(2));
+        let letters = Letters { memory: &memory, base: 64, ranks: 2 };
+        let (mut clock, sends) = (Clock::new(2), Sends::default());
+        let stream = |tag| Stream { to: 1, tag, group: 1 };
+        let mut send = |tag| {
+            clock.advance(0, 0);
+            letters.send(stream(tag), &clock, &sends).expect("a free letter")
+        };
+        // The calls of letters 1 and 3 overlap, and so do those of letters 3 and 4.
+        let first = send(5);
+        sends.end(send(7));
+        let third = send(5);
+        sends.end(first);
+        let fourth = send(5);
+        [third, fourth].into_iter().for_each(|sending| sends.end(sending));
+        sends.end(send(5));
+        let seen = |least, most| letters.read(stream(5), least, most).iter().map(|one| one[0]).collect::<Vec<_>>();
+        assert_eq!([seen(0, 0), seen(1, 1), seen(2, 2), seen(3, 3)], [vec![1, 3], vec![3, 4], vec![4], vec![5]]);
+        assert_eq!(seen(0, 1), [1, 3, 4]);
     }
 }

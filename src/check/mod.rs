@@ -43,6 +43,7 @@ use exclusive::{Exclusive, Holder};
 pub(crate) use fibers::Flight;
 pub use lent::PartUse;
 pub(crate) use lent::{BufferUse, Loan, OperationAccesses};
+pub use letters::Sending;
 pub(crate) use letters::Stream;
 pub(crate) use notices::{NoticeClocks, bytes as notice_bytes};
 pub(crate) use place::Place;
@@ -106,6 +107,8 @@ pub(crate) struct Checker {
     known: Shown,
     /// The release with which the last exposure epoch of this rank ends.
     exposures: AtomicU64,
+    /// The messages that calls are sending.
+    sends: letters::Sends,
     places: place::Places,
     lent: lent::Buffers,
     /// The memory of this rank that belongs to windows.
@@ -116,10 +119,8 @@ pub(crate) struct Checker {
     fibers: Option<fibers::Fibers>,
     /// See [`Checker::sees_atomics`].
     atomics: AtomicBool,
-    /// The state of this rank's waiting calls; at rank 0 also the thread that searches for a
-    /// deadlock.
+    /// The state of this rank's waiting calls.
     shown: Mutex<waits::Shown>,
-    _watcher: Option<waits::Watcher>,
     output: Output,
 }
 
@@ -172,14 +173,14 @@ impl Checker {
             clock,
             known: Shown::new(rank, ranks),
             exposures: AtomicU64::new(0),
+            sends: letters::Sends::default(),
             places: place::Places::new(),
             lent: lent::Buffers::new(),
             exposed: Mutex::default(),
             parts: Mutex::default(),
             fibers: fibers::Fibers::of_process(),
             atomics: AtomicBool::new(false),
-            shown: Mutex::default(),
-            _watcher: watcher,
+            shown: Mutex::new(waits::Shown::new(watcher)),
             output: Output { file, suppressed },
         }
     }
@@ -217,6 +218,18 @@ impl Checker {
             fibers.release(clock.of(self.rank));
         }
         clock
+    }
+
+    /// Releases this rank's clock with a message of another library, which a call begins to send.
+    /// `None`: the message has no clock.
+    pub(crate) fn sends(&self, stream: Stream) -> Option<Sending> {
+        let clock = self.release();
+        self.own().letters().send(stream, &clock, &self.sends)
+    }
+
+    /// The call that sends the message has returned.
+    pub(crate) fn has_sent(&self, sending: Sending) {
+        self.sends.end(sending);
     }
 
     /// An exposure epoch of this rank's part begins.

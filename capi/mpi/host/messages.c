@@ -40,7 +40,7 @@ _Thread_local unsigned call_has;
 void before_send(MPI_Comm comm, int rank, int tag, uint64_t *clock) {
     const struct group *group = group_of(comm);
     const int peer = in_job(group, rank);
-    if (peer >= 0) transom_edge_message_sent(peer, tag, group->number), call_has |= SENT;
+    if (peer >= 0) transom_edge_send_begins(peer, tag, group->number), call_has |= SENT;
     else transom_edge_release(clock);
 }
 
@@ -76,6 +76,7 @@ void before_match(MPI_Comm comm, int rank, int tag) {
 /* After a call that had these messages. */
 void after_messages(unsigned has, int code) {
     if (code != MPI_SUCCESS && has & (SENT | TAKEN)) transom_edge_message_fails();
+    if (has & SENT) transom_edge_sends_end();
     if (has & POSTED) transom_edge_receive_was_posted();
 }
 
