@@ -42,7 +42,7 @@ pub(crate) use clock::{Clock, Shown, Slot};
 use exclusive::{Exclusive, Holder};
 pub(crate) use fibers::Flight;
 pub use lent::PartUse;
-pub(crate) use lent::{BufferUse, Loan, OperationAccesses};
+pub(crate) use lent::{BufferUse, Loan, OperationAccesses, PartUses};
 pub use letters::Sending;
 pub(crate) use letters::Stream;
 pub(crate) use notices::{NoticeClocks, bytes as notice_bytes};
