@@ -374,8 +374,11 @@ impl Parts {
     #[cold]
     fn note_checked(&self, target: &Target, at: i64, layout: &Layout<'_>, kind: Kind, end: End) -> Result<u64> {
         let Some((checked, checker)) = self.checker() else { return Ok(0) };
-        let (place, member) = (checker.place_of(kind), target.rank());
+        let member = target.rank();
         let (rank, shadow) = (self.team.rank(member), checked.shadow(member)?);
+        // The cache lines arrive while this rank searches for the place of the call.
+        elements::prefetch(shadow, shadow.clock(At::Word(at.cast_unsigned())), (target, at.cast_unsigned()));
+        let place = checker.place_of(kind);
         let operation = checked.operations.fetch_add(1, Ordering::Relaxed) + 1;
         LAST.set((operation, place));
         // By atomic loads, the target may poll a word that a put changes.
