@@ -127,11 +127,11 @@ impl JobCore {
         // Acquire: pairs with the Release in `mixes` of a rank that called it before it sent this
         // message.
         let is_mixed = self.area(checker, 0)?.mixed().load(Ordering::Acquire) != 0;
-        let letters = self.area(checker, rank)?.letters();
-        let clocks = letters.read(stream, least, most);
+        let sent = self.area(checker, rank)?.message_clocks();
+        let clocks = sent.read(stream, least, most);
         // The clocks of a stream grow. If this takes the clock of an earlier message, the receiver
         // of that message finds a later clock in its place.
-        let found = if takes { letters.take(stream, least).is_some() } else { !clocks.is_empty() };
+        let found = if takes { sent.take(stream, least).is_some() } else { !clocks.is_empty() };
         if found && !is_mixed {
             self.learns(|known| clocks.iter().for_each(|clock| known.join(clock)));
             return Ok(());
@@ -159,7 +159,7 @@ impl JobCore {
     pub(super) fn enters(&self, group: u64, turn: u64) {
         if let Some(checker) = &self.block.checker {
             let clock = checker.release();
-            checker.own().meetings().enter(group, turn, &clock);
+            checker.own().collective_clocks().enter(group, turn, &clock);
         }
     }
 
@@ -168,7 +168,7 @@ impl JobCore {
         let Some(checker) = &self.block.checker else { return Ok(()) };
         let mut met = Clock::new(self.size);
         for &rank in ranks {
-            match self.area(checker, rank)?.meetings().clock_at(group, turn) {
+            match self.area(checker, rank)?.collective_clocks().clock_at(group, turn) {
                 Some(clock) => met.join(&clock),
                 // What the rank knew when it entered is forgotten.
                 None => return self.learn_all(),
@@ -200,11 +200,11 @@ impl JobCore {
         self.learns_by(false, learn);
     }
 
-    /// [`JobCore::learns`]. `meeting`: all ranks of a group learn of each other.
+    /// [`JobCore::learns`]. `is_collective`: all ranks of a group learn of each other.
     #[inline]
-    pub(super) fn learns_by(&self, meeting: bool, learn: impl FnOnce(&mut Clock)) {
+    pub(super) fn learns_by(&self, is_collective: bool, learn: impl FnOnce(&mut Clock)) {
         if let Some(checker) = &self.block.checker {
-            checker.learn(learn, meeting, |rank, place| self.area(checker, rank).ok()?.text(place));
+            checker.learn(learn, is_collective, |rank, place| self.area(checker, rank).ok()?.text(place));
         }
     }
 
