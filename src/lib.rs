@@ -103,7 +103,7 @@ mod window;
 
 pub use bytemuck;
 #[doc(hidden)]
-pub use check::PartUse;
+pub use check::{PartUse, Sending};
 pub use datatype::Datatype;
 pub use error::{
     ArgumentError, AtomicsError, Class, Error, ErrorKind, JobError, NetName, Refusal, Result, SettingError,

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use transom_fabric::Memory;
 
 use super::clock::{Slot, slot_bytes};
-use super::letters::{self, Letters};
-use super::meetings::{self, Meetings};
+use super::collective_clocks::{self, CollectiveClocks};
+use super::message_clocks::{self, MessageClocks};
 use super::receives::{self, Receives};
 use super::shadow::{self, Shadow};
 use super::waits::{self, Waits};
@@ -47,14 +47,14 @@ const fn receives_at(ranks: usize) -> usize {
 }
 
 const fn waits_at(ranks: usize) -> usize {
-    (meetings_at(ranks) + meetings::bytes(ranks)).next_multiple_of(8)
+    (collective_clocks_at(ranks) + collective_clocks::bytes(ranks)).next_multiple_of(8)
 }
 
-const fn meetings_at(ranks: usize) -> usize {
-    (letters_at(ranks) + letters::bytes(ranks)).next_multiple_of(8)
+const fn collective_clocks_at(ranks: usize) -> usize {
+    (message_clocks_at(ranks) + message_clocks::bytes(ranks)).next_multiple_of(8)
 }
 
-const fn letters_at(ranks: usize) -> usize {
+const fn message_clocks_at(ranks: usize) -> usize {
     (2 * slot_bytes(ranks) + 16 + 8 * (REPORTS + 1) + 8 * PLACES + TEXT).next_multiple_of(8)
 }
 
@@ -76,19 +76,19 @@ impl<'m> Area<'m> {
         self.memory.word64(self.base + 2 * slot_bytes(self.ranks))
     }
 
-    /// Whether a message may have come without a letter, at rank 0: 0 or 1.
+    /// Whether a message may have come without a clock, at rank 0: 0 or 1.
     pub(crate) fn mixed(self) -> &'m AtomicU64 {
         self.memory.word64(self.base + 2 * slot_bytes(self.ranks) + 8)
     }
 
     /// The clocks of messages that the rank has sent.
-    pub(crate) fn letters(self) -> Letters<'m> {
-        Letters { memory: self.memory, base: self.base + letters_at(self.ranks), ranks: self.ranks }
+    pub(crate) fn message_clocks(self) -> MessageClocks<'m> {
+        MessageClocks { memory: self.memory, base: self.base + message_clocks_at(self.ranks), ranks: self.ranks }
     }
 
     /// The clocks of the rank at collective calls.
-    pub(crate) fn meetings(self) -> Meetings<'m> {
-        Meetings { memory: self.memory, base: self.base + meetings_at(self.ranks), ranks: self.ranks }
+    pub(crate) fn collective_clocks(self) -> CollectiveClocks<'m> {
+        CollectiveClocks { memory: self.memory, base: self.base + collective_clocks_at(self.ranks), ranks: self.ranks }
     }
 
     /// The clocks with which the rank has begun to receive messages.

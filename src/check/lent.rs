@@ -6,6 +6,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::sync::Weak;
 
 use transom_fabric::Memory;
 
@@ -67,19 +68,41 @@ pub(crate) struct Loan {
     part: Option<PartUse>,
 }
 
-/// The use of window memory by a buffer of an operation. The use ends when the function is called.
+/// The use of a part of a window by a buffer of an operation.
 #[doc(hidden)]
-pub struct PartUse(Box<dyn FnOnce() + Send>);
+#[derive(Debug)]
+pub struct PartUse {
+    window: Weak<dyn PartUses>,
+    member: usize,
+    /// Identifies the use in the window.
+    number: u64,
+}
+
+/// A window whose parts have buffers of operations.
+pub(crate) trait PartUses: fmt::Debug + Send + Sync {
+    /// Ends uses of a member's part. The numbers are in increasing order.
+    fn end(&self, member: usize, numbers: &[u64]);
+}
 
 impl PartUse {
-    pub(crate) fn until(end: impl FnOnce() + Send + 'static) -> PartUse {
-        PartUse(Box::new(end))
+    pub(crate) fn new(window: Weak<dyn PartUses>, member: usize, number: u64) -> PartUse {
+        PartUse { window, member, number }
+    }
+
+    /// The window's address.
+    fn window(&self) -> *const () {
+        self.window.as_ptr().cast()
     }
 }
 
-impl fmt::Debug for PartUse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PartUse")
+/// Ends uses. The uses of a part end together, because the end of one visits all uses of the part
+/// that have not ended.
+fn end_uses(mut uses: Vec<PartUse>) {
+    uses.sort_unstable_by_key(|one| (one.window(), one.member, one.number));
+    for group in uses.chunk_by(|one, next| (one.window(), one.member) == (next.window(), next.member)) {
+        if let Some(window) = group[0].window.upgrade() {
+            window.end(group[0].member, &group.iter().map(|one| one.number).collect::<Vec<_>>());
+        }
     }
 }
 
@@ -132,14 +155,14 @@ impl Buffers {
         if loans.is_empty() {
             return;
         }
-        let (locked, mut parts) = (self.locked(), Vec::new());
+        let (locked, mut uses) = (self.locked(), Vec::new());
         loans.retain_mut(|loan| {
             let was_ended = |fibers: &Fibers| loan.flight.as_ref().is_some_and(|flight| fibers.was_ended(flight));
             let over = ends(loan) || fibers.is_some_and(was_ended);
             if over && let Some(record) = loan.record {
                 locked.forget(record);
             }
-            parts.extend(loan.part.take_if(|_| over));
+            uses.extend(loan.part.take_if(|_| over));
             match (&mut loan.flight, fibers) {
                 // The thread that began the operation learns of its end in a later call.
                 (Some(flight), Some(fibers)) if over => !fibers.end(flight),
@@ -147,7 +170,7 @@ impl Buffers {
             }
         });
         drop(locked);
-        parts.into_iter().for_each(|part| (part.0)());
+        end_uses(uses);
     }
 }
 

@@ -6,12 +6,12 @@
 
 mod area;
 mod clock;
+mod collective_clocks;
 #[allow(unsafe_code)]
 mod exclusive;
 mod fibers;
 mod lent;
-mod letters;
-mod meetings;
+mod message_clocks;
 mod notices;
 mod object;
 mod others;
@@ -42,8 +42,9 @@ pub(crate) use clock::{Clock, Shown, Slot};
 use exclusive::{Exclusive, Holder};
 pub(crate) use fibers::Flight;
 pub use lent::PartUse;
-pub(crate) use lent::{BufferUse, Loan, OperationAccesses};
-pub(crate) use letters::Stream;
+pub(crate) use lent::{BufferUse, Loan, OperationAccesses, PartUses};
+pub use message_clocks::Sending;
+pub(crate) use message_clocks::Stream;
 pub(crate) use notices::{NoticeClocks, bytes as notice_bytes};
 pub(crate) use place::Place;
 pub(crate) use receives::Matching;
@@ -106,6 +107,8 @@ pub(crate) struct Checker {
     known: Shown,
     /// The release with which the last exposure epoch of this rank ends.
     exposures: AtomicU64,
+    /// The messages that calls are sending.
+    sends: message_clocks::Sends,
     places: place::Places,
     lent: lent::Buffers,
     /// The memory of this rank that belongs to windows.
@@ -116,10 +119,8 @@ pub(crate) struct Checker {
     fibers: Option<fibers::Fibers>,
     /// See [`Checker::sees_atomics`].
     atomics: AtomicBool,
-    /// The state of this rank's waiting calls; at rank 0 also the thread that searches for a
-    /// deadlock.
+    /// The state of this rank's waiting calls.
     shown: Mutex<waits::Shown>,
-    _watcher: Option<waits::Watcher>,
     output: Output,
 }
 
@@ -172,14 +173,14 @@ impl Checker {
             clock,
             known: Shown::new(rank, ranks),
             exposures: AtomicU64::new(0),
+            sends: message_clocks::Sends::default(),
             places: place::Places::new(),
             lent: lent::Buffers::new(),
             exposed: Mutex::default(),
             parts: Mutex::default(),
             fibers: fibers::Fibers::of_process(),
             atomics: AtomicBool::new(false),
-            shown: Mutex::default(),
-            _watcher: watcher,
+            shown: Mutex::new(waits::Shown::new(watcher)),
             output: Output { file, suppressed },
         }
     }
@@ -219,6 +220,18 @@ impl Checker {
         clock
     }
 
+    /// Releases this rank's clock with a message of another library, which a call begins to send.
+    /// `None`: the message has no clock.
+    pub(crate) fn sends(&self, stream: Stream) -> Option<Sending> {
+        let clock = self.release();
+        self.own().message_clocks().send(stream, &clock, &self.sends)
+    }
+
+    /// The call that sends the message has returned.
+    pub(crate) fn has_sent(&self, sending: Sending) {
+        self.sends.end(sending);
+    }
+
     /// An exposure epoch of this rank's part begins.
     pub(crate) fn expose_part(&self, part: Shadow<'_>) {
         // Relaxed: each epoch only needs a number of its own.
@@ -232,13 +245,14 @@ impl Checker {
         drop(self.release_as(part.exposed_until()));
     }
 
-    /// Changes the clock by `learn`. `text` gives the text of a place of another rank. `meeting`:
-    /// all ranks of a group learn of each other, so this rank's own releases are not news.
+    /// Changes the clock by `learn`. `text` gives the text of a place of another rank.
+    /// `is_collective`: all ranks of a group learn of each other, so this rank's own releases are
+    /// not news.
     #[inline]
     pub(crate) fn learn(
         &self,
         learn: impl FnOnce(&mut Clock),
-        meeting: bool,
+        is_collective: bool,
         text: impl Fn(usize, u32) -> Option<String>,
     ) {
         let mut clock = self.clock();
@@ -252,7 +266,7 @@ impl Checker {
         clock.merge(&news);
         let known = clock.clone();
         drop(clock);
-        self.show_news(fibers, (&known, &news), meeting, text);
+        self.show_news(fibers, (&known, &news), is_collective, text);
     }
 
     /// The counts of the clock, without its lock.
@@ -273,10 +287,10 @@ impl Checker {
         &self,
         fibers: &fibers::Fibers,
         (known, news): (&Clock, &Clock),
-        meeting: bool,
+        is_collective: bool,
         text: impl Fn(usize, u32) -> Option<String>,
     ) {
-        let back = if meeting { 0 } else { news.of(self.rank) };
+        let back = if is_collective { 0 } else { news.of(self.rank) };
         let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         parts.iter().for_each(|part| fibers.add_logged(self.rank, part.logged(self.ranks)));
         let name = |LogEntry { access, .. }: &LogEntry| {

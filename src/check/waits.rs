@@ -62,9 +62,16 @@ pub(super) struct Shown {
     is_helped: bool,
     /// The number of nested waiting calls of the thread.
     depth: u32,
+    /// At rank 0 the thread that searches for a deadlock.
+    _watcher: Option<Watcher>,
 }
 
 impl Shown {
+    /// No calls.
+    pub(super) fn new(watcher: Option<Watcher>) -> Shown {
+        Shown { _watcher: watcher, ..Shown::default() }
+    }
+
     /// Begins a call. Returns whether the call is to be recorded: nested calls are not.
     pub(super) fn begin(&mut self) -> bool {
         let this = threads::identity();

@@ -6,7 +6,7 @@ use transom_fabric::{Memory, diagnostics};
 
 use super::block::block_bytes;
 use super::{Job, JobCore, Team};
-use crate::check::{self, Area, Checker, Clock, Flight, Matching, ShowBuffers, Stream, Wait};
+use crate::check::{self, Area, Checker, Clock, Flight, Matching, Sending, ShowBuffers, Stream, Wait};
 use crate::environment::Settings;
 use crate::error::{JobError, Result};
 
@@ -104,12 +104,12 @@ impl JobCore {
     }
 
     /// Releases this rank's clock with a message of another library.
-    pub(super) fn sends(&self, stream: Stream) {
-        let Some(checker) = &self.block.checker else { return };
-        let clock = checker.release();
-        if !checker.own().letters().send(stream, &clock) {
+    pub(super) fn sends(&self, stream: Stream) -> Option<Sending> {
+        let sending = self.block.checker.as_ref()?.sends(stream);
+        if sending.is_none() {
             self.mixes();
         }
+        sending
     }
 
     /// Merges the clock of a message that `rank` sent. `least` and `most` limit the number of
@@ -127,11 +127,11 @@ impl JobCore {
         // Acquire: pairs with the Release in `mixes` of a rank that called it before it sent this
         // message.
         let is_mixed = self.area(checker, 0)?.mixed().load(Ordering::Acquire) != 0;
-        let letters = self.area(checker, rank)?.letters();
-        let clocks = letters.read(stream, least, most - least + 1);
+        let sent = self.area(checker, rank)?.message_clocks();
+        let clocks = sent.read(stream, least, most);
         // The clocks of a stream grow. If this takes the clock of an earlier message, the receiver
         // of that message finds a later clock in its place.
-        let found = if takes { letters.take(stream, least).is_some() } else { !clocks.is_empty() };
+        let found = if takes { sent.take(stream, least).is_some() } else { !clocks.is_empty() };
         if found && !is_mixed {
             self.learns(|known| clocks.iter().for_each(|clock| known.join(clock)));
             return Ok(());
@@ -159,7 +159,7 @@ impl JobCore {
     pub(super) fn enters(&self, group: u64, turn: u64) {
         if let Some(checker) = &self.block.checker {
             let clock = checker.release();
-            checker.own().meetings().enter(group, turn, &clock);
+            checker.own().collective_clocks().enter(group, turn, &clock);
         }
     }
 
@@ -168,7 +168,7 @@ impl JobCore {
         let Some(checker) = &self.block.checker else { return Ok(()) };
         let mut met = Clock::new(self.size);
         for &rank in ranks {
-            match self.area(checker, rank)?.meetings().clock_at(group, turn) {
+            match self.area(checker, rank)?.collective_clocks().clock_at(group, turn) {
                 Some(clock) => met.join(&clock),
                 // What the rank knew when it entered is forgotten.
                 None => return self.learn_all(),
@@ -200,11 +200,11 @@ impl JobCore {
         self.learns_by(false, learn);
     }
 
-    /// [`JobCore::learns`]. `meeting`: all ranks of a group learn of each other.
+    /// [`JobCore::learns`]. `is_collective`: all ranks of a group learn of each other.
     #[inline]
-    pub(super) fn learns_by(&self, meeting: bool, learn: impl FnOnce(&mut Clock)) {
+    pub(super) fn learns_by(&self, is_collective: bool, learn: impl FnOnce(&mut Clock)) {
         if let Some(checker) = &self.block.checker {
-            checker.learn(learn, meeting, |rank, place| self.area(checker, rank).ok()?.text(place));
+            checker.learn(learn, is_collective, |rank, place| self.area(checker, rank).ok()?.text(place));
         }
     }
 
@@ -238,11 +238,20 @@ impl Job {
         check::pause_by(pause);
     }
 
-    /// Releases this rank's clock with a message to `rank`. Messages with one tag and group to a
-    /// rank are received in the order in which they are sent.
+    /// Releases this rank's clock with a message to `rank`, which a call begins to send. Messages
+    /// with one tag and group to a rank are received in the order in which they are sent. The
+    /// caller passes the result to [`Job::checker_has_sent`] when the call has returned.
     #[doc(hidden)]
-    pub fn checker_sends(&self, rank: usize, tag: i32, group: u64) {
-        self.core().sends(Stream { to: rank, tag, group });
+    pub fn checker_sends(&self, rank: usize, tag: i32, group: u64) -> Option<Sending> {
+        self.core().sends(Stream { to: rank, tag, group })
+    }
+
+    /// See [`Job::checker_sends`].
+    #[doc(hidden)]
+    pub fn checker_has_sent(&self, sending: Sending) {
+        if let Some(checker) = &self.core().block.checker {
+            checker.has_sent(sending);
+        }
     }
 
     /// Merges the clock of a message of `rank`. `ahead` has the least and the largest number of

@@ -111,7 +111,7 @@ pub(super) enum End {
 
 /// The accesses that an operation or a synchronization completes.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Completed {
+pub(super) enum Completed<'n> {
     All,
     /// Those that the arrival of their results completes.
     Fetching,
@@ -119,15 +119,18 @@ pub(super) enum Completed {
     Operation(u64),
     /// Those of one operation, if its result has arrived.
     Result(u64),
+    /// These uses of a part by buffers. The numbers are in increasing order.
+    Uses(&'n [u64]),
 }
 
-impl Completed {
+impl Completed<'_> {
     fn has(self, pending: &Pending) -> bool {
         match self {
             Completed::All => true,
             Completed::Fetching => pending.ends_with_result,
             Completed::Operation(number) => pending.operation == number,
             Completed::Result(number) => pending.operation == number && pending.ends_with_result,
+            Completed::Uses(numbers) => numbers.binary_search(&pending.operation).is_ok(),
         }
     }
 
@@ -138,6 +141,7 @@ impl Completed {
             Completed::Fetching => loan.local,
             Completed::Operation(number) => loan.operation == number,
             Completed::Result(number) => loan.operation == number && loan.local,
+            Completed::Uses(_) => false,
         }
     }
 }
@@ -370,8 +374,11 @@ impl Parts {
     #[cold]
     fn note_checked(&self, target: &Target, at: i64, layout: &Layout<'_>, kind: Kind, end: End) -> Result<u64> {
         let Some((checked, checker)) = self.checker() else { return Ok(0) };
-        let (place, member) = (checker.place_of(kind), target.rank());
+        let member = target.rank();
         let (rank, shadow) = (self.team.rank(member), checked.shadow(member)?);
+        // The cache lines arrive while this rank searches for the place of the call.
+        elements::prefetch(shadow, shadow.clock(At::Word(at.cast_unsigned())), (target, at.cast_unsigned()));
+        let place = checker.place_of(kind);
         let operation = checked.operations.fetch_add(1, Ordering::Relaxed) + 1;
         LAST.set((operation, place));
         // By atomic loads, the target may poll a word that a put changes.
@@ -479,7 +486,7 @@ impl Parts {
     }
 
     /// Records that operations to a member are complete.
-    pub(super) fn completed(&self, member: usize, which: Completed) -> Result<()> {
+    pub(super) fn completed(&self, member: usize, which: Completed<'_>) -> Result<()> {
         let Some((checked, checker)) = self.checker() else { return Ok(()) };
         if checked.has_pending(member) {
             check::pause();
@@ -493,7 +500,7 @@ impl Parts {
 
     /// [`Parts::completed`] for all members.
     #[cold]
-    pub(super) fn all_completed(&self, which: Completed) -> Result<()> {
+    pub(super) fn all_completed(&self, which: Completed<'_>) -> Result<()> {
         let Some((checked, checker)) = self.checker() else { return Ok(()) };
         checker.give_back(&mut checked.loans(), |loan| which.returns(loan));
         let mut members = 0..self.team.size;

@@ -30,7 +30,9 @@ void transom_edge_nonblocking_call_begins(void);
 
 /* Messages. `group` is the number of the communicator. `takes`: 0 for a message that was only
  * probed. */
-void transom_edge_message_sent(int rank, int tag, uint64_t group);
+void transom_edge_send_begins(int rank, int tag, uint64_t group);
+/* The call that sends messages has returned. */
+void transom_edge_sends_end(void);
 void transom_edge_receive_begins(int rank, int tag, uint64_t group);
 void transom_edge_receive_is_posted(int rank, int tag, uint64_t group);
 void transom_edge_receive_was_posted(void);

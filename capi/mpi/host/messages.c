@@ -18,13 +18,16 @@ int host_status_of(void *statuses, int index, int *source, int *tag) {
     return 1;
 }
 
-/* Whether a status, after a call that failed with `code`, is of a request that is not complete. */
-int host_status_is_pending(void *statuses, int index, int code) {
-    int class = MPI_SUCCESS;
-    if (statuses == MPI_STATUS_IGNORE || statuses == MPI_STATUSES_IGNORE) return 0;
-    if (HOST(Error_class)(code, &class) != MPI_SUCCESS || class != MPI_ERR_IN_STATUS) return 0;
-    HOST(Error_class)(((const MPI_Status *)statuses)[index].MPI_ERROR, &class);
-    return class == MPI_ERR_PENDING;
+/* The state of a request, by its status, after a call that failed with `code`: `State` in
+ * src/host/requests.rs. */
+int host_status_state(void *statuses, int index, int code) {
+    enum { COMPLETE, PENDING, FAILED };
+    const int is_known = statuses != MPI_STATUS_IGNORE && statuses != MPI_STATUSES_IGNORE;
+    int class = MPI_ERR_UNKNOWN;
+    HOST(Error_class)(code, &class);
+    if (class == MPI_ERR_IN_STATUS && is_known) HOST(Error_class)(((const MPI_Status *)statuses)[index].MPI_ERROR, &class);
+    if (class == MPI_ERR_PENDING) return PENDING;
+    return class == MPI_SUCCESS || class == MPI_ERR_TRUNCATE ? COMPLETE : FAILED;
 }
 
 /* Whether a status is of a cancelled request. */
@@ -40,7 +43,7 @@ _Thread_local unsigned call_has;
 void before_send(MPI_Comm comm, int rank, int tag, uint64_t *clock) {
     const struct group *group = group_of(comm);
     const int peer = in_job(group, rank);
-    if (peer >= 0) transom_edge_message_sent(peer, tag, group->number), call_has |= SENT;
+    if (peer >= 0) transom_edge_send_begins(peer, tag, group->number), call_has |= SENT;
     else transom_edge_release(clock);
 }
 
@@ -76,6 +79,7 @@ void before_match(MPI_Comm comm, int rank, int tag) {
 /* After a call that had these messages. */
 void after_messages(unsigned has, int code) {
     if (code != MPI_SUCCESS && has & (SENT | TAKEN)) transom_edge_message_fails();
+    if (has & SENT) transom_edge_sends_end();
     if (has & POSTED) transom_edge_receive_was_posted();
 }
 

@@ -7,6 +7,7 @@
 mod learns;
 mod partitioned_message;
 mod posting;
+mod sends;
 mod unfinished;
 mod watch;
 
@@ -510,24 +511,13 @@ extern "C" fn transom_edge_request_starts(handle: RequestHandle) {
             *turn += 1;
             job.checker_enters(*group, *turn);
         }
-        Learns::Send(Some((rank, tag, group))) | Learns::Synchronous((rank, tag, group)) => {
-            job.checker_sends(*rank, *tag, *group);
-        }
+        Learns::Send(Some(stream)) | Learns::Synchronous(stream) => sends::begins(&job, *stream),
         Learns::Receive(receive) => {
             job.checker_begins_to_receive(Some((receive.source, receive.tag, receive.group)));
         }
         _ => {}
     }
     all.push(entry);
-}
-
-/// This rank is about to send a message: counts a release and publishes the clock for the receiver.
-// SAFETY: no other function has this name.
-#[unsafe(no_mangle)]
-extern "C" fn transom_edge_message_sent(rank: c_int, tag: c_int, group: u64) {
-    if let Some(job) = job() {
-        job.checker_sends(rank_of(rank), tag, group);
-    }
 }
 
 /// Learns the clock of a message, which was received or, if `takes` is 0, only probed.

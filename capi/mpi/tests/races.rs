@@ -57,7 +57,7 @@ const SUITES: [Suite; 10] = [
     Suite::of_three("races_forms", 100, 5),
     Suite::of_three("races_epochs", 18, 1),
     Suite::of_three("races_requests", 46, 1),
-    Suite::of_three("races_messages", 24, 1),
+    Suite::of_three("races_messages", 30, 1),
     Suite::of_three("races_notices", 22, 1),
     Suite {
         options: &["-fopenmp"],

@@ -37,18 +37,38 @@ fn joined(accesses: impl Iterator<Item = Access>) -> Vec<(u64, u64)> {
     ranges
 }
 
+/// Accesses, to find whether one of them covers another access of its kind.
+struct Covers(Vec<(u32, u64, u64)>);
+
+impl Covers {
+    fn of(accesses: impl Iterator<Item = Access>) -> Covers {
+        let mut all: Vec<_> = accesses.map(|it| (it.kind.encode(), it.start, it.end)).collect();
+        all.sort_unstable();
+        // From here on each end is the largest one of the accesses of the kind that begin no later.
+        for index in 1..all.len() {
+            if all[index].0 == all[index - 1].0 {
+                all[index].2 = all[index].2.max(all[index - 1].2);
+            }
+        }
+        Covers(all)
+    }
+
+    fn covers(&self, it: &Access) -> bool {
+        let kind = it.kind.encode();
+        let next = self.0.partition_point(|by| (by.0, by.1) <= (kind, it.start));
+        next.checked_sub(1).map(|last| self.0[last]).is_some_and(|by| by.0 == kind && it.end <= by.2)
+    }
+}
+
 impl Checked {
-    /// Before the accesses of one operation end: records again the accesses in flight that a record
-    /// of these stands for.
-    fn restore(&self, checker: &Checker, member: usize, list: &mut [Pending], which: Completed) -> Result<()> {
+    /// Before the accesses of single operations end: records again the accesses in flight that a
+    /// record of these stands for.
+    fn restore(&self, checker: &Checker, member: usize, list: &mut [Pending], which: Completed<'_>) -> Result<()> {
         if matches!(which, Completed::All | Completed::Fetching) {
             return Ok(());
         }
-        let ending: Vec<_> = list.iter().filter(|one| which.has(one)).map(|one| one.access).collect();
-        let is_covered = |one: &Pending| {
-            let it = one.access;
-            !which.has(one) && ending.iter().any(|by| by.kind == it.kind && by.start <= it.start && it.end <= by.end)
-        };
+        let ending = Covers::of(list.iter().filter(|one| which.has(one)).map(|one| one.access));
+        let is_covered = |one: &Pending| !which.has(one) && ending.covers(&one.access);
         if !list.iter().any(is_covered) {
             return Ok(());
         }
@@ -69,15 +89,21 @@ impl Checked {
     }
 
     /// Completes accesses to a member. Returns whether there were any.
-    pub(super) fn complete(&self, checker: &Checker, member: usize, which: Completed) -> Result<bool> {
+    pub(super) fn complete(&self, checker: &Checker, member: usize, which: Completed<'_>) -> Result<bool> {
         self.complete_in(&mut self.pending()[member], checker, (member, true), which)
     }
 
-    /// Completes the use of a member's part by a buffer. `is_told`: the member's ThreadSanitizer
-    /// learns of the use, if there is one.
-    pub(super) fn complete_use(&self, checker: &Checker, member: usize, number: u64, is_told: bool) -> Result<bool> {
+    /// Completes uses of a member's part by buffers. `is_told`: the member's ThreadSanitizer learns
+    /// of the uses, if there is one.
+    pub(super) fn complete_uses(
+        &self,
+        checker: &Checker,
+        member: usize,
+        numbers: &[u64],
+        is_told: bool,
+    ) -> Result<bool> {
         let list = &mut self.pending()[self.shadows.team.size + member];
-        self.complete_in(list, checker, (member, is_told), Completed::Operation(number))
+        self.complete_in(list, checker, (member, is_told), Completed::Uses(numbers))
     }
 
     fn complete_in(
@@ -85,7 +111,7 @@ impl Checked {
         list: &mut Vec<Pending>,
         checker: &Checker,
         (member, is_told): (usize, bool),
-        which: Completed,
+        which: Completed<'_>,
     ) -> Result<bool> {
         if list.is_empty() {
             return Ok(false);
@@ -131,5 +157,23 @@ impl Checked {
             }
         }
         Ok(list.len() < before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Kind;
+
+    #[test]
+    fn an_access_is_covered_by_one_access_of_its_kind() {
+        let access = |kind, start, end| Access { start, end, kind, origin: 0, place: 0 };
+        let put = |start, end| access(Kind::Put, start, end);
+        let all = [put(0, 40), put(8, 16), put(56, 64), put(64, 72), access(Kind::Get, 80, 88)];
+        let covers = Covers::of(all.into_iter());
+        assert!([put(0, 40), put(16, 40), put(24, 32), put(60, 64), all[4]].iter().all(|one| covers.covers(one)));
+        assert!(![put(32, 48), put(60, 68), put(80, 88)].iter().any(|one| covers.covers(one)));
+        assert!(![access(Kind::Get, 8, 16), access(Kind::Store, 0, 8)].iter().any(|one| covers.covers(one)));
+        assert!(!Covers::of(std::iter::empty()).covers(&put(0, 8)));
     }
 }

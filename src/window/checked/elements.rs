@@ -28,6 +28,18 @@ struct Element {
     only_reads: bool,
 }
 
+/// Prefetches the cache lines that an access at byte `at` of the target needs, if they exist.
+/// `slot`: the clock of the word.
+#[inline]
+pub(super) fn prefetch(shadow: Shadow<'_>, slot: Slot<'_>, (target, at): (&Target, u64)) {
+    shadow.prefetch(at, slot);
+    if let Some(memory) = target.reach.memory()
+        && let Some(at) = usize::try_from(at).ok().filter(|&at| at < memory.len())
+    {
+        memory.prefetch(at);
+    }
+}
+
 impl Parts {
     /// [`Parts::note`] for one element of an accumulate with a request.
     #[inline]
@@ -140,12 +152,7 @@ impl Parts {
         let len = element.len as u64;
         let Some(slot) = shadow.clock_of(at, len) else { return Ok(None) };
         // The cache lines arrive while this rank searches for the place of the call.
-        shadow.prefetch(at, slot);
-        if let Some(memory) = target.reach.memory()
-            && let Ok(at) = usize::try_from(at)
-        {
-            memory.prefetch(at);
-        }
+        prefetch(shadow, slot, (target, at));
         let place = checker.place_of_form(element.form).number;
         if !shadow.is_plain() {
             return Ok(None);

@@ -91,7 +91,7 @@ impl Parts {
     }
 
     /// Records that a buffer of an operation is in a part. Returns the number of this use, which
-    /// [`Parts::returns_part`] ends.
+    /// [`Parts::return_part`] ends.
     pub(in crate::window) fn lends_part(&self, touch: Touch) -> Option<u64> {
         let (checked, checker) = self.checker().filter(|_| touch.len > 0)?;
         let new = self.touched(checker, touch, None);
@@ -130,11 +130,11 @@ impl Parts {
         self.report_all(checker, member, conflicts)
     }
 
-    /// Ends the use of a part by a buffer.
-    pub(in crate::window) fn returns_part(&self, member: usize, number: u64) {
+    /// Ends uses of a part by buffers. The numbers are in increasing order.
+    pub(in crate::window) fn return_part(&self, member: usize, numbers: &[u64]) {
         let Some((checked, checker)) = self.checker() else { return };
         // Fails only without the other ranks' memory, which a job with the checker has.
-        drop(checked.complete_use(checker, member, number, self.tells_touches()));
+        drop(checked.complete_uses(checker, member, numbers, self.tells_touches()));
     }
 
     /// Records an access to a member's part that is complete in its call. `is_told`: the member's

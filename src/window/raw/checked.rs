@@ -1,9 +1,18 @@
 //! Calls by which another library (an MPI's interposition) reports the program's own loads, stores
 //! and atomics on window memory to the conflict checker.
 
+use std::sync::Weak;
+
 use super::super::checked::Touch;
+use super::super::core::Core;
 use super::RawWindow;
-use crate::check::PartUse;
+use crate::check::{PartUse, PartUses};
+
+impl PartUses for Core {
+    fn end(&self, member: usize, numbers: &[u64]) {
+        self.parts.return_part(member, numbers);
+    }
+}
 
 impl RawWindow {
     /// Records a load or store of `len` bytes from byte `at` of a rank's part. `address`: the
@@ -19,12 +28,8 @@ impl RawWindow {
     #[doc(hidden)]
     pub fn checker_lends(&self, rank: usize, (at, len): (usize, usize), written: bool) -> Option<PartUse> {
         let number = self.core.parts.lends_part(Touch { member: rank, at, len, written })?;
-        let this = self.core.this.clone();
-        Some(PartUse::until(move || {
-            if let Some(core) = this.upgrade() {
-                core.parts.returns_part(rank, number);
-            }
-        }))
+        let window: Weak<dyn PartUses> = self.core.this.clone();
+        Some(PartUse::new(window, rank, number))
     }
 
     /// Records that the program is about to change a word of a rank's part by an atomic.

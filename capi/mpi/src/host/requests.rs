@@ -6,6 +6,19 @@ use std::ffi::{c_int, c_void};
 use super::InfoHandle;
 use super::{Comm, RequestHandle, Type};
 
+/// The state of a request after a call that waited for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+#[allow(dead_code, reason = "C makes the values")]
+pub(crate) enum State {
+    /// Complete. If the request is a receive, it has taken its message, which may be too long for
+    /// its buffer.
+    Complete,
+    Pending,
+    /// Complete with an error. A message may not have been sent or received.
+    Failed,
+}
+
 /// The requests that a wait for all has tested, as in host/waits.c.
 #[repr(C)]
 pub(crate) struct Tested {
@@ -42,7 +55,7 @@ unsafe extern "C" {
     pub(crate) fn host_status_size() -> usize;
     pub(crate) fn host_status_error(statuses: *mut c_void, index: c_int, code: c_int);
     pub(crate) fn host_status_of(statuses: *mut c_void, index: c_int, source: *mut c_int, tag: *mut c_int) -> c_int;
-    pub(crate) fn host_status_is_pending(statuses: *mut c_void, index: c_int, code: c_int) -> c_int;
+    pub(crate) fn host_status_state(statuses: *mut c_void, index: c_int, code: c_int) -> State;
     pub(crate) fn host_status_is_cancelled(statuses: *mut c_void, index: c_int) -> c_int;
     pub(crate) fn host_Barrier(comm: Comm) -> c_int;
     pub(crate) fn host_Ibarrier(comm: Comm, q: *mut RequestHandle) -> c_int;

@@ -51,7 +51,8 @@ fn limit_freed(all: &mut Vec<Entry>) {
     }
 }
 
-fn lose_clocks() {
+/// From now on the clocks of messages are uncertain.
+pub(super) fn lose_clocks() {
     if let Some(job) = job() {
         job.checker_loses_clocks();
     }

@@ -9,7 +9,7 @@ use transom::Job;
 use super::{Entry, Learns, Name, Receive, entries_of, host_edges_number_copy, in_flight, job, shared, unfinished};
 use crate::edges;
 use crate::host::{
-    RequestHandle, SUCCESS, constants, host_status_is_cancelled, host_status_is_pending, host_status_of,
+    RequestHandle, SUCCESS, State, constants, host_status_is_cancelled, host_status_of, host_status_state,
 };
 
 /// The requests that a call may complete, each with whether it is of an operation on a window.
@@ -67,11 +67,17 @@ impl Watch {
         let mut found = Vec::new();
         for (nth, index) in indices.into_iter().enumerate() {
             let Some(&(name, ours)) = all.get(index) else { continue };
-            // SAFETY: the host has filled the statuses of the requests.
-            let is_pending = |nth| unsafe { host_status_is_pending(statuses, nth, code) } != 0;
-            let is_left = code != SUCCESS && c_int::try_from(nth).is_ok_and(is_pending);
-            if ours || is_left || name.handle == constants().null_request {
+            let state = match c_int::try_from(nth) {
+                // SAFETY: the host has filled the statuses of the requests.
+                Ok(nth) if code != SUCCESS => unsafe { host_status_state(statuses, nth, code) },
+                _ => State::Complete,
+            };
+            if ours || state == State::Pending || name.handle == constants().null_request {
                 continue;
+            }
+            if state == State::Failed {
+                // The clock of a message that was not sent or received remains.
+                unfinished::lose_clocks();
             }
             found.push((entries_of(&in_flight(), name).first().copied(), nth, name));
         }

@@ -199,6 +199,54 @@ static void in_threads(void *(*receive_all)(void *), int racy) {
     }
     unlock_all();
 }
+/* Threads of rank 0 share a stream of messages. Each puts some of the elements. */
+enum { SENDERS = 3 };
+static long first_of_[SENDERS] = {0, 1, 2};
+static void put_element(const long *element) {
+    MPI_Put(element, 1, MPI_LONG, 1, *element, 1, MPI_LONG, win), MPI_Win_flush(1, win);
+}
+static void *sends(void *first) {
+    for (long element = *(long *)first; element < COUNT; element += SENDERS) {
+        put_element(&element);
+        MPI_Send(&element, 1, MPI_LONG, 1, 5, all);
+    }
+    return 0;
+}
+static void *isends(void *first) {
+    for (long element = *(long *)first; element < COUNT; element += SENDERS) {
+        MPI_Request q;
+        put_element(&element);
+        MPI_Isend(&element, 1, MPI_LONG, 1, 5, all, &q), wait_for(&q);
+    }
+    return 0;
+}
+static void *starts_sends(void *first) {
+    long element;
+    MPI_Request q;
+    MPI_Send_init(&element, 1, MPI_LONG, 1, 5, all, &q);
+    for (element = *(long *)first; element < COUNT; element += SENDERS) {
+        put_element(&element);
+        MPI_Start(&q), wait_for(&q);
+    }
+    MPI_Request_free(&q);
+    return 0;
+}
+static void from_threads(void *(*send_all)(void *), int racy) {
+    pthread_t threads[SENDERS];
+    offset_ = racy;
+    lock_all();
+    if (rank_ == 0) {
+        for (int i = 0; i < SENDERS; i++) pthread_create(threads + i, 0, send_all, first_of_ + i);
+        for (int i = 0; i < SENDERS; i++) pthread_join(threads[i], 0);
+    }
+    if (rank_ == 1) {
+        for (int i = 0; i < COUNT; i++) receive(0, 5), loads(got[0]);
+    }
+    unlock_all();
+}
+static void threads_send(int racy) { from_threads(sends, racy); }
+static void threads_isend(int racy) { from_threads(isends, racy); }
+static void threads_start_sends(int racy) { from_threads(starts_sends, racy); }
 static void threads_receive(int racy) { in_threads(receives, racy); }
 static void threads_receive_any(int racy) { in_threads(receives_any, racy); }
 static void threads_start(int racy) { in_threads(starts, racy); }
@@ -216,5 +264,6 @@ static const struct {
     CASE(pending, LOCAL), CASE(failed_send, LOCAL), CASE(failed_isend, LOCAL),
     CASE(many_freed, LOCAL),
     CASE(threads_receive, LOCAL), CASE(threads_receive_any, LOCAL), CASE(threads_start, LOCAL),
-    CASE(threads_match, LOCAL)};
+    CASE(threads_match, LOCAL), CASE(threads_send, LOCAL), CASE(threads_isend, LOCAL),
+    CASE(threads_start_sends, LOCAL)};
 #include "races_main.h"

@@ -16,9 +16,9 @@ const GROUP: usize = 0;
 const TURN: usize = 8;
 const CLOCK: usize = 16;
 
-/// The calls of a rank.
+/// The clocks of a rank at its last collective calls.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Meetings<'m> {
+pub(crate) struct CollectiveClocks<'m> {
     pub(super) memory: &'m Memory,
     pub(super) base: usize,
     pub(super) ranks: usize,
@@ -29,7 +29,7 @@ pub(super) const fn bytes(ranks: usize) -> usize {
     8 + CALLS * (CLOCK + slot_bytes(ranks))
 }
 
-impl Meetings<'_> {
+impl CollectiveClocks<'_> {
     fn word(&self, at: usize) -> &AtomicU64 {
         self.memory.word64(at)
     }
@@ -69,15 +69,15 @@ mod tests {
     #[test]
     fn a_call_is_found_by_its_name_until_later_ones_take_its_place() {
         let memory = Memory::private(64 + bytes(2));
-        let meetings = Meetings { memory: &memory, base: 64, ranks: 2 };
+        let clocks = CollectiveClocks { memory: &memory, base: 64, ranks: 2 };
         let mut clock = Clock::new(2);
         for (group, turn) in [(7, 1), (9, 1), (7, 2)] {
             clock.advance(1, 0);
-            meetings.enter(group, turn, &clock);
+            clocks.enter(group, turn, &clock);
         }
-        let at = |group, turn| meetings.clock_at(group, turn).map(|clock| clock[1]);
+        let at = |group, turn| clocks.clock_at(group, turn).map(|clock| clock[1]);
         assert_eq!([at(7, 1), at(9, 1), at(7, 2), at(9, 2)], [Some(1), Some(2), Some(3), None]);
-        (0..CALLS as u64 - 1).for_each(|turn| meetings.enter(5, turn + 1, &clock));
+        (0..CALLS as u64 - 1).for_each(|turn| clocks.enter(5, turn + 1, &clock));
         assert_eq!([at(7, 1), at(7, 2)], [None, Some(3)]);
     }
 }
