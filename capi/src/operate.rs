@@ -61,7 +61,9 @@ pub(crate) fn equal_predefined_bytes(
     if (count, ty.addr()) != (target.0, target.1.addr()) || base.is_null() {
         return None;
     }
-    usize::try_from(count).ok()?.checked_mul(predefined(ty.addr())?.size())
+    // Between pairs there may be padding, which is no data.
+    let ty = predefined(ty.addr()).filter(|ty| ty.size() == ty.extent())?;
+    usize::try_from(count).ok()?.checked_mul(ty.size())
 }
 
 /// Items at a target.

@@ -147,6 +147,35 @@ static void proc_null(void) {
 }
 
 /* The predefined types have the sizes of the C types after which they are named. */
+/* Transfers of several pairs, whose padding is a member of this structure: no call changes it. */
+static void padded_pairs(void) {
+    enum { PAIRS = 3 };
+    struct tagged { double value; int index, tag; } mine[PAIRS], back[PAIRS], *there = (struct tagged *)part;
+    open_clear();
+    for (int i = 0; i < PAIRS; i++) {
+        there[i].tag = 100 + i;
+        mine[i] = (struct tagged){.value = 10 * me + i, .index = 20 * me + i, .tag = 200 + i};
+        back[i] = (struct tagged){.tag = 300 + i};
+    }
+    OK(transom_window_sync(window));
+    OK(transom_job_barrier(world));
+    OK(transom_put(window, mine, PAIRS, TRANSOM_DOUBLE_INT, next, 0, PAIRS, TRANSOM_DOUBLE_INT));
+    OK(transom_window_flush(window, next));
+    OK(transom_get(window, back, PAIRS, TRANSOM_DOUBLE_INT, next, 0, PAIRS, TRANSOM_DOUBLE_INT));
+    OK(transom_window_flush(window, next));
+    for (int i = 0; i < PAIRS; i++) {
+        CHECK(back[i].value == mine[i].value && back[i].index == mine[i].index && back[i].tag == 300 + i);
+        mine[i].value += 1000;
+    }
+    OK(transom_get_accumulate(window, mine, PAIRS, TRANSOM_DOUBLE_INT, back, PAIRS, TRANSOM_DOUBLE_INT, next, 0, PAIRS,
+                              TRANSOM_DOUBLE_INT, TRANSOM_MAXLOC));
+    close_all();
+    for (int i = 0; i < PAIRS; i++) {
+        CHECK(back[i].value == mine[i].value - 1000 && back[i].tag == 300 + i);
+        CHECK(there[i].value == 1000 + 10 * before + i && there[i].index == 20 * before + i && there[i].tag == 100 + i);
+    }
+}
+
 static void sizes(void) {
     struct { transom_datatype *type; uint64_t size; } all[] = {
         {TRANSOM_CHAR, sizeof(char)}, {TRANSOM_UNSIGNED_CHAR, sizeof(unsigned char)}, {TRANSOM_SHORT, sizeof(short)},
@@ -155,8 +184,8 @@ static void sizes(void) {
         {TRANSOM_UNSIGNED_LONG_LONG, sizeof(unsigned long long)}, {TRANSOM_FLOAT, sizeof(float)},
         {TRANSOM_DOUBLE, sizeof(double)}, {TRANSOM_C_BOOL, sizeof(bool)}, {TRANSOM_BYTE, 1},
         {TRANSOM_C_FLOAT_COMPLEX, sizeof(float complex)}, {TRANSOM_C_DOUBLE_COMPLEX, sizeof(double complex)},
-        {TRANSOM_FLOAT_INT, sizeof(struct { float a; int b; })}, {TRANSOM_DOUBLE_INT, sizeof(struct { double a; int b; })},
-        {TRANSOM_LONG_INT, sizeof(struct { long a; int b; })}, {TRANSOM_2INT, sizeof(struct { int a; int b; })},
+        {TRANSOM_FLOAT_INT, sizeof(struct { float a; int b; })}, {TRANSOM_DOUBLE_INT, sizeof(double) + sizeof(int)},
+        {TRANSOM_LONG_INT, sizeof(long) + sizeof(int)}, {TRANSOM_2INT, sizeof(struct { int a; int b; })},
         {TRANSOM_SHORT_INT, sizeof(struct { short a; int b; })},
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -176,6 +205,7 @@ int main(void) {
     sums();
     operations();
     pairs();
+    padded_pairs();
     atomics();
     proc_null();
     OK(transom_window_free(&window));

@@ -382,9 +382,14 @@ int host_comm_keyval(int *keyval) { return HOST(Comm_create_keyval)(comm_not_cop
 /* In Rust: ends the job. The program's own functions for the end have been called before. */
 void transom_end(void);
 
+/* The communicator of `host_is_committed`, which returns errors. */
+static MPI_Comm probed;
+static int is_probed;
+
 static int at_end(MPI_Comm comm, int keyval, void *kept, void *extra) {
     (void)comm, (void)keyval, (void)kept, (void)extra;
     transom_end();
+    if (is_probed) is_probed = 0, HOST(Comm_free)(&probed);
     return MPI_SUCCESS;
 }
 
@@ -465,22 +470,20 @@ int host_size_and_extent(MPI_Datatype type, MPI_Aint *size, MPI_Aint *lb, MPI_Ai
     return code != MPI_SUCCESS ? code : HOST(Type_get_extent)(type, lb, extent);
 }
 
-/* Whether a derived datatype is committed. No query tells: a call that uses the type fails, and
- * needs a communicator that returns errors. Without MPI_Init there is none, and the type passes.
- * One call at a time. */
+/* Prepares `host_is_committed`, within MPI_Init. */
+void host_prepare_commits(void) {
+    /* Unlike a duplicate it gets none of the program's attributes. */
+    if (HOST(Comm_split)(MPI_COMM_SELF, 0, 0, &probed) != MPI_SUCCESS) return;
+    is_probed = HOST(Comm_set_errhandler)(probed, MPI_ERRORS_RETURN) == MPI_SUCCESS;
+}
+
+/* Whether a derived datatype is committed. No query tells, but a call that uses the type fails.
+ * Before MPI_Init and after MPI_Finalize every type passes. */
 int host_is_committed(MPI_Datatype type) {
-    static MPI_Comm own;
-    static int has_own;
-    int started = 0, position = 0;
+    int position = 0, class = MPI_SUCCESS;
     char none = 0;
-    if (!has_own) {
-        if (HOST(Initialized)(&started) != MPI_SUCCESS || !started) return 1;
-        /* Unlike a duplicate it gets none of the program's attributes. */
-        if (HOST(Comm_split)(MPI_COMM_SELF, 0, 0, &own) != MPI_SUCCESS) return 1;
-        HOST(Comm_set_errhandler)(own, MPI_ERRORS_RETURN);
-        has_own = 1;
-    }
-    return HOST(Pack)(&none, 0, type, &none, 0, &position, own) == MPI_SUCCESS;
+    if (is_probed) HOST(Error_class)(HOST(Pack)(&none, 0, type, &none, 0, &position, probed), &class);
+    return class != MPI_ERR_TYPE;
 }
 
 /* --- requests --------------------------------------------------------------------------------- */

@@ -13,7 +13,7 @@ use crate::errors::{Failure, Outcome};
 use crate::handles::Handles;
 use crate::host::{
     Envelope, Predefined, SUCCESS, Type, constants, host_Type_free, host_Type_set_attr, host_contents, host_envelope,
-    host_is_committed, host_is_fortran_order, host_predefined, host_size_and_extent, host_type_keyval,
+    host_is_committed, host_is_fortran_order, host_predefined, host_prepare_commits, host_size_and_extent, host_type_keyval,
 };
 
 mod distributed;
@@ -142,6 +142,8 @@ mod combiner {
 /// Decodes the predefined types, after the host's start.
 pub(crate) fn begin() {
     foreign::begin();
+    // SAFETY: the host has started, and no other thread calls it yet.
+    unsafe { host_prepare_commits() };
     let mut keyval = 0;
     // SAFETY: the call writes a number.
     if unsafe { host_type_keyval(&raw mut keyval) } == SUCCESS {
@@ -189,7 +191,7 @@ fn decode_and_cache(ty: Type) -> Outcome<DecodedRef> {
         return Ok(DecodedRef::Cached(cached));
     }
     if !combiner::is_predefined(envelope.combiner) {
-        // SAFETY: the type is valid, and the lock is held.
+        // SAFETY: the type is valid.
         if unsafe { host_is_committed(ty) } == 0 {
             return Err(Failure::new(Class::Type, "the datatype is not committed (MPI_Type_commit)"));
         }

@@ -44,6 +44,7 @@ unsafe extern "C" {
     pub(crate) fn host_has_foreign(ty: c_int) -> c_int;
     pub(crate) fn host_combine(ty: c_int, op: c_int, target: *mut c_void, operand: *const c_void);
     pub(crate) fn host_size_and_extent(ty: Type, size: *mut isize, lb: *mut isize, extent: *mut isize) -> c_int;
+    pub(crate) fn host_prepare_commits();
     pub(crate) fn host_is_committed(ty: Type) -> c_int;
     pub(crate) fn host_Type_free(kind: *mut Type) -> c_int;
     pub(crate) fn host_Type_set_attr(kind: Type, keyval: c_int, value: *mut c_void) -> c_int;
