@@ -13,7 +13,8 @@ use crate::errors::{Failure, Outcome};
 use crate::handles::Handles;
 use crate::host::{
     Envelope, Predefined, SUCCESS, Type, constants, host_Type_free, host_Type_set_attr, host_contents, host_envelope,
-    host_is_committed, host_is_fortran_order, host_predefined, host_prepare_commits, host_size_and_extent, host_type_keyval,
+    host_is_committed, host_is_fortran_order, host_predefined, host_prepare_commits, host_size_and_extent,
+    host_type_keyval,
 };
 
 mod distributed;
