@@ -373,8 +373,8 @@ int transom_info_key(const transom_info *info, uint64_t number, char *key, uint6
 // `info` points to a live handle or to NULL.
 int transom_info_free(transom_info **info);
 
-// The number of bytes of data of one item, without gaps. The size of a pair type includes its
-// padding.
+// The number of bytes of data of one item, without gaps. The padding behind the index of a pair is
+// no data; the gap in TRANSOM_SHORT_INT counts.
 //
 // # Safety
 // `datatype` is a predefined one or a live handle; `size` points to writable memory.

@@ -44,8 +44,8 @@ pub(crate) fn basic(datatype: *const DatatypeHandle) -> Result<BasicType, Failur
     predefined(datatype.addr()).ok_or_else(why)
 }
 
-/// The number of bytes of data of one item, without gaps. The size of a pair type includes its
-/// padding.
+/// The number of bytes of data of one item, without gaps. The padding behind the index of a pair is
+/// no data; the gap in TRANSOM_SHORT_INT counts.
 ///
 /// # Safety
 /// `datatype` is a predefined one or a live handle; `size` points to writable memory.

@@ -62,7 +62,7 @@ pub(crate) fn equal_predefined_bytes(
         return None;
     }
     // Between pairs there may be padding, which is no data.
-    let ty = predefined(ty.addr()).filter(|ty| ty.size() == ty.extent())?;
+    let ty = predefined(ty.addr()).filter(|ty| count == 1 || ty.size() == ty.extent())?;
     usize::try_from(count).ok()?.checked_mul(ty.size())
 }
 

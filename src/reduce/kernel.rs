@@ -162,11 +162,11 @@ fn with_function<V: Visit>(op: Op, ty: BasicType, visit: V) -> V::Output {
         BasicType::Complex64 => number::<Complex<f64>, V>(op, visit),
         BasicType::Bool => truth::<u8, V>(op, visit),
         BasicType::Byte => bits::<u8, V>(op, visit),
-        BasicType::FloatInt => pair::<Unpadded<f32>, V>(op, visit),
-        BasicType::DoubleInt => pair::<Unpadded<f64>, V>(op, visit),
-        BasicType::LongInt => pair::<Unpadded<i64>, V>(op, visit),
-        BasicType::TwoInt => pair::<Unpadded<i32>, V>(op, visit),
-        BasicType::ShortInt => pair::<Gapped, V>(op, visit),
+        BasicType::FloatInt => pair::<Located<f32, [u8; 0]>, V>(op, visit),
+        BasicType::DoubleInt => pair::<Located<f64, [u8; 0]>, V>(op, visit),
+        BasicType::LongInt => pair::<Located<i64, [u8; 0]>, V>(op, visit),
+        BasicType::TwoInt => pair::<Located<i32, [u8; 0]>, V>(op, visit),
+        BasicType::ShortInt => pair::<Located<i16, [u8; 2]>, V>(op, visit),
         BasicType::Foreign(ty) => foreign(op, ty, visit),
     }
 }
@@ -373,47 +373,21 @@ trait Pair: Pod {
     fn take(&mut self, other: &Self);
 }
 
-/// A value and its index. The padding that some C structs have behind them is no part of it.
+/// A value and its index. `G`: the gap between them. The padding that some C structs have behind
+/// the index is no part of it.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, packed)]
-struct Unpadded<T> {
+struct Located<T, G> {
     value: T,
+    gap: G,
     index: i32,
 }
 
-impl<T: Ranked> Pair for Unpadded<T> {
+impl<T: Ranked, G: Pod> Pair for Located<T, G> {
     type Value = T;
 
     #[inline]
     fn value(&self) -> T {
-        self.value
-    }
-
-    #[inline]
-    fn index(&self) -> i32 {
-        self.index
-    }
-
-    #[inline]
-    fn take(&mut self, other: &Self) {
-        *self = *other;
-    }
-}
-
-/// `MPI_SHORT_INT`, with the gap behind its value.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Gapped {
-    value: i16,
-    gap: [u8; 2],
-    index: i32,
-}
-
-impl Pair for Gapped {
-    type Value = i16;
-
-    #[inline]
-    fn value(&self) -> i16 {
         self.value
     }
 

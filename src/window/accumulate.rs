@@ -301,7 +301,7 @@ impl Parts {
                 atomic.one(at, op, ty, value(from.bytes()));
                 return Ok(());
             }
-            if !is_padded(ty) {
+            if !is_padded(ty, from.len()) {
                 atomic.many(at, op, ty, Operand::Bytes(from.bytes()), None);
                 return Ok(());
             }
@@ -325,7 +325,7 @@ impl Parts {
     ) -> Result<()> {
         let rank = permit.rank();
         if let Some((atomic, at)) = self.atomic_aligned(rank, displacement, ty, into.len())
-            && !is_padded(ty)
+            && !is_padded(ty, into.len())
         {
             let operand = from.as_ref().map_or(Operand::Nothing(into.len()), |from| Operand::Bytes(from.bytes()));
             atomic.many(at, op, ty, operand, Some(&mut |done, old: &[u8]| into.part(done, old.len()).fill_from(old)));

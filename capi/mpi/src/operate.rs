@@ -528,7 +528,7 @@ fn uniform_elements(
     }
     let ty = types::find(there.ty).ok().filter(|ty| ty.allows(op) && (op != Op::NoOp || result.is_some()))?;
     // Between pairs there may be padding.
-    let basic = ty.basic.filter(|basic| basic.size() == basic.extent())?;
+    let basic = ty.basic.filter(|basic| there.count == 1 || basic.size() == basic.extent())?;
     Some((basic, usize::try_from(there.count).ok()?, op))
 }
 

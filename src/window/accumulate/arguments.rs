@@ -35,7 +35,7 @@ impl<'a> Accumulate<'a> {
         into: Option<Sink>,
         len: usize,
     ) -> Accumulate<'a> {
-        let layout = |len: usize| match is_padded(ty) {
+        let layout = |len: usize| match is_padded(ty, len) {
             false => Layout::Bytes(len),
             true => Layout::Items(padded_pair(ty), len.div_ceil(ty.extent())),
         };
@@ -67,10 +67,10 @@ impl<'a> Accumulate<'a> {
     }
 }
 
-/// Whether an array of elements has padding between them.
+/// Whether an array of `len` bytes has padding between or behind its elements.
 #[inline]
-pub(super) fn is_padded(ty: BasicType) -> bool {
-    ty.size() < ty.extent()
+pub(super) fn is_padded(ty: BasicType, len: usize) -> bool {
+    ty.size() < ty.extent() && len != ty.size()
 }
 
 /// The datatype of one pair that has padding behind it.
