@@ -143,12 +143,20 @@ static void many_freed(int racy) {
 /* --- threads ---------------------------------------------------------------------------------- */
 
 /* Messages that threads of rank 1 share. Each has the number of an element that rank 0 has put
- * before it. */
-static int offset_;
-static void loads(long element) {
-    volatile long loaded;
-    if (element < COUNT - offset_) loaded = part[element + offset_];
+ * before it. In the racy forms rank 0 also puts the element LAST, and sends no message after that. */
+enum { LAST = COUNT - 1 };
+static void put_element(const long *element) {
+    MPI_Put(element, 1, MPI_LONG, 1, *element, 1, MPI_LONG, win), MPI_Win_flush(1, win);
 }
+static void put_last(void) {
+    const long last = LAST;
+    put_element(&last);
+}
+static void loads(long element) {
+    volatile long loaded; /* `seen` would be a race of the threads */
+    if (element < LAST) loaded = part[element];
+}
+static void load_last(void) { linger(), seen = part[LAST]; }
 static void *receives(void *unused) {
     for (long element = 0; element < COUNT;) {
         MPI_Recv(&element, 1, MPI_LONG, 0, 5, all, MPI_STATUS_IGNORE);
@@ -185,29 +193,27 @@ static void *matches(void *unused) {
 static void in_threads(void *(*receive_all)(void *), int racy) {
     enum { THREADS = 3 };
     pthread_t threads[THREADS];
-    offset_ = racy;
     lock_all();
     if (rank_ == 0) {
         for (long i = 0; i < COUNT + THREADS; i++) {
-            if (i < COUNT) MPI_Put(&i, 1, MPI_LONG, 1, i, 1, MPI_LONG, win), MPI_Win_flush(1, win);
+            if (i < LAST) put_element(&i);
             MPI_Send(&i, 1, MPI_LONG, 1, 5, all);
         }
+        if (racy) put_last();
     }
     if (rank_ == 1) {
         for (int i = 0; i < THREADS; i++) pthread_create(threads + i, 0, receive_all, 0);
         for (int i = 0; i < THREADS; i++) pthread_join(threads[i], 0);
+        load_last();
     }
     unlock_all();
 }
 /* Threads of rank 0 share a stream of messages. Each puts some of the elements. */
 enum { SENDERS = 3 };
 static long first_of_[SENDERS] = {0, 1, 2};
-static void put_element(const long *element) {
-    MPI_Put(element, 1, MPI_LONG, 1, *element, 1, MPI_LONG, win), MPI_Win_flush(1, win);
-}
 static void *sends(void *first) {
     for (long element = *(long *)first; element < COUNT; element += SENDERS) {
-        put_element(&element);
+        if (element < LAST) put_element(&element);
         MPI_Send(&element, 1, MPI_LONG, 1, 5, all);
     }
     return 0;
@@ -225,7 +231,7 @@ static void *starts_sends(void *first) {
     MPI_Request q;
     MPI_Send_init(&element, 1, MPI_LONG, 1, 5, all, &q);
     for (element = *(long *)first; element < COUNT; element += SENDERS) {
-        put_element(&element);
+        if (element < LAST) put_element(&element);
         MPI_Start(&q), wait_for(&q);
     }
     MPI_Request_free(&q);
@@ -233,14 +239,15 @@ static void *starts_sends(void *first) {
 }
 static void from_threads(void *(*send_all)(void *), int racy) {
     pthread_t threads[SENDERS];
-    offset_ = racy;
     lock_all();
     if (rank_ == 0) {
         for (int i = 0; i < SENDERS; i++) pthread_create(threads + i, 0, send_all, first_of_ + i);
         for (int i = 0; i < SENDERS; i++) pthread_join(threads[i], 0);
+        if (racy) put_last();
     }
     if (rank_ == 1) {
         for (int i = 0; i < COUNT; i++) receive(0, 5), loads(got[0]);
+        load_last();
     }
     unlock_all();
 }
