@@ -6,7 +6,7 @@
 use std::thread;
 
 use simulated::{Outcome, Rank, cost, like_sockets, on_every_net, run, same};
-use transom::{Lock, Window, ops};
+use transom::{Lock, Passive, Window, ops};
 use transom_fabric::sim::{SimCounters, SimOptions};
 
 mod simulated;
@@ -24,14 +24,34 @@ fn counted(puts: u64, messages: u64) -> SimCounters {
     SimCounters { puts, messages, ..SimCounters::default() }
 }
 
+/// What rank 1 did before the measured operations.
+#[derive(Clone, Copy, Debug)]
+enum Before {
+    /// A put and a flush, so that a single operation is expected again.
+    One,
+    /// The same operations, so that a further one is expected after the first.
+    Same,
+}
+
+impl Before {
+    /// `spare`: an element that the measured operations do not use.
+    fn begin(self, epoch: &Passive<'_, '_, u64>, spare: usize) -> transom::Result<()> {
+        epoch.flush_all()?;
+        match self {
+            Before::One => epoch.put_value(0, spare, 0).and_then(|()| epoch.flush(0)),
+            Before::Same => Ok(()),
+        }
+    }
+}
+
 /// Epochs of `puts` puts and a flush, each with its cost, by rank 1, at rank 0.
-fn epochs(world: &Rank, win: &Window<u64>, puts: u64) -> Outcome<Vec<SimCounters>> {
+fn epochs(world: &Rank, win: &Window<u64>, puts: u64, before: Before) -> Outcome<Vec<SimCounters>> {
     let mut costs = Vec::new();
     for turn in 1..=20 {
         world.step(format!("turn {turn} of {puts} puts"));
         let values: Vec<u64> = (0..puts).map(|at| turn << 32 | at).collect();
         win.lock_all(|epoch| {
-            epoch.flush_all()?;
+            before.begin(epoch, 511)?;
             let spent = cost(world, || {
                 for (at, value) in (0..).zip(&values) {
                     epoch.put(0, 2 * at, std::slice::from_ref(value))?;
@@ -49,23 +69,28 @@ fn epochs(world: &Rank, win: &Window<u64>, puts: u64) -> Outcome<Vec<SimCounters
     Ok(costs)
 }
 
-/// One put is posted; the puts that find it in flight travel together. The flush posts one that is
-/// alone.
+/// One put is posted; the puts that find it in flight travel together. If a put was followed by
+/// another one before, the first travels with the others. The flush posts one that is alone.
 #[test]
 fn puts_and_a_flush_cost_a_put_and_few_messages() {
     run(2, &net(true), |world| {
         let win = Window::<u64>::allocate(world, 512)?;
         world.barrier()?;
         if world.rank() == 1 {
-            for (puts, posted, batches) in [
-                (1, 1, 0),
-                (2, 2, 0),
-                (3, 1, 1),
-                (1 + TOGETHER, 1, 1),
-                (2 + TOGETHER, 2, 1),
-                (64, 1, 63u64.div_ceil(TOGETHER)),
+            for (before, puts, posted, batches) in [
+                (Before::One, 1, 1, 0),
+                (Before::One, 2, 2, 0),
+                (Before::One, 3, 1, 1),
+                (Before::One, 1 + TOGETHER, 1, 1),
+                (Before::One, 2 + TOGETHER, 2, 1),
+                (Before::One, 64, 1, 63u64.div_ceil(TOGETHER)),
+                (Before::Same, 1, 1, 0),
+                (Before::Same, 2, 0, 1),
+                (Before::Same, TOGETHER, 0, 1),
+                (Before::Same, 1 + TOGETHER, 1, 1),
+                (Before::Same, 64, 0, 64u64.div_ceil(TOGETHER)),
             ] {
-                let costs = epochs(world, &win, puts)?;
+                let costs = epochs(world, &win, puts, before)?;
                 let least = counted(posted, batches);
                 // A put that is complete before the next one lets that one be posted too.
                 let found = costs.contains(&least);
@@ -81,16 +106,16 @@ fn puts_and_a_flush_cost_a_put_and_few_messages() {
         let win = Window::<u64>::allocate(world, 512)?;
         world.barrier()?;
         if world.rank() == 1 {
-            same("all are posted", &epochs(world, &win, 64)?, &vec![counted(64, 0); 20])?;
+            same("all are posted", &epochs(world, &win, 64, Before::Same)?, &vec![counted(64, 0); 20])?;
         }
         world.barrier()?;
         Ok(win.free()?)
     });
 }
 
-/// As with puts, the first get is posted, and those that find it in flight travel together, unless
-/// there is only one. The request describes each of them by 32 bytes at most, and the reply has the
-/// data.
+/// As with puts, the first get is posted, unless one was followed by another before. Those that
+/// find it in flight travel together, unless there is only one. The request describes each of them
+/// by 32 bytes at most, and the reply has the data.
 #[test]
 fn gets_and_a_flush_cost_a_get_and_few_messages() {
     run(2, &net(true), |world| {
@@ -98,12 +123,23 @@ fn gets_and_a_flush_cost_a_get_and_few_messages() {
         win.store(0, &(1000..1512).collect::<Vec<_>>())?;
         world.barrier()?;
         if world.rank() == 1 {
-            for (gets, posted, messages) in [(1, 1, 0), (2, 2, 0), (3, 1, 1), (16, 1, 1), (32, 1, 1), (64, 2, 2)] {
+            for (before, gets, posted, messages) in [
+                (Before::One, 1, 1, 0),
+                (Before::One, 2, 2, 0),
+                (Before::One, 3, 1, 1),
+                (Before::One, 32, 1, 1),
+                (Before::One, 64, 2, 2),
+                (Before::Same, 2, 0, 1),
+                (Before::Same, 31, 0, 1),
+                (Before::Same, 32, 1, 1),
+                (Before::Same, 64, 0, 3),
+            ] {
                 let mut costs = Vec::new();
                 for turn in 0..10 {
                     world.step(format!("turn {turn} of {gets} gets"));
                     let mut found = vec![[0; 1]; gets];
                     win.lock_all(|epoch| {
+                        before.begin(epoch, 511)?;
                         let spent = cost(world, || {
                             epoch.scope(|part| {
                                 let mut at = (turn..).step_by(3);
@@ -133,17 +169,26 @@ fn contiguous_puts_and_gets_are_posted_together() {
         let win = Window::<u64>::allocate(world, 64)?;
         world.barrier()?;
         if world.rank() == 1 {
-            for (count, posted, messages) in [(3, 2, 0), (13, 2, 0), (14, 1, 1)] {
+            for (before, count, posted, messages) in [
+                (Before::One, 3, 2, 0),
+                (Before::One, 13, 2, 0),
+                (Before::One, 14, 1, 1),
+                (Before::Same, 3, 1, 0),
+                (Before::Same, 12, 1, 0),
+                (Before::Same, 13, 0, 1),
+            ] {
                 let (mut puts, mut gets) = (Vec::new(), Vec::new());
                 for turn in 1..=10 {
                     world.step(format!("turn {turn} of {count}"));
                     let values: Vec<u64> = (0..count).map(|at| turn << 32 | at).collect();
                     let mut found = vec![[0; 1]; values.len()];
                     win.lock_all(|epoch| {
+                        before.begin(epoch, 63)?;
                         puts.push(cost(world, || {
                             (0..).zip(&values).try_for_each(|(at, &value)| epoch.put_value(0, at, value))?;
                             epoch.flush(0)
                         })?);
+                        before.begin(epoch, 63)?;
                         gets.push(cost(world, || {
                             epoch.scope(|part| (0..).zip(&mut found).try_for_each(|(at, it)| part.get(0, at, it)))
                         })?);
@@ -162,11 +207,12 @@ fn contiguous_puts_and_gets_are_posted_together() {
     });
 }
 
-/// The first accumulate is a request, and those that find it in flight share messages, whether they
-/// return the previous values or not. Operations that differ from the one before take more room.
+/// The first accumulate is a request, unless one was followed by another before. Those that find it
+/// in flight share messages, whether they return the previous values or not. Operations that differ
+/// from the one before take more room.
 #[test]
 fn accumulates_and_a_flush_cost_few_messages() {
-    type One = for<'s> fn(&transom::Passive<'s, '_, u64>, usize, &'s [u64]) -> transom::Result<()>;
+    type One = for<'s> fn(&Passive<'s, '_, u64>, usize, &'s [u64]) -> transom::Result<()>;
     const SUM: One = |epoch, at, _| epoch.accumulate(0, 2 * at, &[1], ops::Sum);
     const DIFFER: One = |epoch, at, turn| match at % 2 {
         0 => epoch.accumulate(0, 2 * at, &[1], ops::Sum),
@@ -179,14 +225,18 @@ fn accumulates_and_a_flush_cost_few_messages() {
         let win = Window::<u64>::allocate(world, 512)?;
         world.barrier()?;
         if world.rank() == 1 {
-            for (count, messages, one) in [
-                (1, 1, SUM),
-                (2, 2, SUM),
-                (1 + TOGETHER, 2, SUM),
-                (2 + TOGETHER, 3, SUM),
-                (64, 1 + 63u64.div_ceil(TOGETHER), SUM),
-                (1 + APART, 2, DIFFER),
-                (64, 1 + 63u64.div_ceil(APART), DIFFER),
+            for (before, count, messages, one) in [
+                (Before::One, 1, 1, SUM),
+                (Before::One, 2, 2, SUM),
+                (Before::One, 1 + TOGETHER, 2, SUM),
+                (Before::One, 2 + TOGETHER, 3, SUM),
+                (Before::One, 64, 1 + 63u64.div_ceil(TOGETHER), SUM),
+                (Before::One, 1 + APART, 2, DIFFER),
+                (Before::One, 64, 1 + 63u64.div_ceil(APART), DIFFER),
+                (Before::Same, 2, 1, SUM),
+                (Before::Same, TOGETHER, 1, SUM),
+                (Before::Same, 64, 64u64.div_ceil(TOGETHER), SUM),
+                (Before::Same, APART, 1, DIFFER),
             ] {
                 let at = || 0..usize::try_from(count).unwrap_or(0);
                 win.lock_all(|epoch| at().try_for_each(|at| epoch.put_value(0, 2 * at, 0)))?;
@@ -195,6 +245,7 @@ fn accumulates_and_a_flush_cost_few_messages() {
                     world.step(format!("turn {turn} of {count} accumulates"));
                     let value = [turn];
                     win.lock_all(|epoch| {
+                        before.begin(epoch, 511)?;
                         let all = || at().try_for_each(|at| one(epoch, at, &value));
                         costs.push(cost(world, || all().and(epoch.flush(0)))?);
                         Ok(())

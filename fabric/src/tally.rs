@@ -39,10 +39,15 @@ const MARKED: u64 = 1 << 62;
 /// may be more than puts.
 const MIXED: u64 = 1 << 61;
 
+/// Bit of a tally's state: the last operation that began with none outstanding was followed by
+/// another one before its completion was awaited.
+const FOLLOWED: u64 = 1 << 60;
+
 /// Counts operations that were posted and are not complete at the target.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// The number of outstanding operations, with the bits [`FAILED`], [`MARKED`] and [`MIXED`].
+    /// The number of outstanding operations, with the bits [`FAILED`], [`MARKED`], [`MIXED`] and
+    /// [`FOLLOWED`].
     state: AtomicU64,
     parent: Option<TallyRef>,
 }
@@ -112,7 +117,7 @@ impl Tally {
 
     /// Clears the mark of operations other than puts if no operation is outstanding.
     pub fn unmix(&self) {
-        let counted = |state: u64| state & !(FAILED | MARKED | MIXED) != 0;
+        let counted = |state: u64| state & !(FAILED | MARKED | MIXED | FOLLOWED) != 0;
         // Relaxed: as in `mix`.
         let _ = self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |state| {
             (state & MIXED != 0 && !counted(state)).then_some(state & !MIXED)
@@ -124,6 +129,26 @@ impl Tally {
     pub fn only_puts(&self) -> bool {
         // Relaxed: as in `mix`.
         self.state.load(Ordering::Relaxed) & MIXED == 0
+    }
+
+    /// Notes whether an operation is followed by another one before its completion is awaited.
+    #[inline]
+    pub fn follow(&self, followed: bool) {
+        // Relaxed: a hint of what comes next.
+        if (self.state.load(Ordering::Relaxed) & FOLLOWED != 0) == followed {
+            return;
+        }
+        match followed {
+            true => self.state.fetch_or(FOLLOWED, Ordering::Relaxed),
+            false => self.state.fetch_and(!FOLLOWED, Ordering::Relaxed),
+        };
+    }
+
+    /// Whether operations are outstanding, or probably follow the next one.
+    #[inline]
+    pub fn is_busy(&self) -> bool {
+        // Acquire: as in `outstanding`.
+        self.state.load(Ordering::Acquire) & !(FAILED | MARKED | MIXED) != 0
     }
 
     fn record(&self, failure: &Failure) {
@@ -164,14 +189,14 @@ impl Tally {
     #[inline]
     pub fn outstanding(&self) -> u64 {
         // Acquire: pairs with the Release in `finish`.
-        self.state.load(Ordering::Acquire) & !(FAILED | MARKED | MIXED)
+        self.state.load(Ordering::Acquire) & !(FAILED | MARKED | MIXED | FOLLOWED)
     }
 
     /// Whether no operation is outstanding and no failure waits to be reported.
     #[inline]
     pub fn settled(&self) -> bool {
         // Acquire: pairs with the Release in `finish` and `record`.
-        self.state.load(Ordering::Acquire) & !(MARKED | MIXED) == 0
+        self.state.load(Ordering::Acquire) & !(MARKED | MIXED | FOLLOWED) == 0
     }
 
     /// Whether an operation of this tally failed and the failure has not been reported.

@@ -1,9 +1,10 @@
 //! Small operations that share messages, over nets on which the target's CPU performs puts and gets
 //! anyway. While operations to a target are in flight, a further put or accumulate is kept with its
-//! data, and a get with its buffer. A call that waits or polls sends the kept operations, except
-//! those for the end of an epoch ([`Towards::closes`]); a flush posts a single kept put or get,
-//! except on dynamic windows. The kept accumulates for a target are one ordered request with one
-//! sequence number, and are therefore sent before the next ordered request to the target.
+//! data, and a get with its buffer; so is the first one if others will probably follow. A call that
+//! waits or polls sends the kept operations, except those for the end of an epoch
+//! ([`Towards::closes`]); a flush posts a single kept put or get, except on dynamic windows. The
+//! kept accumulates for a target are one ordered request with one sequence number, and are
+//! therefore sent before the next ordered request to the target.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -389,6 +390,7 @@ impl Messages {
                 return Gather::Full;
             }
             batch.count(counting.request);
+            counting.target.follow(true);
             return Gather::Kept;
         }
         let (what, parts, tally, requests) = (small.what(), Vec::new(), counting.target.clone(), Vec::new());
@@ -401,6 +403,7 @@ impl Messages {
         if matches!(small, Small::Combine(_)) {
             batch.order = order();
         }
+        batch.tally.follow(!batch.tally.idle());
         // Each call that waits for the tally sends the batch.
         batch.tally.begin();
         if !to.closes {

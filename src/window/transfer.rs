@@ -102,9 +102,10 @@ impl Incoming<'_> {
     }
 }
 
-/// Whether an operation of `len` bytes may be kept for a message with others. It is posted at once
-/// if no operation is in flight, so that a single one before a flush is not delayed. It is kept if
-/// its message can end the epoch too.
+/// Whether an operation of `len` bytes may be kept for a message with others: operations are in
+/// flight, or the last time that none was, a second one followed before a wait. Otherwise the
+/// operation is probably the only one before a flush, and is posted at once. It is also kept if its
+/// message can end the epoch too.
 #[inline(always)]
 pub(super) fn may_gather(memory: &NetMemory, len: usize, target: &Target, parts: &Parts) -> bool {
     memory.gathers() && may_share(target, len, parts)
@@ -117,7 +118,7 @@ fn may_share(target: &Target, len: usize, parts: &Parts) -> bool {
 
 #[inline(always)]
 fn shares(target: &Target, len: usize) -> bool {
-    !target.tally.idle() && (1..=GATHERED).contains(&len)
+    target.tally.is_busy() && (1..=GATHERED).contains(&len)
 }
 
 /// Whether an accumulate of `len` bytes, which is sent as a message in any case, is kept because
@@ -286,7 +287,7 @@ impl Parts {
         }
         let (closes, enough) = match self.notifies_at_end(target) {
             true => self.kept_for_end::<APART>(target, &small, counting.request.is_none()),
-            false => (false, 1),
+            false => (false, 0),
         };
         if target.tally.outstanding() < enough {
             return Ok(false);
@@ -339,7 +340,7 @@ impl Parts {
             _ if closes && (target.tally.idle() || self.job.messages.keeps_for(&target.tally)) => 0,
             // Small puts on a dynamic window are messages.
             Small::Put(_) if !APART => AHEAD_OF_NOTICES,
-            _ => 1,
+            _ => u64::from(!target.tally.is_busy()),
         };
         (closes, enough)
     }

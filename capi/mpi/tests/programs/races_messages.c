@@ -143,7 +143,8 @@ static void many_freed(int racy) {
 /* --- threads ---------------------------------------------------------------------------------- */
 
 /* Messages that threads of rank 1 share. Each has the number of an element that rank 0 has put
- * before it. In the racy forms rank 0 also puts the element LAST, and sends no message after that. */
+ * before it. In the racy forms rank 0 also puts the element LAST, and sends no message after
+ * that. */
 enum { LAST = COUNT - 1 };
 static void put_element(const long *element) {
     MPI_Put(element, 1, MPI_LONG, 1, *element, 1, MPI_LONG, win), MPI_Win_flush(1, win);
