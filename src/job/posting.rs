@@ -177,7 +177,10 @@ impl JobCore {
                 Post::Done | Post::Pending => return Notified::Sent,
                 Post::Broken(fault) => {
                     let owed = matches!(notice, Notice::Completed);
-                    self.messages.notice_unsent(to, bytes, owed);
+                    match owed {
+                        true => self.messages.defer(to, bytes, None),
+                        false => self.messages.notice_unsent(to, &bytes),
+                    }
                     self.progress.send_later();
                     let error = self.progress.explained(*fault);
                     return if owed { Notified::Owed(error) } else { Notified::Failed(error) };
@@ -195,6 +198,15 @@ impl JobCore {
             failure = self.again(Post::Again).err();
         }
         failure.map_or(Notified::Sent, Notified::Owed)
+    }
+
+    /// Sends a signal of a barrier, behind answers that wait for such a message.
+    pub(crate) fn signal(&self, rank: usize, signal: Vec<u8>) -> Result<()> {
+        let message = self.messages.behind_answers(peer(rank), signal);
+        self.send(rank, &message).inspect_err(|_| {
+            self.messages.notice_unsent(peer(rank), &message);
+            self.progress.send_later();
+        })
     }
 
     /// Sends a message to a rank that was contacted before.

@@ -43,7 +43,7 @@ impl<'j, F: Fn(usize) -> Result<Option<Words<'j>>>> Signals for BarrierWords<'j,
             return Ok(());
         }
         #[allow(clippy::cast_possible_truncation)] // slots are below 64
-        self.job.send(self.team.rank(peer), &Messages::signal(self.key, slot as u32, value))
+        self.job.signal(self.team.rank(peer), Messages::signal(self.key, slot as u32, value))
     }
 
     #[inline]

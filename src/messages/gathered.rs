@@ -497,7 +497,7 @@ impl Messages {
             let (operations, waiting) = batch.into_request();
             let request = Request::Closing { operations: Box::new(operations), end };
             let (token, message) = self.counted(window, order, &request, waiting);
-            self.defer(peer, message, Some(token));
+            self.defer(peer, self.closing_behind_answers(peer, message, most), Some(token));
         }
         Close::Sent
     }

@@ -197,13 +197,9 @@ impl Messages {
         Message::decode(rest)
     }
 
-    /// Queues a notice that was not sent, or only the answers before it if it is not `owed`.
-    pub(crate) fn notice_unsent(&self, to: Peer, message: Vec<u8>, owed: bool) {
-        if owed {
-            self.defer(to, message, None);
-        } else {
-            self.without_answers(to, Message::decode(&message));
-        }
+    /// Queues the answers before a notice or signal that was not sent.
+    pub(crate) fn notice_unsent(&self, to: Peer, message: &[u8]) {
+        self.without_answers(to, Message::decode(message));
     }
 
     /// Whether a request awaits bytes of its reply.
@@ -312,10 +308,10 @@ impl Messages {
     }
 }
 
-/// Whether the answer to a request may wait for a message to the sender: a notified put or a post
-/// in return often follows.
+/// Whether the answer to a request may wait for a message to the sender: a notified put, a post or
+/// the next fence in return often follows.
 fn may_ride(request: &Request<'_>) -> bool {
-    matches!(request, Request::Notify { .. } | Request::Closing { end: End::Completed, .. })
+    matches!(request, Request::Notify { .. } | Request::Closing { .. })
 }
 
 impl Waiting {

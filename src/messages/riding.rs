@@ -1,8 +1,8 @@
 //! Answers to notified puts that are sent with this rank's next notified put to the same rank (*the
 //! put in return*). Two ranks that notify each other in turn then exchange one message each way
 //! instead of two. A waiting answer does not delay a call that waits for a notice. The same holds
-//! for answers to requests that end an access epoch, and for the next notice of this rank's `post`
-//! or `complete`.
+//! for answers to requests that end an access epoch or signal a fence: they are sent with this
+//! rank's next notice of `post` or `complete`, or with its next signal of a fence.
 //!
 //! An answer waits only if earlier puts in return came soon (`Limits::answers_wait`). A call that
 //! makes progress and continues to wait sends the waiting answers, and so does the progress thread.
@@ -163,14 +163,22 @@ impl Messages {
         (token, codec::encode_request_behind(out, &[token, window, 0], request))
     }
 
-    /// A notice of post-start-complete-wait behind answers that wait for a message to `to`.
-    pub(crate) fn behind_answers(&self, to: Peer, notice: Vec<u8>) -> Vec<u8> {
+    /// A short message, such as a notice of post-start-complete-wait or a signal of a barrier,
+    /// behind answers that wait for a message to `to`.
+    pub(crate) fn behind_answers(&self, to: Peer, message: Vec<u8>) -> Vec<u8> {
         self.riding
             .board(to, WAITING, Instant::now, |tokens| match tokens {
                 [] => None,
-                _ => Some(codec::encode_answers(tokens, &notice)),
+                _ => Some(codec::encode_answers(tokens, &message)),
             })
-            .unwrap_or(notice)
+            .unwrap_or(message)
+    }
+
+    /// The message of operations that end an epoch, behind answers that wait for a message to `to`
+    /// and for which a message of at most `most` bytes has room.
+    pub(super) fn closing_behind_answers(&self, to: Peer, message: Vec<u8>, most: usize) -> Vec<u8> {
+        let has_room = message.len() + ANSWERS_OVERHEAD + 8 * WAITING <= most;
+        if has_room { self.behind_answers(to, message) } else { message }
     }
 
     /// Passes the answers that wait to [`Messages::send_deferred`].
