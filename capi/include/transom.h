@@ -1019,7 +1019,7 @@ int transom_window_notify_value(const transom_window *window, int notice, uint64
 int transom_window_notify_reset(const transom_window *window, int notice, uint64_t *value);
 
 // Waits until this rank's counter with the index notice has reached value. The counter does not
-// change.
+// change. Fails if another thread removes the counter by transom_window_set_num_notify.
 //
 // # Safety
 // `window` is a live handle.

@@ -102,7 +102,7 @@ pub unsafe extern "C" fn transom_window_notify_reset(
 }
 
 /// Waits until this rank's counter with the index notice has reached value. The counter does not
-/// change.
+/// change. Fails if another thread removes the counter by transom_window_set_num_notify.
 ///
 /// # Safety
 /// `window` is a live handle.

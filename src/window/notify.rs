@@ -193,7 +193,8 @@ impl Core {
         let counters = self.parts.counters.get();
         if let Some(counters) = counters {
             counters.reset(number);
-            self.parts.wake_waiting(counters);
+            // Threads of this rank may wait for counters that are gone.
+            self.parts.wake_rank(self.parts.team.me);
         }
         let met = self.barrier();
         counters.into_iter().for_each(|counters| counters.forget_numbers());
