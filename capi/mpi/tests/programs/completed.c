@@ -59,6 +59,50 @@ static void failures(void) {
     MPI_Win_free(&win), MPI_Win_free(&other);
 }
 
+/* Calls that wait for something else, and complete the requests of operations in flight. */
+static void calls_in_between(void) {
+    for (int i = 0; i < 5; i++) MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* Such calls complete the request of a failed operation. A flush reports the
+ * failure, and then the call that gets the request does not; without a flush that call does. */
+static void failures_in_between(void) {
+    MPI_Win win;
+    MPI_Errhandler handler;
+    MPI_Request request;
+    int into, next = (rank_ + 1) % size_, code, later;
+    called = 0;
+    MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Win_create_errhandler(count, &handler);
+    MPI_Win_set_errhandler(win, handler);
+    MPI_Win_lock_all(0, win);
+    later = strays(win, next, &into, &request) == MPI_SUCCESS;
+    calls_in_between();
+    check("the handler before the flush", called != !later);
+    code = MPI_Win_flush(next, win);
+    check("the flush after calls in between", class_of(code) != (later ? MPI_ERR_RMA_RANGE : MPI_SUCCESS));
+    check("the wait after the flush", later && MPI_Wait(&request, MPI_STATUS_IGNORE) != MPI_SUCCESS);
+    check("the handler after the flush", called != 1);
+
+    later = strays(win, next, &into, &request) == MPI_SUCCESS;
+    if (later) MPI_Request_free(&request);
+    calls_in_between();
+    check("the handler before the end of the epoch", called != 1 + !later);
+    code = MPI_Win_unlock_all(win);
+    check("the end of the epoch after a freed request", class_of(code) != (later ? MPI_ERR_RMA_RANGE : MPI_SUCCESS));
+
+    MPI_Win_lock_all(0, win);
+    later = strays(win, next, &into, &request) == MPI_SUCCESS;
+    calls_in_between();
+    check("the handler before the wait", called != 2 + !later);
+    code = later ? MPI_Wait(&request, MPI_STATUS_IGNORE) : MPI_ERR_RMA_RANGE;
+    check("the wait after calls in between", class_of(code) != MPI_ERR_RMA_RANGE);
+    code = MPI_Win_unlock_all(win);
+    check("the end of the epoch after the wait", code != MPI_SUCCESS || called != 3);
+    MPI_Errhandler_free(&handler);
+    MPI_Win_free(&win);
+}
+
 static int query(void *state, MPI_Status *status) {
     MPI_Request nothing = MPI_REQUEST_NULL;
     int flag;
@@ -191,6 +235,7 @@ int main(int argc, char **argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
     failures();
+    failures_in_between();
     within_functions();
     own_requests_only();
     first_uses(level);
