@@ -253,7 +253,7 @@ fn waits(world: &Job) -> Outcome {
 }
 
 /// A request stays complete if the counter is reset before the request is tested, and fails if its
-/// counter is removed.
+/// counter is removed or its window is freed.
 fn requests_past_resets(world: &Job) -> Outcome {
     let next = (world.rank() + 1) % world.size();
     let win = Window::<u64>::allocate(world, 1)?;
@@ -277,8 +277,8 @@ fn requests_past_resets(world: &Job) -> Outcome {
     let error = removed.wait().expect_err("the counter was removed");
     same("class", &error.class(), &Class::RmaNotification)?;
     ensure(!removed.is_active() && !four.test()?, "after the change of the number")?;
-    drop(four);
-    Ok(win.free()?)
+    win.free()?;
+    same("class", &four.wait().expect_err("the window was freed").class(), &Class::RmaSync)
 }
 
 /// Rank 0 only waits for a notice of each other rank. Before their notices the other ranks lock

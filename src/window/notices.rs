@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::core::Core;
 use super::element::RmaElem;
-use super::notify::Counters;
+use super::notify::{Counters, freed};
 use super::parts::Parts;
 use super::request::Request;
 use super::thresholds::Threshold;
@@ -153,13 +153,17 @@ impl<'w> Notices<'w> {
 
     /// A request that is complete when the counter has reached `value`
     /// (`MPI_Win_notify_threshold`), also if the counter is reset before the request is tested. If
-    /// `set_num_notify` removes the counter before, the request fails with `RmaNotification`.
-    /// Complete the request before the window is freed: afterwards it never completes.
+    /// `set_num_notify` removes the counter before, the request fails with `RmaNotification`. If
+    /// the window is freed before, the request fails with `RmaSync`.
     ///
     /// # Errors
-    /// As for [`Notices::value`].
+    /// As for [`Notices::value`]; `RmaSync` if the window was freed.
     pub fn request(&self, index: usize, value: u64) -> Result<Request> {
-        let counters = self.core.parts.own_counters("notify_threshold", index)?;
+        const CALL: &str = "notify_threshold";
+        if self.core.is_freed() {
+            return Err(freed(CALL));
+        }
+        let counters = self.core.parts.own_counters(CALL, index)?;
         Ok(Request::awaiting(self.core, counters.thresholds.add(index, value)))
     }
 }
@@ -277,6 +281,9 @@ impl Parts {
 
     pub(super) fn await_threshold(&self, threshold: &Threshold) -> Result<()> {
         self.waits(WAIT, None, || self.job.progress.until_changed(|| self.is_past(threshold)))?;
+        if threshold.is_freed() {
+            return Err(freed(WAIT));
+        }
         if threshold.is_removed() {
             return Err(self.no_counter(WAIT, threshold.index));
         }
@@ -288,6 +295,14 @@ impl Parts {
     pub(super) fn wake_waiting(&self, counters: &Counters) {
         if counters.thresholds.may_wait() {
             self.wake_rank(self.team.me);
+        }
+    }
+
+    /// Ends the requests that wait for this rank's counters, because the window is freed.
+    pub(super) fn end_thresholds(&self) {
+        if let Some(counters) = self.counters.get() {
+            counters.thresholds.free(|index| counters.value(index));
+            self.wake_waiting(counters);
         }
     }
 

@@ -151,6 +151,12 @@ impl Counters {
     }
 }
 
+/// The error of a call on counters, or of a wait for one, whose window is freed.
+#[cold]
+pub(super) fn freed(call: &'static str) -> Error {
+    ErrorKind::Epoch { call, target: None, reason: "the window was freed (MPI-4.1 §12.2.5)" }.into()
+}
+
 /// Calls that concern counters as a whole.
 impl Core {
     /// Gives this rank `number` counters and zeroes all counters of the window
@@ -158,12 +164,7 @@ impl Core {
     pub(crate) fn set_num_notify(&self, number: usize) -> Result<()> {
         const CALL: &str = "set_num_notify";
         if self.epochs.state().0 == Access::Freed {
-            return Err(ErrorKind::Epoch {
-                call: CALL,
-                target: None,
-                reason: "the window was freed (MPI-4.1 §12.2.5)",
-            }
-            .into());
+            return Err(freed(CALL));
         }
         let flushed = self.parts.flush_all();
         let new = if self.parts.counters.get().is_some() { Ok(None) } else { Counters::new(&self.parts).map(Some) };

@@ -125,6 +125,12 @@ impl Request {
         }
     }
 
+    /// Whether the request waits for the value of a counter, so that no operation belongs to it.
+    #[doc(hidden)]
+    pub fn awaits_counter(&self) -> bool {
+        matches!(*self.state, State::Pending(Pending { until: Until::Counted(_), .. }))
+    }
+
     /// Whether the request is active: no wait or test has reported the end of the operation yet.
     pub fn is_active(&self) -> bool {
         !matches!(*self.state, State::Inactive)

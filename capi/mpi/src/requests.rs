@@ -133,6 +133,32 @@ fn complete_host_request(handle: RequestHandle) {
     unsafe { host_Grequest_complete(handle) };
 }
 
+/// The program frees a request, before the host does. A request that waits for a counter may never
+/// complete, and no operation needs it, so it ends here and keeps the window's memory no longer.
+///
+/// # Safety
+/// The request is readable, or its address is null.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn transom_request_will_be_freed(request: *const RequestHandle) {
+    // Relaxed: see `hand_over_made`.
+    if request.is_null() || COUNT.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    // SAFETY: as the caller says.
+    let handle = unsafe { *request };
+    let ended = {
+        let mut pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = pending.iter().position(|one| one.handle == handle && one.request.awaits_counter());
+        place.map(|place| pending.swap_remove(place))
+    };
+    if ended.is_some() {
+        complete_host_request(handle);
+        // Release: as in `poll_pending`.
+        COUNT.fetch_sub(1, Ordering::Release);
+    }
+}
+
 /// Polls the operations in flight, and completes the requests of complete operations. Returns
 /// whether operations are left in flight. While the conflict checker is on, polls only the
 /// operations of `watch`, and completes at most one if `one` is set: for the checker a program

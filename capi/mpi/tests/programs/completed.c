@@ -103,6 +103,65 @@ static void failures_in_between(void) {
     MPI_Win_free(&win);
 }
 
+static int of_world, of_new;
+
+static void count_world(MPI_Comm *comm, int *code, ...) {
+    (void)comm;
+    of_world += class_of(*code) == MPI_ERR_RMA_SYNC;
+}
+
+static void count_new(MPI_Win *win, int *code, ...) {
+    (void)win, (void)code;
+    of_new++;
+}
+
+/* The memory that this process maps, in pages. */
+static long mapped(void) {
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%*d %ld", &pages) != 1) pages = -1;
+    if (file) fclose(file);
+    return pages;
+}
+
+enum { WINDOWS = 12, BYTES = 8 << 20 };
+
+/* A request for a value that no counter reaches. A program may free it; else it fails when its
+ * window is freed, at the handler of MPI_COMM_WORLD, although a new window has the handle. */
+static void unreached(void) {
+    MPI_Win win, new;
+    MPI_Errhandler world, handler;
+    MPI_Request request;
+    char *part;
+    long before = 0, grown;
+    int code;
+    for (int i = 0; i < WINDOWS; i++) {
+        if (i == 2) before = mapped();
+        MPI_Win_allocate(BYTES, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
+        memset(part, 1, BYTES);
+        MPI_Win_set_num_notify(win, MPI_INFO_NULL, 1);
+        MPI_Win_notify_threshold(win, 0, 5, &request);
+        MPI_Request_free(&request);
+        MPI_Win_free(&win);
+    }
+    grown = mapped() - before;
+    check("the memory of windows whose requests were freed", grown * 4096 > 3L * BYTES ? grown : 0);
+
+    MPI_Comm_create_errhandler(count_world, &world), MPI_Comm_set_errhandler(MPI_COMM_WORLD, world);
+    MPI_Win_create_errhandler(count_new, &handler);
+    MPI_Win_allocate(4, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
+    MPI_Win_set_num_notify(win, MPI_INFO_NULL, 1);
+    MPI_Win_notify_threshold(win, 0, 1, &request);
+    MPI_Win_free(&win);
+    MPI_Win_allocate(4, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &part, &new);
+    MPI_Win_set_errhandler(new, handler);
+    code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+    check("a request for a freed window: the code", class_of(code) != MPI_ERR_RMA_SYNC);
+    MPI_Win_free(&new);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    MPI_Errhandler_free(&world), MPI_Errhandler_free(&handler);
+}
+
 static int query(void *state, MPI_Status *status) {
     MPI_Request nothing = MPI_REQUEST_NULL;
     int flag;
@@ -236,6 +295,7 @@ int main(int argc, char **argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
     failures();
     failures_in_between();
+    unreached();
     within_functions();
     own_requests_only();
     first_uses(level);
