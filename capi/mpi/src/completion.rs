@@ -36,6 +36,8 @@ pub(crate) type SharedResult = Arc<OperationResult>;
 #[derive(Debug)]
 pub(crate) struct OperationResult {
     win: Win,
+    /// The window's number, because another window may have the handle later.
+    window: Option<u64>,
     /// The host's request, if the operation failed. With the operation's own request, if a flush or
     /// synchronization may report the failure first.
     failed: OnceLock<(RequestHandle, Option<Mutex<Request>>)>,
@@ -49,7 +51,8 @@ unsafe impl Sync for OperationResult {}
 impl OperationResult {
     /// The result of an operation on `win` that is in flight.
     pub(crate) fn in_flight(win: Win) -> SharedResult {
-        Arc::new(OperationResult { win, failed: OnceLock::new(), failure: OnceLock::new() })
+        let window = windows::find(win).map(|window| window.number);
+        Arc::new(OperationResult { win, window, failed: OnceLock::new(), failure: OnceLock::new() })
     }
 
     /// Records the failure of the operation whose request is `handle`.
@@ -94,7 +97,8 @@ impl OperationResult {
     /// freed. If the handler returns, returns the error code.
     fn raise(&self) -> c_int {
         let Some(failure) = self.failure() else { return SUCCESS };
-        if windows::find(self.win).is_some() { failure.raise(self.win) } else { failure.raise_on(constants().world) }
+        let is_served = windows::find(self.win).is_some_and(|window| Some(window.number) == self.window);
+        if is_served { failure.raise(self.win) } else { failure.raise_on(constants().world) }
     }
 }
 

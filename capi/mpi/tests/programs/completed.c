@@ -157,6 +157,7 @@ static void unreached(void) {
     MPI_Win_set_errhandler(new, handler);
     code = MPI_Wait(&request, MPI_STATUS_IGNORE);
     check("a request for a freed window: the code", class_of(code) != MPI_ERR_RMA_SYNC);
+    check("a request for a freed window: the handlers", of_world != 1 || of_new != 0);
     MPI_Win_free(&new);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
     MPI_Errhandler_free(&world), MPI_Errhandler_free(&handler);
