@@ -12,6 +12,8 @@ use transom::{
 };
 use transom_harness::{Outcome, Test, ensure, same, step};
 
+#[path = "notify/removed.rs"]
+mod removed;
 mod support;
 #[path = "notify/visible.rs"]
 mod visible;
@@ -26,6 +28,7 @@ static TESTS: &[Test] = &[
     Test::new("a_queue_of_several_producers", &[2, 4], queue),
     Test::new("waits_end_at_their_thresholds", &[1, 2, 3], waits),
     Test::new("requests_and_resets_of_counters", &[1, 2, 3], requests_past_resets),
+    Test::new("a_wait_for_a_removed_counter_fails", &[1, 2], removed::meanwhile),
     Test::new("a_rank_that_waits_for_notices_serves_others", &[2, 3], serves),
     Test::new("a_counter_is_read_and_zeroed_atomically", &[2, 3], resets),
     Test::new("numbers_of_counters_differ_and_change", &[1, 2, 3], numbers),
@@ -250,7 +253,7 @@ fn waits(world: &Job) -> Outcome {
 }
 
 /// A request stays complete if the counter is reset before the request is tested, and fails if its
-/// counter is removed.
+/// counter is removed or its window is freed.
 fn requests_past_resets(world: &Job) -> Outcome {
     let next = (world.rank() + 1) % world.size();
     let win = Window::<u64>::allocate(world, 1)?;
@@ -274,8 +277,8 @@ fn requests_past_resets(world: &Job) -> Outcome {
     let error = removed.wait().expect_err("the counter was removed");
     same("class", &error.class(), &Class::RmaNotification)?;
     ensure(!removed.is_active() && !four.test()?, "after the change of the number")?;
-    drop(four);
-    Ok(win.free()?)
+    win.free()?;
+    same("class", &four.wait().expect_err("the window was freed").class(), &Class::RmaSync)
 }
 
 /// Rank 0 only waits for a notice of each other rank. Before their notices the other ranks lock

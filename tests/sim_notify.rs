@@ -260,3 +260,38 @@ fn the_put_of_a_notice_is_not_kept() {
         });
     }
 }
+
+/// While the ranks set their numbers of counters, another thread asks for them: it may read a
+/// number that is about to change. After the call the new numbers count. Regression: the thread's
+/// answer was kept as the new number.
+#[test]
+fn a_query_of_another_thread_keeps_no_old_number() {
+    run(2, &SimOptions::default(), |world| {
+        const ROUNDS: usize = 300;
+        let me = world.rank();
+        let win = Window::<u64>::allocate(world, 1)?;
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            let query = || {
+                while !is_over.load(Ordering::Relaxed) {
+                    win.num_notify(1 - me).expect("a rank that exists");
+                }
+            };
+            threads.spawn(query);
+            let rounds = || {
+                for round in 1..=ROUNDS {
+                    world.step(format!("round {round}"));
+                    win.set_num_notify(round)?;
+                    same("number", &win.num_notify(1 - me)?, &round)?;
+                    win.lock_all(|epoch| epoch.put_notify(1 - me, 0, &[7], Notice(round - 1)))?;
+                    world.barrier()?;
+                }
+                Ok(())
+            };
+            let outcome: Outcome = rounds();
+            is_over.store(true, Ordering::Relaxed);
+            outcome
+        })?;
+        Ok(win.free()?)
+    });
+}

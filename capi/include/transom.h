@@ -1019,7 +1019,7 @@ int transom_window_notify_value(const transom_window *window, int notice, uint64
 int transom_window_notify_reset(const transom_window *window, int notice, uint64_t *value);
 
 // Waits until this rank's counter with the index notice has reached value. The counter does not
-// change.
+// change. Fails if another thread removes the counter by transom_window_set_num_notify.
 //
 // # Safety
 // `window` is a live handle.
@@ -1045,7 +1045,8 @@ int transom_window_notify_wait_any(const transom_window *window,
                                    uint64_t *index);
 
 // Creates a request that is complete when this rank's counter with the index notice has reached
-// value. The request must be completed or freed before transom_window_free.
+// value. If the counter is removed or the window freed before, the request fails, with
+// TRANSOM_ERR_RMA_NOTIFICATION or TRANSOM_ERR_RMA_SYNC.
 //
 // # Safety
 // `window` is a live handle; `request` points to writable memory.

@@ -102,7 +102,7 @@ pub unsafe extern "C" fn transom_window_notify_reset(
 }
 
 /// Waits until this rank's counter with the index notice has reached value. The counter does not
-/// change.
+/// change. Fails if another thread removes the counter by transom_window_set_num_notify.
 ///
 /// # Safety
 /// `window` is a live handle.
@@ -161,7 +161,8 @@ pub unsafe extern "C" fn transom_window_notify_wait_any(
 }
 
 /// Creates a request that is complete when this rank's counter with the index notice has reached
-/// value. The request must be completed or freed before transom_window_free.
+/// value. If the counter is removed or the window freed before, the request fails, with
+/// TRANSOM_ERR_RMA_NOTIFICATION or TRANSOM_ERR_RMA_SYNC.
 ///
 /// # Safety
 /// `window` is a live handle; `request` points to writable memory.

@@ -75,6 +75,15 @@ pub trait Region: Send + Sync + Debug + 'static {
     /// Whether peers can perform this atomic on the region, and with which other atomics it is
     /// atomic.
     fn amo(&self, kind: AmoKind, width: Width) -> Option<Coherence>;
+
+    /// Leaves the region registered for ever, because peers may still use its key. Its registration
+    /// no longer serves buffers of this rank: the program may map other memory at their addresses.
+    fn leak(self)
+    where
+        Self: Sized,
+    {
+        std::mem::forget(self);
+    }
 }
 
 /// Receives messages. [`Port::progress`] calls the handler, from any thread that makes progress. A

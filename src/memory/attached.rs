@@ -29,7 +29,7 @@ struct Region {
 }
 
 /// Keeps a registration.
-type Keeper = Box<dyn Any + Send + Sync>;
+pub(crate) type Keeper = Box<dyn Any + Send + Sync>;
 
 /// The key of a registration, and the value that keeps it; `None` if the net can't register the
 /// memory.
@@ -59,7 +59,14 @@ pub(crate) struct Given {
     key: Option<RegionKey>,
     /// The ranks that have the key.
     pub(crate) holders: Vec<Peer>,
-    _keeps: Option<Keeper>,
+    keeps: Option<Keeper>,
+}
+
+impl Given {
+    /// The registration, without its key.
+    pub(crate) fn into_keeper(self) -> Option<Keeper> {
+        self.keeps
+    }
 }
 
 /// The key by which ranks of the node map a region, where they can.
@@ -177,7 +184,7 @@ impl Attached {
             let (key, keeps) = (register.0)(&region.memory).unzip();
             // Relaxed: the lock orders the regions.
             let number = self.given.fetch_add(1, Ordering::Relaxed) + 1;
-            Given { number, key, holders: Vec::new(), _keeps: keeps }
+            Given { number, key, holders: Vec::new(), keeps }
         });
         if !given.holders.contains(&holder) {
             given.holders.push(holder);

@@ -293,6 +293,15 @@ impl NetRegion {
         }
     }
 
+    /// Leaves the region registered for ever, as `Region::leak` says.
+    pub(crate) fn leak(self) {
+        match self {
+            NetRegion::Verbs(region) => region.leak(),
+            NetRegion::Ofi(region) => region.leak(),
+            NetRegion::Sim(region) => region.leak(),
+        }
+    }
+
     /// Whether the net performs an atomic on the region.
     fn has(&self, kind: AmoKind, width: Width) -> bool {
         self.coherence(kind, width).is_some()

@@ -163,6 +163,7 @@ impl Core {
             self.barrier_unchecked(0)?;
         }
         self.parts.own.refresh();
+        self.parts.end_thresholds();
         self.parts.withdraw();
         self.epochs.freed();
         flushed

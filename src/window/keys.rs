@@ -8,7 +8,6 @@
 //! the second access without a key, and later if earlier keys have served few accesses.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use transom_fabric::{Fault, Peer, Reason, Tally};
@@ -23,7 +22,7 @@ use crate::job::{JobCore, peer};
 use crate::memory::attached::{Attached, Extent, Given, Register};
 use crate::memory::layout::Layout;
 use crate::messages::{Exposed, KeyHolder, Landing, Request};
-use crate::transport::{Lane, Net, NetMemory};
+use crate::transport::{Lane, Net, NetMemory, NetRegion};
 
 /// The access to a target without a key at which this rank asks for one: the second.
 const FIRST: u32 = 2;
@@ -228,7 +227,11 @@ impl Parts {
         }
         self.job.until_all_complete(|| tally.outstanding()).inspect_err(|_| {
             // An access by the key then changes no other memory than that of the region.
-            let _ = ManuallyDrop::new(given);
+            if let Some(keeper) = given.into_keeper()
+                && let Ok(region) = keeper.downcast::<NetRegion>()
+            {
+                region.leak();
+            }
         })
     }
 }

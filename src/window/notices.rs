@@ -2,12 +2,13 @@
 //! ranks increment. The words of a counter only grow. The counter's value is their sum minus its
 //! *zero*, which only this rank stores, so that a reset changes no word to which other ranks add.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::core::Core;
 use super::element::RmaElem;
-use super::notify::Counters;
+use super::notify::{Counters, freed};
 use super::parts::Parts;
 use super::request::Request;
 use super::thresholds::Threshold;
@@ -25,13 +26,6 @@ const WAIT: &str = "wait for a notice";
 /// than the number that the target passed to [`Window::set_num_notify`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Notice(pub usize);
-
-/// A value that one of this rank's counters must reach.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Awaited {
-    pub(super) index: usize,
-    pub(super) value: u64,
-}
 
 /// The counters of this rank, which notified operations of all ranks increment. [`Window::notices`]
 /// returns them. A rank that reads a counter's value also sees the data of the counted operations.
@@ -101,11 +95,12 @@ impl<'w> Notices<'w> {
     /// Waits until the counter has reached `value`. The counter does not change.
     ///
     /// # Errors
-    /// As for [`Notices::value`].
+    /// As for [`Notices::value`]; `RmaNotification` also if another thread's `set_num_notify`
+    /// removes the counter meanwhile.
     pub fn wait(&self, index: usize, value: u64) -> Result<()> {
         let parts = &self.core.parts;
-        let counter = parts.own_counters(WAIT, index)?.counter(index);
-        parts.await_counter(counter, value)?;
+        let counters = parts.own_counters(WAIT, index)?;
+        parts.await_counter(counters, index, value)?;
         parts.notices_read(index, value)
     }
 
@@ -126,33 +121,49 @@ impl<'w> Notices<'w> {
     /// first pair whose counter has reached the value.
     ///
     /// # Errors
-    /// As for [`Notices::value`]; `Arg` if `awaited` is empty.
+    /// As for [`Notices::wait`]; `Arg` if `awaited` is empty.
     pub fn wait_any(&self, awaited: &[(usize, u64)]) -> Result<usize> {
         const CALL: &str = "wait for any notice";
-        if awaited.is_empty() {
+        let parts = &self.core.parts;
+        let Some(&(first, _)) = awaited.first() else {
             return Err(Error::argument(Class::Arg, CALL, ArgumentError::NoCounters));
-        }
+        };
+        let counters = parts.own_counters(CALL, first)?;
         for &(index, _) in awaited {
-            self.core.parts.own_counters(CALL, index)?;
+            parts.own_counters(CALL, index)?;
         }
-        let reached = |&(index, value): &(usize, u64)| self.core.parts.has_reached(&Awaited { index, value });
-        let first = std::cell::Cell::new(0);
-        let is_one = || awaited.iter().position(reached).map(|at| first.set(at)).is_some();
-        self.core.parts.waits(WAIT, None, || self.core.parts.job.progress.until_changed(is_one))?;
-        let (index, value) = awaited[first.get()];
-        self.core.parts.notices_read(index, value)?;
-        Ok(first.get())
+        let found = Cell::new((0, true));
+        let is_over = || {
+            let reached = awaited.iter().position(|&(index, value)| counters.value(index) >= value);
+            let place = reached.or_else(|| {
+                let number = counters.own_number();
+                awaited.iter().position(|&(index, _)| index >= number)
+            });
+            place.map(|place| found.set((place, reached.is_some()))).is_some()
+        };
+        parts.waits(WAIT, None, || parts.job.progress.until_changed(is_over))?;
+        let (place, is_reached) = found.get();
+        let (index, value) = awaited[place];
+        if !is_reached {
+            return Err(parts.no_counter(CALL, index));
+        }
+        parts.notices_read(index, value)?;
+        Ok(place)
     }
 
     /// A request that is complete when the counter has reached `value`
     /// (`MPI_Win_notify_threshold`), also if the counter is reset before the request is tested. If
-    /// `set_num_notify` removes the counter before, the request fails with `RmaNotification`.
-    /// Complete the request before the window is freed: afterwards it never completes.
+    /// `set_num_notify` removes the counter before, the request fails with `RmaNotification`. If
+    /// the window is freed before, the request fails with `RmaSync`.
     ///
     /// # Errors
-    /// As for [`Notices::value`].
+    /// As for [`Notices::value`]; `RmaSync` if the window was freed.
     pub fn request(&self, index: usize, value: u64) -> Result<Request> {
-        let counters = self.core.parts.own_counters("notify_threshold", index)?;
+        const CALL: &str = "notify_threshold";
+        if self.core.is_freed() {
+            return Err(freed(CALL));
+        }
+        let counters = self.core.parts.own_counters(CALL, index)?;
         Ok(Request::awaiting(self.core, counters.thresholds.add(index, value)))
     }
 }
@@ -216,6 +227,11 @@ impl Counters {
         self.counter(index).value()
     }
 
+    /// The number of this rank's counters.
+    fn own_number(&self) -> usize {
+        counters::number(&self.parts.own.memory)
+    }
+
     #[inline]
     fn counter(&self, index: usize) -> Counter<'_> {
         Counter { zero: &self.zeros[index], words: Words::of(&self.parts.own.memory, index) }
@@ -238,15 +254,17 @@ impl Counters {
 impl Parts {
     /// The counters, if this rank has one of that index.
     fn own_counters(&self, call: &'static str, index: usize) -> Result<&Counters> {
-        let number = self.counters.get().map_or(0, |counters| counters::number(&counters.parts.own.memory));
         match self.counters.get() {
-            Some(counters) if index < number => Ok(counters),
-            _ => Err(ErrorKind::Notification { call, rank: self.team.me, index, number }.into()),
+            Some(counters) if index < counters.own_number() => Ok(counters),
+            _ => Err(self.no_counter(call, index)),
         }
     }
 
-    pub(super) fn has_reached(&self, awaited: &Awaited) -> bool {
-        self.counters.get().is_some_and(|counters| counters.value(awaited.index) >= awaited.value)
+    /// The error of a call for a counter that this rank does not have.
+    #[cold]
+    fn no_counter(&self, call: &'static str, index: usize) -> Error {
+        let number = self.counters.get().map_or(0, |counters| counters.own_number());
+        ErrorKind::Notification { call, rank: self.team.me, index, number }.into()
     }
 
     /// Whether the wait for a threshold is over.
@@ -263,11 +281,11 @@ impl Parts {
 
     pub(super) fn await_threshold(&self, threshold: &Threshold) -> Result<()> {
         self.waits(WAIT, None, || self.job.progress.until_changed(|| self.is_past(threshold)))?;
+        if threshold.is_freed() {
+            return Err(freed(WAIT));
+        }
         if threshold.is_removed() {
-            let number = self.counters.get().map_or(0, |counters| counters::number(&counters.parts.own.memory));
-            return Err(
-                ErrorKind::Notification { call: WAIT, rank: self.team.me, index: threshold.index, number }.into()
-            );
+            return Err(self.no_counter(WAIT, threshold.index));
         }
         let value = if threshold.is_before_reset() { 0 } else { threshold.value };
         self.notices_read(threshold.index, value)
@@ -277,6 +295,14 @@ impl Parts {
     pub(super) fn wake_waiting(&self, counters: &Counters) {
         if counters.thresholds.may_wait() {
             self.wake_rank(self.team.me);
+        }
+    }
+
+    /// Ends the requests that wait for this rank's counters, because the window is freed.
+    pub(super) fn end_thresholds(&self) {
+        if let Some(counters) = self.counters.get() {
+            counters.thresholds.free(|index| counters.value(index));
+            self.wake_waiting(counters);
         }
     }
 
@@ -290,7 +316,17 @@ impl Parts {
         Ok(())
     }
 
-    fn await_counter(&self, counter: Counter<'_>, value: u64) -> Result<()> {
-        self.waits(WAIT, None, || self.job.progress.until_changed(|| counter.value() >= value))
+    /// Waits until a counter has reached a value. Fails if the counter is removed before.
+    fn await_counter(&self, counters: &Counters, index: usize, value: u64) -> Result<()> {
+        let counter = counters.counter(index);
+        let is_removed = Cell::new(false);
+        let is_over = || {
+            counter.value() >= value || {
+                is_removed.set(index >= counters.own_number());
+                is_removed.get()
+            }
+        };
+        self.waits(WAIT, None, || self.job.progress.until_changed(is_over))?;
+        if is_removed.get() { Err(self.no_counter(WAIT, index)) } else { Ok(()) }
     }
 }

@@ -103,7 +103,13 @@ impl Counters {
             zero.store(counters::sum(memory, index), Ordering::Relaxed);
         }
         counters::set_number(memory, number);
-        self.generation.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Forgets the numbers of counters that this rank has read of others. Called when all ranks
+    /// have set their numbers: a query of another thread may still have read an old number before.
+    fn forget_numbers(&self) {
+        // Release: pairs with the Acquire in `number`.
+        self.generation.fetch_add(1, Ordering::Release);
     }
 
     /// How many counters a target has.
@@ -112,7 +118,8 @@ impl Counters {
             return Ok(counters::number(memory));
         }
         let rank = target.rank();
-        let generation = u64::from(self.generation.load(Ordering::Relaxed)) << 32;
+        // Acquire: the number is read after all ranks have set theirs.
+        let generation = u64::from(self.generation.load(Ordering::Acquire)) << 32;
         let unknown = || Ok::<_, Error>(Known(peer(rank).0, AtomicU64::new(0)));
         let known = &self.known.get_or_try_insert(peer(rank), unknown)?.1;
         // Relaxed: the word is all that is read.
@@ -144,6 +151,12 @@ impl Counters {
     }
 }
 
+/// The error of a call on counters, or of a wait for one, whose window is freed.
+#[cold]
+pub(super) fn freed(call: &'static str) -> Error {
+    ErrorKind::Epoch { call, target: None, reason: "the window was freed (MPI-4.1 §12.2.5)" }.into()
+}
+
 /// Calls that concern counters as a whole.
 impl Core {
     /// Gives this rank `number` counters and zeroes all counters of the window
@@ -151,12 +164,7 @@ impl Core {
     pub(crate) fn set_num_notify(&self, number: usize) -> Result<()> {
         const CALL: &str = "set_num_notify";
         if self.epochs.state().0 == Access::Freed {
-            return Err(ErrorKind::Epoch {
-                call: CALL,
-                target: None,
-                reason: "the window was freed (MPI-4.1 §12.2.5)",
-            }
-            .into());
+            return Err(freed(CALL));
         }
         let flushed = self.parts.flush_all();
         let new = if self.parts.counters.get().is_some() { Ok(None) } else { Counters::new(&self.parts).map(Some) };
@@ -183,12 +191,15 @@ impl Core {
             // Set once: the call is collective, so only one thread of a rank is in the call.
             let _ = self.parts.counters.set(Box::new(new));
         }
-        if let Some(counters) = self.parts.counters.get() {
+        let counters = self.parts.counters.get();
+        if let Some(counters) = counters {
             counters.reset(number);
-            self.parts.wake_waiting(counters);
+            // Threads of this rank may wait for counters that are gone.
+            self.parts.wake_rank(self.parts.team.me);
         }
-        self.barrier()?;
-        flushed
+        let met = self.barrier();
+        counters.into_iter().for_each(|counters| counters.forget_numbers());
+        met.and(flushed)
     }
 }
 

@@ -114,6 +114,23 @@ impl Request {
         }
     }
 
+    /// Whether the operation is over and has failed, and a wait may report the failure. Another
+    /// call may report it before, as a flush does.
+    #[doc(hidden)]
+    #[inline]
+    pub fn has_failed(&self) -> bool {
+        match &*self.state {
+            State::Pending(Pending { until: Until::Complete(tally, _), .. }) => tally.idle() && tally.has_failed(),
+            _ => false,
+        }
+    }
+
+    /// Whether the request waits for the value of a counter, so that no operation belongs to it.
+    #[doc(hidden)]
+    pub fn awaits_counter(&self) -> bool {
+        matches!(*self.state, State::Pending(Pending { until: Until::Counted(_), .. }))
+    }
+
     /// Whether the request is active: no wait or test has reported the end of the operation yet.
     pub fn is_active(&self) -> bool {
         !matches!(*self.state, State::Inactive)
@@ -168,6 +185,16 @@ impl Request {
     /// failed, if the target can't be reached, or, for a request that waits for notifications, if
     /// any rank is lost: the request then stays active.
     pub fn test(&mut self) -> Result<bool> {
+        if self.poll()? { self.wait().map(|()| true) } else { Ok(false) }
+    }
+
+    /// Makes progress like [`Request::test`], and returns whether the operation is over. A failure
+    /// of the operation is left to a later call.
+    ///
+    /// # Errors
+    /// As for [`Request::test`], except that the operation's failure is no error.
+    #[doc(hidden)]
+    pub fn poll(&self) -> Result<bool> {
         if let Some(job) = self.job()
             && !self.is_over()
         {
@@ -179,7 +206,7 @@ impl Request {
                 };
             }
         }
-        self.wait().map(|()| true)
+        Ok(true)
     }
 
     /// Whether a test of this request in flight succeeds although progress failed. An operation

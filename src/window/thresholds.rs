@@ -14,11 +14,13 @@ pub(crate) struct Threshold {
 }
 
 /// The states of a threshold that no reset has concerned, of one that a thread has seen reached, of
-/// one that was reached before a reset, and of one whose counter was removed.
+/// one whose counter was removed, of one that was reached before a reset, and of one whose window
+/// was freed.
 const OPEN: u8 = 0;
 const REACHED: u8 = 1;
 const REMOVED: u8 = 2;
 const BEFORE_RESET: u8 = 3;
+const FREED: u8 = 4;
 
 impl Threshold {
     /// Whether the wait is over: the value was reached, or the counter was removed.
@@ -31,6 +33,11 @@ impl Threshold {
     /// Whether the counter was removed before it had reached the value.
     pub(super) fn is_removed(&self) -> bool {
         self.state.load(Ordering::Acquire) == REMOVED
+    }
+
+    /// Whether the window was freed before the counter had reached the value.
+    pub(super) fn is_freed(&self) -> bool {
+        self.state.load(Ordering::Acquire) == FREED
     }
 
     /// Whether a reset has found that the counter had reached the value.
@@ -105,6 +112,17 @@ impl Thresholds {
         }
     }
 
+    /// Ends all thresholds, because the window is freed. `value`: the value of a counter.
+    pub(super) fn free(&self, value: impl Fn(usize) -> u64) {
+        if self.may_wait() {
+            let state = |threshold: &Threshold| match value(threshold.index) >= threshold.value {
+                true => REACHED,
+                false => FREED,
+            };
+            self.end(&mut self.lock(), |threshold| Some(state(threshold)));
+        }
+    }
+
     #[cold]
     fn end(&self, list: &mut Vec<Weak<Threshold>>, state: impl Fn(&Threshold) -> Option<u8>) {
         list.retain(|known| known.strong_count() > 0);
@@ -132,5 +150,13 @@ mod tests {
         drop((low, high, other));
         all.reset(0, || 1);
         assert!(!all.may_wait(), "no request is left");
+    }
+
+    #[test]
+    fn no_threshold_waits_for_a_window_that_is_freed() {
+        let all = Thresholds::default();
+        let [reached, not] = [3, 4].map(|value| all.add(0, value));
+        all.free(|_| 3);
+        assert!(reached.has_ended() && !reached.is_freed() && not.is_freed());
     }
 }

@@ -260,7 +260,8 @@ static _Thread_local int is_exchanging;
 #define CANCEL_REQUEST(name, parameters, arguments)                                                                         \
     WRAP(name, parameters, arguments, transom_edge_request_is_cancelled(request), )
 #define FREE_REQUEST(name, parameters, arguments)                                                                           \
-    WRAP(name, parameters, arguments, transom_edge_request_is_freed(request), )
+    WRAP_FULLY(name, parameters, arguments, transom_request_will_be_freed(request), (void)0,                                \
+               transom_edge_request_is_freed(request), )
 /* Calls on partitions of a partitioned message. */
 #define PARTITIONS(name, parameters, arguments, before, ...)                                                                \
     WRAP(name, parameters, arguments, transom_edge_release(clock); before, __VA_ARGS__)

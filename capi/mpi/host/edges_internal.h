@@ -64,6 +64,8 @@ void transom_edge_request_of_duplicate(const MPI_Request *request, const MPI_Com
 void transom_edge_request_starts(MPI_Request request);
 void transom_edge_request_is_cancelled(const MPI_Request *request);
 void transom_edge_request_is_freed(const MPI_Request *request);
+/* In src/requests.rs. */
+void transom_request_will_be_freed(const MPI_Request *request);
 
 /* In src/partitioned.rs. `peer` is -1 for MPI_PROC_NULL, and -2 for an unknown rank. */
 void transom_edge_request_of_partitioned(MPI_Request request, int peer, int tag, uint64_t group, int sends,

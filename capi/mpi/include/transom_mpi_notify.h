@@ -73,8 +73,9 @@ TRANSOM_NOTIFY(Win_get_num_notify, (MPI_Win win, int target, int *number))
 TRANSOM_NOTIFY(Win_get_notify_value, (MPI_Win win, int notification, MPI_Count *value))
 /* Fetches and zeroes one of this process's counters in one atomic step. */
 TRANSOM_NOTIFY(Win_reset_notify_value, (MPI_Win win, int notification, MPI_Count *value))
-/* A request that is complete when one of this process's counters has reached `value`. Complete it
- * before MPI_Win_free. */
+/* A request that is complete when one of this process's counters has reached `value`. A program
+ * that no longer needs the request may free it. If the counter is removed or the window freed
+ * before, the request fails. */
 TRANSOM_NOTIFY(Win_notify_threshold, (MPI_Win win, int notification, MPI_Count value, MPI_Request *request))
 
 /* The error class of a counter that the target does not have. The number of the class is not a

@@ -9,7 +9,9 @@
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use transom::Request;
 
 use crate::edges;
 use crate::errors::Failure;
@@ -34,7 +36,13 @@ pub(crate) type SharedResult = Arc<OperationResult>;
 #[derive(Debug)]
 pub(crate) struct OperationResult {
     win: Win,
-    failure: OnceLock<(RequestHandle, Failure)>,
+    /// The window's number, because another window may have the handle later.
+    window: Option<u64>,
+    /// The host's request, if the operation failed. With the operation's own request, if a flush or
+    /// synchronization may report the failure first.
+    failed: OnceLock<(RequestHandle, Option<Mutex<Request>>)>,
+    /// The failure, once it is known; `None` if another call has reported it.
+    failure: OnceLock<Option<Failure>>,
 }
 
 // SAFETY: handles are numbers, or addresses that only the host dereferences.
@@ -43,30 +51,60 @@ unsafe impl Sync for OperationResult {}
 impl OperationResult {
     /// The result of an operation on `win` that is in flight.
     pub(crate) fn in_flight(win: Win) -> SharedResult {
-        Arc::new(OperationResult { win, failure: OnceLock::new() })
+        let window = windows::find(win).map(|window| window.number);
+        Arc::new(OperationResult { win, window, failed: OnceLock::new(), failure: OnceLock::new() })
     }
 
-    /// Records the failure of the operation whose request is `handle`. Only the first call has an
-    /// effect.
+    /// Records the failure of the operation whose request is `handle`.
     #[cold]
     pub(crate) fn set_failure(&self, handle: RequestHandle, failure: Failure) {
-        if self.failure.set((handle, failure)).is_ok() {
+        // Set once, as in `set_failed`: an operation ends once.
+        let _ = self.failure.set(Some(failure));
+        self.count(handle, None);
+    }
+
+    /// Records that the operation of `request` failed, whose request at the host is `handle`. The
+    /// call that completes the latter reports the failure, unless a flush or synchronization has
+    /// reported it before.
+    #[cold]
+    pub(crate) fn set_failed(&self, handle: RequestHandle, request: Request) {
+        self.count(handle, Some(Mutex::new(request)));
+    }
+
+    fn count(&self, handle: RequestHandle, request: Option<Mutex<Request>>) {
+        if self.failed.set((handle, request)).is_ok() {
             // Relaxed, as in `Call::of` and `drop`: the count orders no other access.
             FAILED.fetch_add(1, Ordering::Relaxed);
         }
     }
 
+    /// Whether the operation has failed, and its request at the host is one of those sought.
+    fn is_of(&self, is_one: impl Fn(&RequestHandle) -> bool) -> bool {
+        self.failed.get().is_some_and(|(handle, _)| is_one(handle))
+    }
+
+    /// The failure, which this call reports.
+    fn failure(&self) -> Option<&Failure> {
+        let (_, request) = self.failed.get()?;
+        let taken = || {
+            let mut request = request.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+            request.wait().err().map(Failure::from)
+        };
+        self.failure.get_or_init(taken).as_ref()
+    }
+
     /// Calls the error handler of the window, or the one of `MPI_COMM_WORLD` if the window is
     /// freed. If the handler returns, returns the error code.
     fn raise(&self) -> c_int {
-        let Some((_, failure)) = self.failure.get() else { return SUCCESS };
-        if windows::find(self.win).is_some() { failure.raise(self.win) } else { failure.raise_on(constants().world) }
+        let Some(failure) = self.failure() else { return SUCCESS };
+        let is_served = windows::find(self.win).is_some_and(|window| Some(window.number) == self.window);
+        if is_served { failure.raise(self.win) } else { failure.raise_on(constants().world) }
     }
 }
 
 impl Drop for OperationResult {
     fn drop(&mut self) {
-        if self.failure.get().is_some() {
+        if self.failed.get().is_some() {
             FAILED.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -81,7 +119,7 @@ impl Drop for OperationResult {
 unsafe extern "C" fn transom_request_status_queried(kept: *mut c_void) {
     let ending = kept.cast_const().cast::<OperationResult>();
     // SAFETY: the reference lives until `transom_request_freed`.
-    if unsafe { (*ending).failure.get().is_none() } {
+    if unsafe { (*ending).failed.get().is_none() } {
         return;
     }
     // SAFETY: as above; the count grows by the new reference.
@@ -112,7 +150,7 @@ unsafe extern "C" fn transom_request_freed(kept: *mut c_void) {
 
 /// Removes the operations of some requests from [`QUERIED`]. A thread that is ending has none.
 fn take_queried(requests: &[RequestHandle]) -> Vec<SharedResult> {
-    let is_of = |one: &mut SharedResult| one.failure.get().is_some_and(|(handle, _)| requests.contains(handle));
+    let is_of = |one: &mut SharedResult| one.is_of(|handle| requests.contains(handle));
     QUERIED.try_with(|found| found.borrow_mut().extract_if(.., is_of).collect()).unwrap_or_default()
 }
 
@@ -185,9 +223,13 @@ impl Call {
         };
         let of_place = |place: c_int| {
             let request = self.before.get(usize::try_from(place).ok()?)?;
-            failed.iter().find_map(|one| one.failure.get().filter(|its| its.0 == *request).map(|its| (one, &its.1)))
+            let one = failed.iter().find(|one| one.is_of(|handle| handle == request))?;
+            Some((one, one.failure()?))
         };
         let ends: Vec<_> = places.into_iter().map(of_place).collect();
+        if ends.iter().all(Option::is_none) {
+            return code;
+        }
         if let Done::One(_) = done {
             return ends.first().copied().flatten().map_or(code, |(one, _)| one.raise());
         }
@@ -199,10 +241,9 @@ impl Call {
                 unsafe { host_status_error(statuses, nth, code) };
             }
         }
-        let code = if ends.iter().any(Option::is_some) { constants().err_in_status } else { code };
         for (one, _) in ends.into_iter().flatten() {
             one.raise();
         }
-        code
+        constants().err_in_status
     }
 }

@@ -68,7 +68,8 @@ fn hand_over_made((win, target): (Win, c_int), out: *mut RequestHandle, made: Ou
     // For the conflict checker a program knows that the operation is complete only after a wait, so
     // it gets a request to wait for. `is_complete` makes no progress, so that consecutive
     // operations can share a message.
-    let done_at_once = if !edges::is_on() && request.is_complete() { request.test() } else { Ok(false) };
+    let is_done = !edges::is_on() && request.is_complete() && !request.has_failed();
+    let done_at_once = if is_done { request.test() } else { Ok(false) };
     if let Ok(true) = done_at_once {
         return process::completed_request(out);
     }
@@ -91,7 +92,11 @@ fn hand_over_made((win, target): (Win, c_int), out: *mut RequestHandle, made: Ou
             drop(pending);
             sweep();
         }
-        done_at_once => complete_host_request(handle, &result, done_at_once.map(drop).map_err(Failure::from)),
+        Ok(true) => complete_host_request(handle),
+        Err(error) => {
+            result.set_failure(handle, error.into());
+            complete_host_request(handle);
+        }
     }
     SUCCESS
 }
@@ -108,13 +113,50 @@ fn sweep() {
     }
 }
 
-/// Records the outcome of an operation and completes its request at the host.
-fn complete_host_request(handle: RequestHandle, result: &SharedResult, outcome: Outcome<()>) {
-    if let Err(failure) = outcome {
-        result.set_failure(handle, failure);
+/// Records the outcome of an operation for the call that completes its request, and completes the
+/// request at the host. `polled`: the outcome of the poll. The failure of the operation itself
+/// stays with the window, because a flush may come before that call, and then reports it.
+fn end_operation(Pending { mut request, handle, result }: Pending, polled: transom::Result<bool>) {
+    match polled {
+        Ok(_) if request.has_failed() => result.set_failed(handle, request),
+        polled => {
+            if let Err(error) = polled.and_then(|_| request.wait()) {
+                result.set_failure(handle, error.into());
+            }
+        }
     }
+    complete_host_request(handle);
+}
+
+fn complete_host_request(handle: RequestHandle) {
     // SAFETY: the request is not complete yet.
     unsafe { host_Grequest_complete(handle) };
+}
+
+/// The program frees a request, before the host does. A request that waits for a counter may never
+/// complete, and no operation needs it, so it ends here and keeps the window's memory no longer.
+///
+/// # Safety
+/// The request is readable, or its address is null.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn transom_request_will_be_freed(request: *const RequestHandle) {
+    // Relaxed: see `hand_over_made`.
+    if request.is_null() || COUNT.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    // SAFETY: as the caller says.
+    let handle = unsafe { *request };
+    let ended = {
+        let mut pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = pending.iter().position(|one| one.handle == handle && one.request.awaits_counter());
+        place.map(|place| pending.swap_remove(place))
+    };
+    if ended.is_some() {
+        complete_host_request(handle);
+        // Release: as in `poll_pending`.
+        COUNT.fetch_sub(1, Ordering::Release);
+    }
 }
 
 /// Polls the operations in flight, and completes the requests of complete operations. Returns
@@ -137,19 +179,19 @@ fn poll_pending(watch: &Watch, one: bool) -> bool {
                 place += 1;
                 continue;
             }
-            // One test makes progress for all operations. An operation that was given up needs a
-            // test of its own, because progress may never complete it.
+            // One poll makes progress for all operations. An operation that was given up needs a
+            // poll of its own, because progress may never complete it.
             let request = &mut pending[place].request;
-            let tests = request.is_complete() || request.is_given_up() || !std::mem::replace(&mut polled, true);
-            match if tests { request.test() } else { Ok(false) } {
+            let polls = request.is_complete() || request.is_given_up() || !std::mem::replace(&mut polled, true);
+            match if polls { request.poll() } else { Ok(false) } {
                 Ok(false) => place += 1,
-                done => completed.push((pending.swap_remove(place), done.map(drop))),
+                polled => completed.push((pending.swap_remove(place), polled)),
             }
         }
         watched.map(|all| pending.iter().any(|one| all.contains(&one.handle)))
     };
-    for (Pending { handle, result, .. }, done) in completed {
-        complete_host_request(handle, &result, done.map_err(Failure::from));
+    for (operation, polled) in completed {
+        end_operation(operation, polled);
         // Release: pairs with the loads in `call_on`, `poll_pending` and `has_pending`.
         COUNT.fetch_sub(1, Ordering::Release);
     }

@@ -1,7 +1,7 @@
 //! A window: transom's, its proxy at the host, and the data that calls on it need.
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use transom::{Class, Flavor, Model, PROC_NULL, RawWindow};
 
@@ -15,11 +15,15 @@ use crate::members;
 static WINDOWS: Handles<Window> = Handles::new();
 /// The number of values of `Window` of this process.
 static ALIVE: AtomicUsize = AtomicUsize::new(0);
+/// The number of the next window.
+static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// A window that transom serves.
 #[derive(Debug)]
 pub(crate) struct Window {
     pub(crate) raw: RawWindow,
+    /// Distinguishes the windows of this process, whose handles the host uses again.
+    pub(crate) number: u64,
     /// The window of the host whose handle the program has.
     pub(crate) proxy: Win,
     /// The window's ranks, which the proxy does not have.
@@ -59,9 +63,10 @@ impl Window {
             model: if raw.model() == Model::Separate { host.model_separate } else { host.model_unified },
         };
         let mapped = raw.is_mapped();
-        // Relaxed, as in `drop` and `any_exists`: the count orders no other access.
+        // Relaxed, as in `drop` and `any_exists`: the counts order no other access.
         ALIVE.fetch_add(1, Ordering::Relaxed);
-        Window { raw, proxy, members, attributes, mapped }
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Window { raw, number, proxy, members, attributes, mapped }
     }
 
     /// Whether all parts of the node's ranks are mapped by the other ranks of the node.

@@ -225,4 +225,9 @@ impl Region for VerbsRegion {
     fn amo(&self, kind: AmoKind, width: Width) -> Option<Coherence> {
         coherence(&self.device, kind, width)
     }
+
+    fn leak(self) {
+        self.registrations.leak_region(self.memory.as_ptr().addr(), self.number);
+        std::mem::forget(self);
+    }
 }

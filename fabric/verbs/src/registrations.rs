@@ -120,6 +120,12 @@ impl<R: Send + Sync + 'static> Registrations<R> {
         drop(removed);
     }
 
+    /// Ends the use of a region's registration for buffers, but not the registration.
+    pub(crate) fn leak_region(&self, start: usize, number: u64) {
+        let removed = lock(&self.regions).remove(&(start, number));
+        std::mem::forget(removed);
+    }
+
     /// A registration of a buffer: of a region that contains it, a kept one, or a new one by
     /// `register`, which gets the range to register. `register` also returns whether the device may
     /// write: other registrations are not kept, because memory that is read-only may get other

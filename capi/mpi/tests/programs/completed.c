@@ -59,6 +59,110 @@ static void failures(void) {
     MPI_Win_free(&win), MPI_Win_free(&other);
 }
 
+/* Calls that wait for something else, and complete the requests of operations in flight. */
+static void calls_in_between(void) {
+    for (int i = 0; i < 5; i++) MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* Such calls complete the request of a failed operation. A flush reports the
+ * failure, and then the call that gets the request does not; without a flush that call does. */
+static void failures_in_between(void) {
+    MPI_Win win;
+    MPI_Errhandler handler;
+    MPI_Request request;
+    int into, next = (rank_ + 1) % size_, code, later;
+    called = 0;
+    MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Win_create_errhandler(count, &handler);
+    MPI_Win_set_errhandler(win, handler);
+    MPI_Win_lock_all(0, win);
+    later = strays(win, next, &into, &request) == MPI_SUCCESS;
+    calls_in_between();
+    check("the handler before the flush", called != !later);
+    code = MPI_Win_flush(next, win);
+    check("the flush after calls in between", class_of(code) != (later ? MPI_ERR_RMA_RANGE : MPI_SUCCESS));
+    check("the wait after the flush", later && MPI_Wait(&request, MPI_STATUS_IGNORE) != MPI_SUCCESS);
+    check("the handler after the flush", called != 1);
+
+    later = strays(win, next, &into, &request) == MPI_SUCCESS;
+    if (later) MPI_Request_free(&request);
+    calls_in_between();
+    check("the handler before the end of the epoch", called != 1 + !later);
+    code = MPI_Win_unlock_all(win);
+    check("the end of the epoch after a freed request", class_of(code) != (later ? MPI_ERR_RMA_RANGE : MPI_SUCCESS));
+
+    MPI_Win_lock_all(0, win);
+    later = strays(win, next, &into, &request) == MPI_SUCCESS;
+    calls_in_between();
+    check("the handler before the wait", called != 2 + !later);
+    code = later ? MPI_Wait(&request, MPI_STATUS_IGNORE) : MPI_ERR_RMA_RANGE;
+    check("the wait after calls in between", class_of(code) != MPI_ERR_RMA_RANGE);
+    code = MPI_Win_unlock_all(win);
+    check("the end of the epoch after the wait", code != MPI_SUCCESS || called != 3);
+    MPI_Errhandler_free(&handler);
+    MPI_Win_free(&win);
+}
+
+static int of_world, of_new;
+
+static void count_world(MPI_Comm *comm, int *code, ...) {
+    (void)comm;
+    of_world += class_of(*code) == MPI_ERR_RMA_SYNC;
+}
+
+static void count_new(MPI_Win *win, int *code, ...) {
+    (void)win, (void)code;
+    of_new++;
+}
+
+/* The memory that this process maps, in pages. */
+static long mapped(void) {
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%*d %ld", &pages) != 1) pages = -1;
+    if (file) fclose(file);
+    return pages;
+}
+
+enum { WINDOWS = 12, BYTES = 8 << 20 };
+
+/* A request for a value that no counter reaches. A program may free it; else it fails when its
+ * window is freed, at the handler of MPI_COMM_WORLD, although a new window has the handle. */
+static void unreached(void) {
+    MPI_Win win, new;
+    MPI_Errhandler world, handler;
+    MPI_Request request;
+    char *part;
+    long before = 0, grown;
+    int code;
+    for (int i = 0; i < WINDOWS; i++) {
+        if (i == 2) before = mapped();
+        MPI_Win_allocate(BYTES, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
+        memset(part, 1, BYTES);
+        MPI_Win_set_num_notify(win, MPI_INFO_NULL, 1);
+        MPI_Win_notify_threshold(win, 0, 5, &request);
+        MPI_Request_free(&request);
+        MPI_Win_free(&win);
+    }
+    grown = mapped() - before;
+    check("the memory of windows whose requests were freed", grown * 4096 > 3L * BYTES ? grown : 0);
+
+    MPI_Comm_create_errhandler(count_world, &world), MPI_Comm_set_errhandler(MPI_COMM_WORLD, world);
+    MPI_Win_create_errhandler(count_new, &handler);
+    MPI_Win_allocate(4, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
+    MPI_Win_set_num_notify(win, MPI_INFO_NULL, 1);
+    MPI_Win_notify_threshold(win, 0, 1, &request);
+    MPI_Win_free(&win);
+    MPI_Win_allocate(4, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &part, &new);
+    MPI_Win_set_errhandler(new, handler);
+    code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+    check("a request for a freed window: the code", class_of(code) != MPI_ERR_RMA_SYNC);
+    check("a request for a freed window: the handlers", of_world != 1 || of_new != 0);
+    MPI_Win_free(&new);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    MPI_Errhandler_free(&world), MPI_Errhandler_free(&handler);
+}
+
 static int query(void *state, MPI_Status *status) {
     MPI_Request nothing = MPI_REQUEST_NULL;
     int flag;
@@ -191,6 +295,8 @@ int main(int argc, char **argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
     failures();
+    failures_in_between();
+    unreached();
     within_functions();
     own_requests_only();
     first_uses(level);

@@ -254,6 +254,22 @@ fn buffers_inside_a_region_have_its_registration() {
     assert_eq!(of(1500..2000), Ok(0));
 }
 
+/// The device keeps the registration of a region whose key a peer may still use. The program may
+/// map other memory at the region's addresses, so buffers there are registered anew. Regression:
+/// they had the registration of the region.
+#[test]
+fn a_leaked_region_serves_no_buffer() {
+    let (registrations, leaked) = (Registrations::new(0), Arc::new(1));
+    registrations.add_region(1000..3000, 1, Arc::clone(&leaked));
+    registrations.add_region(1000..2000, 2, Arc::new(2));
+    let of = |range| registrations.of(range, |_| Ok::<_, ()>((0, true))).map(|found| *found);
+    registrations.remove_region(1000, 2);
+    assert_eq!(of(1500..2000), Ok(1));
+    registrations.leak_region(1000, 1);
+    assert_eq!(of(1500..2000), Ok(0));
+    assert_eq!(Arc::strong_count(&leaked), 2, "the registration has not ended");
+}
+
 /// If a registration fails for lack of lockable memory, the kept registrations are ended and the
 /// registration is tried again.
 #[test]
