@@ -20,7 +20,7 @@ fn net() -> SimOptions {
 }
 
 /// The answer to the message that signals a fence may be sent with the next signal in return. If
-/// both ranks put, neither leaves a fence before it has its answer, so answers do not wait.
+/// both ranks put, each waits for an answer in its fence, and answers seldom wait.
 /// Shows S1, O2.
 #[test]
 fn answers_are_sent_with_the_next_signals() {

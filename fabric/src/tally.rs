@@ -39,8 +39,8 @@ const MARKED: u64 = 1 << 62;
 /// may be more than puts.
 const MIXED: u64 = 1 << 61;
 
-/// Bit of a tally's state: the last operation that began with none outstanding was followed by
-/// another one before its completion was awaited.
+/// Bit of a tally's state: others will probably follow the next operation before its completion is
+/// awaited. Set by [`Tally::follow`].
 const FOLLOWED: u64 = 1 << 60;
 
 /// Counts operations that were posted and are not complete at the target.
@@ -131,10 +131,11 @@ impl Tally {
         self.state.load(Ordering::Relaxed) & MIXED == 0
     }
 
-    /// Notes whether an operation is followed by another one before its completion is awaited.
+    /// Notes whether an operation was followed by another one before its completion was awaited.
+    /// This is a hint of what comes next: the caller need not note all operations.
     #[inline]
     pub fn follow(&self, followed: bool) {
-        // Relaxed: a hint of what comes next.
+        // Relaxed: a hint, which orders no other access.
         if (self.state.load(Ordering::Relaxed) & FOLLOWED != 0) == followed {
             return;
         }
@@ -264,6 +265,24 @@ mod tests {
     use super::*;
     use crate::Peer;
     use crate::Reason;
+
+    #[test]
+    fn a_tally_that_expects_operations_is_idle() {
+        let (window, fault) = (Tally::new(), Fault::new(Peer(1), Reason::Died));
+        let tally = Tally::within(&window);
+        tally.follow(true);
+        assert!(tally.is_busy() && tally.idle() && tally.settled() && tally.only_puts() && !window.is_busy());
+        tally.begin();
+        tally.mix();
+        tally.unmix();
+        assert!(!tally.only_puts() && tally.outstanding() == 1);
+        tally.fail(&fault);
+        assert!(tally.idle() && !tally.settled() && tally.take_failure().is_some());
+        tally.unmix();
+        assert!(tally.settled() && tally.only_puts() && tally.is_busy());
+        tally.follow(false);
+        assert!(!tally.is_busy());
+    }
 
     #[test]
     fn a_child_counts_in_its_parent() {

@@ -276,7 +276,7 @@ impl Messages {
             (Some(here), request) => here.execute(request),
         };
         let reply = match &outcome {
-            Ok(bytes) if bytes.is_empty() && may_ride(request) && self.keeps(from, token) => return,
+            Ok(bytes) if bytes.is_empty() && may_ride(request) && self.keeps(from, token, request) => return,
             Ok(bytes) => Message::Reply { token, bytes },
             Err(reason) => Message::Refusal { token, reason: *reason },
         };
@@ -308,8 +308,8 @@ impl Messages {
     }
 }
 
-/// Whether the answer to a request may wait for a message to the sender: a notified put, a post or
-/// the next fence in return often follows.
+/// Whether the answer to a request may wait for a message to the sender: a notified put, a notice of
+/// `post` or `complete`, or the next fence in return often follows.
 fn may_ride(request: &Request<'_>) -> bool {
     matches!(request, Request::Notify { .. } | Request::Closing { .. })
 }

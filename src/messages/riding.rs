@@ -1,8 +1,10 @@
 //! Answers to notified puts that are sent with this rank's next notified put to the same rank (*the
 //! put in return*). Two ranks that notify each other in turn then exchange one message each way
-//! instead of two. A waiting answer does not delay a call that waits for a notice. The same holds
-//! for answers to requests that end an access epoch or signal a fence: they are sent with this
-//! rank's next notice of `post` or `complete`, or with its next signal of a fence.
+//! instead of two. A waiting answer does not delay a call that waits for a notice. Answers to
+//! requests that end an access epoch or signal a fence ride in the same way, and all answers may
+//! ride on a notice of `post` or `complete`, on a message that ends an epoch, and on a signal of a
+//! barrier. The origin's fence waits for its answer, so such an answer waits only for a fence that
+//! follows at once.
 //!
 //! An answer waits only if earlier puts in return came soon (`Limits::answers_wait`). A call that
 //! makes progress and continues to wait sends the waiting answers, and so does the progress thread.
@@ -14,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use transom_fabric::{Peer, TallyRef};
 
-use super::codec::{self, ANSWERS_OVERHEAD};
+use super::codec::{self, ANSWERS_OVERHEAD, End};
 use super::{Landing, Messages, Request, Waiting, locked};
 
 /// Minimum number of consecutive quick puts in return before an answer waits.
@@ -26,6 +28,10 @@ const MOST: u32 = 1024;
 const PROVEN: u32 = 32;
 /// Most answers that wait for one message.
 const WAITING: usize = 8;
+
+/// An answer to a fence's message waits for this part of the time that others may wait. A longer
+/// wait would delay the origin's fence by more than the message that it saves.
+const PART_FOR_FENCES: u32 = 8;
 
 /// The answers that wait, by peer.
 #[derive(Default)]
@@ -44,6 +50,8 @@ struct Turns {
     /// The time at which this rank executed the first notified put of the peer since this rank's
     /// own last notified put to the peer.
     came: Option<Instant>,
+    /// Whether a request since then was a fence's message.
+    is_fence: bool,
     /// The number of consecutive quick puts in return.
     soon: u32,
     /// The number of consecutive quick puts in return that is needed before an answer waits.
@@ -56,25 +64,39 @@ impl Turns {
     /// Records that answers waited too long. A put that arrives even later belongs to another phase
     /// of the program.
     fn missed(&mut self) {
-        if self.ridden < PROVEN {
+        if self.ridden < PROVEN || self.is_fence {
             self.needed = (2 * self.needed).min(MOST);
             self.soon = 0;
         }
         self.ridden = 0;
         self.came = None;
+        self.is_fence = false;
+    }
+
+    /// The longest time that the answers may wait, if those of notified puts may wait for `limit`.
+    fn patience(&self, limit: Duration) -> Duration {
+        if self.is_fence { limit / PART_FOR_FENCES } else { limit }
     }
 }
 
 impl Riding {
-    /// Whether the answer to a request of `from`, which was executed now, waits.
-    fn takes(&self, from: Peer, token: u64, now: impl FnOnce() -> Instant) -> bool {
+    /// Whether the answer to a request of `from`, which was executed now, waits. `is_fence`: the
+    /// request was a fence's message.
+    fn takes(&self, from: Peer, token: u64, is_fence: bool, now: impl FnOnce() -> Instant) -> bool {
         if self.limit.is_zero() {
             return false;
         }
         let mut peers = locked(&self.peers);
-        let turns =
-            peers.entry(from).or_insert(Turns { tokens: Vec::new(), came: None, soon: 0, needed: LEAST, ridden: 0 });
+        let turns = peers.entry(from).or_insert(Turns {
+            tokens: Vec::new(),
+            came: None,
+            is_fence: false,
+            soon: 0,
+            needed: LEAST,
+            ridden: 0,
+        });
         turns.came.get_or_insert_with(now);
+        turns.is_fence |= is_fence;
         if turns.soon < turns.needed || turns.tokens.len() == WAITING {
             return false;
         }
@@ -92,7 +114,7 @@ impl Riding {
         let mut peers = locked(&self.peers);
         let Some(turns) = peers.get_mut(&to) else { return take(&[]) };
         let Some(came) = turns.came.take() else { return take(&[]) };
-        let late = now().duration_since(came) > self.limit;
+        let late = now().duration_since(came) > turns.patience(self.limit);
         let taken = turns.tokens.len().min(room);
         self.waiting.fetch_sub(taken, Ordering::Relaxed);
         match (late, taken > 0) {
@@ -106,6 +128,7 @@ impl Riding {
                 }
             }
         }
+        turns.is_fence = false;
         let taking = take(&turns.tokens[..taken]);
         turns.tokens.drain(..taken);
         taking
@@ -127,9 +150,10 @@ impl Messages {
         Messages { riding: Riding { limit, ..Riding::default() }, ..Messages::default() }
     }
 
-    /// Whether the answer to a notified put waits for a message to `from`.
-    pub(super) fn keeps(&self, from: Peer, token: u64) -> bool {
-        self.riding.takes(from, token, Instant::now)
+    /// Whether the answer to a request, which may wait, waits for a message to `from`.
+    pub(super) fn keeps(&self, from: Peer, token: u64, request: &Request<'_>) -> bool {
+        let is_fence = matches!(request, Request::Closing { end: End::Signal { .. }, .. });
+        self.riding.takes(from, token, is_fence, Instant::now)
     }
 
     /// Whether answers wait.
@@ -213,7 +237,7 @@ mod tests {
 
     /// A put of the peer, and one in return after `pause`; the number of answers that ride on it.
     fn round(riding: &Riding, at: Instant, pause: Duration) -> usize {
-        riding.takes(PEER, 7, || at);
+        riding.takes(PEER, 7, false, || at);
         riding.board(PEER, 8, || at + pause, <[u64]>::len)
     }
 
@@ -233,12 +257,12 @@ mod tests {
     fn answers_that_wait_in_vain_are_sent_together_and_later_ones_at_once() {
         let (riding, start) = riding();
         (0..2).for_each(|_| assert_eq!(round(&riding, start, Duration::ZERO), 0));
-        let kept: Vec<_> = (0..10).filter(|&token| riding.takes(PEER, token, || start)).collect();
+        let kept: Vec<_> = (0..10).filter(|&token| riding.takes(PEER, token, false, || start)).collect();
         assert_eq!((kept.len(), riding.waiting.load(Ordering::Relaxed)), (WAITING, WAITING), "a message has limits");
         let mut sent = Vec::new();
         riding.end(|peer, tokens| sent.push((peer, tokens)));
         assert_eq!(sent, [(PEER, kept)]);
-        assert!(!riding.takes(PEER, 10, || start));
+        assert!(!riding.takes(PEER, 10, false, || start));
         assert_eq!(riding.waiting.load(Ordering::Relaxed), 0);
     }
 
@@ -252,7 +276,7 @@ mod tests {
         for _ in 0..20 {
             assert_eq!(round(&riding, start, Duration::from_secs(1)), 1, "the pause");
             assert_eq!(rounds(PROVEN), PROVEN as usize);
-            assert!(riding.takes(PEER, 7, || start), "the last one waits");
+            assert!(riding.takes(PEER, 7, false, || start), "the last one waits");
             riding.end(|_, _| {});
             assert_eq!(rounds(PROVEN), PROVEN as usize);
         }
@@ -262,11 +286,28 @@ mod tests {
         assert_eq!((rounds(2 * LEAST), rounds(5)), (0, 5), "twice as many are needed");
     }
 
+    /// The fence of the origin waits for its answer.
+    #[test]
+    fn the_answers_to_fences_wait_for_fences_that_follow_at_once() {
+        let (riding, start) = riding();
+        let fence = |pause| {
+            riding.takes(PEER, 7, true, || start);
+            riding.board(PEER, 8, || start + pause, <[u64]>::len)
+        };
+        let (at_once, soon) = (Duration::from_micros(1), Duration::from_micros(5));
+        assert_eq!([soon, soon, soon, soon].map(fence), [0; 4]);
+        assert_eq!([at_once, at_once, at_once].map(fence), [0, 0, 1]);
+        (0..PROVEN).for_each(|_| assert_eq!(fence(at_once), 1));
+        assert!(riding.takes(PEER, 7, true, || start));
+        riding.end(|_, _| {});
+        assert_eq!(fence(at_once), 0, "one that waited in vain counts, whatever came before");
+    }
+
     #[test]
     fn no_more_answers_ride_than_there_is_room_for() {
         let (riding, start) = riding();
         (0..2).for_each(|_| assert_eq!(round(&riding, start, Duration::ZERO), 0));
-        (0..3).for_each(|token| assert!(riding.takes(PEER, token, || start)));
+        (0..3).for_each(|token| assert!(riding.takes(PEER, token, false, || start)));
         assert_eq!(riding.board(Peer(4), 8, || start, <[u64]>::to_vec), [] as [u64; 0], "of another peer");
         assert_eq!(riding.board(PEER, 2, || start, <[u64]>::to_vec), [0, 1]);
         let mut left = Vec::new();

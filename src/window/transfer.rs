@@ -102,10 +102,9 @@ impl Incoming<'_> {
     }
 }
 
-/// Whether an operation of `len` bytes may be kept for a message with others: operations are in
-/// flight, or the last time that none was, a second one followed before a wait. Otherwise the
-/// operation is probably the only one before a flush, and is posted at once. It is also kept if its
-/// message can end the epoch too.
+/// Whether an operation of `len` bytes may be kept for a message with others. It is kept if
+/// operations are in flight, if others will probably follow, or if its message can end the epoch
+/// too. Otherwise the operation is probably the only one before a flush, and is posted at once.
 #[inline(always)]
 pub(super) fn may_gather(memory: &NetMemory, len: usize, target: &Target, parts: &Parts) -> bool {
     memory.gathers() && may_share(target, len, parts)
