@@ -120,6 +120,16 @@ pub(crate) fn create() -> Outcome<Win> {
     create_window(chosen.comm, chosen.way).map_err(refused)
 }
 
+/// Frees a proxy whose window was not created.
+pub(crate) fn free(mut proxy: Win) {
+    let _lock = lock();
+    // SAFETY: a window of this process, which no other code uses. A failure leaves it.
+    unsafe {
+        host_Win_set_errhandler(proxy, constants().errors_return);
+        host_Win_free(&raw mut proxy);
+    }
+}
+
 /// Gives the proxy the hints of its window, so that `MPI_Win_get_info` also returns those that only
 /// the host knows. Hints that the host refuses are not given: the proxy's error handler is the
 /// program's, and learns of no refusal.
