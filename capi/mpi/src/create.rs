@@ -319,6 +319,7 @@ pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
     if let Err(code) = delete_attributes(proxy, window) {
         return code;
     }
+    let handler = window.map(|_| proxies::Handler::of(proxy));
     // MPICH 5 crashes where a thread frees a window while another one creates one. Open MPI would
     // call the program's delete functions, which may create windows, under the lock.
     let lock = (!cfg!(open_mpi) && window.is_some()).then(proxies::lock);
@@ -332,7 +333,7 @@ pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
         cached::remember(proxy, keys);
     }
     drop(lock);
-    let Some(window) = window else { return code };
+    let Some((window, handler)) = window.zip(handler) else { return code };
     if code != SUCCESS {
         return code;
     }
@@ -344,7 +345,7 @@ pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
     }
     match freed {
         Ok(()) => SUCCESS,
-        // The window has no error handler any more.
-        Err(error) => Failure::from(error).raise_on(constants().world),
+        // The proxy, which had the error handler, has ended.
+        Err(error) => handler.raise(&error.into()),
     }
 }
