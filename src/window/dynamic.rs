@@ -114,8 +114,12 @@ impl Core {
     pub(crate) fn attach(&self, memory: Memory) -> Result<()> {
         self.need_dynamic("attach")?;
         let (address, len) = (memory.as_ptr().addr(), memory.len());
-        self.parts.exposes(&memory);
-        self.parts.own.attached.attach(memory, |memory| self.parts.opened(memory)).map_err(|other| {
+        // Before other ranks can find the region, and only if it is attached.
+        let open = |memory: &Memory| {
+            self.parts.exposes(memory);
+            self.parts.opened(memory)
+        };
+        self.parts.own.attached.attach(memory, open).map_err(|other| {
             let (other, other_length) = (other.address, other.len);
             let reason = ArgumentError::AttachedTwice { address, length: len, other, other_length };
             Error::argument(Class::RmaAttach, "attach", reason)

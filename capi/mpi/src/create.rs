@@ -1,9 +1,10 @@
-//! Creation and end of windows (MPI-4.1 §12.2), and memory that is attached to them. Creation makes
-//! transom's window first, because this succeeds at all ranks or fails at all, and then the proxy
-//! of each rank. The host creates the windows that transom can't serve. All ranks of the
-//! communicator make the same choice.
+//! Creation and end of windows (MPI-4.1 §12.2), and memory that is attached to them. A rank makes
+//! all that may fail at this rank alone, such as the proxy, before it takes part in the creation of
+//! transom's window, which succeeds at all ranks or at none. The host creates the windows that
+//! transom can't serve. All ranks of the communicator make the same choice.
 
 use std::ffi::{c_int, c_void};
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -63,8 +64,10 @@ fn make(
     let mut no_info = None;
     let made = job.and_then(|job| {
         let hints = info_of(info).map_err(|none| no_info = Some(none)).ok().filter(|_| !out.is_null());
+        let local = Local::of(comm);
         // The other ranks wait in the creation, so this rank must take part. An illegal hint makes
         // the creation fail at all ranks.
+        let hints = hints.filter(|_| local.is_ok());
         let hints = hints.unwrap_or_else(|| Info::new().with("no_locks", "an invalid argument"));
         match by_transom(&job, &hints) {
             // All ranks get this error.
@@ -72,9 +75,8 @@ fn make(
                 report_full(&error);
                 Err(Refused::Off)
             }
-            made => Ok(made
-                .map_err(|error| own.unwrap_or_else(|| error.into()))
-                .and_then(|raw| register(&job, (info, comm), raw))),
+            Err(error) => Ok(Err(own.or(local.err()).unwrap_or_else(|| error.into()))),
+            Ok(raw) => Ok(local.and_then(|local| local.register(&job, info, raw))),
         }
     });
     if out.is_null() {
@@ -123,24 +125,45 @@ fn sharing(job: Job) -> Result<Job, Refused> {
     Err(Refused::Why("the ranks of its communicator do not all share memory by transom"))
 }
 
-/// Creates the proxy of a window, and enters `raw` as the window that serves it.
-fn register(job: &Job, (info, comm): (InfoHandle, Comm), raw: RawWindow) -> Outcome<Win> {
-    let proxy = match proxies::create() {
-        Ok(proxy) => proxy,
-        Err(failure) => {
-            // The free of a window waits for all ranks, and the others have just made by_host. This
-            // rank reports its failure instead; its part remains.
-            drop(raw);
-            return Err(failure);
-        }
-    };
-    proxies::hint(proxy, info);
-    report::made(job, &raw);
-    windows::insert(Window::new(raw, proxy, Members::of(comm)))?;
-    if let Some(window) = windows::find(proxy) {
-        accesses::watch(window);
+/// What a window needs at this rank besides transom's window. Made before that, because it may fail
+/// at this rank alone.
+struct Local {
+    proxy: Reserved,
+    members: Members,
+}
+
+impl Local {
+    fn of(comm: Comm) -> Outcome<Local> {
+        Ok(Local { proxy: Reserved::new()?, members: Members::of(comm)? })
     }
-    Ok(proxy)
+
+    /// Enters `raw` as the window that serves the proxy.
+    fn register(self, job: &Job, info: InfoHandle, raw: RawWindow) -> Outcome<Win> {
+        let Local { proxy, members } = self;
+        proxies::hint(proxy.0, info);
+        report::made(job, &raw);
+        accesses::watch(windows::insert(Window::new(raw, proxy.0, members))?);
+        Ok(ManuallyDrop::new(proxy).0)
+    }
+}
+
+/// A proxy with a place in the map of windows. Freed on drop, if no window was created for it.
+struct Reserved(Win);
+
+impl Reserved {
+    fn new() -> Outcome<Reserved> {
+        let reserved = Reserved(proxies::create()?);
+        windows::reserve(reserved.0)?;
+        Ok(reserved)
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        // Before the proxy is freed: another thread's new window may then get the same handle.
+        windows::forget(self.0);
+        proxies::free(self.0);
+    }
 }
 
 /// Prints one warning for all windows that the host serves because transom has no room for them.
@@ -296,6 +319,7 @@ pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
     if let Err(code) = delete_attributes(proxy, window) {
         return code;
     }
+    let handler = window.map(|_| proxies::Handler::of(proxy));
     // MPICH 5 crashes where a thread frees a window while another one creates one. Open MPI would
     // call the program's delete functions, which may create windows, under the lock.
     let lock = (!cfg!(open_mpi) && window.is_some()).then(proxies::lock);
@@ -309,7 +333,7 @@ pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
         cached::remember(proxy, keys);
     }
     drop(lock);
-    let Some(window) = window else { return code };
+    let Some((window, handler)) = window.zip(handler) else { return code };
     if code != SUCCESS {
         return code;
     }
@@ -321,7 +345,7 @@ pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
     }
     match freed {
         Ok(()) => SUCCESS,
-        // The window has no error handler any more.
-        Err(error) => Failure::from(error).raise_on(constants().world),
+        // The proxy, which had the error handler, has ended.
+        Err(error) => handler.raise(&error.into()),
     }
 }

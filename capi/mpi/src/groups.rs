@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use transom::Class;
+
+use crate::errors::{Failure, Outcome};
 use crate::host::{Comm, Group, Key, SUCCESS, constants, host_Comm_group, host_Group_free};
 
 /// The group of a window: a reference of the host.
@@ -34,12 +37,16 @@ fn users() -> MutexGuard<'static, BTreeMap<usize, Users>> {
 
 impl Members {
     /// The group of a communicator.
-    pub(crate) fn of(comm: Comm) -> Members {
+    pub(crate) fn of(comm: Comm) -> Outcome<Members> {
         let mut group = constants().null_group;
         // SAFETY: the communicator is the caller's; the call writes a group.
-        unsafe { host_Comm_group(comm, &raw mut group) };
+        let code = unsafe { host_Comm_group(comm, &raw mut group) };
+        if code != SUCCESS {
+            let text = format!("the MPI could not make the group of the communicator: error code {code}");
+            return Err(Failure::new(Class::Other, text));
+        }
         users().entry(group.key()).or_default().windows += 1;
-        Members(group)
+        Ok(Members(group))
     }
 
     pub(crate) fn group(&self) -> Group {

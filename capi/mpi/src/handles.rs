@@ -87,11 +87,22 @@ impl<T> Handles<T> {
     }
 
     /// Inserts `value` for a handle. The owner of the handle's previous value ends this value by
-    /// [`Handles::remove`]. If the map is full, returns `value` as the error.
+    /// [`Handles::remove`]. If the map is full, returns `value` as the error. A handle that was
+    /// reserved always has room.
     pub(crate) fn replace(&self, handle: impl Key, value: T) -> Result<&'static T, T> {
         let mut used = self.changing();
         self.clear(&mut used, handle.key());
         self.put(&mut used, handle.key(), value)
+    }
+
+    /// Keeps a place for the value that [`Handles::replace`] will insert for a handle. The previous
+    /// value of the handle remains its owner's. Returns whether the map has room.
+    pub(crate) fn reserve(&self, handle: impl Key) -> bool {
+        let mut used = self.changing();
+        self.clear(&mut used, handle.key());
+        let place = self.place_for(&mut used, handle.key());
+        // Relaxed: the place has no value.
+        place.inspect(|place| place.key.store(handle.key(), Ordering::Relaxed)).is_some()
     }
 
     /// Removes a handle without ending its value, which its owner keeps.
@@ -135,9 +146,10 @@ impl<T> Handles<T> {
         (0..TABLES).find_map(|number| Some((number, search(self.table(number)?, key).ok()?)))
     }
 
-    /// Inserts a key that is not in the map, with a value.
-    fn put(&self, used: &mut [usize; TABLES], key: usize, value: T) -> Result<&'static T, T> {
-        let free = (0..TABLES).find_map(|number| {
+    /// A free place for a key that is not in the map; `None` if the map is full. The caller writes
+    /// the key.
+    fn place_for(&self, used: &mut [usize; TABLES], key: usize) -> Option<&Place<T>> {
+        (0..TABLES).find_map(|number| {
             let size = PLACES * GROWTH.pow(u32::try_from(number).ok()?);
             if number > 0 {
                 self.further[number - 1].get_or_init(|| (0..size).map(|_| Place::new()).collect());
@@ -150,8 +162,12 @@ impl<T> Handles<T> {
             }
             used[number] += usize::from(fresh);
             Some(&table[place])
-        });
-        let Some(place) = free else { return Err(value) };
+        })
+    }
+
+    /// Inserts a key that is not in the map, with a value.
+    fn put(&self, used: &mut [usize; TABLES], key: usize, value: T) -> Result<&'static T, T> {
+        let Some(place) = self.place_for(used, key) else { return Err(value) };
         let value = Box::into_raw(Box::new(value));
         place.value.store(value, Ordering::Relaxed);
         // Release: pairs with the Acquire in `search`: the value is complete.

@@ -9,9 +9,9 @@ use transom::Class;
 
 use crate::errors::{Failure, Outcome};
 use crate::host::{
-    Comm, InfoHandle, SUCCESS, Win, constants, host_Comm_dup, host_Comm_free, host_Comm_set_errhandler,
-    host_Win_allocate, host_Win_allocate_shared, host_Win_create, host_Win_free, host_Win_set_errhandler,
-    host_Win_set_info,
+    Comm, Errhandler, InfoHandle, SUCCESS, Win, constants, host_Comm_dup, host_Comm_free, host_Comm_set_errhandler,
+    host_Errhandler_free, host_Win_allocate, host_Win_allocate_shared, host_Win_create, host_Win_free,
+    host_Win_get_errhandler, host_Win_set_errhandler, host_Win_set_info,
 };
 
 /// The host's calls that create a window without memory.
@@ -118,6 +118,46 @@ pub(crate) fn create() -> Outcome<Win> {
     let chosen = CHOSEN.get().ok_or_else(none)?;
     let _lock = lock();
     create_window(chosen.comm, chosen.way).map_err(refused)
+}
+
+/// Frees a proxy whose window was not created.
+pub(crate) fn free(mut proxy: Win) {
+    let _lock = lock();
+    // SAFETY: a window of this process, which no other code uses. A failure leaves it.
+    unsafe {
+        host_Win_set_errhandler(proxy, constants().errors_return);
+        host_Win_free(&raw mut proxy);
+    }
+}
+
+/// The error handler of a window, for failures after the end of the proxy.
+pub(crate) struct Handler(Errhandler);
+
+impl Handler {
+    pub(crate) fn of(proxy: Win) -> Handler {
+        let mut handler = constants().errors_are_fatal;
+        // SAFETY: a window of this process; the call writes a handle.
+        unsafe { host_Win_get_errhandler(proxy, &raw mut handler) };
+        Handler(handler)
+    }
+
+    /// Passes a failure to the handler, with a new window instead of the proxy that has ended.
+    /// Returns the code, if the handler returns.
+    pub(crate) fn raise(&self, failure: &Failure) -> c_int {
+        let Ok(instead) = create() else { return failure.raise_on(constants().world) };
+        // SAFETY: a window of this process, and the handler that this value holds.
+        unsafe { host_Win_set_errhandler(instead, self.0) };
+        let code = failure.raise(instead);
+        free(instead);
+        code
+    }
+}
+
+impl Drop for Handler {
+    fn drop(&mut self) {
+        // SAFETY: the reference is this value's own.
+        unsafe { host_Errhandler_free(&raw mut self.0) };
+    }
 }
 
 /// Gives the proxy the hints of its window, so that `MPI_Win_get_info` also returns those that only

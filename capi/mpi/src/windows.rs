@@ -103,14 +103,20 @@ pub(crate) fn find(proxy: Win) -> Option<&'static Window> {
     WINDOWS.get(proxy)
 }
 
-/// Adds a window to the map, and fails if the map is full. A previous window with the same proxy is
-/// being freed by another thread.
-pub(crate) fn insert(window: Window) -> Outcome<()> {
+/// Keeps a place in the map for the window with a proxy, and fails if the map is full. A previous
+/// window with the same proxy is being freed by another thread.
+pub(crate) fn reserve(proxy: Win) -> Outcome<()> {
+    if WINDOWS.reserve(proxy) { Ok(()) } else { Err(full()) }
+}
+
+/// Adds a window to the map. It fails only if the window's proxy has no place there.
+pub(crate) fn insert(window: Window) -> Outcome<&'static Window> {
     let proxy = window.proxy;
-    WINDOWS
-        .replace(proxy, window)
-        .map(drop)
-        .map_err(|_| Failure::new(Class::Win, "this process has as many windows as transom can serve"))
+    WINDOWS.replace(proxy, window).map_err(|_| full())
+}
+
+fn full() -> Failure {
+    Failure::new(Class::Win, "this process has as many windows as transom can serve")
 }
 
 /// Removes a handle from the map, because the host has given the handle to a window that the host

@@ -83,6 +83,31 @@ fn a_handle_has_one_value() {
     assert_eq!(MAP.insert(16, 4), Ok(&4));
 }
 
+/// A reserved handle has no value, and always has room for one, also in a full table.
+/// Shows W1.
+#[test]
+fn a_reserved_handle_has_room() {
+    static MAP: Handles<usize> = Handles::new();
+    let (mut state, mut reserved) = (5, Vec::new());
+    for number in 0..5000 {
+        let key = next(&mut state);
+        put(&MAP, key);
+        if number % 50 == 0 {
+            reserved.push(next(&mut state));
+            assert!(reserved.last().is_some_and(|&key| MAP.reserve(key)));
+        }
+    }
+    assert!(reserved.iter().all(|&key| MAP.get(key).is_none()));
+    let (given_up, kept) = reserved.split_at(50);
+    given_up.iter().for_each(|&key| MAP.forget(key));
+    kept.iter().for_each(|&key| assert_eq!(MAP.replace(key, key), Ok(&key)));
+    assert!(given_up.iter().all(|&key| MAP.get(key).is_none()));
+    assert!(kept.iter().all(|&key| MAP.get(key) == Some(&key)));
+    let live = MAP.insert(16, 1).expect("room");
+    assert!(MAP.reserve(16), "the previous value is its owner's");
+    assert_eq!((MAP.get(16), *live), (None, 1));
+}
+
 /// While handles are added and removed, readers always find the remaining handles and never absent
 /// ones.
 /// Shows W1.

@@ -1,18 +1,23 @@
-//! Two threads of a rank: one makes an accumulate, within which the other one releases.
+//! Two threads of a rank: one makes an accumulate, within which the other one releases. And memory
+//! that is attached, or refused.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use transom_fabric::Peer;
 use transom_fabric::sim::{SimNet, SimOptions};
+use transom_fabric::{Memory, Peer};
 
 use crate::bootstrap::local::Board;
 use crate::check::{Call, Kind};
-use crate::error::Result;
+use crate::error::{Class, Result};
+use crate::flavor::Flavor;
+use crate::hints::Info;
 use crate::job::Job;
 use crate::reduce::{BasicType, Op};
 use crate::window::Window;
+use crate::window::core::Core;
+use crate::window::create::WindowSpec;
 
 /// Time limit, sufficient on a busy machine.
 const LIMIT: Duration = Duration::from_secs(100);
@@ -86,4 +91,28 @@ fn a_release_by_another_thread_hides_no_accumulate() {
     for _ in 0..2 {
         ended.recv_timeout(LIMIT).expect("both ranks end").expect("a job");
     }
+}
+
+/// Regression: the checker kept memory whose attachment was refused until the window was freed,
+/// even if the program had freed the memory.
+#[test]
+fn the_checker_does_not_keep_memory_that_was_not_attached() {
+    let (net, board) = (SimNet::new(1, SimOptions::default()), Board::new(1));
+    let (domain, boot) = (net.domain(Peer(0)).expect("a rank"), Box::new(Board::rank(&board, 0)));
+    let world = Job::checked(domain, boot).expect("a job");
+    let spec = WindowSpec { flavor: Flavor::Dynamic, unit: 1, info: &Info::new() };
+    let core = Core::create(&world, &spec, |_, _| Ok(Memory::private(0))).expect("a window");
+    let memory = Memory::private(64);
+    let address = memory.as_ptr().addr();
+    let known = || {
+        let checker = world.core().block.checker.as_ref().expect("the job is checked");
+        [0, 16].map(|at| checker.exposed(core.parts.id, address + at, 4).is_some())
+    };
+    core.attach(memory.slice(0, 8).expect("inside")).expect("it is attached");
+    let refused = core.attach(memory.slice(4, 60).expect("inside")).expect_err("it overlaps");
+    assert_eq!((refused.class(), known()), (Class::RmaAttach, [true, false]));
+    core.detach(address).expect("it is detached");
+    assert_eq!(known(), [false, false]);
+    core.free().expect("a window");
+    world.finalize().expect("a job");
 }

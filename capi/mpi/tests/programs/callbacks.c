@@ -176,6 +176,41 @@ static void flavors(void) {
     }
 }
 
+static int locked(MPI_Win win, int key, void *value, void *extra) {
+    (void)key, (void)value, (void)extra;
+    return MPI_Win_lock(MPI_LOCK_SHARED, rank_, 0, win);
+}
+
+static int failures_;
+static void counts(MPI_Win *win, int *code, ...) {
+    char name[MPI_MAX_OBJECT_NAME];
+    int length;
+    failures_++, handled_ = class_of(*code);
+    MPI_Win_get_name(*win, name, &length);
+}
+
+/* Regression: a failure after the host had freed the handle ended the program by the error handler
+ * of MPI_COMM_WORLD. The window's handler gets it (MPI-4.1 9.3). Here a delete function begins an
+ * epoch, which no program may do. */
+static void failed_end(void) {
+    if (!by_transom()) return;
+    int key;
+    MPI_Win_create_keyval(MPI_WIN_NULL_COPY_FN, locked, &key, NULL);
+    for (int returns = 0; returns < 2; returns++) {
+        MPI_Win win = make(1);
+        MPI_Errhandler own;
+        MPI_Win_create_errhandler(counts, &own);
+        MPI_Win_set_errhandler(win, returns ? MPI_ERRORS_RETURN : own);
+        MPI_Errhandler_free(&own);
+        MPI_Win_set_attr(win, key, NULL);
+        failures_ = 0, handled_ = MPI_ERR_RMA_SYNC;
+        long bad = class_of(MPI_Win_free(&win)) != MPI_ERR_RMA_SYNC;
+        bad |= (failures_ != 1 - returns) << 1 | (handled_ != MPI_ERR_RMA_SYNC) << 2;
+        check(returns ? "the code of an end that fails" : "an end that fails calls the window's handler", bad);
+    }
+    MPI_Win_free_keyval(&key);
+}
+
 /* At the end MPI deletes the attributes of MPI_COMM_SELF first, the newest first; windows still
  * work. */
 static MPI_Win last_;
@@ -205,6 +240,7 @@ int main(int argc, char **argv) {
 #ifndef OPEN_MPI
     refusal();
 #endif
+    failed_end();
     for (int i = 0; i < KEYS; i++) MPI_Win_free_keyval(&keys_[i]);
     long *part;
     MPI_Win_allocate(64, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &part, &last_);
