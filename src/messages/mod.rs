@@ -308,8 +308,8 @@ impl Messages {
     }
 }
 
-/// Whether the answer to a request may wait for a message to the sender: a notified put, a notice of
-/// `post` or `complete`, or the next fence in return often follows.
+/// Whether the answer to a request may wait for a message to the sender: a notified put, a notice
+/// of `post` or `complete`, or the next fence in return often follows.
 fn may_ride(request: &Request<'_>) -> bool {
     matches!(request, Request::Notify { .. } | Request::Closing { .. })
 }

@@ -29,9 +29,10 @@ const PROVEN: u32 = 32;
 /// Most answers that wait for one message.
 const WAITING: usize = 8;
 
-/// An answer to a fence's message waits for this part of the time that others may wait. A longer
-/// wait would delay the origin's fence by more than the message that it saves.
-const PART_FOR_FENCES: u32 = 8;
+/// An answer to a fence's message waits for this part of the time that others may wait, which is
+/// little more than it takes to send an answer. A longer wait would delay the origin's fence by
+/// more than the message that it saves.
+const PART_FOR_FENCES: u32 = 4;
 
 /// The answers that wait, by peer.
 #[derive(Default)]
@@ -294,7 +295,7 @@ mod tests {
             riding.takes(PEER, 7, true, || start);
             riding.board(PEER, 8, || start + pause, <[u64]>::len)
         };
-        let (at_once, soon) = (Duration::from_micros(1), Duration::from_micros(5));
+        let (at_once, soon) = (Duration::from_micros(1), Duration::from_micros(6));
         assert_eq!([soon, soon, soon, soon].map(fence), [0; 4]);
         assert_eq!([at_once, at_once, at_once].map(fence), [0, 0, 1]);
         (0..PROVEN).for_each(|_| assert_eq!(fence(at_once), 1));
