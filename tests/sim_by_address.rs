@@ -242,3 +242,23 @@ fn operations_by_address_share_messages() {
         run(3, &net(ordered), body);
     }
 }
+
+/// A refused `set_num_notify` reports the failures of operations too: its flush has taken them.
+/// Shows S2, E1.
+#[test]
+fn a_refused_number_of_counters_hides_no_failure() {
+    run(2, &net(true), |world| {
+        let win = RawWindow::create_dynamic(world, &Info::new())?;
+        let from = [1u64];
+        win.lock_all(Assert::NONE)?;
+        if world.rank() == 1 {
+            // SAFETY: the value outlives the call below, which flushes.
+            unsafe { win.put(from.as_ptr().cast(), 8, 0, 64) }?;
+        }
+        let class = win.set_num_notify(1 << 20).map_err(|error| error.class());
+        let expected = if world.rank() == 1 { Class::RmaRange } else { Class::Arg };
+        same("the class", &class, &Err(expected))?;
+        win.unlock_all()?;
+        Ok(win.free()?)
+    });
+}

@@ -167,6 +167,12 @@ impl Core {
             return Err(freed(CALL));
         }
         let flushed = self.parts.flush_all();
+        // All ranks take part, also those whose operations have failed.
+        let set = self.agree_on_counters(CALL, number);
+        flushed.and(set)
+    }
+
+    fn agree_on_counters(&self, call: &'static str, number: usize) -> Result<()> {
         let new = if self.parts.counters.get().is_some() { Ok(None) } else { Counters::new(&self.parts).map(Some) };
         let fits = number <= counters::MOST;
         let met = self.barrier_with_bits(if fits && new.is_ok() { 0 } else { FAILED });
@@ -184,7 +190,7 @@ impl Core {
                 return Err(ErrorKind::Job(JobError::NoCounters { window: self.parts.id }).into());
             }
             let refused = ArgumentError::TooManyCounters { number, most: counters::MOST };
-            return Err(Error::argument(Class::Arg, CALL, refused));
+            return Err(Error::argument(Class::Arg, call, refused));
         }
         if let Some(new) = new {
             self.parts.own.exposed.count_in(new.parts.own.memory.clone());
@@ -199,7 +205,7 @@ impl Core {
         }
         let met = self.barrier();
         counters.into_iter().for_each(|counters| counters.forget_numbers());
-        met.and(flushed)
+        met
     }
 }
 

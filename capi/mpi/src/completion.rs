@@ -97,7 +97,7 @@ impl OperationResult {
     /// freed. If the handler returns, returns the error code.
     fn raise(&self) -> c_int {
         let Some(failure) = self.failure() else { return SUCCESS };
-        let is_served = windows::find(self.win).is_some_and(|window| Some(window.number) == self.window);
+        let is_served = self.window.is_some_and(|number| windows::has(self.win, number));
         if is_served { failure.raise(self.win) } else { failure.raise_on(constants().world) }
     }
 }

@@ -68,8 +68,12 @@ pub(crate) unsafe extern "C" fn set_num(win: Win, info: InfoHandle, number: c_in
     let hints = match info_of(info) {
         Ok(hints) => hints,
         Err(none) => {
-            // Collective: the others learn of it as of a number that is too large.
-            let _ = window.raw.set_num_notify(usize::MAX);
+            // Collective: the others learn of it as of a number that is too large. The call also
+            // reports operations that have failed.
+            match window.raw.set_num_notify(usize::MAX) {
+                Err(failed) if failed.class() != Class::Arg => return Failure::from(failed).raise(win),
+                _ => {}
+            }
             // SAFETY: the host refuses the info as it refuses it everywhere.
             return none.code(|| unsafe { host_Win_set_info(win, info) });
         }

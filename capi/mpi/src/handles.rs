@@ -70,6 +70,16 @@ impl<T> Handles<T> {
         }
     }
 
+    /// Whether the handle has a value for which `is_it`. Other threads may end the value meanwhile.
+    pub(crate) fn has(&self, handle: impl Key, is_it: impl FnOnce(&T) -> bool) -> bool
+    where
+        T: 'static,
+    {
+        // The lock keeps the value.
+        let _used = self.changing();
+        self.get(handle).is_some_and(is_it)
+    }
+
     #[cold]
     fn get_further(&self, key: usize) -> Option<&'static T> {
         let tables = self.further.iter().map_while(OnceLock::get);
@@ -112,9 +122,10 @@ impl<T> Handles<T> {
 
     /// Ends the value of a handle, if it has one.
     pub(crate) fn end(&self, handle: impl Key) {
-        let value = self.clear(&mut self.changing(), handle.key());
+        let mut used = self.changing();
+        let value = self.clear(&mut used, handle.key());
         // SAFETY: the value came from a box in `put`. Its users have ended, as MPI demands, and no
-        // other thread has taken it.
+        // other thread has taken it. `has` reads it only under the lock.
         drop(value.map(|value| unsafe { Box::from_raw(value) }));
     }
 

@@ -149,8 +149,9 @@ unsafe extern "C" fn transom_request_will_be_freed(request: *const RequestHandle
     let handle = unsafe { *request };
     let ended = {
         let mut pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = pending.iter().position(|one| one.handle == handle && one.request.awaits_counter());
-        place.map(|place| pending.swap_remove(place))
+        // Programs free young requests.
+        let place = pending.iter().rposition(|one| one.handle == handle);
+        place.filter(|&place| pending[place].request.awaits_counter()).map(|place| pending.swap_remove(place))
     };
     if ended.is_some() {
         complete_host_request(handle);

@@ -103,6 +103,12 @@ pub(crate) fn find(proxy: Win) -> Option<&'static Window> {
     WINDOWS.get(proxy)
 }
 
+/// Whether transom serves a window with this proxy whose number is `number`. The caller need not
+/// have the window.
+pub(crate) fn has(proxy: Win, number: u64) -> bool {
+    WINDOWS.has(proxy, |window| window.number == number)
+}
+
 /// Keeps a place in the map for the window with a proxy, and fails if the map is full. A previous
 /// window with the same proxy is being freed by another thread.
 pub(crate) fn reserve(proxy: Win) -> Outcome<()> {
