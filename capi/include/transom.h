@@ -1033,7 +1033,8 @@ int transom_window_notify_wait(const transom_window *window, int notice, uint64_
 int transom_window_notify_test(const transom_window *window, int notice, uint64_t value, int *done);
 
 // Waits until, for an i below count, this rank's counter with the index `notices[i]` has reached
-// `values[i]`. *index is set to the first such i.
+// `values[i]`. *index is set to the first such i. Fails if another thread removes one of the
+// counters by transom_window_set_num_notify.
 //
 // # Safety
 // `window` is a live handle; `notices` and `values` have `count` numbers each; `index` points to

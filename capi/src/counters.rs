@@ -135,7 +135,8 @@ pub unsafe extern "C" fn transom_window_notify_test(
 }
 
 /// Waits until, for an i below count, this rank's counter with the index `notices[i]` has reached
-/// `values[i]`. *index is set to the first such i.
+/// `values[i]`. *index is set to the first such i. Fails if another thread removes one of the
+/// counters by transom_window_set_num_notify.
 ///
 /// # Safety
 /// `window` is a live handle; `notices` and `values` have `count` numbers each; `index` points to

@@ -44,12 +44,12 @@ pub(super) struct Riding {
     peers: Mutex<BTreeMap<Peer, Turns>>,
 }
 
-/// The notified puts between this rank and a peer.
+/// The requests of a peer whose answers may wait, and this rank's messages in return.
 struct Turns {
     /// The requests whose answers wait.
     tokens: Vec<u64>,
-    /// The time at which this rank executed the first notified put of the peer since this rank's
-    /// own last notified put to the peer.
+    /// The time at which this rank executed the peer's first such request since this rank's own
+    /// last message to the peer that can carry answers.
     came: Option<Instant>,
     /// Whether a request since then was a fence's message.
     is_fence: bool,

@@ -64,8 +64,8 @@ static void calls_in_between(void) {
     for (int i = 0; i < 5; i++) MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* Such calls complete the request of a failed operation. A flush reports the
- * failure, and then the call that gets the request does not; without a flush that call does. */
+/* Such calls complete the request of a failed operation. A flush reports the failure, and then the
+ * call that gets the request does not; without a flush that call does. */
 static void failures_in_between(void) {
     MPI_Win win;
     MPI_Errhandler handler;
