@@ -437,7 +437,9 @@ impl Progress {
                     quiet_since = quiet_since.filter(|_| !busy);
                 }
             }
-            std::hint::spin_loop();
+            if self.wire.net().is_none() {
+                std::hint::spin_loop();
+            }
         }
     }
 
