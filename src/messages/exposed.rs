@@ -100,6 +100,11 @@ struct Block {
     base: usize,
 }
 
+/// The block that was found last, at this address or offset: the next one is often in the same
+/// region.
+#[derive(Default)]
+struct Near(Option<(i64, Block)>);
+
 /// The sequence number after `order`: from 1 to 2^32, then from 1 again.
 fn successor(order: u64) -> u64 {
     order % (1 << 32) + 1
@@ -343,19 +348,22 @@ impl Exposed {
             Request::Scatter { strips, data } | Request::Combine { strips, data, .. } => (strips, data),
             _ => return self.execute(request),
         };
-        let (len, mut done, mut outcome) = (bytes(strips)?, 0, Ok(()));
+        let (len, mut done, mut outcome, mut near) = (bytes(strips)?, 0, Ok(()), Near::default());
         if all.len() != len && !all.is_empty() {
             return Err(lengths(all.len(), len));
         }
         for strip in strips.iter() {
             // `MPI_NO_OP` has no data.
             let end = if all.is_empty() { 0 } else { done + strip.block * strip.count };
-            let (strips, data) = (from_ref(strip).into(), all[done..end].into());
+            let (data, strips) = (&all[done..end], from_ref(strip).into());
             let one = match *request {
-                Request::Combine { op, ty, fetch, .. } => Request::Combine { op, ty, fetch, strips, data },
-                _ => Request::Scatter { strips, data },
+                Request::Combine { op, ty, fetch, .. } => {
+                    self.execute(&Request::Combine { op, ty, fetch, strips, data: data.into() }).map(drop)
+                }
+                _ if strip.count == 1 => near.write(self, strip.offset, data),
+                _ => self.execute(&Request::Scatter { strips, data: data.into() }).map(drop),
             };
-            outcome = outcome.and(self.execute(&one).map(drop));
+            outcome = outcome.and(one);
             done = end;
         }
         outcome.map(|()| Vec::new())
@@ -468,6 +476,11 @@ impl Exposed {
         if there != len {
             return Err(lengths(len, there));
         }
+        if let [Strip { offset, count: 1, .. }] = *strips {
+            let Block { memory, at, base } = self.block(offset, len)?;
+            each(&memory, at, base, 0..len);
+            return Ok(());
+        }
         let sides = Walk::of([Pieces::of(Strips::of(strips)), Pieces::contiguous(len)]);
         if let Space::Part(memory) = &self.space {
             sides.clone().try_for_each(|([at, _], len)| inside(memory, at, len).map(drop))?;
@@ -516,6 +529,23 @@ impl Exposed {
                 Ok(Block { memory, at: inside, base: usize::try_from(base).map_err(|_| missing)? })
             }
         }
+    }
+}
+
+impl Near {
+    /// Stores the data of a put at one block.
+    fn write(&mut self, of: &Exposed, at: i64, data: &[u8]) -> Result<(), Refusal> {
+        let within = |(from, block): &(i64, Block)| {
+            inside(&block.memory, at.checked_sub(*from)?.checked_add(block.at as i64)?, data.len()).ok()
+        };
+        let to = match self.0.as_ref().and_then(within) {
+            Some(to) => to,
+            None => self.0.insert((at, of.block(at, data.len())?)).1.at,
+        };
+        if let Some((_, block)) = &self.0 {
+            block.memory.write(to, data);
+        }
+        Ok(())
     }
 }
 

@@ -178,7 +178,7 @@ impl Parts {
         }
     }
 
-    /// Keeps a small put on a dynamic window for a message with others; false if it has to be sent.
+    /// [`Parts::gather_by_address`] of a put with layouts at both sides.
     fn put_gathered(
         &self,
         target: &Target,
@@ -188,19 +188,10 @@ impl Parts {
         tally: &TallyRef,
     ) -> Result<bool> {
         let contiguous = from.layout.is_contiguous() && from.low == 0 && to.is_contiguous();
-        Ok(contiguous
-            && self.may_gather_by_address(target, to.len())
-            && !self.travels(target, to.len())?
-            && self.gather_small::<true>(
-                target,
-                at.cast_unsigned(),
-                Small::Put(from.bytes.bytes()),
-                self.message_max(target),
-                tally,
-            )?)
+        Ok(contiguous && self.gather_by_address(target, at.cast_unsigned(), Small::Put(from.bytes.bytes()), tally)?)
     }
 
-    /// Keeps a small get on a dynamic window, as [`Parts::put_gathered`] a put.
+    /// [`Parts::gather_by_address`] of a get with layouts at both sides.
     fn get_gathered(
         &self,
         target: &Target,
@@ -210,16 +201,7 @@ impl Parts {
         tally: &TallyRef,
     ) -> Result<bool> {
         let contiguous = into.layout.is_contiguous() && into.low == 0 && from.is_contiguous();
-        Ok(contiguous
-            && self.may_gather_by_address(target, from.len())
-            && !self.travels(target, from.len())?
-            && self.gather_small::<true>(
-                target,
-                at.cast_unsigned(),
-                Small::Get(&into.bytes),
-                self.message_max(target),
-                tally,
-            )?)
+        Ok(contiguous && self.gather_by_address(target, at.cast_unsigned(), Small::Get(&into.bytes), tally)?)
     }
 
     /// Puts into mapped regions.

@@ -207,6 +207,9 @@ impl Parts {
         if let Unmapped::Copied(memory) = far {
             return CopiedByKernel::of(&self.job, memory).put_bytes(at, from);
         }
+        if self.gather_by_address(target, at, Small::Put(from.bytes()), tally)? {
+            return Ok(());
+        }
         let (from, to) = (Outgoing::contiguous(from), Layout::Bytes(from.len()));
         self.put_layout_far(target, far, at.cast_signed(), &from, &to, tally)
     }
@@ -313,6 +316,21 @@ impl Parts {
         }
     }
 
+    /// Keeps a small put or get on a dynamic window for a message with others, and returns whether
+    /// it was kept. The target checks the address.
+    pub(super) fn gather_by_address(
+        &self,
+        target: &Target,
+        address: u64,
+        small: Small<'_>,
+        tally: &TallyRef,
+    ) -> Result<bool> {
+        if !self.may_gather_by_address(target, small.len()) || self.travels(target, small.len())? {
+            return Ok(false);
+        }
+        self.gather_small::<true>(target, address, small, self.job.wire.message_max(Lane::Net), tally)
+    }
+
     /// Sends the end of the epoch to a target together with the operations that are kept for it, if
     /// nothing else in flight may arrive later.
     pub(super) fn close(&self, target: &Target, end: End) -> Close {
@@ -386,9 +404,12 @@ impl Parts {
             }
             Reach::Unmapped(Unmapped::Copied(memory)) => CopiedByKernel::of(&self.job, memory).get_bytes(at, into)?,
             Reach::Unmapped(far) => {
-                let from = Layout::Bytes(into.len());
-                let into = Incoming::contiguous(into);
-                self.get_layout_far(target, far, at.cast_signed(), &into, &from, count.tally(target))?;
+                let tally = count.tally(target);
+                if !self.gather_by_address(target, at, Small::Get(&into), tally)? {
+                    let from = Layout::Bytes(into.len());
+                    let into = Incoming::contiguous(into);
+                    self.get_layout_far(target, far, at.cast_signed(), &into, &from, tally)?;
+                }
             }
         }
         self.lent(target, from, Kind::Get, &[buffer])

@@ -129,6 +129,32 @@ fn strips_are_refused_one_by_one() {
     assert_eq!(window.execute(&Request::Each(Box::new(short))), Err(Refusal::Lengths { data: 24, target: 32 }));
 }
 
+/// Puts on a dynamic window go to their own regions, in whatever order the message has them, also
+/// across the border of two adjacent regions.
+#[test]
+fn strips_find_their_regions_one_by_one() {
+    let (attached, whole) = (Arc::new(Attached::default()), Memory::private(64));
+    let base = whole.as_ptr().addr() as i64;
+    for (from, len) in [(0, 16), (24, 16), (40, 16)] {
+        let region = whole.slice(from, len).expect("inside");
+        attached.attach(region, |_| Opened::default()).expect("apart from the others");
+    }
+    let words = Memory::private(words::bytes(4));
+    let atomicity = Atomicity::of_words(&words, false);
+    let window = Exposed::new(Space::Attached(attached), words, atomicity);
+    let offsets = [24, 32, 0, 36, 48, 12, 40, 8, 16, 44];
+    let strips: Vec<_> = offsets.map(|at| Strip::one(base + at, 8)).into();
+    let data: Vec<u8> = (1..=10).flat_map(|number| [number; 8]).collect();
+    let put = Request::Each(Box::new(Request::Scatter { strips: strips.into(), data: data.into() }));
+    let refused = window.execute(&put).expect_err("two are partly or wholly between the regions");
+    assert_eq!(refused, Refusal::NotAttached { address: (base + 12).cast_unsigned(), length: 8 });
+    let mut found = [0; 64];
+    whole.read(0, &mut found);
+    let pieces = [(3, 8), (8, 8), (0, 8), (1, 8), (2, 4), (4, 4), (7, 4), (10, 8), (5, 4), (0, 8)];
+    let expected: Vec<u8> = pieces.into_iter().flat_map(|(number, len)| vec![number; len]).collect();
+    assert_eq!(found[..], expected);
+}
+
 /// Requests that arrive out of order are executed in their origin's order.
 /// Shows M4.
 #[test]
