@@ -437,9 +437,16 @@ impl Progress {
                     quiet_since = quiet_since.filter(|_| !busy);
                 }
             }
-            if self.wire.net().is_none() {
-                std::hint::spin_loop();
-            }
+            self.pause();
+        }
+    }
+
+    /// Leaves execution resources to another thread of the core between two polls. A poll of a net
+    /// takes long enough by itself.
+    #[inline]
+    fn pause(&self) {
+        if self.wire.net().is_none() {
+            std::hint::spin_loop();
         }
     }
 
@@ -555,7 +562,7 @@ fn send_kept(wire: &Wire, messages: &Messages) -> usize {
     if !messages.keeps_answers() {
         return 0;
     }
-    messages.end_riding();
+    messages.stop_keeping_answers();
     messages.send_deferred(|peer, bytes| wire.send(peer, bytes))
 }
 

@@ -158,24 +158,24 @@ fn costs(world: &Rank, by_cpu: bool, follows: bool) -> Outcome {
     Ok(win.free()?)
 }
 
-/// Two ranks notify each other in turn: an answer rides on the put in return where the net lets
+/// Two ranks notify each other in turn: an answer is sent with the put in return where the net lets
 /// answers wait. A rank that puts nothing in return sends the answer while it makes no call.
 #[test]
-fn answers_ride_on_puts_in_return() {
-    let rode = |answers_wait| {
+fn answers_are_piggybacked_on_puts_in_return() {
+    let piggybacked = |answers_wait| {
         let mail = SimMail { answers_wait, ..SimMail::default() };
         let net = SimOptions { mail, amo: SimAmo::None, again_one_in: 0, ..SimOptions::default() };
-        RODE.store(0, Ordering::Relaxed);
+        PIGGYBACKED.store(0, Ordering::Relaxed);
         run(2, &net, in_turns);
-        RODE.load(Ordering::Relaxed)
+        PIGGYBACKED.load(Ordering::Relaxed)
     };
-    assert_eq!(rode(Duration::ZERO), 0, "answers rode");
+    assert_eq!(piggybacked(Duration::ZERO), 0, "answers waited");
     // Where threads wait for a core, a progress thread may send each answer before the put.
-    assert!((0..20).any(|_| rode(Duration::from_secs(60)) > 0), "no answer rode");
+    assert!((0..20).any(|_| piggybacked(Duration::from_secs(60)) > 0), "no answer was piggybacked");
 }
 
-/// The number of answers that rode on puts.
-static RODE: AtomicU64 = AtomicU64::new(0);
+/// The number of piggybacked answers.
+static PIGGYBACKED: AtomicU64 = AtomicU64::new(0);
 
 fn in_turns(world: &Rank) -> Outcome {
     const TURNS: u64 = 200;
@@ -205,7 +205,7 @@ fn in_turns(world: &Rank) -> Outcome {
             })
         })?;
         // The last answer may be sent later.
-        RODE.fetch_add((2 * TURNS - 1).saturating_sub(sent.messages), Ordering::Relaxed);
+        PIGGYBACKED.fetch_add((2 * TURNS - 1).saturating_sub(sent.messages), Ordering::Relaxed);
         world.step("a flush while the target makes no call");
         if me == 0 {
             put(TURNS + 1)?;

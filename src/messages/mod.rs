@@ -12,7 +12,7 @@ mod fuzz;
 mod gathered;
 mod keys;
 mod packed;
-mod riding;
+mod piggyback;
 mod staging;
 mod waiting;
 
@@ -65,7 +65,7 @@ pub(crate) struct Messages {
     /// Small operations that will share messages.
     gathering: gathered::Gathering,
     /// Answers that wait for a message in the other direction.
-    riding: riding::Riding,
+    piggyback: piggyback::Piggyback,
     /// Areas into which peers put the operands of long operations.
     areas: staging::Areas,
 }
@@ -276,7 +276,7 @@ impl Messages {
             (Some(here), request) => here.execute(request),
         };
         let reply = match &outcome {
-            Ok(bytes) if bytes.is_empty() && may_ride(request) && self.keeps(from, token, request) => return,
+            Ok(bytes) if bytes.is_empty() && may_wait(request) && self.keeps(from, token, request) => return,
             Ok(bytes) => Message::Reply { token, bytes },
             Err(reason) => Message::Refusal { token, reason: *reason },
         };
@@ -310,7 +310,7 @@ impl Messages {
 
 /// Whether the answer to a request may wait for a message to the sender: a notified put, a notice
 /// of `post` or `complete`, or the next fence in return often follows.
-fn may_ride(request: &Request<'_>) -> bool {
+fn may_wait(request: &Request<'_>) -> bool {
     matches!(request, Request::Notify { .. } | Request::Closing { .. })
 }
 

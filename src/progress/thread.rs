@@ -138,7 +138,7 @@ pub(super) fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Call
                 wire.end_sleeps();
             }
             came += events;
-            messages.end_riding();
+            messages.stop_keeping_answers();
             sent += messages.send_deferred(|peer, bytes| wire.send(peer, bytes));
             if events < MANY {
                 break;

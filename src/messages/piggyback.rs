@@ -1,10 +1,10 @@
-//! Answers to notified puts that are sent with this rank's next notified put to the same rank (*the
-//! put in return*). Two ranks that notify each other in turn then exchange one message each way
-//! instead of two. A waiting answer does not delay a call that waits for a notice. Answers to
-//! requests that end an access epoch or signal a fence ride in the same way, and all answers may
-//! ride on a notice of `post` or `complete`, on a message that ends an epoch, and on a signal of a
-//! barrier. The origin's fence waits for its answer, so such an answer waits only for a fence that
-//! follows at once.
+//! Piggybacked answers: the answer to a notified put is sent in the message of this rank's next
+//! notified put to the same rank (*the put in return*). Two ranks that notify each other in turn
+//! then exchange one message each way instead of two. A waiting answer does not delay a call that
+//! waits for a notice. Answers to requests that end an access epoch or signal a fence are
+//! piggybacked in the same way. All answers may be piggybacked on a notice of `post` or `complete`,
+//! on a message that ends an epoch, and on a signal of a barrier. The origin's fence waits for its
+//! answer, so such an answer waits only for a fence that follows at once.
 //!
 //! An answer waits only if earlier puts in return came soon (`Limits::answers_wait`). A call that
 //! makes progress and continues to wait sends the waiting answers, and so does the progress thread.
@@ -23,7 +23,7 @@ use super::{Landing, Messages, Request, Waiting, locked};
 const LEAST: u32 = 2;
 /// Maximum of this number, which each answer that waits in vain doubles.
 const MOST: u32 = 1024;
-/// Number of answers that ride without one that waits in vain, after which one such wait changes
+/// Number of piggybacked answers without one that waits in vain, after which one such wait changes
 /// nothing: it costs less than the answers that would be sent alone.
 const PROVEN: u32 = 32;
 /// Most answers that wait for one message.
@@ -36,7 +36,7 @@ const PART_FOR_FENCES: u32 = 4;
 
 /// The answers that wait, by peer.
 #[derive(Default)]
-pub(super) struct Riding {
+pub(super) struct Piggyback {
     /// The longest time that an answer may wait; zero: answers do not wait.
     limit: Duration,
     /// Number of answers that wait.
@@ -58,18 +58,18 @@ struct Turns {
     /// The number of consecutive quick puts in return that is needed before an answer waits.
     needed: u32,
     /// The number of puts in return with answers since answers last waited too long.
-    ridden: u32,
+    piggybacked: u32,
 }
 
 impl Turns {
     /// Records that answers waited too long. A put that arrives even later belongs to another phase
     /// of the program.
     fn missed(&mut self) {
-        if self.ridden < PROVEN || self.is_fence {
+        if self.piggybacked < PROVEN || self.is_fence {
             self.needed = (2 * self.needed).min(MOST);
             self.soon = 0;
         }
-        self.ridden = 0;
+        self.piggybacked = 0;
         self.came = None;
         self.is_fence = false;
     }
@@ -80,7 +80,7 @@ impl Turns {
     }
 }
 
-impl Riding {
+impl Piggyback {
     /// Whether the answer to a request of `from`, which was executed now, waits. `is_fence`: the
     /// request was a fence's message.
     fn takes(&self, from: Peer, token: u64, is_fence: bool, now: impl FnOnce() -> Instant) -> bool {
@@ -94,7 +94,7 @@ impl Riding {
             is_fence: false,
             soon: 0,
             needed: LEAST,
-            ridden: 0,
+            piggybacked: 0,
         });
         turns.came.get_or_insert_with(now);
         turns.is_fence |= is_fence;
@@ -107,8 +107,8 @@ impl Riding {
         true
     }
 
-    /// Passes the answers that ride on a notified put to `to`, at most `room` of them, to `take`.
-    fn board<R>(&self, to: Peer, room: usize, now: impl FnOnce() -> Instant, take: impl FnOnce(&[u64]) -> R) -> R {
+    /// Passes the answers for a message to `to`, at most `room` of them, to `take`.
+    fn attach<R>(&self, to: Peer, room: usize, now: impl FnOnce() -> Instant, take: impl FnOnce(&[u64]) -> R) -> R {
         if self.limit.is_zero() {
             return take(&[]);
         }
@@ -121,11 +121,11 @@ impl Riding {
         match (late, taken > 0) {
             (true, true) => turns.missed(),
             (true, false) => turns.soon = 0,
-            (false, rides) => {
+            (false, has_answers) => {
                 turns.soon = turns.soon.saturating_add(1);
-                if rides {
+                if has_answers {
                     turns.needed = (turns.needed / 2).max(LEAST);
-                    turns.ridden = turns.ridden.saturating_add(1);
+                    turns.piggybacked = turns.piggybacked.saturating_add(1);
                 }
             }
         }
@@ -147,14 +147,14 @@ impl Riding {
 
 impl Messages {
     /// Messages between ranks that let answers wait for `limit`.
-    pub(crate) fn with_riding(limit: Duration) -> Messages {
-        Messages { riding: Riding { limit, ..Riding::default() }, ..Messages::default() }
+    pub(crate) fn with_piggyback(limit: Duration) -> Messages {
+        Messages { piggyback: Piggyback { limit, ..Piggyback::default() }, ..Messages::default() }
     }
 
     /// Whether the answer to a request, which may wait, waits for a message to `from`.
     pub(super) fn keeps(&self, from: Peer, token: u64, request: &Request<'_>) -> bool {
         let is_fence = matches!(request, Request::Closing { end: End::Signal { .. }, .. });
-        self.riding.takes(from, token, is_fence, Instant::now)
+        self.piggyback.takes(from, token, is_fence, Instant::now)
     }
 
     /// Whether answers wait.
@@ -162,7 +162,7 @@ impl Messages {
         // SeqCst: one thread lets an answer wait and then looks for a sleeping thread; another
         // thread announces its sleep and then looks for answers. At least one of them sees the
         // other's store.
-        self.riding.waiting.load(Ordering::SeqCst) > 0
+        self.piggyback.waiting.load(Ordering::SeqCst) > 0
     }
 
     /// [`Messages::request`] of a notified put, behind answers that wait for such a message to
@@ -181,7 +181,7 @@ impl Messages {
             self.awaited(Waiting { from: to, into: Landing::Nowhere, tally: tally.clone(), requests: Vec::new() });
         let len = request.most_bytes();
         let room = most.saturating_sub(len + ANSWERS_OVERHEAD) / 8;
-        let out = self.riding.board(to, room, Instant::now, |tokens| match tokens {
+        let out = self.piggyback.attach(to, room, Instant::now, |tokens| match tokens {
             [] => codec::buffer(len),
             _ => codec::answers_with_room(tokens, len),
         });
@@ -191,8 +191,8 @@ impl Messages {
     /// A short message, such as a notice of post-start-complete-wait or a signal of a barrier,
     /// behind answers that wait for a message to `to`.
     pub(crate) fn behind_answers(&self, to: Peer, message: Vec<u8>) -> Vec<u8> {
-        self.riding
-            .board(to, WAITING, Instant::now, |tokens| match tokens {
+        self.piggyback
+            .attach(to, WAITING, Instant::now, |tokens| match tokens {
                 [] => None,
                 _ => Some(codec::encode_answers(tokens, &message)),
             })
@@ -208,9 +208,9 @@ impl Messages {
 
     /// Passes the answers that wait to [`Messages::send_deferred`].
     #[inline]
-    pub(crate) fn end_riding(&self) {
+    pub(crate) fn stop_keeping_answers(&self) {
         // Relaxed: the thread that let an answer wait sees it, and others are not responsible.
-        if self.riding.waiting.load(Ordering::Relaxed) > 0 {
+        if self.piggyback.waiting.load(Ordering::Relaxed) > 0 {
             self.defer_answers();
         }
     }
@@ -219,7 +219,7 @@ impl Messages {
     fn defer_answers(&self) {
         // The lock of the waiting answers is released before that of the deferred ones is taken.
         let mut ended = Vec::new();
-        self.riding.end(|peer, tokens| ended.push((peer, tokens)));
+        self.piggyback.end(|peer, tokens| ended.push((peer, tokens)));
         for (peer, tokens) in ended {
             self.defer(peer, codec::encode_answers(&tokens, &[]), None);
         }
@@ -232,94 +232,94 @@ mod tests {
 
     const PEER: Peer = Peer(3);
 
-    fn riding() -> (Riding, Instant) {
-        (Riding { limit: Duration::from_micros(20), ..Riding::default() }, Instant::now())
+    fn piggyback() -> (Piggyback, Instant) {
+        (Piggyback { limit: Duration::from_micros(20), ..Piggyback::default() }, Instant::now())
     }
 
-    /// A put of the peer, and one in return after `pause`; the number of answers that ride on it.
-    fn round(riding: &Riding, at: Instant, pause: Duration) -> usize {
-        riding.takes(PEER, 7, false, || at);
-        riding.board(PEER, 8, || at + pause, <[u64]>::len)
+    /// A put of the peer, and one in return after `pause`; the number of answers on it.
+    fn round(piggyback: &Piggyback, at: Instant, pause: Duration) -> usize {
+        piggyback.takes(PEER, 7, false, || at);
+        piggyback.attach(PEER, 8, || at + pause, <[u64]>::len)
     }
 
     #[test]
     fn answers_wait_where_puts_in_return_come_soon() {
-        let (riding, start) = riding();
-        let rounds = |count, pause| -> Vec<_> { (0..count).map(|_| round(&riding, start, pause)).collect() };
+        let (piggyback, start) = piggyback();
+        let rounds = |count, pause| -> Vec<_> { (0..count).map(|_| round(&piggyback, start, pause)).collect() };
         let (soon, late) = (Duration::from_micros(5), Duration::from_millis(1));
         assert_eq!(rounds(5, late), [0; 5]);
         assert_eq!((rounds(2, soon), rounds(3, soon)), (vec![0; 2], vec![1; 3]), "no answer had waited in vain");
         assert_eq!(rounds(1, late), [1], "it waited longer than it should");
         assert_eq!((rounds(4, soon), rounds(3, soon)), (vec![0; 4], vec![1; 3]), "twice as many are needed");
-        assert_eq!(riding.waiting.load(Ordering::Relaxed), 0);
+        assert_eq!(piggyback.waiting.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn answers_that_wait_in_vain_are_sent_together_and_later_ones_at_once() {
-        let (riding, start) = riding();
-        (0..2).for_each(|_| assert_eq!(round(&riding, start, Duration::ZERO), 0));
-        let kept: Vec<_> = (0..10).filter(|&token| riding.takes(PEER, token, false, || start)).collect();
-        assert_eq!((kept.len(), riding.waiting.load(Ordering::Relaxed)), (WAITING, WAITING), "a message has limits");
+        let (piggyback, start) = piggyback();
+        (0..2).for_each(|_| assert_eq!(round(&piggyback, start, Duration::ZERO), 0));
+        let kept: Vec<_> = (0..10).filter(|&token| piggyback.takes(PEER, token, false, || start)).collect();
+        assert_eq!((kept.len(), piggyback.waiting.load(Ordering::Relaxed)), (WAITING, WAITING), "a message has limits");
         let mut sent = Vec::new();
-        riding.end(|peer, tokens| sent.push((peer, tokens)));
+        piggyback.end(|peer, tokens| sent.push((peer, tokens)));
         assert_eq!(sent, [(PEER, kept)]);
-        assert!(!riding.takes(PEER, 10, false, || start));
-        assert_eq!(riding.waiting.load(Ordering::Relaxed), 0);
+        assert!(!piggyback.takes(PEER, 10, false, || start));
+        assert_eq!(piggyback.waiting.load(Ordering::Relaxed), 0);
     }
 
-    /// A program that puts in turns, pauses and goes on: after many answers that rode, a pause
+    /// A program that puts in turns, pauses and goes on: after many piggybacked answers, a pause
     /// changes nothing.
     #[test]
-    fn after_many_answers_that_rode_one_waits_in_vain_for_free() {
-        let (riding, start) = riding();
-        let rounds = |count| (0..count).map(|_| round(&riding, start, Duration::ZERO)).sum::<usize>();
+    fn after_many_piggybacked_answers_one_waits_in_vain_for_free() {
+        let (piggyback, start) = piggyback();
+        let rounds = |count| (0..count).map(|_| round(&piggyback, start, Duration::ZERO)).sum::<usize>();
         rounds(LEAST + PROVEN);
         for _ in 0..20 {
-            assert_eq!(round(&riding, start, Duration::from_secs(1)), 1, "the pause");
+            assert_eq!(round(&piggyback, start, Duration::from_secs(1)), 1, "the pause");
             assert_eq!(rounds(PROVEN), PROVEN as usize);
-            assert!(riding.takes(PEER, 7, false, || start), "the last one waits");
-            riding.end(|_, _| {});
+            assert!(piggyback.takes(PEER, 7, false, || start), "the last one waits");
+            piggyback.end(|_, _| {});
             assert_eq!(rounds(PROVEN), PROVEN as usize);
         }
-        riding.end(|_, _| {});
-        assert_eq!(round(&riding, start, Duration::from_secs(1)), 1, "the first of two misses in succession");
-        assert_eq!(round(&riding, start, Duration::from_secs(1)), 1, "the second one");
+        piggyback.end(|_, _| {});
+        assert_eq!(round(&piggyback, start, Duration::from_secs(1)), 1, "the first of two misses in succession");
+        assert_eq!(round(&piggyback, start, Duration::from_secs(1)), 1, "the second one");
         assert_eq!((rounds(2 * LEAST), rounds(5)), (0, 5), "twice as many are needed");
     }
 
     /// The fence of the origin waits for its answer.
     #[test]
     fn the_answers_to_fences_wait_for_fences_that_follow_at_once() {
-        let (riding, start) = riding();
+        let (piggyback, start) = piggyback();
         let fence = |pause| {
-            riding.takes(PEER, 7, true, || start);
-            riding.board(PEER, 8, || start + pause, <[u64]>::len)
+            piggyback.takes(PEER, 7, true, || start);
+            piggyback.attach(PEER, 8, || start + pause, <[u64]>::len)
         };
         let (at_once, soon) = (Duration::from_micros(1), Duration::from_micros(6));
         assert_eq!([soon, soon, soon, soon].map(fence), [0; 4]);
         assert_eq!([at_once, at_once, at_once].map(fence), [0, 0, 1]);
         (0..PROVEN).for_each(|_| assert_eq!(fence(at_once), 1));
-        assert!(riding.takes(PEER, 7, true, || start));
-        riding.end(|_, _| {});
+        assert!(piggyback.takes(PEER, 7, true, || start));
+        piggyback.end(|_, _| {});
         assert_eq!(fence(at_once), 0, "one that waited in vain counts, whatever came before");
     }
 
     #[test]
-    fn no_more_answers_ride_than_there_is_room_for() {
-        let (riding, start) = riding();
-        (0..2).for_each(|_| assert_eq!(round(&riding, start, Duration::ZERO), 0));
-        (0..3).for_each(|token| assert!(riding.takes(PEER, token, false, || start)));
-        assert_eq!(riding.board(Peer(4), 8, || start, <[u64]>::to_vec), [] as [u64; 0], "of another peer");
-        assert_eq!(riding.board(PEER, 2, || start, <[u64]>::to_vec), [0, 1]);
+    fn no_more_answers_are_piggybacked_than_there_is_room_for() {
+        let (piggyback, start) = piggyback();
+        (0..2).for_each(|_| assert_eq!(round(&piggyback, start, Duration::ZERO), 0));
+        (0..3).for_each(|token| assert!(piggyback.takes(PEER, token, false, || start)));
+        assert_eq!(piggyback.attach(Peer(4), 8, || start, <[u64]>::to_vec), [] as [u64; 0], "of another peer");
+        assert_eq!(piggyback.attach(PEER, 2, || start, <[u64]>::to_vec), [0, 1]);
         let mut left = Vec::new();
-        riding.end(|_, tokens| left.extend(tokens));
+        piggyback.end(|_, tokens| left.extend(tokens));
         assert_eq!(left, [2]);
     }
 
     #[test]
     fn without_a_limit_no_answer_waits() {
-        let riding = Riding::default();
+        let piggyback = Piggyback::default();
         let start = Instant::now();
-        (0..9).for_each(|_| assert_eq!(round(&riding, start, Duration::ZERO), 0));
+        (0..9).for_each(|_| assert_eq!(round(&piggyback, start, Duration::ZERO), 0));
     }
 }
