@@ -193,6 +193,14 @@ impl Progress {
         Ok(self.detector.known()?)
     }
 
+    /// The ranks that are known to have died or to be unreachable.
+    pub(crate) fn lost(&self) -> Vec<usize> {
+        let faults = [self.wire.lost(), self.messages.lost()];
+        let mut lost = self.detector.lost();
+        lost.extend(faults.iter().flatten().map(|fault| fault.peer.index()));
+        lost
+    }
+
     /// Whether a rank is known to be on a machine that no longer answers.
     pub(crate) fn is_silent(&self, rank: usize) -> bool {
         self.detector.is_silent(rank)

@@ -58,12 +58,15 @@
 //!
 //! # The death of a rank
 //!
-//! Every waiting call reports the death of a rank as
+//! A call that waits reports the death of a rank as
 //! [`ErrorKind::RankDied`](crate::ErrorKind::RankDied), and a machine that does not answer as
 //! [`ErrorKind::RankUnreachable`](crate::ErrorKind::RankUnreachable). A rank that does not wait
-//! gets no report. Most launchers end the job before such an error is printed;
-//! `transom-run --grace SECONDS` gives the other ranks time to report it. The section "When a rank
-//! fails" of docs/running.md has the details.
+//! gets no report. Flushes, `unlock` and `complete` wait for operations: they complete those on
+//! live ranks, and report the death only if they cover an operation on the dead rank.
+//!
+//! Most launchers end the job before such an error is printed; `transom-run --grace SECONDS` gives
+//! the other ranks time to report it. The section "When a rank fails" of docs/running.md has the
+//! details.
 //!
 //! Ranks that know of a death do not wait for the others when they drop or finalize the job,
 //! because the launcher's barrier may wait for the dead rank for ever. The launcher then ends the
