@@ -2,7 +2,9 @@
 
 use transom_fabric::{Reason, Tally};
 
+use super::super::codec::{OVERHEAD, PART, REPLY_OVERHEAD, STRIP};
 use super::*;
+use crate::datatype::Strip;
 
 const TO: Towards = Towards { peer: Peer(1), window: 7, member: 4, apart: false, closes: false };
 
