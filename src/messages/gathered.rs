@@ -136,6 +136,8 @@ struct Batch {
     tally: TallyRef,
     /// The requests among the operations. Each counts its own operation.
     requests: Vec<TallyRef>,
+    /// Whether each operation has a request.
+    all_requested: bool,
 }
 
 impl Small<'_> {
@@ -186,12 +188,14 @@ impl Batch {
     /// Counts an operation of the batch in the tally of its request until the batch is complete.
     #[inline]
     fn count(&mut self, request: Option<&TallyRef>) {
-        if let Some(request) = request {
-            request.begin();
-            // A notice may follow a posted put without a wait, but not a kept operation.
-            request.mix();
-            self.requests.push(request.clone());
-        }
+        let Some(request) = request else {
+            self.all_requested = false;
+            return;
+        };
+        request.begin();
+        // A notice may follow a posted put without a wait, but not a kept operation.
+        request.mix();
+        self.requests.push(request.clone());
     }
 
     /// Adds an operation unless request or reply would then exceed `most` bytes.
@@ -263,11 +267,8 @@ impl Batch {
                 (Request::Several { parts }, Landing::Carried(Arc::new(Carried::new(landings))))
             }
         };
-        (request, Waiting { from: self.to.peer, into, tally: self.tally, requests: self.requests })
-    }
-
-    fn fail(self, fault: &Fault) {
-        self.requests.iter().chain([&self.tally]).for_each(|tally| tally.fail(fault));
+        let Batch { to, tally, requests, all_requested, .. } = self;
+        (request, Waiting { from: to.peer, into, tally, requests, all_requested })
     }
 }
 
@@ -295,7 +296,8 @@ impl Messages {
             return Gather::Kept;
         }
         let (what, parts, tally, requests) = (small.what(), Vec::new(), counting.target.clone(), Vec::new());
-        let mut batch = Batch { to, order: 0, what, parts, size: Size::EMPTY, tally, requests };
+        let size = Size::EMPTY;
+        let mut batch = Batch { to, order: 0, what, parts, size, tally, requests, all_requested: true };
         // Batches that are kept for the end of an epoch leave room for others.
         let room = if to.closes { BATCHES / 2 } else { BATCHES };
         if kept.list.len() >= room || !batch.add(at, small, most) {
@@ -450,7 +452,7 @@ impl Messages {
         let lost = self.take_gathered(|batch| batch.to.peer == fault.peer);
         let any = !lost.is_empty();
         for batch in lost {
-            batch.fail(fault);
+            batch.into_request().1.end_failed(|tally| tally.fail(fault));
         }
         any
     }
