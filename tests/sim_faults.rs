@@ -9,7 +9,7 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use simulated::{Rank, await_flag, calm, like_sockets, peer, raise, run, run_on, same};
-use transom::{Lock, LockAllEpoch, Notice, Request, Window, ops};
+use transom::{ErrorKind, Lock, LockAllEpoch, Notice, Request, Window, ops};
 use transom_fabric::Coherence;
 use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
 
@@ -313,12 +313,13 @@ fn an_operation_completes_although_another_rank_is_lost() {
         world.step("a flush, which only waits");
         world.net().stop_messages_to(peer(0));
         epoch.accumulate(2, 0, &[3], ops::Sum)?;
-        let flushed = epoch.flush(2);
+        let lost = epoch.flush(2);
         let found_after = epoch.fetch_and_op(2, 0, 0, ops::Sum);
         world.accept(0);
         world.net().report_none_lost(peer(0));
         assert_eq!(found?, 3, "what rank 2 had");
-        flushed?;
+        let error = lost.expect_err("rank 1 is lost");
+        assert!(matches!(error.kind(), ErrorKind::Peer { rank: 1, .. }), "{error:#}");
         assert_eq!(found_after?, 7, "what the flush has completed");
         Ok(())
     });

@@ -58,11 +58,10 @@
 //!
 //! # The death of a rank
 //!
-//! A call that waits reports the death of a rank as
+//! Every waiting call reports the death of a rank as
 //! [`ErrorKind::RankDied`](crate::ErrorKind::RankDied), and a machine that does not answer as
 //! [`ErrorKind::RankUnreachable`](crate::ErrorKind::RankUnreachable). A rank that does not wait
-//! gets no report. Flushes, `unlock` and `complete` wait for operations: they complete those on
-//! live ranks, and report the death only if they cover an operation on the dead rank.
+//! gets no report. A flush and the end of an epoch first complete the operations on live ranks.
 //!
 //! Most launchers end the job before such an error is printed; `transom-run --grace SECONDS` gives
 //! the other ranks time to report it. The section "When a rank fails" of docs/running.md has the

@@ -167,13 +167,16 @@ impl Drop for Drain<'_> {
 /// program.
 ///
 /// # Errors
-/// Operations are in flight to a rank that is lost. Operations are in flight to live ranks too only
-/// if a transport failed or nothing has moved for long.
+/// The loss of a rank, whether or not operations are in flight to it. Operations are in flight to
+/// live ranks too only if a transport failed or nothing has moved for long.
 #[cold]
 pub(super) fn drain(job: &JobCore, targets: &Targets, awaited: DrainedTargets<'_>) -> Result<()> {
     let drain = Drain::new(job, targets, awaited);
-    let Err(mut error) = job.progress.until(|| drain.left() == 0) else { return Ok(()) };
-    if job.go_on_after(&mut error, || drain.left_on_live()) && drain.left() == 0 { Ok(()) } else { Err(error) }
+    let waited = job.progress.until(|| drain.left() == 0).and_then(|()| job.progress.look_between());
+    waited.map_err(|mut error| {
+        job.go_on_after(&mut error, || drain.left_on_live());
+        error
+    })
 }
 
 /// [`drain`] that goes on after errors, because lent buffers can't be returned before the
