@@ -240,6 +240,16 @@ impl Detector {
         self.state().all_silent.iter().copied().collect()
     }
 
+    /// All ranks that are known to have died or to be unreachable.
+    pub(crate) fn lost(&self) -> Vec<usize> {
+        // Relaxed: as in `look`.
+        if !self.any_lost.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        let state = self.state();
+        state.dead.iter().map(|&(rank, _)| rank).chain(state.all_silent.iter().copied()).collect()
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -41,6 +41,8 @@ const NAP_CROWDED: Duration = Duration::from_millis(16);
 /// Number of polls after which a blocking call that does not sleep, or a post that is repeated,
 /// checks whether all ranks live.
 const POLLS_BETWEEN_CHECKS: u32 = 4096;
+/// Number of flushes that have waited after which one checks whether all ranks live.
+const WAITS_BETWEEN_LOOKS: u32 = 1024;
 /// Maximum time from the closing of a dying process's sockets, which its peers notice first, to the
 /// end of the process.
 const DYING: Duration = Duration::from_millis(800);
@@ -63,6 +65,8 @@ pub(crate) struct Progress {
     poll_time: AtomicU32,
     /// The number of repeated posts of all threads.
     repeats: AtomicU32,
+    /// The number of flushes that have waited.
+    waits: AtomicU32,
     /// Number of sleeps beside a net that lasted to their limit although the awaited event had
     /// happened.
     late_wakes: AtomicU64,
@@ -112,6 +116,7 @@ impl Progress {
             nap: if crowded && alone { NAP_CROWDED } else { NAP },
             poll_time: AtomicU32::new(micros(spin)),
             repeats: AtomicU32::new(0),
+            waits: AtomicU32::new(0),
             late_wakes: AtomicU64::new(0),
             callers: Arc::default(),
             stop: Arc::default(),
@@ -193,6 +198,14 @@ impl Progress {
         Ok(self.detector.known()?)
     }
 
+    /// The ranks that are known to have died or to be unreachable.
+    pub(crate) fn lost(&self) -> Vec<usize> {
+        let faults = [self.wire.lost(), self.messages.lost()];
+        let mut lost = self.detector.lost();
+        lost.extend(faults.iter().flatten().map(|fault| fault.peer.index()));
+        lost
+    }
+
     /// Whether a rank is known to be on a machine that no longer answers.
     pub(crate) fn is_silent(&self, rank: usize) -> bool {
         self.detector.is_silent(rank)
@@ -218,6 +231,14 @@ impl Progress {
     pub(crate) fn count_repeat(&self) -> bool {
         // Relaxed: a count.
         self.repeats.fetch_add(1, Ordering::Relaxed) % POLLS_BETWEEN_CHECKS == POLLS_BETWEEN_CHECKS - 1
+    }
+
+    /// [`look`](Progress::look) at one of [`WAITS_BETWEEN_LOOKS`] calls. A program may wait for a
+    /// value of a dead rank by gets from another rank, whose flushes are too short to look.
+    pub(crate) fn look_between(&self) -> Result<()> {
+        // Relaxed: a count.
+        let waits = self.waits.fetch_add(1, Ordering::Relaxed);
+        if waits % WAITS_BETWEEN_LOOKS == WAITS_BETWEEN_LOOKS - 1 { self.look() } else { Ok(()) }
     }
 
     /// Ends a wait that has called [`look`](Progress::look): an awaited event has come.

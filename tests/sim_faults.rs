@@ -297,7 +297,7 @@ fn an_answer_that_can_not_be_sent_at_first_is_sent_later() {
     });
 }
 
-/// Rank 0 loses rank 1 while rank 2 has not answered yet. The operation at rank 2 completes, and
+/// Rank 0 loses rank 1 while rank 2 has not answered yet. The operations at rank 2 complete, and
 /// the program's hook is called meanwhile.
 #[test]
 fn an_operation_completes_although_another_rank_is_lost() {
@@ -314,12 +314,14 @@ fn an_operation_completes_although_another_rank_is_lost() {
         world.net().stop_messages_to(peer(0));
         epoch.accumulate(2, 0, &[3], ops::Sum)?;
         let lost = epoch.flush(2);
+        let found_after = epoch.fetch_and_op(2, 0, 0, ops::Sum);
         world.accept(0);
         world.net().report_none_lost(peer(0));
         assert_eq!(found?, 3, "what rank 2 had");
         let error = lost.expect_err("rank 1 is lost");
         assert!(matches!(error.kind(), ErrorKind::Peer { rank: 1, .. }), "{error:#}");
-        epoch.flush(2)
+        assert_eq!(found_after?, 7, "what the flush has completed");
+        Ok(())
     });
 }
 

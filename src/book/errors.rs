@@ -61,9 +61,11 @@
 //! Every waiting call reports the death of a rank as
 //! [`ErrorKind::RankDied`](crate::ErrorKind::RankDied), and a machine that does not answer as
 //! [`ErrorKind::RankUnreachable`](crate::ErrorKind::RankUnreachable). A rank that does not wait
-//! gets no report. Most launchers end the job before such an error is printed;
-//! `transom-run --grace SECONDS` gives the other ranks time to report it. The section "When a rank
-//! fails" of docs/running.md has the details.
+//! gets no report. A flush and the end of an epoch first complete the operations on live ranks.
+//!
+//! Most launchers end the job before such an error is printed; `transom-run --grace SECONDS` gives
+//! the other ranks time to report it. The section "When a rank fails" of docs/running.md has the
+//! details.
 //!
 //! Ranks that know of a death do not wait for the others when they drop or finalize the job,
 //! because the launcher's barrier may wait for the dead rank for ever. The launcher then ends the

@@ -145,21 +145,29 @@ impl JobCore {
     #[cold]
     pub(crate) fn until_all_complete(&self, left: impl Fn() -> u64) -> Result<()> {
         let Err(mut error) = self.progress.until(|| left() == 0) else { return Ok(()) };
+        if self.go_on_after(&mut error, left) { Ok(()) } else { Err(error) }
+    }
+
+    /// Continues a wait that `error` has ended, if the error is the loss of a rank: the operations
+    /// may be those on other ranks, which still answer. Returns whether `left`, the number of
+    /// awaited operations, has become 0. If not, a transport failed, or nothing has moved for long;
+    /// `error` is then the last failure.
+    #[cold]
+    pub(crate) fn go_on_after(&self, error: &mut Error, left: impl Fn() -> u64) -> bool {
         let mut stillness = Stillness::begin(Instant::now(), left());
         while left() > 0 {
-            // The operations may be those of other ranks, which still answer.
             if !error.is_loss_of_rank() || stillness.is_over() {
-                return Err(error);
+                return false;
             }
             self.progress.call_hook();
-            let came = self.progress.poll_on(NAP).unwrap_or_else(|failure| {
-                error = failure;
-                false
-            });
-            error = self.progress.look().err().unwrap_or(error);
+            let polled = self.progress.poll_on(NAP);
+            let came = matches!(polled, Ok(true));
+            if let Some(failure) = self.progress.look().err().or(polled.err()) {
+                *error = failure;
+            }
             stillness.looked(Instant::now(), left(), came);
         }
-        Ok(())
+        true
     }
 
     /// Sends a notice of `post` or `complete` to a rank that was contacted before. If a rank of the

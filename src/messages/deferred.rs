@@ -174,7 +174,7 @@ impl Messages {
                     if was_blocked {
                         locked(&self.deferred.queue).ended(message.to, false);
                     }
-                    self.unsent(message.to, token, &message.bytes, &fault);
+                    self.unsent(message.to, token, &message.bytes, Some(&fault));
                     // Relaxed: as above.
                     self.deferred.owed.fetch_sub(1, Ordering::Relaxed);
                     continue;

@@ -6,17 +6,19 @@
 //! kept accumulates for a target are one ordered request with one sequence number, and are
 //! therefore sent before the next ordered request to the target.
 
+mod part;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use transom_fabric::{Fault, Peer, Post, Tally, TallyRef};
 
-use super::carried::{CARRIED, Carried};
-use super::codec::{CLOSING_OVERHEAD, End, MAX_STRIPS, OVERHEAD, PART, REPLY_OVERHEAD, Request, STRIP};
+use super::carried::Carried;
+use super::codec::{CLOSING_OVERHEAD, End, Request};
 use super::{Landing, Messages, Waiting, locked};
 use crate::buffers::Sink;
-use crate::datatype::Strip;
 use crate::reduce::{BasicType, Op};
+use part::{Part, Size, What};
 
 /// Maximum length of a message in bytes, where the net takes longer ones: the target begins later
 /// with a longer message.
@@ -134,30 +136,8 @@ struct Batch {
     tally: TallyRef,
     /// The requests among the operations. Each counts its own operation.
     requests: Vec<TallyRef>,
-}
-
-/// The effect of an operation at the target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
-    Put,
-    Get,
-    Combine { op: Op, ty: BasicType, fetch: bool },
-}
-
-/// Operations of one kind in their order: the bytes at the target, their data, and the
-/// destinations of the reply.
-struct Part {
-    what: What,
-    strips: Vec<Strip>,
-    data: Vec<u8>,
-    buffers: Vec<Sink>,
-}
-
-/// The lengths of request and reply of a batch.
-#[derive(Clone, Copy)]
-struct Size {
-    request: usize,
-    reply: usize,
+    /// Whether each operation has a request.
+    all_requested: bool,
 }
 
 impl Small<'_> {
@@ -198,83 +178,6 @@ impl Small<'_> {
     }
 }
 
-impl What {
-    /// Whether a message of operations of this kind may have one of the other kind too.
-    #[inline]
-    fn takes(self, other: What) -> bool {
-        std::mem::discriminant(&self) == std::mem::discriminant(&other)
-    }
-}
-
-impl Size {
-    /// A request of one [`Part`] and its reply, without strips, data and results.
-    const EMPTY: Size = Size { request: OVERHEAD, reply: REPLY_OVERHEAD };
-
-    /// The size with one [`Part`] more than `parts`. A single [`Part`] has no separate head.
-    #[cold]
-    fn with_part(self, parts: usize) -> Size {
-        let (heads, more) = match parts {
-            0 => (0, 0),
-            1 => (2, 1),
-            _ => (1, 0),
-        };
-        Size { request: self.request + heads * PART, reply: self.reply + more + heads * CARRIED }
-    }
-}
-
-impl Part {
-    /// A [`Part`] with room for `usual` operations like this one.
-    fn new(small: &Small<'_>, usual: usize) -> Part {
-        let data = Vec::with_capacity(MOST.min(usual * small.data().len()));
-        let buffers = Vec::with_capacity(if small.result().is_some() { usual } else { 0 });
-        Part { what: small.what(), strips: Vec::with_capacity(usual), data, buffers }
-    }
-
-    /// Adds an operation unless request or reply would then exceed `most` bytes. Except `apart`, an
-    /// operation that begins where the previous one ends extends its strip.
-    #[inline(always)]
-    fn push(&mut self, at: i64, small: &Small<'_>, size: &mut Size, most: usize, apart: bool) -> bool {
-        let request = size.request + STRIP + small.data().len();
-        let reply = size.reply + small.result().map_or(0, Sink::len);
-        if request.max(reply) > most.min(MOST) {
-            return false;
-        }
-        let full = self.strips.len() == MAX_STRIPS;
-        match self.strips.last_mut() {
-            Some(last) if !apart && last.offset + last.block as i64 == at => {
-                last.block += small.len();
-                size.request = request - STRIP;
-            }
-            _ if full => return false,
-            _ => {
-                self.strips.push(Strip::one(at, small.len()));
-                size.request = request;
-            }
-        }
-        size.reply = reply;
-        self.data.extend_from_slice(small.data());
-        if let Some(into) = small.result() {
-            self.buffers.push(into.part(0, into.len()));
-        }
-        true
-    }
-
-    fn into_request(self, apart: bool) -> (Request<'static>, Landing) {
-        let each = |request| if apart { Request::Each(Box::new(request)) } else { request };
-        let (strips, data) = (self.strips.into(), self.data.into());
-        match self.what {
-            What::Put => (each(Request::Scatter { strips, data }), Landing::Nowhere),
-            What::Combine { op, ty, fetch: false } => {
-                (each(Request::Combine { op, ty, fetch: false, strips, data }), Landing::Nowhere)
-            }
-            What::Get => (Request::Gather { strips }, Landing::Pieces(self.buffers)),
-            What::Combine { op, ty, fetch } => {
-                (Request::Combine { op, ty, fetch, strips, data }, Landing::Pieces(self.buffers))
-            }
-        }
-    }
-}
-
 impl Batch {
     /// Whether the batch has operations of this kind and tally.
     #[inline]
@@ -285,12 +188,14 @@ impl Batch {
     /// Counts an operation of the batch in the tally of its request until the batch is complete.
     #[inline]
     fn count(&mut self, request: Option<&TallyRef>) {
-        if let Some(request) = request {
-            request.begin();
-            // A notice may follow a posted put without a wait, but not a kept operation.
-            request.mix();
-            self.requests.push(request.clone());
-        }
+        let Some(request) = request else {
+            self.all_requested = false;
+            return;
+        };
+        request.begin();
+        // A notice may follow a posted put without a wait, but not a kept operation.
+        request.mix();
+        self.requests.push(request.clone());
     }
 
     /// Adds an operation unless request or reply would then exceed `most` bytes.
@@ -362,11 +267,8 @@ impl Batch {
                 (Request::Several { parts }, Landing::Carried(Arc::new(Carried::new(landings))))
             }
         };
-        (request, Waiting { from: self.to.peer, into, tally: self.tally, requests: self.requests })
-    }
-
-    fn fail(self, fault: &Fault) {
-        self.requests.iter().chain([&self.tally]).for_each(|tally| tally.fail(fault));
+        let Batch { to, tally, requests, all_requested, .. } = self;
+        (request, Waiting { from: to.peer, into, tally, requests, all_requested })
     }
 }
 
@@ -394,7 +296,8 @@ impl Messages {
             return Gather::Kept;
         }
         let (what, parts, tally, requests) = (small.what(), Vec::new(), counting.target.clone(), Vec::new());
-        let mut batch = Batch { to, order: 0, what, parts, size: Size::EMPTY, tally, requests };
+        let size = Size::EMPTY;
+        let mut batch = Batch { to, order: 0, what, parts, size, tally, requests, all_requested: true };
         // Batches that are kept for the end of an epoch leave room for others.
         let room = if to.closes { BATCHES / 2 } else { BATCHES };
         if kept.list.len() >= room || !batch.add(at, small, most) {
@@ -549,7 +452,7 @@ impl Messages {
         let lost = self.take_gathered(|batch| batch.to.peer == fault.peer);
         let any = !lost.is_empty();
         for batch in lost {
-            batch.fail(fault);
+            batch.into_request().1.end_failed(|tally| tally.fail(fault));
         }
         any
     }

@@ -142,8 +142,7 @@ impl Messages {
     ) -> (u64, Vec<u8>) {
         tally.begin();
         tally.mix();
-        let waiting = Waiting { from: to, into, tally: tally.clone(), requests: Vec::new() };
-        self.counted(window, order, request, waiting)
+        self.counted(window, order, request, Waiting::new(to, into, tally))
     }
 
     /// [`Messages::request`] of a request that its tally has counted.
@@ -160,23 +159,33 @@ impl Messages {
     /// Fails a request whose peer can't be reached.
     pub(crate) fn fail(&self, token: u64, fault: &Fault) {
         if let Some(waiting) = locked(&self.requests).remove(token) {
-            waiting.fail(fault);
+            waiting.end_failed(|tally| tally.fail(fault));
         }
     }
 
-    /// Fails a request that was not sent because of `fault`, and queues those parts of its message
+    /// Ends a request that was not sent, and whose failure the caller reports.
+    fn end(&self, token: u64) {
+        if let Some(waiting) = locked(&self.requests).remove(token) {
+            waiting.end_failed(Tally::finish);
+        }
+    }
+
+    /// Ends a request that was not sent because of `fault`, and queues those parts of its message
     /// that the peer needs: the answers before the request, and a request with its number or with
-    /// the end of its epoch, and without another effect. If the request changes a control word and
-    /// no call awaits the result, the request itself is queued: other ranks may wait for the end of
-    /// a lock.
-    pub(crate) fn unsent(&self, to: Peer, token: u64, message: &[u8], fault: &Fault) {
+    /// the end of its epoch, and without another effect. `fault` is `None` if the caller reports
+    /// the failure. If the request changes a control word and no call awaits the result, the
+    /// request itself is queued: other ranks may wait for the end of a lock.
+    pub(crate) fn unsent(&self, to: Peer, token: u64, message: &[u8], fault: Option<&Fault>) {
         let request = Message::decode(message);
         if matches!(request, Some(Message::Request { request: Request::Control { .. }, .. })) && !self.is_awaited(token)
         {
             self.defer(to, message.to_vec(), None);
             return;
         }
-        self.fail(token, fault);
+        match fault {
+            Some(fault) => self.fail(token, fault),
+            None => self.end(token),
+        }
         let Some(Message::Request { window, order, request, .. }) = self.without_answers(to, request) else { return };
         let nothing = Request::Several { parts: Vec::new() };
         let needed = match request {
@@ -230,7 +239,7 @@ impl Messages {
         drop(requests);
         let any = !lost.is_empty();
         for waiting in lost {
-            waiting.fail(fault);
+            waiting.end_failed(|tally| tally.fail(fault));
         }
         self.give_up_gathered(fault) || any
     }
@@ -295,15 +304,13 @@ impl Messages {
     }
 
     fn answered(&self, token: u64, outcome: Result<&[u8], Fault>) {
-        let Some(waiting) = locked(&self.requests).remove(token) else { return };
-        let Waiting { from, into, tally, requests } = waiting;
+        let Some(mut waiting) = locked(&self.requests).remove(token) else { return };
+        let (from, into) = (waiting.from, std::mem::replace(&mut waiting.into, Landing::Nowhere));
         let outcome = outcome
             .and_then(|bytes| into.fill(bytes).map_err(|reason| Fault::new(from, Cause::Answer(reason.to_words()))));
-        for tally in requests.iter().chain([&tally]) {
-            match &outcome {
-                Ok(()) => tally.finish(),
-                Err(fault) => tally.refuse(fault),
-            }
+        match outcome {
+            Ok(()) => waiting.requests.iter().chain([&waiting.tally]).for_each(|tally| tally.finish()),
+            Err(fault) => waiting.end_failed(|tally| tally.refuse(&fault)),
         }
     }
 }
@@ -312,12 +319,6 @@ impl Messages {
 /// of `post` or `complete`, or the next fence in return often follows.
 fn may_wait(request: &Request<'_>) -> bool {
     matches!(request, Request::Notify { .. } | Request::Closing { .. })
-}
-
-impl Waiting {
-    fn fail(self, fault: &Fault) {
-        self.requests.iter().chain([&self.tally]).for_each(|tally| tally.fail(fault));
-    }
 }
 
 impl Landing {
@@ -430,14 +431,14 @@ mod tests {
         let release = Request::Control { at: 0, amo: Amo::new(AmoKind::Sum, Width::W64, 1) };
         let fault = Fault::new(Peer(1), Reason::NotSent);
         let (token, message) = messages.request(Peer(1), 4, 0, &release, Landing::One(Sink::NONE), &tally);
-        messages.unsent(Peer(1), token, &message, &fault);
+        messages.unsent(Peer(1), token, &message, Some(&fault));
         let mut word = [0; 8];
         crate::buffers::scoped(
             || (),
             |scope| {
                 let into = Landing::One(scope.sink(&mut word));
                 let (token, message) = messages.request(Peer(1), 4, 0, &release, into, &awaited);
-                messages.unsent(Peer(1), token, &message, &fault);
+                messages.unsent(Peer(1), token, &message, Some(&fault));
             },
         );
         assert!(awaited.idle() && awaited.has_failed() && !tally.idle());

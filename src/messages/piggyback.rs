@@ -177,8 +177,7 @@ impl Messages {
     ) -> (u64, Vec<u8>) {
         tally.begin();
         tally.mix();
-        let token =
-            self.awaited(Waiting { from: to, into: Landing::Nowhere, tally: tally.clone(), requests: Vec::new() });
+        let token = self.awaited(Waiting::new(to, Landing::Nowhere, tally));
         let len = request.most_bytes();
         let room = most.saturating_sub(len + ANSWERS_OVERHEAD) / 8;
         let out = self.piggyback.attach(to, room, Instant::now, |tokens| match tokens {

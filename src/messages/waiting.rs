@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use transom_fabric::{Peer, TallyRef};
+use transom_fabric::{Peer, Tally, TallyRef};
 
 use super::Landing;
 
@@ -18,6 +18,23 @@ pub(super) struct Waiting {
     /// The requests (`MPI_RPUT` and others) whose operations share the message. Each counts its own
     /// operation.
     pub(super) requests: Vec<TallyRef>,
+    /// Whether each operation has such a request. If not, `tally` records a failure too.
+    pub(super) all_requested: bool,
+}
+
+impl Waiting {
+    /// A message whose operations `tally` counts as one.
+    pub(super) fn new(from: Peer, into: Landing, tally: &TallyRef) -> Waiting {
+        Waiting { from, into, tally: tally.clone(), requests: Vec::new(), all_requested: false }
+    }
+
+    /// Ends the wait after a failure, which `end` records in a tally. The target's tally also has
+    /// the failures of requests, so it records only those of other operations.
+    #[cold]
+    pub(super) fn end_failed(self, end: impl Fn(&Tally)) {
+        self.requests.iter().for_each(|tally| end(tally));
+        if self.all_requested { self.tally.finish() } else { end(&self.tally) }
+    }
 }
 
 /// The requests that wait. Few wait at a time, and replies to most of them come soon: these have
@@ -77,12 +94,10 @@ impl Requests {
 
 #[cfg(test)]
 mod tests {
-    use transom_fabric::Tally;
-
     use super::*;
 
     fn waiting(from: u32) -> Waiting {
-        Waiting { from: Peer(from), into: Landing::Nowhere, tally: Tally::new(), requests: Vec::new() }
+        Waiting::new(Peer(from), Landing::Nowhere, &Tally::new())
     }
 
     /// One request in four waits long, so that later ones find their places taken.

@@ -58,7 +58,9 @@ impl Parts {
     fn complete_counted_late(&self, awaited: DrainedTargets<'_>) -> Result<()> {
         self.post_runs();
         let drained = drain::drain(&self.job, &self.targets, awaited);
-        self.job.progress.outcome_after(drained, awaited.tally())
+        // Failures of the operations come first: the loss of a rank is reported again.
+        let outcome = if awaited.tally().idle() { self.job.progress.outcome(awaited.tally()) } else { Ok(()) };
+        outcome.and(drained)
     }
 
     /// Completes all operations to all targets.

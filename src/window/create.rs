@@ -249,7 +249,7 @@ impl Parts {
             control: job.actor(team),
             all_locked: AtomicBool::new(false),
             own: Own { memory, separate, part, place, words, exposed, attached, segment, regions: Mutex::new(regions) },
-            targets: Targets::new(keys),
+            targets: Targets::new(team, keys),
             hints: ActiveHints::new(hints),
             delay: LockDelay::default(),
             patience: Patience::default(),

@@ -93,6 +93,21 @@ impl<'t> Drain<'t> {
         left
     }
 
+    /// [`Drain::left`] without the operations on lost ranks, which a transport may never end.
+    fn left_on_live(&self) -> u64 {
+        if self.left() == 0 {
+            return 0;
+        }
+        let (lost, left) = (self.job.progress.lost(), Cell::new(0));
+        self.awaited.for_each(|target| {
+            let outstanding = target.tally.outstanding();
+            if outstanding > 0 && !lost.contains(&self.targets.job_rank(target)) {
+                left.set(left.get() + outstanding);
+            }
+        });
+        left.get()
+    }
+
     #[cold]
     fn look_at_clock(&self) {
         match self.begun.get() {
@@ -147,11 +162,21 @@ impl Drop for Drain<'_> {
 }
 
 /// Waits until no operation is in flight to `awaited`, of the window's `targets`. Failed operations
-/// stay recorded in the tally.
+/// stay recorded in the tally. After the loss of a rank, the wait goes on for the operations on
+/// live ranks: the caller may release a lock or notify a target next, or return buffers to the
+/// program.
+///
+/// # Errors
+/// The loss of a rank, whether or not operations are in flight to it. Operations are in flight to
+/// live ranks too only if a transport failed or nothing has moved for long.
 #[cold]
 pub(super) fn drain(job: &JobCore, targets: &Targets, awaited: DrainedTargets<'_>) -> Result<()> {
     let drain = Drain::new(job, targets, awaited);
-    job.progress.until(|| drain.left() == 0)
+    let waited = job.progress.until(|| drain.left() == 0).and_then(|()| job.progress.look_between());
+    waited.map_err(|mut error| {
+        job.go_on_after(&mut error, || drain.left_on_live());
+        error
+    })
 }
 
 /// [`drain`] that goes on after errors, because lent buffers can't be returned before the
@@ -176,6 +201,67 @@ impl Parts {
 /// [`Parts::await_drain`] for a target whose operations are held back.
 #[cold]
 pub(super) fn await_release(job: &JobCore, target: &Target) {
-    // After an error the operation begins, and its own failure is reported.
-    let _ = job.progress.until(|| !target.is_held_back());
+    if let Err(mut error) = job.progress.until(|| !target.is_held_back()) {
+        // The wait that holds the operation back goes on after a loss, too. After another error the
+        // operation begins, and its own failure is reported.
+        job.go_on_after(&mut error, || u64::from(target.is_held_back()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use transom_fabric::Peer;
+    use transom_fabric::sim::{SimNet, SimOptions};
+
+    use super::*;
+    use crate::bootstrap::local::Board;
+    use crate::job::Job;
+    use crate::window::Window;
+
+    /// Rank 2 of the job, the second one of the window, is lost. Its transport ends no operation.
+    fn wait_after_a_loss(job: &Job, parts: &Parts, net: &SimNet) {
+        let [lost, live] = [1, 2].map(|member| parts.target("put", member).expect("contact").expect("a rank"));
+        let drained = |awaited| drain(&parts.job, &parts.targets, awaited);
+        lost.tally.begin();
+        live.tally.begin();
+        net.report_lost(Peer(0), Peer(2));
+        assert!(drained(DrainedTargets::One(lost)).is_err() && !live.tally.idle());
+        let (calls, tally) = (AtomicU32::new(0), live.tally.clone());
+        // Relaxed: only the waiting thread calls the hook.
+        job.while_waiting(move || {
+            if calls.fetch_add(1, Ordering::Relaxed) == 2 {
+                tally.finish();
+            }
+        });
+        assert!(drained(DrainedTargets::All(&parts.targets)).is_err(), "the operation on the lost rank");
+        assert!(live.tally.idle() && !lost.tally.idle());
+        net.report_none_lost(Peer(0));
+        lost.tally.finish();
+        drained(DrainedTargets::All(&parts.targets)).expect("nothing is in flight");
+    }
+
+    /// A rank is lost, and an operation on it never ends. A wait goes on until the operations on
+    /// live ranks are complete, and then fails. Regression: the wait failed at once.
+    /// Shows E1, E3.
+    #[test]
+    fn a_wait_goes_on_for_live_ranks_alone() {
+        let (net, board) = (SimNet::new(3, SimOptions::default()), Board::new(3));
+        let one = |rank: u32| {
+            let domain = net.domain(Peer(rank)).expect("a rank of the net");
+            let job = Job::simulated(domain, Box::new(board.rank(rank as usize))).expect("a job");
+            let win = Window::<u64>::allocate(&job.subset(&[0, 2, 1]).expect("a subset"), 1).expect("a window");
+            if rank == 0 {
+                wait_after_a_loss(&job, &win.core.parts, &net);
+            }
+            win.free().expect("the end of the window");
+            job.finalize().expect("the end");
+        };
+        std::thread::scope(|ranks| {
+            ranks.spawn(|| one(1));
+            ranks.spawn(|| one(2));
+            one(0);
+        });
+    }
 }

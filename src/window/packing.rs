@@ -95,9 +95,10 @@ impl Parts {
     /// Sends a request that the target's CPU executes.
     pub(super) fn send(&self, target: &Target, request: &Request<'_>, into: Landing, tally: &TallyRef) -> Result<()> {
         let (rank, messages) = (self.team.rank(target.rank()), &self.job.messages);
-        let send = |token, message: &[u8]| {
+        // `fault`: recorded in the tallies of the operations, unless this call reports the failure.
+        let send = |token, message: &[u8], fault: Option<&Fault>| {
             self.job.send(rank, message).inspect_err(|_| {
-                messages.unsent(peer(rank), token, message, &Fault::new(peer(rank), Reason::NotSent));
+                messages.unsent(peer(rank), token, message, fault);
                 // The first failure is reported. A progress thread sends what this call can't.
                 drop(self.job.progress.poll_and_leave());
             })
@@ -105,11 +106,11 @@ impl Parts {
         let mut order = 0;
         if request.is_ordered() {
             order = match self.job.wire.net().is_some_and(Net::gathers) {
-                // A failure is in the tally of the accumulates.
+                // The accumulates are those of earlier calls.
                 true => messages.number(
                     (peer(rank), self.id),
                     || self.next_order(target),
-                    |token, message| drop(send(token, message)),
+                    |token, message| drop(send(token, message, Some(&Fault::new(peer(rank), Reason::NotSent)))),
                 ),
                 false => self.next_order(target),
             };
@@ -118,7 +119,7 @@ impl Parts {
             Request::Notify { .. } => messages.notify(peer(rank), self.id, request, tally, self.message_max(target)),
             _ => messages.request(peer(rank), self.id, order, request, into, tally),
         };
-        let sent = send(token, &message);
+        let sent = send(token, &message, None);
         reuse_buffer(message);
         sent
     }

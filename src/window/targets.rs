@@ -9,7 +9,7 @@ use super::dynamic::Regions;
 use super::keys::Keys;
 use super::target::Target;
 use crate::error::Result;
-use crate::job::peer;
+use crate::job::{Team, peer};
 use crate::transport::NetMemory;
 
 /// The targets of a window.
@@ -27,11 +27,13 @@ pub(crate) struct Targets {
     pub(super) regions: PeerMap<(Peer, Regions)>,
     /// The keys of regions that the net accesses, in a dynamic window that a net reaches.
     pub(super) keys: Option<Arc<Keys>>,
+    /// The ranks of the window.
+    team: Arc<Team>,
 }
 
 impl Targets {
-    /// No target is contacted.
-    pub(super) fn new(keys: Option<Arc<Keys>>) -> Targets {
+    /// No target of the window of `team` is contacted.
+    pub(super) fn new(team: &Arc<Team>, keys: Option<Arc<Keys>>) -> Targets {
         Targets {
             contacted: PeerMap::new(),
             tally: Tally::new(),
@@ -39,6 +41,7 @@ impl Targets {
             busy: Places::default(),
             regions: PeerMap::new(),
             keys,
+            team: Arc::clone(team),
         }
     }
 
@@ -51,6 +54,11 @@ impl Targets {
     /// A rank of the window, with `contact` if that was not made. The rank exists.
     pub(super) fn get_or_contact(&self, rank: usize, contact: impl FnOnce() -> Result<Target>) -> Result<&Target> {
         self.contacted.get_or_try_insert(peer(rank), contact)
+    }
+
+    /// The rank of a target in the job.
+    pub(super) fn job_rank(&self, target: &Target) -> usize {
+        self.team.rank(target.rank())
     }
 
     /// The targets with first contact.

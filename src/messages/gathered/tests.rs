@@ -2,7 +2,9 @@
 
 use transom_fabric::{Reason, Tally};
 
+use super::super::codec::{OVERHEAD, PART, REPLY_OVERHEAD, STRIP};
 use super::*;
+use crate::datatype::Strip;
 
 const TO: Towards = Towards { peer: Peer(1), window: 7, member: 4, apart: false, closes: false };
 
@@ -73,6 +75,48 @@ fn a_kept_put_with_a_request_is_sent_as_a_message() {
     messages.post_runs(TO.window, |_, _, _, _| unreachable!("it would not end the request"));
     messages.give_up(&Fault::new(TO.peer, Reason::Died));
     assert!(target.idle() && request.idle() && request.has_failed());
+}
+
+/// Ways in which operations that share a message fail.
+#[derive(Clone, Copy, Debug)]
+enum Fails {
+    Kept,
+    InFlight,
+    Refused,
+}
+
+/// Operations that share a message fail. Each request reports its failure, and the target's tally
+/// has a failure left only if some operation has no request. Regression: the tally had one in any
+/// case.
+#[test]
+fn failures_of_operations_that_share_a_message_are_recorded_once() {
+    let fault = Fault::new(TO.peer, Reason::Died);
+    let ways = [Fails::Kept, Fails::InFlight, Fails::Refused];
+    for (way, bare) in ways.into_iter().flat_map(|way| [None, Some(0), Some(2)].map(|bare| (way, bare))) {
+        let (messages, window) = (Messages::default(), Tally::new());
+        let target = Tally::within(&window);
+        let requests = [0; 3].map(|_| Tally::within(&target));
+        for (index, (at, request)) in [0, 64, 128].into_iter().zip(&requests).enumerate() {
+            let request = (bare != Some(index)).then_some(request);
+            let counting = Counting { target: &target, request };
+            assert_eq!(messages.gather(TO, at, &Small::Put(&[1; 8]), 1024, counting, || 0), Gather::Kept);
+        }
+        if !matches!(way, Fails::Kept) {
+            messages.end_gathering();
+            assert_eq!(sent(&messages).len(), 1);
+        }
+        match way {
+            Fails::Refused => messages.answered(0, Err(fault.clone())),
+            _ => assert!(messages.give_up(&fault)),
+        }
+        assert!(window.idle() && target.idle() && target.has_failed(), "{way:?}");
+        for (index, request) in requests.iter().enumerate() {
+            assert!(request.idle(), "{way:?}");
+            assert_eq!(request.take_failure().is_some(), bare != Some(index), "{way:?}, without a request: {bare:?}");
+        }
+        assert_eq!(target.take_failure().is_some(), bare.is_some(), "{way:?}, without a request: {bare:?}");
+        assert!(target.settled() && window.settled(), "{way:?}");
+    }
 }
 
 #[test]

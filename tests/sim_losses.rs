@@ -1,0 +1,168 @@
+//! Synchronization after the loss of a rank. Operations on live ranks are in flight when the loss
+//! is found. They are complete before this rank notifies a target, signals a fence or releases a
+//! lock. The loss of a rank ends only the operations on that rank.
+//!
+//! Route: sim.
+
+#![allow(unsafe_code)]
+
+use std::sync::atomic::AtomicBool;
+
+use simulated::{Outcome, Rank, await_flag, like_sockets, peer, raise, run, same};
+use transom::{Assert, BasicType, ErrorKind, Info, Job, Lock, Op, RawWindow};
+use transom_fabric::sim::SimOptions;
+
+mod simulated;
+
+/// A net on which operations take many steps of progress, and messages overtake puts.
+fn slow(seed: u64) -> SimOptions {
+    SimOptions { seed, delay: 400, ..like_sockets(false, false) }
+}
+
+/// A window of 8 words at each rank of `job`, with first contacts between all ranks.
+fn window(job: &Job) -> transom::Result<RawWindow> {
+    let win = RawWindow::allocate(job, 64, 8, &Info::new())?;
+    win.lock_all(Assert::NONE)?;
+    for target in 0..job.size() {
+        win.fetch_value(0, BasicType::Int64, target, 7, Op::NoOp)?;
+    }
+    win.unlock_all()?;
+    job.barrier()?;
+    Ok(win)
+}
+
+/// A value that outlives all operations.
+fn value(value: u64) -> *const u8 {
+    std::ptr::from_ref(Box::leak(Box::new(value))).cast()
+}
+
+/// A word of this rank's part.
+fn word(win: &RawWindow, at: usize) -> u64 {
+    let mut word = [0; 8];
+    win.load(8 * at, &mut word);
+    u64::from_ne_bytes(word)
+}
+
+/// Rank 0 operates on rank 1, loses rank 2, and ends the epoch.
+fn end_beside_a_loss(world: &Rank, win: &RawWindow, by_fence: bool) -> transom::Result<()> {
+    match world.rank() {
+        _ if by_fence => win.fence(Assert::NOPRECEDE)?,
+        0 => win.start(&[1], Assert::NONE)?,
+        _ => win.post(&[0], Assert::NONE)?,
+    }
+    if world.rank() == 0 {
+        let old: &'static mut u64 = Box::leak(Box::new(0));
+        // SAFETY: the buffers live for ever.
+        unsafe {
+            win.put(value(5), 8, 1, 0)?;
+            win.get_accumulate_elements(value(6), (&raw mut *old).cast(), 1, BasicType::Int64, 1, 1, Op::Sum)?;
+        }
+        world.net().report_lost(peer(0), peer(2));
+    }
+    match world.rank() {
+        _ if by_fence => win.fence(Assert::NOSUCCEED),
+        0 => win.complete(),
+        _ => win.wait(),
+    }
+}
+
+/// An epoch of rank 0 on rank 1 ends after the loss of a rank outside of the window. Rank 1 has the
+/// data.
+fn target_has_the_data(by_fence: bool) {
+    for seed in 0..10 {
+        run(3, &slow(seed), move |world| {
+            if world.rank() == 2 {
+                return Ok(());
+            }
+            let win = window(&world.subset(&[0, 1])?)?;
+            world.step(format!("the epoch, seed {seed}"));
+            let ended = end_beside_a_loss(world, &win, by_fence);
+            world.net().report_none_lost(peer(world.rank()));
+            match ended {
+                Err(error) if world.rank() == 0 => same("the loss", &lost(&error), &Some(2))?,
+                ended => ended?,
+            }
+            if world.rank() == 1 {
+                same("the data", &[word(&win, 0), word(&win, 1)], &[5, 6])?;
+            }
+            // Rank 0's fence may have failed.
+            world.step("free");
+            Ok(win.free()?)
+        });
+    }
+}
+
+/// The rank whose loss is the error.
+fn lost(error: &transom::Error) -> Option<usize> {
+    match error.kind() {
+        ErrorKind::Peer { rank, .. } => Some(*rank),
+        _ => None,
+    }
+}
+
+/// Regression: `complete` had notified rank 1 before the operations were complete.
+/// Shows S1, E1.
+#[test]
+fn complete_notifies_behind_the_operations_although_another_rank_is_lost() {
+    target_has_the_data(false);
+}
+
+/// Regression: rank 1 got the signal before the operations were complete, and its fence succeeded.
+/// Shows S1, E1.
+#[test]
+fn a_fence_signals_behind_the_operations_although_another_rank_is_lost() {
+    target_has_the_data(true);
+}
+
+/// Rank 0 puts under an exclusive lock, loses rank 2, which is outside of the window, and unlocks.
+/// Rank 3 then puts to the same word under the same lock.
+fn put_in_turn(world: &Rank, turn: &[AtomicBool; 2]) -> Outcome {
+    if world.rank() == 2 {
+        return Ok(());
+    }
+    let team = world.subset(&[0, 1, 3])?;
+    let win = window(&team)?;
+    let put = |operand, before_unlock: &dyn Fn()| {
+        win.lock(Lock::Exclusive, 1, Assert::NONE)?;
+        // SAFETY: the buffer lives for ever.
+        unsafe { win.put(value(operand), 8, 1, 0) }?;
+        before_unlock();
+        win.unlock(1)
+    };
+    match world.rank() {
+        0 => {
+            let unlocked = put(5, &|| {
+                world.net().report_lost(peer(0), peer(2));
+                raise(&turn[0]);
+            });
+            await_flag(&turn[1]);
+            world.net().report_none_lost(peer(0));
+            if let Err(error) = unlocked {
+                same("the loss", &lost(&error), &Some(2))?;
+            }
+        }
+        3 => {
+            await_flag(&turn[0]);
+            let unlocked = put(9, &|| ());
+            raise(&turn[1]);
+            unlocked?;
+        }
+        _ => {}
+    }
+    team.barrier()?;
+    if world.rank() == 1 {
+        same("the put under the later lock", &word(&win, 0), &9)?;
+    }
+    Ok(win.free()?)
+}
+
+/// Regression: the lock was released while the put of its holder was in flight, so the put
+/// overwrote a later one.
+/// Shows S2, E1.
+#[test]
+fn a_lock_is_released_behind_the_operations_although_another_rank_is_lost() {
+    for seed in 0..20 {
+        let turn = [const { AtomicBool::new(false) }; 2];
+        run(4, &slow(seed), move |world| put_in_turn(world, &turn));
+    }
+}
