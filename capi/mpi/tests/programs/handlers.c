@@ -16,6 +16,11 @@ static void of_comm(MPI_Comm *comm, int *code, ...) {
     if (leaves_) longjmp(place_, 1);
 }
 
+static void of_win(MPI_Win *win, int *code, ...) {
+    (void)win;
+    calls_++, class_ = class_of(*code);
+}
+
 /* The functions of generalized requests: those with a state fail. */
 static int query(void *state, MPI_Status *status) {
     MPI_Status_set_elements(status, MPI_INT, 0), MPI_Status_set_cancelled(status, 0);
@@ -109,6 +114,34 @@ static void left_by_jump(void) {
     check("a handler that leaves a wait for all: the rest", rest(requests, fails));
 }
 
+/* MPI_Request_get_status completes no request, so the call that does reports the failure. */
+static void queried(void) {
+    MPI_Win win;
+    MPI_Errhandler handler;
+    MPI_Request request;
+    int into, flag, next = (rank_ + 1) % size_;
+    MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Win_create_errhandler(of_win, &handler);
+    MPI_Win_set_errhandler(win, handler);
+    MPI_Win_lock_all(0, win);
+    for (int flushes = 0; flushes < 2; flushes++) {
+        long bad = 0;
+        calls_ = flag = 0;
+        /* Outside of attached memory: fails here within a node, and later over a net. */
+        int later = MPI_Rget(&into, 1, MPI_INT, next, 4096, 1, MPI_INT, win, &request) == MPI_SUCCESS;
+        while (later && !flag) bad |= MPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS;
+        bad |= (later && (calls_ || request == MPI_REQUEST_NULL)) << 1;
+        if (flushes) bad |= (class_of(MPI_Win_flush(next, win)) != (later ? MPI_ERR_RMA_RANGE : MPI_SUCCESS)) << 2;
+        int code = later ? MPI_Wait(&request, MPI_STATUS_IGNORE) : MPI_SUCCESS;
+        bad |= (class_of(code) != (later && !flushes ? MPI_ERR_RMA_RANGE : MPI_SUCCESS)) << 3;
+        bad |= (calls_ != 1 || class_ != MPI_ERR_RMA_RANGE) << 4;
+        check("the status of a failed operation, then a wait", bad);
+    }
+    MPI_Win_unlock_all(win);
+    MPI_Errhandler_free(&handler);
+    MPI_Win_free(&win);
+}
+
 int main(int argc, char **argv) {
     int *part;
     MPI_Win win;
@@ -121,6 +154,7 @@ int main(int argc, char **argv) {
     left_by_jump();
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
     MPI_Errhandler_free(&handler);
+    if (by_transom()) queried();
     MPI_Win_free(&win);
     return end();
 }
