@@ -104,6 +104,8 @@ PASS(Win_allocate_shared_c, (MPI_Aint size, MPI_Aint unit, MPI_Info info, MPI_Co
 PASS(Win_shared_query_c, (MPI_Win win, int rank, MPI_Aint *size, MPI_Aint *unit, void *base), (win, rank, size, unit, base))
 #endif
 
+PASS(Info_create, (MPI_Info *out), (out))
+PASS(Info_free, (MPI_Info *out), (out))
 PASS(Info_set, (MPI_Info info, const char *key, const char *value), (info, key, value))
 PASS(Info_get_nkeys, (MPI_Info info, int *n), (info, n))
 PASS(Info_get_nthkey, (MPI_Info info, int n, char *key), (info, n, key))

@@ -4,7 +4,8 @@
 //! `MPI_COMM_WORLD`.
 //!
 //! The host asks for the status of each generalized request that it completes. This query tells the
-//! call which of its failed operations are complete.
+//! call which of its failed operations are complete. `MPI_Request_get_status` asks for it too, but
+//! completes no request, and therefore reports no failure.
 
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
@@ -208,12 +209,13 @@ impl Call {
     }
 
     /// Ends the call. The host has completed the requests `done`; `statuses` are in the same order.
-    /// `keeps`: the call leaves complete requests allocated. Calls the error handlers of the failed
-    /// operations, and returns the code of the call.
+    /// `keeps`: the call leaves complete requests allocated, and a later call reports the failures
+    /// of their operations. Otherwise calls the error handlers of the failed operations. Returns
+    /// the code of the call.
     pub(crate) fn ended(&self, code: c_int, done: Done<'_>, statuses: *mut c_void, keeps: bool) -> c_int {
         self.watch.ended(code, done, statuses, keeps);
         let failed = take_queried(&self.before);
-        if failed.is_empty() {
+        if failed.is_empty() || keeps {
             return code;
         }
         let places = match done {

@@ -8,6 +8,8 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+#[cfg(not(open_mpi))]
+use transom::Flavor;
 use transom::{Class, ErrorKind, Info, Job, RawWindow, diagnostics};
 
 use crate::attributes::info_of;
@@ -140,6 +142,10 @@ impl Local {
     /// Enters `raw` as the window that serves the proxy.
     fn register(self, job: &Job, info: InfoHandle, raw: RawWindow) -> Outcome<Win> {
         let Local { proxy, members } = self;
+        #[cfg(not(open_mpi))]
+        if matches!(raw.flavor(), Flavor::Allocate | Flavor::Shared) {
+            proxies::hint_shared_memory(proxy.0);
+        }
         proxies::hint(proxy.0, info);
         report::made(job, &raw);
         accesses::watch(windows::insert(Window::new(raw, proxy.0, members))?);

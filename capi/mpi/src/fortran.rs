@@ -5,11 +5,16 @@
 
 use std::ffi::{c_int, c_void};
 
+#[cfg(not(int_handles))]
+use transom::Class;
+
 use crate::attributes::attribute;
+#[cfg(not(int_handles))]
+use crate::errors::Failure;
 #[cfg(not(open_mpi))]
 use crate::host::host_fortran_set;
 #[cfg(not(int_handles))]
-use crate::host::host_win_of;
+use crate::host::{Key, host_win_of};
 use crate::host::{Win, constants, host_fortran_attribute};
 use crate::windows::find;
 
@@ -63,7 +68,15 @@ pub(crate) unsafe extern "C" fn get_attr(
 ) {
     // SAFETY: the arguments are Fortran's, as MPI defines them.
     unsafe {
-        let Some(found) = value_of(host_win_of(*win), *keyval) else {
+        let window = host_win_of(*win);
+        // Open MPI would use the null pointer. Open MPI 4.1 passes such handles to the program's
+        // delete functions.
+        if window.key() == 0 {
+            let failure = Failure::new(Class::Win, format!("MPI_WIN_GET_ATTR: {} is no handle of a window", *win));
+            *error = failure.raise_on(constants().world);
+            return;
+        }
+        let Some(found) = value_of(window, *keyval) else {
             host_fortran_attribute(win, keyval, value, flag, error);
             return;
         };

@@ -13,6 +13,8 @@ use crate::host::{
     host_Errhandler_free, host_Win_allocate, host_Win_allocate_shared, host_Win_create, host_Win_free,
     host_Win_get_errhandler, host_Win_set_errhandler, host_Win_set_info,
 };
+#[cfg(not(open_mpi))]
+use crate::host::{host_Info_create, host_Info_free, host_Info_set};
 
 /// The host's calls that create a window without memory.
 #[derive(Clone, Copy, Debug)]
@@ -172,6 +174,22 @@ pub(crate) fn hint(proxy: Win, info: InfoHandle) {
         if trial().as_ref().is_some_and(|trial| host_Win_set_info(trial.0, info) == SUCCESS) {
             host_Win_set_info(proxy, info);
         }
+    }
+}
+
+/// Gives the proxy of an allocated or shared window the hint that MPICH reports of such windows by
+/// default. Called before [`hint`], whose hints replace this one.
+#[cfg(not(open_mpi))]
+pub(crate) fn hint_shared_memory(proxy: Win) {
+    let mut info = constants().null_info;
+    // SAFETY: the calls write a handle and copy the texts; the info is used and freed here.
+    unsafe {
+        if host_Info_create(&raw mut info) != SUCCESS {
+            return;
+        }
+        host_Info_set(info, c"alloc_shm".as_ptr(), c"true".as_ptr());
+        hint(proxy, info);
+        host_Info_free(&raw mut info);
     }
 }
 

@@ -55,6 +55,7 @@ static PROGRAMS: &[Program] = &[
     Program { nodes: true, alone: Alone::New, ..c("requests") },
     Program { nodes: true, ..c("notified") },
     Program { nodes: true, ..c("waits") },
+    Program { nodes: true, ..c("handlers") },
     // MPICH 4.0 can't free a partitioned request.
     Program { nodes: true, alone: Alone::New, ..c("beside") },
     // Hosts abort programs whose request fails, and have no notified operations.
@@ -136,6 +137,7 @@ const ONCE: &[Named] = &[
     ("no_warning_for_no_communicator", no_communicator),
     ("an_mpi_that_is_loaded_late", loaded_late),
     ("a_line_for_each_kind_of_window", lines_of_windows),
+    ("a_handle_in_fortran_of_no_window", no_window),
     ("the_checker_sees_the_host", checked),
 ];
 
@@ -164,6 +166,8 @@ fn is_meant_for(host: &Host, what: &str) -> bool {
     match what {
         "spawned_processes" => host.spawns,
         "components_of_open_mpi" => host.interface() == "open_mpi",
+        // MPICH still ends the program by a signal.
+        "a_handle_in_fortran_of_no_window" => host.interface() == "open_mpi" && host.compiles(Language::Fortran),
         // Their headers know the combiner.
         "pairs_of_a_value_and_an_index" => ["mpich_5", "standard_abi"].contains(&host.name),
         "a_library_for_another_mpi" => others_of(host).next().is_some(),
@@ -381,6 +385,13 @@ fn no_communicator(host: &'static Host) {
     let run = Run::of(host, host.program("invalid", Language::C), 2).served().with("TRANSOM_WARNINGS", "y");
     let printed = verified(&run, false);
     assert!(!printed.contains("a window is served by the MPI itself"), "{printed}");
+}
+
+/// Regression: Open MPI ended the program by a signal, also without the library.
+/// Shows E1.
+/// Route: shm.
+fn no_window(host: &'static Host) {
+    verified(&Run::of(host, host.program("no_window", Language::Fortran), 2).served(), false);
 }
 
 /// A stand-in for a later MPI makes pairs without names, which these MPIs do not have.

@@ -71,6 +71,10 @@ unsafe extern "C" {
     pub(crate) fn host_Alloc_mem(size: isize, info: InfoHandle, base: *mut c_void) -> c_int;
     pub(crate) fn host_Free_mem(base: *mut c_void) -> c_int;
     pub(crate) fn host_Errhandler_free(out: *mut Errhandler) -> c_int;
+    #[cfg(not(open_mpi))]
+    pub(crate) fn host_Info_create(out: *mut InfoHandle) -> c_int;
+    #[cfg(not(open_mpi))]
+    pub(crate) fn host_Info_free(out: *mut InfoHandle) -> c_int;
     pub(crate) fn host_Info_set(info: InfoHandle, key: *const c_char, value: *const c_char) -> c_int;
     pub(crate) fn host_Info_get_nkeys(info: InfoHandle, n: *mut c_int) -> c_int;
     pub(crate) fn host_Info_get_nthkey(info: InfoHandle, n: c_int, key: *mut c_char) -> c_int;

@@ -27,13 +27,12 @@ pub(crate) struct Tested {
     /// The number of pending requests.
     left: c_int,
     next: c_int,
-    has_failed: c_int,
 }
 
 impl Tested {
     /// `count` requests, none of which was tested.
     pub(crate) fn none(count: c_int) -> Tested {
-        Tested { done: std::ptr::null_mut(), left: count, next: 0, has_failed: 0 }
+        Tested { done: std::ptr::null_mut(), left: count, next: 0 }
     }
 
     /// Gives room for a byte for each request before the first test. `room` outlives the tests.
@@ -107,7 +106,8 @@ unsafe extern "C" {
     pub(crate) fn host_Test(q: *mut RequestHandle, flag: *mut c_int, s: *mut c_void) -> c_int;
     pub(crate) fn host_Waitall(n: c_int, q: *mut RequestHandle, s: *mut c_void) -> c_int;
     pub(crate) fn host_Testall(n: c_int, q: *mut RequestHandle, flag: *mut c_int, s: *mut c_void) -> c_int;
-    /// Tests the requests until it meets a pending one. `flag`: whether all are complete.
+    /// Tests the requests until it meets a pending one, or one that failed. `flag`: whether all are
+    /// complete.
     pub(crate) fn host_test_in_turn(
         n: c_int,
         q: *mut RequestHandle,

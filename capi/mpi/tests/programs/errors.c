@@ -201,6 +201,44 @@ static void hints(void) {
     MPI_Win_free(&win);
 }
 
+#ifdef MPICH_NUMVERSION
+static int shares(MPI_Win win) {
+    MPI_Info info;
+    char value[64] = "";
+    int flag = 0;
+    MPI_Win_get_info(win, &info);
+    MPI_Info_get(info, "alloc_shm", 63, value, &flag);
+    MPI_Info_free(&info);
+    return !flag ? -1 : strcmp(value, "true") == 0;
+}
+
+/* MPICH's hint has a default for each kind of window. */
+static void default_hints(void) {
+    MPI_Info info;
+    MPI_Win win;
+    long part[2], *base, bad = 0;
+    MPI_Win_create(part, 16, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    bad |= shares(win) != 0;
+    MPI_Win_free(&win);
+    MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    bad |= (shares(win) != 0) << 1;
+    MPI_Win_free(&win);
+    MPI_Win_allocate(16, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
+    bad |= (shares(win) != 1) << 2;
+    MPI_Win_free(&win);
+    MPI_Win_allocate_shared(16, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
+    bad |= (shares(win) != 1) << 3;
+    MPI_Win_free(&win);
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "alloc_shm", "false");
+    MPI_Win_allocate(16, 8, info, MPI_COMM_WORLD, &base, &win);
+    bad |= (shares(win) != 0) << 4;
+    MPI_Win_free(&win);
+    MPI_Info_free(&info);
+    check("a hint of MPICH that depends on the kind of window", bad);
+}
+#endif
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     MPI_Win win;
@@ -213,5 +251,8 @@ int main(int argc, char **argv) {
     commits();
     attributes();
     if (by_transom()) hints();
+#ifdef MPICH_NUMVERSION
+    if (by_transom() || MPICH_NUMVERSION < 50000000) default_hints();
+#endif
     return end();
 }
