@@ -67,11 +67,6 @@ fn barriers_of_3_ranks_end() {
 }
 
 #[test]
-fn barriers_of_4_ranks_end() {
-    every_barrier_ends(None, 4);
-}
-
-#[test]
 fn barriers_of_5_ranks_end() {
     every_barrier_ends(None, 5);
 }

@@ -19,14 +19,11 @@ const STRIDE: usize = 64;
 const NAP: Duration = Duration::from_millis(200);
 /// Time between two looks at the marks (`left`) of an awaited rank of this node.
 const BETWEEN_LOOKS: Duration = NAP;
-/// Time before the first such look at a rank of another node. A look costs a get, which slow ranks
-/// alone should not cause.
-const BEFORE_GETS: Duration = Duration::from_secs(5);
+/// Time before the first such look at a rank of another node. A look costs a get, and perhaps first
+/// contact, which slow ranks alone should not cause.
+const BEFORE_GETS: Duration = Duration::from_secs(10);
 /// Time between two such looks through the net.
 const BETWEEN_GETS: Duration = Duration::from_secs(1);
-/// Time for which a wait goes on although the awaited rank's marks can't be read. The rank may only
-/// be slow.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The signals of one barrier.
 pub(crate) struct BarrierWords<'j, F> {
@@ -88,39 +85,34 @@ impl<F> BarrierWords<'_, F> {
     #[cold]
     fn look_at(&self, peer: usize, watch: &Watch, is_there: impl Fn() -> bool) -> Result<()> {
         let (job, rank) = (self.job, self.team.rank(peer));
-        let begun = match job.lane(rank) {
+        let is_due = match job.lane(rank) {
             Some(Lane::Net) => watch.is_due(BEFORE_GETS, BETWEEN_GETS),
             _ => watch.is_due(BETWEEN_LOOKS, BETWEEN_LOOKS),
         };
-        let Some(begun) = begun else { return Ok(()) };
-        match job.has_left(rank, self.key, self.turn) {
-            Ok(false) => Ok(()),
-            Ok(true) => {
-                // A message that the rank has sent before may wait to be read.
-                job.progress.poll_and_leave()?;
-                let window = (self.key != self.team.key).then_some(self.key);
-                if is_there() { Ok(()) } else { Err(JobError::Left { rank, window }.into()) }
-            }
-            Err(error) if begun.elapsed() >= PATIENCE => Err(error),
-            Err(_) => Ok(()),
+        // If the marks can't be read, the rank may still send its signal.
+        if !is_due || !job.has_left(rank, self.key, self.turn).unwrap_or(false) {
+            return Ok(());
         }
+        // A message that the rank has sent before may wait to be read.
+        job.progress.poll_and_leave()?;
+        let window = (self.key != self.team.key).then_some(self.key);
+        if is_there() { Ok(()) } else { Err(JobError::Left { rank, window }.into()) }
     }
 }
 
-/// The looks of a wait at the awaited rank: the time at which the wait could first have looked, and
-/// the time of the next look. A wait that ends soon does not read the time.
+/// The time of a wait's next look at the awaited rank. A wait that ends soon does not read the time.
 #[derive(Default)]
-struct Watch(Cell<Option<(Instant, Instant)>>);
+struct Watch(Cell<Option<Instant>>);
 
 impl Watch {
-    /// The begin of the wait, if it is time for a look: `first` after the begin, and every
-    /// `interval` thereafter.
-    fn is_due(&self, first: Duration, interval: Duration) -> Option<Instant> {
+    /// Whether it is time for a look: `first` after the first call, and every `interval`
+    /// thereafter.
+    fn is_due(&self, first: Duration, interval: Duration) -> bool {
         let now = Instant::now();
-        let (begun, next) = self.0.get().unwrap_or_else(|| (now, now + first));
+        let next = self.0.get().unwrap_or(now + first);
         let is_due = now >= next;
-        self.0.set(Some((begun, if is_due { now + interval } else { next })));
-        is_due.then_some(begun)
+        self.0.set(Some(if is_due { now + interval } else { next }));
+        is_due
     }
 }
 
