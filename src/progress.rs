@@ -357,11 +357,17 @@ impl Progress {
 
     /// Makes progress until `done` returns true: polls for a while, then sleeps between polls.
     pub(crate) fn until(&self, done: impl Fn() -> bool) -> Result<()> {
+        self.until_looking(done, || Ok(()))
+    }
+
+    /// [`until`](Progress::until) that also calls `look` before each sleep, and from time to time
+    /// while events arrive. An error of `look` ends the wait.
+    pub(crate) fn until_looking(&self, done: impl Fn() -> bool, look: impl Fn() -> Result<()>) -> Result<()> {
         if done() {
             return Ok(());
         }
         let guard = self.callers.enter();
-        let outcome = self.wait_until(done);
+        let outcome = self.wait_until(done, look);
         drop(guard);
         self.leave();
         outcome
@@ -391,7 +397,16 @@ impl Progress {
         }
     }
 
-    fn wait_until(&self, done: impl Fn() -> bool) -> Result<()> {
+    /// Calls the program's hook if the last call was [`NAP`] ago: events of other ranks may keep a
+    /// call from its sleeps. `since`: the time of the first poll after the last call.
+    fn call_hook_between(&self, since: &mut Option<Instant>) {
+        if since.get_or_insert_with(Instant::now).elapsed() >= NAP {
+            self.call_hook();
+            *since = None;
+        }
+    }
+
+    fn wait_until(&self, done: impl Fn() -> bool, look: impl Fn() -> Result<()>) -> Result<()> {
         // Relaxed: a time, which orders no other access.
         let mut spin = Duration::from_micros(self.poll_time.load(Ordering::Relaxed).into());
         let (mut naps, mut nap) = (0u32, NAP);
@@ -419,14 +434,10 @@ impl Progress {
             polls = polls.wrapping_add(1);
             if polls.is_multiple_of(POLLS_BETWEEN_CHECKS) {
                 self.look()?;
+                look()?;
             }
             if polls.is_multiple_of(16) && self.hook.get().is_some() {
-                // Events of other ranks may keep the call from its sleeps.
-                let since = *hooked.get_or_insert_with(Instant::now);
-                if since.elapsed() >= NAP {
-                    self.call_hook();
-                    hooked = None;
-                }
+                self.call_hook_between(&mut hooked);
             }
             if seen > 0 {
                 quiet_since = None;
@@ -435,6 +446,7 @@ impl Progress {
                 let since = *quiet_since.get_or_insert_with(Instant::now);
                 if since.elapsed() >= spin {
                     self.look()?;
+                    look()?;
                     self.call_hook();
                     // `done` is called once for each poll, because a true result may consume the
                     // awaited event.

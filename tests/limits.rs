@@ -4,6 +4,8 @@
 //!
 //! Shows W2, E1.
 
+#[path = "limits/contacts.rs"]
+mod contacts;
 #[path = "limits/descriptors.rs"]
 mod descriptors;
 #[path = "flavors/memory.rs"]
@@ -32,6 +34,13 @@ static WITHIN_A_NODE: &[Test] = &[
     used_up("ranks_without_descriptors_reach_their_node", descriptors::all_after_init),
     used_up("locked_memory_maps_no_pages_of_other_ranks", locked_memory_maps_no_pages),
     used_up("windows_take_no_more_address_space_than_their_parts", limited_address_space),
+    Test::new("all_leave_a_barrier_in_whose_first_round_a_contact_fails", &[3, 4, 5], contacts::barrier::<0>),
+    Test::new("all_leave_a_barrier_in_whose_second_round_a_contact_fails", &[3, 4, 5], contacts::barrier::<1>),
+    Test::new("all_leave_a_barrier_in_whose_third_round_a_contact_fails", &[5], contacts::barrier::<2>),
+    Test::new("all_leave_a_subsets_barrier_in_which_a_contact_fails", &[4, 5], contacts::barrier_of_subset),
+    Test::new("no_rank_gets_a_window_if_a_contact_fails", &[3, 5], contacts::creation),
+    Test::new("no_rank_gets_a_large_window_if_a_contact_fails", &[4, 5], contacts::large_creation)
+        .failing_with("no further one is possible"),
 ];
 
 /// The tests over sockets, which run where the test program is started without shared memory.

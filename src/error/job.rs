@@ -117,6 +117,28 @@ pub enum JobError {
         /// The lowest rank that failed.
         rank: usize,
     },
+    /// A rank has left a collective call with an error, so that the call can't succeed here.
+    #[error(
+        "rank {rank} has left a collective call {}, which therefore fails here too; the error at rank {rank} has the \
+         cause",
+        window.map_or_else(|| "of the job or subset".into(), |window| format!("on window {window:x}"))
+    )]
+    Left {
+        /// The rank that was awaited. It may have left because of a further rank.
+        rank: usize,
+        /// The window's number in the job; `None` for a barrier of the job or of a subset, and for
+        /// the creation of a window.
+        window: Option<u64>,
+    },
+    /// An earlier collective call has failed so that ranks may have left it in different barriers.
+    #[error(
+        "an earlier collective call {} has failed in several steps, so that no further one is possible",
+        window.map_or_else(|| "of these ranks".into(), |window| format!("on window {window:x}"))
+    )]
+    OutOfStep {
+        /// The window's number in the job; `None` for the job or a subset.
+        window: Option<u64>,
+    },
     /// The part that a rank published is not within the shared segment.
     #[error("the part that rank {rank} published is outside the memory of the shared window")]
     PartOutside {

@@ -1,11 +1,14 @@
-//! The job block of this rank: the words of the job's barrier, the directory of its windows, and
-//! the windows' control words. Other ranks map it, or reach it through the net.
+//! The job block of this rank: the words of the job's barrier, the marks of the collective calls
+//! that this rank has left, the directory of its windows, and the windows' control words. Other
+//! ranks map it, or reach it through the net.
 
 use std::collections::HashSet;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, PoisonError};
 
 use transom_fabric::Memory;
 
+use super::left;
 use crate::check::Checker;
 use crate::directory::{self, Part, Slot};
 use crate::error::{Error, ErrorKind, JobError, Result};
@@ -17,8 +20,10 @@ use crate::sync::words::{self, LINE, Words};
 const VISITS: usize = 4096;
 /// The number of ranks of a node that have a line for visits. Further ranks take locks instead.
 const VISITORS: usize = 256;
+/// The offset of the marks of the collective calls that this rank has left (`left`).
+pub(super) const LEFT: usize = VISITS + VISITORS * LINE;
 /// The offset of the directory in the job block.
-const DIRECTORY: usize = VISITS + VISITORS * LINE;
+const DIRECTORY: usize = LEFT + left::BYTES;
 /// The offset of the windows' control words, in the order of the directory's slots.
 const WORDS: usize = DIRECTORY + directory::SLOTS * directory::SLOT_BYTES;
 
@@ -35,12 +40,15 @@ pub(crate) struct Block {
     /// The identifiers of this process's windows in the directory. The lock is held while the
     /// directory changes.
     directory: Mutex<HashSet<u64>>,
+    /// The number of marks that were stored.
+    pub(super) left: AtomicUsize,
 }
 
 impl Block {
     /// The block of `rank` in a job of `ranks` ranks.
     pub(super) fn new(rank: usize, ranks: usize, memory: Memory, visitor: Visitor, checker: Option<Checker>) -> Block {
-        Block { rank, memory, visitor, words_len: words::bytes(ranks), checker, directory: Mutex::default() }
+        let (words_len, left) = (words::bytes(ranks), AtomicUsize::new(0));
+        Block { rank, memory, visitor, words_len, checker, directory: Mutex::default(), left }
     }
 
     /// The whole block.

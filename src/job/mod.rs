@@ -10,6 +10,7 @@ mod delayed;
 mod descriptors;
 mod exchange;
 mod hosted;
+mod left;
 mod peers;
 mod posting;
 mod report;
@@ -45,10 +46,11 @@ use crate::transport::{Lane, NetMemory, NetRegion, Posted, ShmRegion, SpinBudget
 use block::{Block, missing};
 pub use checked::CheckedBuffers;
 pub(crate) use delayed::{Delayed, TakesLock};
+pub(crate) use left::{Barriers, Turn};
 pub(crate) use peers::Link;
 use peers::Peers;
 pub(crate) use posting::Notified;
-pub(crate) use signals::{BarrierWords, next};
+pub(crate) use signals::BarrierWords;
 pub(crate) use staging::{Claim, Staging};
 pub(crate) use team::{Team, check_rank};
 pub(crate) use warnings::Cause;
@@ -496,10 +498,11 @@ impl JobCore {
         }
         let link = self.link(rank)?;
         for place in directory::places(id) {
-            let slot = match &**link {
-                Link::Shm(block) => block::slot(block, place),
-                Link::Net(block) => self.fetch_slot(block, place)?,
-            };
+            let mut slot = Slot::default();
+            match &**link {
+                Link::Shm(block) => slot = block::slot(block, place),
+                Link::Net(block) => self.fetch(block, block::slot_at(place), &mut slot)?,
+            }
             if let Some(part) = Part::decode(&slot, id) {
                 return Ok((part, place));
             }
@@ -507,34 +510,35 @@ impl JobCore {
         Err(missing(rank, id))
     }
 
-    fn fetch_slot(&self, block: &NetMemory, place: usize) -> Result<Slot> {
-        let mut slot: Slot = Default::default();
+    /// Reads words of a rank's job block through the net.
+    fn fetch(&self, block: &NetMemory, at: u64, words: &mut [u64]) -> Result<()> {
         let tally = Tally::new();
-        let at = block::slot_at(place);
         let posted = buffers::scoped(
             || self.finish(&tally),
             |scope| {
-                let sink = scope.sink(bytemuck::cast_slice_mut(&mut slot));
+                let sink = scope.sink(bytemuck::cast_slice_mut(words));
                 while !self.taken(block.get(at, &sink, &tally))? {}
                 Ok(())
             },
         );
-        posted.and_then(|()| self.progress.complete(&tally))?;
-        Ok(slot)
+        posted.and_then(|()| self.progress.complete(&tally))
     }
 
     /// A barrier of a team. Returns the union of the bits of [`barrier::BITS`] that the members
     /// pass as `bits`.
     pub(crate) fn barrier_with_bits(&self, team: &Team, bits: u32) -> Result<u32> {
-        let turn = next(&team.barriers);
+        team.barriers.check(None)?;
+        let turn = team.next_turn();
+        let (key, number) = (team.key, turn.number);
         let world = team.key == 0;
         let theirs = |member| {
             let block = if world { self.link(team.rank(member))?.block() } else { None };
             Ok(block.map(|block| Words::at(block, 0)))
         };
         let mine = world.then(|| self.block.barrier_words());
-        let words = BarrierWords { job: self, team, key: team.key, mine, theirs };
-        self.meet(team, turn, || barrier::dissemination(team.me, team.size, turn, bits, &words))
+        let words = BarrierWords { job: self, team, key, turn, mine, theirs };
+        let passed = self.meet(team, number, || barrier::dissemination(team.me, team.size, number, bits, &words));
+        passed.inspect_err(|_| self.leave_barrier(key, turn, &team.barriers))
     }
 
     /// The job block of a rank, as the net reaches it: that of a rank of this node through the

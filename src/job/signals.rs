@@ -1,13 +1,14 @@
 //! Signals of barriers. Within a node a signal is a store into a word of the peer, on which the
 //! peer waits. Between nodes, and in teams without words, a signal is a message.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::{JobCore, Team};
-use crate::error::Result;
+use super::{JobCore, Team, Turn};
+use crate::error::{JobError, Result};
 use crate::messages::Messages;
-use crate::sync::barrier::Signals;
+use crate::sync::barrier::{self, Signals};
 use crate::sync::words::Words;
 use crate::transport::{Lane, event};
 
@@ -16,6 +17,13 @@ use crate::transport::{Lane, event};
 const STRIDE: usize = 64;
 /// Length of one sleep on a word between two checks.
 const NAP: Duration = Duration::from_millis(200);
+/// Time between two looks at the marks (`left`) of an awaited rank of this node.
+const BETWEEN_LOOKS: Duration = NAP;
+/// Time before the first such look at a rank of another node. A look costs a get, and perhaps first
+/// contact, which slow ranks alone should not cause.
+const BEFORE_GETS: Duration = Duration::from_secs(10);
+/// Time between two such looks through the net.
+const BETWEEN_GETS: Duration = Duration::from_secs(1);
 
 /// The signals of one barrier.
 pub(crate) struct BarrierWords<'j, F> {
@@ -23,16 +31,11 @@ pub(crate) struct BarrierWords<'j, F> {
     pub(crate) team: &'j Team,
     /// The key of the barrier's owner in messages.
     pub(crate) key: u64,
+    pub(crate) turn: Turn,
     /// This rank's words, which members of this node signal; `None`: all signals are messages.
     pub(crate) mine: Option<Words<'j>>,
     /// The words of a member of the node; `None` where only messages reach it.
     pub(crate) theirs: F,
-}
-
-/// The number of the next barrier, from 1; it wraps.
-pub(crate) fn next(counter: &AtomicU32) -> u32 {
-    // Relaxed: barriers of one window are called by one thread at a time (MPI-4.1 §12.5.1).
-    counter.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
 }
 
 impl<'j, F: Fn(usize) -> Result<Option<Words<'j>>>> Signals for BarrierWords<'j, F> {
@@ -48,21 +51,26 @@ impl<'j, F: Fn(usize) -> Result<Option<Words<'j>>>> Signals for BarrierWords<'j,
 
     #[inline]
     fn await_from(&self, peer: usize, slot: usize, value: u32) -> Result<u32> {
-        let job = self.job;
+        let (job, watch) = (self.job, Watch::default());
         let Some(mine) = self.mine.filter(|_| job.lane(self.team.rank(peer)) == Some(Lane::Shm)) else {
             #[allow(clippy::cast_possible_truncation)] // slots are below 64
             let seen = || job.messages.signalled(self.key, slot as u32, value);
-            job.progress.until(|| seen().is_some())?;
+            let is_there = || seen().is_some();
+            job.progress.until_looking(is_there, || self.look_at(peer, &watch, is_there))?;
             return Ok(seen().unwrap_or(value));
         };
         let word = mine.word32(slot * STRIDE);
+        // Acquire: pairs with the signal's Release.
+        let is_there = || barrier::reached(word.load(Ordering::Acquire), value);
+        let look = || self.look_at(peer, &watch, is_there);
         if job.polls() {
-            wait_polling(job, word, value)?;
+            wait_polling(job, word, value, look)?;
         } else {
             while !event::wait(word, value, job.spin, job.progress.nap_of(NAP), || ()) {
                 // Ranks that send to this rank wait while its ring is full.
                 job.progress.poll_and_leave()?;
                 job.progress.look()?;
+                look()?;
                 job.progress.call_hook();
             }
         }
@@ -71,8 +79,45 @@ impl<'j, F: Fn(usize) -> Result<Option<Words<'j>>>> Signals for BarrierWords<'j,
     }
 }
 
-/// Waits on a word while ports also need polling; a failure of a port ends the wait.
-fn wait_polling(job: &JobCore, word: &AtomicU32, value: u32) -> Result<()> {
+impl<F> BarrierWords<'_, F> {
+    /// Fails if an awaited rank has left the collective call, and its signal has not come.
+    /// Otherwise the rank is awaited further. Does nothing until it is time for a look.
+    #[cold]
+    fn look_at(&self, peer: usize, watch: &Watch, is_there: impl Fn() -> bool) -> Result<()> {
+        let (job, rank) = (self.job, self.team.rank(peer));
+        let is_due = match job.lane(rank) {
+            Some(Lane::Net) => watch.is_due(BEFORE_GETS, BETWEEN_GETS),
+            _ => watch.is_due(BETWEEN_LOOKS, BETWEEN_LOOKS),
+        };
+        // If the marks can't be read, the rank may still send its signal.
+        if !is_due || !job.has_left(rank, self.key, self.turn).unwrap_or(false) {
+            return Ok(());
+        }
+        // A message that the rank has sent before may wait to be read.
+        job.progress.poll_and_leave()?;
+        let window = (self.key != self.team.key).then_some(self.key);
+        if is_there() { Ok(()) } else { Err(JobError::Left { rank, window }.into()) }
+    }
+}
+
+/// The time of a wait's next look at the awaited rank. A wait that ends soon does not read the time.
+#[derive(Default)]
+struct Watch(Cell<Option<Instant>>);
+
+impl Watch {
+    /// Whether it is time for a look: `first` after the first call, and every `interval`
+    /// thereafter.
+    fn is_due(&self, first: Duration, interval: Duration) -> bool {
+        let now = Instant::now();
+        let next = self.0.get().unwrap_or(now + first);
+        let is_due = now >= next;
+        self.0.set(Some(if is_due { now + interval } else { next }));
+        is_due
+    }
+}
+
+/// Waits on a word while ports also need polling; a failure of a port or of `look` ends the wait.
+fn wait_polling(job: &JobCore, word: &AtomicU32, value: u32, look: impl Fn() -> Result<()>) -> Result<()> {
     let mut failed = None;
     loop {
         let idle = || {
@@ -89,6 +134,7 @@ fn wait_polling(job: &JobCore, word: &AtomicU32, value: u32) -> Result<()> {
             return Ok(());
         }
         job.progress.look()?;
+        look()?;
         job.progress.call_hook();
     }
 }

@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::{Job, PROC_NULL};
+use super::{Barriers, Job, PROC_NULL, Turn};
 use crate::error::{ArgumentError, Class, Error, ErrorKind, JobError, Result};
 use crate::messages::Messages;
 
@@ -25,7 +25,9 @@ pub(crate) struct Team {
     pub(crate) size: usize,
     /// The members' ranks in the job; `None` for all ranks in their order.
     ranks: Option<Box<[usize]>>,
-    pub(crate) barriers: AtomicU32,
+    pub(super) barriers: Barriers,
+    /// The number of barriers before the present collective call.
+    before_call: AtomicU32,
     windows: AtomicU64,
     /// Whether a thread of this process is in a collective call of the team.
     busy: AtomicBool,
@@ -117,7 +119,8 @@ impl Team {
             me,
             size,
             ranks,
-            barriers: AtomicU32::new(0),
+            barriers: Barriers::default(),
+            before_call: AtomicU32::new(0),
             windows: AtomicU64::new(0),
             busy: AtomicBool::new(false),
             one_node: OnceLock::new(),
@@ -159,7 +162,15 @@ impl Team {
         if self.busy.swap(true, Ordering::Acquire) {
             return Err(Error::argument(Class::Arg, call, ArgumentError::ConcurrentCollective));
         }
+        // Relaxed: `busy` orders the collective calls.
+        self.before_call.store(self.barriers.count(), Ordering::Relaxed);
         Ok(Collective(self))
+    }
+
+    /// The next barrier of the present collective call.
+    pub(super) fn next_turn(&self) -> Turn {
+        let number = self.barriers.next();
+        Turn { first: self.before_call.load(Ordering::Relaxed).wrapping_add(1), number }
     }
 
     /// A member's rank in the job.
@@ -236,7 +247,7 @@ impl TeamNames {
 
 /// A hash that is equal at all ranks: they run the same program, and `DefaultHasher::new` has no
 /// random part.
-fn hash(what: &impl Hash) -> u64 {
+pub(super) fn hash(what: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     what.hash(&mut hasher);
     hasher.finish()

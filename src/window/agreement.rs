@@ -59,8 +59,13 @@ pub(super) struct Outcome {
 }
 
 /// Passes a barrier of creation with this rank's bits: those of [`failed`] or its choices. If a
-/// rank passes [`FAILED`], further barriers find the lowest one.
-pub(super) fn exchange(job: &Job, own: u32) -> Result<Outcome> {
+/// rank passes [`FAILED`], further barriers find the lowest one. If a barrier fails, this rank will
+/// not have the window. Ranks that have it learn so when they wait for this rank.
+pub(super) fn exchange(job: &Job, id: u64, own: u32) -> Result<Outcome> {
+    pass(job, own).inspect_err(|_| job.core().block.leave_all(id))
+}
+
+fn pass(job: &Job, own: u32) -> Result<Outcome> {
     let bits = job.core().barrier_with_bits(job.team(), own)?;
     let failed = (bits & FAILED != 0).then(|| lowest(job, own & FAILED != 0)).transpose()?;
     Ok(Outcome { bits, failed })

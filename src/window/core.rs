@@ -10,7 +10,7 @@ use super::parts::Parts;
 use super::target::Target;
 use crate::epoch::Access;
 use crate::error::Result;
-use crate::job::{self, BarrierWords, Cause};
+use crate::job::{BarrierWords, Cause, Turn};
 use crate::messages::{Close, End};
 use crate::sync::barrier::{self, FirstSignal, Signals};
 use crate::sync::words::{self, Words};
@@ -61,7 +61,10 @@ impl Core {
             self.unmix_first();
         }
         self.parts.own.publish();
-        self.parts.meet("fence", || self.disseminate(0, &self.signals(|member| self.words_for_fence(member))))?;
+        self.parts.meet("fence", || {
+            let turn = self.next_turn(0);
+            self.disseminate(0, turn, &self.signals(turn, |member| self.words_for_fence(member)))
+        })?;
         self.parts.own.refresh();
         flushed
     }
@@ -120,7 +123,8 @@ impl Core {
         // way of other ranks, must see this rank's stores to mapped memory.
         fence(Ordering::AcqRel);
         self.parts.own.publish();
-        let signals = self.signals(|member| self.words_for_fence(member));
+        let turn = self.next_turn(0);
+        let signals = self.signals(turn, |member| self.words_for_fence(member));
         let complete = || {
             let flushed = flush(&self.parts);
             // What gets have stored in this rank's part is public before the next signal.
@@ -128,7 +132,7 @@ impl Core {
             flushed
         };
         let signals = barrier::Behind::new(signals, |slot, value| self.signal_with_operations(slot, value), complete);
-        let passed = self.disseminate(0, &signals);
+        let passed = self.disseminate(0, turn, &signals);
         let flushed = signals.complete();
         self.unmix_first();
         passed?;
@@ -157,33 +161,50 @@ impl Core {
 
     /// [`Core::barrier`] that returns the union of the bits that ranks send.
     pub(crate) fn barrier_with_bits(&self, bits: u32) -> Result<u32> {
-        self.parts.meet("collective call", || self.barrier_unchecked(bits))
+        self.parts.meet("collective call", || self.barrier_after(0, bits))
     }
 
-    /// [`Core::barrier_with_bits`] that the conflict checker does not see.
-    pub(super) fn barrier_unchecked(&self, bits: u32) -> Result<u32> {
-        let signals = self.signals(|member| match self.parts.known(member) {
+    /// [`Core::barrier`] that follows another one of the same collective call.
+    pub(super) fn second_barrier(&self) -> Result<()> {
+        self.parts.meet("collective call", || self.barrier_after(1, 0)).map(drop)
+    }
+
+    /// A barrier that the conflict checker does not see. `earlier`: the number of barriers of the
+    /// same collective call before it.
+    pub(super) fn barrier_after(&self, earlier: u32, bits: u32) -> Result<u32> {
+        let turn = self.next_turn(earlier);
+        let signals = self.signals(turn, |member| match self.parts.known(member) {
             Some(target) => Ok(target.words(&self.parts)),
             None => self.words_in_block(member),
         });
-        self.disseminate(bits, &signals)
+        self.disseminate(bits, turn, &signals)
     }
 
     /// The signals of a barrier of the window's ranks, with the control words of the ranks of this
     /// node.
     #[inline]
-    fn signals<'w>(&'w self, words: impl Fn(usize) -> Result<Option<Words<'w>>> + 'w) -> impl Signals {
+    fn signals<'w>(&'w self, turn: Turn, words: impl Fn(usize) -> Result<Option<Words<'w>>> + 'w) -> impl Signals {
         let theirs = move |member: usize| match self.parts.job.lane(self.parts.team.rank(member)) {
             Some(Lane::Net) => Ok(None),
             _ => Ok(words(member)?.map(|words| words.from(words::FENCE))),
         };
         let mine = Some(Words::at(&self.parts.own.words, words::FENCE));
-        BarrierWords { job: &self.parts.job, team: &self.parts.team, key: self.parts.id, mine, theirs }
+        BarrierWords { job: &self.parts.job, team: &self.parts.team, key: self.parts.id, turn, mine, theirs }
+    }
+
+    /// The next barrier, which `earlier` barriers of the same collective call precede.
+    #[inline]
+    fn next_turn(&self, earlier: u32) -> Turn {
+        let number = self.epochs.fences.next();
+        Turn { first: number.wrapping_sub(earlier), number }
     }
 
     #[inline]
-    fn disseminate(&self, bits: u32, signals: &impl Signals) -> Result<u32> {
-        barrier::dissemination(self.parts.team.me, self.parts.team.size, job::next(&self.epochs.fences), bits, signals)
+    fn disseminate(&self, bits: u32, turn: Turn, signals: &impl Signals) -> Result<u32> {
+        let (Parts { team, job, id, .. }, fences) = (&self.parts, &self.epochs.fences);
+        fences.check(Some(*id))?;
+        let passed = barrier::dissemination(team.me, team.size, turn.number, bits, signals);
+        passed.inspect_err(|_| job.leave_barrier(*id, turn, fences))
     }
 
     /// Whether operations were started since the last fence.

@@ -74,7 +74,7 @@ impl Core {
     /// have it.
     fn join(job: &Job, id: u64, made: Result<Parts>) -> Result<Arc<Core>> {
         let made = made.and_then(Parts::checked);
-        let met = exchange(job, made.as_ref().map_or_else(failed, Parts::choices));
+        let met = exchange(job, id, made.as_ref().map_or_else(failed, Parts::choices));
         let (parts, outcome) = match (made, met) {
             (Ok(parts), Ok(outcome)) => (parts, outcome),
             (Err(error), Ok(outcome)) => return Err(error_at_failed(id, &outcome, error)),
@@ -88,7 +88,7 @@ impl Core {
         let mapped = parts.flavor != Flavor::Dynamic && !UNMAPPED.any(outcome.bits);
         if outcome.bits & PAGES_AT_FIRST_TOUCH != 0 || UNMAPPED.differs(outcome.bits) {
             let ready = parts.prepare(outcome.bits);
-            let met = exchange(job, if ready.is_ok() { 0 } else { FAILED });
+            let met = exchange(job, id, if ready.is_ok() { 0 } else { FAILED });
             let agreed = met.and_then(|outcome| ready.and_then(|()| check_agreement(id, &outcome)));
             agreed.inspect_err(|_| parts.withdraw())?;
         }
@@ -128,7 +128,7 @@ impl Core {
         }
         let id = job.team().next_window();
         let sized = hints.and_then(|hints| Announced::publish(job, id, size?, spec.unit, hints));
-        let met = exchange(job, sized.as_ref().map_or_else(failed, |_| NONCONTIG.bit(false)));
+        let met = exchange(job, id, sized.as_ref().map_or_else(failed, |_| NONCONTIG.bit(false)));
         let sized = match sized {
             Ok(sized) => sized,
             Err(error) => return Err(met.map_or_else(|unmet| unmet, |outcome| error_at_failed(id, &outcome, error))),
@@ -137,7 +137,7 @@ impl Core {
         let retract = |_: &Error| job.core().block.retract(place);
         met.and_then(|outcome| check_agreement(id, &outcome)).inspect_err(retract)?;
         let segment = sized.segment();
-        let met = exchange(job, if segment.is_ok() { 0 } else { FAILED });
+        let met = exchange(job, id, if segment.is_ok() { 0 } else { FAILED });
         let (sized, region) = segment.inspect_err(retract)?;
         met.and_then(|outcome| check_agreement(id, &outcome)).inspect_err(retract)?;
         let made = sized.draft(region).and_then(|draft| Parts::open(job.core(), job.team(), id, spec, draft));
@@ -160,7 +160,7 @@ impl Core {
         self.barrier()?;
         if self.parts.is_checked() {
             // All ranks have read the clocks before the first rank removes its shadow.
-            self.barrier_unchecked(0)?;
+            self.barrier_after(1, 0)?;
         }
         self.parts.own.refresh();
         self.parts.end_thresholds();

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use crate::epoch::{self, Access, Call, EpochWord, Exposure};
 use crate::error::{Error, ErrorKind, Result};
+use crate::job::Barriers;
 use crate::sync::lock::Bias;
 
 /// The group of `start`: inline while it has at most four members.
@@ -31,7 +32,7 @@ pub(crate) struct EpochState {
     /// atomic changes.
     serial: bool,
     /// The number of the last fence.
-    pub(super) fences: AtomicU32,
+    pub(super) fences: Barriers,
     /// This process's guesses about the bias of targets.
     pub(super) bias: Bias,
     /// The number of threads that wait for an exclusive lock under an announcement that the epoch
@@ -54,7 +55,7 @@ impl EpochState {
         EpochState {
             word: AtomicU64::new(EpochWord::CLOSED.0),
             serial,
-            fences: AtomicU32::new(0),
+            fences: Barriers::default(),
             bias: Bias::new(ranks),
             waiting: AtomicU32::new(0),
             holds_all: AtomicBool::new(false),

@@ -203,7 +203,7 @@ impl Core {
             // Threads of this rank may wait for counters that are gone.
             self.parts.wake_rank(self.parts.team.me);
         }
-        let met = self.barrier();
+        let met = self.second_barrier();
         counters.into_iter().for_each(|counters| counters.forget_numbers());
         met
     }
