@@ -150,8 +150,8 @@ impl Hints {
             match key {
                 "alloc_shared_noncontig" => hints.noncontig = switch(key, value)?,
                 "mpi_accumulate_granularity" => hints.granularity = number(key, value)?,
-                // The second name is the standard's.
-                "mpi_minimum_alignment" | "mpi_minimum_memory_alignment" => {
+                // The first name is the standard's.
+                "mpi_minimum_memory_alignment" | "mpi_minimum_alignment" => {
                     let alignment = number(key, value)?;
                     let fits = alignment.is_power_of_two() && alignment <= 1 << 30;
                     let alignment = usize::try_from(alignment).ok().filter(|_| fits);

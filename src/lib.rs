@@ -69,7 +69,7 @@
 //! | [errors](book::errors) | error classes, and the state after an error |
 //! | [conflicts](book::conflicts), [checking](book::checking) | which accesses conflict; the conflict checker, which reports them |
 //! | [costs](book::costs) | what operations and synchronization cost |
-//! | [from MPI](book::mpi) | every name of MPI's chapter, and its equivalent here |
+//! | [from MPI](book::mpi) | the names of MPI's chapter, and their equivalents here |
 //!
 //! Begin with the types [`Job`], [`Window`] and [`Access`]. [`RawWindow`] has a method for each of
 //! MPI's calls. ARCHITECTURE.md in the repository is the map of the code.

@@ -1,6 +1,7 @@
-//! The book's tables that lead from MPI's names to ours have the names of the list `mpi-names.txt`.
-//! A reader who comes from MPI finds every name once, with its counterpart or the reason for its
-//! absence. rustdoc checks the links.
+//! The documents have every name. The book's tables that lead from MPI's names to ours have those
+//! of the list `mpi-names.txt`, so that a reader who comes from MPI finds every name once, with its
+//! counterpart or the reason for its absence. docs/running.md has the environment variables.
+//! rustdoc checks the links.
 
 /// A row of a table: section, name, text.
 type Row = (&'static str, &'static str, &'static str);
@@ -90,4 +91,15 @@ fn links_name_their_target() {
         }
     }
     assert!(links > 100, "{links} links: the tables were not read");
+}
+
+/// The table of environment variables has the text of `transom-info --env`.
+#[test]
+fn the_manual_lists_every_variable() {
+    let page = include_str!("../docs/running.md");
+    let section = page.split("\n### Environment variables\n").nth(1).expect("the section").split("\n#").next();
+    let listed: Vec<_> = section.into_iter().flat_map(str::lines).filter(|line| line.starts_with("| `")).collect();
+    let described = transom::info::VARIABLES
+        .map(|variable| format!("| `{}` | {} | {} |", variable.name, variable.default, variable.meaning));
+    assert_eq!(listed, described, "the table must have these rows:\n{}", described.join("\n"));
 }

@@ -26,7 +26,7 @@ line. If a machine does not answer for 6 s, it counts as lost, and the job ends.
 
 The end of a job: When a rank fails, the others get SIGTERM (after --grace) and, a second later,
 SIGKILL. The same happens when transom-run gets SIGINT, SIGTERM or SIGHUP; a second SIGINT kills
-the ranks at once. When transom-run is killed, all processes of the ranks' process group die with
+the ranks at once. When transom-run is killed, all processes in the ranks' process groups die with
 it.
 
 Other signals: transom-run passes SIGUSR1, SIGUSR2, SIGQUIT, SIGTSTP and SIGCONT on to all ranks.

@@ -6,9 +6,9 @@ use clap::ValueEnum;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum Test {
-    /// Put and its completion.
+    /// Time of a put and its completion.
     PutLatency,
-    /// Get and its completion.
+    /// Time of a get and its completion.
     GetLatency,
     /// Fetch-and-add of 8 bytes.
     FopLatency,
@@ -31,17 +31,18 @@ pub(crate) enum Test {
     Pscw,
     /// A notified put of 8 bytes, for which the target waits, and a notified put back.
     NotifyPingpong,
-    /// Puts in flight, then one completion.
+    /// Bandwidth of puts, -W of them before one completion.
     PutBw,
-    /// Gets in flight, then one completion.
+    /// Bandwidth of gets, -W of them before one completion.
     GetBw,
     /// Operations while the target computes and makes no call; --grid measures all 36 cases.
     Passive,
     /// The bare operations of the machine without the library.
     Floor,
-    /// All ranks: puts of 8 bytes to the right neighbour, -W of them before a flush.
+    /// All ranks: rate of puts of 8 bytes to the right neighbour, -W of them before a flush.
     PutMr,
-    /// All ranks: gets of 8 bytes from the right neighbour, -W of them before their completion.
+    /// All ranks: rate of gets of 8 bytes from the right neighbour, -W of them before their
+    /// completion.
     GetMr,
     /// All ranks: fetch-and-add on one word of rank 0.
     FopHot,
@@ -59,7 +60,7 @@ pub(crate) enum Test {
     LockSpread,
     /// All ranks: bandwidth of puts to the right neighbour, -W of them before a flush.
     PutMbw,
-    /// All ranks: bandwidth of gets from the right neighbour.
+    /// All ranks: bandwidth of gets from the right neighbour, -W of them before their completion.
     GetMbw,
     /// All ranks: a put of 8 bytes to the right neighbour and a fence.
     Fence,

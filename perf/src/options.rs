@@ -31,13 +31,14 @@ pub(crate) struct Options {
     #[arg(value_enum)]
     pub(crate) test: Test,
     /// Smallest and largest message in bytes; each size is twice the previous one. A single number
-    /// is the largest size; the smallest is then 1. By default 1:4194304, in accumulate and
-    /// strided_put 8:1048576; tests of all ranks have other defaults.
+    /// is the largest size; the smallest is then 1, or 8 in tests that measure whole words. By
+    /// default 1:4194304, in accumulate and strided_put 8:1048576; tests of all ranks have other
+    /// defaults.
     #[arg(short = 'm', value_name = "MIN:MAX", value_parser = sizes)]
-    pub(crate) sizes: Option<(usize, usize)>,
+    pub(crate) sizes: Option<Sizes>,
     /// Iterations for each size. By default 10000 up to 8 KiB and 1000 above, in tests of bandwidth
     /// 1000 and 100, in fence_latency, pscw and notify_pingpong 3000; fewer if a size would take
-    /// longer than about two seconds. Tests of all ranks choose the number by time.
+    /// longer than about two seconds. Tests of all ranks by default choose the number by time.
     #[arg(short = 'i', value_name = "ITERATIONS")]
     pub(crate) iterations: Option<usize>,
     /// Warm-up iterations, which are not measured; by default 100 up to 8 KiB and 10 above, in
@@ -56,8 +57,9 @@ pub(crate) struct Options {
     /// Verify the data of every size.
     #[arg(short = 'c', long)]
     pub(crate) check: bool,
-    /// Also measure the bare operations without the library in the same run, and print the ratio.
-    /// Over libibverbs, also print the results of perftest's programs if they are installed.
+    /// Also measure the floor, the bare operations without the library, in the same run. The last
+    /// column is always the ratio of the times: above 1 the library is slower. Over libibverbs,
+    /// also print the results of perftest's programs if they are installed.
     #[arg(long)]
     pub(crate) vs_floor: bool,
     /// Also write the results to a file as JSON.
@@ -102,10 +104,24 @@ pub(crate) enum Synchronization {
     LockAll,
 }
 
+/// Values of `-m`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sizes {
+    /// Absent if the option is a single number.
+    least: Option<usize>,
+    most: usize,
+}
+
 impl Options {
+    /// The smallest and largest size that the user has given.
+    fn given_sizes(&self) -> Option<(usize, usize)> {
+        let least = if self.test.is_of_words() || self.test.is_word() { 8 } else { 1 };
+        self.sizes.map(|sizes| (sizes.least.unwrap_or(least.min(sizes.most)), sizes.most))
+    }
+
     /// Checks for options that contradict each other or the test.
     pub(crate) fn check(&self) -> Result<(), String> {
-        if self.test.is_word() && self.sizes.is_some_and(|sizes| sizes != (8, 8)) {
+        if self.test.is_word() && self.given_sizes().is_some_and(|sizes| sizes != (8, 8)) {
             return Err(format!("{} measures 8 bytes; -m 8:8 is its only size", self.test.name()));
         }
         if self.window == 0 || self.iterations == Some(0) {
@@ -114,7 +130,7 @@ impl Options {
         if !self.test.takes_synchronization() && self.synchronization != Synchronization::Flush {
             return Err(format!("{} has its own synchronization; leave out -s", self.test.name()));
         }
-        if self.test.is_of_words() && self.sizes.is_some_and(|(least, _)| least == 0 || least % 8 != 0) {
+        if self.test.is_of_words() && self.given_sizes().is_some_and(|(least, _)| least == 0 || least % 8 != 0) {
             return Err(format!("{} measures whole words: -m 8:MAX, or another multiple of 8", self.test.name()));
         }
         if (self.percentiles || self.spoil) && !self.test.is_of_all_ranks() {
@@ -131,10 +147,10 @@ impl Options {
         let (least, most) = match self.test {
             test if test.is_word() => (8, 8),
             test if test.is_of_all_ranks() => {
-                self.sizes.or(test.all_ranks_properties().map(|test| test.sizes)).unwrap_or((8, 8))
+                self.given_sizes().or(test.all_ranks_properties().map(|test| test.sizes)).unwrap_or((8, 8))
             }
-            test if test.is_of_words() => self.sizes.unwrap_or((8, 1 << 20)),
-            _ => self.sizes.unwrap_or((1, 4 << 20)),
+            test if test.is_of_words() => self.given_sizes().unwrap_or((8, 1 << 20)),
+            _ => self.given_sizes().unwrap_or((1, 4 << 20)),
         };
         let mut sizes = vec![least];
         while let Some(next) = sizes.last().map(|size| (size * 2).max(1)).filter(|&size| size <= most) {
@@ -150,16 +166,16 @@ pub(crate) fn filled(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()).filter(|value| !value.is_empty())
 }
 
-fn sizes(text: &str) -> Result<(usize, usize), String> {
+fn sizes(text: &str) -> Result<Sizes, String> {
     let number = |text: &str| text.parse::<usize>().map_err(|error| format!("{text:?}: {error}"));
     let (least, most) = match text.split_once(':') {
-        Some((least, most)) => (number(least)?, number(most)?),
-        None => (1, number(text)?),
+        Some((least, most)) => (Some(number(least)?), number(most)?),
+        None => (None, number(text)?),
     };
-    if least > most || most > 1 << 30 {
-        return Err(format!("{least}:{most} is not a range of sizes up to 1 GiB"));
+    if least.unwrap_or(1) > most || most > 1 << 30 {
+        return Err(format!("{text} is not a range of sizes up to 1 GiB"));
     }
-    Ok((least, most))
+    Ok(Sizes { least, most })
 }
 
 #[cfg(test)]
@@ -174,6 +190,19 @@ mod tests {
         assert_eq!(list("3:20"), [3, 6, 12]);
         assert_eq!(list("0:2"), [0, 1, 2]);
         assert!(sizes("9:8").is_err() && sizes("x").is_err() && sizes("1:99999999999").is_err());
+    }
+
+    #[test]
+    fn a_single_size_of_words_begins_at_8() {
+        for test in ["accumulate", "strided_put", "put_mr", "put_mbw"] {
+            let options = |m: &str| Options::parse_from(["transom-perf", test, "-m", m]);
+            assert_eq!(options("32").sizes(), [8, 16, 32], "{test}");
+            assert_eq!(options("32").check(), Ok(()), "{test}");
+            for refused in ["4", "1:32", "12:32"] {
+                assert!(options(refused).check().is_err(), "{test} {refused}");
+            }
+        }
+        assert_eq!(Options::parse_from(["transom-perf", "fop_latency", "-m", "8"]).check(), Ok(()));
     }
 
     #[test]

@@ -6,7 +6,9 @@
 //!
 //! Three rules of thumb:
 //!
-//! - Start many operations before one flush: they are in flight together.
+//! - Start many operations before one flush: they are in flight together. Over sockets those of at
+//!   most 4 KiB may be kept until the next call that waits or polls, so they do not overlap with
+//!   computation before this call.
 //! - Use memory of the library (allocated windows, `alloc_mem`): the ranks of a node map it.
 //! - Open `lock_all` once, not around each operation: over a net a lock takes a round trip.
 //!
@@ -109,8 +111,9 @@
 //!   the bias of targets (docs/protocols.md, "Locks"). Locks with `NOCHECK` send nothing.
 //! - `post` and `complete` send one notice to each partner. `start`, `wait`, `test` and `sync` send
 //!   nothing.
-//! - Over nets without atomics a lock, small operations and `unlock` may take one request and one
-//!   reply together. The call of `lock` then sends nothing.
+//! - Over nets without atomics, such as TCP, a lock, small operations and `unlock` may take one
+//!   request and one reply together. The call of `lock` then sends nothing (docs/protocols.md,
+//!   "Delayed locks").
 //!
 //! The file docs/protocols.md of the repository has the table of all calls, with the tests that
 //! assert the numbers on simulated nets of up to 512 ranks.
@@ -119,6 +122,6 @@
 //!
 //! In addition to its part a window takes less than 4 KiB at each rank, and about 128 bytes for
 //! each target that the rank has accessed. For other targets nothing is exchanged or stored. At
-//! most 2048 windows exist at once in a process; a window with counters of [notified
-//! operations](super::notifications) counts as two. The first `set_num_notify` of a window adds 32
-//! KiB, and reserves 257 KiB of address space.
+//! most 2048 windows exist at once in a process; a window counts once more if it has counters of
+//! [notified operations](super::notifications), and once more under the conflict checker. The first
+//! `set_num_notify` of a window adds 32 KiB, and reserves 257 KiB of address space.

@@ -39,6 +39,10 @@
 //!
 //! Without a launcher the program is a job of one rank.
 //!
+//! The job ends when its last clone is dropped. The drop waits until the other ranks end the job
+//! too. [`Job::finalize`](crate::Job::finalize) does the same, and returns errors. A longer program
+//! therefore calls `finalize` at the end of `main`.
+//!
 //! In this program the processes of a *job*, called *ranks*, create a *window* together. Each rank
 //! is the *origin* of one put, which writes a number into the *part* of the next rank, the
 //! *target*. The put belongs to an *epoch*, and the fence at the end of the epoch completes the
@@ -70,7 +74,7 @@
 //! - [`conflicts`]: which accesses conflict, and what orders them.
 //! - [`checking`]: the conflict checker, which reports conflicting accesses.
 //! - [`costs`]: what operations and synchronization cost.
-//! - [`mpi`]: every name of MPI's one-sided chapter, and its equivalent here. If you know MPI,
+//! - [`mpi`]: the names of MPI's one-sided chapter, and their equivalents here. If you know MPI,
 //!   begin there.
 //!
 //! The examples are correct for any number of ranks. Every example is also a test, which runs as a

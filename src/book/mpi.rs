@@ -1,5 +1,8 @@
-//! Coming from MPI: every name of MPI's one-sided chapter (chapter 12 of MPI-4.1), and its
-//! equivalent here.
+//! Coming from MPI: the names of MPI's one-sided chapter, and their equivalents here.
+//!
+//! The tables have the names of MPI-3. The functions with large counts that MPI-4 adds, such as
+//! `MPI_Put_c`, have no form of their own here, because counts and displacements have 64 bits in
+//! every call.
 //!
 //! [`RawWindow`](crate::RawWindow) has a method for most functions, with the function's name
 //! without `MPI_Win_` or `MPI_`. As in MPI, these methods open and end epochs explicitly and take
@@ -130,10 +133,10 @@
 //! | `MPI_ERR_LOCKTYPE` | [`Class::LockType`](crate::Class::LockType): a lock where the info says `no_locks`; another kind of lock does not compile |
 //! | `MPI_ERR_RMA_ATTACH` | [`Class::RmaAttach`](crate::Class::RmaAttach) |
 //! | `MPI_ERR_RMA_CONFLICT` | [`Class::RmaConflict`](crate::Class::RmaConflict); never returned, because the [conflict checker](super::checking) prints its reports |
+//! | `MPI_ERR_RMA_FLAVOR` | [`Class::RmaFlavor`](crate::Class::RmaFlavor); `MPI_ERR_RMA_WRONG_FLAVOR` in older texts |
 //! | `MPI_ERR_RMA_RANGE` | [`Class::RmaRange`](crate::Class::RmaRange) |
 //! | `MPI_ERR_RMA_SHARED` | [`Class::RmaShared`](crate::Class::RmaShared) |
 //! | `MPI_ERR_RMA_SYNC` | [`Class::RmaSync`](crate::Class::RmaSync) |
-//! | `MPI_ERR_RMA_WRONG_FLAVOR` | [`Class::RmaFlavor`](crate::Class::RmaFlavor); `MPI_ERR_RMA_FLAVOR` in later texts |
 //! | `MPI_ERR_SIZE` | [`Class::Size`](crate::Class::Size) |
 //! | `MPI_ERR_WIN` | [`Class::Win`](crate::Class::Win); never returned, because no handle is invalid |
 //!

@@ -108,11 +108,12 @@
 //! On *mapped* memory, which the origin can load and store, the hint `mpi_accumulate_granularity`
 //! chooses between two implementations of accumulates:
 //!
-//! - By default an accumulate holds a lock word for each 4 KiB that it changes, and long
-//!   accumulates run as vector code.
+//! - By default an accumulate locks one block of 4 KiB at a time, and long accumulates run as
+//!   vector code. If several ranks contend for single integers, the library by itself changes these
+//!   by CPU atomics without the lock.
 //! - Under the hint `mpi_accumulate_granularity` of 1 to 8, CPU atomics combine aligned elements of
-//!   4 or 8 bytes one by one. This is faster where many ranks change single counters, and slower
-//!   for long vectors.
+//!   4 or 8 bytes one by one. This may be faster where many ranks contend for single floating-point
+//!   numbers, and is slower for long vectors.
 //!
 //! Between nodes a network device may perform the atomics on integers of 64 bits, and of 32 bits if
 //! it has such atomics. [`actor`](crate::Window::actor) says whether the CPU, the device, or both

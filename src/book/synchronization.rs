@@ -99,10 +99,10 @@
 //!   turn. A waiting rank may be overtaken several times, but does not starve.
 //! - A rank may lock several targets at once. To avoid deadlock, all ranks lock them in the same
 //!   order.
-//! - Over a net without atomics `lock` may return before the lock is acquired. The lock is then
-//!   acquired by the first flush, the first operation that returns its result, or the first
-//!   operation too long for a message; at the latest by the end of the epoch. If a lock also guards
-//!   files or messages, call a flush at the beginning of the epoch.
+//! - Over a net without atomics, such as TCP, `lock` may return before the lock is acquired. The
+//!   lock is then acquired by the first flush, the first operation that returns its result, or the
+//!   first operation too long for a message; at the latest by the end of the epoch. If a lock also
+//!   guards files or messages, call a flush at the beginning of the epoch.
 //!
 //! # Lock all, and flush
 //!

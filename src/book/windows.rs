@@ -142,7 +142,7 @@
 //! | `same_disp_unit` | `false`, `true` | no effect; `info` reports it |
 //! | `alloc_shared_noncontig` * | `false`, `true` | `true`: each part of a shared window is a separate allocation |
 //! | `mpi_accumulate_granularity` * | `0`, a number of bytes | 1 to 8: CPU atomics combine [single elements](super::operations#vector-code-or-cpu-atomics) |
-//! | `mpi_minimum_alignment` | `1`, a power of two up to 2^30 | alignment of the library's memory, at least a page; in a contiguous shared window, of the first part. `mpi_minimum_memory_alignment` is a synonym |
+//! | `mpi_minimum_memory_alignment` | `1`, a power of two up to 2^30 | alignment of the library's memory, at least a page; in a contiguous shared window, of the first part. This library also accepts the key `mpi_minimum_alignment` |
 //! | `mpi_assert_max_num_notify` | a number of counters, no default | no effect; `info` reports it if it was given |
 //! | `mpi_assert_same_num_notifications` | `false`, `true` | no effect; `info` reports it if it was given |
 //! | `transom_huge_pages` | `false`, `true` | `true`: an allocated or shared part of 2 MiB or more uses huge pages of 2 MiB. The kernel must permit them for memfds (`/sys/kernel/mm/transparent_hugepage/shmem_enabled` is not `never`); otherwise `info` reports `false` |

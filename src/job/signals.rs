@@ -100,7 +100,8 @@ impl<F> BarrierWords<'_, F> {
     }
 }
 
-/// The time of a wait's next look at the awaited rank. A wait that ends soon does not read the time.
+/// The time of a wait's next look at the awaited rank. A wait that ends soon does not read the
+/// time.
 #[derive(Default)]
 struct Watch(Cell<Option<Instant>>);
 

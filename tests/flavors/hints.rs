@@ -143,15 +143,15 @@ fn working(world: &Job, flavor: Flavor) -> Outcome {
     Ok(win.free()?)
 }
 
-/// MPI-4.1 §12.2.2: the library's memory begins at a multiple of `mpi_minimum_alignment`; in a
-/// contiguous shared window the first part does.
+/// MPI-4.1 §12.2.2: the library's memory begins at a multiple of `mpi_minimum_memory_alignment`; in
+/// a contiguous shared window the first part does.
 /// Shows W6.
 pub(crate) fn alignment(world: &Job) -> Outcome {
     // An allocation that makes the next free offset an odd one.
     let pad = Window::<u8>::allocate(world, 5000)?;
     for alignment in [1usize, 8, 64, 4096, 8192, 1 << 16, 1 << 20] {
         step(format!("alignment {alignment}"));
-        let info = Info::new().with("mpi_minimum_alignment", alignment.to_string());
+        let info = Info::new().with("mpi_minimum_memory_alignment", alignment.to_string());
         let mut all = vec![
             RawWindow::allocate(world, 100, 1, &info)?,
             RawWindow::allocate(world, 1, 1, &info)?,
@@ -166,7 +166,7 @@ pub(crate) fn alignment(world: &Job) -> Outcome {
             contiguous.free()?;
         }
         for win in &all {
-            same("the hint", &win.info().get("mpi_minimum_alignment"), &Some(alignment.to_string().as_str()))?;
+            same("the hint", &win.info().get("mpi_minimum_memory_alignment"), &Some(alignment.to_string().as_str()))?;
             same("the base, modulo the alignment", &(win.base().addr() % alignment), &0)?;
             let mut bytes = vec![1; win.size()];
             win.load(0, &mut bytes);
@@ -209,7 +209,7 @@ pub(crate) fn differing(world: &Job) -> Outcome {
     }
     // Hints without effect on other ranks may differ.
     let alignment = (64 << world.rank()).to_string();
-    let info = Info::new().with("mpi_minimum_alignment", alignment).with("mpi_accumulate_granularity", "64");
+    let info = Info::new().with("mpi_minimum_memory_alignment", alignment).with("mpi_accumulate_granularity", "64");
     let win = RawWindow::allocate(world, 64, 8, &info)?;
     same("an alignment of its own", &(win.base().addr() % (64 << world.rank())), &0)?;
     Ok(win.free()?)
