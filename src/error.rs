@@ -314,7 +314,7 @@ impl std::error::Error for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)?;
-        transom_fabric::rest(self, f)
+        transom_fabric::write_sources(self, f)
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use simulated::{Outcome, Rank, cost, like_sockets, peer, run, same};
 use transom::{Assert, BasicType, Class, Info, Lock, Op, RawWindow, Window};
-use transom_fabric::sim::{SimMail, SimOptions};
+use transom_fabric::sim::{SimDelivery, SimOptions};
 
 mod simulated;
 
@@ -21,7 +21,7 @@ const MOST: usize = 1024;
 /// A net on which operations stay in flight until their targets have polled for long.
 fn net(ordered: bool) -> SimOptions {
     let net = like_sockets(true, ordered);
-    SimOptions { message_max: MOST, delay: 40, mail: SimMail { slots: Some(1000), ..net.mail }, ..net }
+    SimOptions { message_max: MOST, delay: 40, delivery: SimDelivery { slots: Some(1000), ..net.delivery }, ..net }
 }
 
 /// The window of the test at rank 1, and the address of rank 0's memory.

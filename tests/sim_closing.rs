@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use simulated::{Outcome, Rank, cost, like_sockets, nets, peer, run, same};
 use transom::{Assert, BasicType, Class, Info, Op, RawWindow, Window, ops};
-use transom_fabric::sim::{SimMail, SimOptions};
+use transom_fabric::sim::{SimDelivery, SimOptions};
 
 mod simulated;
 
@@ -314,7 +314,8 @@ fn loaded(win: &Window<u64>, at: usize) -> transom::Result<u64> {
 /// Shows S1, S2.
 #[test]
 fn the_ends_of_closures_follow_puts() {
-    let options = SimOptions { delay: 40, mail: SimMail { ordered: true, ..SimMail::default() }, ..net(true) };
+    let options =
+        SimOptions { delay: 40, delivery: SimDelivery { ordered: true, ..SimDelivery::default() }, ..net(true) };
     run(2, &options, |world| {
         let win = Window::<u64>::allocate(world, 8)?;
         let mut behind = [0; 2];
@@ -469,8 +470,8 @@ fn an_end_that_can_not_be_sent_is_sent_later() {
 #[test]
 fn an_answer_outlasts_its_notice() {
     const TURNS: u64 = 100;
-    let mail = SimMail { gathers: true, answers_wait: Duration::from_secs(1), ..SimMail::default() };
-    run(2, &SimOptions { mail, ..net(true) }, |world| {
+    let delivery = SimDelivery { gathers: true, answers_wait: Duration::from_secs(1), ..SimDelivery::default() };
+    run(2, &SimOptions { delivery, ..net(true) }, |world| {
         let win = Window::<u64>::allocate(world, 4)?;
         world.barrier()?;
         let mut waited = 0;

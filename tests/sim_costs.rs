@@ -13,7 +13,7 @@ use std::time::Duration;
 use simulated::{Outcome, Rank, cost, messages, run, same};
 use transom::{Assert, Info, Lock, Notice, RawWindow, Window};
 use transom_fabric::Coherence;
-use transom_fabric::sim::{SimAmo, SimCounters, SimMail, SimOptions};
+use transom_fabric::sim::{SimAmo, SimCounters, SimDelivery, SimOptions};
 
 #[path = "../perf/src/model/counts.rs"]
 #[allow(dead_code)]
@@ -106,8 +106,8 @@ fn groups(world: &Rank) -> Outcome {
 
 /// A net on which operations are in flight until their targets have polled for long.
 fn slow(ordered: bool) -> SimOptions {
-    let mail = SimMail { ordered, ..SimMail::default() };
-    SimOptions { mail, delay: 40, done_one_in: 0, passive_target: false, ..net_with(SimAmo::None) }
+    let delivery = SimDelivery { ordered, ..SimDelivery::default() };
+    SimOptions { delivery, delay: 40, done_one_in: 0, passive_target: false, ..net_with(SimAmo::None) }
 }
 
 /// A word of this rank's part.

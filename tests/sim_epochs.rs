@@ -12,7 +12,7 @@ use std::sync::{Arc, Barrier};
 use simulated::{Outcome, Rank, await_flag, calm, nets, peer, raise, run, run_on, same};
 use transom::{Assert, Info, Lock, RawWindow, Window};
 use transom_fabric::Coherence;
-use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
+use transom_fabric::sim::{SimAmo, SimDelivery, SimOptions};
 
 mod simulated;
 
@@ -168,9 +168,9 @@ fn release_locks_without_a_further_call(world: &Rank, turn: &Barrier) -> Outcome
 #[test]
 fn no_port_holds_back_the_release_of_a_lock() {
     for amo in [SimAmo::Only64(Coherence::DeviceOnly), SimAmo::All(Coherence::DeviceOnly)] {
-        let mail = SimMail { holds: true, ..SimMail::default() };
+        let delivery = SimDelivery { holds: true, ..SimDelivery::default() };
         let turn = Arc::new(Barrier::new(3));
-        run(3, &SimOptions { amo, mail, ..SimOptions::default() }, move |world| {
+        run(3, &SimOptions { amo, delivery, ..SimOptions::default() }, move |world| {
             release_locks_without_a_further_call(world, &turn)
         });
     }
@@ -218,9 +218,9 @@ fn post_and_complete_without_a_further_call(world: &Rank, turn: &Barrier) -> Out
 #[test]
 fn no_port_holds_back_post_or_complete() {
     for amo in [SimAmo::Only64(Coherence::DeviceOnly), SimAmo::All(Coherence::WithCpu), SimAmo::None] {
-        let mail = SimMail { holds: true, ..SimMail::default() };
+        let delivery = SimDelivery { holds: true, ..SimDelivery::default() };
         let turn = Arc::new(Barrier::new(3));
-        run(3, &SimOptions { amo, mail, ..SimOptions::default() }, move |world| {
+        run(3, &SimOptions { amo, delivery, ..SimOptions::default() }, move |world| {
             post_and_complete_without_a_further_call(world, &turn)
         });
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use simulated::{Rank, await_flag, calm, like_sockets, peer, raise, run, run_on, same};
 use transom::{ErrorKind, Lock, LockAllEpoch, Notice, Request, Window, ops};
 use transom_fabric::Coherence;
-use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
+use transom_fabric::sim::{SimAmo, SimDelivery, SimOptions};
 
 mod simulated;
 
@@ -85,8 +85,8 @@ fn messages_to_a_rank_do_not_wait_for_another_rank_that_takes_none() {
     static BLOCKED: AtomicBool = AtomicBool::new(false);
     static SENDING: AtomicBool = AtomicBool::new(false);
     static WAITED: AtomicBool = AtomicBool::new(false);
-    let mail = SimMail { slots: Some(8), ..SimMail::default() };
-    run(3, &SimOptions { mail, ..net() }, |world| {
+    let delivery = SimDelivery { slots: Some(8), ..SimDelivery::default() };
+    run(3, &SimOptions { delivery, ..net() }, |world| {
         let win = Window::<u64>::allocate(world, 4)?;
         win.lock_all(|epoch| {
             let add = |rank| epoch.accumulate(rank, 0, &[1], ops::Sum);
@@ -248,8 +248,8 @@ fn a_refused_accumulate_does_not_hold_up_later_ones() {
 /// later ones (MPI-4.1 §12.7.2).
 #[test]
 fn kept_accumulates_that_can_not_be_sent_do_not_hold_up_later_ones() {
-    let mail = SimMail { gathers: true, ..SimMail::default() };
-    let net = SimOptions { mail, message_max: 1024, delay: 40, passive_target: false, ..net() };
+    let delivery = SimDelivery { gathers: true, ..SimDelivery::default() };
+    let net = SimOptions { delivery, message_max: 1024, delay: 40, passive_target: false, ..net() };
     access((1, 2), &net, move |world, epoch| {
         // Rank 0 can't answer the first one, so the others are kept.
         world.net().stop_messages_to(peer(1));
@@ -456,8 +456,8 @@ fn a_loss_during_a_flush_is_reported_once() {
 /// Answers that would have gone with the refused put are sent without it.
 #[test]
 fn a_refused_notified_put_loses_no_answer() {
-    let mail = SimMail { answers_wait: Duration::from_secs(60), ..SimMail::default() };
-    run(2, &SimOptions { mail, ..net() }, |world| {
+    let delivery = SimDelivery { answers_wait: Duration::from_secs(60), ..SimDelivery::default() };
+    run(2, &SimOptions { delivery, ..net() }, |world| {
         let me = world.rank();
         let win = Window::<u64>::allocate(world, 1)?;
         win.set_num_notify(1)?;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use simulated::{Outcome, Rank, cost, like_sockets, run, same};
 use transom::{Assert, Info, RawWindow};
-use transom_fabric::sim::{SimMail, SimOptions};
+use transom_fabric::sim::{SimDelivery, SimOptions};
 
 mod simulated;
 
@@ -26,10 +26,10 @@ fn net() -> SimOptions {
 fn answers_are_sent_with_the_next_signals() {
     const TURNS: u64 = 100;
     let saved = |origins, answers_wait| {
-        let mail = SimMail { gathers: true, answers_wait, ..SimMail::default() };
+        let delivery = SimDelivery { gathers: true, answers_wait, ..SimDelivery::default() };
         let sent = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&sent);
-        run(2, &SimOptions { mail, again_one_in: 0, ..net() }, move |world| {
+        run(2, &SimOptions { delivery, again_one_in: 0, ..net() }, move |world| {
             let messages = puts_between_fences(world, origins, TURNS)?;
             if world.rank() == 1 {
                 count.store(messages, Ordering::Relaxed);

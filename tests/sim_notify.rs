@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use simulated::{Outcome, Rank, cost, on_every_net, run, same};
 use transom::{Notice, Window, ops};
 use transom_fabric::Coherence;
-use transom_fabric::sim::{SimAmo, SimCounters, SimMail, SimOptions};
+use transom_fabric::sim::{SimAmo, SimCounters, SimDelivery, SimOptions};
 
 mod simulated;
 mod support;
@@ -99,12 +99,12 @@ fn the_notice_of_a_get_permits_overwriting() {
 fn a_notice_follows_puts_where_the_net_keeps_order() {
     for by_cpu in [false, true] {
         for (ordered, amos_ordered) in [(false, false), (true, false), (false, true), (true, true)] {
-            let mail = SimMail { ordered, amos_ordered, ..SimMail::default() };
+            let delivery = SimDelivery { ordered, amos_ordered, ..SimDelivery::default() };
             let amo = if by_cpu { SimAmo::None } else { SimAmo::All(Coherence::DeviceOnly) };
             // Operations stay in flight until their target has polled for long.
             let slow = SimOptions { delay: 40, done_one_in: 0, passive_target: false, ..SimOptions::default() };
             let follows = if by_cpu { ordered } else { amos_ordered };
-            run(2, &SimOptions { mail, amo, ..slow }, move |world| costs(world, by_cpu, follows));
+            run(2, &SimOptions { delivery, amo, ..slow }, move |world| costs(world, by_cpu, follows));
         }
     }
 }
@@ -163,8 +163,8 @@ fn costs(world: &Rank, by_cpu: bool, follows: bool) -> Outcome {
 #[test]
 fn answers_are_piggybacked_on_puts_in_return() {
     let piggybacked = |answers_wait| {
-        let mail = SimMail { answers_wait, ..SimMail::default() };
-        let net = SimOptions { mail, amo: SimAmo::None, again_one_in: 0, ..SimOptions::default() };
+        let delivery = SimDelivery { answers_wait, ..SimDelivery::default() };
+        let net = SimOptions { delivery, amo: SimAmo::None, again_one_in: 0, ..SimOptions::default() };
         PIGGYBACKED.store(0, Ordering::Relaxed);
         run(2, &net, in_turns);
         PIGGYBACKED.load(Ordering::Relaxed)
@@ -230,8 +230,9 @@ fn in_turns(world: &Rank) -> Outcome {
 fn the_put_of_a_notice_is_not_kept() {
     const TURNS: usize = 20;
     for amo in [SimAmo::None, SimAmo::All(Coherence::DeviceOnly)] {
-        let mail = SimMail { ordered: true, amos_ordered: true, gathers: true, ..SimMail::default() };
-        let net = SimOptions { delay: 40, done_one_in: 0, passive_target: false, mail, amo, ..SimOptions::default() };
+        let delivery = SimDelivery { ordered: true, amos_ordered: true, gathers: true, ..SimDelivery::default() };
+        let net =
+            SimOptions { delay: 40, done_one_in: 0, passive_target: false, delivery, amo, ..SimOptions::default() };
         run(2, &net, |world| {
             const PLAIN: usize = 10;
             let me = world.rank();

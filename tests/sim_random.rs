@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use random::Program;
 use transom_fabric::Coherence;
-use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
+use transom_fabric::sim::{SimAmo, SimDelivery, SimOptions};
 
 #[path = "random/mod.rs"]
 mod random;
@@ -40,7 +40,7 @@ fn net(seed: u64) -> SimOptions {
     SimOptions {
         reorder: seed >> 28 & 7 != 0,
         passive_target: seed >> 32 & 1 == 0,
-        mail: SimMail {
+        delivery: SimDelivery {
             most: (seed >> 36 & 3 == 0).then_some(3),
             slots: None,
             ordered: seed >> 52 & 1 == 0,

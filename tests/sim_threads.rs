@@ -11,7 +11,7 @@ use simulated::{Rank, peer, run, same};
 use transom::ops::{Replace, Sum};
 use transom::{At, BasicType, Datatype, Lock, LockAllEpoch, Window};
 use transom_fabric::Coherence;
-use transom_fabric::sim::{SimAmo, SimMail, SimOptions};
+use transom_fabric::sim::{SimAmo, SimDelivery, SimOptions};
 
 #[path = "sim_threads/held_back.rs"]
 mod held_back;
@@ -306,8 +306,8 @@ fn epochs_end_beside_the_stream_of_another_thread() {
 
 /// A net whose messages stay in flight while their receiver takes none.
 fn answered_late(amo: SimAmo) -> SimOptions {
-    let mail = SimMail { slots: Some(1000), ..SimMail::default() };
-    SimOptions { delay: 0, again_one_in: 0, done_one_in: 0, amo, mail, ..SimOptions::default() }
+    let delivery = SimDelivery { slots: Some(1000), ..SimDelivery::default() };
+    SimOptions { delay: 0, again_one_in: 0, done_one_in: 0, amo, delivery, ..SimOptions::default() }
 }
 
 /// Runs `body` while another thread of rank 0 puts to rank 1 by messages, many of which are in

@@ -1,7 +1,7 @@
-//! Loops that combine the elements of two arrays, by the machine's widest vectors. Owns no memory;
+//! Combines the elements of two arrays, by the widest vectors of the CPU. Owns no memory;
 //! independent of operations and types.
 
-/// Length in bytes from which the machine's widest vectors are used.
+/// Length in bytes from which wide vectors are used.
 #[cfg(any(test, target_arch = "x86_64"))]
 const WIDE: usize = 256;
 
@@ -34,6 +34,8 @@ unsafe fn combine_avx2<T: bytemuck::Pod>(to: *mut u8, from: *const u8, len: usiz
     unsafe { combine_each(to, from, len, function) }
 }
 
+/// The loop over the elements, compiled for the caller's instruction set.
+///
 /// # Safety
 /// As for [`combine`].
 #[inline(always)]

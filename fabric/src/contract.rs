@@ -37,8 +37,8 @@ pub struct Limits {
     /// to that target before. Once one of these puts has failed, messages to the target are
     /// refused. Gets and atomics keep no order.
     pub ordered: bool,
-    /// The target's CPU performs puts when it receives messages, so that several small puts cost
-    /// less as one message.
+    /// Several small puts cost less if the caller gathers them in one message: the target's CPU
+    /// performs puts anyway, when it receives their data.
     pub gathers: bool,
     /// An atomic is performed only when its target has the data of all puts that this process had
     /// posted to that target before.
@@ -72,12 +72,13 @@ pub trait Region: Send + Sync + Debug + 'static {
     /// The key, which peers hand to [`Port::import`].
     fn key(&self) -> RegionKey;
 
-    /// Whether peers can perform this atomic on the region, and with which other atomics it is
-    /// atomic.
+    /// With which other atomics this atomic on the region is atomic; `None`: peers can't perform
+    /// it.
     fn amo(&self, kind: AmoKind, width: Width) -> Option<Coherence>;
 
-    /// Leaves the region registered for ever, because peers may still use its key. Its registration
-    /// no longer serves buffers of this rank: the program may map other memory at their addresses.
+    /// Leaves the region registered for ever, because peers may still use its key. The registration
+    /// no longer serves origin buffers of this rank, because the program may map other memory at
+    /// the region's addresses.
     fn leak(self)
     where
         Self: Sized,
@@ -103,8 +104,8 @@ pub trait Handler {
 /// - The first operations are puts, and the port's limits have [`Limits::ordered`] for a message
 ///   after them, or [`Limits::amos_ordered`] for an atomic.
 ///
-/// A count that falls means that the target has the data, that the data is visible to every process
-/// that reads it afterwards, and that the origin's buffer may be used again.
+/// When the count of a tally falls, the target has the data of the operation, the data is visible
+/// to every process that reads it afterwards, and the origin's buffer may be used again.
 ///
 /// Offsets and lengths are bytes within the remote region, checked by the caller against the
 /// window's size; backends check them against the region again where the check is free.
@@ -125,7 +126,7 @@ pub trait Port: Send + Sync + Debug + 'static {
     /// here.
     fn connect(&self, peer: Peer, address: &[u8]) -> Result<(), FabricError>;
 
-    /// A region of a connected peer, from the key that the peer published.
+    /// Makes a region of a connected peer ready for use, by the key that the peer published.
     ///
     /// # Errors
     /// The key is not one of this backend, the peer is not connected, or the system refuses.
@@ -134,8 +135,8 @@ pub trait Port: Send + Sync + Debug + 'static {
     /// The region as memory of this process, where load and store reach it.
     fn direct<'r>(&self, remote: &'r Self::Remote) -> Option<&'r Memory>;
 
-    /// Whether an atomic on this region can be posted from here, and with which other atomics it is
-    /// atomic.
+    /// With which other atomics this atomic on a peer's region is atomic; `None`: it can't be
+    /// posted.
     fn amo_on(&self, remote: &Self::Remote, kind: AmoKind, width: Width) -> Option<Coherence>;
 
     /// Puts at most [`Limits::inline_max`] bytes, which are copied before this returns.
@@ -179,8 +180,8 @@ pub trait Port: Send + Sync + Debug + 'static {
     /// As for [`Port::get`], for each part; no two overlap.
     unsafe fn get_list(&self, from: &Self::Remote, offset: u64, into: &[Span], tally: &TallyRef) -> Post;
 
-    /// Gets the bytes of `into`, at most [`Limits::packed_max`] in all, into its parts one after
-    /// another, through a buffer of the port.
+    /// Gets into the parts of `into` one after another, through a buffer of the port: at most
+    /// [`Limits::packed_max`] bytes in all.
     ///
     /// # Safety
     /// As for [`Port::get`], for each part; no two overlap.
@@ -194,8 +195,8 @@ pub trait Port: Send + Sync + Debug + 'static {
     /// As for [`Port::get`].
     unsafe fn amo(&self, on: &Self::Remote, offset: u64, amo: Amo, into: Span, tally: &TallyRef) -> Post;
 
-    /// Posts the requests to the peer that the port would otherwise hold back until the next
-    /// request. [`Port::progress`] does this for all peers.
+    /// Posts the requests to the peer that the port holds back until the next request.
+    /// [`Port::progress`] does so for all peers.
     fn release(&self, to: &Self::Remote) {
         let _ = to;
     }
@@ -212,15 +213,15 @@ pub trait Port: Send + Sync + Debug + 'static {
     /// operation's tally.
     fn progress(&self, handler: &impl Handler) -> Result<usize, FabricError>;
 
-    /// The first unreachable peer: a message to it was lost, or it can't be connected. The answer
-    /// does not change afterwards.
+    /// The first peer that has become unreachable: a message to it was lost, or the connection
+    /// can't be made. Once a peer is returned, the answer does not change.
     fn lost(&self) -> Option<Fault> {
         None
     }
 
-    /// Ends the connection to a peer that has, by the failure detector, died or become unreachable:
-    /// operations in flight to it fail, and later posts answer `Broken`. A transport that learns of
-    /// deaths soon enough by itself does nothing.
+    /// Ends the connection to a peer, which has died or become unreachable by the failure detector.
+    /// Operations in flight to the peer fail, and later posts answer `Broken`. A transport that
+    /// learns of deaths soon enough by itself does nothing.
     fn lose(&self, peer: Peer, reason: Reason) {
         let _ = (peer, reason);
     }
@@ -229,10 +230,11 @@ pub trait Port: Send + Sync + Debug + 'static {
     /// The call may return early.
     fn wait(&self, limit: Duration);
 
-    /// [`Port::wait`] that also ends when `other` is readable; false where `limit` passed instead.
-    /// A port that sleeps on no descriptor ignores `other`. It sleeps only if `still_idle` returns
-    /// true. `still_idle` is called after the sleep was announced: a change by another thread that
-    /// calls [`Port::wake`] afterwards is seen by `still_idle`, or ends the sleep.
+    /// Like [`Port::wait`], but the sleep also ends when `other` is readable. Returns false if
+    /// `limit` has passed instead. A port that sleeps on no descriptor ignores `other`. The call
+    /// sleeps only if `still_idle` returns true. `still_idle` is called after the sleep was
+    /// announced: a change by another thread that calls [`Port::wake`] afterwards is seen by
+    /// `still_idle`, or ends the sleep.
     fn wait_with_descriptor(
         &self,
         limit: Duration,
@@ -243,8 +245,8 @@ pub trait Port: Send + Sync + Debug + 'static {
     /// Ends the [`Port::wait`] of all threads; if no thread waits, the next one.
     fn wake(&self);
 
-    /// A number that changes while threads of this process post operations. A progress thread that
-    /// polls meanwhile contends with them for the provider's locks. Zero where posting takes no
+    /// A counter that changes when threads of this process post operations: a progress thread that
+    /// polls at that time contends with them for the provider's locks. Always zero if posts take no
     /// lock that polling takes.
     fn posts(&self) -> u32 {
         0

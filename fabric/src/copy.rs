@@ -1,22 +1,24 @@
-//! Copies of bytes by this CPU, by libc except in two cases in which libc is slow. If `rep movsb`
-//! would be slow between the addresses (`is_close_behind`), a loop of this module copies. Copies of
-//! more than `PIECE` are split, so that libc does not use non-temporal stores.
+//! Copies of bytes by this CPU: libc's `memcpy`, except in two cases in which `memcpy` is slow. If
+//! `rep movsb` would be slow between the addresses (`is_close_behind`), a loop of this module
+//! copies. Other copies of more than `PIECE` are split, so that libc does not use non-temporal
+//! stores.
 
 use std::ptr::copy_nonoverlapping;
 
-/// Fewer bytes are left to libc. glibc's threshold for `rep movsb` is 2112 bytes or more.
+/// Shortest copy for which libc may be slow: glibc's threshold for `rep movsb` is 2112 bytes or
+/// more.
 const LONG: usize = 2112;
 
-/// The most bytes of one call of libc's copy. From a size that depends on the cache, libc changes
-/// to loops of wide stores, and then to non-temporal stores. A copy of 1 MiB by non-temporal stores
-/// takes a fifth longer than a copy in pieces of this size.
+/// The most bytes of one `memcpy`. From sizes that depend on the cache on, libc uses loops of wide
+/// stores, and then non-temporal stores. A copy of 1 MiB by non-temporal stores takes a fifth
+/// longer than a copy in pieces of this size.
 pub(crate) const PIECE: usize = 128 << 10;
 
-/// Bytes of a step of the loop for targets that are close behind their source.
+/// Bytes that the loop of `copy_backwards` copies in each iteration.
 const STEP: usize = 64;
 
-/// Copies bytes. Out of line, so that the hot path of a word saves registers for at most one call,
-/// as for libc's own copy.
+/// Copies bytes. Out of line, so that callers, whose hot path stores one word, save registers for
+/// at most one call, as for `memcpy` itself.
 ///
 /// # Safety
 /// As for [`copy_nonoverlapping`].
@@ -56,7 +58,8 @@ pub fn is_close_behind(from: u64, to: u64) -> bool {
     cfg!(target_arch = "x86_64") && (1..32).contains(&(to.wrapping_sub(from) % 4096))
 }
 
-/// Copies the last bytes first: no load follows a store to a location that looks the same.
+/// Copies the last bytes first, so that no load follows a store to an address with the same low 12
+/// bits.
 ///
 /// # Safety
 /// As for [`copy`].

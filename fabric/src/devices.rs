@@ -9,11 +9,13 @@ use rustix::thread::CpuSet;
 /// The kernel's folder of CPUs, which shows the NUMA node of each.
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// The user's list of `device[:port]`. `^` before it excludes the listed devices. An empty list
-/// allows all.
+/// The user's list of `device[:port]`. With `^` before it, the list excludes its devices; else it
+/// allows only these. An empty list allows all devices.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct DeviceList {
+    /// Whether the list excludes its devices.
     exclude: bool,
+    /// Names of devices, each with one of its ports or, for `None`, with all.
     list: Vec<(String, Option<u8>)>,
 }
 
@@ -37,14 +39,15 @@ impl DeviceList {
         Ok(DeviceList { exclude, list })
     }
 
-    /// Whether the list names the only devices to use.
-    pub fn names(&self) -> bool {
+    /// Whether only the listed devices are allowed.
+    pub fn is_allow_list(&self) -> bool {
         !self.exclude && !self.list.is_empty()
     }
 
-    /// The order of a device in the choice; smaller is better. It is the device's position in the
-    /// list, else 0 or 1 by `near`. `None`: the user excludes the device.
-    pub fn place(&self, device: &str, port: u8, near: bool) -> Option<usize> {
+    /// The preference for a port of a device; smaller is better. The preference is the position in
+    /// a list of allowed devices, else 0 for a device that is `near` and 1 for others. `None`: the
+    /// user excludes the port.
+    pub fn preference(&self, device: &str, port: u8, near: bool) -> Option<usize> {
         let named = |(name, only): &(String, Option<u8>)| name == device && only.is_none_or(|only| only == port);
         match self.list.iter().position(named) {
             Some(place) if !self.exclude => Some(place),
@@ -84,6 +87,7 @@ pub fn line(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }
 
+/// The NUMA node of a CPU, by the folder of CPUs in sysfs.
 fn node_of(cpus: &Path, cpu: usize) -> Option<u32> {
     entries(&cpus.join(format!("cpu{cpu}"))).iter().find_map(|entry| name(entry).strip_prefix("node")?.parse().ok())
 }
@@ -95,12 +99,12 @@ mod tests {
     #[test]
     fn listed_devices_keep_their_order_and_others_are_ranked_by_nearness() {
         let list = |text| DeviceList::parse(text).expect("a list");
-        assert_eq!(list("").place("a", 1, true), Some(0));
-        assert_eq!(list("").place("a", 1, false), Some(1));
-        assert_eq!(list("b, a").place("a", 1, false), Some(1));
-        assert_eq!(list("b:1,a").place("b", 2, true), None);
-        assert_eq!(list("^b").place("b", 2, true), None);
-        assert_eq!(list("^b").place("a", 1, false), Some(1));
+        assert_eq!(list("").preference("a", 1, true), Some(0));
+        assert_eq!(list("").preference("a", 1, false), Some(1));
+        assert_eq!(list("b, a").preference("a", 1, false), Some(1));
+        assert_eq!(list("b:1,a").preference("b", 2, true), None);
+        assert_eq!(list("^b").preference("b", 2, true), None);
+        assert_eq!(list("^b").preference("a", 1, false), Some(1));
         assert!(DeviceList::parse("b:x").is_err());
     }
 

@@ -1,5 +1,5 @@
-//! The one error type of the transports, the fault of a broken peer, and the causes of both. Each
-//! displays one layer, and all layers in the alternate form `{:#}`.
+//! The one error type of the transports, the fault of an unreachable peer, and the causes of both.
+//! `{}` displays the error alone, and `{:#}` also displays its sources.
 
 use std::error::Error;
 use std::{fmt, io};
@@ -9,8 +9,8 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::{Peer, Reason};
 
-/// The reason why a transport failed, with the peer if there is one. The crates above know all
-/// kinds of this type and of [`Cause`], so that a translation covers each.
+/// The failure of a transport. The enum and [`Cause`] are exhaustive, so that translations by the
+/// crates above cover each kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FabricError {
     /// The transport does not exist on this machine: a library, device or right is missing.
@@ -31,18 +31,18 @@ pub enum FabricError {
     Broken(Fault),
 }
 
-/// The refusing party, with its code.
+/// The cause of a failure, by the party that reported it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The kernel.
+    /// The kernel's error number.
     System(Errno),
-    /// The library of a provider.
+    /// An error of a network library.
     Library {
         /// The library's name.
         library: &'static str,
-        /// Its number for the failure.
+        /// The library's number for the error.
         code: i64,
-        /// Its text, with the number.
+        /// The library's text for the error.
         text: String,
     },
     /// A limit of the process is the probable reason.
@@ -54,25 +54,25 @@ pub enum Cause {
         /// The answer of the system or the library.
         cause: Box<Cause>,
     },
-    /// The standard library, without a number of the kernel.
+    /// An error of the standard library that has no error number of the kernel.
     Io(io::ErrorKind),
-    /// The transport itself.
+    /// A rule of the transport itself.
     Refused(Reason),
-    /// The setup of this machine: a library, device, right or setting is missing. In words for
-    /// administrators, for all transports that were tried.
+    /// The setup of this machine: a library, device, right or setting is missing. A text for
+    /// administrators, about all transports that were tried.
     Setup(String),
-    /// The peer itself, by an answer whose words the layer above decodes.
+    /// The peer's answer, which the layer above decodes.
     Answer([u64; 4]),
-    /// A part of the action, which failed.
+    /// The error of a step of the action.
     Within(Box<FabricError>),
 }
 
-/// A peer that has become unreachable, or that refused, and the reason.
+/// The failure of a peer: it has become unreachable, or has refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The peer.
     pub peer: Peer,
-    /// The transport's observation.
+    /// The cause that the transport has observed.
     pub cause: Cause,
 }
 
@@ -87,7 +87,7 @@ impl FabricError {
         FabricError::Unavailable { transport, cause: cause.into() }
     }
 
-    /// Memory that could not be registered. Most devices lock registered memory, so the reason is
+    /// Memory that could not be registered. Most devices lock registered memory, so the cause is
     /// often the limit of locked memory.
     pub fn unregistered(what: impl Into<String>, cause: impl Into<Cause>) -> FabricError {
         let resource = "locked memory in bytes (RLIMIT_MEMLOCK, ulimit -l)";
@@ -97,8 +97,8 @@ impl FabricError {
 }
 
 impl Cause {
-    /// The answer of a library for a code, with the limit of open files where that is the cause.
-    /// `errno` is the code as a number of the kernel.
+    /// An error of a library. `errno` is `code` as an error number of the kernel. If it means too
+    /// many open files, the result names the limit of open files.
     pub fn library(library: &'static str, code: i64, text: impl Into<String>, errno: i32) -> Cause {
         let cause = Cause::Library { library, code, text: text.into() };
         if ![Errno::MFILE.raw_os_error(), Errno::NFILE.raw_os_error()].contains(&errno) {
@@ -108,24 +108,11 @@ impl Cause {
         Cause::Limited { resource, limit: getrlimit(Resource::Nofile).current, cause: Box::new(cause) }
     }
 
-    /// The layer of a limit.
+    /// The text of [`Cause::Limited`], without that of its source.
     pub fn limit_text(resource: &str, limit: Option<u64>) -> String {
         match limit {
             Some(limit) => format!("the limit of {resource} is {limit}"),
             None => format!("there is no limit of {resource}"),
-        }
-    }
-
-    fn next(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Cause::Limited { cause, .. } => Some(cause),
-            Cause::Within(error) => error.source(),
-            Cause::System(_)
-            | Cause::Library { .. }
-            | Cause::Io(_)
-            | Cause::Refused(_)
-            | Cause::Setup(_)
-            | Cause::Answer(_) => None,
         }
     }
 }
@@ -148,7 +135,17 @@ impl Error for FabricError {
 
 impl Error for Cause {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.next()
+        match self {
+            Cause::Limited { cause, .. } => Some(cause),
+            // Displayed as the text of the error, so the next layer is the source of the error.
+            Cause::Within(error) => error.source(),
+            Cause::System(_)
+            | Cause::Library { .. }
+            | Cause::Io(_)
+            | Cause::Refused(_)
+            | Cause::Setup(_)
+            | Cause::Answer(_) => None,
+        }
     }
 }
 
@@ -165,7 +162,7 @@ impl fmt::Display for FabricError {
             FabricError::Failed { what, .. } => f.write_str(what)?,
             FabricError::Broken(fault) => write!(f, "{}", fault.peer)?,
         }
-        rest(self, f)
+        write_sources(self, f)
     }
 }
 
@@ -181,22 +178,22 @@ impl fmt::Display for Cause {
             Cause::Answer(words) => write!(f, "the peer's answer {words:?}")?,
             Cause::Within(error) => write!(f, "{error}")?,
         }
-        rest(self, f)
+        write_sources(self, f)
     }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.peer)?;
-        rest(self, f)
+        write_sources(self, f)
     }
 }
 
-/// The sources of an error, if the alternate form is requested.
+/// Writes the sources of an error, each after a colon, if the alternate form is requested.
 ///
 /// # Errors
 /// Those of the formatter.
-pub fn rest(error: &dyn Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub fn write_sources(error: &dyn Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut next = error.source().filter(|_| f.alternate());
     while let Some(layer) = next {
         write!(f, ": {layer}")?;

@@ -14,10 +14,10 @@ pub enum Failure {
     Refused(Fault),
 }
 
-/// A failure, and the tallies that may report it: the operation's own, and its parents. A failure
-/// is reported once.
+/// A failure, and the tallies that may report it: the operation's own tally, and its parents. One
+/// of them reports the failure, once.
 #[derive(Debug)]
-struct Waiting {
+struct Unreported {
     reporters: Vec<usize>,
     failure: Failure,
 }
@@ -25,53 +25,54 @@ struct Waiting {
 /// All failures that no call has reported.
 #[derive(Debug)]
 pub(crate) struct Failures {
-    /// By number, in the order of arrival.
-    waiting: BTreeMap<u64, Waiting>,
+    /// The failures by number, in the order of arrival.
+    unreported: BTreeMap<u64, Unreported>,
+    /// The number of the next failure.
     next: u64,
-    /// The failures that each tally may report.
-    of: BTreeMap<usize, BTreeSet<u64>>,
-    /// The tallies of which an operation has failed.
-    own: BTreeMap<usize, u64>,
+    /// The numbers of the failures that each tally may report.
+    by_tally: BTreeMap<usize, BTreeSet<u64>>,
+    /// For each tally of which an operation has failed: the number of that failure.
+    own_failures: BTreeMap<usize, u64>,
 }
 
 impl Failures {
     pub(crate) const fn new() -> Failures {
-        Failures { waiting: BTreeMap::new(), next: 0, of: BTreeMap::new(), own: BTreeMap::new() }
+        Failures { unreported: BTreeMap::new(), next: 0, by_tally: BTreeMap::new(), own_failures: BTreeMap::new() }
     }
 
-    /// Stores a failure of an operation whose tally is the first of `reporters`, unless this tally
-    /// already has a failure: the first failure names the cause. Returns whether the failure was
-    /// stored.
+    /// Stores a failure of an operation. `reporters` are the operation's tally, and then its
+    /// parents. If an earlier operation of that tally has failed, only the earlier failure is kept,
+    /// because it names the cause. Returns whether the failure was stored.
     pub(crate) fn keep(&mut self, reporters: Vec<usize>, failure: &Failure) -> bool {
         let number = self.next;
-        let Some(&own) = reporters.first().filter(|own| !self.own.contains_key(own)) else { return false };
+        let Some(&own) = reporters.first().filter(|own| !self.own_failures.contains_key(own)) else { return false };
         self.next += 1;
-        self.own.insert(own, number);
+        self.own_failures.insert(own, number);
         for &reporter in &reporters {
-            self.of.entry(reporter).or_default().insert(number);
+            self.by_tally.entry(reporter).or_default().insert(number);
         }
-        self.waiting.insert(number, Waiting { reporters, failure: failure.clone() });
+        self.unreported.insert(number, Unreported { reporters, failure: failure.clone() });
         true
     }
 
     /// Whether a tally has a failure to report.
     pub(crate) fn has(&self, tally: usize) -> bool {
-        self.of.contains_key(&tally)
+        self.by_tally.contains_key(&tally)
     }
 
     /// The first failure that a tally may report.
     pub(crate) fn first(&self, tally: usize) -> Option<&Failure> {
-        self.of.get(&tally)?.first().and_then(|number| self.waiting.get(number)).map(|one| &one.failure)
+        self.by_tally.get(&tally)?.first().and_then(|number| self.unreported.get(number)).map(|one| &one.failure)
     }
 
     /// Takes the first failure that a tally may report; the tally's other failures count as
     /// reported with it.
     pub(crate) fn take(&mut self, tally: usize) -> Option<Failure> {
         let first = self.first(tally).cloned();
-        for number in self.of.remove(&tally).unwrap_or_default() {
-            let Some(waiting) = self.waiting.remove(&number) else { continue };
-            for reporter in waiting.reporters {
-                self.untie(reporter, number);
+        for number in self.by_tally.remove(&tally).unwrap_or_default() {
+            let Some(unreported) = self.unreported.remove(&number) else { continue };
+            for reporter in unreported.reporters {
+                self.remove_reporter(reporter, number);
             }
         }
         first
@@ -79,26 +80,27 @@ impl Failures {
 
     /// Removes a dropped tally; its parents still report its failures.
     pub(crate) fn forget(&mut self, tally: usize) {
-        for number in self.of.remove(&tally).unwrap_or_default() {
-            if let Some(one) = self.waiting.get_mut(&number) {
+        for number in self.by_tally.remove(&tally).unwrap_or_default() {
+            if let Some(one) = self.unreported.get_mut(&number) {
                 one.reporters.retain(|&reporter| reporter != tally);
                 if one.reporters.is_empty() {
-                    self.waiting.remove(&number);
+                    self.unreported.remove(&number);
                 }
             }
         }
-        self.own.remove(&tally);
+        self.own_failures.remove(&tally);
     }
 
-    fn untie(&mut self, reporter: usize, number: u64) {
-        if let Some(numbers) = self.of.get_mut(&reporter) {
+    /// Removes a tally from the reporters of a failure.
+    fn remove_reporter(&mut self, reporter: usize, number: u64) {
+        if let Some(numbers) = self.by_tally.get_mut(&reporter) {
             numbers.remove(&number);
             if numbers.is_empty() {
-                self.of.remove(&reporter);
+                self.by_tally.remove(&reporter);
             }
         }
-        if self.own.get(&reporter) == Some(&number) {
-            self.own.remove(&reporter);
+        if self.own_failures.get(&reporter) == Some(&number) {
+            self.own_failures.remove(&reporter);
         }
     }
 }
@@ -127,6 +129,6 @@ mod tests {
         assert!(!all.has(1) && all.first(1).is_none() && all.take(10).is_none());
         assert!(all.keep(vec![5], &failure(5)));
         all.forget(5);
-        assert!(all.waiting.is_empty() && all.of.is_empty() && all.own.is_empty(), "{all:?}");
+        assert!(all.unreported.is_empty() && all.by_tally.is_empty() && all.own_failures.is_empty(), "{all:?}");
     }
 }

@@ -1,13 +1,13 @@
-//! A gate beside a lock: an asymmetric barrier between frequent short operations and operations
-//! that need exclusive access.
+//! A gate beside a lock, which frequent short operations pass without the lock. Operations that
+//! need exclusive access take the lock and close the gate.
 //!
-//! While the gate is open, a short operation takes no lock. The operation writes its *visit*, a
-//! word that only its thread writes, reads the gate, and ends by clearing the visit. An operation
-//! that must be alone takes the lock, closes the gate and waits for all visits. A visit costs two
-//! plain stores and no fence, because the closing side calls [`rendezvous`]: the kernel then runs a
-//! full barrier on every CPU whose thread may be between writing its visit and reading the gate.
-//! Short operations that find the gate closed take the lock. Only a holder of the lock changes the
-//! gate.
+//! A short operation writes its *visit*, a word that only its thread writes, reads the gate, and
+//! ends by clearing the visit. If it finds the gate closed, it takes the lock. An exclusive
+//! operation takes the lock, closes the gate and waits for all visits. Only a holder of the lock
+//! changes the gate. The visit and the gate are ordered by an asymmetric fence: a visit costs two
+//! plain stores and no fence instruction, because the closing side calls [`heavy_fence`]. The
+//! kernel then runs a full barrier on every CPU whose thread may be between writing its visit and
+//! reading the gate.
 //!
 //! Knows neither the lock nor the operations. The lock remains valid if its holder dies: the next
 //! holder finishes closing the gate.
@@ -20,16 +20,17 @@ use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 #[cfg(not(loom))]
 use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};
 
-/// The gate of zeroed memory: short operations take the lock.
+/// Short operations take the lock, and no visit is in progress. Zeroed memory is a closed gate.
 const CLOSED: u32 = 0;
+/// Short operations pass.
 const OPEN: u32 = 1;
-/// Visits may still be in progress.
+/// Short operations take the lock, but earlier visits may still be in progress.
 const CLOSING: u32 = 2;
 
 /// The value of a visit while no operation is in progress.
 pub const NO_VISIT: u32 = 0;
 
-/// The word of a gate.
+/// A gate, by the word that holds its state.
 #[derive(Clone, Copy, Debug)]
 pub struct Gate<'w>(&'w AtomicU32);
 
@@ -51,11 +52,11 @@ impl<'w> Gate<'w> {
     }
 
     /// Passes the gate if it is open; `None` if it is not. `visit` is the word of the calling
-    /// thread, whose process has [`enrol`]led; `name` is not [`NO_VISIT`].
+    /// thread, whose process has called [`register_process`]. `name` is not [`NO_VISIT`].
     #[inline(always)]
     pub fn pass(self, visit: &'w AtomicU32, name: u32) -> Option<Visit<'w>> {
         visit.store(name, Ordering::Relaxed);
-        before_the_look();
+        light_fence();
         let visit = Visit(visit);
         // Acquire: pairs with the Release in `open`, so that the work of earlier holders of the
         // lock is visible.
@@ -77,13 +78,13 @@ impl<'w> Gate<'w> {
         self.0.load(Ordering::Relaxed) == CLOSED
     }
 
-    /// Marks the gate as closing. The caller holds the lock, calls [`rendezvous`] next, then waits
-    /// with [`is_over`] for every visit, and then calls [`Gate::close`].
+    /// Marks the gate as closing. The caller holds the lock. Next it calls [`heavy_fence`], waits
+    /// with [`is_over`] for every visit, and calls [`Gate::close`].
     pub fn begin_to_close(self) {
         self.0.store(CLOSING, Ordering::Relaxed);
     }
 
-    /// The gate is closed: all visits are over. The caller holds the lock.
+    /// Marks the gate as closed. The caller holds the lock, and all visits are over.
     pub fn close(self) {
         // Relaxed: only holders of the lock distinguish the two states that are not open.
         self.0.store(CLOSED, Ordering::Relaxed);
@@ -99,7 +100,7 @@ impl Drop for Visit<'_> {
     }
 }
 
-/// `Ok` if no operation is in progress by this word, else the name of the visit.
+/// Whether no operation is in progress by the word of a visit; the error is the visit's name.
 pub fn is_over(visit: &AtomicU32) -> Result<(), u32> {
     // Acquire: pairs with the Release of a visit's end.
     match visit.load(Ordering::Acquire) {
@@ -108,12 +109,12 @@ pub fn is_over(visit: &AtomicU32) -> Result<(), u32> {
     }
 }
 
-/// Orders the visit before the read of the gate, together with [`rendezvous`]. The compiler may not
-/// exchange the two accesses. If the CPU does, the barrier of `rendezvous` runs before or after
-/// both of them: in the first case the read finds the gate closing, in the second the closing side
-/// finds the visit.
+/// The light side of the asymmetric fence: orders the write of the visit before the read of the
+/// gate, together with [`heavy_fence`]. The compiler may not exchange the two accesses. If the CPU
+/// does, the barrier of `heavy_fence` runs before or after both of them: in the first case the read
+/// finds the gate closing, in the second the closing side finds the visit.
 #[inline(always)]
-fn before_the_look() {
+fn light_fence() {
     #[cfg(not(loom))]
     compiler_fence(Ordering::SeqCst);
     // The models have no barrier of the kernel. Here a fence stands for it.
@@ -121,25 +122,26 @@ fn before_the_look() {
     fence(Ordering::SeqCst);
 }
 
-/// Whether this kernel has the barrier that [`rendezvous`] needs.
+/// Whether this kernel has the barrier that [`heavy_fence`] needs.
 #[cfg(not(loom))]
 pub fn is_supported() -> bool {
     membarrier_query().contains(MembarrierQuery::GLOBAL_EXPEDITED | MembarrierQuery::REGISTER_GLOBAL_EXPEDITED)
 }
 
-/// Makes [`rendezvous`] of other processes reach the threads of this one. False where the kernel
-/// refuses: then this process may not [`Gate::pass`].
+/// Registers this process, so that the [`heavy_fence`] of other processes reaches its threads.
+/// False if the kernel refuses: then this process may not [`Gate::pass`].
 #[cfg(not(loom))]
-pub fn enrol() -> bool {
+pub fn register_process() -> bool {
     static ENROLLED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     *ENROLLED.get_or_init(|| membarrier(MembarrierCommand::RegisterGlobalExpedited).is_ok())
 }
 
-/// Runs a full barrier on every CPU that runs a thread of an enrolled process, and here.
+/// The heavy side of the asymmetric fence: runs a full barrier on every CPU that runs a thread of a
+/// registered process, and on this CPU.
 ///
 /// # Panics
 /// If the kernel refuses although [`is_supported`] returned true.
-pub fn rendezvous() {
+pub fn heavy_fence() {
     #[cfg(not(loom))]
     if let Err(error) = membarrier(MembarrierCommand::GlobalExpedited) {
         panic!("the kernel offered membarrier and refuses it now: {error}");
@@ -173,7 +175,7 @@ mod tests {
     /// stores.
     #[test]
     fn short_and_exclusive_operations_lose_no_update() {
-        if !(is_supported() && enrol()) {
+        if !(is_supported() && register_process()) {
             return;
         }
         let [word, lock, count] = [const { AtomicU32::new(0) }; 3];
@@ -203,7 +205,7 @@ mod tests {
             for _ in 0..2000 {
                 locked(&|| {
                     gate.begin_to_close();
-                    rendezvous();
+                    heavy_fence();
                     visits.iter().for_each(|visit| while is_over(visit).is_err() {});
                     gate.close();
                     count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -259,7 +261,7 @@ mod loom_tests {
             self.locked(|| {
                 if !gate.is_closed() {
                     gate.begin_to_close();
-                    rendezvous();
+                    heavy_fence();
                     for visit in &self.visits {
                         while is_over(visit).is_err() {
                             thread::yield_now();

@@ -1,13 +1,13 @@
-//! Keys of regions, where the process chooses them. Long keys are random, so that a process without
-//! the key can't access the region. Short keys, or keys of providers that prefer small ones, are
-//! the lowest free numbers. Independent of the regions themselves.
+//! The choice of keys of regions, for providers that let the process choose them. Long keys are
+//! random, so that a process without the key can't access the region. Short keys, and keys of
+//! providers that prefer small ones, are the lowest free numbers. Independent of the regions.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use crate::{FabricError, Reason, secret};
 
-/// The keys of one endpoint.
+/// Issues the keys of an endpoint, and takes them back.
 #[derive(Debug)]
 pub struct Keys {
     range: KeyRange,
@@ -17,9 +17,9 @@ pub struct Keys {
 /// The range of keys, and the choice among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyRange {
-    /// Keys below `fast` are the provider's fast ones.
+    /// The first key that is not fast: keys below it select the provider's fast regions.
     pub fast: u64,
-    /// First number that is not a key.
+    /// The first number that is not a key.
     pub end: u64,
     /// The choice of a new key.
     pub choice: KeyChoice,
@@ -81,7 +81,7 @@ impl Keys {
         self.take_within(1, self.range.end).ok_or_else(used_up)
     }
 
-    /// The lowest free key of a kind, below `end`.
+    /// The lowest free key of a kind, below `end`. `kind` is 0 for fast keys and 1 for others.
     fn take_within(&self, kind: usize, end: u64) -> Option<u64> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let begin = if kind == 0 { 0 } else { self.range.fast };

@@ -20,6 +20,7 @@
 compile_error!("transom runs on Linux, on x86-64 and AArch64 only");
 
 mod amo;
+mod busy_locations;
 #[allow(unsafe_code)]
 mod combine;
 #[allow(unsafe_code)]
@@ -36,7 +37,6 @@ mod keys;
 mod memory;
 #[allow(unsafe_code)]
 mod peer_map;
-mod places;
 mod reason;
 #[allow(unsafe_code)]
 mod row;
@@ -49,14 +49,14 @@ pub mod threads;
 mod wake;
 
 pub use amo::{Amo, AmoKind, Coherence, Width};
+pub use busy_locations::{BusyLocations, Posting};
 pub use contract::{Domain, Handler, Limits, Port, Region, RegionKey};
 pub use copy::is_close_behind;
-pub use error::{Cause, FabricError, Fault, rest};
+pub use error::{Cause, FabricError, Fault, write_sources};
 pub use failures::Failure;
 pub use keys::{KeyChoice, KeyRange, Keys};
 pub use memory::{Blocks, Memory, Span, WeakMemory};
 pub use peer_map::{Keyed, PeerMap};
-pub use places::{Places, Posting};
 pub use reason::Reason;
 pub use row::{Row, Word};
 pub use streams::{above_streams, fill_streams};

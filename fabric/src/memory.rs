@@ -1,8 +1,8 @@
 //! Memory that other processes may read and write at any time. Only this module accesses it.
 //!
-//! No reference to its bytes ever exists; they are accessed by copies, and by atomics on aligned
-//! words. A [`Memory`] keeps its bytes alive, so they are valid as long as the value exists.
-//! Independent of the other processes that map it.
+//! The bytes are accessed by copies through raw pointers, and by atomics on aligned words. No
+//! reference to plain bytes ever exists. A [`Memory`] keeps its bytes alive, so they are valid as
+//! long as the value exists. Independent of the other processes that map the memory.
 
 use std::any::Any;
 use std::fmt;
@@ -15,8 +15,8 @@ use crate::combine;
 use crate::copy::copy;
 use crate::{Amo, AmoKind, Width};
 
-/// A range of this process's memory as a value: pointer and length, without the right to access it.
-/// A port gets one for an origin's buffer, which the buffer's owner promises to keep.
+/// A range of this process's memory: pointer and length, without the right to access the bytes. A
+/// port gets the span of an origin's buffer, whose owner promises to keep the buffer valid.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     base: *mut u8,
@@ -63,7 +63,7 @@ impl Span {
         self.len
     }
 
-    /// Whether it has no bytes.
+    /// Whether the span has no bytes.
     #[inline]
     pub const fn is_empty(self) -> bool {
         self.len == 0
@@ -82,11 +82,11 @@ impl Span {
 pub struct Memory {
     base: NonNull<u8>,
     len: usize,
-    /// One pointer, because values that hold many parts of memory should stay small.
-    _owner: Option<Arc<Owner>>,
+    /// A thin pointer, because some values hold many parts of memory and should stay small.
+    owner: Option<Arc<Owner>>,
 }
 
-/// Keeps memory alive.
+/// The value that keeps memory alive until it is dropped.
 struct Owner(#[allow(dead_code)] Arc<dyn Any + Send + Sync>);
 
 impl fmt::Debug for Owner {
@@ -95,7 +95,7 @@ impl fmt::Debug for Owner {
     }
 }
 
-/// The address of memory that may have been freed; it does not keep the memory alive.
+/// A [`Memory`] that does not keep its bytes alive, as `std::sync::Weak`.
 #[derive(Clone, Debug)]
 pub struct WeakMemory {
     place: Span,
@@ -122,7 +122,7 @@ impl Memory {
     /// long as any clone of the result). No Rust reference to the bytes exists while others may
     /// write them.
     pub unsafe fn new(base: NonNull<u8>, len: usize, owner: Option<Arc<dyn Any + Send + Sync>>) -> Memory {
-        Memory { base, len, _owner: owner.map(|owner| Arc::new(Owner(owner))) }
+        Memory { base, len, owner: owner.map(|owner| Arc::new(Owner(owner))) }
     }
 
     /// Zeroed memory of this process alone, aligned to 8 bytes. The kernel supplies its pages at
@@ -141,7 +141,7 @@ impl Memory {
         self.len
     }
 
-    /// Whether it has no bytes.
+    /// Whether the memory has no bytes.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -162,7 +162,7 @@ impl Memory {
     /// The part `[at, at + len)`, which keeps the whole alive; `None` where it is not inside.
     pub fn slice(&self, at: usize, len: usize) -> Option<Memory> {
         let part = self.span().slice(at, len)?;
-        Some(Memory { base: NonNull::new(part.base)?, len, _owner: self._owner.clone() })
+        Some(Memory { base: NonNull::new(part.base)?, len, owner: self.owner.clone() })
     }
 
     /// Joins parts with consecutive addresses into one memory, which keeps all of them alive;
@@ -183,15 +183,18 @@ impl Memory {
         Some(unsafe { Memory::new(base, len, Some(Arc::new(parts))) })
     }
 
-    /// The address of this memory, which does not keep the memory alive; `None` where it has no
-    /// owner.
+    /// This memory without keeping it alive; `None` if it has no owner.
     pub fn downgrade(&self) -> Option<WeakMemory> {
-        let owner = Arc::downgrade(self._owner.as_ref()?);
+        let owner = Arc::downgrade(self.owner.as_ref()?);
         Some(WeakMemory { place: self.span(), owner })
     }
 
+    /// The pointer to the `len` bytes at `at`.
+    ///
+    /// # Panics
+    /// If the range is not inside.
     #[inline]
-    pub(crate) fn at(&self, at: usize, len: usize) -> *mut u8 {
+    pub(crate) fn pointer(&self, at: usize, len: usize) -> *mut u8 {
         if len > self.len || at > self.len - len {
             outside(at, len, self.len);
         }
@@ -202,23 +205,23 @@ impl Memory {
     /// Stores `bytes` at `at`. 4 and 8 bytes at an aligned location are one store.
     ///
     /// # Panics
-    /// If the range is not inside. Callers have checked the range and reported errors in their own
+    /// If the range is not inside. Callers check ranges before, to report errors in their own
     /// terms.
     #[inline]
     pub fn write(&self, at: usize, bytes: &[u8]) {
-        let to = self.at(at, bytes.len());
+        let to = self.pointer(at, bytes.len());
         if let Ok(word) = <[u8; 8]>::try_from(bytes) {
-            // SAFETY: 8 bytes at `to` are inside (`at`); an unaligned store has no other
+            // SAFETY: 8 bytes at `to` are inside (`pointer`); an unaligned store has no other
             // requirement.
             return unsafe { to.cast::<u64>().write_unaligned(u64::from_ne_bytes(word)) };
         }
         if let Ok(word) = <[u8; 4]>::try_from(bytes) {
-            // SAFETY: 4 bytes at `to` are inside (`at`); an unaligned store has no other
+            // SAFETY: 4 bytes at `to` are inside (`pointer`); an unaligned store has no other
             // requirement.
             return unsafe { to.cast::<u32>().write_unaligned(u32::from_ne_bytes(word)) };
         }
-        // SAFETY: the source is a live slice; the target is inside (`at`). They may not overlap as
-        // Rust objects, since no reference to this memory exists.
+        // SAFETY: the source is a live slice; the target is inside (`pointer`). They may not
+        // overlap as Rust objects, since no reference to this memory exists.
         unsafe { copy(bytes.as_ptr(), to, bytes.len()) };
     }
 
@@ -228,19 +231,19 @@ impl Memory {
     /// As for [`Memory::write`].
     #[inline]
     pub fn read(&self, at: usize, bytes: &mut [u8]) {
-        let from = self.at(at, bytes.len());
+        let from = self.pointer(at, bytes.len());
         if let Ok(word) = <&mut [u8; 8]>::try_from(&mut *bytes) {
-            // SAFETY: 8 bytes at `from` are inside (`at`).
+            // SAFETY: 8 bytes at `from` are inside (`pointer`).
             *word = unsafe { from.cast::<u64>().read_unaligned() }.to_ne_bytes();
             return;
         }
         if let Ok(word) = <&mut [u8; 4]>::try_from(&mut *bytes) {
-            // SAFETY: 4 bytes at `from` are inside (`at`).
+            // SAFETY: 4 bytes at `from` are inside (`pointer`).
             *word = unsafe { from.cast::<u32>().read_unaligned() }.to_ne_bytes();
             return;
         }
-        // SAFETY: the source is inside (`at`); the target is a live slice, which no reference to
-        // this memory overlaps.
+        // SAFETY: the source is inside (`pointer`); the target is a live slice, which no reference
+        // to this memory overlaps.
         unsafe { copy(from, bytes.as_mut_ptr(), bytes.len()) };
     }
 
@@ -252,15 +255,16 @@ impl Memory {
     /// As for [`Memory::write`].
     #[inline]
     pub fn combine<T: bytemuck::Pod>(&self, at: usize, operand: &[u8], function: impl Fn(T, T) -> T) {
-        let to = self.at(at, operand.len());
-        // SAFETY: both have `operand.len()` bytes (`at`). No reference to this memory exists, so
-        // the operand is other memory.
+        let to = self.pointer(at, operand.len());
+        // SAFETY: both have `operand.len()` bytes (`pointer`). No reference to this memory exists,
+        // so the operand is other memory.
         unsafe { combine::combine(to, operand.as_ptr(), operand.len(), function) }
     }
 
-    /// Copies blocks of one length between `ours` and this memory, without a check per block: into
-    /// this memory where `WRITE`, else out of it. Strides are bytes from one block to the next and
-    /// may be negative. Returns false, without a copy, where a block is not inside this memory.
+    /// Copies equal blocks between `ours` and this memory, with one check for all blocks: into this
+    /// memory if `WRITE`, else out of it. `at` is the first block's offset in this memory. Strides
+    /// are bytes from one block to the next and may be negative. Returns false, without a copy, if
+    /// a block is not inside this memory.
     ///
     /// # Safety
     /// During the call every block of `ours` is readable, and not written by others, where `WRITE`;
@@ -284,9 +288,9 @@ impl Memory {
         // blocks.
         unsafe {
             match len {
-                4 => blocks::<WRITE, u32>(theirs, stride, base, step, count),
-                8 => blocks::<WRITE, u64>(theirs, stride, base, step, count),
-                16 => blocks::<WRITE, u128>(theirs, stride, base, step, count),
+                4 => copy_words::<WRITE, u32>(theirs, stride, base, step, count),
+                8 => copy_words::<WRITE, u64>(theirs, stride, base, step, count),
+                16 => copy_words::<WRITE, u128>(theirs, stride, base, step, count),
                 _ => {
                     let (mut there, mut here) = (theirs, base);
                     for _ in 0..count {
@@ -306,7 +310,7 @@ impl Memory {
     /// If it is not inside, or not aligned.
     #[inline]
     pub fn word32(&self, at: usize) -> &AtomicU32 {
-        let word = self.at(at, 4).cast::<u32>();
+        let word = self.pointer(at, 4).cast::<u32>();
         if !word.is_aligned() {
             misaligned(32, word.addr());
         }
@@ -321,7 +325,7 @@ impl Memory {
     /// If it is not inside, or not aligned.
     #[inline]
     pub fn word64(&self, at: usize) -> &AtomicU64 {
-        let word = self.at(at, 8).cast::<u64>();
+        let word = self.pointer(at, 8).cast::<u64>();
         if !word.is_aligned() {
             misaligned(64, word.addr());
         }
@@ -330,8 +334,8 @@ impl Memory {
         unsafe { AtomicU64::from_ptr(word) }
     }
 
-    /// Performs an atomic by this CPU at byte `at` and returns the previous value. Sequentially
-    /// consistent: one total order with all other CPU atomics of the node.
+    /// Performs an atomic on the word at byte `at`, by this CPU, and returns the previous value.
+    /// Sequentially consistent: one total order with all other CPU atomics of the node.
     ///
     /// # Panics
     /// As for [`Memory::word64`].
@@ -350,11 +354,12 @@ impl WeakMemory {
     /// The memory, if it still exists.
     pub fn upgrade(&self) -> Option<Memory> {
         let owner = self.owner.upgrade()?;
-        Some(Memory { base: NonNull::new(self.place.base)?, len: self.place.len, _owner: Some(owner) })
+        Some(Memory { base: NonNull::new(self.place.base)?, len: self.place.len, owner: Some(owner) })
     }
 }
 
-/// Out of line, so that the hot path need not lay out the numbers of the message in memory.
+/// Panics about a range. Out of line, so that the hot path need not lay out the message's numbers
+/// in memory.
 #[cold]
 #[inline(never)]
 fn outside(at: usize, len: usize, of: usize) -> ! {
@@ -367,7 +372,7 @@ pub(crate) fn misaligned(bits: usize, at: usize) -> ! {
     panic!("a {bits}-bit word at the misaligned address {at:#x}");
 }
 
-/// Equal blocks of memory of this process, as [`Memory::copy_blocks`] takes them.
+/// Equal blocks of this process's memory at equal distances, for [`Memory::copy_blocks`].
 #[derive(Clone, Copy, Debug)]
 pub struct Blocks {
     /// The first byte of the first block.
@@ -380,34 +385,41 @@ pub struct Blocks {
     pub count: usize,
 }
 
-/// Copies blocks of the size of `W`, one load and one store each.
+/// Copies blocks of the size of `W`, each by one load and one store.
 ///
 /// # Safety
 /// All blocks of both sides are inside memory that may be read or written, as
 /// [`Memory::copy_blocks`] says.
 #[inline]
 #[allow(clippy::cast_possible_truncation)] // addresses have the width of isize
-unsafe fn blocks<const WRITE: bool, W: Copy>(there: *mut u8, stride: i64, here: *mut u8, step: i64, count: usize) {
+unsafe fn copy_words<const WRITE: bool, W: Copy>(there: *mut u8, stride: i64, here: *mut u8, step: i64, count: usize) {
     // SAFETY: the caller's promise.
     unsafe {
-        // A distance that is a constant to the compiler halves the loop's instructions.
+        // A distance that the compiler knows halves the number of the loop's instructions.
         if step == size_of::<W>() as i64 {
-            turns::<WRITE, W>(there, stride as isize, here, size_of::<W>() as isize, |steps| steps, count);
+            copy_words_unrolled::<WRITE, W>(
+                there,
+                stride as isize,
+                here,
+                size_of::<W>() as isize,
+                |steps| steps,
+                count,
+            );
         } else {
-            turns::<WRITE, W>(there, stride as isize, here, step as isize, black_box, count);
+            copy_words_unrolled::<WRITE, W>(there, stride as isize, here, step as isize, black_box, count);
         }
     }
 }
 
-/// The loop copies four blocks in each iteration, at distances that are computed before the loop.
-/// Without `black_box` the compiler would compute each distance by an addition to the one before,
+/// [`copy_words`] by a loop unrolled by four, at distances that are computed before the loop.
+/// Without `black_box` the compiler would compute each distance by an addition to the previous one,
 /// so that each block would wait for the previous block. `opaque` applies `black_box` to the
-/// distances of our side too, unless they are constants.
+/// distances of this process's blocks too, unless they are constants.
 ///
 /// # Safety
-/// As for [`blocks`].
+/// As for [`copy_words`].
 #[inline(always)]
-unsafe fn turns<const WRITE: bool, W: Copy>(
+unsafe fn copy_words_unrolled<const WRITE: bool, W: Copy>(
     mut there: *mut u8,
     stride: isize,
     mut here: *mut u8,

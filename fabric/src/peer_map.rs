@@ -1,9 +1,10 @@
 //! A map from peers to the state kept for them: written once per peer at first contact, read on
 //! every operation.
 //!
-//! A lookup takes no lock and stores nothing: it loads the table, masks the rank and compares.
-//! Ranks are their own hash, so that a job smaller than the table is an array. Memory grows with
-//! the peers *touched*, not with the job (requirement T6).
+//! A lookup takes no lock and stores nothing: it loads the table, masks the rank and compares. The
+//! table is a hash table with linear probing in which each rank is its own hash, so that a job
+//! smaller than the table is an array. Memory grows with the peers *touched*, not with the job
+//! (requirement T6).
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -37,7 +38,8 @@ impl<T> Keyed for (Peer, T) {
     }
 }
 
-/// State of peers. Values are never moved, replaced or removed before the map is dropped.
+/// A map from peers to values, which are never moved, replaced or removed before the map is
+/// dropped.
 pub struct PeerMap<T> {
     table: AtomicPtr<Table<T>>,
     writer: Mutex<Writer<T>>,
@@ -157,8 +159,7 @@ impl<T: Keyed> PeerMap<T> {
         // Relaxed: only the writer, which holds the mutex, replaces the table.
         // SAFETY: tables are freed only when the map is dropped.
         let table = unsafe { &*self.table.load(Ordering::Relaxed) };
-        // Load factor of seven eighths: ranks are mostly dense and do not collide before the table
-        // wraps.
+        // The load factor is seven eighths: dense ranks do not collide before the table wraps.
         if writer.peers * 8 <= table.slots.len() * 7 {
             return table.place(value);
         }
@@ -183,8 +184,8 @@ impl<T> Table<T> {
 }
 
 impl<T: Keyed> Table<T> {
-    /// Puts a value into the first free slot from its rank on. One is always free, because tables
-    /// never get full.
+    /// Puts a value into the first free slot from that of its rank on. A slot is always free,
+    /// because tables never get full.
     fn place(&self, value: *mut T) {
         // SAFETY: values are freed only when the map is dropped.
         let mut at = unsafe { (*value).peer() }.index() & self.mask;

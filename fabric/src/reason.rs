@@ -1,8 +1,8 @@
-//! Why a transport itself refuses: one variant for each rule, with its numbers.
+//! The reasons for which a transport itself refuses: one variant for each rule, with its numbers.
 
 use std::time::Duration;
 
-/// Why a transport refuses an operation, a connection or memory by its own rules, without an error
+/// A rule of a transport by which it refuses an operation, a connection or memory, without an error
 /// of the system or of a library.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -16,7 +16,7 @@ pub enum Reason {
     /// The peer was not connected before the call.
     #[error("there is no connection to the rank")]
     NotConnected,
-    /// The connection to the peer broke before.
+    /// The connection to the peer is broken.
     #[error("the connection to the rank is broken")]
     BrokenConnection,
     /// The peer's process has ended.
@@ -102,7 +102,7 @@ pub enum Reason {
     /// The ports of two ranks are of different link layers.
     #[error("the port of one rank is InfiniBand, and the port of the other rank is Ethernet")]
     LinkLayers,
-    /// The device does not perform the atomic, or no processor does on memory that is not mapped.
+    /// The device does not perform the atomic, and this CPU can't because the memory is not mapped.
     #[error("neither the device nor this CPU can perform the atomic of {width} bytes on that memory")]
     NoAtomic {
         /// The width of the atomic in bytes.

@@ -1,5 +1,5 @@
-//! Atomic words at equal distances in memory that others write. Bounds and alignment of all words
-//! are checked once, when the row is made. An access checks only the index.
+//! Rows of atomic words in memory that others write. The bounds and the alignment of all words of a
+//! row are checked once, when the row is made. An access checks only the index.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,7 +11,7 @@ use crate::memory::misaligned;
 /// `COUNT` words of type `W`, each `STRIDE` bytes after the one before.
 #[derive(Clone)]
 pub struct Row<W, const STRIDE: usize, const COUNT: usize> {
-    /// From the first word on.
+    /// The memory from the first word to the end of the last one.
     memory: Memory,
     _words: PhantomData<W>,
 }
@@ -48,6 +48,7 @@ impl Word for AtomicU64 {
 }
 
 impl<W: Word, const STRIDE: usize, const COUNT: usize> Row<W, STRIDE, COUNT> {
+    /// The length from the first word to the end of the last one.
     const BYTES: usize = {
         assert!(STRIDE >= size_of::<W>() && STRIDE.is_multiple_of(align_of::<W>()), "words are aligned and apart");
         STRIDE * (COUNT - 1) + size_of::<W>()
@@ -76,7 +77,7 @@ impl Memory {
     /// If they are not inside, or not aligned.
     #[inline]
     pub fn words64<const COUNT: usize>(&self, at: usize) -> &[AtomicU64; COUNT] {
-        let words = self.at(at, 8 * COUNT).cast::<[AtomicU64; COUNT]>();
+        let words = self.pointer(at, 8 * COUNT).cast::<[AtomicU64; COUNT]>();
         if !words.is_aligned() {
             misaligned(64, words.addr());
         }
@@ -91,7 +92,7 @@ impl Memory {
     /// If they are not inside, or not aligned.
     #[inline]
     pub fn all_words64(&self, at: usize, count: usize) -> &[AtomicU64] {
-        let words = self.at(at, count.saturating_mul(8)).cast::<AtomicU64>();
+        let words = self.pointer(at, count.saturating_mul(8)).cast::<AtomicU64>();
         if !words.is_aligned() {
             misaligned(64, words.addr());
         }
@@ -107,7 +108,7 @@ impl Memory {
     /// If it is not inside.
     #[inline]
     pub fn prefetch(&self, at: usize) {
-        let place = self.at(at, 1);
+        let place = self.pointer(at, 1);
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         // SAFETY: a prefetch changes nothing and fails at no address.
         unsafe {

@@ -1,6 +1,6 @@
-//! The standard streams of a program that has closed one of them, and still writes to it. The
-//! kernel gives the lowest free number to the next descriptor, and the program's text would go into
-//! that descriptor's file. So no descriptor that stays open has a number of a standard stream.
+//! Keeps descriptors of the library off the numbers 0, 1 and 2. A program that has closed a
+//! standard stream may still write to the stream's number. The kernel gives the lowest free number
+//! to the next descriptor, so the program's text would go into the file of that descriptor.
 
 use std::fs::File;
 use std::io;
@@ -11,8 +11,8 @@ use rustix::io::fcntl_dupfd_cloexec;
 /// The lowest number that no standard stream has.
 const FIRST: i32 = 3;
 
-/// The same file by a descriptor that is no standard stream. Other descriptors are returned as they
-/// are.
+/// Duplicates a descriptor that has the number of a standard stream to a higher number. Returns
+/// other descriptors as they are.
 ///
 /// # Errors
 /// No descriptor is free.
@@ -24,14 +24,14 @@ pub fn above_streams<F: From<OwnedFd> + Into<OwnedFd>>(file: F) -> io::Result<F>
     Ok(F::from(fcntl_dupfd_cloexec(&fd, FIRST)?))
 }
 
-/// Opens `/dev/null` in place of each standard stream that is closed, as Rust's own programs do
-/// when they start: the descriptors of libraries may not be above the streams.
+/// Opens `/dev/null` in place of each standard stream that is closed, as Rust programs do at start.
+/// Other libraries may open descriptors that [`above_streams`] does not move.
 pub fn fill_streams() {
     while let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
         if null.as_raw_fd() >= FIRST {
             return;
         }
-        // It stays open for the rest of the program.
+        // The descriptor stays open until the process ends.
         let _ = null.into_raw_fd();
     }
 }

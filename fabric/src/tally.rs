@@ -31,29 +31,29 @@ pub type TallyRef = triomphe::Arc<Tally>;
 /// Bit of a tally's state: an operation failed. The bit shares a word with the count, so that a
 /// flush loads one word.
 const FAILED: u64 = 1 << 63;
-/// Bit of a tally's state: an operation has failed at some time, so [`WAITING`] may have entries of
-/// the tally.
-const MARKED: u64 = 1 << 62;
+/// Bit of a tally's state: an operation has failed at some time, so [`UNREPORTED`] may have entries
+/// for the tally.
+const EVER_FAILED: u64 = 1 << 62;
 
 /// Bit of a tally's state: an operation other than a put was counted, so the outstanding operations
-/// may be more than puts.
+/// may not all be puts.
 const MIXED: u64 = 1 << 61;
 
-/// Bit of a tally's state: others will probably follow the next operation before its completion is
-/// awaited. Set by [`Tally::follow`].
+/// Bit of a tally's state: the next operation will probably be followed by others before its
+/// completion is awaited. Set by [`Tally::follow`].
 const FOLLOWED: u64 = 1 << 60;
 
 /// Counts operations that were posted and are not complete at the target.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// The number of outstanding operations, with the bits [`FAILED`], [`MARKED`], [`MIXED`] and
-    /// [`FOLLOWED`].
+    /// The number of outstanding operations, with the bits [`FAILED`], [`EVER_FAILED`], [`MIXED`]
+    /// and [`FOLLOWED`].
     state: AtomicU64,
     parent: Option<TallyRef>,
 }
 
 /// Failures of all tallies that no call has reported yet.
-static WAITING: Mutex<Failures> = Mutex::new(Failures::new());
+static UNREPORTED: Mutex<Failures> = Mutex::new(Failures::new());
 
 impl Tally {
     /// A tally without a parent, which may become the parent of others.
@@ -105,7 +105,7 @@ impl Tally {
         self.finish();
     }
 
-    /// Notes that an operation other than a put was counted here and above.
+    /// Notes that an operation other than a put was counted, here and in the parents.
     #[inline]
     pub fn mix(&self) {
         // Relaxed: the reading thread has posted, or the program has ordered it after the posting
@@ -117,7 +117,7 @@ impl Tally {
 
     /// Clears the mark of operations other than puts if no operation is outstanding.
     pub fn unmix(&self) {
-        let counted = |state: u64| state & !(FAILED | MARKED | MIXED | FOLLOWED) != 0;
+        let counted = |state: u64| state & !(FAILED | EVER_FAILED | MIXED | FOLLOWED) != 0;
         // Relaxed: as in `mix`.
         let _ = self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |state| {
             (state & MIXED != 0 && !counted(state)).then_some(state & !MIXED)
@@ -145,26 +145,26 @@ impl Tally {
         };
     }
 
-    /// Whether operations are outstanding, or probably follow the next one.
+    /// Whether operations are outstanding, or will probably follow the next operation.
     #[inline]
     pub fn is_busy(&self) -> bool {
         // Acquire: as in `outstanding`.
-        self.state.load(Ordering::Acquire) & !(FAILED | MARKED | MIXED) != 0
+        self.state.load(Ordering::Acquire) & !(FAILED | EVER_FAILED | MIXED) != 0
     }
 
     fn record(&self, failure: &Failure) {
         // The lock is held until the marks are set: a call that takes the failure clears them.
-        let mut waiting = waiting();
-        if waiting.keep(self.upwards().map(Tally::key).collect(), failure) {
+        let mut unreported = unreported();
+        if unreported.keep(self.upwards().map(Tally::key).collect(), failure) {
             // Release: pairs with the Acquire in `has_failed` and `settled`.
             for tally in self.upwards() {
-                tally.state.fetch_or(FAILED | MARKED, Ordering::Release);
+                tally.state.fetch_or(FAILED | EVER_FAILED, Ordering::Release);
             }
         }
     }
 
-    /// The tally's number in [`WAITING`]: its address, which is unique while the tally lives; drop
-    /// removes the entry.
+    /// The tally's number in [`UNREPORTED`]: its address, which is unique while the tally lives;
+    /// drop removes the entry.
     fn key(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
@@ -174,7 +174,8 @@ impl Tally {
         std::iter::successors(Some(self), |tally| tally.parent.as_deref())
     }
 
-    /// Whether `outer` is this tally or above it, so that it counts this tally's operations too.
+    /// Whether `outer` is this tally or a parent of it, so that `outer` counts this tally's
+    /// operations too.
     pub fn is_within(&self, outer: &Tally) -> bool {
         self.upwards().any(|tally| std::ptr::eq(tally, outer))
     }
@@ -190,14 +191,14 @@ impl Tally {
     #[inline]
     pub fn outstanding(&self) -> u64 {
         // Acquire: pairs with the Release in `finish`.
-        self.state.load(Ordering::Acquire) & !(FAILED | MARKED | MIXED | FOLLOWED)
+        self.state.load(Ordering::Acquire) & !(FAILED | EVER_FAILED | MIXED | FOLLOWED)
     }
 
     /// Whether no operation is outstanding and no failure waits to be reported.
     #[inline]
     pub fn settled(&self) -> bool {
         // Acquire: pairs with the Release in `finish` and `record`.
-        self.state.load(Ordering::Acquire) & !(MARKED | MIXED | FOLLOWED) == 0
+        self.state.load(Ordering::Acquire) & !(EVER_FAILED | MIXED | FOLLOWED) == 0
     }
 
     /// Whether an operation of this tally failed and the failure has not been reported.
@@ -217,9 +218,9 @@ impl Tally {
 
     #[cold]
     fn take_recorded(&self) -> Option<Failure> {
-        let mut waiting = waiting();
-        let first = waiting.take(self.key());
-        for tally in self.upwards().filter(|tally| !waiting.has(tally.key())) {
+        let mut unreported = unreported();
+        let first = unreported.take(self.key());
+        for tally in self.upwards().filter(|tally| !unreported.has(tally.key())) {
             // Relaxed: the failures themselves are under the lock.
             tally.state.fetch_and(!FAILED, Ordering::Relaxed);
         }
@@ -228,13 +229,14 @@ impl Tally {
 
     /// Whether the first failure that has not been reported is a refusal.
     pub fn is_refused(&self) -> bool {
-        matches!(waiting().first(self.key()), Some(Failure::Refused(_)))
+        matches!(unreported().first(self.key()), Some(Failure::Refused(_)))
     }
 
-    /// Forgets the failures that a parent has reported. Failures that nobody has reported stay.
+    /// Clears the mark of a failure if no failure of this tally is left to report, because a parent
+    /// has reported them.
     pub fn forget_reported(&self) {
-        let waiting = waiting();
-        if !waiting.has(self.key()) {
+        let unreported = unreported();
+        if !unreported.has(self.key()) {
             // Relaxed: the failures themselves are under the lock.
             self.state.fetch_and(!FAILED, Ordering::Relaxed);
         }
@@ -242,22 +244,22 @@ impl Tally {
 
     /// The fault of the first failure that has not been reported.
     pub fn fault(&self) -> Option<Fault> {
-        let waiting = waiting();
-        let (Failure::Broken(fault) | Failure::Refused(fault)) = waiting.first(self.key())?;
+        let unreported = unreported();
+        let (Failure::Broken(fault) | Failure::Refused(fault)) = unreported.first(self.key())?;
         Some(fault.clone())
     }
 }
 
 impl Drop for Tally {
     fn drop(&mut self) {
-        if *self.state.get_mut() & MARKED != 0 {
-            waiting().forget(self.key());
+        if *self.state.get_mut() & EVER_FAILED != 0 {
+            unreported().forget(self.key());
         }
     }
 }
 
-fn waiting() -> MutexGuard<'static, Failures> {
-    WAITING.lock().unwrap_or_else(PoisonError::into_inner)
+fn unreported() -> MutexGuard<'static, Failures> {
+    UNREPORTED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -333,7 +335,7 @@ mod tests {
         assert!(window.only_puts() && window.has_failed());
     }
 
-    /// A failure reported by one child leaves the failures of the others waiting, in the parent
+    /// A failure reported by one child leaves the failures of the others unreported, in the parent
     /// too.
     #[test]
     fn failures_of_several_children_are_each_reported() {

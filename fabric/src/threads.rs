@@ -8,10 +8,10 @@ use std::thread::{Builder, JoinHandle};
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 
-/// The signals that a fault of the thread itself raises, and those of profilers. All other signals
-/// are for the program's threads: a program that waits for a signal by `sigwait` has blocked the
-/// signal in its own threads only.
-const OWN: [Signal; 8] = [
+/// The signals that a thread of the library does not block: those that a fault of the thread itself
+/// raises, and those of profilers. All other signals are for the program's threads: a program that
+/// waits for a signal by `sigwait` has blocked the signal in its own threads only.
+const UNBLOCKED: [Signal; 8] = [
     Signal::SIGSEGV,
     Signal::SIGBUS,
     Signal::SIGFPE,
@@ -22,23 +22,24 @@ const OWN: [Signal; 8] = [
     Signal::SIGPROF,
 ];
 
-/// A thread of this process, among those that have asked for their identity.
+/// The identity of a thread, which no other thread of this process has or will have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity(u64);
 
-/// The calling thread. Also works in destructors of thread-specific data (`pthread_key_create`),
-/// where `std::thread::current` panics, because the thread's data of `std` are destroyed already.
+/// The identity of the calling thread. Also works in destructors of thread-specific data
+/// (`pthread_key_create`), where `std::thread::current` panics, because the thread's data of `std`
+/// are destroyed already.
 pub fn identity() -> Identity {
     static LAST: AtomicU64 = AtomicU64::new(0);
     thread_local! {
         // A value without a destructor lives as long as its thread.
-        static OWN: Cell<u64> = const { Cell::new(0) };
+        static NUMBER: Cell<u64> = const { Cell::new(0) };
     }
-    if OWN.get() == 0 {
-        // Relaxed: the numbers only differ from each other.
-        OWN.set(LAST.fetch_add(1, Ordering::Relaxed) + 1);
+    if NUMBER.get() == 0 {
+        // Relaxed: only the uniqueness of the numbers matters.
+        NUMBER.set(LAST.fetch_add(1, Ordering::Relaxed) + 1);
     }
-    Identity(OWN.get())
+    Identity(NUMBER.get())
 }
 
 /// Starts a thread to which the kernel delivers no signal of the program.
@@ -47,7 +48,7 @@ pub fn identity() -> Identity {
 /// The kernel refuses a further thread.
 pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     let mut blocked = SigSet::all();
-    OWN.into_iter().for_each(|signal| blocked.remove(signal));
+    UNBLOCKED.into_iter().for_each(|signal| blocked.remove(signal));
     // A thread begins with the mask of the thread that starts it.
     let before = blocked.thread_swap_mask(SigmaskHow::SIG_BLOCK);
     let thread = Builder::new().name(name.into()).spawn(body);
@@ -80,7 +81,7 @@ mod tests {
         for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGUSR1, Signal::SIGCHLD, Signal::SIGALRM] {
             assert!(theirs.contains(signal), "{signal} is blocked");
         }
-        assert!(OWN.into_iter().all(|signal| !theirs.contains(signal)), "faults end the process at once");
+        assert!(UNBLOCKED.into_iter().all(|signal| !theirs.contains(signal)), "faults end the process at once");
         assert_eq!(SigSet::thread_get_mask().expect("a mask"), mine, "the caller's mask is as before");
     }
 }

@@ -1,6 +1,6 @@
-//! A sleep on descriptors that other threads of the process can end. Each sleeping thread polls the
-//! wake's descriptor separately, so the descriptor must stay readable until all threads that slept
-//! when the wake came have left. Must not know the other descriptors.
+//! Sleeps on descriptors that other threads of the process can end. An eventfd ends the sleeps.
+//! Each sleeping thread polls the eventfd separately, so it must stay readable until all threads
+//! that slept when it was written have left. Must not know the other descriptors.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,10 +10,10 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 
 use crate::{FabricError, above_streams};
 
-/// The most descriptors on which a thread sleeps beside the wake.
-const MOST: usize = 3;
+/// The most descriptors on which a thread sleeps in addition to the eventfd.
+const OTHERS: usize = 3;
 
-/// Ends the sleeps of this process's threads.
+/// An eventfd on which threads of this process sleep, together with other descriptors.
 #[derive(Debug)]
 pub struct Wake {
     event: OwnedFd,
@@ -22,27 +22,29 @@ pub struct Wake {
 
 #[derive(Debug, Default)]
 struct Sleepers {
-    /// The number of threads that sleep, or are about to.
-    inside: u32,
-    /// Whether one of them has found the wake.
+    /// The number of threads that sleep or are about to sleep.
+    count: u32,
+    /// Whether one of these threads has found the eventfd readable.
     woken: bool,
 }
 
-/// The end of a sleep.
+/// How a sleep has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slept {
-    /// The time has passed, and nothing else has happened.
+    /// Whether the time has passed and nothing else has happened.
     pub passed: bool,
-    /// The descriptors that are readable.
-    pub readable: [bool; MOST],
+    /// Which of the other descriptors are readable.
+    pub readable: [bool; OTHERS],
 }
 
 impl Slept {
     /// The sleep ended early, for a reason that the caller finds by another poll.
-    const EARLY: Slept = Slept { passed: false, readable: [false; MOST] };
+    const EARLY: Slept = Slept { passed: false, readable: [false; OTHERS] };
 }
 
 impl Wake {
+    /// A wake on which no thread sleeps yet.
+    ///
     /// # Errors
     /// This process has too many open files.
     pub fn new() -> Result<Wake, FabricError> {
@@ -64,7 +66,7 @@ impl Wake {
     /// event for which all threads slept: a thread that the kernel has not resumed yet would find
     /// no event, and sleep on.
     pub fn end_other_sleeps(&self) {
-        if self.sleepers().inside > 0 {
+        if self.sleepers().count > 0 {
             self.end_sleeps();
         }
     }
@@ -73,32 +75,32 @@ impl Wake {
     /// that `limit` returns has passed; `None`: no sleep. `limit` is called after the sleep was
     /// announced: a change by another thread that calls [`Wake::end_sleeps`] afterwards is seen by
     /// `limit`, or ends the sleep.
-    pub fn sleep(&self, others: [Option<BorrowedFd<'_>>; MOST], limit: impl FnOnce() -> Option<Duration>) -> Slept {
+    pub fn sleep(&self, others: [Option<BorrowedFd<'_>>; OTHERS], limit: impl FnOnce() -> Option<Duration>) -> Slept {
         let mut sleepers = self.sleepers();
         if sleepers.woken {
             // The woken threads have not left yet.
             return Slept::EARLY;
         }
-        sleepers.inside += 1;
+        sleepers.count += 1;
         drop(sleepers);
         let slept = limit().map(|limit| self.poll(others, limit));
         let mut sleepers = self.sleepers();
-        sleepers.inside -= 1;
+        sleepers.count -= 1;
         sleepers.woken |= matches!(slept, Some((true, _)));
-        if sleepers.inside == 0 && std::mem::take(&mut sleepers.woken) {
+        if sleepers.count == 0 && std::mem::take(&mut sleepers.woken) {
             // The read can't fail: only the last thread reads a descriptor that was readable.
             let _ = rustix::io::read(&self.event, &mut [0; 8]);
         }
         slept.map_or(Slept::EARLY, |(_, slept)| slept)
     }
 
-    /// Returns whether there was a wake, and the end of the sleep.
-    fn poll(&self, others: [Option<BorrowedFd<'_>>; MOST], limit: Duration) -> (bool, Slept) {
+    /// Sleeps. Returns whether the eventfd is readable, and how the sleep has ended.
+    fn poll(&self, others: [Option<BorrowedFd<'_>>; OTHERS], limit: Duration) -> (bool, Slept) {
         let wake = self.event.as_fd();
-        // The wake takes the place of an absent descriptor.
+        // The eventfd takes the place of an absent descriptor.
         let [first, second, third] = others.map(|other| other.unwrap_or(wake));
         let mut fds = [first, second, third, wake].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-        // A time that the kernel can't express is as good as no limit.
+        // A time that is too long for the kernel means no limit.
         let limit = Timespec::try_from(limit).ok();
         // An interrupted poll is an early end.
         let Ok(ready) = rustix::event::poll(&mut fds, limit.as_ref()) else { return (false, Slept::EARLY) };
@@ -139,7 +141,7 @@ mod tests {
                     for seen in 0..ROUNDS {
                         while round.load(Ordering::SeqCst) == seen {
                             let limit = || (round.load(Ordering::SeqCst) == seen).then_some(LONG);
-                            passed.fetch_add(u32::from(wake.sleep([None; MOST], limit).passed), Ordering::SeqCst);
+                            passed.fetch_add(u32::from(wake.sleep([None; OTHERS], limit).passed), Ordering::SeqCst);
                         }
                         done.fetch_add(1, Ordering::SeqCst);
                     }
@@ -167,10 +169,10 @@ mod tests {
         let wake = Wake::new().expect("a descriptor");
         wake.end_sleeps();
         wake.end_sleeps();
-        assert_eq!(wake.sleep([None; MOST], || Some(LONG)), Slept::EARLY);
+        assert_eq!(wake.sleep([None; OTHERS], || Some(LONG)), Slept::EARLY);
         let short = Duration::from_millis(1);
-        assert_eq!(wake.sleep([None; MOST], || Some(short)), Slept { passed: true, ..Slept::EARLY });
-        assert_eq!(wake.sleep([None; MOST], || None), Slept::EARLY);
+        assert_eq!(wake.sleep([None; OTHERS], || Some(short)), Slept { passed: true, ..Slept::EARLY });
+        assert_eq!(wake.sleep([None; OTHERS], || None), Slept::EARLY);
     }
 
     /// Regression: one of two threads took the event for which both slept, and the other slept on.
@@ -179,10 +181,10 @@ mod tests {
         let (wake, event) = (Wake::new().expect("a descriptor"), Wake::new().expect("a descriptor"));
         wake.end_other_sleeps();
         let short = Duration::from_millis(1);
-        assert!(wake.sleep([None; MOST], || Some(short)).passed, "a wake without a sleeper is none");
+        assert!(wake.sleep([None; OTHERS], || Some(short)).passed, "a wake without a sleeper is none");
         thread::scope(|scope| {
             let sleeper = scope.spawn(|| wake.sleep([Some(event.event.as_fd()), None, None], || Some(LONG)));
-            while wake.sleepers().inside == 0 {
+            while wake.sleepers().count == 0 {
                 thread::yield_now();
             }
             // This thread has taken the event: the descriptor was never readable for the sleeper.

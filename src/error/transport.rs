@@ -105,7 +105,7 @@ impl fmt::Display for TransportError {
             }
             TransportError::Answer(refusal) => write!(f, "{refusal}")?,
         }
-        transom_fabric::rest(self, f)
+        transom_fabric::write_sources(self, f)
     }
 }
 

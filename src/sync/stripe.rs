@@ -184,7 +184,7 @@ pub(crate) fn end_row(_held: &Held<'_>, words: Words<'_>, at: usize) {
 fn close(held: &mut Held<'_>, words: Words<'_>, at: usize, visitor: Visitor) {
     let gate = gate(words, at);
     gate.begin_to_close();
-    gate::rendezvous();
+    gate::heavy_fence();
     for visit in visitor.words(words) {
         let mut polls = 0;
         while let Err(name) = gate::is_over(visit) {
@@ -314,7 +314,7 @@ fn seat() -> usize {
 #[cold]
 fn take_seat() -> usize {
     // A thread that is ending can't give a seat back.
-    let may_sit = gate::enrol() && SEAT_GUARD.try_with(|_| ()).is_ok();
+    let may_sit = gate::register_process() && SEAT_GUARD.try_with(|_| ()).is_ok();
     let free = |taken: u32| (may_sit && taken.trailing_ones() < THREADS).then_some(taken | (taken + 1));
     // Acquire: pairs with the Release in `drop`: the thread that had the seat has ended its visits.
     let taken = SEATS.fetch_update(Ordering::Acquire, Ordering::Relaxed, free);

@@ -160,8 +160,8 @@ impl NetMemory {
     pub(crate) fn put_carried(&self, offset: u64, from: Source, tally: &TallyRef) -> bool {
         match self {
             NetMemory::Verbs { domain, remote } => {
-                let carried = (1..=domain.port().carried_max()).contains(&from.len());
-                carried && domain.port().put_carried(remote, offset, from.bytes(), tally)
+                let carried = (1..=domain.port().max_inline_data()).contains(&from.len());
+                carried && domain.port().try_put_inline(remote, offset, from.bytes(), tally)
             }
             NetMemory::Ofi { .. } | NetMemory::Sim { .. } => false,
         }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use transom_fabric::{Peer, PeerMap, Places, Tally, TallyRef};
+use transom_fabric::{BusyLocations, Peer, PeerMap, Tally, TallyRef};
 
 use super::dynamic::Regions;
 use super::keys::Keys;
@@ -22,7 +22,7 @@ pub(crate) struct Targets {
     /// device performs the atomics on their integers.
     pub(super) loopback: PeerMap<(Peer, NetMemory)>,
     /// Locations with atomics in flight at the net.
-    pub(super) busy: Places,
+    pub(super) busy: BusyLocations,
     /// The attached regions of targets of this node that are known here, in a dynamic window.
     pub(super) regions: PeerMap<(Peer, Regions)>,
     /// The keys of regions that the net accesses, in a dynamic window that a net reaches.
@@ -38,7 +38,7 @@ impl Targets {
             contacted: PeerMap::new(),
             tally: Tally::new(),
             loopback: PeerMap::new(),
-            busy: Places::default(),
+            busy: BusyLocations::default(),
             regions: PeerMap::new(),
             keys,
             team: Arc::clone(team),

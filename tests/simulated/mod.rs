@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use transom::Job;
 use transom::bootstrap::counted::{Counted, RequestCounts};
 use transom::bootstrap::local::Board;
-use transom_fabric::sim::{SimAmo, SimCounters, SimMail, SimNet, SimOptions};
+use transom_fabric::sim::{SimAmo, SimCounters, SimDelivery, SimNet, SimOptions};
 use transom_fabric::{Coherence, Peer};
 
 #[allow(unused_imports)] // some programs do not name it
@@ -215,8 +215,8 @@ pub(crate) fn calm() -> SimOptions {
 /// A [`calm`] net whose targets' CPUs perform all operations, as over sockets. `gathers`: several
 /// small puts cost less as one message; `ordered`: messages follow puts.
 pub(crate) fn like_sockets(gathers: bool, ordered: bool) -> SimOptions {
-    let mail = SimMail { gathers, ordered, ..SimMail::default() };
-    SimOptions { amo: SimAmo::None, message_max: 1024, passive_target: false, mail, ..calm() }
+    let delivery = SimDelivery { gathers, ordered, ..SimDelivery::default() };
+    SimOptions { amo: SimAmo::None, message_max: 1024, passive_target: false, delivery, ..calm() }
 }
 
 /// Nets that differ in every property on which a protocol could rely; the last three are within the
@@ -252,7 +252,7 @@ fn small_nets() -> impl Iterator<Item = SimOptions> {
         tear_words: seed.is_multiple_of(2),
         passive_target: (seed / 4).is_multiple_of(2),
         inline_max: if seed % 3 == 1 { 4 } else { 24 },
-        mail: SimMail {
+        delivery: SimDelivery {
             most: (seed % 4 == 1 || seed % 4 == 2).then_some(3),
             slots: None,
             ordered: seed % 3 != 1,

@@ -7,7 +7,7 @@ use transom_fabric::{AmoKind, Coherence, Domain, FabricError, Memory, Region, Re
 use crate::atomics::Atomics;
 use crate::endpoint::{Endpoint, Registration};
 use crate::library::Info;
-use crate::opened::{Assembly, Open};
+use crate::opened::{Open, PortSettings};
 use crate::port::OfiPort;
 use crate::remote::TAG;
 use crate::{environment, rules};
@@ -31,11 +31,14 @@ pub struct OfiRegion {
 }
 
 impl OfiDomain {
-    /// Opens a provider of [`choose`](crate::provider::choose).
-    pub(crate) fn assemble((info, unused): (Info, Vec<String>), how: &Assembly) -> Result<Arc<OfiDomain>, FabricError> {
-        let endpoint = Endpoint::open(info, 4096, how.descriptor)?;
-        let atomics = if how.refuted { Atomics::default() } else { Atomics::claimed(&endpoint) };
-        Ok(Arc::new(OfiDomain { port: OfiPort::new(endpoint, atomics, how)?, unused }))
+    /// Opens a provider that [`choose`](crate::provider::choose) has returned.
+    pub(crate) fn open_chosen(
+        (info, unused): (Info, Vec<String>),
+        settings: &PortSettings,
+    ) -> Result<Arc<OfiDomain>, FabricError> {
+        let endpoint = Endpoint::open(info, 4096, settings.descriptor)?;
+        let atomics = if settings.atomics_fail { Atomics::default() } else { Atomics::claimed(&endpoint) };
+        Ok(Arc::new(OfiDomain { port: OfiPort::new(endpoint, atomics, settings)?, unused }))
     }
 
     /// The provider's name.
@@ -52,8 +55,8 @@ impl OfiDomain {
         }
     }
 
-    /// For each provider that comes before this one and has devices on this machine: the reason why
-    /// its devices are not used.
+    /// For each provider that comes before this one in the order of preference, and has devices on
+    /// this machine: the reason why they are not used.
     pub fn unused(&self) -> &[String] {
         &self.unused
     }

@@ -14,9 +14,9 @@ use transom_fabric::{Cause, FabricError, Keys, Memory, Span};
 
 use crate::library::{Info, Library};
 use crate::offer::{Offer, Registering};
+use crate::region_lock::RegionLock;
 use crate::rules;
 use crate::sys;
-use crate::turn::Turn;
 
 /// An open endpoint. Drop closes it.
 pub struct Endpoint {
@@ -28,19 +28,19 @@ pub struct Endpoint {
     pub av: *mut sys::fid_av,
     domain: *mut sys::fid_domain,
     fabric: *mut sys::fid_fabric,
-    /// The set that the queue signals; null where the queue has a descriptor of its own, or none.
-    set: *mut sys::fid_wait,
-    /// `None` where the provider has no descriptor for its queue.
+    /// The wait set that the queue signals; null if the queue has a descriptor of its own, or none.
+    wait_set: *mut sys::fid_wait,
+    /// The descriptor of the queue or of the wait set; `None` if the provider has none.
     wait_fd: Option<RawFd>,
     registering: Registering,
     keys: Arc<Keys>,
-    /// The turns of posts, receives, reads of the queue and waits: they may access regions.
-    pub(crate) turn: Arc<Turn>,
+    /// Held during posts, receives, reads of the queue and waits, which may access regions.
+    pub(crate) region_lock: Arc<RegionLock>,
     info: Info,
 }
 
 // SAFETY: opened with FI_THREAD_SAFE: libfabric serializes calls on all of these objects itself
-// (man fi_domain). Where it does not, `turn` serializes the calls that access regions.
+// (man fi_domain). Where it does not, `region_lock` serializes the calls that access regions.
 unsafe impl Send for Endpoint {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Endpoint {}
@@ -58,7 +58,7 @@ pub struct Registration {
     /// The requested key, which becomes free when the region is closed.
     requested_key: u64,
     keys: Arc<Keys>,
-    turn: Arc<Turn>,
+    region_lock: Arc<RegionLock>,
     /// The registered memory, if it is a copy of the caller's.
     copy: Option<Box<Memory>>,
 }
@@ -66,8 +66,7 @@ pub struct Registration {
 /// The rights of a window's memory, which peers access.
 const WINDOW: u64 =
     sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE | sys::FI_READ | sys::FI_WRITE | sys::FI_SEND | sys::FI_RECV;
-/// The rights of memory from which and into which this process transfers (man fi_mr). Providers
-/// that emulate transfers use messages.
+/// The rights of origin buffers (man fi_mr); some providers emulate transfers by messages.
 const OWN: u64 = SOURCE | DESTINATION;
 /// The rights of a put's source, which may be read-only memory.
 const SOURCE: u64 = sys::FI_WRITE | sys::FI_SEND;
@@ -100,8 +99,8 @@ macro_rules! call {
 }
 
 impl Endpoint {
-    /// Opens an endpoint of the provider in `info`, with a completion queue of `entries`, and with
-    /// a `descriptor` to sleep on if the provider has one.
+    /// Opens an endpoint of the provider in `info`, with a completion queue of `entries`. With
+    /// `descriptor`, the queue has a descriptor to sleep on, if the provider supports this.
     ///
     /// # Errors
     /// The call that failed and the library's reason; objects that were already open are closed.
@@ -114,11 +113,11 @@ impl Endpoint {
             av: std::ptr::null_mut(),
             domain: std::ptr::null_mut(),
             fabric: std::ptr::null_mut(),
-            set: std::ptr::null_mut(),
+            wait_set: std::ptr::null_mut(),
             wait_fd: None,
             registering,
             keys: Arc::new(Keys::new(registering.keys)),
-            turn: Arc::new(Turn::new(info.library().is_before(rules.locks_regions_from))),
+            region_lock: Arc::new(RegionLock::new(info.library().is_before(rules.locks_regions_from))),
             info,
         };
         open.build(entries, descriptor)?;
@@ -166,8 +165,8 @@ impl Endpoint {
         }
     }
 
-    /// A function that this crate requires and the provider lacks. The calls on hot paths rely on
-    /// this check.
+    /// The first function that this crate requires and the provider lacks. The calls on hot paths
+    /// rely on this check.
     fn missing(&self) -> Option<&'static str> {
         // SAFETY: open objects.
         unsafe {
@@ -185,20 +184,20 @@ impl Endpoint {
         }
     }
 
-    /// Opens the completion queue: with a descriptor if it is requested and the provider accepts
+    /// Opens the completion queue: with a descriptor if one is requested and the provider supports
     /// it, else without.
     fn open_queue(&mut self, entries: usize, descriptor: bool) -> Result<(), FabricError> {
         if descriptor && rules::of(&self.info.provider()).wait_set {
-            self.open_set();
+            self.open_wait_set();
         }
-        let waits: &[u32] = match (descriptor, self.set.is_null()) {
+        let waits: &[u32] = match (descriptor, self.wait_set.is_null()) {
             (false, _) => &[sys::FI_WAIT_NONE],
             (true, true) => &[sys::FI_WAIT_FD, sys::FI_WAIT_NONE],
             (true, false) => &[sys::FI_WAIT_SET, sys::FI_WAIT_FD, sys::FI_WAIT_NONE],
         };
         let mut status = 0;
         for &wait_obj in waits {
-            let wait_set = if wait_obj == sys::FI_WAIT_SET { self.set } else { std::ptr::null_mut() };
+            let wait_set = if wait_obj == sys::FI_WAIT_SET { self.wait_set } else { std::ptr::null_mut() };
             let mut cq = sys::fi_cq_attr {
                 size: entries,
                 flags: 0,
@@ -213,7 +212,7 @@ impl Endpoint {
             status = unsafe { call!(self.domain, ops, cq_open(&raw mut cq, &raw mut self.cq, std::ptr::null_mut())) };
             let awaited = match wait_obj {
                 _ if status != 0 => None,
-                sys::FI_WAIT_SET => Some(self.set.cast()),
+                sys::FI_WAIT_SET => Some(self.wait_set.cast()),
                 sys::FI_WAIT_FD => Some(self.cq.cast()),
                 _ => return Ok(()),
             };
@@ -226,21 +225,21 @@ impl Endpoint {
                 None => {}
             }
             close(std::mem::replace(&mut self.cq, std::ptr::null_mut()).cast());
-            close(std::mem::replace(&mut self.set, std::ptr::null_mut()).cast());
+            close(std::mem::replace(&mut self.wait_set, std::ptr::null_mut()).cast());
         }
         checked(self.library(), &self.info.provider(), "fi_cq_open", status as isize)
     }
 
     /// Opens a wait set with a descriptor (man fi_poll), if the library has wait sets.
-    fn open_set(&mut self) {
+    fn open_wait_set(&mut self) {
         let mut attributes = sys::fi_wait_attr { wait_obj: sys::FI_WAIT_FD, flags: 0 };
         // SAFETY: an open fabric, and a structure that lives over the call; the set is used only
         // after it was opened.
         unsafe {
             if let Some(open) = (*(*self.fabric).ops).wait_open
-                && open(self.fabric, &raw mut attributes, &raw mut self.set) != 0
+                && open(self.fabric, &raw mut attributes, &raw mut self.wait_set) != 0
             {
-                self.set = std::ptr::null_mut();
+                self.wait_set = std::ptr::null_mut();
             }
         }
     }
@@ -270,10 +269,10 @@ impl Endpoint {
     /// Whether a sleep on the descriptor is allowed now (man fi_poll, fi_trywait). A wait on the
     /// set with a timeout of 0 also ends the signal that the queue gave earlier.
     pub fn may_sleep(&self) -> bool {
-        let _turn = self.turn.take();
-        if !self.set.is_null() {
+        let _guard = self.region_lock.lock();
+        if !self.wait_set.is_null() {
             // SAFETY: an open set.
-            return unsafe { call!(self.set, ops, wait(0)) } == -Errno::TIMEDOUT.raw_os_error();
+            return unsafe { call!(self.wait_set, ops, wait(0)) } == -Errno::TIMEDOUT.raw_os_error();
         }
         let mut object = self.cq.cast::<sys::fid>();
         // SAFETY: an array of one open object.
@@ -283,12 +282,12 @@ impl Endpoint {
     /// The address that peers insert.
     ///
     /// # Errors
-    /// `fi_getname`'s.
+    /// Those of `fi_getname`.
     pub fn name(&self) -> Result<Vec<u8>, FabricError> {
         let mut name = vec![0u8; 256];
         let mut len = name.len();
         let mut status = self.write_name(&mut name, &mut len);
-        // Providers that link others join their addresses. The call states the length (man fi_cm).
+        // `lnx` joins addresses of others. The call states the required length (man fi_cm).
         if len > name.len() {
             name.resize(len, 0);
             status = self.write_name(&mut name, &mut len);
@@ -360,8 +359,8 @@ impl Endpoint {
         unsafe { self.register_for(into.as_ptr(), into.len(), DESTINATION) }
     }
 
-    /// Registers the source of a put, and returns the registered memory: a copy, if the provider
-    /// registers writable memory only (`efa` with RDMA writes) and this memory is read-only.
+    /// Registers the source of a put. Also returns the registered bytes: a copy, if `from` is
+    /// read-only and the provider registers only writable memory (`efa` with RDMA writes).
     ///
     /// # Errors
     /// As for [`Endpoint::register`].
@@ -389,8 +388,8 @@ impl Endpoint {
         Ok((registration, copied))
     }
 
-    /// Registers memory with these rights. Where the provider refuses a fast key, a second attempt
-    /// uses another key: providers may have fewer fast regions than fast keys.
+    /// Registers memory with the rights `access`. If the provider refuses a fast key, a second
+    /// attempt uses another key: providers may have fewer fast regions than fast keys.
     ///
     /// # Safety
     /// The memory stays valid until the registration is dropped.
@@ -426,15 +425,16 @@ impl Endpoint {
         access: u64,
         requested_key: u64,
     ) -> Result<Registration, isize> {
-        let (null, keys, turn) = (std::ptr::null_mut(), Arc::clone(&self.keys), Arc::clone(&self.turn));
-        let mut registration = Registration { region: std::ptr::null_mut(), requested_key, keys, turn, copy: None };
+        let (null, keys, region_lock) = (std::ptr::null_mut(), Arc::clone(&self.keys), Arc::clone(&self.region_lock));
+        let mut registration =
+            Registration { region: std::ptr::null_mut(), requested_key, keys, region_lock, copy: None };
         // SAFETY: open objects; the caller promises the memory. A region is used only after the
         // call that made it.
         let status = unsafe {
             let register = (*(*self.domain).mr).reg.expect("reg");
             let domain = &raw mut (*self.domain).fid;
             let region = &raw mut registration.region;
-            let _turn = self.turn.take();
+            let _guard = self.region_lock.lock();
             let mut status = register(domain, base.cast(), len, access, 0, requested_key, 0, region, null);
             if status == 0 && self.registering.bound {
                 let region = &raw mut (*registration.region).fid;
@@ -448,8 +448,8 @@ impl Endpoint {
         if status == 0 { Ok(registration) } else { Err(status as isize) }
     }
 
-    /// Whether the provider claims this atomic (man fi_atomic). `compares` selects the form.
-    /// Providers without `fi_query_atomic` (`opx`) answer by the endpoint's functions.
+    /// Whether the provider claims this atomic (man fi_atomic): comparing if `compares`, else
+    /// fetching. Without `fi_query_atomic` (`opx`), the endpoint's functions answer.
     pub fn claims_atomic(&self, datatype: u32, op: u32, compares: bool) -> bool {
         if self.info.main().caps & sys::FI_ATOMIC == 0 {
             return false;
@@ -498,7 +498,7 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        let _turn = self.turn.take();
+        let _guard = self.region_lock.lock();
         close(self.region.cast());
         self.keys.give_back(self.requested_key);
     }
@@ -510,7 +510,7 @@ impl Drop for Endpoint {
         close(self.cq.cast());
         close(self.av.cast());
         close(self.domain.cast());
-        close(self.set.cast());
+        close(self.wait_set.cast());
         close(self.fabric.cast());
     }
 }

@@ -4,20 +4,20 @@ use std::path::Path;
 
 use crate::rules::Rules;
 
-/// Where the kernel lists its RDMA devices.
+/// The kernel's folder of RDMA devices.
 const RDMA: &str = "/sys/class/infiniband";
 
 /// Sets the provider's variables, unless the user has set them. Variables for software RDMA devices
 /// are set only where this machine has one.
-pub(crate) fn settle(rules: &Rules) {
+pub(crate) fn set_defaults(rules: &Rules) {
     set(rules.variables);
-    if !rules.in_software.is_empty() && any_in_software(Path::new(RDMA)) {
-        set(rules.in_software);
+    if !rules.variables_in_software.is_empty() && any_in_software(Path::new(RDMA)) {
+        set(rules.variables_in_software);
     }
 }
 
-/// The value of a variable. Bytes that are not UTF-8 are replaced, so that the value equals none
-/// that has a meaning.
+/// The value of a variable. Bytes that are not UTF-8 are replaced, so that such a value equals none
+/// of those that have a meaning.
 pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
@@ -31,7 +31,8 @@ fn set(variables: &[(&str, &str)]) {
     }
 }
 
-/// Whether one of the devices is implemented in software by the kernel (rxe): it is on no bus.
+/// Whether one of the devices is implemented in software by the kernel (rxe). Such devices are on
+/// no bus.
 fn any_in_software(class: &Path) -> bool {
     let Ok(devices) = std::fs::read_dir(class) else { return false };
     let places = devices.flatten().filter_map(|device| device.path().canonicalize().ok());

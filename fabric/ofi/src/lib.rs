@@ -61,6 +61,7 @@ mod probe;
 #[allow(unsafe_code)]
 mod progress;
 mod provider;
+mod region_lock;
 mod remote;
 mod rules;
 mod sending;
@@ -72,7 +73,6 @@ mod strangers;
 #[doc(hidden)]
 #[allow(unsafe_code)]
 pub mod sys;
-mod turn;
 
 pub use domain::{OfiDomain, OfiRegion};
 pub use library::SONAME;

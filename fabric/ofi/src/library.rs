@@ -9,11 +9,12 @@ use libloading::Library as Dynamic;
 use transom_fabric::{Cause, FabricError};
 
 use crate::rules::Hints;
-use crate::signals::kept;
+use crate::signals::keeping_handlers;
 use crate::sys;
 
 /// The library's name for the dynamic loader.
 pub const SONAME: &str = "libfabric.so.1";
+/// The transport's name in errors.
 const TRANSPORT: &str = "libfabric";
 /// The oldest version that is used.
 const OLDEST: u32 = sys::version(1, 15);
@@ -65,12 +66,12 @@ impl Library {
     /// `Unavailable`, with instructions to install it.
     pub fn open(soname: &str) -> Result<Arc<Library>, FabricError> {
         let missing = |error: libloading::Error| {
-            let text = format!("{}; on Debian: apt-get install libfabric1", cause(&error));
+            let text = format!("{}; on Debian: apt-get install libfabric1", loader_message(&error));
             FabricError::unavailable(TRANSPORT, Cause::Setup(text))
         };
         // SAFETY: libfabric's initializers only register providers; no other thread depends on
         // their order.
-        let dynamic = kept(|| unsafe { Dynamic::new(soname) }).map_err(missing)?;
+        let dynamic = keeping_handlers(|| unsafe { Dynamic::new(soname) }).map_err(missing)?;
         // SAFETY: the types are those of man fi_getinfo, fi_version, fi_fabric, fi_errno; the
         // default symbol versions of 1.x and 2.x keep them for the structures declared in `sys`.
         unsafe {
@@ -86,7 +87,7 @@ impl Library {
             // threads outlive its objects.
             std::mem::forget(dynamic);
             let version = version();
-            check(version)?;
+            check_version(version)?;
             Ok(Library::of(version, functions))
         }
     }
@@ -105,7 +106,7 @@ impl Library {
 
     /// The library's version, as `1.17`.
     pub fn version(&self) -> String {
-        words(self.version)
+        version_text(self.version)
     }
 
     /// Whether the library is older than `version`.
@@ -113,12 +114,12 @@ impl Library {
         self.version < version
     }
 
-    /// The requested interface version: 1.17, or the library's where that is older.
+    /// The requested API version: 1.17, or the library's own version if that is older.
     pub fn api(&self) -> u32 {
-        asked_of(self.version)
+        api_for(self.version)
     }
 
-    /// The meaning of an error number, negative or positive.
+    /// An error number of the library, negative or positive, as the cause of a failure.
     pub fn strerror(&self, error: isize) -> Cause {
         let number = c_int::try_from(error.abs()).unwrap_or(c_int::MAX);
         // SAFETY: the library returns a static string for every number.
@@ -191,27 +192,28 @@ impl Library {
 }
 
 /// A version, as `1.17`.
-fn words(version: u32) -> String {
+fn version_text(version: u32) -> String {
     format!("{}.{}", version >> 16, version & 0xffff)
 }
 
-/// The interface version to request from a library: 1.17, or the library's own version if it is
-/// older.
-fn asked_of(version: u32) -> u32 {
+/// The API version to request from a library of this version: 1.17, or the library's own version if
+/// that is older.
+fn api_for(version: u32) -> u32 {
     version.min(sys::version(1, 17))
 }
 
 /// Checks that a library is not older than the structures of `sys`, which are those of 1.15 to 2.x.
-fn check(version: u32) -> Result<(), FabricError> {
+fn check_version(version: u32) -> Result<(), FabricError> {
     if version >= OLDEST {
         return Ok(());
     }
-    let why = format!("libfabric {} is too old; {} is the oldest that is used", words(version), words(OLDEST));
+    let why =
+        format!("libfabric {} is too old; {} is the oldest that is used", version_text(version), version_text(OLDEST));
     Err(FabricError::unavailable(TRANSPORT, Cause::Setup(why)))
 }
 
 /// The loader's message, which is the source of the error and not part of its text.
-fn cause(error: &libloading::Error) -> String {
+fn loader_message(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }
 
@@ -278,7 +280,7 @@ impl Info {
     }
 }
 
-/// A name of an entry.
+/// A name in an entry as a string.
 fn text(name: *const c_char) -> String {
     // SAFETY: names are C strings of their entry, or null (man fi_getinfo).
     unsafe { if name.is_null() { String::new() } else { CStr::from_ptr(name).to_string_lossy().into_owned() } }
@@ -307,15 +309,15 @@ mod tests {
     fn the_interface_version_is_the_lower_of_both() {
         let versions = [(1, 15), (1, 17), (1, 22), (2, 0), (2, 5)].map(|(major, minor)| sys::version(major, minor));
         let known = sys::version(1, 17);
-        assert_eq!(versions.map(asked_of), [versions[0], known, known, known, known]);
-        assert!(versions.map(check).iter().all(Result::is_ok));
+        assert_eq!(versions.map(api_for), [versions[0], known, known, known, known]);
+        assert!(versions.map(check_version).iter().all(Result::is_ok));
     }
 
     /// Shows T3.
     #[test]
     fn a_library_that_is_too_old_is_refused_by_its_version() {
         for (major, minor) in [(0, 0), (1, 14)] {
-            let error = check(sys::version(major, minor)).expect_err("too old");
+            let error = check_version(sys::version(major, minor)).expect_err("too old");
             let error = format!("{error:#}");
             assert!(error.contains(&format!("libfabric {major}.{minor} is too old; 1.15 is")), "{error}");
         }

@@ -1,5 +1,6 @@
-//! The choice of a provider's device if each device is a domain: by the devices that are granted to
-//! the job, the user's list, and nearness. Independent of libfabric except for the names.
+//! The choice among a provider's devices, for providers of which each device is a domain: by the
+//! devices that are granted to the job, the user's list, and nearness. Independent of libfabric
+//! except for the names.
 
 use std::path::Path;
 
@@ -17,7 +18,7 @@ pub(crate) struct Nic {
 
 /// The criteria of the choice among several devices.
 #[derive(Debug, Default)]
-pub(crate) struct Choice<'c> {
+pub(crate) struct NicCriteria<'c> {
     /// The launcher's list of devices to which the job has rights; `None`: the launcher gave no
     /// list.
     pub(crate) granted: Option<&'c str>,
@@ -25,22 +26,22 @@ pub(crate) struct Choice<'c> {
     pub(crate) devices: &'c str,
     /// The NUMA node to which this process is bound.
     pub(crate) near: Option<u32>,
-    /// Ranks are distributed over equally good devices.
+    /// This process's rank: ranks are distributed over equally good devices.
     pub(crate) rank: u32,
 }
 
 impl Devices {
-    /// Whether this machine has such devices, by a folder in sysfs of their own.
+    /// Whether this machine has such devices, if sysfs has a folder for these alone.
     pub(crate) fn are_here(&self) -> bool {
-        self.has_class && !devices::entries(Path::new(self.class)).is_empty()
+        self.is_own_class && !devices::entries(Path::new(self.class)).is_empty()
     }
 
     /// The device of a domain, with its attributes from sysfs.
     pub(crate) fn nic(&self, domain: &str) -> Nic {
-        let end = self.ends.iter().find_map(|end| domain.strip_suffix(end));
-        let name = end.unwrap_or(domain);
-        let name = match name.strip_prefix(self.begins.0) {
-            Some(rest) => format!("{}{rest}", self.begins.1),
+        let stripped = self.suffixes.iter().find_map(|suffix| domain.strip_suffix(suffix));
+        let name = stripped.unwrap_or(domain);
+        let name = match name.strip_prefix(self.prefixes.0) {
+            Some(rest) => format!("{}{rest}", self.prefixes.1),
             None => name.to_owned(),
         };
         let numa_node = devices::numa_node(&Path::new(self.class).join(&name));
@@ -48,29 +49,29 @@ impl Devices {
     }
 }
 
-impl Choice<'_> {
+impl NicCriteria<'_> {
     /// The index in `offered` of the device to use.
     ///
     /// # Errors
     /// No device may be used; the reason for each.
-    pub(crate) fn of(&self, offered: &[Nic]) -> Result<usize, String> {
+    pub(crate) fn choose(&self, offered: &[Nic]) -> Result<usize, String> {
         let devices = DeviceList::parse(self.devices)?;
         let granted = |nic: &Nic| self.granted.is_none_or(|list| list.split(',').any(|name| name.trim() == nic.name));
-        let place = |nic: &Nic| {
+        let preference = |nic: &Nic| {
             let near = self.near.is_none() || nic.numa_node == self.near;
-            devices.place(&nic.name, 1, near).filter(|_| granted(nic))
+            devices.preference(&nic.name, 1, near).filter(|_| granted(nic))
         };
-        let places: Vec<_> = offered.iter().map(place).collect();
-        let best = places.iter().flatten().min();
+        let preferences: Vec<_> = offered.iter().map(preference).collect();
+        let best = preferences.iter().flatten().min();
         let equal: Vec<usize> =
-            (0..offered.len()).filter(|&at| best.is_some() && places[at].as_ref() == best).collect();
+            (0..offered.len()).filter(|&at| best.is_some() && preferences[at].as_ref() == best).collect();
         if equal.is_empty() {
             let why = |nic: &Nic| match granted(nic) {
                 true => format!("{} is excluded by TRANSOM_NET_DEVICES", nic.name),
                 false => format!("{} is not among the devices that the launcher granted", nic.name),
             };
             let mut all: Vec<_> = offered.iter().map(why).collect();
-            // The library may offer a device in several variants.
+            // The library may offer a device several times, in variants.
             all.dedup();
             return Err(format!("no device can be used: {}", all.join("; ")));
         }
@@ -91,7 +92,7 @@ mod tests {
     /// Shows T3.
     #[test]
     fn ranks_are_distributed_over_the_near_devices() {
-        let of = |near, rank| Choice { near, rank, ..Choice::default() }.of(&four());
+        let of = |near, rank| NicCriteria { near, rank, ..NicCriteria::default() }.choose(&four());
         assert_eq!([0, 1, 2].map(|rank| of(Some(1), rank)), [Ok(2), Ok(3), Ok(2)]);
         assert_eq!([0, 1, 2, 3, 4].map(|rank| of(None, rank)), [Ok(0), Ok(1), Ok(2), Ok(3), Ok(0)]);
         assert_eq!(of(Some(7), 5), Ok(1), "none is near, so that all are equal");
@@ -101,7 +102,7 @@ mod tests {
     /// Shows T3.
     #[test]
     fn the_users_list_decides() {
-        let of = |devices, rank| Choice { devices, rank, near: Some(0), ..Choice::default() }.of(&four());
+        let of = |devices, rank| NicCriteria { devices, rank, near: Some(0), ..NicCriteria::default() }.choose(&four());
         assert_eq!([of("cxi3,cxi0", 0), of("cxi3,cxi0", 1)], [Ok(3), Ok(3)]);
         assert_eq!([of("^cxi0", 0), of("^cxi0", 1)], [Ok(1), Ok(1)]);
         let error = of("mlx5_0", 0).expect_err("a device of others");
@@ -125,7 +126,7 @@ mod tests {
     /// Shows T3.
     #[test]
     fn only_devices_that_the_launcher_granted_are_used() {
-        let of = |granted, rank| Choice { granted, rank, ..Choice::default() }.of(&four());
+        let of = |granted, rank| NicCriteria { granted, rank, ..NicCriteria::default() }.choose(&four());
         assert_eq!([0, 1, 2].map(|rank| of(Some("cxi1,cxi3"), rank)), [Ok(1), Ok(3), Ok(1)]);
         let error = of(Some("cxi9"), 0).expect_err("none of these");
         assert!(error.contains("cxi2 is not among the devices that the launcher granted"), "{error}");

@@ -13,13 +13,13 @@ use crate::sys;
 pub struct Offer {
     /// The domain's name: that of a device or of an interface.
     pub domain: String,
-    /// Remote atomics.
+    /// Whether the provider offers remote atomics.
     pub atomics: bool,
     /// The longest message that is copied at once, in bytes.
     pub inject: usize,
     /// The longest transfer, in bytes.
     pub transfer: usize,
-    /// The most ranges of memory of one operation.
+    /// The most local buffers of one operation.
     pub list: usize,
     /// The most posted receives.
     pub receives: usize,
@@ -37,19 +37,19 @@ pub struct Offer {
 /// How memory is registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Registering {
-    /// Regions are bound to the endpoint and enabled.
+    /// Whether regions are bound to the endpoint and enabled.
     pub(crate) bound: bool,
-    /// Peers address a region by the owner's addresses, else by offsets.
+    /// Whether peers address a region by the owner's addresses instead of offsets.
     pub(crate) addresses: bool,
-    /// Origins' buffers are registered too.
+    /// Whether origin buffers must be registered too.
     pub(crate) local: bool,
-    /// Pages must be populated before registration.
+    /// Whether pages must be populated before registration.
     pub(crate) populated: bool,
     /// The keys to request.
     pub(crate) keys: KeyRange,
 }
 
-/// The modes by name.
+/// The registration modes and their names.
 const MODES: [(c_int, &str); 10] = [
     (sys::FI_MR_LOCAL, "FI_MR_LOCAL"),
     (1 << 3, "FI_MR_RAW"),
@@ -64,6 +64,7 @@ const MODES: [(c_int, &str); 10] = [
 ];
 
 impl Offer {
+    /// The attributes in an entry of the library.
     pub(crate) fn of(info: &Info) -> Offer {
         let (domain, transmit) = (info.domain(), info.transmit());
         Offer {

@@ -1,5 +1,5 @@
-//! An open endpoint with its pools: the records and buffers of operations, of messages sent, and of
-//! posted receives.
+//! An open endpoint with its pools of slots: for operations, for messages sent, and for posted
+//! receives.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,34 +16,39 @@ use crate::sys;
 
 /// Most operations in flight.
 const OPERATIONS: u32 = 1024;
-/// Number of operation records in the reserve, of which each peer gets only a share.
+/// Number of operations' slots in the reserve, of which each peer gets only a share.
 const RESERVED: u32 = 256;
 /// Longest inline or packed put, in bytes.
 pub(crate) const PACKED: usize = 4096;
 /// Most outgoing messages in flight.
 const SENDS: u32 = 128;
-/// Maximum number of messages that arrive before `progress` takes them. Their buffers take 3 MiB.
+/// Most posted receives, and so most messages that can arrive before `progress` takes them. The
+/// buffers take 3 MiB.
 const RECEIVES: u32 = 192;
-/// Longest message in bytes, with its header: 16 KiB of data, for which programs often ask, and the
-/// request around them.
+/// Longest message in bytes, with its header: 16 KiB of data, a common size in programs, and the
+/// request around the data.
 pub(crate) const MESSAGE: usize = 16384 + 256;
-/// The same for providers whose eager protocol ends at 16 KiB, such as `cxi`.
+/// Longest message for providers whose eager protocol ends at 16 KiB, such as `cxi`.
 pub(crate) const EAGER: usize = 16384;
 
-/// Most receives that the next progress posts instead of the call that took their messages.
+/// Most receives whose posting is left to the next progress, instead of the call that took their
+/// messages.
 const LATER: usize = 8;
 
-/// Time between two attempts to post receives while none is posted: no message ends a sleep then.
+/// Time between two attempts to post receives while none is posted, so that no message ends a
+/// sleep.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// Properties that are known before a provider is opened.
+/// Settings of a port, which are known before the provider is opened.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Assembly {
+pub(crate) struct PortSettings {
     /// Whether puts, gets and atomics complete while the target makes no call.
     pub(crate) passive: bool,
     /// Whether a probe has shown that the atomics do not work.
-    pub(crate) refuted: bool,
+    pub(crate) atomics_fail: bool,
+    /// This process's rank.
     pub(crate) rank: Peer,
+    /// Whether a wait sleeps on a descriptor, if the provider has one.
     pub(crate) descriptor: bool,
 }
 
@@ -52,8 +57,8 @@ pub(crate) struct Assembly {
 /// then the buffers.
 #[derive(Debug)]
 pub(crate) struct Open {
-    /// Registrations of the pools' memory in the order of [`Pool`], where the provider requires
-    /// registered origin buffers.
+    /// The registrations of the pools' buffers, in the order of [`Pool`]; `None` if the provider
+    /// does not require registered origin buffers.
     local: Option<[Registration; 3]>,
     pub(crate) endpoint: Endpoint,
     pub(crate) operations: Slots,
@@ -66,14 +71,17 @@ pub(crate) struct Open {
 /// each progress tries to post those that the provider has refused.
 #[derive(Debug)]
 struct Unposted {
+    /// The length of `slots`, readable without the lock.
     count: AtomicUsize,
-    /// Indices of slots.
+    /// The slots of these receives, by index.
     slots: Mutex<Vec<usize>>,
+    /// Whether a refusal was reported.
     reported: Once,
 }
 
 impl Unposted {
-    /// Keeps receive `index`, one of `all` receives. Returns whether no receive is posted any more.
+    /// Adds the receive of slot `index`, one of `all` receives. Returns whether no receive is
+    /// posted any more.
     fn keep(&self, index: usize, all: usize) -> bool {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         slots.push(index);
@@ -82,8 +90,8 @@ impl Unposted {
         slots.len() == all
     }
 
-    /// The length of a sleep of at most `limit`, where there are `all` receives.
-    fn sleep_of(&self, limit: Duration, all: usize) -> Duration {
+    /// The longest sleep: `limit`, or less if none of the `all` receives is posted.
+    fn sleep_limit(&self, limit: Duration, all: usize) -> Duration {
         // Relaxed: as in `post_unposted`.
         if self.count.load(Ordering::Relaxed) < all { limit } else { limit.min(RETRY) }
     }
@@ -95,7 +103,7 @@ impl Drop for Open {
     }
 }
 
-/// The owner of a buffer's memory.
+/// The pool to which a buffer belongs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Pool {
     Operations,
@@ -131,7 +139,7 @@ impl Open {
     }
 
     /// Whether the provider requires registered origin buffers.
-    pub(crate) fn registers(&self) -> bool {
+    pub(crate) fn registers_origins(&self) -> bool {
         self.local.is_some()
     }
 
@@ -160,7 +168,8 @@ impl Open {
     }
 
     /// Leaves the posting of a receive, whose message was taken, to the next progress, so that a
-    /// call that waits for the message returns sooner. Returns false if too few would be posted.
+    /// call that waits for the message returns sooner. Returns false, without effect, if too few
+    /// receives would remain posted.
     #[must_use]
     pub(crate) fn post_later(&self, slot: &Slot) -> bool {
         let all = self.receives.all().len();
@@ -173,8 +182,8 @@ impl Open {
         may
     }
 
-    /// Posts the receives that are not posted, after a read of the completion queue, on which a
-    /// provider may insist first (man fi_msg, FI_EAGAIN).
+    /// Posts the receives that are not posted. Called after a read of the completion queue, which a
+    /// provider that has refused a receive may require first (man fi_msg, FI_EAGAIN).
     #[inline]
     pub(crate) fn post_unposted(&self) {
         // Relaxed: a thread that misses a slot posts it at its next progress.
@@ -183,9 +192,9 @@ impl Open {
         }
     }
 
-    /// The length of a sleep of at most `limit`, after which receives may have to be posted.
-    pub(crate) fn sleep_of(&self, limit: Duration) -> Duration {
-        self.unposted.sleep_of(limit, self.receives.all().len())
+    /// The longest sleep: `limit`, or less if receives have to be posted after it.
+    pub(crate) fn sleep_limit(&self, limit: Duration) -> Duration {
+        self.unposted.sleep_limit(limit, self.receives.all().len())
     }
 
     #[inline(never)]
@@ -209,7 +218,7 @@ impl Open {
     fn try_receive(&self, slot: &Slot) -> Result<(), isize> {
         // A message may have waited for a receive. The provider then processes what arrived behind
         // it, operations on regions too.
-        let _turn = self.endpoint.turn.take();
+        let _guard = self.endpoint.region_lock.lock();
         // SAFETY: the slot's buffer and context belong to the provider until the completion; the
         // pool lives as long as the endpoint is open (see Drop).
         let status = unsafe {
@@ -256,7 +265,7 @@ mod tests {
     fn a_sleep_without_a_posted_receive_is_short() {
         let sleep = |count| {
             let unposted = Unposted { count: AtomicUsize::new(count), slots: Mutex::default(), reported: Once::new() };
-            [Duration::from_micros(3), Duration::from_millis(500)].map(|limit| unposted.sleep_of(limit, 192))
+            [Duration::from_micros(3), Duration::from_millis(500)].map(|limit| unposted.sleep_limit(limit, 192))
         };
         assert_eq!(sleep(191), [Duration::from_micros(3), Duration::from_millis(500)]);
         assert_eq!(sleep(192), [Duration::from_micros(3), RETRY]);

@@ -8,7 +8,7 @@ use transom_fabric::{FabricError, Peer};
 use crate::domain::OfiDomain;
 use crate::library::{Library, SONAME};
 use crate::offer::Offer;
-use crate::opened::Assembly;
+use crate::opened::PortSettings;
 use crate::provider::Criteria;
 use crate::{environment, probe, provider, rules};
 
@@ -74,7 +74,7 @@ impl OfiDomain {
     /// `Unavailable` where the library or the provider is missing, with instructions to get it;
     /// `Failed` where opening failed.
     pub fn open(options: &OfiOptions) -> Result<Arc<OfiDomain>, FabricError> {
-        environment::settle(rules::of(options.provider.as_deref().unwrap_or_default()));
+        environment::set_defaults(rules::of(options.provider.as_deref().unwrap_or_default()));
         OfiDomain::open_of(&Library::open(&options.library)?, options)
     }
 
@@ -94,15 +94,15 @@ impl OfiDomain {
         let info = &chosen.0;
         let name = info.provider();
         let manual = Offer::of(info).manual_progress;
-        let called = rules::of(&name).targets_call(manual, environment::variable);
-        let (passive, refuted) = match options.passive {
+        let needs_calls = rules::of(&name).targets_call(manual, environment::variable);
+        let (passive, atomics_fail) = match options.passive {
             PassiveProbe::Run => {
-                let found = probe::run(library, &Criteria { provider: Some(&name), ..criteria }, called)?;
+                let found = probe::run(library, &Criteria { provider: Some(&name), ..criteria }, needs_calls)?;
                 (found.passive, !found.atomics)
             }
-            PassiveProbe::Known(passive) => (passive && !called, false),
+            PassiveProbe::Known(passive) => (passive && !needs_calls, false),
         };
         let OfiOptions { rank, descriptor, .. } = *options;
-        OfiDomain::assemble(chosen, &Assembly { passive, refuted, rank, descriptor })
+        OfiDomain::open_chosen(chosen, &PortSettings { passive, atomics_fail, rank, descriptor })
     }
 }

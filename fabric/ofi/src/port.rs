@@ -15,8 +15,8 @@ use transom_fabric::{
 use crate::atomics::Atomics;
 use crate::endpoint::{Endpoint, Registration};
 use crate::offer::Offer;
-use crate::opened::{Assembly, EAGER, MESSAGE, Open, PACKED, Pool};
-use crate::posting::{LIST, Posted, RESULT, vector};
+use crate::opened::{EAGER, MESSAGE, Open, PACKED, Pool, PortSettings};
+use crate::posting::{Begun, LIST, RESULT, vector};
 use crate::progress::Progress;
 use crate::remote::{OfiRemote, TAG, inside, outside};
 use crate::slots::{HEADER, Local, Purpose, Slot};
@@ -28,11 +28,11 @@ const ADDRESS: usize = 4096 - 8;
 /// calls at both sides.
 const ANSWERS_WAIT: Duration = Duration::from_micros(20);
 
-/// Access to the peers through libfabric.
+/// The access to the peers through libfabric.
 #[derive(Debug)]
 pub struct OfiPort {
     open: Arc<Open>,
-    peers: PeerMap<(Peer, Way)>,
+    peers: PeerMap<(Peer, Destination)>,
     limits: Limits,
     atomics: Atomics,
     /// This process's rank, which is part of each message.
@@ -40,23 +40,24 @@ pub struct OfiPort {
     progress: Progress,
     /// Changes with the operations and messages that are posted (`Port::posts`).
     posts: AtomicU32,
-    /// Has one further reference for each operation in flight whose bytes were registered for it.
+    /// Counts operations in flight whose bytes were registered for them: each holds a reference.
     registered: Arc<()>,
 }
 
-/// A caller's bytes for one operation: the end of their registration, the bytes to transfer, and
-/// their descriptor.
+/// A caller's buffer for one operation: the handling after the operation, the bytes to transfer,
+/// and their descriptor.
 type Lent = (Local, Span, *mut c_void);
 
-/// The route to a peer: its address, and the token that messages to it carry.
+/// A peer as the destination of operations and messages: the handle of its address, and the token
+/// that messages to it contain.
 #[derive(Clone, Copy, Debug)]
-struct Way {
+struct Destination {
     address: sys::fi_addr_t,
     token: u64,
 }
 
 impl OfiPort {
-    pub(crate) fn new(endpoint: Endpoint, atomics: Atomics, how: &Assembly) -> Result<OfiPort, FabricError> {
+    pub(crate) fn new(endpoint: Endpoint, atomics: Atomics, settings: &PortSettings) -> Result<OfiPort, FabricError> {
         let offer = Offer::of(endpoint.info());
         let in_one_stream = rules::of(&endpoint.info().provider()).order != 0;
         let transfer_max = offer.transfer.min(1 << 30);
@@ -68,18 +69,18 @@ impl OfiPort {
             // If each part has to be registered, a list is no faster than single operations.
             list_max: if endpoint.registering().local { 1 } else { offer.list.clamp(1, LIST) },
             message_max: if in_one_stream { MESSAGE } else { EAGER }.min(offer.transfer) - HEADER,
-            passive_target: how.passive,
+            passive_target: settings.passive,
             ordered: in_one_stream && offer.sends_follow_writes(),
             // With automatic progress the provider's thread performs puts, but messages also wait
             // for this library's progress thread.
-            gathers: in_one_stream && !how.passive,
+            gathers: in_one_stream && !settings.passive,
             amos_ordered: false,
-            answers_wait: if in_one_stream && !how.passive { ANSWERS_WAIT } else { Duration::ZERO },
+            answers_wait: if in_one_stream && !settings.passive { ANSWERS_WAIT } else { Duration::ZERO },
         };
         let open = Open::new(endpoint, &offer)?;
-        let progress = Progress::new(Arc::clone(&open), how.rank)?;
+        let progress = Progress::new(Arc::clone(&open), settings.rank)?;
         let (peers, posts, registered) = (PeerMap::new(), AtomicU32::new(0), Arc::new(()));
-        Ok(OfiPort { open, peers, limits, atomics, me: how.rank, progress, posts, registered })
+        Ok(OfiPort { open, peers, limits, atomics, me: settings.rank, progress, posts, registered })
     }
 
     /// The open endpoint, which regions keep.
@@ -92,7 +93,7 @@ impl OfiPort {
         self.atomics
     }
 
-    /// Shows the progress thread that this thread posts.
+    /// Counts a post, so that the progress thread sees that this thread posts.
     #[inline]
     fn note_post(&self) {
         // Relaxed, and no atomic addition: the progress thread only looks for changes. If two
@@ -102,13 +103,13 @@ impl OfiPort {
 
     #[inline]
     fn address_of(&self, peer: Peer) -> Option<sys::fi_addr_t> {
-        self.peers.get(peer).map(|(_, way)| way.address)
+        self.peers.get(peer).map(|(_, destination)| destination.address)
     }
 
     /// Takes a slot for an operation and counts the operation. Returns the slot and the peer's
-    /// address. [`OfiPort::posted`] follows after the post.
+    /// address. The caller then posts the operation and calls [`OfiPort::posted`].
     #[inline]
-    fn begin(&self, remote: Peer, tally: &TallyRef, local: Local) -> Result<Posted<'_>, Post> {
+    fn begin(&self, remote: Peer, tally: &TallyRef, local: Local) -> Result<Begun<'_>, Post> {
         let Some(address) = self.address_of(remote) else { return Err(unconnected(remote)) };
         let purpose = Purpose { peer: remote, tally: Some(tally.clone()), local };
         let Some(slot) = self.open.operations.take(purpose) else { return Err(Post::Again) };
@@ -136,14 +137,15 @@ impl OfiPort {
         Post::Broken(Box::new(Fault::new(peer, self.open.endpoint.library().strerror(status))))
     }
 
-    /// Posts a list of the caller's bytes by `post`: several parts, which need no registration.
+    /// Posts an operation on a list of the caller's buffers by `post`. Lists are used only if
+    /// buffers need no registration.
     fn list(
         &self,
         remote: &OfiRemote,
         offset: u64,
         parts: &[Span],
         tally: &TallyRef,
-        post: impl FnOnce(&[sys::iovec], &mut [*mut c_void], Posted<'_>) -> isize,
+        post: impl FnOnce(&[sys::iovec], &mut [*mut c_void], Begun<'_>) -> isize,
     ) -> Post {
         let len = parts.iter().map(|part| part.len()).sum();
         if !inside(offset, len, remote.len) {
@@ -182,28 +184,28 @@ impl OfiPort {
         self.posted(from.peer, tally, slot, status)
     }
 
-    /// Whether bytes are copied through the slot's buffer: the provider requires registered origin
-    /// buffers and the bytes fit.
+    /// Whether this number of bytes is copied through the slot's buffer: the provider requires
+    /// registered origin buffers, and the bytes fit.
     fn is_copied(&self, len: usize) -> bool {
         len <= self.limits.copied_max
     }
 
-    /// Registers a caller's bytes for one operation by `register`, where the provider requires it.
-    /// Returns the bytes to transfer and their descriptor.
+    /// Prepares a caller's buffer for one operation. If the provider requires registered origin
+    /// buffers, `register` registers it.
     fn lend(
         &self,
         peer: Peer,
         own: Span,
         register: impl FnOnce(&Endpoint) -> Result<(Registration, Span), FabricError>,
     ) -> Result<Lent, Post> {
-        if !self.open.registers() {
+        if !self.open.registers_origins() {
             return Ok((Local::Nothing, own, std::ptr::null_mut()));
         }
         // Each attempt at a post would register and deregister, by two system calls.
         if !self.open.operations.has_free(peer) {
             return Err(Post::Again);
         }
-        // Also asked before, because the last of the others may end during the call.
+        // Also read before the registration, because the last of the others may end meanwhile.
         let has_others = self.has_registered();
         match register(&self.open.endpoint) {
             Ok((registered, bytes)) => {
@@ -247,10 +249,10 @@ impl Port for OfiPort {
             return Err(FabricError::failed(format!("connecting to {peer}"), reason));
         };
         let token = u64::from_le_bytes(*token);
-        let way = |address| (peer, Way { address, token });
+        let destination = |address| (peer, Destination { address, token });
         self.open.sends.meet(peer);
         self.open.operations.meet(peer);
-        self.peers.get_or_try_insert(peer, || self.open.endpoint.insert(name).map(way))?;
+        self.peers.get_or_try_insert(peer, || self.open.endpoint.insert(name).map(destination))?;
         Ok(())
     }
 
@@ -363,8 +365,8 @@ impl Port for OfiPort {
             // SAFETY: the caller's promise.
             return unsafe { self.put(to, offset, *one, tally) };
         }
-        self.list(to, offset, from, tally, |own, descriptors, posted| {
-            self.open.write(to, offset, own, descriptors, posted)
+        self.list(to, offset, from, tally, |own, descriptors, begun| {
+            self.open.write(to, offset, own, descriptors, begun)
         })
     }
 
@@ -373,8 +375,8 @@ impl Port for OfiPort {
             // SAFETY: the caller's promise.
             return unsafe { self.get(from, offset, *one, tally) };
         }
-        self.list(from, offset, into, tally, |own, descriptors, posted| {
-            self.open.read_all(from, offset, own, descriptors, posted)
+        self.list(from, offset, into, tally, |own, descriptors, begun| {
+            self.open.read_all(from, offset, own, descriptors, begun)
         })
     }
 
@@ -404,14 +406,15 @@ impl Port for OfiPort {
     }
 
     fn send(&self, to: Peer, message: &[u8]) -> Post {
-        let Some(&(_, Way { address, token })) = self.peers.get(to) else { return unconnected(to) };
+        let Some(&(_, Destination { address, token })) = self.peers.get(to) else { return unconnected(to) };
         if message.len() > self.limits.message_max {
             let reason = Reason::TooLong { length: message.len(), limit: self.limits.message_max };
             return Post::Broken(Box::new(Fault::new(to, reason)));
         }
-        // A new connection would carry the message without the puts that failed on the old one.
+        // The provider would send the message by a new connection, without the puts that failed on
+        // the old one.
         if self.limits.ordered
-            && let Some(fault) = self.open.sends.broken(to)
+            && let Some(fault) = self.open.sends.failure(to)
         {
             return Post::Broken(Box::new(fault.clone()));
         }
@@ -427,7 +430,7 @@ impl Port for OfiPort {
     }
 
     fn progress(&self, handler: &impl Handler) -> Result<usize, FabricError> {
-        self.progress.take_all(handler)
+        self.progress.poll(handler)
     }
 
     fn lost(&self) -> Option<Fault> {

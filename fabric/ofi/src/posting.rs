@@ -3,7 +3,7 @@
 //!
 //! Every operation has a slot, which is returned to the pool at the completion. The provider locks
 //! its own objects (FI_THREAD_SAFE), so posting takes no lock, except where the provider does not
-//! lock its table of regions (`turn`).
+//! lock its table of regions (`region_lock`).
 
 use std::ffi::c_void;
 
@@ -17,12 +17,13 @@ use crate::sys;
 
 /// Most parts of a list.
 pub(crate) const LIST: usize = 8;
-/// Offsets in an atomic's buffer: comparand and result; the operand is at 0.
+/// Offset of the comparand in an atomic's buffer; the operand is at 0.
 const COMPARE: usize = 8;
+/// Offset of the result in an atomic's buffer.
 pub(crate) const RESULT: usize = 16;
 
-/// The record of an operation to post, and its peer's address.
-pub(crate) type Posted<'s> = (&'s Slot, sys::fi_addr_t);
+/// The slot of an operation to post, and the peer's address.
+pub(crate) type Begun<'s> = (&'s Slot, sys::fi_addr_t);
 
 impl Open {
     /// Writes bytes from several buffers, each with its descriptor, with delivery complete: the
@@ -34,7 +35,7 @@ impl Open {
         offset: u64,
         from: &[sys::iovec],
         descriptors: &mut [*mut c_void],
-        (slot, address): Posted<'_>,
+        (slot, address): Begun<'_>,
     ) -> isize {
         let target = to.part(offset, from);
         let message = message(from, descriptors, &target, slot, address);
@@ -42,7 +43,7 @@ impl Open {
         // bytes stay until the completion: a slot's because it is in flight, the caller's by its
         // promise.
         unsafe {
-            let _turn = self.endpoint.turn.take();
+            let _guard = self.endpoint.region_lock.lock();
             let write = (*(*self.endpoint.ep).rma).writemsg.expect("writemsg");
             write(self.endpoint.ep, &raw const message, sys::FI_DELIVERY_COMPLETE | sys::FI_COMPLETION)
         }
@@ -56,14 +57,14 @@ impl Open {
         offset: u64,
         into: &[sys::iovec],
         descriptors: &mut [*mut c_void],
-        (slot, address): Posted<'_>,
+        (slot, address): Begun<'_>,
     ) -> isize {
         let source = from.part(offset, into);
         let message = message(into, descriptors, &source, slot, address);
         // SAFETY: the vectors live over the call, which copies them; the caller's buffers stay by
         // its promise.
         unsafe {
-            let _turn = self.endpoint.turn.take();
+            let _guard = self.endpoint.region_lock.lock();
             let read = (*(*self.endpoint.ep).rma).readmsg.expect("readmsg");
             read(self.endpoint.ep, &raw const message, sys::FI_COMPLETION)
         }
@@ -77,14 +78,14 @@ impl Open {
         offset: u64,
         into: Span,
         descriptor: *mut c_void,
-        posted: Posted<'_>,
+        begun: Begun<'_>,
     ) -> isize {
-        self.read_all(from, offset, &[vector(into)], &mut [descriptor], posted)
+        self.read_all(from, offset, &[vector(into)], &mut [descriptor], begun)
     }
 
     /// Performs an atomic with delivery complete: without it a device may complete before the
     /// target's processes can see the effect.
-    pub(crate) fn perform(&self, on: &OfiRemote, offset: u64, amo: Amo, (slot, address): Posted<'_>) -> isize {
+    pub(crate) fn perform(&self, on: &OfiRemote, offset: u64, amo: Amo, (slot, address): Begun<'_>) -> isize {
         let (ep, flags) = (self.endpoint.ep, sys::FI_DELIVERY_COMPLETE | sys::FI_COMPLETION);
         let mut descriptors = [self.descriptor(Pool::Operations); 3];
         let [operands, compares, results] = descriptors.each_mut().map(std::ptr::from_mut);
@@ -109,7 +110,7 @@ impl Open {
             store(operand.addr.cast(), amo.width, amo.operand);
             store(compare.addr.cast(), amo.width, amo.compare);
             let (table, result) = ((*ep).atomic, &raw mut result);
-            let _turn = self.endpoint.turn.take();
+            let _guard = self.endpoint.region_lock.lock();
             if amo.kind == AmoKind::CompareSwap {
                 let swap = (*table).compwritemsg.expect("compwritemsg");
                 return swap(ep, &raw const message, &raw const compare, compares, 1, result, results, 1, flags);
@@ -119,14 +120,15 @@ impl Open {
         }
     }
 
-    /// Sends `head` and `message`, which the slot's buffer has room for. The slot was just taken.
-    pub(crate) fn send(&self, head: [[u8; 8]; 2], message: &[u8], (slot, address): Posted<'_>) -> isize {
+    /// Sends a message with its header from the slot's buffer. The slot was just taken, and its
+    /// buffer has room for both.
+    pub(crate) fn send(&self, head: [[u8; 8]; 2], message: &[u8], (slot, address): Begun<'_>) -> isize {
         // SAFETY: by the port's choice the slot was just taken, and header and message fit its
         // buffer.
         unsafe {
             std::ptr::copy_nonoverlapping(head.as_ptr().cast(), slot.buffer(), HEADER);
             std::ptr::copy_nonoverlapping(message.as_ptr(), slot.buffer().add(HEADER), message.len());
-            let _turn = self.endpoint.turn.take();
+            let _guard = self.endpoint.region_lock.lock();
             let send = (*(*self.endpoint.ep).msg).send.expect("send");
             let (at, len) = (slot.buffer().cast(), HEADER + message.len());
             send(self.endpoint.ep, at, len, self.descriptor(Pool::Sends), address, slot.context())
@@ -134,12 +136,12 @@ impl Open {
     }
 }
 
-/// A part as libfabric takes it.
+/// A span as an `iovec`.
 pub(crate) fn vector(bytes: Span) -> sys::iovec {
     sys::iovec { iov_base: bytes.as_ptr().cast(), iov_len: bytes.len() }
 }
 
-/// The argument of libfabric's message calls, which points to the parts.
+/// The argument of `fi_writemsg` and `fi_readmsg`, which points to the other arguments.
 #[inline(always)]
 fn message(
     own: &[sys::iovec],

@@ -11,7 +11,7 @@ use transom_fabric::{
 
 use crate::domain::OfiDomain;
 use crate::library::Library;
-use crate::opened::Assembly;
+use crate::opened::PortSettings;
 use crate::provider::{self, Criteria};
 
 /// Time limit of an operation on an idle target.
@@ -22,24 +22,25 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// The result of a probe.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
-    /// Puts, gets and atomics completed while the target made no call.
+    /// Whether puts, gets and atomics completed while the target made no call.
     pub(crate) passive: bool,
-    /// All atomics that the provider claims gave the right values.
+    /// Whether all atomics that the provider claims gave the correct values.
     pub(crate) atomics: bool,
 }
 
-struct Nobody;
+/// A handler that ignores messages.
+struct IgnoreMessages;
 
-impl Handler for Nobody {
+impl Handler for IgnoreMessages {
     fn message(&self, _from: Peer, _bytes: &[u8]) {}
 }
 
-/// Tries put, get and the claimed atomics from one endpoint to another. `called`: the target is
-/// known to need calls.
-pub(crate) fn run(library: &Arc<Library>, criteria: &Criteria<'_>, called: bool) -> Result<Found, FabricError> {
+/// Tries put, get and the claimed atomics from one endpoint to another. `needs_calls`: the target
+/// is known to need calls, so it makes calls from the start.
+pub(crate) fn run(library: &Arc<Library>, criteria: &Criteria<'_>, needs_calls: bool) -> Result<Found, FabricError> {
     let open = || {
-        let how = Assembly { passive: false, refuted: false, rank: Peer(0), descriptor: true };
-        OfiDomain::assemble(provider::choose(library, criteria)?, &how)
+        let settings = PortSettings { passive: false, atomics_fail: false, rank: Peer(0), descriptor: true };
+        OfiDomain::open_chosen(provider::choose(library, criteria)?, &settings)
     };
     // Declared before the domains, which are therefore closed first, with any operation in flight.
     let (target, origin_memory) = (Memory::private(64), Memory::private(64));
@@ -47,7 +48,7 @@ pub(crate) fn run(library: &Arc<Library>, criteria: &Criteria<'_>, called: bool)
     let region = idle.register(&target)?;
     origin.port().connect(Peer(1), &idle.port().address())?;
     let remote = origin.port().import(Peer(1), &region.key())?;
-    let mut attempt = Attempt { origin: &origin, idle: &idle, passive: !called };
+    let mut attempt = Attempt { origin: &origin, idle: &idle, passive: !needs_calls };
 
     let tally = Tally::new();
     attempt.complete(&tally, || {
@@ -58,7 +59,7 @@ pub(crate) fn run(library: &Arc<Library>, criteria: &Criteria<'_>, called: bool)
         // SAFETY: both memories live longer than the domains.
         unsafe { origin.port().get(&remote, 0, origin_memory.span(), &tally) }
     })?;
-    let mut right = true;
+    let mut correct = true;
     for kind in AmoKind::ALL {
         for width in [Width::W32, Width::W64] {
             if region.amo(kind, width).is_none() {
@@ -72,23 +73,26 @@ pub(crate) fn run(library: &Arc<Library>, criteria: &Criteria<'_>, called: bool)
             // A provider may claim atomics and refuse each (ENOSYS).
             // SAFETY: both memories live longer than the domains.
             let done = attempt.complete(&tally, || unsafe { origin.port().amo(&remote, 8, amo, into, &tally) });
-            right &= done.is_ok() && target.word64(8).load(std::sync::atomic::Ordering::SeqCst) == amo.apply(5);
-            if !right {
+            correct &= done.is_ok() && target.word64(8).load(std::sync::atomic::Ordering::SeqCst) == amo.apply(5);
+            if !correct {
                 return Ok(Found { passive: attempt.passive, atomics: false });
             }
         }
     }
-    Ok(Found { passive: attempt.passive, atomics: right })
+    Ok(Found { passive: attempt.passive, atomics: correct })
 }
 
-/// One endpoint posts, the other is idle until `PATIENCE` has passed.
+/// The two endpoints: `origin` posts, and `idle` makes no call until an operation takes longer than
+/// [`PATIENCE`].
 struct Attempt<'d> {
     origin: &'d OfiDomain,
     idle: &'d OfiDomain,
+    /// Whether all operations so far completed without a call of `idle`.
     passive: bool,
 }
 
 impl Attempt<'_> {
+    /// Posts an operation, and waits until it is complete.
     fn complete(&mut self, tally: &Tally, post: impl Fn() -> Post) -> Result<(), FabricError> {
         let start = Instant::now();
         let mut posted = false;
@@ -100,10 +104,10 @@ impl Attempt<'_> {
                     Post::Broken(fault) => return Err((*fault).into()),
                 }
             }
-            self.origin.port().progress(&Nobody)?;
+            self.origin.port().progress(&IgnoreMessages)?;
             if start.elapsed() > PATIENCE || !self.passive {
                 self.passive = false;
-                self.idle.port().progress(&Nobody)?;
+                self.idle.port().progress(&IgnoreMessages)?;
             }
             if start.elapsed() > LIMIT {
                 return Err(FabricError::failed("probing the provider", Reason::Timeout { limit: LIMIT }));

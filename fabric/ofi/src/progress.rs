@@ -1,5 +1,5 @@
-//! Handles completions: ends operations, delivers messages, posts receives again. Sleeps until a
-//! completion arrives.
+//! Progress: handles completions, by which operations end and messages arrive, and posts receives
+//! again. Sleeps until a completion arrives.
 
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
@@ -15,7 +15,7 @@ use crate::sys;
 
 /// Completions read by one call.
 const BATCH: usize = 32;
-/// Length of a wait where no descriptor reports arrivals.
+/// Longest sleep if no descriptor reports completions.
 const NAP: Duration = Duration::from_micros(200);
 
 /// The completion queue of an open endpoint, and the descriptors that end a sleep.
@@ -49,16 +49,16 @@ impl Progress {
         self.lost.get()
     }
 
-    /// One round of progress; returns the number of completions.
-    pub(crate) fn take_all(&self, handler: &impl Handler) -> Result<usize, FabricError> {
+    /// Reads and handles completions; returns their number.
+    pub(crate) fn poll(&self, handler: &impl Handler) -> Result<usize, FabricError> {
         let mut entries = [const { MaybeUninit::<sys::fi_cq_msg_entry>::uninit() }; BATCH];
-        let turn = self.open.endpoint.turn.take();
+        let guard = self.open.endpoint.region_lock.lock();
         // SAFETY: an open queue of this format, room for BATCH entries.
         let status = unsafe {
             let read = (*(*self.open.endpoint.cq).ops).read.expect("read");
             read(self.open.endpoint.cq, entries.as_mut_ptr().cast(), BATCH)
         };
-        drop(turn);
+        drop(guard);
         self.open.post_unposted();
         match usize::try_from(status) {
             Ok(count) => {
@@ -92,7 +92,7 @@ impl Progress {
             Some(_) => return true,
             None => (None, limit.min(NAP)),
         };
-        let limit = || still_idle().then(|| self.open.sleep_of(limit));
+        let limit = || still_idle().then(|| self.open.sleep_limit(limit));
         !self.wake.sleep([queue, other, None], limit).passed
     }
 
@@ -101,6 +101,7 @@ impl Progress {
         self.wake.end_sleeps();
     }
 
+    /// Handles a completion.
     fn completed(&self, entry: &sys::fi_cq_msg_entry, handler: &impl Handler) {
         if let Some(slot) = self.open.receives.of_context(entry.op_context) {
             self.arrived(slot, entry.len, handler);
@@ -117,24 +118,26 @@ impl Progress {
         }
     }
 
+    /// Posts a receive. If none is posted, ends the sleeps of threads.
     fn post_receive(&self, slot: &Slot) {
         if !self.open.post_receive(slot) {
-            // A thread that began to sleep before relies on a message.
+            // A thread that began to sleep before relies on a message that would end its sleep.
             self.wake();
         }
     }
 
+    /// Delivers the message of a completed receive.
     fn arrived(&self, slot: &Slot, len: usize, handler: &impl Handler) {
         // SAFETY: the receive is complete and is not posted again before this returns, so the
         // buffer has no other user.
         let bytes = unsafe { std::slice::from_raw_parts(slot.buffer(), len.min(MESSAGE)) };
-        match heading(bytes) {
+        match split_header(bytes) {
             Some((from, token, message)) if token == self.token => handler.message(from, message),
-            _ => self.strangers.refused(),
+            _ => self.strangers.report_message(),
         }
     }
 
-    /// Takes one error completion.
+    /// Reads and handles one error completion.
     fn failed(&self) {
         // SAFETY: an all-zero entry is valid (integers and null pointers), and offers no buffer for
         // error data.
@@ -148,39 +151,31 @@ impl Progress {
             return;
         }
         let reason = self.open.endpoint.library().strerror(entry.err as isize);
-        match self
-            .open
-            .operations
-            .of_context(entry.op_context)
-            .and_then(|slot| self.open.operations.give_back(slot, false))
-        {
-            Some(Purpose { peer, tally: Some(tally), local }) => {
-                local.end();
-                let fault = Fault::new(peer, reason);
-                self.open.sends.breaks(peer, &fault);
-                tally.fail(&fault);
-                return;
-            }
+        let context = entry.op_context;
+        let operation = self.open.operations.of_context(context);
+        if let Some(purpose) = operation.and_then(|slot| self.open.operations.give_back(slot, false)) {
             // Every operation has a tally.
-            Some(_) => return,
-            None => {}
-        }
-        if let Some(slot) = self.open.sends.slots.of_context(entry.op_context) {
+            let Purpose { peer, tally: Some(tally), local } = purpose else { return };
+            local.end();
+            let fault = Fault::new(peer, reason);
+            self.open.sends.record_failure(peer, &fault);
+            tally.fail(&fault);
+        } else if let Some(slot) = self.open.sends.slots.of_context(context) {
             if let Some(peer) = self.open.sends.give_back(slot) {
                 // Only the first fault is kept.
                 let _ = self.lost.set(Fault::new(peer, reason));
             }
-            return;
-        }
-        match self.open.receives.of_context(entry.op_context) {
-            Some(slot) => self.post_receive(slot),
-            None => self.strangers.failed(&reason),
+        } else if let Some(slot) = self.open.receives.of_context(context) {
+            self.post_receive(slot);
+        } else {
+            self.strangers.report_failure(&reason);
         }
     }
 }
 
-/// The sender that a message names, its token, and the rest.
-fn heading(bytes: &[u8]) -> Option<(Peer, u64, &[u8])> {
+/// Splits a message into the header, which consists of the sender's rank and the receiver's token,
+/// and the content.
+fn split_header(bytes: &[u8]) -> Option<(Peer, u64, &[u8])> {
     let (rank, rest) = bytes.split_first_chunk::<8>()?;
     let (token, message) = rest.split_first_chunk()?;
     let rank = u32::try_from(u64::from_le_bytes(*rank)).ok()?;

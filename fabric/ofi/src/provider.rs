@@ -1,5 +1,5 @@
-//! The choice of provider and device, from the library's answers, because versions differ. Safe
-//! code: it reads `fi_getinfo`'s answers, by the table of [`rules`].
+//! The choice of the provider and of its device, by the answers of `fi_getinfo`, because versions
+//! of the library differ. The table of [`rules`] has the queries. Safe code.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use transom_fabric::{Cause, FabricError, devices};
 
 use crate::library::{Info, Library};
-use crate::nic::{Choice, Nic};
+use crate::nic::{Nic, NicCriteria};
 use crate::offer::Offer;
 use crate::rules::{self, Hints, Rules};
 use crate::{environment, sys};
@@ -26,9 +26,9 @@ pub const PREFERRED: [&str; rules::TABLE.len()] = {
 /// A provider, as `transom-info` lists it.
 #[derive(Clone, Debug)]
 pub struct ProviderInfo {
-    /// Its name.
+    /// The provider's name.
     pub name: String,
-    /// Its attributes; or the reason why it can't be used.
+    /// The provider's attributes, or the reason why it can't be used.
     pub offer: Result<Offer, String>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Criteria<'w> {
 /// The reason why a provider is not used.
 struct Refusal {
     text: String,
-    /// The library has no such provider, or the provider finds no device.
+    /// Whether the library has no such provider, or the provider finds no device.
     is_absent: bool,
 }
 
@@ -81,8 +81,8 @@ pub(crate) fn choose(library: &Arc<Library>, criteria: &Criteria<'_>) -> Result<
     Err(FabricError::unavailable("libfabric", Cause::Setup(reason)))
 }
 
-/// The library's entries for a provider, at least one, with atomics if it has them, and with the
-/// first `progress` that it accepts.
+/// The library's entries for a provider, at least one: with atomics if the provider has them, and
+/// with the first kind of `progress` that it accepts.
 fn query(library: &Arc<Library>, name: &str, source: Option<IpAddr>, progress: &[u32]) -> Result<Vec<Info>, Refusal> {
     let rules = rules::of(name);
     let source = source.map(|address| address.to_string());
@@ -124,7 +124,7 @@ fn pick(rules: &Rules, mut list: Vec<Info>, criteria: &Criteria<'_>) -> Result<I
     let nics: Vec<Nic> = list.iter().map(|info| found.nic(&info.domain_name())).collect();
     let granted = found.granted.and_then(environment::variable);
     let (near, rank) = if found.distributed { (devices::near_node(), criteria.rank) } else { (None, 0) };
-    let at = Choice { granted: granted.as_deref(), devices: criteria.devices, near, rank }.of(&nics)?;
+    let at = NicCriteria { granted: granted.as_deref(), devices: criteria.devices, near, rank }.choose(&nics)?;
     Ok(list.swap_remove(at))
 }
 

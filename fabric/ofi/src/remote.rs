@@ -7,9 +7,9 @@ use crate::sys;
 /// Tag of this backend's keys.
 pub(crate) const TAG: u64 = u64::from_le_bytes(*b"ofi rgn1");
 
-/// A peer's region. It does not store the peer's address, which all regions of a peer share,
-/// because windows keep a remote for each target. Packed, so that an enum's tag shares a word with
-/// the peer.
+/// A peer's region. Small, because windows keep a remote for each target: the peer's address, which
+/// all regions of the peer share, is stored elsewhere, and the structure is packed, so that the tag
+/// of an enum around it shares a word with the peer.
 #[derive(Clone, Copy, Debug)]
 #[repr(Rust, packed(4))]
 pub struct OfiRemote {

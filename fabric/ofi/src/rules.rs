@@ -18,35 +18,35 @@ pub(crate) struct Rules {
     /// The registration modes to offer, in the order of the attempts; the port fulfils all of them
     /// (man fi_mr).
     pub(crate) mr_modes: &'static [c_int],
-    /// Addresses are those of IP interfaces.
+    /// Whether addresses are those of IP interfaces.
     pub(crate) ip: bool,
-    /// Whether manual data progress means that an idle target is not served, so that no probe is
-    /// needed.
-    pub(crate) manual_is_manual: bool,
-    /// The order to request (man fi_endpoint, message ordering). A message after earlier writes is
-    /// requested only if this order is free: the provider sends all operations to a peer in one
-    /// stream. A provider that refuses the order beside atomics is asked again without atomics.
+    /// Whether manual data progress means that targets must make calls, so that no probe is needed.
+    pub(crate) manual_needs_calls: bool,
+    /// The order to request (man fi_endpoint, message ordering). Messages after earlier writes
+    /// (`FI_ORDER_SAW`) are requested only if this order costs nothing, because the provider sends
+    /// all operations to a peer in one stream. If a provider refuses the order beside atomics, a
+    /// second query is without atomics.
     pub(crate) order: u64,
     /// The variable by which a user requires calls at targets.
     pub(crate) calls_at_target: Option<&'static str>,
     /// Regions whose keys are below this number are fast.
     pub(crate) fast_keys: u64,
-    /// Set where each device is a domain, and the domain's name tells the device.
+    /// The provider's devices, if each device is a domain and the domain's name tells the device.
     pub(crate) devices: Option<Devices>,
-    /// Set where `fi_trywait` does not end the signal of a completion queue, so that its descriptor
-    /// stays readable after the first completion. The queue then signals a wait set instead, if the
-    /// library has wait sets.
+    /// Whether the completion queue signals a wait set, if the library has wait sets. The queue's
+    /// own descriptor would stay readable after the first completion, because `fi_trywait` does not
+    /// clear its signal.
     pub(crate) wait_set: bool,
-    /// The first version of libfabric whose provider accesses its table of regions under a lock,
-    /// where earlier ones do not although they promise `FI_THREAD_SAFE` (libfabric #8817, #9148).
-    /// With those one thread at a time makes calls. 0: every version does.
+    /// The first version of libfabric in which the provider locks its table of regions; 0: all
+    /// versions do. Earlier versions do not, although they promise `FI_THREAD_SAFE` (libfabric
+    /// issues 8817 and 9148), so this crate lets one thread at a time make calls (`region_lock`).
     pub(crate) locks_regions_from: u32,
     /// Variables on which all ranks must agree.
     pub(crate) agreed: &'static [&'static str],
     /// Variables that are set for the provider unless the user has set them.
     pub(crate) variables: &'static [(&'static str, &'static str)],
-    /// Like `variables`, for machines whose devices are implemented in software.
-    pub(crate) in_software: &'static [(&'static str, &'static str)],
+    /// Like `variables`, but only for machines with a software RDMA device.
+    pub(crate) variables_in_software: &'static [(&'static str, &'static str)],
 }
 
 /// The location of a provider's devices, and the choice among them.
@@ -55,13 +55,13 @@ pub(crate) struct Devices {
     /// The folder in sysfs.
     pub(crate) class: &'static str,
     /// Whether the folder has devices of this provider only.
-    pub(crate) has_class: bool,
+    pub(crate) is_own_class: bool,
     /// The variable in which a launcher lists the devices that the job may use.
     pub(crate) granted: Option<&'static str>,
-    /// The prefixes of a domain's name and of its device's name, where they differ.
-    pub(crate) begins: (&'static str, &'static str),
-    /// Suffixes of domains' names that the devices' names lack.
-    pub(crate) ends: &'static [&'static str],
+    /// The prefix of a domain's name, and the prefix of the device's name that replaces it.
+    pub(crate) prefixes: (&'static str, &'static str),
+    /// Suffixes of domains' names, without which they are the devices' names.
+    pub(crate) suffixes: &'static [&'static str],
     /// Whether ranks are distributed over devices. Otherwise the first device that the user allows
     /// is used, in the library's order.
     pub(crate) distributed: bool,
@@ -70,26 +70,31 @@ pub(crate) struct Devices {
 /// RDMA devices, each a domain of the same name.
 const RDMA: Devices = Devices {
     class: "/sys/class/infiniband",
-    has_class: false,
+    is_own_class: false,
     granted: None,
-    begins: ("", ""),
-    ends: &[],
+    prefixes: ("", ""),
+    suffixes: &[],
     distributed: false,
 };
 
-/// For providers over sockets. With manual data progress they start no thread, which would delay
-/// every operation, and a descriptor becomes readable when a thread of this library has to make a
-/// call.
+/// The order of attempts over sockets. With automatic data progress the provider starts a thread,
+/// which delays every operation. With manual data progress it starts none, and a descriptor becomes
+/// readable when a thread of this library has to make a call.
 const MANUAL_FIRST: &[u32] = &[sys::FI_PROGRESS_MANUAL, sys::FI_PROGRESS_AUTO, sys::FI_PROGRESS_UNSPEC];
 const MANUAL: &[u32] = &[sys::FI_PROGRESS_MANUAL, sys::FI_PROGRESS_UNSPEC];
 const AUTO_FIRST: &[u32] = &[sys::FI_PROGRESS_AUTO, sys::FI_PROGRESS_UNSPEC];
 
-/// Settings of rxm. The first is the number of receives that rxm posts for a process and uses in
-/// turn. The default over sockets is 4096 of 16 KiB each. Allocating their pages takes most of the
-/// start time of a job with many ranks, and if all of them do not fit into the caches, each message
-/// misses the caches. The second is the longest message that rxm sends by its eager protocol, with
-/// rxm's header; by default 16 KiB, less than [`MESSAGE`](crate::opened::MESSAGE).
-const RXM: &[(&str, &str)] = &[("FI_OFI_RXM_MSG_RX_SIZE", "64"), ("FI_OFI_RXM_BUFFER_SIZE", "17408")];
+/// Settings of rxm.
+const RXM: &[(&str, &str)] = &[
+    // The number of receives that rxm posts for a process and uses in turn. The default over
+    // sockets is 4096 of 16 KiB each. Allocating their pages would take most of the start time of a
+    // job with many ranks, and unless they all fit into the caches, each message would miss the
+    // caches.
+    ("FI_OFI_RXM_MSG_RX_SIZE", "64"),
+    // The longest message that rxm sends by its eager protocol, with rxm's header. The default is
+    // 16 KiB, less than `MESSAGE` of `opened`.
+    ("FI_OFI_RXM_BUFFER_SIZE", "17408"),
+];
 
 /// Rules of providers that are not in the table.
 const OTHER: Rules = Rules {
@@ -97,7 +102,7 @@ const OTHER: Rules = Rules {
     progress: AUTO_FIRST,
     mr_modes: &[sys::FI_MR_LOCAL | sys::FI_MR_VIRT_ADDR | sys::FI_MR_ALLOCATED | sys::FI_MR_PROV_KEY],
     ip: true,
-    manual_is_manual: true,
+    manual_needs_calls: true,
     order: 0,
     calls_at_target: None,
     fast_keys: 0,
@@ -106,7 +111,7 @@ const OTHER: Rules = Rules {
     locks_regions_from: 0,
     agreed: &[],
     variables: RXM,
-    in_software: &[],
+    variables_in_software: &[],
 };
 
 /// Slingshot. Regions are bound to the endpoint, addressed by offsets, and pinned; the process
@@ -119,13 +124,13 @@ const CXI: Rules = Rules {
     progress: MANUAL,
     mr_modes: &[sys::FI_MR_ENDPOINT | sys::FI_MR_ALLOCATED],
     ip: false,
-    manual_is_manual: false,
+    manual_needs_calls: false,
     order: 0,
     calls_at_target: Some("FI_CXI_MR_MATCH_EVENTS"),
     fast_keys: 100,
     devices: Some(Devices {
         class: "/sys/class/cxi",
-        has_class: true,
+        is_own_class: true,
         granted: Some("SLINGSHOT_DEVICES"),
         distributed: true,
         ..RDMA
@@ -134,7 +139,7 @@ const CXI: Rules = Rules {
     locks_regions_from: 0,
     agreed: &["FI_CXI_OPTIMIZED_MRS"],
     variables: &[],
-    in_software: &[],
+    variables_in_software: &[],
 };
 
 /// InfiniBand and RoCE through libfabric. With the default number of expected peers, the provider's
@@ -142,9 +147,9 @@ const CXI: Rules = Rules {
 const VERBS: Rules = Rules {
     name: "verbs;ofi_rxm",
     ip: false,
-    devices: Some(Devices { ends: &["-xrc"], ..RDMA }),
+    devices: Some(Devices { suffixes: &["-xrc"], ..RDMA }),
     variables: &[],
-    in_software: &[("FI_UNIVERSE_SIZE", "16")],
+    variables_in_software: &[("FI_UNIVERSE_SIZE", "16")],
     ..OTHER
 };
 
@@ -155,7 +160,7 @@ const EFA: Rules = Rules {
     name: "efa",
     progress: MANUAL,
     ip: false,
-    devices: Some(Devices { ends: &["-rdm", "-direct"], ..RDMA }),
+    devices: Some(Devices { suffixes: &["-rdm", "-direct"], ..RDMA }),
     variables: &[],
     ..OTHER
 };
@@ -169,7 +174,7 @@ const OPX: Rules = Rules {
     progress: MANUAL_FIRST,
     mr_modes: &[sys::FI_MR_SCALABLE, sys::FI_MR_SCALABLE | sys::FI_MR_HMEM],
     ip: false,
-    devices: Some(Devices { begins: ("ib", "hfi1_"), ..RDMA }),
+    devices: Some(Devices { prefixes: ("ib", "hfi1_"), ..RDMA }),
     variables: &[],
     ..OTHER
 };
@@ -215,22 +220,25 @@ pub(crate) fn of(name: &str) -> &'static Rules {
     KNOWN.iter().chain(SELDOM).find(|rules| rules.name == name).unwrap_or(OTHERS)
 }
 
-/// The hints of `fi_getinfo`. All others are left to the provider and to the user's variables:
-/// sizes of queues, authorization keys.
+/// The hints for `fi_getinfo`. All other attributes, such as sizes of queues and authorization
+/// keys, are left to the provider and to the user's variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hints<'h> {
     pub(crate) provider: &'h str,
     /// The address of the interface.
     pub(crate) node: Option<&'h str>,
     pub(crate) caps: u64,
+    /// The registration modes.
     pub(crate) mr_mode: c_int,
+    /// The kind of data progress.
     pub(crate) progress: u32,
+    /// The order of operations.
     pub(crate) order: u64,
 }
 
 impl Rules {
-    /// All hints for `provider` in the order of preference: atomics matter more than progress, and
-    /// progress more than the order of operations.
+    /// The hints for `provider`, in the order of the attempts: atomics matter more than the kind of
+    /// progress, and the kind of progress more than the order of operations.
     pub(crate) fn hints<'h>(
         &self,
         provider: &'h str,
@@ -258,7 +266,8 @@ impl Rules {
 
     /// Whether targets must make calls where data progress is `manual`, without a probe.
     pub(crate) fn targets_call(&self, manual: bool, variable: impl Fn(&str) -> Option<String>) -> bool {
-        manual && (self.manual_is_manual || self.calls_at_target.and_then(variable).is_some_and(|value| is_on(&value)))
+        manual
+            && (self.manual_needs_calls || self.calls_at_target.and_then(variable).is_some_and(|value| is_on(&value)))
     }
 
     /// The variables on which all ranks must agree, with the values that are set.

@@ -8,20 +8,20 @@ use transom_fabric::{Fault, Peer, PeerMap, share};
 
 use crate::slots::{Local, Purpose, Slot, Slots};
 
-/// The pool, and what is kept for each peer.
+/// The pool of slots for messages, and the state of each peer.
 #[derive(Debug)]
 pub(crate) struct Sending {
     pub(crate) slots: Slots,
     peers: PeerMap<(Peer, Messages)>,
 }
 
-/// The messages to a peer.
+/// The state of the messages to a peer.
 #[derive(Debug, Default)]
 struct Messages {
     /// Number of slots that these messages hold.
     held: AtomicUsize,
     /// The first failure of an operation on the peer.
-    broken: OnceLock<Fault>,
+    failure: OnceLock<Fault>,
 }
 
 impl Sending {
@@ -36,7 +36,7 @@ impl Sending {
         met.map_or_else(|never: std::convert::Infallible| match never {}, drop);
     }
 
-    /// A slot for a message; `None` where the peer holds its share of the slots, or was not met.
+    /// Takes a slot for a message; `None` if the peer holds its share of the slots, or was not met.
     pub(crate) fn take(&self, peer: Peer) -> Option<&Slot> {
         let (_, Messages { held, .. }) = self.peers.get(peer)?;
         // Relaxed, as in `give_back`: a count. Threads that take slots at the same time may exceed
@@ -59,16 +59,16 @@ impl Sending {
     }
 
     /// Records that an operation on a peer has failed.
-    pub(crate) fn breaks(&self, peer: Peer, fault: &Fault) {
+    pub(crate) fn record_failure(&self, peer: Peer, fault: &Fault) {
         if let Some((_, messages)) = self.peers.get(peer) {
             // Only the first fault is kept.
-            let _ = messages.broken.set(fault.clone());
+            let _ = messages.failure.set(fault.clone());
         }
     }
 
     /// The first failure of an operation on a peer.
-    pub(crate) fn broken(&self, peer: Peer) -> Option<&Fault> {
-        self.peers.get(peer)?.1.broken.get()
+    pub(crate) fn failure(&self, peer: Peer) -> Option<&Fault> {
+        self.peers.get(peer)?.1.failure.get()
     }
 }
 
@@ -97,10 +97,10 @@ mod tests {
     fn a_failed_operation_breaks_the_messages_to_its_peer_alone() {
         let sending = Sending::new(8, 64);
         (0..2).for_each(|peer| sending.meet(Peer(peer)));
-        sending.breaks(Peer(1), &Fault::new(Peer(1), Reason::Died));
-        sending.breaks(Peer(1), &Fault::new(Peer(1), Reason::Unreachable));
-        assert!(sending.broken(Peer(0)).is_none());
-        let first = sending.broken(Peer(1)).expect("broken");
+        sending.record_failure(Peer(1), &Fault::new(Peer(1), Reason::Died));
+        sending.record_failure(Peer(1), &Fault::new(Peer(1), Reason::Unreachable));
+        assert!(sending.failure(Peer(0)).is_none());
+        let first = sending.failure(Peer(1)).expect("broken");
         assert_eq!(first.to_string(), Fault::new(Peer(1), Reason::Died).to_string());
     }
 

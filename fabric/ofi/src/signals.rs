@@ -1,5 +1,5 @@
-//! Keeps the program's signal handlers while a library is opened. Some libraries that libfabric
-//! links to (PSM of old InfiniBand cards) install handlers when they are loaded. On a SIGSEGV these
+//! Keeps the program's signal handlers while libfabric is opened. Some libraries to which libfabric
+//! links (PSM of old InfiniBand cards) install handlers when they are loaded. On a SIGSEGV these
 //! handlers write a file into the working directory and exit with status 1.
 
 use std::mem::MaybeUninit;
@@ -18,7 +18,7 @@ const KEPT: [i32; 9] = [
 ];
 
 /// Runs `open`, then restores the handlers that were installed before.
-pub(crate) fn kept<T>(open: impl FnOnce() -> T) -> T {
+pub(crate) fn keeping_handlers<T>(open: impl FnOnce() -> T) -> T {
     let before = KEPT.map(|signal| (signal, handler(signal)));
     let opened = open();
     for (signal, before) in before {
@@ -31,6 +31,7 @@ pub(crate) fn kept<T>(open: impl FnOnce() -> T) -> T {
     opened
 }
 
+/// The action that is installed for a signal.
 fn handler(signal: i32) -> Option<libc::sigaction> {
     let mut found = MaybeUninit::<libc::sigaction>::uninit();
     // SAFETY: room for one action, read only where the call succeeds.
@@ -46,7 +47,7 @@ mod tests {
     fn handlers_outlive_the_opening() {
         extern "C" fn other(_: i32) {}
         let before = handler(libc::SIGHUP).expect("a signal").sa_sigaction;
-        let within = kept(|| {
+        let within = keeping_handlers(|| {
             // SAFETY: the handler has no effect.
             unsafe { libc::signal(libc::SIGHUP, other as *const () as usize) };
             handler(libc::SIGHUP).expect("a signal").sa_sigaction

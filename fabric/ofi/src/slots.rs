@@ -1,13 +1,14 @@
-//! The records of operations in flight: a fixed pool, so that a post allocates no memory, and an
-//! empty pool is back-pressure.
+//! The slots of operations in flight, each with the operation's record and a buffer. A fixed pool,
+//! so that a post allocates no memory, and an empty pool is back-pressure.
 //!
 //! libfabric returns an operation's context pointer with the completion. The pointer is that of the
 //! slot, whose first bytes the provider may use (FI_CONTEXT2). A slot belongs to its operation
 //! until the operation completes.
 //!
-//! Most slots are taken without regard to the peer. When all of these are in flight, each peer gets
-//! only a share of the other slots, the *reserve*. If no operation to one peer completes, slots are
-//! therefore left for the other peers. The hot path keeps no count for the reserve.
+//! Most slots, the *common* ones, are taken without regard to the peer. When all of these are in
+//! flight, each peer gets only a share of the other slots, the *reserve*. If no operation to one
+//! peer completes, slots are therefore left for the other peers. The hot path keeps no count per
+//! peer.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::UnsafeCell;
@@ -22,8 +23,8 @@ use transom_fabric::{Peer, PeerMap, Span, TallyRef, share};
 
 use crate::endpoint::Registration;
 
-/// Distance between buffers in addition to their length, which is a power of two. Without it their
-/// first bytes would share a few sets of the caches.
+/// Padding after each buffer. At distances of a power of two the first bytes of the buffers would
+/// share a few sets of the caches.
 const STAGGER: usize = 64;
 /// No slot.
 const NONE: u32 = u32::MAX;
@@ -31,7 +32,7 @@ const NONE: u32 = u32::MAX;
 /// Length of a message's header: the sender's rank and the receiver's token.
 pub(crate) const HEADER: usize = 16;
 
-/// The effects of a slot's completion.
+/// The record of an operation, which states the effects of the completion.
 #[derive(Debug)]
 pub(crate) struct Purpose {
     pub(crate) peer: Peer,
@@ -43,14 +44,14 @@ pub(crate) struct Purpose {
 /// The handling of the origin's bytes when the operation is over.
 #[derive(Debug)]
 pub(crate) enum Local {
-    /// Nothing.
+    /// None is needed.
     Nothing,
-    /// Copy from this offset of the slot's buffer to the span.
+    /// Copies bytes from this offset of the slot's buffer to the span.
     Result(usize, Span),
-    /// Scatter the slot's buffer over these spans, one after another.
+    /// Scatters the slot's buffer over these spans, one after another.
     Scattered(Box<[Span]>),
-    /// End the registration, which was made for this operation, and then drop the reference, which
-    /// counts such operations.
+    /// Ends the registration, which was made for this operation, and then drops the reference,
+    /// which counts such operations.
     Registered(Registration, Arc<()>),
 }
 
@@ -63,26 +64,27 @@ impl Local {
     }
 }
 
-/// One operation's record.
+/// A slot. The address of its first field is the operation's context pointer.
 #[repr(C)]
 pub(crate) struct Slot {
     /// Reserved for the provider.
     context: UnsafeCell<[u64; 8]>,
     purpose: UnsafeCell<Option<Purpose>>,
-    /// This slot's part of the pool's buffers.
+    /// This slot's buffer, a part of the pool's allocation.
     buffer: NonNull<u8>,
 }
 
-/// The pool.
+/// The pool of slots.
 pub(crate) struct Slots {
     slots: Box<[Slot]>,
     /// The slot that was freed last, or [`NONE`]. It is taken first, because it is in the caches.
     last: AtomicU32,
     /// The other free slots that are not in the reserve.
     free: ArrayQueue<u32>,
-    /// The index of the reserve's first slot.
+    /// The number of common slots. Slots from this index on are the reserve.
     common: usize,
     reserve: Reserve,
+    /// The allocation of all buffers.
     buffers: NonNull<u8>,
     layout: Layout,
 }
@@ -158,7 +160,7 @@ impl Slots {
         met.map_or_else(|never: std::convert::Infallible| match never {}, drop);
     }
 
-    /// A slot for an operation; `None` where all that the peer may take are in flight.
+    /// Takes a slot for an operation; `None` if all slots that the peer may take are in flight.
     pub(crate) fn take(&self, purpose: Purpose) -> Option<&Slot> {
         // Acquire: pairs with the Release in `give_back`.
         let last = self.last.swap(NONE, Ordering::Acquire);
@@ -236,7 +238,7 @@ impl Slots {
         &self.slots
     }
 
-    /// The address of all buffers, and their length in bytes.
+    /// The address and the length in bytes of the allocation of all buffers.
     pub(crate) fn buffers(&self) -> (*const u8, usize) {
         (self.buffers.as_ptr(), self.layout.size())
     }
@@ -248,7 +250,7 @@ impl Slots {
 }
 
 impl Reserve {
-    /// The count of a peer that may take a slot.
+    /// The count of slots that a peer holds, if the peer may take one more.
     fn room(&self, peer: Peer) -> Option<&AtomicUsize> {
         let (_, held) = self.held.get(peer)?;
         // Relaxed, as below: a count. Threads that take slots at the same time may exceed the share

@@ -17,7 +17,7 @@ use crate::{
 /// The content of a get's buffer until the data arrives.
 const GARBAGE: u8 = 0xA5;
 
-/// The longest wait in addition to a descriptor.
+/// The longest wait for a net and a descriptor, which the net does not watch.
 const BESIDE: Duration = Duration::from_millis(1);
 
 /// The buffers that an origin has lent until the operation completes, one after another.
@@ -37,7 +37,8 @@ impl Lent {
         self.0.iter().map(|span| span.len()).sum()
     }
 
-    /// The pieces of the `len` bytes at `at`, each with the number of bytes before it.
+    /// The parts of the spans that hold the `len` bytes at `at`, each with its offset in these
+    /// bytes.
     fn pieces(&self, at: usize, len: usize) -> Vec<(Span, usize)> {
         assert!(at + len <= self.len(), "{len} bytes at {at} of a lent buffer of {}", self.len());
         let (mut skip, mut done, mut pieces) = (at, 0, Vec::new());
@@ -102,10 +103,12 @@ pub struct SimPort {
     pub(super) limits: Limits,
 }
 
+/// Panics if a length exceeds a limit.
 fn within(what: &str, len: usize, limit: usize) {
     assert!(len <= limit, "{what} of {len} bytes, the limit is {limit}");
 }
 
+/// The length of all parts together.
 fn together(parts: &[Span]) -> usize {
     parts.iter().map(|part| part.len()).sum()
 }
@@ -168,7 +171,7 @@ impl Port for SimPort {
     ) -> Post {
         within("a packed put", len, self.limits.packed_max);
         let mut bytes = vec![GARBAGE; len];
-        // The bytes are also taken for a refused post, which discards them.
+        // `fill` is also called for a post that is refused, which discards the bytes.
         fill(&mut bytes);
         self.net.post(self.me, to, offset, len, || Work::Put(Source::Copied(bytes)), tally)
     }
@@ -240,19 +243,19 @@ impl Port for SimPort {
     }
 
     fn progress(&self, handler: &impl Handler) -> Result<usize, FabricError> {
-        let (completed, letters) = self.net.advance(self.me)?;
-        for letter in &letters {
-            handler.message(letter.from, &letter.bytes);
+        let (completed, messages) = self.net.advance(self.me)?;
+        for message in &messages {
+            handler.message(message.from, &message.bytes);
         }
-        Ok(completed + letters.len())
+        Ok(completed + messages.len())
     }
 
     fn wait(&self, limit: Duration) {
         self.net.wait(self.me, limit, || true);
     }
 
-    /// The net does not watch the descriptor, so the wait beside one is short, and its end is not
-    /// reported.
+    /// The net does not watch the descriptor, so the wait with a descriptor is short, and its
+    /// result is always true.
     fn wait_with_descriptor(
         &self,
         limit: Duration,

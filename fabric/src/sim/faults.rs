@@ -13,17 +13,18 @@ use crate::{FabricError, Fault, Peer, Reason};
 pub(super) struct Faults {
     /// Whether the rank takes no messages.
     pub(super) takes_no_messages: bool,
-    /// The number of messages to the rank until all further ones answer `Broken`; `None`: they are
-    /// taken.
+    /// The number of messages to the rank that are still taken, before all further ones answer
+    /// `Broken`; `None`: all are taken.
     messages_until_broken: Option<u32>,
-    /// The peer that the rank's port reports as lost, and the only thread to which it does.
+    /// The peer that the rank's port reports as lost, and the thread to which the port reports it;
+    /// `None`: to all threads.
     lost: Option<(Peer, Option<ThreadId>)>,
     /// A thread, and the number of its next steps of progress that fail.
     failing_progress: Option<(ThreadId, u32)>,
 }
 
 impl Faults {
-    /// The reason why a message to this rank, which is `to`, can't be sent.
+    /// The fault of a message to this rank, which is `to`. Counts the message.
     pub(super) fn of_message(&mut self, to: Peer) -> Option<Fault> {
         match &mut self.messages_until_broken {
             None => None,
@@ -35,7 +36,7 @@ impl Faults {
         }
     }
 
-    /// The error of the calling thread's progress.
+    /// Fails if the calling thread's step of progress is one that must fail.
     pub(super) fn of_progress(&mut self) -> Result<(), FabricError> {
         match &mut self.failing_progress {
             Some((thread, steps @ 1..)) if *thread == std::thread::current().id() => {
@@ -49,7 +50,7 @@ impl Faults {
 
 impl SimNet {
     /// A rank takes no messages from now on, as a stopped process. Messages to it answer `Again`,
-    /// or stay in flight on a net with `SimMail::slots`.
+    /// or stay in flight on a net with `SimDelivery::slots`.
     ///
     /// # Panics
     /// If there is no such rank.

@@ -69,7 +69,7 @@ pub(super) struct Flight {
     pub(super) work: Work,
     /// Ranges of the operation's bytes that are not applied yet; the last one is the next.
     pub(super) pieces: Vec<Range<usize>>,
-    /// Steps until the next piece is applied.
+    /// Steps of progress until the next piece is applied.
     pub(super) left: u32,
     pub(super) tally: TallyRef,
     /// The operation's number among all posts of the net.
@@ -101,7 +101,7 @@ impl Flight {
     }
 }
 
-/// An atomic as a device performs it: not atomic with the CPU's, and slow enough for tests to
+/// Performs an atomic as a device does: not atomically with the CPU's, and slow enough for tests to
 /// notice. The net's lock makes it atomic with the device atomics of other ranks.
 fn device_amo(memory: &Memory, at: usize, amo: Amo) -> u64 {
     // Relaxed: the operation's tally orders the data; see `Tally::finish`.
@@ -123,8 +123,8 @@ fn device_amo(memory: &Memory, at: usize, amo: Amo) -> u64 {
     }
 }
 
-/// Cuts `len` bytes into up to three pieces in any order. Cuts are made at aligned words only where
-/// `aligned_from` gives the target's address.
+/// Cuts `len` bytes into up to three pieces, in random order. With `aligned_from`, the address of
+/// the first byte at the target, all cuts are between aligned words.
 pub(super) fn cut(rng: &mut Rng, len: usize, aligned_from: Option<usize>) -> Vec<Range<usize>> {
     let mut cuts = vec![0, len];
     for _ in 0..rng.below(3) {

@@ -1,6 +1,6 @@
-//! The adversarial backend: ranks are threads of one process, and the network between them behaves
-//! as badly as the contract allows. This module owns the options, the counters and the ways to
-//! break ranks; it must not know any protocol of the layers above.
+//! The simulated net, an adversarial backend: ranks are threads of one process, and the network
+//! between them behaves as badly as the contract allows. This module owns the options, the counters
+//! and the ways to break ranks; it must not know any protocol of the layers above.
 //!
 //! A posted operation is invisible at the target until a later [`crate::Port::progress`] applies
 //! it, piece by piece and in any order relative to all other operations. A zero-copy put reads its
@@ -14,6 +14,7 @@ mod domain;
 mod faults;
 mod flight;
 mod net;
+mod state;
 
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ pub use apply::SimPort;
 pub use domain::{SimDomain, SimRegion, SimRemote};
 pub use net::SimNet;
 
-/// The atomics of a net's regions.
+/// The atomics that a net performs on regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SimAmo {
     /// Every kind at both widths.
@@ -63,14 +64,13 @@ pub struct SimOptions {
     pub reorder: bool,
     /// A piece may end inside an aligned word. `false`: aligned 8-byte words appear whole.
     pub tear_words: bool,
-    /// The rank whose progress applies an operation: the origin and all others (`true`), or the
-    /// target only (`false`).
+    /// Whether the progress of any rank may apply an operation. `false`: only that of the target.
     pub passive_target: bool,
     /// The longest inline put, in bytes.
     pub inline_max: usize,
     /// The longest packed put and the longest scattered get, in bytes.
     pub packed_max: usize,
-    /// The copied length that the port reports; the simulator never copies.
+    /// The [`Limits::copied_max`] that the port reports; the simulator itself copies nothing.
     pub copied_max: usize,
     /// The longest zero-copy put and the longest get, in bytes.
     pub transfer_max: usize,
@@ -78,31 +78,30 @@ pub struct SimOptions {
     pub list_max: usize,
     /// The longest message, in bytes.
     pub message_max: usize,
-    /// The delivery of messages.
-    pub mail: SimMail,
+    /// The delivery and the order of messages and operations.
+    pub delivery: SimDelivery,
     /// The atomics of regions.
     pub amo: SimAmo,
     /// The number of regions, and their keys.
     pub regions: SimRegions,
 }
 
-/// The delivery of messages by a net; the operations that wait for earlier puts; the operations
-/// that a rank holds back; the longest operations in a stream.
+/// The delivery of messages by a net, the order that it keeps between messages, atomics and puts,
+/// and the operations that ranks hold back.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct SimMail {
-    /// Largest number of messages that wait for a rank; further senders get `Again`. `None`: no
-    /// limit.
+pub struct SimDelivery {
+    /// The most messages that wait for a receiver; further sends answer `Again`. `None`: no limit.
     pub most: Option<usize>,
-    /// The number of messages of a rank that may be in flight. Its peers share them
+    /// The most messages of a sender that are in flight. Receivers share these slots
     /// ([`crate::share`]), and messages to a rank that takes none stay in flight. `None`: no limit.
     pub slots: Option<usize>,
     /// A message waits for the earlier puts of its sender to the receiver.
     pub ordered: bool,
-    /// The port reports that several small puts cost less as one message.
+    /// The [`Limits::gathers`] that the port reports.
     pub gathers: bool,
     /// An atomic waits for the puts that its origin posted to the same rank before.
     pub amos_ordered: bool,
-    /// How long an answer may wait for a message to the same rank.
+    /// The [`Limits::answers_wait`] that the port reports.
     pub answers_wait: Duration,
     /// A rank holds back its newest operation until it posts another one, calls
     /// [`crate::Port::release`], or makes progress, as over verbs.
@@ -134,7 +133,7 @@ impl Default for SimOptions {
             transfer_max: 1000,
             list_max: 3,
             message_max: 128,
-            mail: SimMail::default(),
+            delivery: SimDelivery::default(),
             amo: SimAmo::All(Coherence::WithCpu),
             regions: SimRegions { most: None, keys: KeyRange::PLENTY },
         }
@@ -143,9 +142,9 @@ impl Default for SimOptions {
 
 impl SimOptions {
     /// A net within the limits that libfabric's provider `cxi` documents (man fi_cxi), as the
-    /// libfabric backend uses it. The device alone performs atomics; they have one element and are
-    /// not atomic with the CPU's. Operations are not ordered. Targets are served while they
-    /// compute. Regions have small numbers as keys, which are reused; 100 of them are fast. An
+    /// libfabric backend uses it. The device alone performs atomics. Atomics have one element and
+    /// are not atomic with the CPU's. Operations are not ordered. Targets are served while they
+    /// compute. Keys of regions are small numbers, which are reused; 100 of them are fast. An
     /// inline put has at most 192 bytes.
     pub fn like_cxi() -> SimOptions {
         SimOptions {
@@ -169,10 +168,10 @@ impl SimOptions {
             list_max: self.list_max,
             message_max: self.message_max,
             passive_target: self.passive_target,
-            ordered: self.mail.ordered,
-            gathers: self.mail.gathers,
-            amos_ordered: self.mail.amos_ordered,
-            answers_wait: self.mail.answers_wait,
+            ordered: self.delivery.ordered,
+            gathers: self.delivery.gathers,
+            amos_ordered: self.delivery.amos_ordered,
+            answers_wait: self.delivery.answers_wait,
         }
     }
 }
@@ -180,7 +179,7 @@ impl SimOptions {
 /// Accepted posts of a rank. Posts answered with `Again` or `Broken` do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SimCounters {
-    /// Puts of all three shapes.
+    /// Puts of all kinds: inline, packed, zero-copy and lists.
     pub puts: u64,
     /// Gets.
     pub gets: u64,
@@ -188,8 +187,8 @@ pub struct SimCounters {
     pub amos: u64,
     /// Messages.
     pub messages: u64,
-    /// Messages and atomics that were posted while puts of this rank to the same rank were in
-    /// flight, on a net that keeps them behind those puts.
+    /// Messages and atomics that waited for earlier puts of this rank to the same rank, on a net
+    /// that keeps this order.
     pub behind: u64,
     /// Bytes of all operations and messages; an atomic counts its width.
     pub bytes: u64,

@@ -14,7 +14,7 @@ pub(crate) const HELLO_LEN: usize = 8 + 8 + 4 + 4 + 4 + 4 + 1 + 8 + 4 + 8 + ADDR
 /// The address at which a process receives datagrams, and the abilities of its device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Address {
-    /// The token of this run of the process: hellos with another token are dropped.
+    /// A random number of the process, which drops hellos with another token.
     pub(crate) token: u64,
     /// The port's global identifier; the only identifier on Ethernet.
     pub(crate) gid: [u8; 16],
@@ -22,26 +22,31 @@ pub(crate) struct Address {
     pub(crate) number: u32,
     /// The port's local identifier, used on InfiniBand.
     pub(crate) lid: u16,
-    /// The largest packet, as the enumeration value of verbs.
+    /// The port's MTU, as verbs' enumeration value.
     pub(crate) mtu: u8,
-    /// Number of reads and atomics that the device serves at once for one queue pair.
+    /// The most reads and atomics that the device, as a responder, executes at once for one queue
+    /// pair.
     pub(crate) reads: u8,
     /// The link is Ethernet.
     pub(crate) ethernet: bool,
 }
 
-/// One half of a reliable connection: the number of its queue pair and of its first packet.
+/// One half of a reliable connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct End {
+    /// The number of the queue pair.
     pub(crate) number: u32,
+    /// The sequence number of the half's first packet.
     pub(crate) psn: u32,
 }
 
-/// The sender's grant of credits (see `credits`).
+/// The first credits for the receiver of a hello, and the location of the sender's credits (see
+/// `credits`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Card {
-    /// The address to which limits for the sender are written, and the key of its memory.
+pub(crate) struct Grant {
+    /// The address of the cell to which the receiver writes the sender's limits.
     pub(crate) address: u64,
+    /// The remote key of the cell's memory.
     pub(crate) key: u32,
     /// The receiver's first limit.
     pub(crate) limit: u64,
@@ -52,14 +57,15 @@ pub(crate) struct Card {
 pub(crate) struct Hello {
     /// The receiver's token.
     pub(crate) to: u64,
+    /// The sender's rank.
     pub(crate) from: Peer,
     /// The sender's half.
     pub(crate) end: End,
-    /// The number of the receiver's half that the sender has received; 0 if none.
+    /// The number of the receiver's half, if the sender has received it; else 0.
     pub(crate) seen: u32,
-    /// The sender needs no further hello.
+    /// Whether the sender needs no further hello.
     pub(crate) ready: bool,
-    pub(crate) card: Card,
+    pub(crate) grant: Grant,
     /// The sender's address.
     pub(crate) address: Address,
 }
@@ -102,9 +108,9 @@ impl Hello {
             bytes.extend(number.to_le_bytes());
         }
         bytes.push(u8::from(self.ready));
-        bytes.extend(self.card.address.to_le_bytes());
-        bytes.extend(self.card.key.to_le_bytes());
-        bytes.extend(self.card.limit.to_le_bytes());
+        bytes.extend(self.grant.address.to_le_bytes());
+        bytes.extend(self.grant.key.to_le_bytes());
+        bytes.extend(self.grant.limit.to_le_bytes());
         bytes.extend(self.address.encode());
         bytes
     }
@@ -121,12 +127,12 @@ impl Hello {
         let ready = fields.byte()? != 0;
         let address = u64::from_le_bytes(fields.take()?);
         let (key, limit) = (u32::from_le_bytes(fields.take()?), u64::from_le_bytes(fields.take()?));
-        let card = Card { address, key, limit };
-        Some(Hello { to, from, end, seen, ready, card, address: Address::decode(fields.0)? })
+        let grant = Grant { address, key, limit };
+        Some(Hello { to, from, end, seen, ready, grant, address: Address::decode(fields.0)? })
     }
 }
 
-/// Reads fields from the front.
+/// The bytes that are not decoded yet.
 struct Fields<'b>(&'b [u8]);
 
 impl Fields<'_> {
@@ -152,8 +158,8 @@ mod tests {
         let bytes = address.encode();
         assert_eq!(Address::decode(&bytes), Some(address));
         let end = End { number: 12, psn: 0x00ff_ffff };
-        let card = Card { address: 1 << 40, key: 9, limit: 5 };
-        let hello = Hello { to: 5, from: Peer(900_000), end, seen: 7, ready: true, card, address };
+        let grant = Grant { address: 1 << 40, key: 9, limit: 5 };
+        let hello = Hello { to: 5, from: Peer(900_000), end, seen: 7, ready: true, grant, address };
         let encoded = hello.encode();
         assert_eq!(encoded.len(), HELLO_LEN);
         assert_eq!(Hello::decode(&encoded), Some(hello));

@@ -1,5 +1,5 @@
-//! A queue pair without a port, connected to one of another process, with its own completion queue:
-//! verbs' own calls, for programs that measure the port's overhead.
+//! Verbs' own calls without the port, for programs that measure the port's overhead: a queue pair,
+//! connected to one of another process, with a completion queue of its own.
 
 use std::io::Error;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use crate::device::{Device, Registration};
 use crate::domain::VerbsOptions;
 use crate::library::LIBRARY;
 use crate::library::Library;
-use crate::pair::{Depth, Pair, Quality};
-use crate::queue::{Queue, Receives};
+use crate::pair::{Capacity, Pair, Retransmission};
+use crate::queue::{CompletionQueue, SharedReceiveQueue};
 use crate::sending::INLINE;
 use crate::{choice, sys};
 
-/// Length of an end in bytes: its number, and that of its first packet.
+/// Length in bytes of an encoded [`End`].
 const END_LEN: usize = 8;
 
 /// One end of a reliable connection.
@@ -25,13 +25,13 @@ const END_LEN: usize = 8;
 pub struct BarePair {
     // Dropped in order: the pair before its queue, and the memory last.
     pair: Pair,
-    queue: Arc<Queue>,
+    queue: Arc<CompletionQueue>,
     registration: Registration,
     device: Arc<Device>,
     memory: Memory,
     mine: End,
     inline: usize,
-    quality: Quality,
+    retransmission: Retransmission,
 }
 
 impl BarePair {
@@ -47,32 +47,33 @@ impl BarePair {
             &choice::choose(options.devices.as_deref(), options.paths.gid_index, options.rank)?,
             options.paths,
         )?;
-        let queue = Queue::create(&device, sends)?;
-        let depth = Depth { sends, receives: 0, inline: INLINE, list: 1 };
-        let (pair, inline) = Pair::reliable(&queue, &Receives::create(&device, 1)?, depth, options.rank)?;
+        let queue = CompletionQueue::create(&device, sends)?;
+        let capacity = Capacity { sends, receives: 0, inline: INLINE, list: 1 };
+        let (pair, inline) = Pair::reliable(&queue, &SharedReceiveQueue::create(&device, 1)?, capacity, options.rank)?;
         let mine = End { number: pair.number(), psn: first_packet()? };
         // SAFETY: the pair keeps a clone of the memory until the registration is dropped.
         let registration = unsafe { device.register(memory.as_ptr(), memory.len()) }?;
-        let (memory, quality) = (memory.clone(), Quality::of(options.silence));
-        Ok(BarePair { pair, queue, registration, device, memory, mine, inline, quality })
+        let (memory, retransmission) = (memory.clone(), Retransmission::of(options.silence));
+        Ok(BarePair { pair, queue, registration, device, memory, mine, inline, retransmission })
     }
 
-    /// The card by which the other end connects.
-    pub fn card(&self) -> Vec<u8> {
+    /// The address of this end, by which the other end connects.
+    pub fn address(&self) -> Vec<u8> {
         let numbers = [self.mine.number, self.mine.psn].into_iter().flat_map(u32::to_le_bytes);
         numbers.chain(self.device.address(0, 0).encode()).collect()
     }
 
-    /// Connects to the end with this card. This end may post once the other end has connected too.
+    /// Connects to the end with this address. This end may post once the other end has connected
+    /// too.
     ///
     /// # Errors
-    /// An invalid card, or the call that failed.
-    pub fn connect(&self, card: &[u8]) -> Result<(), FabricError> {
-        let refused = || FabricError::failed("connecting", Reason::ForeignAddress { length: card.len() });
-        let (numbers, address) = card.split_first_chunk::<END_LEN>().ok_or_else(refused)?;
+    /// The address is invalid, or the call that failed.
+    pub fn connect(&self, encoded: &[u8]) -> Result<(), FabricError> {
+        let refused = || FabricError::failed("connecting", Reason::ForeignAddress { length: encoded.len() });
+        let (numbers, address) = encoded.split_first_chunk::<END_LEN>().ok_or_else(refused)?;
         let [number, psn] = [0, 4].map(|at| u32::from_le_bytes([0, 1, 2, 3].map(|byte| numbers[at + byte])));
         let address = Address::decode(address).ok_or_else(refused)?;
-        self.pair.connect(self.mine, End { number, psn }, &address, self.quality)
+        self.pair.connect(self.mine, End { number, psn }, &address, self.retransmission)
     }
 
     /// The memory given to `open`.
@@ -97,7 +98,7 @@ impl BarePair {
 
     /// Whether the device has atomics on 64 bits.
     pub fn has_atomics(&self) -> bool {
-        self.device.access() & sys::IBV_ACCESS_REMOTE_ATOMIC != 0
+        self.device.peer_access() & sys::IBV_ACCESS_REMOTE_ATOMIC != 0
     }
 
     /// Posts a request.
@@ -123,7 +124,7 @@ impl BarePair {
         let count = self.queue.poll(into)?;
         match into[..count].iter().find(|entry| entry.status != sys::IBV_WC_SUCCESS) {
             Some(failed) => {
-                let text = self.device.library.status(failed.status);
+                let text = self.device.library.status_text(failed.status);
                 let cause = Cause::Library { library: LIBRARY, code: failed.status.into(), text };
                 Err(FabricError::failed("a request", cause))
             }

@@ -1,5 +1,6 @@
 //! Reports of the kernel about watched ranges of this process's memory that are unmapped, moved or
-//! emptied (userfaultfd(2), ioctl_userfaultfd(2)). Independent of registrations.
+//! emptied (userfaultfd(2), ioctl_userfaultfd(2)). Constants and structures have the kernel's names
+//! (`linux/userfaultfd.h`). Independent of registrations.
 //!
 //! A range is watched in the mode for write protection, but no page is ever protected, so no access
 //! faults. `munmap`, `mremap` and `madvise` wait until their report is read. The kernel counts a
@@ -14,65 +15,62 @@ use rustix::io::Errno;
 use rustix::ioctl::{Updater, ioctl, opcode};
 use rustix::mm::{UserfaultfdFlags, userfaultfd};
 
-/// Faults in the kernel are not of interest, so no privilege is needed (Linux 5.11).
-const USER_MODE_ONLY: u32 = 1;
-/// The version of the interface, and the group of its ioctls.
-const API: u64 = 0xaa;
-const GROUP: u8 = 0xaa;
-const WRITE_PROTECTION: u64 = 1 << 0;
-const REMAP: u64 = 1 << 2;
-const REMOVE: u64 = 1 << 3;
-const UNMAP: u64 = 1 << 6;
-const MODE_WRITE_PROTECTION: u64 = 1 << 1;
-const EVENT_REMAP: u8 = 0x14;
-const EVENT_REMOVE: u8 = 0x15;
-const EVENT_UNMAP: u8 = 0x16;
-/// Bytes of a report: its kind in the first byte, numbers from the eighth on.
+/// Faults within the kernel are not reported, so the call needs no privilege (Linux 5.11).
+const UFFD_USER_MODE_ONLY: u32 = 1;
+/// The version of the interface.
+const UFFD_API: u64 = 0xaa;
+/// The group of the ioctls.
+const UFFDIO: u8 = 0xaa;
+const UFFD_FEATURE_PAGEFAULT_FLAG_WP: u64 = 1 << 0;
+const UFFD_FEATURE_EVENT_REMAP: u64 = 1 << 2;
+const UFFD_FEATURE_EVENT_REMOVE: u64 = 1 << 3;
+const UFFD_FEATURE_EVENT_UNMAP: u64 = 1 << 6;
+const UFFDIO_REGISTER_MODE_WP: u64 = 1 << 1;
+const UFFD_EVENT_REMAP: u8 = 0x14;
+const UFFD_EVENT_REMOVE: u8 = 0x15;
+const UFFD_EVENT_UNMAP: u8 = 0x16;
+/// The length of a report (`struct uffd_msg`): the event in the first byte, numbers from byte 8 on.
 const REPORT: usize = 32;
 
-/// `struct uffdio_api`.
 #[repr(C)]
-struct Offer {
+struct UffdioApi {
     api: u64,
     features: u64,
     ioctls: u64,
 }
 
-/// `struct uffdio_register`.
 #[repr(C)]
-struct Watched {
+struct UffdioRegister {
     start: u64,
     len: u64,
     mode: u64,
     ioctls: u64,
 }
 
-/// `struct uffdio_writeprotect`.
 #[repr(C)]
-struct Protected {
+struct UffdioWriteprotect {
     start: u64,
     len: u64,
     mode: u64,
 }
 
-/// `struct uffdio_range`.
 #[repr(C)]
-struct Unwatched {
+struct UffdioRange {
     start: u64,
     len: u64,
 }
 
-const OFFER: u32 = opcode::read_write::<Offer>(GROUP, 0x3f);
-const WATCH: u32 = opcode::read_write::<Watched>(GROUP, 0x00);
-const UNWATCH: u32 = opcode::read::<Unwatched>(GROUP, 0x01);
-const PROTECT: u32 = opcode::read_write::<Protected>(GROUP, 0x06);
+const UFFDIO_API: u32 = opcode::read_write::<UffdioApi>(UFFDIO, 0x3f);
+const UFFDIO_REGISTER: u32 = opcode::read_write::<UffdioRegister>(UFFDIO, 0x00);
+const UFFDIO_UNREGISTER: u32 = opcode::read::<UffdioRange>(UFFDIO, 0x01);
+const UFFDIO_WRITEPROTECT: u32 = opcode::read_write::<UffdioWriteprotect>(UFFDIO, 0x06);
 
 /// The reports on this process's watched ranges.
 #[derive(Debug)]
 pub(crate) struct Changes(OwnedFd);
 
 impl Changes {
-    /// Begins without a watched range.
+    /// A userfaultfd that watches no range yet.
     ///
     /// # Errors
     /// The kernel is older than 5.15, has no reports for this process, or refuses the call.
@@ -82,13 +80,14 @@ impl Changes {
             return Err(Errno::NOSYS.into());
         }
         let flags = UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::NONBLOCK;
-        let flags = flags | UserfaultfdFlags::from_bits_retain(USER_MODE_ONLY);
+        let flags = flags | UserfaultfdFlags::from_bits_retain(UFFD_USER_MODE_ONLY);
         // SAFETY: the descriptor stays in this structure, which handles no faults: it never asks
         // for them.
         let fd = unsafe { userfaultfd(flags) }?;
-        let mut offer = Offer { api: API, features: WRITE_PROTECTION | REMAP | REMOVE | UNMAP, ioctls: 0 };
+        let events = UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_UNMAP;
+        let mut api = UffdioApi { api: UFFD_API, features: UFFD_FEATURE_PAGEFAULT_FLAG_WP | events, ioctls: 0 };
         // SAFETY: the opcode is that of UFFDIO_API, whose argument has this form.
-        unsafe { ioctl(&fd, Updater::<OFFER, Offer>::new(&mut offer)) }?;
+        unsafe { ioctl(&fd, Updater::<UFFDIO_API, UffdioApi>::new(&mut api)) }?;
         Ok(Changes(fd))
     }
 
@@ -98,31 +97,33 @@ impl Changes {
     /// A part of the range is not mapped, or is memory of a kind that is not reported.
     pub(crate) fn watch(&self, pages: &Range<usize>) -> Result<(), Errno> {
         let (start, len) = (pages.start as u64, pages.len() as u64);
-        let mut watched = Watched { start, len, mode: MODE_WRITE_PROTECTION, ioctls: 0 };
+        let mut watched = UffdioRegister { start, len, mode: UFFDIO_REGISTER_MODE_WP, ioctls: 0 };
         // SAFETY: the opcode is that of UFFDIO_REGISTER, whose argument has this form. No page is
         // protected, so accesses go on.
-        unsafe { ioctl(&self.0, Updater::<WATCH, Watched>::new(&mut watched)) }
+        unsafe { ioctl(&self.0, Updater::<UFFDIO_REGISTER, UffdioRegister>::new(&mut watched)) }
     }
 
     /// Ends the watch of whole pages. The kernel may then merge their mappings again.
     pub(crate) fn unwatch(&self, pages: &Range<usize>) {
-        let mut unwatched = Unwatched { start: pages.start as u64, len: pages.len() as u64 };
+        let mut unwatched = UffdioRange { start: pages.start as u64, len: pages.len() as u64 };
         // SAFETY: the opcode is that of UFFDIO_UNREGISTER, whose argument has this form.
-        let outcome = unsafe { ioctl(&self.0, Updater::<UNWATCH, Unwatched>::new(&mut unwatched)) };
-        // The call fails if bytes of the range were unmapped; the kernel does not watch these.
+        let outcome = unsafe { ioctl(&self.0, Updater::<UFFDIO_UNREGISTER, UffdioRange>::new(&mut unwatched)) };
+        // The call fails if a part of the range was unmapped. The kernel has ended the watch of
+        // that part itself.
         let _ = outcome;
     }
 
     /// Whether a change has begun whose report was not read yet.
     pub(crate) fn pending(&self) -> bool {
-        let mut nothing = Protected { start: 0, len: 0, mode: 0 };
+        let mut nothing = UffdioWriteprotect { start: 0, len: 0, mode: 0 };
         // SAFETY: the opcode is that of UFFDIO_WRITEPROTECT, whose argument has this form. The
         // kernel refuses the empty range, after it has looked for changes.
-        let outcome = unsafe { ioctl(&self.0, Updater::<PROTECT, Protected>::new(&mut nothing)) };
+        let outcome = unsafe { ioctl(&self.0, Updater::<UFFDIO_WRITEPROTECT, UffdioWriteprotect>::new(&mut nothing)) };
         outcome != Err(Errno::INVAL)
     }
 
-    /// The next report, which lets the thread that made the change continue: up to two ranges.
+    /// Reads the next report, which lets the thread that made the change continue. Returns the one
+    /// or two ranges that have changed.
     pub(crate) fn next(&self) -> Option<[Range<usize>; 2]> {
         let mut report = [0; REPORT];
         loop {
@@ -144,15 +145,15 @@ impl AsFd for Changes {
     }
 }
 
-/// The ranges that a report says to have changed.
+/// The ranges that have changed by a report; `None` for reports of other events.
 #[allow(clippy::cast_possible_truncation)] // addresses of this process
 fn ranges(report: &[u8; REPORT]) -> Option<[Range<usize>; 2]> {
     let number = |at: usize| u64::from_ne_bytes(report[at..at + 8].try_into().unwrap_or_default()) as usize;
     let (first, second, third) = (number(8), number(16), number(24));
     match report[0] {
         // The old address, the new one, and the length.
-        EVENT_REMAP => Some([first..first.saturating_add(third), second..second.saturating_add(third)]),
-        EVENT_REMOVE | EVENT_UNMAP => Some([first..second, 0..0]),
+        UFFD_EVENT_REMAP => Some([first..first.saturating_add(third), second..second.saturating_add(third)]),
+        UFFD_EVENT_REMOVE | UFFD_EVENT_UNMAP => Some([first..second, 0..0]),
         _ => None,
     }
 }
@@ -183,9 +184,9 @@ mod tests {
             }
             ranges(&bytes)
         };
-        assert_eq!(report(EVENT_UNMAP, [0x1000, 0x3000, 0]), Some([0x1000..0x3000, 0..0]));
-        assert_eq!(report(EVENT_REMOVE, [0x1000, 0x3000, 0]), Some([0x1000..0x3000, 0..0]));
-        assert_eq!(report(EVENT_REMAP, [0x1000, 0x9000, 0x2000]), Some([0x1000..0x3000, 0x9000..0xb000]));
+        assert_eq!(report(UFFD_EVENT_UNMAP, [0x1000, 0x3000, 0]), Some([0x1000..0x3000, 0..0]));
+        assert_eq!(report(UFFD_EVENT_REMOVE, [0x1000, 0x3000, 0]), Some([0x1000..0x3000, 0..0]));
+        assert_eq!(report(UFFD_EVENT_REMAP, [0x1000, 0x9000, 0x2000]), Some([0x1000..0x3000, 0x9000..0xb000]));
         assert_eq!(report(0x12, [0x1000, 0, 0]), None);
     }
 }

@@ -20,13 +20,13 @@ pub struct PortInfo {
     pub device: String,
     /// The port's number, from 1.
     pub port: u8,
-    /// The link is Ethernet (RoCE), else InfiniBand.
+    /// Whether the link is Ethernet (RoCE) instead of InfiniBand.
     pub ethernet: bool,
     /// The nearest NUMA node, where the system gives one.
     pub numa_node: Option<u32>,
     /// The rate in Gbit/s; 0 where the system gives none.
     pub rate: u32,
-    /// The kernel's software performs the device's operations (Soft-RoCE).
+    /// Whether the kernel performs the device's operations in software (Soft-RoCE).
     pub software: bool,
     /// Index and value of the global identifier to use; or the reason why the port can't be used.
     pub gid: Result<(u8, [u8; 16]), String>,
@@ -42,9 +42,9 @@ pub(crate) fn folder(port: &PortInfo) -> PathBuf {
     Path::new(DEVICES).join(&port.device).join("ports").join(port.port.to_string())
 }
 
-/// The port to use: the first that works of those that the user lists. If the user lists none, the
-/// best network is chosen first (`network_rank`), because all ranks must reach each other. Ports of
-/// this network near the NUMA node of this process are preferred, and ranks are distributed over
+/// The port to use: the first usable one of the user's list. Without a list, the best network is
+/// chosen first (`network_rank`), because all ranks must reach each other. Of the ports of this
+/// network, those near the NUMA node of this process are preferred, and ranks are distributed over
 /// equally good ones.
 pub(crate) fn choose(list: Option<&str>, gid_index: Option<u8>, rank: Peer) -> Result<PortInfo, FabricError> {
     let unavailable = |text: String| FabricError::unavailable(TRANSPORT, Cause::Setup(text));
@@ -53,7 +53,7 @@ pub(crate) fn choose(list: Option<&str>, gid_index: Option<u8>, rank: Peer) -> R
         return Err(unavailable(format!("this machine has no RDMA device ({DEVICES} is empty)")));
     }
     let list = DeviceList::parse(list.unwrap_or_default()).map_err(unavailable)?;
-    if !list.names() && !entries(Path::new(SLINGSHOT)).is_empty() {
+    if !list.is_allow_list() && !entries(Path::new(SLINGSHOT)).is_empty() {
         return Err(unavailable(format!(
             "this machine has Slingshot devices ({SLINGSHOT}), which libfabric uses; name an RDMA device in \
              TRANSOM_NET_DEVICES to use it instead"
@@ -63,37 +63,41 @@ pub(crate) fn choose(list: Option<&str>, gid_index: Option<u8>, rank: Peer) -> R
 }
 
 fn pick(found: &[PortInfo], list: &DeviceList, near: Option<u32>, rank: Peer) -> Result<PortInfo, String> {
-    let place = |info: &PortInfo| list.place(&info.device, info.port, true);
-    let is_usable =
-        |info: &&PortInfo| info.gid.is_ok() && (list.names() || !is_omni_path(info)) && place(info).is_some();
+    let preference = |info: &PortInfo| list.preference(&info.device, info.port, true);
+    let is_usable = |info: &&PortInfo| {
+        info.gid.is_ok() && (list.is_allow_list() || !is_omni_path(info)) && preference(info).is_some()
+    };
     // The first minimum: equal ports keep the order of their names.
-    let best = found.iter().filter(is_usable).min_by_key(|info| (place(info), network_rank(info)));
+    let best = found.iter().filter(is_usable).min_by_key(|info| (preference(info), network_rank(info)));
     let Some(best) = best else { return Err(none_usable(found, list)) };
-    let same = found.iter().filter(is_usable).filter(|info| place(info) == place(best) && are_connected(best, info));
+    let same =
+        found.iter().filter(is_usable).filter(|info| preference(info) == preference(best) && are_connected(best, info));
     let is_near = |info: &&PortInfo| near.is_some() && info.numa_node == near;
     let (near, far): (Vec<_>, Vec<_>) = same.partition(is_near);
     let equal = if near.is_empty() { far } else { near };
     Ok(equal[rank.index() % equal.len()].clone())
 }
 
-/// The order of networks in the choice, the best first: hardware before software, InfiniBand before
-/// Ethernet, routable addresses before link-local ones, then by rate.
+/// The sort key of networks; the best network has the smallest key. Hardware is better than
+/// software, InfiniBand than Ethernet, routable addresses than link-local ones, and then a higher
+/// rate.
 fn network_rank(info: &PortInfo) -> (bool, bool, bool, Reverse<u32>) {
     let is_local = info.ethernet && matches!(info.gid, Ok((_, [0xfe, 0x80, ..])));
     (info.software, info.ethernet, is_local, Reverse(info.rate))
 }
 
-/// Whether a device is of Omni-Path, which libfabric serves better (`opx`). It is used if the user
-/// names it.
+/// Whether a device is of Omni-Path, which libfabric serves better (`opx`). Such a device is used
+/// only if the user names it.
 fn is_omni_path(info: &PortInfo) -> bool {
     ["hfi1", "qib"].iter().any(|driver| info.device.starts_with(driver))
 }
 
+/// The error text for ports of which none is usable.
 fn none_usable(found: &[PortInfo], list: &DeviceList) -> String {
     let all: Vec<_> = found
         .iter()
         .map(|info| match &info.gid {
-            Ok(_) if list.place(&info.device, info.port, true).is_some() => {
+            Ok(_) if list.preference(&info.device, info.port, true).is_some() => {
                 format!("{}:{} is of Omni-Path, which libfabric uses", info.device, info.port)
             }
             Ok(_) => format!("{}:{} is excluded by TRANSOM_NET_DEVICES", info.device, info.port),
@@ -105,13 +109,14 @@ fn none_usable(found: &[PortInfo], list: &DeviceList) -> String {
 
 /// Whether ranks are distributed over two ports: both are in one InfiniBand subnet, where every
 /// port reaches every other one, and have the same rate. Ethernet interfaces may belong to
-/// unconnected networks, so only one of them is used.
+/// networks that are not connected, so only one of them is used.
 fn are_connected(first: &PortInfo, other: &PortInfo) -> bool {
     let subnet = |info: &PortInfo| info.gid.as_ref().ok().filter(|_| !info.ethernet).map(|(_, gid)| gid[..8].to_vec());
     let same = std::ptr::eq(first, other);
     same || (first.rate == other.rate && subnet(first).is_some() && subnet(first) == subnet(other))
 }
 
+/// All ports of the devices in a folder like [`DEVICES`]. `index` requests a global identifier.
 fn scan(root: &Path, index: Option<u8>) -> Vec<PortInfo> {
     let mut found = Vec::new();
     for device in entries(root) {
@@ -121,7 +126,7 @@ fn scan(root: &Path, index: Option<u8>) -> Vec<PortInfo> {
             let Ok(number) = name(&port).parse() else { continue };
             let ethernet = line(&port.join("link_layer")) == "Ethernet";
             let gid = if kind.starts_with("1:") {
-                usable(&port, ethernet, index)
+                usable_gid(&port, ethernet, index)
             } else {
                 Err(format!("is no channel adapter (its type is `{kind}`)"))
             };
@@ -132,11 +137,13 @@ fn scan(root: &Path, index: Option<u8>) -> Vec<PortInfo> {
     found
 }
 
-/// The identifier of an active port: on Ethernet one of RoCE version 2, preferably of an IPv4
-/// address, and a link-local one last.
+/// The global identifier (GID) of an active port, with its index in the port's table. With an
+/// `index`, the identifier there, of any kind. Else on Ethernet one of RoCE version 2: preferably
+/// of an IPv4 address, and a link-local one last.
 ///
-/// With an `index`, the identifier with this index in the port's table, of any kind.
-fn usable(port: &Path, ethernet: bool, index: Option<u8>) -> Result<(u8, [u8; 16]), String> {
+/// # Errors
+/// The reason why the port can't be used.
+fn usable_gid(port: &Path, ethernet: bool, index: Option<u8>) -> Result<(u8, [u8; 16]), String> {
     let state = line(&port.join("state"));
     if !state.starts_with("4:") {
         return Err(format!("is not active (`{state}`)"));

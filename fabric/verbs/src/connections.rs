@@ -15,14 +15,14 @@ use crate::device::Device;
 use crate::handshake::{Handshake, Tick};
 use crate::inbox::Inbox;
 use crate::link::Link;
-use crate::pair::{Depth, Pair, Quality, Route};
-use crate::queue::{Queue, Receives};
+use crate::pair::{AddressHandle, Capacity, Pair, Retransmission};
+use crate::queue::{CompletionQueue, SharedReceiveQueue};
 use crate::resources::Resources;
 use crate::sending::{DEPTH, INLINE, LIST, Sending};
-use crate::ticket::RANKS;
+use crate::wr_id::RANKS;
 
 /// Dimensions of a connection's queue pair.
-pub(crate) const CONNECTION: Depth = Depth { sends: DEPTH, receives: 0, inline: INLINE, list: LIST };
+pub(crate) const CONNECTION: Capacity = Capacity { sends: DEPTH, receives: 0, inline: INLINE, list: LIST };
 
 /// The connections of a port.
 #[derive(Debug)]
@@ -32,33 +32,33 @@ pub(crate) struct Connections {
     peers: PeerMap<Contact>,
     /// Peers whose handshake is in progress.
     opening: Mutex<Vec<Peer>>,
-    /// Number of handshakes in progress, readable without the lock.
-    waiting: AtomicUsize,
+    /// The length of `opening`, readable without the lock.
+    handshakes: AtomicUsize,
     make: Maker,
 }
 
-/// The objects that all new connections use.
+/// Makes connections: the objects and parameters that all connections share.
 #[derive(Debug)]
 pub(crate) struct Maker {
     pub(crate) device: Arc<Device>,
-    pub(crate) queue: Arc<Queue>,
-    pub(crate) receives: Arc<Receives>,
+    pub(crate) queue: Arc<CompletionQueue>,
+    pub(crate) receives: Arc<SharedReceiveQueue>,
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) cells: Cells,
-    pub(crate) depth: Depth,
+    pub(crate) capacity: Capacity,
     pub(crate) me: Peer,
-    pub(crate) quality: Quality,
-    /// Time limit of a peer's answer.
+    pub(crate) retransmission: Retransmission,
+    /// The longest time of a handshake.
     pub(crate) patience: Duration,
 }
 
-/// A peer, its connection and its handshake.
+/// A peer: the connection and the handshake with the peer.
 #[derive(Debug)]
 struct Contact {
     link: Arc<Link>,
     mine: End,
     address: Address,
-    route: Route,
+    route: AddressHandle,
     handshake: Mutex<Handshake>,
 }
 
@@ -73,7 +73,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A random number for the first packet of a connection: 24 bits that no other process can guess.
+/// A random sequence number for the first packet of a connection: 24 bits that no other process can
+/// guess.
 ///
 /// # Errors
 /// The kernel gives no random numbers.
@@ -86,7 +87,13 @@ impl Connections {
     pub(crate) const BYTES_PER_PEER: usize = size_of::<Contact>() + size_of::<Link>() + Sending::RECORDS_BYTES;
 
     pub(crate) fn new(make: Maker, datagrams: Datagrams) -> Connections {
-        Connections { peers: PeerMap::new(), opening: Mutex::default(), waiting: AtomicUsize::new(0), datagrams, make }
+        Connections {
+            peers: PeerMap::new(),
+            opening: Mutex::default(),
+            handshakes: AtomicUsize::new(0),
+            datagrams,
+            make,
+        }
     }
 
     /// The connection to a peer, in any state.
@@ -108,7 +115,7 @@ impl Connections {
     /// Whether a handshake is in progress, so that `tick` must be called from time to time.
     pub(crate) fn is_opening(&self) -> bool {
         // Relaxed: the next call sees a handshake that has just begun.
-        self.waiting.load(Ordering::Relaxed) > 0
+        self.handshakes.load(Ordering::Relaxed) > 0
     }
 
     /// The datagram queue pair, to which `progress` passes its completions.
@@ -116,7 +123,7 @@ impl Connections {
         &self.datagrams
     }
 
-    /// Begins the connection to a peer.
+    /// Begins the handshake with a peer, unless it has begun.
     ///
     /// # Errors
     /// The address is not of this backend, or the queue pair can't be made.
@@ -130,31 +137,32 @@ impl Connections {
         Ok(())
     }
 
+    /// The contact of a peer, made at the first call.
     fn contact(&self, peer: Peer, address: &Address, resources: &Resources) -> Result<&Contact, FabricError> {
         self.peers.get_or_try_insert(peer, || {
             let contact = self.make.contact(peer, *address, &resources.flow)?;
             lock(&self.opening).push(peer);
             // Relaxed: a missed handshake is seen at the next call (`is_opening`).
-            self.waiting.fetch_add(1, Ordering::Relaxed);
+            self.handshakes.fetch_add(1, Ordering::Relaxed);
             Ok(contact)
         })
     }
 
-    /// Processes a received hello. A new peer whose queue pair can't be made is lost, also for its
-    /// later hellos.
+    /// Processes a received hello. A peer whose queue pair can't be made is recorded as lost.
     pub(crate) fn receive(&self, hello: &Hello, resources: &Resources) {
         let contact = match self.contact(hello.from, &hello.address, resources) {
             Ok(contact) => contact,
-            Err(error) => return resources.lose(&Fault::new(hello.from, error)),
+            Err(error) => return resources.record_lost(&Fault::new(hello.from, error)),
         };
         let mut handshake = lock(&contact.handshake);
         let actions = handshake.receive(hello);
-        // Under the lock, so that no hello says that this half is connected before it is.
+        // Under the lock, so that no hello claims that this half is connected before it is.
         if actions.connect.is_some() {
-            contact.link.credits.begin(&hello.card);
+            contact.link.credits.accept(&hello.grant);
         }
         if let Some(theirs) = actions.connect
-            && let Err(error) = contact.link.pair.connect(contact.mine, theirs, &contact.address, self.make.quality)
+            && let Err(error) =
+                contact.link.pair.connect(contact.mine, theirs, &contact.address, self.make.retransmission)
         {
             return contact.link.give_up(error, resources);
         }
@@ -163,27 +171,27 @@ impl Connections {
             contact.link.open();
         }
         if actions.answer {
-            self.say(contact);
+            self.send_hello(contact);
         }
     }
 
-    fn say(&self, contact: &Contact) {
-        let (end, seen, ready) = lock(&contact.handshake).says();
+    fn send_hello(&self, contact: &Contact) {
+        let (end, seen, ready) = lock(&contact.handshake).hello_fields();
         let (to, address) = (contact.address.token, *self.address());
-        let hello = Hello { to, from: self.make.me, end, seen, ready, card: contact.link.credits.card(), address };
-        self.datagrams.say(&contact.route, &contact.address, &hello);
+        let hello = Hello { to, from: self.make.me, end, seen, ready, grant: contact.link.credits.grant(), address };
+        self.datagrams.send(&contact.route, &contact.address, &hello);
     }
 
     /// Repeats unanswered hellos, and gives up handshakes that take too long.
     pub(crate) fn tick(&self, resources: &Resources) {
-        // The thread that holds the lock does this work.
+        // If another thread holds the lock, that thread does the work.
         let Ok(mut opening) = self.opening.try_lock() else { return };
         opening.retain(|peer| {
             let Some(contact) = self.peers.get(*peer) else { return true };
             let stays = self.tick_one(contact, resources);
             if !stays {
                 // Relaxed: a missed handshake is seen at the next call (`is_opening`).
-                self.waiting.fetch_sub(1, Ordering::Relaxed);
+                self.handshakes.fetch_sub(1, Ordering::Relaxed);
             }
             stays
         });
@@ -195,7 +203,7 @@ impl Connections {
         match tick {
             Tick::Wait => true,
             Tick::Repeat => {
-                self.say(contact);
+                self.send_hello(contact);
                 true
             }
             Tick::Done => false,
@@ -218,8 +226,8 @@ impl Maker {
                 Reason::RankLimit { limit: RANKS },
             ));
         }
-        let (pair, _) = Pair::reliable(&self.queue, &self.receives, self.depth, peer).map_err(named)?;
-        let route = Route::create(&self.device, &address).map_err(named)?;
+        let (pair, _) = Pair::reliable(&self.queue, &self.receives, self.capacity, peer).map_err(named)?;
+        let route = AddressHandle::create(&self.device, &address).map_err(named)?;
         let mine = End { number: pair.number(), psn: first_packet()? };
         let handshake = Mutex::new(Handshake::new(mine, Instant::now()));
         self.inbox.add_connection().map_err(named)?;

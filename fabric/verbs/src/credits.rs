@@ -32,20 +32,20 @@ use std::time::Duration;
 
 use transom_fabric::{FabricError, Peer, share};
 
-use crate::address::Card;
+use crate::address::Grant;
 use crate::device::Device;
 use crate::pool::Pool;
 use crate::sys;
 
 /// The longest sleep of a process in which a message waits for credit.
 pub(crate) const NAP: Duration = Duration::from_micros(500);
-/// Largest window: more messages than a connection's queue holds are never in flight.
+/// Largest window: a connection never has more messages in flight, because its queue is no longer.
 const WINDOW: u32 = 64;
-/// Most borrowed receives of a new connection.
+/// Most receives that a new connection borrows.
 const FIRST: u32 = 15;
 /// A new connection borrows at most 1/`PART` of the free receives.
 const PART: u32 = 4;
-/// Cells that are registered together: a page.
+/// Number of cells that are registered together: a page of cells.
 const TOGETHER: u32 = 256;
 /// Length of a cell in bytes.
 const CELL: usize = 16;
@@ -54,22 +54,26 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The receives of a process that connections borrow, and the peers to which messages were refused.
+/// The flow control of all connections of a process: the receives that connections borrow, and the
+/// peers to which messages were refused.
 #[derive(Debug)]
 pub(crate) struct Flow {
+    /// The number of receives that no connection has borrowed.
     free: AtomicU32,
+    /// The peers to which messages were refused.
     refused: Mutex<Vec<Peer>>,
     /// Whether `refused` has a peer, readable without the lock.
-    any: AtomicBool,
+    has_refused: AtomicBool,
 }
 
 impl Flow {
-    /// `free`: the receives beside the connections' own.
+    /// `free`: the number of receives that connections may borrow.
     pub(crate) fn new(free: u32) -> Flow {
-        Flow { free: AtomicU32::new(free), refused: Mutex::default(), any: AtomicBool::new(false) }
+        Flow { free: AtomicU32::new(free), refused: Mutex::default(), has_refused: AtomicBool::new(false) }
     }
 
-    /// Borrows up to `most` receives for a connection that has borrowed `held`; returns the number.
+    /// Borrows up to `most` receives for a connection that has borrowed `held` before; returns the
+    /// number of receives that it got.
     fn borrow(&self, most: u32, held: u32) -> u32 {
         // Relaxed: the count orders no other memory.
         let one = |more: &u32| {
@@ -84,7 +88,7 @@ impl Flow {
         self.free.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// The receives that no connection has borrowed.
+    /// The number of receives that no connection has borrowed.
     pub(crate) fn free(&self) -> u32 {
         // Relaxed: a hint.
         self.free.load(Ordering::Relaxed)
@@ -96,24 +100,24 @@ impl Flow {
         let mut refused = lock(&self.refused);
         refused.push(peer);
         // Relaxed: the thread that was refused sleeps later than this, or is seen at the next nap.
-        self.any.store(true, Ordering::Relaxed);
+        self.has_refused.store(true, Ordering::Relaxed);
     }
 
     /// Whether a message waits for credit.
     #[inline]
     pub(crate) fn has_refused(&self) -> bool {
         // Relaxed: as in `refuse`.
-        self.any.load(Ordering::Relaxed)
+        self.has_refused.load(Ordering::Relaxed)
     }
 
-    /// Removes the listed peers for which `may_send` is true; returns whether there were any.
+    /// Unlists the peers for which `may_send` is true; returns whether there were any.
     #[cold]
     pub(crate) fn relieve(&self, may_send: impl Fn(Peer) -> bool) -> bool {
         let mut refused = lock(&self.refused);
         let before = refused.len();
         refused.retain(|peer| !may_send(*peer));
         // Relaxed: as in `refuse`, under the lock.
-        self.any.store(!refused.is_empty(), Ordering::Relaxed);
+        self.has_refused.store(!refused.is_empty(), Ordering::Relaxed);
         refused.len() < before
     }
 }
@@ -122,11 +126,12 @@ impl Flow {
 #[derive(Debug)]
 pub(crate) struct Cells {
     device: Arc<Device>,
+    /// The memory that was registered last; earlier memory has no free cell.
     newest: Mutex<Option<Arc<Pool>>>,
 }
 
-/// Two words of a connection: this process's limit, which the peer's device writes, and the limit
-/// of the peer, from where this process's device writes it.
+/// Two words of a connection: this process's limit, which the peer's device writes, and the peer's
+/// limit, which this process's device reads to write it to the peer.
 #[derive(Debug)]
 struct Cell {
     pool: Arc<Pool>,
@@ -153,7 +158,7 @@ impl Cells {
 }
 
 impl Cell {
-    /// This process's limit. Devices write aligned words whole.
+    /// This process's limit. Devices write aligned words whole, so a load sees no part of a limit.
     fn own(&self) -> &AtomicU64 {
         self.pool.word(self.index, 0)
     }
@@ -170,21 +175,23 @@ pub(crate) struct Credits {
     cell: Cell,
     /// The number of messages sent.
     sent: AtomicU64,
-    /// A message was refused since the last one that was sent.
+    /// Whether a message was refused since the last one that was sent.
     refused: AtomicBool,
-    /// The flow lists the peer.
+    /// Whether the flow lists the peer.
     listed: AtomicBool,
-    /// Where the peer's limit is in its memory.
-    theirs: OnceLock<sys::Rdma>,
+    /// The location in the peer's memory to which the peer's limit is written.
+    peers_cell: OnceLock<sys::Rdma>,
     account: Mutex<Account>,
 }
 
-/// The messages of a peer.
+/// The messages from a peer.
 #[derive(Debug)]
 struct Account {
+    /// The connection's own receive and those that it has borrowed; 0 after the connection's end.
     window: u32,
+    /// The number of messages that this process has taken.
     taken: u64,
-    /// The next limit is to be written.
+    /// Whether the next limit is to be written.
     due: bool,
 }
 
@@ -199,23 +206,24 @@ impl Credits {
         // Relaxed: the limit reaches the peer by messages and by the device.
         cell.peers().store(u64::from(window), Ordering::Relaxed);
         let account = Mutex::new(Account { window, taken: 0, due: false });
-        let (sent, refused, listed, theirs) = Default::default();
-        Ok(Credits { cell, sent, refused, listed, theirs, account })
+        let (sent, refused, listed, peers_cell) = Default::default();
+        Ok(Credits { cell, sent, refused, listed, peers_cell, account })
     }
 
-    /// The peer's first limit, and the address of this process's limit.
-    pub(crate) fn card(&self) -> Card {
-        let place = self.cell.pool.place(self.cell.index);
+    /// The grant for the peer: the peer's first limit, and the location of this process's limit.
+    pub(crate) fn grant(&self) -> Grant {
+        let place = self.cell.pool.as_rdma(self.cell.index);
         // The limit that has grown meanwhile is valid too.
         // Relaxed: a number by itself.
-        Card { address: place.remote_addr, key: place.rkey, limit: self.cell.peers().load(Ordering::Relaxed) }
+        Grant { address: place.remote_addr, key: place.rkey, limit: self.cell.peers().load(Ordering::Relaxed) }
     }
 
-    /// Takes the peer's card, before the peer's device can write.
-    pub(crate) fn begin(&self, card: &Card) {
-        if self.theirs.set(sys::Rdma { remote_addr: card.address, rkey: card.key }).is_ok() {
+    /// Stores the peer's grant, before the peer's device can write limits. Later grants are
+    /// ignored.
+    pub(crate) fn accept(&self, grant: &Grant) {
+        if self.peers_cell.set(sys::Rdma { remote_addr: grant.address, rkey: grant.key }).is_ok() {
             // Relaxed: a number by itself.
-            self.cell.own().store(card.limit, Ordering::Relaxed);
+            self.cell.own().store(grant.limit, Ordering::Relaxed);
         }
     }
 
@@ -252,15 +260,15 @@ impl Credits {
         !self.listed.swap(true, Ordering::Relaxed)
     }
 
-    /// Notes that the flow removes the peer from its list. The next refusal lists it again, whether
-    /// or not a message was sent in between.
+    /// Notes that the flow unlists the peer. The next refusal lists the peer again, whether or not
+    /// a message was sent in between.
     pub(crate) fn relieved(&self) {
         // Relaxed: as in `refuse`.
         self.listed.store(false, Ordering::Relaxed);
     }
 
-    /// Counts a message of the peer that was taken, and whose receive is posted again. `refused`:
-    /// the message states a refusal. Returns whether the next limit becomes due.
+    /// Counts a message from the peer that was taken, and whose receive is posted again. `refused`:
+    /// whether the message states a refusal. Returns whether the next limit becomes due.
     pub(crate) fn taken(&self, refused: bool, flow: &Flow) -> bool {
         let mut account = lock(&self.account);
         account.taken += 1;
@@ -271,7 +279,7 @@ impl Credits {
             let more = account.window.min(WINDOW - account.window);
             account.window += flow.borrow(more, account.window - 1);
         } else if account.window > 1 && flow.free() < account.window {
-            // The peer's unused credits are fewer than the window, because it has just used one.
+            // The peer has just used a credit, so its unused credits are fewer than the window.
             account.window -= 1;
             flow.give_back(1);
         }
@@ -281,9 +289,10 @@ impl Credits {
         due && !std::mem::replace(&mut account.due, true)
     }
 
-    /// The peer's next limit, and where to write it; `None` before the peer's card is known.
+    /// Raises the peer's limit. Returns the word that holds the limit, and the location in the
+    /// peer's memory to which the word is to be written; `None` before the peer's grant is known.
     pub(crate) fn renew(&self) -> Option<(sys::ibv_sge, sys::Rdma)> {
-        let place = *self.theirs.get()?;
+        let place = *self.peers_cell.get()?;
         let account = lock(&self.account);
         // Relaxed: the post orders the word for the device.
         self.cell.peers().fetch_max(account.taken + u64::from(account.window), Ordering::Relaxed);

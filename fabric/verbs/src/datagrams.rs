@@ -6,11 +6,11 @@ use transom_fabric::FabricError;
 
 use crate::address::{Address, HELLO_LEN, Hello};
 use crate::device::Device;
-use crate::pair::{Depth, Pair, Route};
+use crate::pair::{AddressHandle, Capacity, Pair};
 use crate::pool::Pool;
-use crate::queue::Queue;
+use crate::queue::CompletionQueue;
 use crate::sys;
-use crate::ticket::Ticket;
+use crate::wr_id::WrId;
 
 /// Maximum number of hellos in flight in each direction. Further hellos are dropped, because the
 /// handshake tolerates the loss of hellos.
@@ -21,7 +21,7 @@ const HEADER: usize = 40;
 const BUFFER: usize = 256;
 const _: () = assert!(HEADER + HELLO_LEN <= BUFFER);
 
-/// Sends and receives hellos.
+/// The datagram queue pair with its buffers.
 #[derive(Debug)]
 pub(crate) struct Datagrams {
     // Declared before the buffers, because fields drop in order.
@@ -36,13 +36,17 @@ impl Datagrams {
     ///
     /// # Errors
     /// The call that failed.
-    pub(crate) fn new(device: &Arc<Device>, queue: &Arc<Queue>, token: u64) -> Result<Datagrams, FabricError> {
-        let pair = Pair::datagram(queue, Depth { sends: HELLOS, receives: HELLOS, inline: 0, list: 1 })?;
+    pub(crate) fn new(
+        device: &Arc<Device>,
+        queue: &Arc<CompletionQueue>,
+        token: u64,
+    ) -> Result<Datagrams, FabricError> {
+        let pair = Pair::datagram(queue, Capacity { sends: HELLOS, receives: HELLOS, inline: 0, list: 1 })?;
         let (sends, receives) = (Pool::new(device, HELLOS, BUFFER)?, Pool::new(device, HELLOS, BUFFER)?);
         let address = device.address(token, pair.number());
         let datagrams = Datagrams { pair, sends, receives, address };
         while let Some(buffer) = datagrams.receives.take() {
-            datagrams.listen(buffer)?;
+            datagrams.post_receive(buffer)?;
         }
         Ok(datagrams)
     }
@@ -53,12 +57,12 @@ impl Datagrams {
     }
 
     /// Sends a hello, or drops it where no buffer is free.
-    pub(crate) fn say(&self, route: &Route, to: &Address, hello: &Hello) {
+    pub(crate) fn send(&self, route: &AddressHandle, to: &Address, hello: &Hello) {
         let Some(buffer) = self.sends.take() else { return };
         let bytes = hello.encode();
         let mut element = self.sends.element(buffer, bytes.len());
         let mut request = sys::ibv_send_wr {
-            wr_id: Ticket::HelloSent(buffer).encode(),
+            wr_id: WrId::HelloSent(buffer).encode(),
             next: std::ptr::null_mut(),
             sg_list: &raw mut element,
             num_sge: 1,
@@ -79,13 +83,13 @@ impl Datagrams {
         }
     }
 
-    /// Frees the buffer of a hello that was sent.
+    /// Frees the buffer of a hello whose send is complete.
     pub(crate) fn sent(&self, buffer: u32) {
         self.sends.give_back(buffer);
     }
 
-    /// The hello in a buffer that received `len` bytes with the device's header, if the bytes are a
-    /// hello. The buffer is posted again.
+    /// Decodes the `len` bytes, with the device's header, of a completed receive, and posts its
+    /// buffer again. `None`: the bytes are no hello to this process.
     ///
     /// # Errors
     /// The receive can't be posted again.
@@ -94,14 +98,14 @@ impl Datagrams {
         // buffer has no other user.
         let bytes = unsafe { std::slice::from_raw_parts(self.receives.buffer(buffer), len.min(BUFFER)) };
         let hello = bytes.get(HEADER..).and_then(Hello::decode);
-        self.listen(buffer)?;
+        self.post_receive(buffer)?;
         Ok(hello.filter(|hello| hello.to == self.address.token))
     }
 
-    /// Posts a receive.
-    pub(crate) fn listen(&self, buffer: u32) -> Result<(), FabricError> {
+    /// Posts a receive into a buffer.
+    pub(crate) fn post_receive(&self, buffer: u32) -> Result<(), FabricError> {
         // SAFETY: the buffer belongs to the device until its completion; drop closes the pair
         // before it frees the buffers.
-        unsafe { self.pair.post_receive(Ticket::HelloReceived(buffer).encode(), self.receives.element(buffer, BUFFER)) }
+        unsafe { self.pair.post_receive(WrId::HelloReceived(buffer).encode(), self.receives.element(buffer, BUFFER)) }
     }
 }

@@ -1,6 +1,6 @@
-//! An opened device and memory registered with it. Every object keeps its parents, so that drops
-//! close the device, queues and pairs in the required order. The objects offer the bare calls;
-//! other modules decide on posts and buffers.
+//! An opened device and memory registered with it. Every object keeps its parents alive, so that
+//! queue pairs, queues and the device are closed in the required order. The objects offer verbs'
+//! bare calls; other modules decide on posts and buffers.
 
 use std::ffi::{CStr, c_int};
 use std::fmt;
@@ -69,7 +69,7 @@ unsafe impl Send for Device {}
 // SAFETY: the library locks its objects, and the attributes do not change after `open`.
 unsafe impl Sync for Device {}
 
-/// The error of the last failed call, from errno.
+/// The error of the call that has just failed, from errno.
 pub(crate) fn failed(what: impl Into<String>) -> FabricError {
     FabricError::failed(what, Error::last_os_error())
 }
@@ -101,7 +101,7 @@ impl Device {
             port: port.clone(),
             attributes,
             port_attributes,
-            sender: Sender { gid, gid_index, port: port.port, header: false },
+            sender: Sender { gid, gid_index, port: port.port, needs_grh: false },
             paths,
             partition,
             context,
@@ -117,13 +117,14 @@ impl Device {
             rustix::fs::fcntl_setfl(BorrowedFd::borrow_raw((*context).async_fd), rustix::fs::OFlags::NONBLOCK)
                 .map_err(|error| FabricError::failed(what("setting the event descriptor"), error))?;
         }
-        device.sender.header = device.port_attributes.flags & sys::IBV_QPF_GRH_REQUIRED != 0;
+        device.sender.needs_grh = device.port_attributes.flags & sys::IBV_QPF_GRH_REQUIRED != 0;
         if device.pd.is_null() {
             return Err(failed(what("ibv_alloc_pd")));
         }
         Ok(Arc::new(device))
     }
 
+    /// Opens the device with this name.
     fn context(library: &Library, name: &str) -> Result<*mut sys::ibv_context, FabricError> {
         let mut count = 0;
         // SAFETY: the list ends with null; the device is opened before the list is freed (man
@@ -153,7 +154,7 @@ impl Device {
         }
     }
 
-    /// This port as an address, for the datagram queue pair `number`.
+    /// The address of a process whose datagram queue pair, on this port, has this number.
     pub(crate) fn address(&self, token: u64, number: u32) -> Address {
         let reads = self.attributes.max_qp_rd_atom.clamp(1, 16);
         Address {
@@ -168,12 +169,12 @@ impl Device {
     }
 
     /// The address vector from this port to an address.
-    pub(crate) fn path(&self, to: &Address) -> sys::ibv_ah_attr {
+    pub(crate) fn address_vector(&self, to: &Address) -> sys::ibv_ah_attr {
         self.paths.vector(&self.sender, to)
     }
 
-    /// The settings of the port and of its paths in words.
-    pub(crate) fn in_words(&self) -> String {
+    /// The settings of the port and of its paths in words, for users.
+    pub(crate) fn describe(&self) -> String {
         let kind = if self.port.ethernet { "RoCE" } else { "InfiniBand" };
         let (Sender { gid_index, .. }, PathOptions { service_level, traffic_class, .. }) = (self.sender, self.paths);
         let bytes = 128u32 << self.address(0, 0).mtu;
@@ -184,8 +185,8 @@ impl Device {
         )
     }
 
-    /// The access rights of peers: all that the device supports.
-    pub(crate) fn access(&self) -> c_int {
+    /// The access rights of peers: reads, writes, and atomics if the device supports them.
+    pub(crate) fn peer_access(&self) -> c_int {
         let atomics = match self.attributes.atomic_cap {
             sys::IBV_ATOMIC_HCA | sys::IBV_ATOMIC_GLOB => sys::IBV_ACCESS_REMOTE_ATOMIC,
             _ => 0,
@@ -204,10 +205,10 @@ impl Device {
     /// `access` allows.
     pub(crate) unsafe fn register(self: &Arc<Self>, base: *mut u8, len: usize) -> Result<Registration, FabricError> {
         // SAFETY: the caller's promise.
-        unsafe { self.register_for(base, len, self.access()) }
+        unsafe { self.register_for(base, len, self.peer_access()) }
     }
 
-    /// Registers memory as a local buffer, which the device reads, or also writes where `written`.
+    /// Registers memory as a local buffer, which the device may read and, if `written`, write.
     ///
     /// # Errors
     /// As for [`Device::register`].
@@ -224,9 +225,10 @@ impl Device {
         unsafe { self.register_for(base, len, if written { sys::IBV_ACCESS_LOCAL_WRITE } else { 0 }) }
     }
 
-    /// One registration of all memory of the process, where the device supports page faults
-    /// (on-demand paging). Devices without support refuse the call, so no attribute is checked.
-    pub(crate) fn register_everything(self: &Arc<Self>) -> Option<Registration> {
+    /// Registers the whole address space of the process, which the device then accesses by page
+    /// faults (implicit on-demand paging). `None`: the device does not support it. Such devices
+    /// refuse the call, so no attribute is checked.
+    pub(crate) fn register_implicit_odp(self: &Arc<Self>) -> Option<Registration> {
         let access = sys::IBV_ACCESS_LOCAL_WRITE | sys::IBV_ACCESS_ON_DEMAND;
         // SAFETY: no memory is pinned and peers get no access; the device accesses only addresses
         // of posted requests, as the process itself could.

@@ -14,11 +14,11 @@ use crate::device::{Device, Registration};
 use crate::inbox::{self, Inbox, MESSAGE};
 use crate::library::{Library, SONAME};
 use crate::opened::Open;
-use crate::pair::{Depth, Pair, Quality};
+use crate::pair::{Capacity, Pair, Retransmission};
 use crate::path::PathOptions;
 use crate::pool::Pools;
 use crate::port::VerbsPort;
-use crate::queue::{Queue, Receives};
+use crate::queue::{CompletionQueue, SharedReceiveQueue};
 use crate::registrations::Registrations;
 use crate::remote::{TAG, coherence};
 use crate::resources::Resources;
@@ -75,8 +75,8 @@ pub struct VerbsDomain {
 pub struct VerbsRegion {
     key: RegionKey,
     device: Arc<Device>,
-    /// Among these is the region's registration, unless its length is 0, which can't be registered.
-    /// Transfers from and to the region use the registration too.
+    /// The registrations of the process. One of them is that of this region, which also serves as
+    /// the registration of origin buffers inside the region. An empty region has none.
     registrations: Arc<Registrations<Registration>>,
     /// Distinguishes regions over the same memory.
     number: u64,
@@ -105,23 +105,23 @@ impl VerbsDomain {
         let completions = COMPLETIONS.min(count(device.attributes.max_cqe));
         let most = inbox::MOST.min((completions / 4).max(inbox::MESSAGES));
         let messages = most.min(count(device.attributes.max_srq_wr));
-        let queue = Queue::create(&device, completions)?;
-        let receives = Receives::create(&device, messages)?;
-        // The queue has room for all entries that can be outstanding at once.
+        let queue = CompletionQueue::create(&device, completions)?;
+        let receives = SharedReceiveQueue::create(&device, messages)?;
+        // Entries are reserved for all receives and hellos; requests use the others.
         let room = completions.saturating_sub(messages + 2 * HELLOS);
         let inbox = Arc::new(Inbox::new(&device, &receives, messages)?);
         let flow = Flow::new(inbox.shared());
-        let (depth, inline) = probe(&queue, &receives, options.rank)?;
-        let list = depth.list.min(count(device.attributes.max_sge_rd)).max(1) as usize;
+        let (capacity, inline) = probe(&queue, &receives, options.rank)?;
+        let list = capacity.list.min(count(device.attributes.max_sge_rd)).max(1) as usize;
         let make = Maker {
             device: Arc::clone(&device),
             queue: Arc::clone(&queue),
             receives,
             inbox: Arc::clone(&inbox),
             cells: Cells::new(&device),
-            depth,
+            capacity,
             me: options.rank,
-            quality: Quality::of(options.silence),
+            retransmission: Retransmission::of(options.silence),
             patience: options.patience,
         };
         let open = Open {
@@ -129,25 +129,24 @@ impl VerbsDomain {
             inbox,
             queue,
             resources: Resources::new(Pools::new(&device)?, flow, room, Wake::new()?),
-            everything: options.page_faults.then(|| device.register_everything()).flatten(),
+            implicit_odp: options.page_faults.then(|| device.register_implicit_odp()).flatten(),
             registrations: Arc::new(Registrations::new(options.registered_max)),
             device,
-            taken: Mutex::default(),
-            trouble: OnceLock::new(),
+            polled: Mutex::default(),
+            device_failure: OnceLock::new(),
         };
         let port = VerbsPort::new(open, inline, list, options.rank)?;
         Ok(Arc::new(VerbsDomain { port }))
     }
 
-    /// The memory that this crate keeps for each connected peer, in bytes, in addition to the queue
-    /// pair.
+    /// The bytes that this crate allocates for each connected peer, in addition to the queue pair.
     pub fn bytes_per_peer() -> usize {
         Connections::BYTES_PER_PEER
     }
 
     /// The settings of the port and of its paths in words, for users.
     pub fn paths(&self) -> String {
-        self.port.device().in_words()
+        self.port.device().describe()
     }
 
     /// The connections and buffers of this process in words, for users.
@@ -172,13 +171,17 @@ impl VerbsDomain {
     }
 }
 
-/// The dimensions of connections on this device, and how many bytes their requests carry inline,
-/// found by creating a queue pair.
-fn probe(queue: &Arc<Queue>, receives: &Arc<Receives>, me: Peer) -> Result<(Depth, usize), FabricError> {
-    let without = Depth { inline: 0, list: 1, ..CONNECTION };
-    for depth in [CONNECTION, without] {
-        if let Ok((_, inline)) = Pair::reliable(queue, receives, depth, me) {
-            return Ok((depth, inline));
+/// The capacity of connections on this device, and the most inline bytes of their requests, found
+/// by creating a queue pair.
+fn probe(
+    queue: &Arc<CompletionQueue>,
+    receives: &Arc<SharedReceiveQueue>,
+    me: Peer,
+) -> Result<(Capacity, usize), FabricError> {
+    let without = Capacity { inline: 0, list: 1, ..CONNECTION };
+    for capacity in [CONNECTION, without] {
+        if let Ok((_, inline)) = Pair::reliable(queue, receives, capacity, me) {
+            return Ok((capacity, inline));
         }
     }
     Pair::reliable(queue, receives, without, me).map(|(_, inline)| (without, inline))

@@ -1,11 +1,11 @@
 //! The handshake that connects the two halves of a queue pair, over datagrams that may be lost,
 //! duplicated or reordered: one pure state machine for both ends.
 //!
-//! Each half repeats a hello with its own number until it knows that the other half is connected to
-//! it. A hello also states the number that the sender has received, and whether the sender is
-//! ready. Hellos from a half that is not ready are answered. A half therefore connects when it
-//! receives the first hello, and is ready when it receives the first hello that names its own
-//! number. Both halves may begin, or only one of them.
+//! A half is *ready* when it knows that the other half is connected to it. Until then it repeats a
+//! hello with its own number. A hello also states the number that its sender has received, and
+//! whether its sender is ready. A half connects when it receives the first hello, and is ready when
+//! it receives a hello that states the half's own number. Hellos from a half that is not ready are
+//! answered. Both halves may begin, or only one of them.
 
 use std::time::{Duration, Instant};
 
@@ -23,15 +23,18 @@ pub(crate) struct Handshake {
     theirs: Option<End>,
     ready: bool,
     begun: Instant,
+    /// The time of the next hello.
     due: Instant,
+    /// The time from the next hello to the one after it.
     pause: Duration,
+    /// The number of hellos that [`Handshake::tick`] has requested.
     sent: u32,
 }
 
 /// The actions after a received hello, in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Actions {
-    /// Connect this half to `End`.
+    /// Connect this half to that one.
     pub(crate) connect: Option<End>,
     /// This half may send from now on.
     pub(crate) ready: bool,
@@ -48,7 +51,7 @@ pub(crate) enum Tick {
     Repeat,
     /// This half is ready.
     Done,
-    /// No answer arrived; the number of hellos sent.
+    /// Give up after this number of hellos: no answer arrived in time.
     GiveUp(u32),
 }
 
@@ -58,9 +61,8 @@ impl Handshake {
         Handshake { mine, theirs: None, ready: false, begun: now, due: now, pause: FIRST_PAUSE, sent: 0 }
     }
 
-    /// The content of a hello sent now: this half, the number that it has seen (0: none), and
-    /// whether it is ready.
-    pub(crate) fn says(&self) -> (End, u32, bool) {
+    /// The fields `end`, `seen` and `ready` of a hello that is sent now.
+    pub(crate) fn hello_fields(&self) -> (End, u32, bool) {
         (self.mine, self.theirs.map_or(0, |end| end.number), self.ready)
     }
 
@@ -72,7 +74,7 @@ impl Handshake {
                 self.theirs = Some(hello.end);
                 actions.connect = self.theirs;
             }
-            // The hello is of an earlier process of that rank, or of no rank of the job.
+            // The sender is an earlier process of that rank, or a stranger to the job.
             Some(theirs) if theirs != hello.end => return actions,
             Some(_) => {}
         }
@@ -84,7 +86,7 @@ impl Handshake {
         actions
     }
 
-    /// Advances the time; `limit` bounds the whole handshake.
+    /// The action that is due at `now`. `limit` is the longest time of the whole handshake.
     pub(crate) fn tick(&mut self, now: Instant, limit: Duration) -> Tick {
         if self.ready {
             return Tick::Done;
@@ -105,7 +107,7 @@ impl Handshake {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::{Address, Card};
+    use crate::address::{Address, Grant};
     use proptest::prelude::*;
     use transom_fabric::Peer;
 
@@ -126,9 +128,9 @@ mod tests {
         }
 
         fn say(&mut self) {
-            let (end, seen, ready) = self.handshake.says();
-            let (card, address) = (Card::default(), Address::default());
-            self.sent.push(Hello { to: 0, from: Peer(0), end, seen, ready, card, address });
+            let (end, seen, ready) = self.handshake.hello_fields();
+            let (grant, address) = (Grant::default(), Address::default());
+            self.sent.push(Hello { to: 0, from: Peer(0), end, seen, ready, grant, address });
         }
 
         fn tick(&mut self, now: Instant) {

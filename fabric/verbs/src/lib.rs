@@ -17,12 +17,13 @@
 //! device that reads afterwards: memory is registered without relaxed ordering, so neither a later
 //! message nor a later read overtakes the data. Reads and atomics complete with their data.
 //!
-//! **Local bytes.** Up to 48 bytes travel inside the request. Up to 128 KiB are copied through
-//! registered buffers. Longer ones are registered, and stay registered for later transfers until
-//! the kernel reports that they were unmapped (`registrations`). Where the user asks for it, the
+//! **Origin buffers.** Up to 48 bytes are inline in the request. Up to 128 KiB are copied through
+//! registered buffers. Longer buffers are registered, and stay registered for later transfers until
+//! the kernel reports that they were unmapped (`registrations`). If the user asks for it, the
 //! device accesses them by page faults instead (on-demand paging). Bytes that are gathered from
-//! several buffers, or scattered to them, are copied up to the same lengths. Longer ones are a list
-//! of up to three buffers in the request, which needs no more room in a queue than the 48 bytes.
+//! several buffers, or scattered to them, are copied up to the same length. Longer ones are up to
+//! three scatter/gather elements of the request, which need no more room in a queue than the 48
+//! bytes.
 //!
 //! **Messages** are sent only if their receiver has posted a receive for them (`credits`). All
 //! connections of a process share its receives.
@@ -83,7 +84,7 @@ mod opened;
 mod path;
 mod registrations;
 mod remote;
-mod ticket;
+mod wr_id;
 
 pub use choice::{PortInfo, ports};
 pub use domain::{VerbsDomain, VerbsOptions, VerbsRegion};

@@ -12,9 +12,10 @@ use crate::sys;
 
 /// The library's name for the dynamic loader.
 pub const SONAME: &str = "libibverbs.so.1";
+/// The transport's name in errors.
 pub(crate) const TRANSPORT: &str = "verbs";
 
-/// The library, in errors.
+/// The library's name in errors.
 pub(crate) const LIBRARY: &str = "libibverbs";
 
 /// The opened library, which is never unloaded.
@@ -37,7 +38,10 @@ impl Library {
         let missing = |error: libloading::Error| {
             FabricError::unavailable(
                 TRANSPORT,
-                Cause::Setup(format!("{}; on Debian: apt-get install libibverbs1 ibverbs-providers", cause(&error))),
+                Cause::Setup(format!(
+                    "{}; on Debian: apt-get install libibverbs1 ibverbs-providers",
+                    loader_message(&error)
+                )),
             )
         };
         // SAFETY: libibverbs' initializers only read its environment; no other thread depends on
@@ -83,9 +87,9 @@ impl Library {
                 event_type_str,
             )
         };
-        if pins_across_forks(&rustix::system::uname().release().to_string_lossy()) {
-            // A refusal leaves children of `fork` as they were: the program may have registered
-            // memory by itself before.
+        if needs_fork_init(&rustix::system::uname().release().to_string_lossy()) {
+            // The call fails if the program itself has registered memory before. Children of `fork`
+            // then behave as they did without this crate.
             // SAFETY: no memory is registered by this crate yet (man ibv_fork_init).
             let _ = unsafe { (call.fork_init)() };
         }
@@ -95,23 +99,23 @@ impl Library {
         Ok(Arc::new(Library { call }))
     }
 
-    /// A completion's status in words.
-    pub(crate) fn status(&self, status: u32) -> String {
+    /// The library's text for the status of a completion.
+    pub(crate) fn status_text(&self, status: u32) -> String {
         // SAFETY: the library returns a static string for every number.
         unsafe { words((self.call.wc_status_str)(status)) }
     }
 
-    /// An asynchronous event as the cause of a failure: its type, and the library's words for it.
-    pub(crate) fn event(&self, event: u32) -> Cause {
+    /// An asynchronous event as the cause of a failure: the event's type and the library's text.
+    pub(crate) fn event_cause(&self, event: u32) -> Cause {
         // SAFETY: the library returns a static string for every number.
         let text = unsafe { words((self.call.event_type_str)(event)) };
         Cause::Library { library: LIBRARY, code: event.into(), text }
     }
 }
 
-/// Whether a process of this kernel loses registered pages to the children of `fork`, so that the
-/// library must keep these from them: before Linux 5.12, which copies such pages for the child.
-fn pins_across_forks(release: &str) -> bool {
+/// Whether the library must protect registered pages across `fork` on a kernel of this release.
+/// From Linux 5.12 on the kernel itself does so: it copies such pages for the child.
+fn needs_fork_init(release: &str) -> bool {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse::<u32>().ok());
     match (numbers.next().flatten(), numbers.next().flatten()) {
         (Some(major), Some(minor)) => (major, minor) < (5, 12),
@@ -127,7 +131,7 @@ unsafe fn words(text: *const std::ffi::c_char) -> String {
 }
 
 /// The loader's message, which is the source of the error and not part of its text.
-fn cause(error: &libloading::Error) -> String {
+fn loader_message(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }
 
@@ -138,7 +142,7 @@ mod tests {
     #[test]
     fn fork_support_is_requested_on_old_kernels_only() {
         let releases = ["4.18.0-553.el8.x86_64", "5.11.22", "5.12.0-rc1", "6.1.0-13-amd64", "6"];
-        assert_eq!(releases.map(pins_across_forks), [true, true, false, false, false]);
+        assert_eq!(releases.map(needs_fork_init), [true, true, false, false, false]);
     }
 
     #[test]

@@ -3,11 +3,11 @@
 //!
 //! Requests complete in order, so one signaled completion covers all requests before it. When a put
 //! arrives, it is unknown whether a flush follows. The newest small request is therefore *held*: it
-//! is written but not posted. The next request first posts the held request, unsignaled.
-//! [`Link::release`], which progress and the sleep in `wait` call, posts it signaled. N small puts
-//! and a flush are thus N requests, of which every 32nd and the last are signaled. Three kinds of
-//! requests are posted signaled immediately: large ones, because their transfer time matters, and
-//! messages and limits (`credits`), because no flush waits for them.
+//! is written but not posted. The next request first posts the held request, unsignaled. Without a
+//! next request, [`Link::release`] posts the held request signaled; `progress` and `wait` call it.
+//! N small puts and a flush are thus N requests, of which every 32nd and the last are signaled.
+//! Three kinds of requests are posted signaled immediately: large ones, because their transfer time
+//! matters, and messages and limits (`credits`), because no flush waits for them.
 //!
 //! The invariant: the last posted request is signaled, or a request is held. A completion therefore
 //! covers every request in flight.
@@ -15,9 +15,9 @@
 //! The invariant does not hold for a broken link: the signaled request may be the one whose post
 //! failed, and a device with an error on the queue pair may report no completion. `progress`
 //! therefore ends the requests of a broken link in three steps:
-//! 1. The queue pair is in the error state. All completions until then are processed.
+//! 1. The queue pair moves to the error state. All completions until then are processed.
 //! 2. The queue pair is reset. All completions until then are processed.
-//! 3. [`Link::end`] fails the remaining requests, whose fate is unknown.
+//! 3. [`Link::fail_in_flight`] fails the remaining requests, whose fate is unknown.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -91,7 +91,7 @@ impl Link {
         self.state.load(Ordering::Relaxed) == OPENING
     }
 
-    /// Whether a message would find credit, or an error.
+    /// Whether a message would find credit, or fail because the link is broken.
     pub(crate) fn takes_messages(&self) -> bool {
         self.is_broken() || self.credits.has_any()
     }
@@ -138,7 +138,7 @@ impl Link {
         let hold = request.hold;
         sending.write(request);
         if hold {
-            self.list(&mut sending, resources);
+            self.list_held(&mut sending, resources);
         } else {
             self.post_signaled(&mut sending, resources);
         }
@@ -155,10 +155,11 @@ impl Link {
         Ok(())
     }
 
-    /// Accepts a put whose bytes are inline in the request, and holds it; returns whether there was
-    /// room. The path of most operations: inlined, and the request is written once.
+    /// Accepts a put whose bytes are inline in the request, and holds the request; returns whether
+    /// there was room. Most operations take this path, so the function is inlined and writes the
+    /// request once.
     #[inline(always)]
-    pub(crate) fn push_carried(
+    pub(crate) fn push_inline(
         &self,
         to: impl FnOnce() -> sys::Rdma,
         bytes: &[u8],
@@ -169,45 +170,46 @@ impl Link {
         let room = self.admit(&mut sending, resources);
         if room {
             tally.begin();
-            sending.write_carried(to(), bytes, tally);
-            self.list(&mut sending, resources);
+            sending.write_inline(to(), bytes, tally);
+            self.list_held(&mut sending, resources);
         }
         room
     }
 
-    /// Posts the held request, which makes room for one more; returns whether there is room.
+    /// Reserves room for one more request, and posts the held request; returns whether both
+    /// succeeded.
     #[inline(always)]
     fn admit(&self, sending: &mut Sending, resources: &Resources) -> bool {
-        if !sending.has_room() || !resources.enter() {
+        if !sending.has_room() || !resources.reserve() {
             return false;
         }
         if sending.is_held()
             && let Err(error) = sending.post(&self.pair)
         {
-            resources.leave(1);
+            resources.unreserve(1);
             self.break_down(sending, error, resources);
             return false;
         }
         true
     }
 
-    /// Holds the newest request and lists the link for release.
+    /// Lists the link, so that `progress` releases the held request.
     #[inline(always)]
-    fn list(&self, sending: &mut Sending, resources: &Resources) {
+    fn list_held(&self, sending: &mut Sending, resources: &Resources) {
         if !sending.listed {
-            self.list_first(sending, resources);
+            self.list_held_first(sending, resources);
         }
     }
 
     #[cold]
-    fn list_first(&self, sending: &mut Sending, resources: &Resources) {
-        sending.listed = resources.list(self.peer);
+    fn list_held_first(&self, sending: &mut Sending, resources: &Resources) {
+        sending.listed = resources.list_held(self.peer);
         if !sending.listed {
             self.post_signaled(sending, resources);
         }
     }
 
-    /// Posts the newest request.
+    /// Posts the held request signaled.
     fn post_signaled(&self, sending: &mut Sending, resources: &Resources) {
         sending.signal();
         if let Err(error) = sending.post(&self.pair) {
@@ -215,7 +217,7 @@ impl Link {
         }
     }
 
-    /// Posts the held request signaled.
+    /// Posts the held request signaled, if there is one.
     pub(crate) fn release(&self, resources: &Resources) {
         let mut sending = self.sending.lock();
         sending.listed = false;
@@ -224,11 +226,11 @@ impl Link {
         }
     }
 
-    /// Completes request `number` and all before it. With a `failure` the request failed, and so
-    /// will all later ones. Completions of a link are processed in order.
+    /// Ends request `number` and all before it. With a `failure` request `number` failed, and the
+    /// link breaks. Completions of a link are processed in order.
     pub(crate) fn complete(&self, number: u32, failure: Option<&Cause>, resources: &Resources) {
         let mut sending = self.sending.lock();
-        let count = sending.over(number);
+        let count = sending.ended_by(number);
         if count == 0 {
             return;
         }
@@ -236,30 +238,30 @@ impl Link {
             self.break_down(&mut sending, reason.clone(), resources);
         }
         for left in (0..count).rev() {
-            if let Some(record) = sending.oldest() {
+            if let Some(record) = sending.take_oldest() {
                 let fault = failure.filter(|_| left == 0).map(|_| self.fault());
                 resources.retire(record, fault.as_ref());
             }
         }
-        resources.leave(count);
+        resources.unreserve(count);
     }
 
-    /// Breaks the link: requests in flight fail.
+    /// Breaks the link. `progress` then ends the requests in flight, step by step.
     pub(crate) fn give_up(&self, reason: impl Into<Cause>, resources: &Resources) {
         self.break_down(&mut self.sending.lock(), reason, resources);
     }
 
-    /// Fails all requests in flight of a broken link, whose pair was reset, so that the device uses
-    /// none of their buffers.
-    pub(crate) fn end(&self, resources: &Resources) {
+    /// Fails all requests in flight of a broken link. The queue pair was reset, so the device no
+    /// longer uses their buffers.
+    pub(crate) fn fail_in_flight(&self, resources: &Resources) {
         let mut sending = self.sending.lock();
         let (count, fault) = (sending.in_flight(), self.fault());
         for _ in 0..count {
-            if let Some(record) = sending.oldest() {
+            if let Some(record) = sending.take_oldest() {
                 resources.retire(record, Some(&fault));
             }
         }
-        resources.leave(count);
+        resources.unreserve(count);
     }
 
     #[cold]
@@ -269,7 +271,7 @@ impl Link {
         // Relaxed: under the lock.
         if self.state.swap(BROKEN, Ordering::Relaxed) != BROKEN {
             sending.close();
-            self.pair.abandon();
+            self.pair.set_error();
             resources.list_broken(self.peer);
         }
     }

@@ -7,7 +7,7 @@ use transom_fabric::{Cause, Peer};
 use crate::connections::Connections;
 use crate::device::{Device, Registration};
 use crate::inbox::Inbox;
-use crate::queue::Queue;
+use crate::queue::CompletionQueue;
 use crate::registrations::Registrations;
 use crate::resources::Resources;
 use crate::sys;
@@ -21,22 +21,25 @@ pub(crate) const BATCH: usize = 32;
 pub(crate) struct Open {
     pub(crate) connections: Connections,
     pub(crate) inbox: Arc<Inbox>,
-    pub(crate) queue: Arc<Queue>,
+    pub(crate) queue: Arc<CompletionQueue>,
     pub(crate) resources: Resources,
-    /// Registration of all memory of the process, if the user wants the device's page faults.
-    pub(crate) everything: Option<Registration>,
+    /// The registration of the whole address space (implicit on-demand paging), if the user wants
+    /// page faults and the device supports them.
+    pub(crate) implicit_odp: Option<Registration>,
     /// The other registrations.
     pub(crate) registrations: Arc<Registrations<Registration>>,
     pub(crate) device: Arc<Device>,
-    pub(crate) taken: Mutex<Taken>,
+    /// The thread that holds this lock makes progress.
+    pub(crate) polled: Mutex<Polled>,
     /// The failure of the device as a whole.
-    pub(crate) trouble: OnceLock<Cause>,
+    pub(crate) device_failure: OnceLock<Cause>,
 }
 
-/// Completions that were polled and are not processed yet. The thread with its lock makes progress.
+/// The state of progress: polled completions, and work that continues in the next call.
 #[derive(Default)]
-pub(crate) struct Taken {
+pub(crate) struct Polled {
     pub(crate) entries: [sys::ibv_wc; BATCH],
+    /// The number of entries that are not processed yet.
     pub(crate) count: usize,
     /// Broken links whose requests are being ended (see `link`).
     pub(crate) broken: Vec<Broken>,
@@ -47,12 +50,12 @@ pub(crate) struct Taken {
 /// A broken link whose requests are being ended.
 pub(crate) struct Broken {
     pub(crate) peer: Peer,
-    /// The queue pair was reset.
+    /// Whether the queue pair was reset.
     pub(crate) reset: bool,
 }
 
-impl std::fmt::Debug for Taken {
+impl std::fmt::Debug for Polled {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Taken({})", self.count)
+        write!(f, "Polled({})", self.count)
     }
 }

@@ -9,15 +9,15 @@ use transom_fabric::{FabricError, Peer};
 
 use crate::address::{Address, End};
 use crate::device::{Device, checked, failed, opaque_debug};
-use crate::queue::{Queue, Receives};
+use crate::queue::{CompletionQueue, SharedReceiveQueue};
 use crate::sys;
 
-/// The key of all datagrams. The hello's token, not this key, detects strays.
+/// The queue key of all datagrams. The token of a hello, not this key, keeps strangers out.
 const QKEY: u32 = 0x1172_0a4d;
-/// A sender's pause where no receive was posted for its message: 0.64 ms (man ibv_modify_qp, table
-/// of RNR timers).
+/// The time after which a sender repeats a message for which no receive was posted: 0.64 ms (man
+/// ibv_modify_qp, table of RNR timers).
 const RNR_PAUSE: u8 = 12;
-/// A message without a posted receive is retried without limit: its receiver is alive.
+/// A message without a posted receive is retried without limit, because its receiver is alive.
 const RNR_RETRY: u8 = 7;
 /// Largest exponent of a timeout.
 const LONGEST: u8 = 31;
@@ -25,31 +25,32 @@ const LONGEST: u8 = 31;
 /// "without limit".
 const RETRY: u8 = 6;
 
-/// Attempts to resolve a peer's link address. On RoCE the kernel sends one request to the network
-/// and waits for a second, so with a single attempt one lost packet would fail the connection.
+/// Attempts to resolve a peer's link address. On RoCE the kernel sends one request per attempt and
+/// waits one second, so with a single attempt one lost packet would fail the connection.
 const RESOLUTIONS: usize = 4;
 
 /// A queue pair.
 pub(crate) struct Pair {
     qp: *mut sys::ibv_qp,
+    /// `ibv_post_send`, from the context's table.
     post: unsafe extern "C" fn(*mut sys::ibv_qp, *mut sys::ibv_send_wr, *mut *mut sys::ibv_send_wr) -> c_int,
-    queue: Arc<Queue>,
+    queue: Arc<CompletionQueue>,
     /// Keeps a connection's shared receives open.
-    _receives: Option<Arc<Receives>>,
+    _receives: Option<Arc<SharedReceiveQueue>>,
 }
 
-/// The route of datagrams to a peer.
-pub(crate) struct Route {
+/// The address handle of a peer, by which datagrams reach the peer.
+pub(crate) struct AddressHandle {
     ah: *mut sys::ibv_ah,
     device: Arc<Device>,
 }
 
-/// The dimensions of a queue pair.
+/// The capacity of a queue pair (`ibv_qp_cap`).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Depth {
+pub(crate) struct Capacity {
     /// Most work requests in flight.
     pub(crate) sends: u32,
-    /// Largest number of receives that are not shared.
+    /// Most receives that belong to this queue pair alone.
     pub(crate) receives: u32,
     /// Most inline bytes of a request.
     pub(crate) inline: u32,
@@ -57,41 +58,40 @@ pub(crate) struct Depth {
     pub(crate) list: u32,
 }
 
-/// Parameters on which both ends of a connection must agree.
+/// The retransmission of packets that the peer leaves unanswered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Quality {
+pub(crate) struct Retransmission {
     /// The exponent e of the retransmission timeout, which is 4.096 us times 2 to the power e.
     pub(crate) timeout: u8,
 }
 
-opaque_debug!(Pair, Route);
+opaque_debug!(Pair, AddressHandle);
 
-impl Quality {
+impl Retransmission {
     /// The timeout with which all retransmissions of an unanswered packet take at most `silence`.
-    pub(crate) fn of(silence: Duration) -> Quality {
+    pub(crate) fn of(silence: Duration) -> Retransmission {
         let each = silence.as_nanos() / (u128::from(RETRY) + 1) / 4096;
-        Quality { timeout: u8::try_from(each.max(2).ilog2()).unwrap_or(LONGEST).min(LONGEST) }
+        Retransmission { timeout: u8::try_from(each.max(2).ilog2()).unwrap_or(LONGEST).min(LONGEST) }
     }
 }
 
 impl Pair {
-    /// A queue pair for a reliable connection to `peer`, and how many bytes a request can carry
-    /// inline.
+    /// A queue pair for a reliable connection to `peer`, and the most inline bytes of its requests.
     ///
     /// # Errors
     /// The call that failed.
     pub(crate) fn reliable(
-        queue: &Arc<Queue>,
-        receives: &Arc<Receives>,
-        depth: Depth,
+        queue: &Arc<CompletionQueue>,
+        receives: &Arc<SharedReceiveQueue>,
+        capacity: Capacity,
         peer: Peer,
     ) -> Result<(Pair, usize), FabricError> {
-        let (pair, inline) = Pair::create(queue, Some(receives), depth, peer.index() + 1)?;
+        let (pair, inline) = Pair::create(queue, Some(receives), capacity, peer.index() + 1)?;
         let mut attributes = blank();
         attributes.qp_state = sys::IBV_QPS_INIT;
         attributes.port_num = queue.device.port.port;
         attributes.pkey_index = queue.device.partition;
-        attributes.qp_access_flags = queue.device.access();
+        attributes.qp_access_flags = queue.device.peer_access();
         let mask = sys::IBV_QP_STATE | sys::IBV_QP_PKEY_INDEX | sys::IBV_QP_PORT | sys::IBV_QP_ACCESS_FLAGS;
         pair.modify("ibv_modify_qp to INIT", &mut attributes, mask)?;
         Ok((pair, inline))
@@ -101,8 +101,8 @@ impl Pair {
     ///
     /// # Errors
     /// The call that failed.
-    pub(crate) fn datagram(queue: &Arc<Queue>, depth: Depth) -> Result<Pair, FabricError> {
-        let (pair, _) = Pair::create(queue, None, depth, 0)?;
+    pub(crate) fn datagram(queue: &Arc<CompletionQueue>, capacity: Capacity) -> Result<Pair, FabricError> {
+        let (pair, _) = Pair::create(queue, None, capacity, 0)?;
         let mut attributes = blank();
         attributes.qp_state = sys::IBV_QPS_INIT;
         attributes.port_num = queue.device.port.port;
@@ -117,10 +117,12 @@ impl Pair {
         Ok(pair)
     }
 
+    /// A queue pair: for a reliable connection if it uses the shared `receives`, else for
+    /// datagrams. Events of the device about the pair return `tag`.
     fn create(
-        queue: &Arc<Queue>,
-        receives: Option<&Arc<Receives>>,
-        depth: Depth,
+        queue: &Arc<CompletionQueue>,
+        receives: Option<&Arc<SharedReceiveQueue>>,
+        capacity: Capacity,
         tag: usize,
     ) -> Result<(Pair, usize), FabricError> {
         let device = &queue.device;
@@ -130,11 +132,11 @@ impl Pair {
             recv_cq: queue.cq,
             srq: receives.map_or(std::ptr::null_mut(), |receives| receives.srq),
             cap: sys::ibv_qp_cap {
-                max_send_wr: depth.sends,
-                max_recv_wr: depth.receives,
-                max_send_sge: depth.list,
+                max_send_wr: capacity.sends,
+                max_recv_wr: capacity.receives,
+                max_send_sge: capacity.list,
                 max_recv_sge: 1,
-                max_inline_data: depth.inline,
+                max_inline_data: capacity.inline,
             },
             qp_type: if receives.is_some() { sys::IBV_QPT_RC } else { sys::IBV_QPT_UD },
             sq_sig_all: 0,
@@ -144,7 +146,7 @@ impl Pair {
         unsafe {
             let qp = (device.library.call.create_qp)(device.pd, &raw mut attributes);
             if qp.is_null() {
-                return Err(failed(format!("ibv_create_qp of {depth:?}")));
+                return Err(failed(format!("ibv_create_qp of {capacity:?}")));
             }
             let post = (*device.context).ops.post_send.expect("post_send");
             let pair = Pair { qp, post, queue: Arc::clone(queue), _receives: receives.cloned() };
@@ -164,8 +166,8 @@ impl Pair {
         }
     }
 
-    /// Connects the initialized half `mine` to the half `theirs` at `address`. From now on it
-    /// receives, and it sends where the other half is connected too.
+    /// Connects this initialized pair, the half `mine`, to the half `theirs` at `address`.
+    /// Afterwards this half can receive, and can send once the other half is connected too.
     ///
     /// # Errors
     /// The call that failed.
@@ -174,7 +176,7 @@ impl Pair {
         mine: End,
         theirs: End,
         address: &Address,
-        quality: Quality,
+        retransmission: Retransmission,
     ) -> Result<(), FabricError> {
         let device = &self.queue.device;
         let own = device.address(0, 0);
@@ -185,13 +187,13 @@ impl Pair {
         attributes.rq_psn = theirs.psn;
         attributes.max_dest_rd_atomic = own.reads;
         attributes.min_rnr_timer = RNR_PAUSE;
-        attributes.ah_attr = device.path(address);
+        attributes.ah_attr = device.address_vector(address);
         let mask = sys::IBV_QP_STATE | sys::IBV_QP_AV | sys::IBV_QP_PATH_MTU | sys::IBV_QP_DEST_QPN;
         let mask = mask | sys::IBV_QP_RQ_PSN | sys::IBV_QP_MAX_DEST_RD_ATOMIC | sys::IBV_QP_MIN_RNR_TIMER;
         resolving("ibv_modify_qp to RTR", || self.change(&mut attributes, mask))?;
         let reads = u8::try_from(device.attributes.max_qp_init_rd_atom.clamp(1, 16)).unwrap_or(1);
         attributes.qp_state = sys::IBV_QPS_RTS;
-        attributes.timeout = quality.timeout;
+        attributes.timeout = retransmission.timeout;
         attributes.retry_cnt = RETRY;
         attributes.rnr_retry = RNR_RETRY;
         attributes.sq_psn = mine.psn;
@@ -203,7 +205,7 @@ impl Pair {
 
     /// Moves the pair to the error state: it receives nothing more, and requests in flight that the
     /// peer has not acknowledged complete with errors.
-    pub(crate) fn abandon(&self) {
+    pub(crate) fn set_error(&self) {
         let mut attributes = blank();
         attributes.qp_state = sys::IBV_QPS_ERR;
         // `reset` follows, and reports a failure.
@@ -271,19 +273,19 @@ impl Drop for Pair {
     }
 }
 
-impl Route {
-    /// The route of datagrams to an address.
+impl AddressHandle {
+    /// An address handle for an address.
     ///
     /// # Errors
     /// The call that failed.
-    pub(crate) fn create(device: &Arc<Device>, to: &Address) -> Result<Route, FabricError> {
-        let mut path = device.path(to);
+    pub(crate) fn create(device: &Arc<Device>, to: &Address) -> Result<AddressHandle, FabricError> {
+        let mut vector = device.address_vector(to);
         let ah = resolving("ibv_create_ah", || {
             // SAFETY: an open domain.
-            let ah = unsafe { (device.library.call.create_ah)(device.pd, &raw mut path) };
+            let ah = unsafe { (device.library.call.create_ah)(device.pd, &raw mut vector) };
             if ah.is_null() { Err(Error::last_os_error()) } else { Ok(ah) }
         })?;
-        Ok(Route { ah, device: Arc::clone(device) })
+        Ok(AddressHandle { ah, device: Arc::clone(device) })
     }
 
     /// The target of a datagram to the queue pair `number`.
@@ -292,7 +294,7 @@ impl Route {
     }
 }
 
-impl Drop for Route {
+impl Drop for AddressHandle {
     fn drop(&mut self) {
         // SAFETY: opened once and closed once.
         unsafe {
@@ -301,8 +303,8 @@ impl Drop for Route {
     }
 }
 
-/// Makes the call `what`, for which the kernel resolves a peer's link address, and repeats it where
-/// the resolution timed out.
+/// Makes `call`, named `what` in errors, in which the kernel resolves a peer's link address.
+/// Repeats the call if the resolution times out.
 fn resolving<T>(what: &str, mut call: impl FnMut() -> Result<T, Error>) -> Result<T, FabricError> {
     let mut tries = 1;
     loop {
@@ -346,7 +348,7 @@ mod tests {
 
     #[test]
     fn the_silence_covers_all_retransmissions() {
-        let timeout = |silence| Quality::of(silence).timeout;
+        let timeout = |silence| Retransmission::of(silence).timeout;
         // 7 tries of 4.096 us times 2^16 are 1.88 s.
         assert_eq!(timeout(Duration::from_secs(2)), 16);
         assert_eq!(timeout(Duration::from_millis(1870)), 15);

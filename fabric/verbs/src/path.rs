@@ -8,7 +8,7 @@ use transom_fabric::devices::{entries, line, name};
 use crate::address::Address;
 use crate::sys;
 
-/// The hop limit of packets: the most routers that one may pass.
+/// The hop limit of packets.
 const HOPS: u8 = 64;
 
 /// Settings of a port and of its paths. By default the port's own values hold.
@@ -30,19 +30,19 @@ pub struct PathOptions {
 }
 
 impl PathOptions {
-    /// The largest packet, as the enumeration value of verbs, of a port that has `active`.
+    /// The MTU of a port whose own MTU is `active`; both as verbs' enumeration values.
     pub(crate) fn mtu(&self, active: u8) -> u8 {
-        // 256 bytes are 1, and each doubling is one more.
+        // The value of 256 bytes is 1, and that of each doubling is one more.
         let most = self.mtu.map_or(u8::MAX, |bytes| u8::try_from(bytes.max(256).ilog2() - 7).unwrap_or(1));
         active.min(most)
     }
 
-    /// The address vector from the port `own`, number `port`, to another one. Packets have a global
-    /// header where `own` requires it, on Ethernet, and to another subnet, which a router of
-    /// InfiniBand reaches by the header.
+    /// The address vector from the port `own` to another port. Packets have a global header (GRH)
+    /// if `own` requires it, on Ethernet, and to another InfiniBand subnet, because routers forward
+    /// by this header.
     pub(crate) fn vector(&self, own: &Sender, to: &Address) -> sys::ibv_ah_attr {
         let subnet = |gid: &[u8; 16]| u64::from_be_bytes(*gid.first_chunk().unwrap_or(&[0; 8]));
-        let global = to.ethernet || own.header || subnet(&own.gid) != subnet(&to.gid);
+        let global = to.ethernet || own.needs_grh || subnet(&own.gid) != subnet(&to.gid);
         let grh = sys::ibv_global_route {
             dgid: sys::ibv_gid(to.gid),
             flow_label: 0,
@@ -64,18 +64,18 @@ impl PathOptions {
     /// The index of the partition in the table of a port, by the port's folder in sysfs.
     ///
     /// # Errors
-    /// The port is no member of the partition; its partitions.
+    /// The port is not a member of the partition, with the partitions that it is in.
     pub(crate) fn partition_index(&self, port: &Path) -> Result<u16, String> {
         let key = |entry: &Path| u16::from_str_radix(line(entry).strip_prefix("0x")?, 16).ok();
         let table = entries(&port.join("pkeys"));
         let keys = || table.iter().filter_map(|entry| Some((name(entry).parse::<u16>().ok()?, key(entry)?)));
         let Some(partition) = self.partition else {
-            // Limited members of a partition can't reach each other.
-            return Ok(keys().filter(|(_, key)| key & !MEMBERS != 0).map(|(index, _)| index).min().unwrap_or(0));
+            // Full membership is preferred: limited members of a partition can't reach each other.
+            return Ok(keys().filter(|(_, key)| key & !PARTITION_BITS != 0).map(|(index, _)| index).min().unwrap_or(0));
         };
-        let found = keys().filter(|(_, key)| (key ^ partition) & MEMBERS == 0).max_by_key(|(_, key)| *key);
+        let found = keys().filter(|(_, key)| (key ^ partition) & PARTITION_BITS == 0).max_by_key(|(_, key)| *key);
         found.map(|(index, _)| index).ok_or_else(|| {
-            let mut all: Vec<_> = keys().filter(|(_, key)| key & MEMBERS != 0).collect();
+            let mut all: Vec<_> = keys().filter(|(_, key)| key & PARTITION_BITS != 0).collect();
             all.sort_unstable();
             let all: Vec<_> = all.iter().map(|(_, key)| format!("{key:#06x}")).collect();
             format!("is not in the partition {partition:#06x}, but in {}", all.join(", "))
@@ -83,17 +83,17 @@ impl PathOptions {
     }
 }
 
-/// The bits of a partition's key that name the partition. The other bit means full membership.
-const MEMBERS: u16 = 0x7fff;
+/// The bits of a partition key that identify the partition. The highest bit means full membership.
+const PARTITION_BITS: u16 = 0x7fff;
 
-/// The port from which packets go.
+/// The local port, from which packets are sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sender {
     pub(crate) gid: [u8; 16],
     pub(crate) gid_index: u8,
     pub(crate) port: u8,
-    /// The port requires a global header of all packets.
-    pub(crate) header: bool,
+    /// Whether the port requires that all packets have a global header (GRH).
+    pub(crate) needs_grh: bool,
 }
 
 #[cfg(test)]
@@ -105,8 +105,8 @@ mod tests {
     const SUBNET: [u8; 16] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
     const OTHER: [u8; 16] = [0xfe, 0xc0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 2];
 
-    fn sender(header: bool) -> Sender {
-        Sender { gid: SUBNET, gid_index: 3, port: 2, header }
+    fn sender(needs_grh: bool) -> Sender {
+        Sender { gid: SUBNET, gid_index: 3, port: 2, needs_grh }
     }
 
     fn to(gid: [u8; 16], ethernet: bool) -> Address {

@@ -1,5 +1,5 @@
-//! Registered buffers, a fixed number of each size, which the device may read and write. A post
-//! therefore registers no memory, and an empty pool is back-pressure.
+//! Pools of registered buffers, a fixed number of each size. A post that copies its bytes therefore
+//! registers no memory, and an empty pool is back-pressure.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -10,7 +10,7 @@ use transom_fabric::{FabricError, Memory};
 use crate::device::{Device, Registration};
 use crate::sys;
 
-/// Buffers of one size.
+/// A pool of buffers of one size, which the device may read and write.
 #[derive(Debug)]
 pub(crate) struct Pool {
     // Declared before the memory, because fields drop in order.
@@ -48,19 +48,19 @@ impl Pool {
         let _ = self.free.push(index);
     }
 
-    /// The address of a buffer; the caller knows the buffer's user.
+    /// The address of a buffer. The caller ensures that the buffer has no other user.
     pub(crate) fn buffer(&self, index: u32) -> *mut u8 {
         assert!((index as usize) < self.memory.len() / self.len, "buffer {index}");
         self.memory.as_ptr().wrapping_add(index as usize * self.len)
     }
 
-    /// A word of a buffer, whose length is a multiple of 8.
+    /// Word `at` of a buffer. The length of buffers must be a multiple of 8.
     pub(crate) fn word(&self, index: u32, at: usize) -> &AtomicU64 {
         self.memory.word64(index as usize * self.len + at * 8)
     }
 
-    /// A buffer as peers name it.
-    pub(crate) fn place(&self, index: u32) -> sys::Rdma {
+    /// The location of a buffer for peers: its address and remote key.
+    pub(crate) fn as_rdma(&self, index: u32) -> sys::Rdma {
         sys::Rdma { remote_addr: self.buffer(index) as u64, rkey: self.registration.remote_key() }
     }
 
@@ -79,7 +79,7 @@ pub(crate) struct Block {
     index: u32,
 }
 
-/// Buffers for outgoing and fetched bytes, in classes of sizes; 8 MiB together.
+/// The pools of buffers for outgoing and fetched bytes, one for each size class; 8 MiB together.
 #[derive(Debug)]
 pub(crate) struct Pools([Pool; CLASSES.len()]);
 
@@ -116,12 +116,12 @@ impl Pools {
         self.0[usize::from(class)].take().map(|index| Block { class, index })
     }
 
-    /// Gives a buffer back.
+    /// Returns an unused buffer to its pool.
     pub(crate) fn give_back(&self, block: Block) {
         self.0[usize::from(block.class)].give_back(block.index);
     }
 
-    /// A buffer's bytes.
+    /// The address of a buffer, as [`Pool::buffer`].
     pub(crate) fn buffer(&self, block: Block) -> *mut u8 {
         self.0[usize::from(block.class)].buffer(block.index)
     }
@@ -132,7 +132,7 @@ impl Pools {
     }
 }
 
-/// The class of a length above the first one's.
+/// The smallest class for a length that is too long for the first class.
 fn larger(len: usize) -> u8 {
     1 + CLASSES[1..CLASSES.len() - 1].iter().map(|&(_, size)| u8::from(len > size)).sum::<u8>()
 }

@@ -23,30 +23,30 @@ use crate::remote::{TAG, VerbsRemote, coherence};
 use crate::resources::Local;
 use crate::sending::{Bytes, INLINE, LIST, Posted, Request};
 use crate::sys;
-use crate::ticket::REFUSED;
+use crate::wr_id::REFUSED;
 
-/// Access to the peers through libibverbs.
+/// The access to the peers through libibverbs.
 #[derive(Debug)]
 pub struct VerbsPort {
     open: Open,
     limits: Limits,
-    /// Bytes that a request contains inline.
+    /// Most inline bytes of a request.
     inline: usize,
     me: Peer,
-    /// Has one further reference for each request in flight whose bytes were registered for it.
+    /// Counts requests in flight whose bytes were registered for them: each holds a reference.
     registered: Arc<()>,
 }
 
 impl VerbsPort {
-    /// The port of rank `me`, whose requests have up to `inline` bytes or `list` parts.
+    /// The port of rank `me`. A request has at most `inline` inline bytes, or `list` parts.
     pub(crate) fn new(open: Open, inline: usize, list: usize, me: Peer) -> Result<VerbsPort, FabricError> {
         let transfer_max = (open.device.port_attributes.max_msg_sz as usize).min(1 << 30);
         let limits = Limits {
             inline_max: Pools::SMALL,
             packed_max: Pools::LARGE,
-            // All lengths that fit a buffer, unless the device can access the caller's memory and a
-            // copy costs more than a page fault.
-            copied_max: if open.everything.is_some() { Pools::SMALL } else { Pools::LARGE },
+            // All lengths that fit a buffer. With on-demand paging only small ones: the copy of
+            // others costs more than a page fault.
+            copied_max: if open.implicit_odp.is_some() { Pools::SMALL } else { Pools::LARGE },
             transfer_max,
             list_max: list,
             message_max: MESSAGE,
@@ -81,7 +81,7 @@ impl VerbsPort {
 
     /// The number of registrations of origin buffers so far.
     pub fn buffers_registered(&self) -> u64 {
-        self.open.registrations.made()
+        self.open.registrations.registered()
     }
 
     /// Whether the connection to a peer is being opened.
@@ -90,7 +90,7 @@ impl VerbsPort {
         self.open.connections.link(to).is_some_and(|link| link.is_opening())
     }
 
-    /// Posts a message whose receiver has a receive for it. `was_refused`: see [`REFUSED`].
+    /// Posts a message for which the receiver has posted a receive. `was_refused`: see [`REFUSED`].
     fn send_with_credit(&self, link: &Link, message: &[u8], was_refused: bool) -> Post {
         let (bytes, local) = if message.len() <= self.inline {
             (Bytes::Inline(message), Local::Nothing)
@@ -108,8 +108,8 @@ impl VerbsPort {
         self.push(link, Request { opcode, target, immediate, bytes, hold: false, tally: None, local })
     }
 
-    /// The answer to a message without credit. The receiver learns of the first refusal, and this
-    /// process sleeps briefly until there is credit.
+    /// Refuses a message for lack of credit. The next message tells the receiver, and this process
+    /// sleeps only briefly until there is credit.
     #[cold]
     fn refuse(&self, link: &Link) -> Post {
         if link.is_broken() {
@@ -126,7 +126,7 @@ impl VerbsPort {
         &self.open.resources.flow
     }
 
-    /// The posted receives.
+    /// The number of receives for messages.
     pub(crate) fn receives(&self) -> u32 {
         self.open.inbox.len()
     }
@@ -145,20 +145,20 @@ impl VerbsPort {
         }
     }
 
-    /// The longest put whose bytes a request contains inline.
+    /// The longest put whose bytes are inline in the work request (`max_inline_data` in verbs).
     #[inline]
-    pub fn carried_max(&self) -> usize {
+    pub fn max_inline_data(&self) -> usize {
         self.inline
     }
 
-    /// Puts 1 to [`VerbsPort::carried_max`] bytes inline, if the link is ready and has room.
-    /// Returns whether it did; otherwise the call has no effect.
+    /// Puts 1 to [`VerbsPort::max_inline_data`] bytes, inline in the work request, if the
+    /// connection is open and has room. Returns whether it did; otherwise the call has no effect.
     #[inline(always)]
-    pub fn put_carried(&self, to: &VerbsRemote, offset: u64, bytes: &[u8], tally: &TallyRef) -> bool {
-        to.link.push_carried(|| to.at(offset), bytes, tally, &self.open.resources)
+    pub fn try_put_inline(&self, to: &VerbsRemote, offset: u64, bytes: &[u8], tally: &TallyRef) -> bool {
+        to.link.push_inline(|| to.at(offset), bytes, tally, &self.open.resources)
     }
 
-    /// Puts bytes that are too long to travel inside a request.
+    /// Puts bytes that are not inline in the request.
     ///
     /// # Safety
     /// Bytes that are copied are readable over the call; for others the rules of [`Port::put`]
@@ -187,7 +187,7 @@ impl VerbsPort {
         fill: impl FnOnce(*mut u8),
         tally: &TallyRef,
     ) -> Post {
-        // Checked first, so that no bytes are copied in vain.
+        // Checked before the copy, which would be repeated with the post.
         if to.link.is_opening() {
             return Post::Again;
         }
@@ -204,7 +204,8 @@ impl VerbsPort {
     /// # Safety
     /// As for [`Port::put`] or [`Port::get`], for each part.
     unsafe fn transfer(&self, opcode: u32, to: &VerbsRemote, offset: u64, own: &[Span], tally: &TallyRef) -> Post {
-        // Before memory is registered: posts are repeated until there is room.
+        // Checked before memory is registered, because the caller repeats the post until there is
+        // room.
         if to.link.is_opening() || to.link.is_full() {
             return Post::Again;
         }
@@ -213,13 +214,13 @@ impl VerbsPort {
             #[allow(clippy::cast_possible_truncation)] // at most `transfer_max`
             let (addr, length) = (own.as_ptr() as u64, own.len() as u32);
             *element =
-                sys::ibv_sge { addr, length, lkey: self.open.everything.as_ref().map_or(0, Registration::local_key) };
+                sys::ibv_sge { addr, length, lkey: self.open.implicit_odp.as_ref().map_or(0, Registration::local_key) };
         }
         let list = &mut list[..own.len()];
         // Read before the registration, because the last other registered transfer may end
         // meanwhile.
         let has_others = self.has_registered();
-        let local = match self.open.everything {
+        let local = match self.open.implicit_odp {
             Some(_) => Local::Nothing,
             // SAFETY: the caller's promise.
             None => match unsafe { self.lend(own, opcode == sys::IBV_WR_RDMA_READ) } {
@@ -261,12 +262,12 @@ impl VerbsPort {
                         .map(|registration| (registration, false)),
                 }
             };
-            self.open.registrations.of(base.addr()..base.addr() + own.len(), register)
+            self.open.registrations.get_or_register(base.addr()..base.addr() + own.len(), register)
         };
         own.iter().map(one).collect()
     }
 
-    /// [`VerbsPort::transfer`] of a list's non-empty parts.
+    /// Reads or writes the non-empty parts of a list, by [`VerbsPort::transfer`].
     ///
     /// # Safety
     /// As for [`VerbsPort::transfer`].
@@ -286,12 +287,12 @@ impl VerbsPort {
         }
     }
 
-    /// Whether bytes go through a buffer of the pools.
+    /// Whether this number of bytes is copied through a buffer of the pools.
     fn is_copied(&self, len: usize) -> bool {
         len <= self.limits.copied_max
     }
 
-    /// Reads `len` bytes into a buffer; its record, made by `local`, gives their destination.
+    /// Reads `len` bytes into a buffer of the pools. `local` gives their destination.
     fn get_block(
         &self,
         from: &VerbsRemote,
@@ -476,7 +477,7 @@ impl Port for VerbsPort {
     }
 
     fn progress(&self, handler: &impl Handler) -> Result<usize, FabricError> {
-        self.open.take_all(handler)
+        self.open.progress(handler)
     }
 
     fn lost(&self) -> Option<Fault> {

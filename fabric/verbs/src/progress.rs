@@ -9,31 +9,32 @@ use transom_fabric::{Cause, FabricError, Handler, Peer};
 use crate::credits;
 use crate::library::LIBRARY;
 use crate::link::Refused;
-use crate::opened::{BATCH, Broken, Open, Taken};
+use crate::opened::{BATCH, Broken, Open, Polled};
 use crate::sys;
-use crate::ticket::{REFUSED, Ticket};
+use crate::wr_id::{REFUSED, WrId};
 
 /// The longest sleep during a handshake, because hellos are repeated after a time.
 const OPENING_NAP: Duration = Duration::from_millis(5);
 
 impl Open {
     /// One round of progress; returns the number of completions.
-    pub(crate) fn take_all(&self, handler: &impl Handler) -> Result<usize, FabricError> {
+    pub(crate) fn progress(&self, handler: &impl Handler) -> Result<usize, FabricError> {
         self.release_held();
-        if let Some(trouble) = self.trouble.get() {
-            return Err(FabricError::failed(format!("{:?}", self.device), trouble.clone()));
+        if let Some(device_failure) = self.device_failure.get() {
+            return Err(FabricError::failed(format!("{:?}", self.device), device_failure.clone()));
         }
         // One thread at a time: completions of a link are processed in their order.
-        let mut taken = match self.taken.try_lock() {
-            Ok(taken) => taken,
+        let mut polled = match self.polled.try_lock() {
+            Ok(polled) => polled,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return Ok(0),
         };
-        let Taken { entries, count, broken, due } = &mut *taken;
+        let Polled { entries, count, broken, due } = &mut *polled;
         let polls = *count == 0;
         if polls {
-            // Listed before the poll, which takes all completions from before the links broke.
-            broken.extend(self.resources.broken().map(|peer| Broken { peer, reset: false }));
+            // Taken before the poll, so that the poll finds all completions from before the links
+            // broke.
+            broken.extend(self.resources.take_broken().map(|peer| Broken { peer, reset: false }));
             *count = self.queue.poll(entries)?;
         }
         let count = std::mem::take(count);
@@ -46,7 +47,7 @@ impl Open {
             self.end_broken(broken);
         }
         if !due.is_empty() {
-            due.retain(|&peer| self.is_still_due(peer));
+            due.retain(|&peer| self.renew_limit(peer));
         }
         if self.resources.flow.has_refused() {
             self.relieve();
@@ -58,14 +59,14 @@ impl Open {
         outcome.map(|()| count)
     }
 
-    /// Advances the end of these links' requests by one step (see `link`). All completions from
-    /// before the last step were processed.
+    /// Takes the next step to end the requests of each broken link (see `link`). All completions
+    /// from before the previous step were processed.
     #[cold]
     fn end_broken(&self, broken: &mut Vec<Broken>) {
         broken.retain_mut(|broken| {
             let Some(link) = self.connections.link(broken.peer) else { return false };
             if broken.reset {
-                link.end(&self.resources);
+                link.fail_in_flight(&self.resources);
             }
             if link.is_idle() {
                 link.credits.end(&self.resources.flow);
@@ -74,14 +75,15 @@ impl Open {
             match link.pair.reset() {
                 Ok(()) => broken.reset = true,
                 // The device may go on using buffers of requests in flight, so these can't end.
-                Err(error) => drop(self.trouble.set(error.into())),
+                Err(error) => drop(self.device_failure.set(error.into())),
             }
             true
         });
     }
 
-    /// Writes a peer's next limit; true if it finds no room.
-    fn is_still_due(&self, peer: Peer) -> bool {
+    /// Writes a peer's next limit to the peer; returns true if there is no room, so that the limit
+    /// is still due.
+    fn renew_limit(&self, peer: Peer) -> bool {
         let Some(link) = self.connections.link(peer) else { return false };
         link.renew(&self.resources) == Err(Refused::Again)
     }
@@ -105,46 +107,47 @@ impl Open {
         relieved
     }
 
-    /// Posts the requests that links hold.
+    /// Posts the held requests of all links.
     fn release_held(&self) {
-        for link in self.resources.listed().filter_map(|peer| self.connections.link(peer)) {
+        for link in self.resources.take_held().filter_map(|peer| self.connections.link(peer)) {
             link.release(&self.resources);
         }
     }
 
+    /// Processes a completion. Adds the message's sender to `due` if its next limit is due.
     fn completed(&self, entry: &sys::ibv_wc, handler: &impl Handler, due: &mut Vec<Peer>) -> Result<(), FabricError> {
         let success = entry.status == sys::IBV_WC_SUCCESS;
-        match Ticket::decode(entry.wr_id) {
-            Ticket::Request(peer, number) => {
+        match WrId::decode(entry.wr_id) {
+            WrId::Request(peer, number) => {
                 let Some(link) = self.connections.link(peer) else { return Ok(()) };
                 if success {
                     link.complete(number, None, &self.resources);
                 } else {
-                    let status = self.device.library.status(entry.status);
+                    let status = self.device.library.status_text(entry.status);
                     let (code, vendor) = (entry.status, entry.vendor_err);
                     let text = format!("{status} (completion status {code}, vendor's {vendor:#x})");
                     let reason = Cause::Library { library: LIBRARY, code: code.into(), text };
                     link.complete(number, Some(&reason), &self.resources);
                 }
             }
-            Ticket::Message(buffer) if success => {
+            WrId::Message(buffer) if success => {
                 let sender = u32::from_be(entry.imm_data);
                 let (peer, was_refused) = (Peer(sender & !REFUSED), sender & REFUSED != 0);
                 self.inbox.taken(buffer, entry.byte_len as usize, |bytes| handler.message(peer, bytes))?;
-                // Counted when its receive is posted again.
+                // The message is counted after its receive was posted again.
                 let link = self.connections.link(peer);
                 if link.is_some_and(|link| link.credits.taken(was_refused, &self.resources.flow)) {
                     due.push(peer);
                 }
             }
-            Ticket::Message(buffer) => self.inbox.post(buffer)?,
-            Ticket::HelloSent(buffer) => self.connections.datagrams().sent(buffer),
-            Ticket::HelloReceived(buffer) if success => {
+            WrId::Message(buffer) => self.inbox.post(buffer)?,
+            WrId::HelloSent(buffer) => self.connections.datagrams().sent(buffer),
+            WrId::HelloReceived(buffer) if success => {
                 if let Some(hello) = self.connections.datagrams().received(buffer, entry.byte_len as usize)? {
                     self.connections.receive(&hello, &self.resources);
                 }
             }
-            Ticket::HelloReceived(buffer) => self.connections.datagrams().listen(buffer)?,
+            WrId::HelloReceived(buffer) => self.connections.datagrams().post_receive(buffer)?,
         }
         Ok(())
     }
@@ -161,7 +164,7 @@ impl Open {
     ) -> bool {
         self.release_held();
         let relieved = self.resources.flow.has_refused() && self.relieve();
-        if relieved || self.trouble.get().is_some() {
+        if relieved || self.device_failure.get().is_some() {
             return true;
         }
         let limit = if self.connections.is_opening() { limit.min(OPENING_NAP) } else { limit };
@@ -169,7 +172,7 @@ impl Open {
         let others = [Some(self.queue.as_fd()), Some(self.device.events()), other];
         // Armed after the sleep was announced, so that a thread that takes the event ends this
         // sleep too.
-        let slept = self.resources.wake.sleep(others, || (still_idle() && self.may_sleep()).then_some(limit));
+        let slept = self.resources.wake.sleep(others, || (still_idle() && self.arm_for_sleep()).then_some(limit));
         let [queue, events, _] = slept.readable;
         if queue {
             self.queue.take_event();
@@ -182,17 +185,17 @@ impl Open {
         !slept.passed
     }
 
-    /// Arms the queue for an event at the next completion; `false` if a completion is available, or
-    /// requests of broken links are to be ended.
-    fn may_sleep(&self) -> bool {
-        let mut taken: MutexGuard<'_, _> = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if taken.count > 0 || !taken.broken.is_empty() || self.queue.arm().is_err() {
+    /// Arms the queue for an event at the next completion. Returns false if the caller must not
+    /// sleep: a completion is available, or requests of broken links are to be ended.
+    fn arm_for_sleep(&self) -> bool {
+        let mut polled: MutexGuard<'_, _> = self.polled.lock().unwrap_or_else(PoisonError::into_inner);
+        if polled.count > 0 || !polled.broken.is_empty() || self.queue.arm().is_err() {
             return false;
         }
         // Completions from before the queue was armed make no event, so it is polled again.
-        match self.queue.poll(&mut taken.entries) {
+        match self.queue.poll(&mut polled.entries) {
             Ok(count) => {
-                taken.count = count;
+                polled.count = count;
                 count == 0
             }
             // `progress` gets this error too, and reports it.
@@ -203,11 +206,11 @@ impl Open {
     /// Processes the device's asynchronous events.
     fn take_events(&self) {
         while let Some((event, peer)) = self.device.event() {
-            let cause = || self.device.library.event(event);
+            let cause = || self.device.library.event_cause(event);
             match (event, peer) {
                 (sys::IBV_EVENT_CQ_ERR | sys::IBV_EVENT_SRQ_ERR | sys::IBV_EVENT_DEVICE_FATAL, _) => {
                     // Only the first event is kept: it names the cause.
-                    let _ = self.trouble.set(cause());
+                    let _ = self.device_failure.set(cause());
                 }
                 (_, Some(peer)) => {
                     if let Some(link) = self.connections.link(peer) {

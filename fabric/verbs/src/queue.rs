@@ -11,26 +11,26 @@ use crate::library::LIBRARY;
 use crate::sys;
 
 /// A completion queue and the channel of its events.
-pub(crate) struct Queue {
+pub(crate) struct CompletionQueue {
     pub(crate) cq: *mut sys::ibv_cq,
     channel: *mut sys::ibv_comp_channel,
     pub(crate) device: Arc<Device>,
 }
 
-/// Receives that all connections share.
-pub(crate) struct Receives {
+/// The shared receive queue, in which all connections find the receives of their messages.
+pub(crate) struct SharedReceiveQueue {
     pub(crate) srq: *mut sys::ibv_srq,
     device: Arc<Device>,
 }
 
-opaque_debug!(Queue, Receives);
+opaque_debug!(CompletionQueue, SharedReceiveQueue);
 
-impl Queue {
+impl CompletionQueue {
     /// A completion queue of `entries`.
     ///
     /// # Errors
     /// The call that failed.
-    pub(crate) fn create(device: &Arc<Device>, entries: u32) -> Result<Arc<Queue>, FabricError> {
+    pub(crate) fn create(device: &Arc<Device>, entries: u32) -> Result<Arc<CompletionQueue>, FabricError> {
         let call = &device.library.call;
         // SAFETY: an open context. The queue is created after the channel, and the drop of `queue`
         // closes both.
@@ -39,7 +39,7 @@ impl Queue {
             if channel.is_null() {
                 return Err(failed("ibv_create_comp_channel"));
             }
-            let mut queue = Queue { cq: std::ptr::null_mut(), channel, device: Arc::clone(device) };
+            let mut queue = CompletionQueue { cq: std::ptr::null_mut(), channel, device: Arc::clone(device) };
             let count = c_int::try_from(entries).unwrap_or(c_int::MAX);
             queue.cq = (call.create_cq)(device.context, count, std::ptr::null_mut(), channel, 0);
             if queue.cq.is_null() {
@@ -89,14 +89,14 @@ impl Queue {
     }
 }
 
-impl AsFd for Queue {
+impl AsFd for CompletionQueue {
     fn as_fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the descriptor is open as long as the channel.
         unsafe { BorrowedFd::borrow_raw((*self.channel).fd) }
     }
 }
 
-impl Drop for Queue {
+impl Drop for CompletionQueue {
     fn drop(&mut self) {
         // SAFETY: opened once and closed once; every user of the queue keeps it alive.
         unsafe {
@@ -108,12 +108,12 @@ impl Drop for Queue {
     }
 }
 
-impl Receives {
+impl SharedReceiveQueue {
     /// A shared receive queue of `count` receives.
     ///
     /// # Errors
     /// The call that failed.
-    pub(crate) fn create(device: &Arc<Device>, count: u32) -> Result<Arc<Receives>, FabricError> {
+    pub(crate) fn create(device: &Arc<Device>, count: u32) -> Result<Arc<SharedReceiveQueue>, FabricError> {
         let mut attributes =
             sys::ibv_srq_init_attr { srq_context: std::ptr::null_mut(), max_wr: count, max_sge: 1, srq_limit: 0 };
         // SAFETY: an open domain.
@@ -121,7 +121,7 @@ impl Receives {
         if srq.is_null() {
             return Err(failed(format!("ibv_create_srq of {count} receives")));
         }
-        Ok(Arc::new(Receives { srq, device: Arc::clone(device) }))
+        Ok(Arc::new(SharedReceiveQueue { srq, device: Arc::clone(device) }))
     }
 
     /// Posts a receive.
@@ -140,7 +140,7 @@ impl Receives {
     }
 }
 
-impl Drop for Receives {
+impl Drop for SharedReceiveQueue {
     fn drop(&mut self) {
         // SAFETY: opened once and closed once; every user of the receives keeps them alive.
         unsafe {

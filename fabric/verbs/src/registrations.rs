@@ -1,7 +1,8 @@
-//! The registrations of origin buffers, kept for later transfers (a registration cache), and those
-//! of this process's regions. Independent of the type `R` of registrations.
+//! The registration cache: registrations of origin buffers, kept for later transfers. The
+//! registrations of this process's regions, which also serve transfers, are in a table of their
+//! own. Independent of the type `R` of registrations.
 //!
-//! A kept registration holds pages. If the program unmaps the buffer and maps other memory at its
+//! A kept registration pins pages. If the program unmaps the buffer and maps other memory at its
 //! address, the device would access the former pages. A registration is therefore kept only if the
 //! kernel reports such changes (`changes`). It is kept only for private memory without a file,
 //! because the pages of a file can be replaced without a change of the mapping.
@@ -11,13 +12,13 @@
 //! concerns. A registration that is found is therefore valid, unless the program uses a buffer
 //! while another thread unmaps it.
 //!
-//! A thread that unmaps watched memory waits until a separate thread has read the report. The
-//! separate thread must not unmap memory, nor wait for a thread that may do so: under the lock,
+//! A thread that unmaps watched memory waits until the *reader*, a separate thread, has read the
+//! report. The reader must not unmap memory, nor wait for a thread that may do so: under the lock,
 //! nothing is allocated, freed or registered. Removed registrations are therefore dropped by
 //! threads that make transfers ([`Registrations::drop_removed`]).
 //!
-//! Only memory of kept registrations is watched. All watches end before the separate thread ends,
-//! so no later change waits for a reader, even if a forked child keeps the descriptor open.
+//! Only memory of kept registrations is watched. All watches end before the reader ends, so no
+//! later change waits for a reader, even if a forked child keeps the descriptor open.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -45,30 +46,30 @@ pub(crate) struct Registrations<R> {
     regions: Mutex<BTreeMap<(usize, u64), Region<R>>>,
     /// Most bytes of kept registrations; 0: none is kept.
     limit: usize,
-    /// The kept registrations; begun at the first buffer. `None` where the kernel reports no
-    /// changes.
-    kept: OnceLock<Option<Follower<R>>>,
-    /// Counts registrations of buffers.
-    made: AtomicU64,
+    /// The cache, which is made for the first buffer; `None` where the kernel reports no changes.
+    cache: OnceLock<Option<CacheAndReader<R>>>,
+    /// The number of registrations of buffers so far.
+    registered: AtomicU64,
 }
 
-/// A region: its end and its registration.
+/// The end of a region, and its registration.
 type Region<R> = (usize, Arc<R>);
 
-/// The kept registrations, and the thread that reads the kernel's reports.
+/// The cache, and the thread that reads the kernel's reports for it.
 #[derive(Debug)]
-struct Follower<R> {
-    kept: Arc<Kept<R>>,
-    thread: Option<JoinHandle<()>>,
+struct CacheAndReader<R> {
+    cache: Arc<Cache<R>>,
+    reader: Option<JoinHandle<()>>,
 }
 
+/// The cache of registrations of buffers.
 #[derive(Debug)]
-struct Kept<R> {
+struct Cache<R> {
     changes: Changes,
     table: Mutex<Table<R>>,
     /// Whether the table has removed registrations.
     has_removed: AtomicBool,
-    /// Ends the thread.
+    /// An eventfd whose event ends the reader.
     end: OwnedFd,
 }
 
@@ -77,12 +78,13 @@ struct Kept<R> {
 #[derive(Debug)]
 struct Table<R> {
     entries: Vec<Entry<R>>,
+    /// Registrations whose memory has changed, until [`Registrations::drop_removed`] drops them.
     removed: Vec<Arc<R>>,
     /// Bytes of all entries.
     bytes: usize,
-    /// Counts look-ups, as the entries' time of use.
+    /// A clock that advances with each look-up and each new entry.
     time: u64,
-    /// Counts reports, and ranges whose watch has ended.
+    /// The number of reports, and of ranges whose watch has ended.
     reports: u64,
 }
 
@@ -90,6 +92,7 @@ struct Table<R> {
 struct Entry<R> {
     range: Range<usize>,
     registration: Arc<R>,
+    /// The time of the last use.
     used: u64,
 }
 
@@ -100,13 +103,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl<R: Send + Sync + 'static> Registrations<R> {
     /// Keeps at most `limit` bytes registered for later transfers.
     pub(crate) fn new(limit: usize) -> Registrations<R> {
-        Registrations { regions: Mutex::default(), limit, kept: OnceLock::new(), made: AtomicU64::new(0) }
+        Registrations { regions: Mutex::default(), limit, cache: OnceLock::new(), registered: AtomicU64::new(0) }
     }
 
     /// The number of registrations of buffers so far.
-    pub(crate) fn made(&self) -> u64 {
+    pub(crate) fn registered(&self) -> u64 {
         // Relaxed: a statistic.
-        self.made.load(Ordering::Relaxed)
+        self.registered.load(Ordering::Relaxed)
     }
 
     /// Adds the registration of a region, until it is removed.
@@ -126,79 +129,79 @@ impl<R: Send + Sync + 'static> Registrations<R> {
         std::mem::forget(removed);
     }
 
-    /// A registration of a buffer: of a region that contains it, a kept one, or a new one by
-    /// `register`, which gets the range to register. `register` also returns whether the device may
-    /// write: other registrations are not kept, because memory that is read-only may get other
-    /// pages at its first write.
+    /// A registration of a buffer: that of a region that contains the buffer, a kept one, or a new
+    /// one by `register`, which gets the range to register. `register` also returns whether the
+    /// device may write. If it may not, the registration is not kept, because read-only memory may
+    /// get other pages at its first write.
     ///
     /// # Errors
-    /// That of `register`, also after the kept registrations have ended.
-    pub(crate) fn of<E>(
+    /// The error of `register`, which is called again after the kept registrations have ended.
+    pub(crate) fn get_or_register<E>(
         &self,
         buffer: Range<usize>,
         register: impl Fn(&Range<usize>) -> Result<(R, bool), E>,
     ) -> Result<Arc<R>, E> {
-        if let Some(found) = self.of_region(&buffer) {
+        if let Some(found) = self.find_region(&buffer) {
             return Ok(found);
         }
         let register = |range: &Range<usize>| {
-            self.made.fetch_add(1, Ordering::Relaxed);
+            self.registered.fetch_add(1, Ordering::Relaxed);
             register(range)
         };
-        let kept = if self.limit == 0 { None } else { self.kept() };
-        let Some(kept) = kept.filter(|_| buffer.len() <= self.limit) else {
+        let cache = if self.limit == 0 { None } else { self.cache() };
+        let Some(cache) = cache.filter(|_| buffer.len() <= self.limit) else {
             return register(&buffer).map(|(registration, _)| Arc::new(registration));
         };
-        if let Some(found) = kept.find(&buffer) {
+        if let Some(found) = cache.find(&buffer) {
             return Ok(found);
         }
         self.drop_removed();
-        kept.make_room(self.limit - buffer.len());
-        // Watched before it is registered, so that every later change is reported.
-        let before = kept.reports();
+        cache.make_room(self.limit - buffer.len());
+        // The watch begins before the registration, so that every later change is reported.
+        let before = cache.reports();
         let pages = pages(&buffer);
-        let is_watched = kept.changes.watch(&pages).is_ok();
+        let is_watched = cache.changes.watch(&pages).is_ok();
         let (registration, writable) = register(&buffer).or_else(|error| {
-            // The memory that a process may lock is limited.
-            if kept.make_room(0) { register(&buffer) } else { Err(error) }
+            // Kept registrations lock memory, of which a process may lock only a part.
+            if cache.make_room(0) { register(&buffer) } else { Err(error) }
         })?;
         let registration = Arc::new(registration);
         let is_kept =
-            is_watched && writable && is_private(&pages) && kept.keep(buffer, &registration, before, self.limit);
+            is_watched && writable && is_private(&pages) && cache.insert(buffer, &registration, before, self.limit);
         if is_watched && !is_kept {
-            kept.unwatch(&mut lock(&kept.table), pages);
+            cache.unwatch(&mut lock(&cache.table), pages);
         }
         self.drop_removed();
         Ok(registration)
     }
 
-    fn of_region(&self, buffer: &Range<usize>) -> Option<Arc<R>> {
+    fn find_region(&self, buffer: &Range<usize>) -> Option<Arc<R>> {
         let regions = lock(&self.regions);
         let (_, (end, registration)) = regions.range(..=(buffer.start, u64::MAX)).next_back()?;
         (buffer.end <= *end).then(|| Arc::clone(registration))
     }
 
-    fn kept(&self) -> Option<&Kept<R>> {
-        self.kept.get_or_init(|| Follower::start().ok()).as_ref().map(|follower| &*follower.kept)
+    fn cache(&self) -> Option<&Cache<R>> {
+        self.cache.get_or_init(|| CacheAndReader::start().ok()).as_ref().map(|both| &*both.cache)
     }
 
-    /// Ends the registrations of buffers that were unmapped. Called now and then, by a thread that
-    /// holds no lock.
+    /// Drops the removed registrations, whose buffers were unmapped. Called regularly, by a thread
+    /// that holds no lock.
     pub(crate) fn drop_removed(&self) {
-        let Some(Some(Follower { kept, .. })) = self.kept.get() else { return };
+        let Some(Some(CacheAndReader { cache, .. })) = self.cache.get() else { return };
         // Relaxed: a later call sees what this one misses. The table's lock orders the rest.
-        while kept.has_removed.load(Ordering::Relaxed) {
-            let mut table = lock(&kept.table);
+        while cache.has_removed.load(Ordering::Relaxed) {
+            let mut table = lock(&cache.table);
             let removed = table.removed.pop();
-            kept.has_removed.store(!table.removed.is_empty(), Ordering::Relaxed);
+            cache.has_removed.store(!table.removed.is_empty(), Ordering::Relaxed);
             drop(table);
             drop(removed);
         }
     }
 }
 
-impl<R: Send + Sync + 'static> Follower<R> {
-    fn start() -> Result<Follower<R>, Error> {
+impl<R: Send + Sync + 'static> CacheAndReader<R> {
+    fn start() -> Result<CacheAndReader<R>, Error> {
         let table = Table {
             entries: Vec::with_capacity(MOST),
             removed: Vec::with_capacity(MOST),
@@ -208,27 +211,27 @@ impl<R: Send + Sync + 'static> Follower<R> {
         };
         let end = eventfd(0, EventfdFlags::CLOEXEC)?;
         let changes = Changes::open()?;
-        let kept = Arc::new(Kept { changes, table: Mutex::new(table), has_removed: AtomicBool::new(false), end });
-        let theirs = Arc::clone(&kept);
-        let thread = threads::spawn("transom-unmap", move || theirs.follow())?;
-        Ok(Follower { kept, thread: Some(thread) })
+        let cache = Arc::new(Cache { changes, table: Mutex::new(table), has_removed: AtomicBool::new(false), end });
+        let readers = Arc::clone(&cache);
+        let reader = threads::spawn("transom-unmap", move || readers.read_until_end())?;
+        Ok(CacheAndReader { cache, reader: Some(reader) })
     }
 }
 
-impl<R> Drop for Follower<R> {
+impl<R> Drop for CacheAndReader<R> {
     fn drop(&mut self) {
-        self.kept.make_room(0);
-        // The write fails only if the count of the eventfd is full; then the thread is awake.
-        let _ = rustix::io::write(&self.kept.end, &1u64.to_ne_bytes());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        self.cache.make_room(0);
+        // The write fails only if the count of the eventfd is full; then the reader is awake.
+        let _ = rustix::io::write(&self.cache.end, &1u64.to_ne_bytes());
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
         }
     }
 }
 
-impl<R> Kept<R> {
-    /// Reads reports until the end.
-    fn follow(&self) {
+impl<R> Cache<R> {
+    /// The loop of the reader: reads reports until `end` has an event.
+    fn read_until_end(&self) {
         loop {
             let fds = [self.changes.as_fd(), self.end.as_fd()];
             let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
@@ -256,7 +259,7 @@ impl<R> Kept<R> {
         self.has_removed.store(!table.removed.is_empty(), Ordering::Relaxed);
     }
 
-    /// The table, if no change is pending.
+    /// The locked table, after the reports were read; `None` if a change is still pending.
     fn current(&self) -> Option<MutexGuard<'_, Table<R>>> {
         let mut table = lock(&self.table);
         if !self.changes.pending() {
@@ -284,9 +287,9 @@ impl<R> Kept<R> {
         Some(found)
     }
 
-    /// Keeps a registration whose watch began after report `before`, unless a later report may
-    /// concern it. Returns whether the registration is kept.
-    fn keep(&self, range: Range<usize>, registration: &Arc<R>, before: u64, limit: usize) -> bool {
+    /// Keeps a registration whose watch began after report number `before`, unless a later report
+    /// may concern the registration. Returns whether the registration is kept.
+    fn insert(&self, range: Range<usize>, registration: &Arc<R>, before: u64, limit: usize) -> bool {
         let Some(mut table) = self.current() else { return false };
         let is_full = table.entries.len() + table.removed.len() >= MOST || table.bytes + range.len() > limit;
         if table.reports != before || is_full {
@@ -317,24 +320,24 @@ impl<R> Kept<R> {
         }
     }
 
-    /// Removes the entries that were used least recently until the others have at most `bytes`;
-    /// returns whether any were removed. A removed registration ends now, or with the last transfer
-    /// that uses it.
+    /// Removes the least recently used entries until the others have at most `bytes` and there is
+    /// room for one more entry; returns whether any were removed. A removed registration ends now,
+    /// or with the last transfer that uses it.
     fn make_room(&self, bytes: usize) -> bool {
-        let mut any = false;
+        let mut removed_any = false;
         loop {
             let mut table = lock(&self.table);
             let is_full = table.entries.len() + table.removed.len() >= MOST;
             if table.bytes <= bytes && !is_full {
-                return any;
+                return removed_any;
             }
             let oldest = (0..table.entries.len()).min_by_key(|&at| table.entries[at].used);
-            let Some(entry) = oldest.map(|at| table.entries.swap_remove(at)) else { return any };
+            let Some(entry) = oldest.map(|at| table.entries.swap_remove(at)) else { return removed_any };
             table.bytes -= entry.range.len();
             self.unwatch(&mut table, pages(&entry.range));
             drop(table);
             drop(entry);
-            any = true;
+            removed_any = true;
         }
     }
 }

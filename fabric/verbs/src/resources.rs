@@ -1,5 +1,5 @@
-//! Resources shared by all connections: buffers, and room in the completion queue; and the handling
-//! of requests that are over.
+//! Resources that all connections share: buffers, credits, and room in the completion queue. Also
+//! ends requests that completed or failed.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -26,25 +26,26 @@ pub(crate) enum Local {
     /// Bytes inside the request, or the caller's bytes under a permanent registration: no step is
     /// needed.
     Nothing,
-    /// A limit that is written to the peer. If it fails, so does every request after it.
+    /// The peer's next limit (`credits`), which is written to the peer. If the write fails, so does
+    /// every later request of the connection, so its failure needs no report.
     Limit,
     /// A buffer of the pools; at completion its first bytes are copied to the span.
     Block(Block, Span),
     /// A buffer of the pools; at completion its first bytes are scattered over the spans.
     Scattered(Block, Box<[Span]>),
-    /// The caller's bytes, whose registrations last at least until completion, and a reference that
-    /// counts such requests.
+    /// The caller's bytes: their registrations, which last at least until completion, and a
+    /// reference that counts such requests.
     Registered(Box<[Arc<Registration>]>, Arc<()>),
 }
 
-/// Buffers, and room for completions.
+/// The resources that all connections share.
 #[derive(Debug)]
 pub(crate) struct Resources {
     pub(crate) pools: Pools,
     pub(crate) flow: Flow,
     /// The number of further requests that may be in flight on all connections. The completion
-    /// queue has an entry for each request in flight, because each request may fail and then takes
-    /// one.
+    /// queue must have a free entry for each request in flight, because each request that fails
+    /// takes one.
     room: AtomicI64,
     /// Peers whose links hold a request.
     with_held: ArrayQueue<Peer>,
@@ -52,10 +53,11 @@ pub(crate) struct Resources {
     broken: SegQueue<Peer>,
     /// Ends the sleeps of threads that wait for completions.
     pub(crate) wake: Wake,
+    /// The first unreachable peer.
     lost: OnceLock<Fault>,
 }
 
-/// Most listed links with a held request; further links hold none.
+/// Most links with a held request at a time; further links hold none.
 const MOST_WITH_HELD: usize = 1024;
 
 impl Resources {
@@ -71,9 +73,9 @@ impl Resources {
         }
     }
 
-    /// Reserves room for one request; returns whether there is any.
+    /// Reserves an entry of the completion queue for one request; returns whether there is one.
     #[inline]
-    pub(crate) fn enter(&self) -> bool {
+    pub(crate) fn reserve(&self) -> bool {
         // Relaxed for both operations: the count orders no other memory.
         let free = self.room.fetch_sub(1, Ordering::Relaxed) > 0;
         if !free {
@@ -82,20 +84,20 @@ impl Resources {
         free
     }
 
-    /// Returns the room of completed requests.
+    /// Frees the reserved entries of `count` requests that are over.
     #[inline]
-    pub(crate) fn leave(&self, count: u32) {
+    pub(crate) fn unreserve(&self, count: u32) {
         // Relaxed: the count orders no other memory.
         self.room.fetch_add(i64::from(count), Ordering::Relaxed);
     }
 
     /// Lists a peer whose link holds a request; returns whether there was room.
-    pub(crate) fn list(&self, peer: Peer) -> bool {
+    pub(crate) fn list_held(&self, peer: Peer) -> bool {
         self.with_held.push(peer).is_ok()
     }
 
-    /// The peers listed at the time of the call: other threads may go on adding.
-    pub(crate) fn listed(&self) -> impl Iterator<Item = Peer> {
+    /// Takes the listed peers out of the list. Peers that other threads list meanwhile may remain.
+    pub(crate) fn take_held(&self) -> impl Iterator<Item = Peer> {
         (0..self.with_held.len()).map_while(|_| self.with_held.pop())
     }
 
@@ -105,14 +107,14 @@ impl Resources {
         self.wake.end_sleeps();
     }
 
-    /// The peers whose links have broken since the last call.
+    /// Takes out the peers whose links have broken since the last call.
     #[inline]
-    pub(crate) fn broken(&self) -> impl Iterator<Item = Peer> {
+    pub(crate) fn take_broken(&self) -> impl Iterator<Item = Peer> {
         std::iter::from_fn(|| if self.broken.is_empty() { None } else { self.broken.pop() })
     }
 
     /// Records an unreachable peer; only the first fault is kept.
-    pub(crate) fn lose(&self, fault: &Fault) {
+    pub(crate) fn record_lost(&self, fault: &Fault) {
         let _ = self.lost.set(fault.clone());
     }
 
@@ -128,9 +130,9 @@ impl Resources {
         }
     }
 
-    /// Ends the use of a buffer; unless the request failed, its bytes are copied to `places`.
+    /// Frees a buffer; unless the request failed, first copies the buffer's bytes to `places`.
     #[inline]
-    fn empty(&self, block: Block, places: &[Span], failed: bool) {
+    fn unload(&self, block: Block, places: &[Span], failed: bool) {
         let mut from = self.pools.buffer(block);
         for to in places.iter().filter(|_| !failed) {
             // SAFETY: the request is over, so the buffer is ours; it is at least as long as its
@@ -152,14 +154,14 @@ impl Resources {
             Local::Nothing => {}
             Local::Limit => return,
             Local::Registered(registrations, count) => drop((registrations, count)),
-            Local::Block(block, to) => self.empty(block, &[to], fault.is_some()),
-            Local::Scattered(block, to) => self.empty(block, &to, fault.is_some()),
+            Local::Block(block, to) => self.unload(block, &[to], fault.is_some()),
+            Local::Scattered(block, to) => self.unload(block, &to, fault.is_some()),
         }
         match (record.tally, fault) {
             (Some(tally), None) => tally.finish(),
             (Some(tally), Some(fault)) => tally.fail(fault),
             (None, None) => {}
-            (None, Some(fault)) => self.lose(fault),
+            (None, Some(fault)) => self.record_lost(fault),
         }
     }
 }

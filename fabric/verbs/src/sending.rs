@@ -8,22 +8,22 @@ use transom_fabric::{Peer, TallyRef};
 use crate::pair::Pair;
 use crate::resources::{Local, Record};
 use crate::sys;
-use crate::ticket::Ticket;
+use crate::wr_id::WrId;
 
-/// Bytes that a request contains inline, if the device can: the largest number with which its entry
-/// in the device's queue has 128 bytes (mlx5), or 256 (Soft-RoCE).
+/// Most inline bytes of a request: the largest number with which its entry in the device's queue
+/// has 128 bytes (mlx5), or 256 (Soft-RoCE).
 pub(crate) const INLINE: u32 = 48;
 /// Most ranges of memory in one request: their list takes no more room in its entry than
 /// [`INLINE`].
 pub(crate) const LIST: u32 = 3;
 const _: () = assert!(LIST as usize * size_of::<sys::ibv_sge>() <= INLINE as usize);
-/// Records of requests. One is always free, so at most one fewer is in flight.
+/// The number of records. One is always free, so [`DEPTH`] requests can be in flight.
 const RECORDS: u32 = 64;
 /// Most requests of one connection in flight.
 pub(crate) const DEPTH: u32 = RECORDS - 1;
-/// At least one of this many consecutive requests is signaled, so that room is freed in time.
+/// One of this many consecutive requests is signaled, so that room is freed in time.
 const SIGNAL_EVERY: u32 = RECORDS / 2;
-/// The half of a request's number that the device returns.
+/// The low half of a request's number, which the device returns with the completion.
 const LOW: u64 = 0xffff_ffff;
 
 /// A request to be posted.
@@ -33,7 +33,7 @@ pub(crate) struct Request<'b> {
     /// A message's sender, as immediate data.
     pub(crate) immediate: u32,
     pub(crate) bytes: Bytes<'b>,
-    /// The request may be held until the next request or release.
+    /// Whether the request is held until the next request or release, instead of posted at once.
     pub(crate) hold: bool,
     /// The tally that counts the operation; `None` for messages and limits.
     pub(crate) tally: Option<&'b TallyRef>,
@@ -43,7 +43,7 @@ pub(crate) struct Request<'b> {
 /// The local bytes of a request.
 #[derive(Clone, Copy)]
 pub(crate) enum Bytes<'b> {
-    /// Carried inline: at most the length that the device allows.
+    /// Inline in the request: at most the length that the device allows.
     Inline(&'b [u8]),
     /// Accessed by the device.
     Element(sys::ibv_sge),
@@ -63,27 +63,27 @@ pub struct Posted {
 /// The requests of a connection.
 pub(crate) struct Sending {
     records: Box<[Option<Record>; RECORDS as usize]>,
-    /// Number of the next request; the device gets its low half.
+    /// Number of the next request; the device gets the low half of the number.
     head: u64,
     /// First request for which there is no room; 0 where the connection is not open.
     limit: u64,
     /// First request that needs the slow path: the queue is full (`limit`), or it must be signaled.
     slow_from: u64,
-    /// Oldest request in flight.
+    /// Number of the oldest request in flight.
     tail: u64,
-    /// The number after the last signaled request.
+    /// The number after that of the last signaled request.
     signaled: u64,
     /// Count of signaled requests.
     signals: u64,
-    /// The newest request is written in `request` and not posted.
+    /// Whether the newest request is held: written in `request` and not posted.
     held: bool,
-    /// The link is listed for `release`.
+    /// Whether the link is listed, so that `progress` releases the held request.
     pub(crate) listed: bool,
     request: sys::ibv_send_wr,
-    /// Elements of a request that does not carry its bytes.
+    /// Scatter/gather elements of a request whose bytes are not inline.
     list: [sys::ibv_sge; LIST as usize],
-    /// Element of a request with inline bytes: it points to `inline`.
-    carried: sys::ibv_sge,
+    /// The element of a request with inline bytes, which points to `inline`.
+    inline_element: sys::ibv_sge,
     inline: [u8; INLINE as usize],
 }
 
@@ -99,7 +99,7 @@ impl Sending {
     pub(crate) fn new(peer: Peer) -> Sending {
         // SAFETY: all-zero numbers and null pointers are valid.
         let mut request: sys::ibv_send_wr = unsafe { std::mem::zeroed() };
-        request.wr_id = Ticket::Request(peer, 0).encode();
+        request.wr_id = WrId::Request(peer, 0).encode();
         let nowhere = sys::ibv_sge { addr: 0, length: 0, lkey: 0 };
         Sending {
             records: Box::new([const { None }; RECORDS as usize]),
@@ -113,16 +113,16 @@ impl Sending {
             listed: false,
             request,
             list: [nowhere; LIST as usize],
-            carried: nowhere,
+            inline_element: nowhere,
             inline: [0; INLINE as usize],
         }
     }
 
     /// The connection is open. From now on this structure must not move.
     pub(crate) fn open(&mut self) {
-        self.carried.addr = self.inline.as_ptr() as u64;
+        self.inline_element.addr = self.inline.as_ptr() as u64;
         self.limit = self.tail + u64::from(DEPTH);
-        self.plan();
+        self.update_slow_from();
     }
 
     /// The connection is closed: no request has room. A held request counts as in flight, because
@@ -130,22 +130,23 @@ impl Sending {
     pub(crate) fn close(&mut self) {
         self.held = false;
         self.limit = 0;
-        self.plan();
+        self.update_slow_from();
     }
 
-    fn plan(&mut self) {
+    /// Updates `slow_from` after a change of `limit` or `signaled`.
+    fn update_slow_from(&mut self) {
         self.slow_from = self.limit.min(self.signaled + u64::from(SIGNAL_EVERY));
     }
 
-    /// Whether one more request may be in flight. If so, the held request is ready to be posted
-    /// before it, signaled if a signal is due.
+    /// Whether one more request may be in flight. If so, and if a signal is due, the held request
+    /// is marked as signaled before it is posted.
     #[inline(always)]
     pub(crate) fn has_room(&mut self) -> bool {
-        self.head < self.slow_from || self.has_room_now()
+        self.head < self.slow_from || self.has_room_slow()
     }
 
     #[cold]
-    fn has_room_now(&mut self) -> bool {
+    fn has_room_slow(&mut self) -> bool {
         let room = self.head < self.limit;
         if room && self.held {
             self.signal();
@@ -163,55 +164,58 @@ impl Sending {
         Posted { requests: self.head - u64::from(self.held), signaled: self.signals }
     }
 
-    /// Writes the newest request; requires room and that none is held.
+    /// Writes a new request and holds it. There must be room, and no held request.
     pub(crate) fn write(&mut self, request: Request<'_>) {
         self.request.imm_data = request.immediate;
         self.request.wr = request.target;
         match request.bytes {
-            Bytes::Inline(bytes) => self.carry(bytes),
-            Bytes::Element(element) => self.name(&[element]),
-            Bytes::List(list) => self.name(list),
+            Bytes::Inline(bytes) => self.set_inline(bytes),
+            Bytes::Element(element) => self.set_elements(&[element]),
+            Bytes::List(list) => self.set_elements(list),
         }
-        self.keep(request.opcode, Record { tally: request.tally.cloned(), local: request.local });
+        self.hold(request.opcode, Record { tally: request.tally.cloned(), local: request.local });
     }
 
     /// [`Sending::write`] for a put whose bytes are inline in the request.
     #[inline(always)]
-    pub(crate) fn write_carried(&mut self, to: sys::Rdma, bytes: &[u8], tally: &TallyRef) {
+    pub(crate) fn write_inline(&mut self, to: sys::Rdma, bytes: &[u8], tally: &TallyRef) {
         self.request.wr.rdma = to;
-        self.carry(bytes);
-        self.keep(sys::IBV_WR_RDMA_WRITE, Record { tally: Some(tally.clone()), local: Local::Nothing });
+        self.set_inline(bytes);
+        self.hold(sys::IBV_WR_RDMA_WRITE, Record { tally: Some(tally.clone()), local: Local::Nothing });
     }
 
+    /// Lets the request access the bytes of `list`.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // at most LIST
-    fn name(&mut self, list: &[sys::ibv_sge]) {
+    fn set_elements(&mut self, list: &[sys::ibv_sge]) {
         self.list[..list.len()].copy_from_slice(list);
         self.request.sg_list = self.list.as_mut_ptr();
         self.request.num_sge = list.len() as c_int;
         self.request.send_flags = 0;
     }
 
+    /// Copies `bytes` for the request, which contains them inline.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation)] // at most INLINE bytes
-    fn carry(&mut self, bytes: &[u8]) {
+    fn set_inline(&mut self, bytes: &[u8]) {
         match <[u8; 8]>::try_from(bytes) {
             Ok(word) => self.inline[..8].copy_from_slice(&word),
             Err(_) => self.inline[..bytes.len()].copy_from_slice(bytes),
         }
-        self.carried.length = bytes.len() as u32;
-        self.request.sg_list = &raw mut self.carried;
+        self.inline_element.length = bytes.len() as u32;
+        self.request.sg_list = &raw mut self.inline_element;
         self.request.num_sge = 1;
         self.request.send_flags = sys::IBV_SEND_INLINE;
     }
 
+    /// Holds the written request: gives it its number, and stores its record.
     #[inline(always)]
-    fn keep(&mut self, opcode: u32, record: Record) {
+    fn hold(&mut self, opcode: u32, record: Record) {
         let number = self.head;
         self.head = number + 1;
         self.request.wr_id = self.request.wr_id & !LOW | number & LOW;
         self.request.opcode = opcode;
-        // The replaced record is `None`, which the compiler does not know: drop code would be dead.
+        // The replaced record is `None`. The compiler does not know this and would add drop code.
         std::mem::forget(self.record(number).replace(record));
         self.held = true;
     }
@@ -234,18 +238,18 @@ impl Sending {
 
     /// Marks the held request as signaled.
     pub(crate) fn signal(&mut self) {
-        // Counts a request once, although it is marked again if the request after it found no room.
+        // A request is counted once, although it is marked again if the next request found no room.
         self.signals += u64::from(self.request.send_flags & sys::IBV_SEND_SIGNALED == 0);
         self.request.send_flags |= sys::IBV_SEND_SIGNALED;
-        // Set before the post: if that fails, no later request is posted.
+        // Set before the post. If the post fails, no later request is posted.
         self.signaled = self.head;
-        self.plan();
+        self.update_slow_from();
     }
 
     /// The number of requests that end with the completion of the request whose number has this low
     /// half; 0 if that request is not in flight.
     #[allow(clippy::cast_possible_truncation)] // low halves
-    pub(crate) fn over(&self, number: u32) -> u32 {
+    pub(crate) fn ended_by(&self, number: u32) -> u32 {
         let count = number.wrapping_sub(self.tail as u32).wrapping_add(1);
         if u64::from(count) > self.head - self.tail { 0 } else { count }
     }
@@ -256,13 +260,13 @@ impl Sending {
         (self.head - self.tail) as u32
     }
 
-    /// Removes the oldest request.
-    pub(crate) fn oldest(&mut self) -> Option<Record> {
+    /// Removes the oldest request in flight, and returns its record.
+    pub(crate) fn take_oldest(&mut self) -> Option<Record> {
         let number = self.tail;
         self.tail = number + 1;
         if self.limit > 0 {
             self.limit += 1;
-            self.plan();
+            self.update_slow_from();
         }
         self.record(number).take()
     }

@@ -17,7 +17,7 @@ use crate::device::Device;
 use crate::library::Library;
 use crate::path::PathOptions;
 use crate::sys::*;
-use crate::ticket::Ticket;
+use crate::wr_id::WrId;
 
 mod net;
 pub(crate) use net::Net;
@@ -104,7 +104,7 @@ impl Standin {
 
     /// Completes a request of a connection.
     pub(crate) fn complete(&self, peer: Peer, number: u32, success: bool) {
-        let (wr_id, status) = (Ticket::Request(peer, number).encode(), if success { IBV_WC_SUCCESS } else { 12 });
+        let (wr_id, status) = (WrId::Request(peer, number).encode(), if success { IBV_WC_SUCCESS } else { 12 });
         self.state().completions.push_back(ibv_wc { wr_id, status, ..ibv_wc::default() });
     }
 
@@ -179,7 +179,7 @@ extern "C" fn post_send(qp: *mut ibv_qp, request: *mut ibv_send_wr, _: *mut *mut
     }
     let signaled = request.send_flags & IBV_SEND_SIGNALED != 0;
     if let Some(peer) = peer {
-        let Ticket::Request(of, number) = Ticket::decode(request.wr_id) else { panic!("another request") };
+        let WrId::Request(of, number) = WrId::decode(request.wr_id) else { panic!("another request") };
         assert_eq!(of, peer);
         state.posted.push((peer, number, signaled));
     }

@@ -51,7 +51,7 @@ impl BareVerbs {
         let pair = BarePair::open(&options, u32::try_from(DEPTH)?, &memory)?;
         let mut own = (memory.as_ptr() as u64).to_le_bytes().to_vec();
         own.extend(pair.remote_key().to_le_bytes());
-        own.extend(pair.card());
+        own.extend(pair.address());
         let theirs = exchange(&own)?;
         let short = || "the address that the other rank sent is too short";
         let (base, theirs) = theirs.split_first_chunk().ok_or_else(short)?;

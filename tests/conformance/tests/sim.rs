@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use transom_conformance::{Fixture, Orders, conformance, connect_all, peers};
-use transom_fabric::sim::{SimAmo, SimDomain, SimMail, SimNet, SimOptions, SimRegions};
+use transom_fabric::sim::{SimAmo, SimDelivery, SimDomain, SimNet, SimOptions, SimRegions};
 use transom_fabric::{Coherence, Memory};
 
 struct Sim(SimOptions);
@@ -24,7 +24,7 @@ impl Fixture for Sim {
     }
 
     fn orders(&self) -> Orders {
-        Orders { messages: self.0.mail.ordered, atomics: self.0.mail.amos_ordered }
+        Orders { messages: self.0.delivery.ordered, atomics: self.0.delivery.amos_ordered }
     }
 
     fn memory(&self, _domain: &SimDomain, len: usize) -> Memory {
@@ -53,13 +53,13 @@ fn adversarial_nets() -> impl Iterator<Item = Sim> {
             passive_target: seed % 3 != 1,
             packed_max: [100, 5000][seed as usize % 2],
             transfer_max: [1000, 70_000][seed as usize / 10],
-            mail: SimMail {
+            delivery: SimDelivery {
                 most: (seed % 7 == 6).then_some(16),
                 ordered: seed % 4 < 2,
                 gathers: false,
                 amos_ordered: !seed.is_multiple_of(3),
                 holds: seed % 5 == 3,
-                ..SimMail::default()
+                ..SimDelivery::default()
             },
             amo: amo[(seed as usize + seed as usize / 4) % 4],
             regions: SimRegions { most: (seed % 4 == 3).then_some(1), ..small.regions },

@@ -9,7 +9,7 @@ use std::time::Duration;
 use transom_fabric::{Domain, Handler, Memory, Peer, Port, Post, Reason, Region, Tally};
 
 use super::{Cells, Credits, Flow};
-use crate::address::Card;
+use crate::address::Grant;
 use crate::standin::{Net, Standin};
 
 /// More rounds than any test needs.
@@ -335,7 +335,7 @@ fn windows_grow_while_receives_are_free_and_shrink_afterwards() {
     let credits = Credits::new(&Cells::new(&device), &flow).expect("a cell");
     let window = |credits: &Credits| credits.account.lock().expect("no panic").window;
     assert_eq!((window(&credits), flow.free()), (6, 15));
-    credits.begin(&Card::default());
+    credits.accept(&Grant::default());
     assert!(credits.taken(true, &flow), "5 of 11 are unused");
     assert_eq!((window(&credits), flow.free()), (11, 10));
     flow.free.store(0, Ordering::Relaxed);

@@ -68,7 +68,7 @@ fn registered(registrations: &Registrations<u64>, buffer: &Buffer, made: &Atomic
         made.fetch_add(1, Ordering::Relaxed);
         Ok::<_, ()>((number_at(range.start), true))
     };
-    *registrations.of(buffer.range(), register).expect("never refused")
+    *registrations.get_or_register(buffer.range(), register).expect("never refused")
 }
 
 /// A cache, unless this machine's kernel reports no changes to this user: then no test can run.
@@ -85,7 +85,7 @@ fn a_buffer_that_stays_is_registered_once() {
         assert_eq!(registered(&registrations, &buffer, &made), 7);
     }
     let part = buffer.range().start + 4096..buffer.range().end;
-    assert_eq!(registrations.of(part, |_| Err("not made again")), Ok(Arc::new(7)));
+    assert_eq!(registrations.get_or_register(part, |_| Err("not made again")), Ok(Arc::new(7)));
     assert_eq!(made.load(Ordering::Relaxed), 1);
     buffer.unmap();
 }
@@ -108,7 +108,7 @@ fn registrations_that_may_not_write_are_not_kept() {
     let buffer = Buffer::map(0, 7).expect("memory");
     for _ in 0..2 {
         let register = |_: &Range<usize>| Ok::<_, ()>((made.fetch_add(1, Ordering::Relaxed), false));
-        registrations.of(buffer.range(), register).expect("never refused");
+        registrations.get_or_register(buffer.range(), register).expect("never refused");
     }
     assert_eq!(made.load(Ordering::Relaxed), 2);
     buffer.unmap();
@@ -203,7 +203,7 @@ fn registrations_end_that_were_removed_or_are_too_many() {
     let registrations = cache(4 * LEN);
     let mut buffers: Vec<_> = (0..6).map(|number| Buffer::map(0, number).expect("memory")).collect();
     let weak = |buffer: &Buffer| {
-        let made = registrations.of(buffer.range(), |range| Ok::<_, ()>((number_at(range.start), true)));
+        let made = registrations.get_or_register(buffer.range(), |range| Ok::<_, ()>((number_at(range.start), true)));
         Arc::downgrade(&made.expect("never refused"))
     };
     let made: Vec<_> = buffers.iter().map(weak).collect();
@@ -247,7 +247,7 @@ fn buffers_inside_a_region_have_its_registration() {
     let registrations = Registrations::new(0);
     registrations.add_region(1000..3000, 1, Arc::new(1));
     registrations.add_region(3000..4000, 2, Arc::new(2));
-    let of = |range| registrations.of(range, |_| Ok::<_, ()>((0, true))).map(|found| *found);
+    let of = |range| registrations.get_or_register(range, |_| Ok::<_, ()>((0, true))).map(|found| *found);
     assert_eq!((of(1000..3000), of(1500..2000), of(3500..4000)), (Ok(1), Ok(1), Ok(2)));
     assert_eq!((of(2500..3500), of(900..1100), of(4000..4100)), (Ok(0), Ok(0), Ok(0)));
     registrations.remove_region(1000, 1);
@@ -262,7 +262,7 @@ fn a_leaked_region_serves_no_buffer() {
     let (registrations, leaked) = (Registrations::new(0), Arc::new(1));
     registrations.add_region(1000..3000, 1, Arc::clone(&leaked));
     registrations.add_region(1000..2000, 2, Arc::new(2));
-    let of = |range| registrations.of(range, |_| Ok::<_, ()>((0, true))).map(|found| *found);
+    let of = |range| registrations.get_or_register(range, |_| Ok::<_, ()>((0, true))).map(|found| *found);
     registrations.remove_region(1000, 2);
     assert_eq!(of(1500..2000), Ok(1));
     registrations.leak_region(1000, 1);
@@ -279,10 +279,10 @@ fn kept_registrations_make_room_for_others() {
     registered(&registrations, &old, &made);
     let refused = AtomicBool::new(false);
     let once = |_: &Range<usize>| if refused.swap(true, Ordering::Relaxed) { Ok((3, true)) } else { Err("no memory") };
-    assert_eq!(registrations.of(new.range(), once), Ok(Arc::new(3)));
+    assert_eq!(registrations.get_or_register(new.range(), once), Ok(Arc::new(3)));
     registered(&registrations, &old, &made);
     assert_eq!(made.load(Ordering::Relaxed), 2, "the old one had to end");
-    assert_eq!(registrations.of(0x1000..0x2000, |_| Err::<(u64, _), _>("none")), Err("none"));
+    assert_eq!(registrations.get_or_register(0x1000..0x2000, |_| Err::<(u64, _), _>("none")), Err("none"));
     old.unmap();
     new.unmap();
 }

@@ -1,35 +1,38 @@
-//! The locations of a window that have atomics in flight, for nets that keep no order: an operation
-//! waits for an earlier one on the same location. Each bit represents many locations. Any number of
-//! threads may post at the same time. Knows no window and no port.
+//! The locations of a window that have atomics in flight, as a filter of one word: each bit
+//! represents many locations. On nets that keep no order, an operation waits for an earlier one on
+//! the same location. Any number of threads may post at the same time. Knows no window and no port.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The number of bits for locations; the bits above count the threads that are posting.
+/// The number of bits for locations.
 const BITS: u32 = 56;
-const PLACES: u64 = (1 << BITS) - 1;
+/// The bits of locations.
+const LOCATIONS: u64 = (1 << BITS) - 1;
+/// One thread that is posting; the bits above those of locations count these threads.
 const POSTER: u64 = 1 << BITS;
+/// The bits that count the threads that are posting.
 const POSTERS: u64 = CLEARING - POSTER;
-/// One thread clears the bits; other threads wait for it.
+/// Bit: a thread clears the bits of locations, and the other threads wait for this thread.
 const CLEARING: u64 = 1 << 63;
 
-/// The locations with operations in flight.
+/// The locations that may have operations in flight.
 #[derive(Debug, Default)]
-pub struct Places(AtomicU64);
+pub struct BusyLocations(AtomicU64);
 
-/// A thread that is posting on a location. A tally counts the operation before the value is
-/// dropped.
+/// A thread that is posting an operation on a location. The operation must be counted by a tally
+/// before this value is dropped.
 #[derive(Debug)]
 pub struct Posting<'p> {
-    places: &'p Places,
+    locations: &'p BusyLocations,
     busy: bool,
 }
 
-impl Places {
-    /// Sets the bit of the 4 bytes at `at`. `idle` returns whether no posted operation is in
-    /// flight; if it returns true, all older bits are cleared.
+impl BusyLocations {
+    /// Sets the bit of the 4 bytes at `at`. `idle` returns whether no counted operation is in
+    /// flight; if so, and if no other thread is posting, all older bits are cleared.
     #[inline]
     pub fn begin(&self, at: u64, idle: impl Fn() -> bool) -> Posting<'_> {
         let bit = bit(at);
@@ -41,24 +44,24 @@ impl Places {
                 seen = self.0.load(Ordering::Relaxed);
                 continue;
             }
-            let clear = seen & POSTERS == 0 && seen & PLACES != 0 && idle();
+            let clear = seen & POSTERS == 0 && seen & LOCATIONS != 0 && idle();
             let next = if clear { seen | CLEARING } else { (seen | bit) + POSTER };
             // Acquire: pairs with the Release in `drop`. A thread that clears the bits then sees
             // the tally counts of each earlier poster.
             match self.0.compare_exchange_weak(seen, next, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => {
                     let noted = if clear { self.clear(seen, bit, &idle) } else { seen };
-                    return Posting { places: self, busy: noted & bit != 0 };
+                    return Posting { locations: self, busy: noted & bit != 0 };
                 }
                 Err(now) => seen = now,
             }
         }
     }
 
-    /// Clears the bits if still no operation is in flight: no thread is posting, and none begins to
-    /// post meanwhile. Returns the bits that remain set.
+    /// Clears the bits that were `seen`, if still no operation is in flight, and sets `bit`. No
+    /// other thread is posting, and none begins to post meanwhile. Returns the bits that were kept.
     fn clear(&self, seen: u64, bit: u64, idle: impl Fn() -> bool) -> u64 {
-        let kept = if idle() { 0 } else { seen & PLACES };
+        let kept = if idle() { 0 } else { seen & LOCATIONS };
         // Release: pairs with the Acquire in `begin`, as in `drop`.
         self.0.store((kept | bit) + POSTER, Ordering::Release);
         kept
@@ -77,11 +80,11 @@ impl Drop for Posting<'_> {
     #[inline]
     fn drop(&mut self) {
         // Release: pairs with the Acquire in `begin`.
-        self.places.0.fetch_sub(POSTER, Ordering::Release);
+        self.locations.0.fetch_sub(POSTER, Ordering::Release);
     }
 }
 
-/// The bit of a location.
+/// The bit of a location, by a multiplicative hash.
 #[inline]
 fn bit(at: u64) -> u64 {
     let mixed = (at >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -101,28 +104,28 @@ mod tests {
 
     #[test]
     fn notes_stay_while_anything_is_in_flight() {
-        let places = Places::default();
-        assert!(!places.begin(0, || false).is_busy());
-        assert!(places.begin(0, || false).is_busy() && !places.begin(800, || false).is_busy());
-        assert!(places.begin(800, || false).is_busy());
-        assert!(!places.begin(800, || true).is_busy(), "idle: all notes go");
-        assert!(places.begin(800, || false).is_busy() && !places.begin(0, || false).is_busy());
+        let locations = BusyLocations::default();
+        assert!(!locations.begin(0, || false).is_busy());
+        assert!(locations.begin(0, || false).is_busy() && !locations.begin(800, || false).is_busy());
+        assert!(locations.begin(800, || false).is_busy());
+        assert!(!locations.begin(800, || true).is_busy(), "idle: all notes go");
+        assert!(locations.begin(800, || false).is_busy() && !locations.begin(0, || false).is_busy());
     }
 
     #[test]
     fn a_posting_thread_prevents_the_removal_of_notes() {
-        let places = Places::default();
-        let posting = places.begin(0, || true);
-        assert!(!places.begin(800, || true).is_busy());
-        assert!(places.begin(0, || true).is_busy(), "it may not be counted yet");
+        let locations = BusyLocations::default();
+        let posting = locations.begin(0, || true);
+        assert!(!locations.begin(800, || true).is_busy());
+        assert!(locations.begin(0, || true).is_busy(), "it may not be counted yet");
         drop(posting);
-        assert!(!places.begin(0, || true).is_busy());
+        assert!(!locations.begin(0, || true).is_busy());
     }
 
     #[test]
     fn neighbouring_places_have_different_bits() {
         let bits: std::collections::BTreeSet<u64> = (0..32).map(|word| bit(8 * word)).collect();
-        assert!(bits.len() >= 20 && bits.iter().all(|bit| bit & PLACES == *bit), "{bits:?}");
+        assert!(bits.len() >= 20 && bits.iter().all(|bit| bit & LOCATIONS == *bit), "{bits:?}");
     }
 }
 
@@ -140,8 +143,8 @@ mod loom_tests {
         // All interleavings take minutes; bugs of two threads need few preemptions.
         model.preemption_bound = Some(3);
         model.check(|| {
-            let shared = Arc::new((Places::default(), AtomicU64::new(0)));
-            let post = |shared: &(Places, AtomicU64), at| {
+            let shared = Arc::new((BusyLocations::default(), AtomicU64::new(0)));
+            let post = |shared: &(BusyLocations, AtomicU64), at| {
                 let posting = shared.0.begin(at, || shared.1.load(Ordering::Acquire) == 0);
                 shared.1.fetch_add(1, Ordering::Relaxed);
                 posting.is_busy()
