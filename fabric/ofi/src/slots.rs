@@ -187,13 +187,15 @@ impl Slots {
     }
 
     /// Frees a slot whose operation completed or was never posted, and returns its purpose. A
-    /// successful operation's result is copied to its destination.
+    /// successful operation's result is copied to its destination. `None`: the slot was free.
     pub(crate) fn give_back(&self, slot: &Slot, success: bool) -> Option<Purpose> {
         // SAFETY: the operation is over, and only the thread that got its completion is here.
         let purpose = unsafe { (*slot.purpose.get()).take() };
-        let (mut from, places) = match &purpose {
-            Some(Purpose { local: Local::Result(from, to), .. }) if success => (*from, std::slice::from_ref(to)),
-            Some(Purpose { local: Local::Scattered(places), .. }) if success => (0, &**places),
+        // A provider may report an operation twice, or one whose post it has refused.
+        let purpose = purpose?;
+        let (mut from, places) = match &purpose.local {
+            Local::Result(from, to) if success => (*from, std::slice::from_ref(to)),
+            Local::Scattered(places) if success => (0, &**places),
             _ => (0, &[][..]),
         };
         for to in places {
@@ -205,8 +207,8 @@ impl Slots {
         }
         let index = self.index(slot);
         if index >= self.common {
-            self.reserve.give_back(index, purpose.as_ref());
-            return purpose;
+            self.reserve.give_back(index, purpose.peer);
+            return Some(purpose);
         }
         // The index is below 2^32 by `new`. Release: the thread that takes the slot sees that its
         // operation is over. Acquire: so does the thread that takes `before` from the queue.
@@ -215,7 +217,7 @@ impl Slots {
             // A slot is in the queue at most once, so there is room.
             let _ = self.free.push(before);
         }
-        purpose
+        Some(purpose)
     }
 
     /// The slot of a completion's context; `None` where the context belongs to no slot of this
@@ -269,8 +271,8 @@ impl Reserve {
 
     /// Frees a slot whose operation had this purpose.
     #[cold]
-    fn give_back(&self, index: usize, purpose: Option<&Purpose>) {
-        if let Some((_, held)) = purpose.and_then(|purpose| self.held.get(purpose.peer)) {
+    fn give_back(&self, index: usize, peer: Peer) {
+        if let Some((_, held)) = self.held.get(peer) {
             held.fetch_sub(1, Ordering::Relaxed);
         }
         // A slot is in the queue at most once, so there is room. The index is below 2^32 by `new`.
@@ -303,6 +305,7 @@ mod tests {
             for index in order {
                 let given = slots.give_back(taken[index], true).map(|purpose| purpose.peer.index());
                 assert!(given == Some(index) && slots.has_free(Peer(9)));
+                assert!(slots.give_back(taken[index], true).is_none(), "it was free");
             }
             assert_eq!(format!("{slots:?}"), "Slots(3 of 3 free)");
         }

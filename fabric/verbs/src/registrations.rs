@@ -161,9 +161,14 @@ impl<R: Send + Sync + 'static> Registrations<R> {
         let before = cache.reports();
         let pages = pages(&buffer);
         let is_watched = cache.changes.watch(&pages).is_ok();
-        let (registration, writable) = register(&buffer).or_else(|error| {
+        let registered = register(&buffer).or_else(|error| {
             // Kept registrations lock memory, of which a process may lock only a part.
             if cache.make_room(0) { register(&buffer) } else { Err(error) }
+        });
+        let (registration, writable) = registered.inspect_err(|_| {
+            if is_watched {
+                cache.unwatch(&mut lock(&cache.table), pages.clone());
+            }
         })?;
         let registration = Arc::new(registration);
         let is_kept =

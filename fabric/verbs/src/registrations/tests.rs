@@ -333,6 +333,20 @@ fn only_memory_of_kept_registrations_is_watched() {
     half.unmap();
 }
 
+#[test]
+fn memory_is_not_watched_after_its_registration_has_failed() {
+    let registrations = cache(8 * LEN);
+    let buffer = Buffer::map(0, 1).expect("memory");
+    let range = buffer.0.addr()..buffer.0.addr() + LEN;
+    let register = |_: &Range<usize>| {
+        assert!(is_watched(buffer.0.addr()), "the watch begins first");
+        Err::<(u64, bool), _>("refused")
+    };
+    assert_eq!(registrations.get_or_register(range, register), Err("refused"));
+    assert!(!is_watched(buffer.0.addr()));
+    buffer.unmap();
+}
+
 /// Memory that the program may only read is registered for reads: it is the source of puts, and not
 /// the destination of gets.
 #[test]
