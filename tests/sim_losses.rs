@@ -6,7 +6,7 @@
 
 #![allow(unsafe_code)]
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use simulated::{Outcome, Rank, await_flag, like_sockets, peer, raise, run, same};
 use transom::{Assert, BasicType, ErrorKind, Info, Job, Lock, Op, RawWindow};
@@ -165,4 +165,54 @@ fn a_lock_is_released_behind_the_operations_although_another_rank_is_lost() {
         let turn = [const { AtomicBool::new(false) }; 2];
         run(4, &slow(seed), move |world| put_in_turn(world, &turn));
     }
+}
+
+/// One thread flushes puts that the target refuses, while two threads begin further operations.
+/// Returns the number of flushes that succeeded.
+fn flush_refused_puts(win: &RawWindow, base: u64) -> transom::Result<u64> {
+    let (stop, from) = (AtomicBool::new(false), value(7).addr());
+    std::thread::scope(|threads| {
+        for thread in 0..2 {
+            let stop = &stop;
+            threads.spawn(move || {
+                // Relaxed: the flag only requests the end.
+                while !stop.load(Ordering::Relaxed) {
+                    // SAFETY: the buffer lives for ever.
+                    let put = unsafe { win.rput_bytes(from as *const u8, 8, 0, base + 8 * thread) };
+                    put.and_then(|mut request| request.wait()).expect("the region is attached");
+                }
+            });
+        }
+        let missed = (0..1000).try_fold(0, |missed, _| {
+            // SAFETY: the buffer lives for ever.
+            unsafe { win.put(from as *const u8, 8, 0, base + 1000) }?;
+            Ok(missed + u64::from(win.flush(0).is_ok()))
+        });
+        stop.store(true, Ordering::Relaxed);
+        missed
+    })
+}
+
+/// The requests of the other threads report only their own failures. Regression: a flush found the
+/// operations of other threads in flight when its own wait had ended, and succeeded.
+/// Shows E1.
+#[test]
+fn a_flush_reports_its_failure_beside_operations_of_other_threads() {
+    let net = SimOptions { delay: 9, ..like_sockets(true, false) };
+    run(2, &net, |world| {
+        let win = RawWindow::create_dynamic(world, &Info::new())?;
+        let memory: &'static mut [u64] = Box::leak(Box::new([0; 64]));
+        let mut base = [memory.as_ptr().addr() as u64];
+        // SAFETY: the memory lives for ever.
+        unsafe { win.attach(memory.as_mut_ptr().cast(), 512)? };
+        world.broadcast(0, &mut base)?;
+        if world.rank() == 1 {
+            win.lock_all(Assert::NOCHECK)?;
+            world.step("refused puts");
+            same("flushes that missed a failure", &flush_refused_puts(&win, base[0])?, &0)?;
+            win.unlock_all()?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
 }

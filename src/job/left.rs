@@ -1,14 +1,14 @@
 //! Marks of the collective calls that this rank has left with an error. They lie in the job block.
-//! A rank that waits for this rank's signal for long reads them, and leaves the call too. Knows no
-//! windows, only the keys of their barriers.
+//! A rank of the node that waits long for this rank's signal reads them, and leaves the call too.
+//! Knows no windows, only the keys of their barriers.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use transom_fabric::Memory;
 
+use super::JobCore;
 use super::block::{Block, LEFT};
 use super::team::hash;
-use super::{JobCore, Link};
 use crate::error::{Error, JobError, Result};
 
 /// The number of marks that are kept. The oldest is overwritten.
@@ -116,25 +116,21 @@ impl JobCore {
         }
     }
 
-    /// Whether another rank has left a barrier, or an earlier one of the same collective call.
+    /// Whether another rank of this node has left a barrier, or an earlier one of the same
+    /// collective call.
     ///
     /// # Errors
-    /// The rank's job block can't be read.
+    /// The rank's job block can't be mapped.
     pub(super) fn has_left(&self, rank: usize, key: u64, turn: Turn) -> Result<bool> {
-        let mut marks = [0; MARKS];
-        match &**self.link(rank)? {
-            Link::Shm(block) => read(block, &mut marks),
-            Link::Net(block) => self.fetch(block, LEFT as u64, &mut marks)?,
-        }
-        Ok(marks.iter().any(|&mark| turn.is_left(key, mark)))
+        let link = self.link(rank)?;
+        Ok(link.block().is_some_and(|block| marks(block).any(|mark| turn.is_left(key, mark))))
     }
 }
 
-fn read(block: &Memory, marks: &mut [u64]) {
-    for (at, mark) in marks.iter_mut().enumerate() {
-        // Acquire: pairs with the Release in `Block::leave`.
-        *mark = block.word64(LEFT + at * 8).load(Ordering::Acquire);
-    }
+/// The marks in a job block.
+fn marks(block: &Memory) -> impl Iterator<Item = u64> {
+    // Acquire: pairs with the Release in `Block::leave`.
+    (0..MARKS).map(|at| block.word64(LEFT + at * 8).load(Ordering::Acquire))
 }
 
 #[cfg(test)]

@@ -498,11 +498,10 @@ impl JobCore {
         }
         let link = self.link(rank)?;
         for place in directory::places(id) {
-            let mut slot = Slot::default();
-            match &**link {
-                Link::Shm(block) => slot = block::slot(block, place),
-                Link::Net(block) => self.fetch(block, block::slot_at(place), &mut slot)?,
-            }
+            let slot = match &**link {
+                Link::Shm(block) => block::slot(block, place),
+                Link::Net(block) => self.fetch_slot(block, place)?,
+            };
             if let Some(part) = Part::decode(&slot, id) {
                 return Ok((part, place));
             }
@@ -510,18 +509,20 @@ impl JobCore {
         Err(missing(rank, id))
     }
 
-    /// Reads words of a rank's job block through the net.
-    fn fetch(&self, block: &NetMemory, at: u64, words: &mut [u64]) -> Result<()> {
+    fn fetch_slot(&self, block: &NetMemory, place: usize) -> Result<Slot> {
+        let mut slot: Slot = Default::default();
         let tally = Tally::new();
+        let at = block::slot_at(place);
         let posted = buffers::scoped(
             || self.finish(&tally),
             |scope| {
-                let sink = scope.sink(bytemuck::cast_slice_mut(words));
+                let sink = scope.sink(bytemuck::cast_slice_mut(&mut slot));
                 while !self.taken(block.get(at, &sink, &tally))? {}
                 Ok(())
             },
         );
-        posted.and_then(|()| self.progress.complete(&tally))
+        posted.and_then(|()| self.progress.complete(&tally))?;
+        Ok(slot)
     }
 
     /// A barrier of a team. Returns the union of the bits of [`barrier::BITS`] that the members

@@ -17,13 +17,9 @@ use crate::transport::{Lane, event};
 const STRIDE: usize = 64;
 /// Length of one sleep on a word between two checks.
 const NAP: Duration = Duration::from_millis(200);
-/// Time between two looks at the marks (`left`) of an awaited rank of this node.
+/// Time before the first look at the marks (`left`) of an awaited rank of this node, and between
+/// two looks.
 const BETWEEN_LOOKS: Duration = NAP;
-/// Time before the first such look at a rank of another node. A look costs a get, and perhaps first
-/// contact, which slow ranks alone should not cause.
-const BEFORE_GETS: Duration = Duration::from_secs(10);
-/// Time between two such looks through the net.
-const BETWEEN_GETS: Duration = Duration::from_secs(1);
 
 /// The signals of one barrier.
 pub(crate) struct BarrierWords<'j, F> {
@@ -85,12 +81,10 @@ impl<F> BarrierWords<'_, F> {
     #[cold]
     fn look_at(&self, peer: usize, watch: &Watch, is_there: impl Fn() -> bool) -> Result<()> {
         let (job, rank) = (self.job, self.team.rank(peer));
-        let is_due = match job.lane(rank) {
-            Some(Lane::Net) => watch.is_due(BEFORE_GETS, BETWEEN_GETS),
-            _ => watch.is_due(BETWEEN_LOOKS, BETWEEN_LOOKS),
-        };
-        // If the marks can't be read, the rank may still send its signal.
-        if !is_due || !job.has_left(rank, self.key, self.turn).unwrap_or(false) {
+        // A get of the marks of another node might never end. If the marks can't be read, the rank
+        // may still send its signal.
+        let may_have_left = job.lane(rank) == Some(Lane::Shm) && watch.is_due();
+        if !may_have_left || !job.has_left(rank, self.key, self.turn).unwrap_or(false) {
             return Ok(());
         }
         // A message that the rank has sent before may wait to be read.
@@ -106,13 +100,13 @@ impl<F> BarrierWords<'_, F> {
 struct Watch(Cell<Option<Instant>>);
 
 impl Watch {
-    /// Whether it is time for a look: `first` after the first call, and every `interval`
-    /// thereafter.
-    fn is_due(&self, first: Duration, interval: Duration) -> bool {
+    /// Whether it is time for a look. The first call is followed by a look after
+    /// [`BETWEEN_LOOKS`].
+    fn is_due(&self) -> bool {
         let now = Instant::now();
-        let next = self.0.get().unwrap_or(now + first);
+        let next = self.0.get().unwrap_or(now + BETWEEN_LOOKS);
         let is_due = now >= next;
-        self.0.set(Some(if is_due { now + interval } else { next }));
+        self.0.set(Some(if is_due { now + BETWEEN_LOOKS } else { next }));
         is_due
     }
 }

@@ -58,8 +58,10 @@ impl Parts {
     fn complete_counted_late(&self, awaited: DrainedTargets<'_>) -> Result<()> {
         self.post_runs();
         let drained = drain::drain(&self.job, &self.targets, awaited);
-        // Failures of the operations come first: the loss of a rank is reported again.
-        let outcome = if awaited.tally().idle() { self.job.progress.outcome(awaited.tally()) } else { Ok(()) };
+        // After a wait that has succeeded, other threads may have begun further operations. After
+        // another one, failures of the operations come first: a loss is reported again.
+        let is_over = drained.is_ok() || awaited.tally().idle();
+        let outcome = if is_over { self.job.progress.outcome(awaited.tally()) } else { Ok(()) };
         outcome.and(drained)
     }
 
