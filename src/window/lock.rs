@@ -67,13 +67,31 @@ impl Core {
                 (Hold::Exclusive, EpochWord::ANNOUNCED)
             }
         };
-        if self.epochs.shift(EpochWord::CLOSED, word).is_ok() {
-            target.set_hold(hold);
-        } else {
+        if self.epochs.shift(EpochWord::CLOSED, word).is_err() {
             self.granted_beside(target, hold)?;
+        } else if !target.claim_free(hold) {
+            self.claim_beside(target, hold)?;
         }
         self.parts.own.refresh();
         Ok(())
+    }
+
+    /// Claims a target whose lock the epoch word counts. Another thread may have claimed it since
+    /// the count: this thread's lock is then an error, and is released.
+    #[cold]
+    fn claim_beside(&self, target: &Target, hold: Hold) -> Result<()> {
+        if target.claim(hold) {
+            return Ok(());
+        }
+        let last = self.unlocked(hold)?;
+        // The error of the call is reported; a failure of the release is dropped.
+        drop(match hold {
+            Hold::Shared => lock::shared_end(&self.parts, target.rank()),
+            Hold::Exclusive => lock::exclusive_end(&self.parts, target.rank(), last),
+            _ => lock::biased_end(&self.parts, target.rank()),
+        });
+        let call = Call::Lock { held: true, own: target.rank() == self.parts.team.me };
+        self.epochs.check("lock", call).map(drop).map_err(|error| at_target(error, target.rank()))
     }
 
     /// Takes an exclusive lock for a process that is announced and has given way to a `lock_all`.

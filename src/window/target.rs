@@ -263,6 +263,13 @@ impl Target {
         self.shift(Hold::None, hold)
     }
 
+    /// [`Target::claim`] that also fails if operations are held back.
+    #[inline]
+    pub(super) fn claim_free(&self, hold: Hold) -> bool {
+        // Release: as in `set_hold`. Relaxed: a failure reads nothing else.
+        self.hold.compare_exchange(Hold::None as u8, hold as u8, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
     /// Changes the state `from` to `to`; false where the state is another one.
     pub(super) fn shift(&self, from: Hold, to: Hold) -> bool {
         // Relaxed: of threads that change a state at the same time exactly one succeeds.
