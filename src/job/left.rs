@@ -111,6 +111,7 @@ impl JobCore {
     pub(crate) fn leave_barrier(&self, key: u64, turn: Turn, barriers: &Barriers) {
         self.block.leave(key, turn.number);
         if turn.first != turn.number {
+            // Relaxed, as in `next`.
             barriers.out_of_step.store(true, Ordering::Relaxed);
             self.block.leave_all(key);
         }
