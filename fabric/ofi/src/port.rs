@@ -24,6 +24,8 @@ use crate::{rules, sys};
 
 /// Longest address of a provider, in bytes: `lnx` joins those of the providers that it links.
 const ADDRESS: usize = 4096 - 8;
+/// Shortest transfer, in bytes, that takes several packets of a connection within a machine.
+const LONG: usize = 65536;
 /// How long an answer may wait for a message to the same peer, where each message costs system
 /// calls at both sides.
 const ANSWERS_WAIT: Duration = Duration::from_micros(20);
@@ -116,6 +118,17 @@ impl OfiPort {
         tally.begin();
         self.note_post();
         Ok((slot, address))
+    }
+
+    /// Ends the kernel's pacing of new connections before a transfer that is long enough to be
+    /// paced.
+    #[inline]
+    fn end_pacing_before(&self, len: usize) {
+        if len >= LONG
+            && let Some(pacing) = self.progress.pacing()
+        {
+            pacing.look();
+        }
     }
 
     /// The answer of a post after [`OfiPort::begin`], by libfabric's status.
@@ -252,6 +265,9 @@ impl Port for OfiPort {
         let destination = |address| (peer, Destination { address, token });
         self.open.sends.meet(peer);
         self.open.operations.meet(peer);
+        if let Some(pacing) = self.progress.pacing() {
+            pacing.expect(name);
+        }
         self.peers.get_or_try_insert(peer, || self.open.endpoint.insert(name).map(destination))?;
         Ok(())
     }
@@ -319,6 +335,7 @@ impl Port for OfiPort {
             let bytes = unsafe { std::slice::from_raw_parts(from.as_ptr(), from.len()) };
             return self.put_inline(to, offset, bytes, tally);
         }
+        self.end_pacing_before(from.len());
         // SAFETY: the caller promised that its bytes stay until the tally falls. The slot keeps the
         // registration and drops it before the tally falls.
         let lent = self.lend(to.peer, from, |endpoint| unsafe { endpoint.register_source(from) });
@@ -344,6 +361,7 @@ impl Port for OfiPort {
         if self.is_copied(into.len()) {
             return self.fetch(from, offset, into.len(), Local::Result(0, into), tally);
         }
+        self.end_pacing_before(into.len());
         let lent = self.lend(from.peer, into, |endpoint| {
             // SAFETY: as in `put`.
             Ok((unsafe { endpoint.register_destination(into) }?, into))

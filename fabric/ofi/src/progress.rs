@@ -9,6 +9,7 @@ use std::time::Duration;
 use transom_fabric::{FabricError, Fault, Handler, Peer, Wake, secret};
 
 use crate::opened::{MESSAGE, Open};
+use crate::pacing::Pacing;
 use crate::slots::{Purpose, Slot};
 use crate::strangers::Strangers;
 use crate::sys;
@@ -29,6 +30,8 @@ pub(crate) struct Progress {
     wake: Wake,
     /// The first peer to which a message could not be delivered.
     lost: OnceLock<Fault>,
+    /// For connections that the kernel paces; `None` if it paces none.
+    pacing: Option<Pacing>,
 }
 
 impl Progress {
@@ -36,7 +39,8 @@ impl Progress {
     pub(crate) fn new(open: Arc<Open>, me: Peer) -> Result<Progress, FabricError> {
         let wake = Wake::new()?;
         let (token, strangers) = (secret::word()?, Strangers::new(me));
-        Ok(Progress { open, token, strangers, wake, lost: OnceLock::new() })
+        let pacing = open.endpoint.name().ok().and_then(|name| Pacing::new(&name));
+        Ok(Progress { open, token, strangers, wake, lost: OnceLock::new(), pacing })
     }
 
     /// The token for peers.
@@ -47,6 +51,12 @@ impl Progress {
     /// The first peer to which a message could not be delivered.
     pub(crate) fn lost(&self) -> Option<&Fault> {
         self.lost.get()
+    }
+
+    /// The looks for connections that the kernel paces; `None` if it paces none.
+    #[inline(always)]
+    pub(crate) fn pacing(&self) -> Option<&Pacing> {
+        self.pacing.as_ref()
     }
 
     /// Reads and handles completions; returns their number.
@@ -87,6 +97,9 @@ impl Progress {
         other: Option<BorrowedFd<'_>>,
         still_idle: impl FnOnce() -> bool,
     ) -> bool {
+        if let Some(pacing) = &self.pacing {
+            pacing.look();
+        }
         let (queue, limit) = match self.open.endpoint.wait_fd() {
             Some(queue) if self.open.endpoint.may_sleep() => (Some(queue), limit),
             Some(_) => return true,
