@@ -52,6 +52,7 @@ mod offer;
 #[allow(unsafe_code)]
 mod opened;
 mod opening;
+#[allow(unsafe_code)]
 mod pacing;
 #[allow(unsafe_code)]
 mod port;

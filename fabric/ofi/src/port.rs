@@ -120,10 +120,10 @@ impl OfiPort {
         Ok((slot, address))
     }
 
-    /// Ends the kernel's pacing of new connections before a transfer that is long enough to be
+    /// Looks for new connections that the kernel paces, before a transfer that is long enough to be
     /// paced.
     #[inline]
-    fn end_pacing_before(&self, len: usize) {
+    fn look_before(&self, len: usize) {
         if len >= LONG
             && let Some(pacing) = self.progress.pacing()
         {
@@ -335,7 +335,7 @@ impl Port for OfiPort {
             let bytes = unsafe { std::slice::from_raw_parts(from.as_ptr(), from.len()) };
             return self.put_inline(to, offset, bytes, tally);
         }
-        self.end_pacing_before(from.len());
+        self.look_before(from.len());
         // SAFETY: the caller promised that its bytes stay until the tally falls. The slot keeps the
         // registration and drops it before the tally falls.
         let lent = self.lend(to.peer, from, |endpoint| unsafe { endpoint.register_source(from) });
@@ -361,7 +361,7 @@ impl Port for OfiPort {
         if self.is_copied(into.len()) {
             return self.fetch(from, offset, into.len(), Local::Result(0, into), tally);
         }
-        self.end_pacing_before(into.len());
+        self.look_before(into.len());
         let lent = self.lend(from.peer, into, |endpoint| {
             // SAFETY: as in `put`.
             Ok((unsafe { endpoint.register_destination(into) }?, into))

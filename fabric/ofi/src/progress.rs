@@ -12,7 +12,7 @@ use crate::opened::{MESSAGE, Open};
 use crate::pacing::Pacing;
 use crate::slots::{Purpose, Slot};
 use crate::strangers::Strangers;
-use crate::sys;
+use crate::{rules, sys};
 
 /// Completions read by one call.
 const BATCH: usize = 32;
@@ -39,7 +39,8 @@ impl Progress {
     pub(crate) fn new(open: Arc<Open>, me: Peer) -> Result<Progress, FabricError> {
         let wake = Wake::new()?;
         let (token, strangers) = (secret::word()?, Strangers::new(me));
-        let pacing = open.endpoint.name().ok().and_then(|name| Pacing::new(&name));
+        let is_ip = rules::of(&open.endpoint.info().provider()).ip;
+        let pacing = if is_ip { open.endpoint.name().ok().and_then(|name| Pacing::new(&name)) } else { None };
         Ok(Progress { open, token, strangers, wake, lost: OnceLock::new(), pacing })
     }
 
