@@ -7,8 +7,10 @@
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
 
-use simulated::{Outcome, Rank, await_flag, like_sockets, peer, raise, run, same};
+use simulated::{Outcome, Rank, await_flag, like_sockets, peer, raise, run, run_on, same};
 use transom::{Assert, BasicType, ErrorKind, Info, Job, Lock, Op, RawWindow};
 use transom_fabric::sim::SimOptions;
 
@@ -215,4 +217,89 @@ fn a_flush_reports_its_failure_beside_operations_of_other_threads() {
         world.barrier()?;
         Ok(win.free()?)
     });
+}
+
+/// Rank 2 exposes its part to rank 1, which puts slowly. Rank 0 ends an epoch for which rank 2 has
+/// not posted, because it loses rank 3, which is outside of the window. `several`: the epoch has
+/// another target, which has posted.
+fn complete_before_the_post(world: &Rank, several: bool, flags: &[AtomicBool; 3]) -> Outcome {
+    if world.rank() == 3 {
+        return Ok(());
+    }
+    let [posted, failed, completes] = flags;
+    let team = world.subset(&[0, 1, 2])?;
+    let win = window(&team)?;
+    world.step(format!("epochs, several targets: {several}"));
+    match world.rank() {
+        0 => {
+            await_flag(posted);
+            win.start(if several { &[2, 1] } else { &[2] }, Assert::NONE)?;
+            world.net().report_lost(peer(0), peer(3));
+            let completed = win.complete();
+            world.net().report_none_lost(peer(0));
+            same("the loss", &completed.as_ref().err().and_then(lost), &Some(3))?;
+            raise(failed);
+        }
+        1 => {
+            if several {
+                win.post(&[0], Assert::NONE)?;
+            }
+            win.start(&[2], Assert::NONE)?;
+            // SAFETY: the buffer lives for ever.
+            unsafe { win.put(value(5), 8, 2, 0) }?;
+            await_flag(failed);
+            // Rank 2 would end the epoch meanwhile.
+            sleep(Duration::from_millis(20));
+            raise(completes);
+            win.complete()?;
+            if several {
+                win.wait()?;
+            }
+        }
+        _ => {
+            win.post(&[1], Assert::NONE)?;
+            raise(posted);
+            win.wait()?;
+            // Acquire: pairs with `raise`.
+            same("rank 1 has completed", &completes.load(Ordering::Acquire), &true)?;
+            same("the put of rank 1", &word(&win, 0), &5)?;
+            world.step("the epoch that rank 0 has ended");
+            win.post(&[0], Assert::NONE)?;
+            win.wait()?;
+        }
+    }
+    team.barrier()?;
+    put_in_epochs(world, &win)?;
+    Ok(win.free()?)
+}
+
+/// Ranks 0 and 1 put in epochs on rank 2.
+fn put_in_epochs(world: &Rank, win: &RawWindow) -> Outcome {
+    for turn in 10..20 {
+        world.step(format!("a later epoch, {turn}"));
+        if world.rank() == 2 {
+            win.post(&[0, 1], Assert::NONE)?;
+            win.wait()?;
+            same("the puts", &[word(win, 1), word(win, 2)], &[turn, turn])?;
+        } else {
+            win.start(&[2], Assert::NONE)?;
+            // SAFETY: the buffer lives for ever.
+            unsafe { win.put(value(turn), 8, 2, 1 + world.rank() as u64) }?;
+            win.complete()?;
+        }
+    }
+    Ok(())
+}
+
+/// Regression: rank 0's notice of the epoch's end came before the post, and ended the epoch of
+/// rank 1: completions have no origin.
+/// Shows S1, E1.
+#[test]
+fn an_epoch_that_ends_before_its_post_does_not_end_the_epoch_of_another_origin() {
+    for (several, nodes) in [(false, None), (true, None), (false, Some(2)), (true, Some(2))] {
+        for seed in 0..4 {
+            let flags = [const { AtomicBool::new(false) }; 3];
+            run_on(nodes, 4, &slow(seed), move |world| complete_before_the_post(world, several, &flags));
+        }
+    }
 }
