@@ -303,3 +303,37 @@ fn an_epoch_that_ends_before_its_post_does_not_end_the_epoch_of_another_origin()
         }
     }
 }
+
+/// Rank 1 takes no message for a while, and rank 2 is lost. Rank 0's kept accumulates, whose calls
+/// have succeeded, reach rank 1 although a later call fails. Regression: they were dropped.
+/// Shows O1, E1.
+#[test]
+fn kept_accumulates_outlast_a_call_that_finds_the_loss_of_another_rank() {
+    run(3, &like_sockets(true, false), |world| {
+        if world.rank() == 2 {
+            return Ok(());
+        }
+        let team = world.subset(&[0, 1])?;
+        let win = window(&team)?;
+        if world.rank() == 0 {
+            // SAFETY: the buffer lives for ever.
+            let add = || unsafe { win.accumulate_elements(value(1), 1, BasicType::Int64, 1, 0, Op::Sum) };
+            win.lock_all(Assert::NOCHECK)?;
+            // After a burst the first operation of the next one is kept, too.
+            (0..4).try_for_each(|_| add())?;
+            win.flush(1)?;
+            (0..4).try_for_each(|_| add())?;
+            world.net().stop_messages_to(peer(1));
+            world.net().report_lost(peer(0), peer(2));
+            let fetched = win.fetch_value(100, BasicType::Int64, 1, 0, Op::Sum);
+            same("the loss", &fetched.as_ref().err().and_then(lost), &Some(2))?;
+            world.net().resume_messages_to(peer(1));
+            world.net().report_none_lost(peer(0));
+            win.flush(1)?;
+            same("the sum", &win.fetch_value(0, BasicType::Int64, 1, 0, Op::NoOp)?, &8)?;
+            win.unlock_all()?;
+        }
+        team.barrier()?;
+        Ok(win.free()?)
+    });
+}
