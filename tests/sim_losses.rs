@@ -337,3 +337,65 @@ fn kept_accumulates_outlast_a_call_that_finds_the_loss_of_another_rank() {
         Ok(win.free()?)
     });
 }
+
+/// More windows than a message ring has cells.
+const WINDOWS: usize = 160;
+
+/// Ranks 0 and 2, of one node, have windows in which rank 0's posts are messages. Rank 0's progress
+/// thread stops. Rank 0 then posts more than rank 2's ring has room for, and makes no further call.
+fn post_without_the_thread(world: &Rank, flags: &[AtomicBool; 2]) -> Outcome {
+    if world.rank() % 2 == 1 {
+        return Ok(());
+    }
+    let [posted, arrived] = flags;
+    let team = world.subset(&[0, 2])?;
+    let windows = (0..WINDOWS).map(|_| window(&team)).collect::<transom::Result<Vec<_>>>()?;
+    for win in &windows {
+        if world.rank() == 0 {
+            team.barrier()?;
+            win.post(&[1], Assert::NONE)?;
+            win.wait()?;
+        } else {
+            // The epoch ends before its post, so that later posts are messages.
+            win.start(&[0], Assert::NONE)?;
+            world.net().report_lost(peer(2), peer(3));
+            let completed = win.complete();
+            world.net().report_none_lost(peer(2));
+            same("the loss", &completed.as_ref().err().and_then(lost), &Some(3))?;
+            team.barrier()?;
+        }
+        team.barrier()?;
+    }
+    world.step("posts");
+    if world.rank() == 0 {
+        same("a progress thread serves", &world.has_progress_thread(), &true)?;
+        world.kill(0);
+        while world.has_progress_thread() {
+            sleep(Duration::from_millis(1));
+        }
+        windows.iter().try_for_each(|win| win.post(&[1], Assert::NONE))?;
+        raise(posted);
+        await_flag(arrived);
+        // The waits would poll the net.
+        std::mem::forget(windows);
+        return Ok(());
+    }
+    await_flag(posted);
+    for (turn, win) in windows.iter().enumerate() {
+        world.step(format!("the epoch in window {turn}"));
+        win.start(&[0], Assert::NONE)?;
+        win.complete()?;
+    }
+    raise(arrived);
+    std::mem::forget(windows);
+    Ok(())
+}
+
+/// Regression: calls relied on a progress thread that a failure of the net had stopped, and the
+/// posts that had found no room stayed at rank 0.
+/// Shows E1.
+#[test]
+fn posts_are_sent_after_the_progress_thread_has_stopped() {
+    let flags = [const { AtomicBool::new(false) }; 2];
+    run_on(Some(2), 4, &like_sockets(true, false), move |world| post_without_the_thread(world, &flags));
+}
