@@ -69,8 +69,6 @@ pub(crate) struct Progress {
     callers: Arc<Callers>,
     stop: Arc<AtomicBool>,
     threads: Mutex<Threads>,
-    /// The number of progress threads that have not stopped.
-    serving: Arc<AtomicU32>,
     later: Later,
     /// The program's hook, called while a call waits.
     hook: OnceLock<Hook>,
@@ -119,7 +117,6 @@ impl Progress {
             callers: Arc::default(),
             stop: Arc::default(),
             threads: Mutex::default(),
-            serving: Arc::default(),
             later: Later::default(),
             hook: OnceLock::new(),
         }
@@ -430,11 +427,11 @@ impl Progress {
         }
         let (wire, messages) = (Arc::clone(&self.wire), Arc::clone(&self.messages));
         let (callers, stop) = (Arc::clone(&self.callers), Arc::clone(&self.stop));
-        let (serving, later) = (Arc::clone(&self.serving), self.later.clone());
+        let later = self.later.clone();
         let body = move || {
             thread::serve(&wire, lane, &messages, &callers, &stop);
             // Relaxed: the fence orders it.
-            serving.fetch_sub(1, Ordering::Relaxed);
+            callers.serving.fetch_sub(1, Ordering::Relaxed);
             // SeqCst: pairs with the fence in `is_served`: either a call that has deferred messages
             // does not see this thread, or this thread sees the messages.
             fence(Ordering::SeqCst);
@@ -444,9 +441,9 @@ impl Progress {
             }
         };
         // Relaxed: no call relies on the thread before this call returns.
-        self.serving.fetch_add(1, Ordering::Relaxed);
+        self.callers.serving.fetch_add(1, Ordering::Relaxed);
         let thread = threads::spawn("transom-progress", body).map_err(|error| {
-            self.serving.fetch_sub(1, Ordering::Relaxed);
+            self.callers.serving.fetch_sub(1, Ordering::Relaxed);
             transom_fabric::FabricError::failed("starting the progress thread", error)
         })?;
         *slot = Some(thread);
@@ -467,7 +464,7 @@ impl Progress {
     pub(crate) fn is_served(&self) -> bool {
         // SeqCst: pairs with the fence at the end of the thread. Relaxed: the fence orders it.
         fence(Ordering::SeqCst);
-        self.serving.load(Ordering::Relaxed) > 0
+        self.callers.serving.load(Ordering::Relaxed) > 0
     }
 
     /// Ends the progress threads.

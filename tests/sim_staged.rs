@@ -231,6 +231,10 @@ fn a_long_operation_with_gaps_at_its_origin_is_refused_as_a_whole() {
             let from = Items::of(values.as_ptr().cast(), 1, &gaps);
             let at = |first: usize| At::new(1, base + 8 * first as u64, WORDS, &word);
             win.lock_all(Assert::NOCHECK)?;
+            // SAFETY: the operation is flushed before the buffer ends.
+            let put = |first| unsafe { win.put_items(from, at(first)) }.and(win.flush(1));
+            // SAFETY: as above.
+            let add = |first| unsafe { win.accumulate(from, at(first), Op::Sum) }.and(win.flush(1));
             let sum = || {
                 let mut found = vec![0u64; WORDS];
                 // SAFETY: the operation is flushed before the buffer ends.
@@ -243,15 +247,15 @@ fn a_long_operation_with_gaps_at_its_origin_is_refused_as_a_whole() {
                 same(what, &sum()?, &0)
             };
             for first in [1, WORDS / 2] {
-                // SAFETY, here and below: the operations are flushed before the buffer ends.
-                refused("a put", unsafe { win.put_items(from, at(first)) }.and(win.flush(1)))?;
-                refused("an accumulate", unsafe { win.accumulate(from, at(first), Op::Sum) }.and(win.flush(1)))?;
+                refused("a put", put(first))?;
+                refused("an accumulate", add(first))?;
             }
-            unsafe { win.put_items(from, at(0)) }.and(win.flush(1))?;
+            put(0)?;
             same("the sum of a put", &sum()?, &(WORDS as u64))?;
-            unsafe { win.accumulate(from, at(0), Op::Sum) }.and(win.flush(1))?;
+            add(0)?;
             same("the sum of an accumulate", &sum()?, &(2 * WORDS as u64))?;
             let into = Items::of_mut(values.as_mut_ptr().cast(), 1, &gaps);
+            // SAFETY: as above.
             let got = unsafe { win.get_items(into, at(1)) }.and(win.flush(1));
             same("a get is refused", &got.map_err(|error| error.class()), &Err(Class::RmaRange))?;
             same("a refused get stores nothing", &values.iter().all(|&value| value == 1), &true)?;
