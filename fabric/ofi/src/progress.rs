@@ -79,10 +79,7 @@ impl Progress {
                 Ok(count)
             }
             Err(_) if -status == sys::FI_EAGAIN => Ok(0),
-            Err(_) if -status == sys::FI_EAVAIL => {
-                self.failed();
-                Ok(1)
-            }
+            Err(_) if -status == sys::FI_EAVAIL => Ok(usize::from(self.failed())),
             Err(_) => Err(FabricError::failed("fi_cq_read", self.open.endpoint.library().strerror(status))),
         }
     }
@@ -150,8 +147,10 @@ impl Progress {
         }
     }
 
-    /// Reads and handles one error completion.
-    fn failed(&self) {
+    /// Reads and handles one error completion. Returns false if there was none to read, so that a
+    /// waiting call does not take a queue that only announces errors for progress.
+    #[cold]
+    fn failed(&self) -> bool {
         // SAFETY: an all-zero entry is valid (integers and null pointers), and offers no buffer for
         // error data.
         let mut entry: sys::fi_cq_err_entry = unsafe { std::mem::zeroed() };
@@ -161,14 +160,14 @@ impl Progress {
             read(self.open.endpoint.cq, &raw mut entry, 0)
         };
         if status != 1 {
-            return;
+            return false;
         }
         let reason = self.open.endpoint.library().strerror(entry.err as isize);
         let context = entry.op_context;
         let operation = self.open.operations.of_context(context);
         if let Some(purpose) = operation.and_then(|slot| self.open.operations.give_back(slot, false)) {
             // Every operation has a tally.
-            let Purpose { peer, tally: Some(tally), local } = purpose else { return };
+            let Purpose { peer, tally: Some(tally), local } = purpose else { return true };
             local.end();
             let fault = Fault::new(peer, reason);
             self.open.sends.record_failure(peer, &fault);
@@ -183,6 +182,7 @@ impl Progress {
         } else {
             self.strangers.report_failure(&reason);
         }
+        true
     }
 }
 
