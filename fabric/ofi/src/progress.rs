@@ -178,6 +178,10 @@ impl Progress {
                 let _ = self.lost.set(Fault::new(peer, reason));
             }
         } else if let Some(slot) = self.open.receives.of_context(context) {
+            // The sender is unknown, and may be outside of the job, so no peer counts as lost.
+            if entry.err != libc::ECANCELED {
+                self.strangers.report_receive(&reason);
+            }
             self.post_receive(slot);
         } else {
             self.strangers.report_failure(&reason);
