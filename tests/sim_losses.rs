@@ -11,7 +11,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use simulated::{Outcome, Rank, await_flag, like_sockets, peer, raise, run, run_on, same};
-use transom::{Assert, BasicType, ErrorKind, Info, Job, Lock, Op, RawWindow};
+use transom::{Assert, BasicType, Class, ErrorKind, Info, Job, Lock, Op, RawWindow};
 use transom_fabric::sim::SimOptions;
 
 mod simulated;
@@ -336,6 +336,49 @@ fn kept_accumulates_outlast_a_call_that_finds_the_loss_of_another_rank() {
         team.barrier()?;
         Ok(win.free()?)
     });
+}
+
+/// Rank 1 refuses a put that rank 0 has sent with its delayed lock, and rank 2 is lost meanwhile.
+fn fetch_beside_a_refused_put(world: &Rank) -> Outcome {
+    if world.rank() == 2 {
+        return Ok(());
+    }
+    let team = world.subset(&[0, 1])?;
+    let win = RawWindow::create_dynamic(&team, &Info::new())?;
+    let memory: &'static mut [u64] = Box::leak(Box::new([0; 8]));
+    let mut base = [memory.as_ptr().addr() as u64];
+    // SAFETY: the memory lives for ever.
+    unsafe { win.attach(memory.as_mut_ptr().cast(), 64)? };
+    team.broadcast(1, &mut base)?;
+    if world.rank() == 0 {
+        // SAFETY: the buffer lives for ever.
+        let put = |at| unsafe { win.put(value(1), 8, 1, base[0] + at) };
+        // The next lock is delayed, because this epoch has an operation.
+        win.lock(Lock::Shared, 1, Assert::NONE)?;
+        put(0)?;
+        win.unlock(1)?;
+        win.lock(Lock::Shared, 1, Assert::NONE)?;
+        put(1000)?;
+        world.net().report_lost(peer(0), peer(2));
+        let fetched = win.fetch_value(1, BasicType::Int64, 1, base[0], Op::Sum);
+        world.net().report_none_lost(peer(0));
+        let failed = fetched.err().map(|error| error.class());
+        same("the fetch reports at most the loss", &failed.filter(|&class| class != Class::Other), &None)?;
+        let unlocked = win.unlock(1).map_err(|error| error.class());
+        same("the unlock reports the put", &unlocked, &Err(Class::RmaRange))?;
+    }
+    team.barrier()?;
+    Ok(win.free()?)
+}
+
+/// Regression: the call that sent the lock reported the failure of the earlier put, and the unlock
+/// succeeded.
+/// Shows E1.
+#[test]
+fn an_unlock_reports_a_refused_operation_although_another_rank_is_lost() {
+    for seed in 0..10 {
+        run(3, &slow(seed), fetch_beside_a_refused_put);
+    }
 }
 
 /// More windows than a message ring has cells.
