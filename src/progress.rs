@@ -8,7 +8,7 @@ mod losses;
 mod thread;
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -427,9 +427,25 @@ impl Progress {
         }
         let (wire, messages) = (Arc::clone(&self.wire), Arc::clone(&self.messages));
         let (callers, stop) = (Arc::clone(&self.callers), Arc::clone(&self.stop));
-        let body = move || thread::serve(&wire, lane, &messages, &callers, &stop);
-        let thread = threads::spawn("transom-progress", body)
-            .map_err(|error| transom_fabric::FabricError::failed("starting the progress thread", error))?;
+        let later = self.later.clone();
+        let body = move || {
+            thread::serve(&wire, lane, &messages, &callers, &stop);
+            // Relaxed: the fence orders it.
+            callers.serving.fetch_sub(1, Ordering::Relaxed);
+            // SeqCst: pairs with the fence in `is_served`: either a call that has deferred messages
+            // does not see this thread, or this thread sees the messages.
+            fence(Ordering::SeqCst);
+            // Acquire: pairs with the Release in `stop`.
+            if messages.owes_answers() && !stop.load(Ordering::Acquire) {
+                later.begin(&wire, &messages, &stop);
+            }
+        };
+        // Relaxed: no call relies on the thread before this call returns.
+        self.callers.serving.fetch_add(1, Ordering::Relaxed);
+        let thread = threads::spawn("transom-progress", body).map_err(|error| {
+            self.callers.serving.fetch_sub(1, Ordering::Relaxed);
+            transom_fabric::FabricError::failed("starting the progress thread", error)
+        })?;
         *slot = Some(thread);
         Ok(())
     }
@@ -444,10 +460,11 @@ impl Progress {
         self.later.begin(&self.wire, &self.messages, &self.stop)
     }
 
-    /// Whether a progress thread exists.
+    /// Whether a progress thread exists. A thread that has stopped after a failure no longer does.
     pub(crate) fn is_served(&self) -> bool {
-        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        threads.net.is_some() || threads.shm.is_some()
+        // SeqCst: pairs with the fence at the end of the thread. Relaxed: the fence orders it.
+        fence(Ordering::SeqCst);
+        self.callers.serving.load(Ordering::Relaxed) > 0
     }
 
     /// Ends the progress threads.
@@ -455,7 +472,6 @@ impl Progress {
         // Release: pairs with the Acquire in `serve`.
         self.stop.store(true, Ordering::Release);
         self.callers.wake();
-        self.later.end();
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         for (lane, thread) in [(Lane::Net, threads.net.take()), (Lane::Shm, threads.shm.take())] {
             if let Some(thread) = thread {
@@ -464,6 +480,8 @@ impl Progress {
                 let _ = thread.join();
             }
         }
+        // A progress thread may have begun it.
+        self.later.end();
     }
 }
 

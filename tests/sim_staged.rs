@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use simulated::{Outcome, Rank, await_flag, cost, gathered, like_sockets, raise, run, same};
-use transom::{Assert, Class, Info, Lock, RawWindow, Window, ops};
+use transom::{Assert, At, BasicType, Class, Datatype, Info, Items, Lock, Op, RawWindow, Window, ops};
 use transom_fabric::sim::{SimCounters, SimOptions};
 
 mod simulated;
@@ -206,6 +206,63 @@ fn long_operations_by_address_cost_a_transfer_and_a_message_for_each_piece() {
         win.free()?;
         let last = if world.rank() == 1 { LEN as u64 } else { 0 };
         same("the last word", &memory[LEN - 1], &last)
+    }
+    for ordered in [true, false] {
+        run(2, &net(true, ordered), body);
+    }
+}
+
+/// An operation whose origin is not contiguous takes several messages, and none of them has an
+/// effect if a byte is not attached (MPI-4.1 §12.2.4).
+#[test]
+fn a_long_operation_with_gaps_at_its_origin_is_refused_as_a_whole() {
+    /// Words of the attached memory.
+    const WORDS: usize = PIECE;
+    fn body(world: &Rank) -> Outcome {
+        let memory: &'static mut [u64] = Box::leak(vec![0u64; WORDS].into());
+        let win = RawWindow::create_dynamic(world, &Info::new())?;
+        // SAFETY: the memory lives for ever, and is used by operations alone.
+        unsafe { win.attach(memory.as_mut_ptr().cast(), 8 * WORDS)? };
+        let base = gathered(world, memory.as_ptr().addr() as u64)?[1];
+        if world.rank() == 0 {
+            let word = Datatype::basic(BasicType::Int64);
+            let gaps = Datatype::vector(WORDS, 1, 2, &word)?;
+            let mut values = vec![1u64; 2 * WORDS];
+            let from = Items::of(values.as_ptr().cast(), 1, &gaps);
+            let at = |first: usize| At::new(1, base + 8 * first as u64, WORDS, &word);
+            win.lock_all(Assert::NOCHECK)?;
+            // SAFETY: the operation is flushed before the buffer ends.
+            let put = |first| unsafe { win.put_items(from, at(first)) }.and(win.flush(1));
+            // SAFETY: as above.
+            let add = |first| unsafe { win.accumulate(from, at(first), Op::Sum) }.and(win.flush(1));
+            let sum = || {
+                let mut found = vec![0u64; WORDS];
+                // SAFETY: the operation is flushed before the buffer ends.
+                unsafe { win.get(found.as_mut_ptr().cast(), 8 * WORDS, 1, base) }.and(win.flush(1))?;
+                Outcome::Ok(found.iter().sum::<u64>())
+            };
+            let refused = |what: &str, outcome: transom::Result<()>| {
+                let error = outcome.expect_err("bytes are not attached");
+                same(what, &error.class(), &Class::RmaRange)?;
+                same(what, &sum()?, &0)
+            };
+            for first in [1, WORDS / 2] {
+                refused("a put", put(first))?;
+                refused("an accumulate", add(first))?;
+            }
+            put(0)?;
+            same("the sum of a put", &sum()?, &(WORDS as u64))?;
+            add(0)?;
+            same("the sum of an accumulate", &sum()?, &(2 * WORDS as u64))?;
+            let into = Items::of_mut(values.as_mut_ptr().cast(), 1, &gaps);
+            // SAFETY: as above.
+            let got = unsafe { win.get_items(into, at(1)) }.and(win.flush(1));
+            same("a get is refused", &got.map_err(|error| error.class()), &Err(Class::RmaRange))?;
+            same("a refused get stores nothing", &values.iter().all(|&value| value == 1), &true)?;
+            win.unlock_all()?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
     }
     for ordered in [true, false] {
         run(2, &net(true, ordered), body);

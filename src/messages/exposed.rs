@@ -47,17 +47,11 @@ pub(crate) struct Exposed {
     atomicity: Atomicity,
     /// Ordered requests, by origin.
     orders: Mutex<HashMap<Peer, Order>>,
-    /// Posts that arrived as messages and that no operation or `complete` has consumed, by member.
-    /// Posts from ranks of this node are in control words while slots are free.
-    posts: Mutex<HashMap<u32, u32>>,
-    /// The number of those posts, so that a rank that waits for a post in a control word takes no
-    /// lock.
+    /// Posts by message. Posts from ranks of this node are in control words while slots are free.
+    posts: Mutex<Posts>,
+    /// The number of posts that have arrived as messages, so that a rank that waits for a post in a
+    /// control word takes no lock.
     posts_by_message: AtomicU32,
-    /// Posts that no later epoch may consume, by member: each belongs to an access epoch that ended
-    /// without it, because the wait of `complete` failed.
-    skipped: Mutex<HashMap<u32, u32>>,
-    /// The number of those posts.
-    posts_skipped: AtomicU32,
     /// The number of completions that this rank has waited for.
     awaited: AtomicU64,
     /// The counters of notified operations.
@@ -71,6 +65,16 @@ pub(crate) struct Exposed {
 pub(crate) enum Posted {
     InWords,
     ByMessage,
+}
+
+/// Posts by message.
+#[derive(Debug, Default)]
+struct Posts {
+    /// Posts that no operation or `complete` has consumed, by member.
+    arrived: HashMap<u32, u32>,
+    /// Posts that are missing, by member: the access epoch of each has ended without it. With this
+    /// rank's number in the window.
+    missing: HashMap<u32, (u32, u32)>,
 }
 
 /// The discipline that makes accumulates on the part atomic.
@@ -121,7 +125,6 @@ impl Atomicity {
 impl Exposed {
     pub(crate) fn new(space: Space, words: Memory, atomicity: Atomicity) -> Exposed {
         let (orders, posts, posts_by_message, awaited) = Default::default();
-        let (skipped, posts_skipped) = Default::default();
         Exposed {
             space,
             words,
@@ -129,8 +132,6 @@ impl Exposed {
             orders,
             posts,
             posts_by_message,
-            skipped,
-            posts_skipped,
             awaited,
             counters: OnceLock::new(),
             keys: OnceLock::new(),
@@ -179,20 +180,31 @@ impl Exposed {
         }
     }
 
-    pub(crate) fn notice(&self, member: u32, notice: Notice) {
-        match notice {
-            Notice::Posted => {
-                let mut posts = locked(&self.posts);
-                *posts.entry(member).or_default() += 1;
-                // Release: pairs with the Acquire in `take_post_by_message`.
-                self.posts_by_message.fetch_add(1, Ordering::Release);
-            }
-            Notice::Completed => self.completed(),
+    /// Records a notice of `member`. If it is a post whose access epoch has ended before
+    /// ([`Exposed::skip_post`]), returns this rank's number in the window: the caller notifies the
+    /// member that this rank has completed.
+    pub(crate) fn notice(&self, member: u32, notice: Notice) -> Option<u32> {
+        if notice == Notice::Completed {
+            self.completed();
+            return None;
         }
+        let mut posts = locked(&self.posts);
+        if let Some((count, own)) = posts.missing.get_mut(&member) {
+            let own = *own;
+            *count -= 1;
+            if *count == 0 {
+                posts.missing.remove(&member);
+            }
+            return Some(own);
+        }
+        *posts.arrived.entry(member).or_default() += 1;
+        // Release: pairs with the Acquire in `take_post_by_message`.
+        self.posts_by_message.fetch_add(1, Ordering::Release);
+        None
     }
 
     /// Notes that an origin has completed its access epoch.
-    pub(super) fn completed(&self) {
+    pub(crate) fn completed(&self) {
         notices::complete(Words::at(&self.words, 0));
     }
 
@@ -201,46 +213,27 @@ impl Exposed {
     /// delay the origin.
     #[inline]
     pub(crate) fn sees_post(&self, member: u32) -> Option<Posted> {
-        // Acquire: pairs with the Release in `sees_unskipped`, which has consumed a post before.
-        match self.posts_skipped.load(Ordering::Acquire) {
-            0 => self.finds_post(member),
-            _ => self.sees_unskipped(member),
-        }
-    }
-
-    /// [`Exposed::sees_post`] after posts were skipped. A skipped post that has come is consumed.
-    #[cold]
-    fn sees_unskipped(&self, member: u32) -> Option<Posted> {
-        let mut skipped = locked(&self.skipped);
-        let mut found = self.finds_post(member);
-        while let (Some(posted), Some(count)) = (found, skipped.get_mut(&member)) {
-            if posted == Posted::InWords {
-                self.take_post(member);
-            }
-            *count -= 1;
-            if *count == 0 {
-                skipped.remove(&member);
-            }
-            // Release: pairs with the Acquire in `sees_post`.
-            self.posts_skipped.fetch_sub(1, Ordering::Release);
-            found = self.finds_post(member);
-        }
-        found
-    }
-
-    /// Skips the next post of `member`: its access epoch has ended.
-    pub(crate) fn skip_post(&self, member: u32) {
-        *locked(&self.skipped).entry(member).or_default() += 1;
-        // Relaxed: the epoch that may see the post begins after this call.
-        self.posts_skipped.fetch_add(1, Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn finds_post(&self, member: u32) -> Option<Posted> {
         match notices::has_post(Words::at(&self.words, 0), member) {
             true => Some(Posted::InWords),
             false => self.take_post_by_message(member).then_some(Posted::ByMessage),
         }
+    }
+
+    /// Consumes the post of `member` whose access epoch ends although the wait for the post has
+    /// failed. Returns whether the post had come. If not, its message will be consumed on arrival
+    /// ([`Exposed::notice`]), and only then may the member be notified of the epoch's end:
+    /// completions have no origin, so an earlier one would end the epoch of another origin. `own`:
+    /// this rank's number in the window.
+    #[cold]
+    pub(crate) fn skip_post(&self, member: u32, own: u32) -> bool {
+        // No later post comes in a word, where nothing would report it.
+        notices::close_slots(Words::at(&self.words, 0));
+        let mut posts = locked(&self.posts);
+        if self.take_post(member) || self.take_arrived(&mut posts, member) {
+            return true;
+        }
+        posts.missing.entry(member).or_insert((0, own)).0 += 1;
+        false
     }
 
     /// Consumes a post of `member` in a control word.
@@ -254,13 +247,16 @@ impl Exposed {
         if self.posts_by_message.load(Ordering::Acquire) == 0 {
             return false;
         }
-        let mut posts = locked(&self.posts);
-        let Some(count) = posts.get_mut(&member) else { return false };
+        self.take_arrived(&mut locked(&self.posts), member)
+    }
+
+    fn take_arrived(&self, posts: &mut Posts, member: u32) -> bool {
+        let Some(count) = posts.arrived.get_mut(&member) else { return false };
         // Relaxed: the lock orders the changes.
         self.posts_by_message.fetch_sub(1, Ordering::Relaxed);
         *count -= 1;
         if *count == 0 {
-            posts.remove(&member);
+            posts.arrived.remove(&member);
         }
         true
     }

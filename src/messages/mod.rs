@@ -358,7 +358,11 @@ impl Handler for Messages {
         match Message::decode(bytes) {
             Some(Message::Signal { key, slot, value }) => self.signal_arrived(key, slot, value),
             Some(Message::Notice { window, member, notice }) => match self.exposed(window) {
-                Some(here) => here.notice(member, notice),
+                Some(here) => {
+                    if let Some(own) = here.notice(member, notice) {
+                        self.defer(from, Messages::notice(window, own, Notice::Completed), None);
+                    }
+                }
                 None => {
                     diagnostics::warn(
                         TARGET,

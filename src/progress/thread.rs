@@ -49,6 +49,8 @@ pub(super) struct Callers {
     waiting: AtomicBool,
     /// Whether the net's progress thread sleeps until something arrives.
     pub(super) dozing: AtomicBool,
+    /// The number of progress threads that have not stopped.
+    pub(super) serving: AtomicU32,
     lock: Mutex<()>,
     left: Condvar,
 }

@@ -1,7 +1,8 @@
 //! Notices of post and complete (MPI-4.1 §12.5.2) between ranks of a node, in words of the
 //! receiving rank. One word counts completions, and only grows. A few slots hold the ranks whose
 //! post has not been consumed yet. A rank that finds no free slot sends a message instead, so that
-//! the memory does not grow with the number of ranks. Knows neither epochs nor sleepers.
+//! the memory does not grow with the number of ranks. A receiver that has to react to each post
+//! closes its slots, so that all later posts come as messages. Knows neither epochs nor sleepers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,12 +12,14 @@ use super::words::{COMPLETED, POSTED, POSTED_SLOTS, Words};
 /// of its posts is above. A free slot is 0. Only the member itself takes a slot.
 const POST: u64 = 1 << 32;
 const MEMBER: u64 = POST - 1;
+/// The bit of a slot that takes no more posts.
+const CLOSED: u64 = 1 << 63;
 
 /// Notifies the owner of these words that `member` has posted; false if other members occupy all
-/// slots.
+/// slots, or the slots are closed.
 pub(crate) fn post(words: Words<'_>, member: u32) -> bool {
     let mine = u64::from(member) + 1;
-    let added = |seen: u64| (seen & MEMBER == mine).then_some(seen + POST);
+    let added = |seen: u64| (seen & (CLOSED | MEMBER) == mine).then_some(seen + POST);
     let taken = |seen: u64| (seen == 0).then_some(mine + POST);
     let own = own_slot(words, member);
     // The member's own slot is usually free. It is changed without a load before, which would fetch
@@ -44,9 +47,24 @@ pub(crate) fn has_post(words: Words<'_>, member: u32) -> bool {
 /// Consumes a post of `member` at this rank, if a slot has one.
 pub(crate) fn take_post(words: Words<'_>, member: u32) -> bool {
     let theirs = u64::from(member) + 1;
-    let rest = |seen: u64| if seen < 2 * POST { 0 } else { seen - POST };
+    // A slot without posts is free or closed.
+    let rest = |seen: u64| match seen - POST {
+        ..POST => 0,
+        left if left & !MEMBER == CLOSED => CLOSED,
+        left => left,
+    };
     let less = |seen: u64| (seen & MEMBER == theirs).then(|| rest(seen));
     change(own_slot(words, member), less) || slots(words).any(|slot| change(slot, less))
+}
+
+/// Closes the slots of this rank for ever: later posts come as messages. A member that posts
+/// meanwhile has changed its slot before, so that [`take_post`] finds the post afterwards.
+#[cold]
+pub(crate) fn close_slots(words: Words<'_>) {
+    for slot in slots(words) {
+        // SeqCst: as in `change`.
+        slot.fetch_or(CLOSED, Ordering::SeqCst);
+    }
 }
 
 /// Notifies the owner of these words that an origin has completed.
@@ -107,6 +125,19 @@ mod tests {
         complete(words);
         complete(words);
         assert_eq!(completions(words), 2);
+    }
+
+    /// Closed slots take no post. Earlier posts are consumed one by one.
+    #[test]
+    fn closed_slots_keep_their_posts() {
+        let memory = Memory::private(crate::sync::words::bytes(1));
+        let words = Words::at(&memory, 0);
+        assert!(post(words, 2) && post(words, 2) && post(words, 3));
+        close_slots(words);
+        assert!((0..5).all(|member| !post(words, member)));
+        assert!(take_post(words, 2) && has_post(words, 2) && take_post(words, 2) && !has_post(words, 2));
+        assert!(take_post(words, 3) && (0..5).all(|member| !take_post(words, member) && !post(words, member)));
+        assert!(slots(words).all(|slot| slot.load(Ordering::Relaxed) == CLOSED));
     }
 
     /// Members post and are consumed at the same time, more of them than slots: each post is

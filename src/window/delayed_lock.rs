@@ -272,12 +272,14 @@ impl Parts {
     }
 
     /// [`Parts::outlast_sent`] for a call that only needs the lock. Operations that the target has
-    /// refused leave their failure in the target's tally, for the flush or the unlock.
+    /// refused leave their failure in the target's tally, for the flush or the unlock; also if the
+    /// wait has failed because another rank is lost.
     fn outlast_performed(&self, sent: Result<()>, tally: &TallyRef) -> Result<()> {
-        if sent.is_ok() && self.job.progress.until(|| tally.idle()).is_ok() && tally.is_refused() {
-            return Ok(());
+        let progress = &self.job.progress;
+        if progress.until(|| tally.idle()).is_err() {
+            self.job.finish(tally);
         }
-        self.outlast_sent(sent, tally)
+        if tally.is_refused() { sent } else { sent.and(progress.outcome(tally)) }
     }
 }
 

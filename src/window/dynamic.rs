@@ -293,8 +293,8 @@ impl Parts {
         if needed <= MAX_STRIPS && OVERHEAD + STRIP * needed + layout.len() <= most {
             return Ok(());
         }
-        // The access goes through the staging area, and the target checks the whole access with
-        // each piece.
+        // The access is contiguous at both sides, so it goes through the staging area. The target
+        // checks the whole access with each piece.
         if layout.is_contiguous() && self.area(target, layout.len())?.is_some() {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! Puts and gets as messages that the target's CPU executes. Small scattered blocks, and operations
 //! that can't be posted, are packed into as few messages as possible.
 
-use transom_fabric::{Fault, Post, Reason, TallyRef};
+use transom_fabric::{Post, TallyRef};
 
 use super::parts::Parts;
 use super::target::Target;
@@ -95,14 +95,6 @@ impl Parts {
     /// Sends a request that the target's CPU executes.
     pub(super) fn send(&self, target: &Target, request: &Request<'_>, into: Landing, tally: &TallyRef) -> Result<()> {
         let (rank, messages) = (self.team.rank(target.rank()), &self.job.messages);
-        // `fault`: recorded in the tallies of the operations, unless this call reports the failure.
-        let send = |token, message: &[u8], fault: Option<&Fault>| {
-            self.job.send(rank, message).inspect_err(|_| {
-                messages.unsent(peer(rank), token, message, fault);
-                // The first failure is reported. A progress thread sends what this call can't.
-                drop(self.job.progress.poll_and_leave());
-            })
-        };
         let mut order = 0;
         if request.is_ordered() {
             order = match self.job.wire.net().is_some_and(Net::gathers) {
@@ -110,7 +102,7 @@ impl Parts {
                 true => messages.number(
                     (peer(rank), self.id),
                     || self.next_order(target),
-                    |token, message| drop(send(token, message, Some(&Fault::new(peer(rank), Reason::NotSent)))),
+                    |token, message| self.send_kept(rank, token, message),
                 ),
                 false => self.next_order(target),
             };
@@ -119,9 +111,36 @@ impl Parts {
             Request::Notify { .. } => messages.notify(peer(rank), self.id, request, tally, self.message_max(target)),
             _ => messages.request(peer(rank), self.id, order, request, into, tally),
         };
-        let sent = send(token, &message, None);
+        let sent = self.job.send(rank, &message).inspect_err(|_| {
+            // This call reports the failure.
+            messages.unsent(peer(rank), token, &message, None);
+            self.send_deferred();
+        });
         reuse_buffer(message);
         sent
+    }
+
+    /// Sends a request of operations of earlier calls. If the rank takes no message now, progress
+    /// sends the request: the failures of this call, such as the loss of another rank, are none of
+    /// these operations.
+    fn send_kept(&self, rank: usize, token: u64, message: &[u8]) {
+        let messages = &self.job.messages;
+        match self.job.wire.send(peer(rank), message) {
+            Post::Done | Post::Pending => {}
+            Post::Again => messages.defer(peer(rank), message.to_vec(), Some(token)),
+            Post::Broken(fault) => {
+                messages.unsent(peer(rank), token, message, Some(&fault));
+                self.send_deferred();
+            }
+        }
+    }
+
+    /// Sends what a failed message has left for the target. A progress thread sends what this call
+    /// can't.
+    #[cold]
+    fn send_deferred(&self) {
+        // The first failure is reported.
+        drop(self.job.progress.poll_and_leave());
     }
 
     /// The longest message to a target.

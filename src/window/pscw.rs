@@ -5,6 +5,12 @@
 //! net delivers the notice after the puts, or the message of the operations contains the notice
 //! ([`Parts::close`]). A notice is one atomic on a word of the receiving rank within a node, and
 //! one message otherwise. A window keeps only the groups themselves, and no state for each rank.
+//!
+//! A target counts the notices of `complete`, whatever their origins. A notice is therefore never
+//! sent before the target's post. If the wait for the post fails, the epoch of the origin ends, and
+//! the origin's progress sends the notice when the post arrives ([`Exposed::skip_post`]).
+//!
+//! [`Exposed::skip_post`]: crate::messages::Exposed::skip_post
 
 use std::sync::atomic::Ordering;
 
@@ -131,9 +137,21 @@ impl Core {
     /// Ends the epoch at one target after the wait for its post.
     fn complete_at(&self, target: &Target, posted: Result<()>) -> Result<()> {
         self.parts.completes(target.rank());
+        if target.hold() == Hold::Started && !self.skip_post(target) {
+            // The target is notified when its post arrives.
+            target.set_hold(Hold::None);
+            return posted;
+        }
         let notified = self.notify(target.rank(), Notice::Completed).outcome();
         self.forget_post(target);
         posted.and(notified)
+    }
+
+    /// Consumes the post of a target for which the wait has failed: the post is for no later epoch.
+    /// Returns whether it had come.
+    #[cold]
+    fn skip_post(&self, target: &Target) -> bool {
+        self.parts.own.exposed.skip_post(number(target.rank()), number(self.parts.team.me))
     }
 
     /// The epoch at a target is over. The post is consumed after the notice, which the target
@@ -141,13 +159,9 @@ impl Core {
     fn forget_post(&self, target: &Target) {
         let hold = target.hold();
         target.set_hold(Hold::None);
-        match hold {
+        if hold == Hold::Posted {
             // A later post adds to the word.
-            Hold::Posted => drop(self.parts.own.exposed.take_post(number(target.rank()))),
-            // The wait for the post has failed. The notice ends the exposure epoch that the target
-            // has opened or will open, and the post is for no later epoch.
-            Hold::Started => self.parts.own.exposed.skip_post(number(target.rank())),
-            _ => {}
+            self.parts.own.exposed.take_post(number(target.rank()));
         }
     }
 
@@ -229,7 +243,9 @@ impl Core {
 
     fn notify(&self, rank: usize, notice: Notice) -> Notified {
         if rank == self.parts.team.me {
-            self.parts.own.exposed.notice(number(rank), notice);
+            if self.parts.own.exposed.notice(number(rank), notice).is_some() {
+                self.parts.own.exposed.completed();
+            }
             self.parts.wake_rank(rank);
             return Notified::Sent;
         }

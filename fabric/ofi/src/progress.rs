@@ -80,10 +80,7 @@ impl Progress {
                 Ok(count)
             }
             Err(_) if -status == sys::FI_EAGAIN => Ok(0),
-            Err(_) if -status == sys::FI_EAVAIL => {
-                self.failed();
-                Ok(1)
-            }
+            Err(_) if -status == sys::FI_EAVAIL => Ok(usize::from(self.failed())),
             Err(_) => Err(FabricError::failed("fi_cq_read", self.open.endpoint.library().strerror(status))),
         }
     }
@@ -151,8 +148,10 @@ impl Progress {
         }
     }
 
-    /// Reads and handles one error completion.
-    fn failed(&self) {
+    /// Reads and handles one error completion. Returns false if there was none to read, so that a
+    /// waiting call does not take a queue that only announces errors for progress.
+    #[cold]
+    fn failed(&self) -> bool {
         // SAFETY: an all-zero entry is valid (integers and null pointers), and offers no buffer for
         // error data.
         let mut entry: sys::fi_cq_err_entry = unsafe { std::mem::zeroed() };
@@ -162,14 +161,14 @@ impl Progress {
             read(self.open.endpoint.cq, &raw mut entry, 0)
         };
         if status != 1 {
-            return;
+            return false;
         }
         let reason = self.open.endpoint.library().strerror(entry.err as isize);
         let context = entry.op_context;
         let operation = self.open.operations.of_context(context);
         if let Some(purpose) = operation.and_then(|slot| self.open.operations.give_back(slot, false)) {
             // Every operation has a tally.
-            let Purpose { peer, tally: Some(tally), local } = purpose else { return };
+            let Purpose { peer, tally: Some(tally), local } = purpose else { return true };
             local.end();
             let fault = Fault::new(peer, reason);
             self.open.sends.record_failure(peer, &fault);
@@ -180,10 +179,15 @@ impl Progress {
                 let _ = self.lost.set(Fault::new(peer, reason));
             }
         } else if let Some(slot) = self.open.receives.of_context(context) {
+            // The sender is unknown, and may be outside of the job, so no peer counts as lost.
+            if entry.err != libc::ECANCELED {
+                self.strangers.report_receive(&reason);
+            }
             self.post_receive(slot);
         } else {
             self.strangers.report_failure(&reason);
         }
+        true
     }
 }
 

@@ -1,5 +1,6 @@
-//! Reports about messages from processes outside the job, and about failures of operations that
-//! were not posted. Each kind is reported once, so that it can't flood the job's output.
+//! Reports about messages from processes outside the job, about failed receives, and about failures
+//! of operations that were not posted. Each kind is reported once, so that it can't flood the job's
+//! output.
 
 use std::sync::Once;
 
@@ -11,11 +12,13 @@ pub(crate) struct Strangers {
     me: Peer,
     reported_message: Once,
     reported_failure: Once,
+    reported_receive: Once,
 }
 
 impl Strangers {
     pub(crate) fn new(me: Peer) -> Strangers {
-        Strangers { me, reported_message: Once::new(), reported_failure: Once::new() }
+        let [reported_message, reported_failure, reported_receive] = [const { Once::new() }; 3];
+        Strangers { me, reported_message, reported_failure, reported_receive }
     }
 
     /// Reports a message without this process's token.
@@ -35,6 +38,18 @@ impl Strangers {
         let me = self.me;
         self.reported_failure.call_once(|| {
             let what = "the provider reports the failure of an operation that was not posted";
+            let text = format!("{me}: {what}: {reason:#}; further such reports are not shown");
+            diagnostics::warn("transom::net", &text);
+        });
+    }
+
+    /// Reports a receive that has failed. The message is lost; a sender that belongs to the job may
+    /// wait for the answer.
+    #[cold]
+    pub(crate) fn report_receive(&self, reason: &Cause) {
+        let me = self.me;
+        self.reported_receive.call_once(|| {
+            let what = "a message could not be received, and is lost";
             let text = format!("{me}: {what}: {reason:#}; further such reports are not shown");
             diagnostics::warn("transom::net", &text);
         });
