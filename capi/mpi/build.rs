@@ -40,7 +40,8 @@ fn main() {
     if holds("MPI_VERSION >= 4") {
         println!("cargo::rustc-cfg=large_counts");
     }
-    // MPICH 4 reports errors of `MPI_Test` to the handler of `MPI_COMM_WORLD`.
+    // MPICH 4 reports errors of receives, which `MPI_Test` completes, to the handler of
+    // `MPI_COMM_WORLD`; those of collective calls go to the handler of their communicator.
     if holds("MPICH_NUMVERSION < 50000000") {
         println!("cargo::rustc-cfg=tests_report_to_world");
     }

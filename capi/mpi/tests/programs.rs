@@ -61,6 +61,7 @@ static PROGRAMS: &[Program] = &[
     // Hosts abort programs whose request fails, and have no notified operations.
     Program { nodes: true, alone: Alone::None, ..c("completed") },
     c("errors"),
+    Program { nodes: true, ..c("returned") },
     c("answers"),
     c("invalid"),
     // After MPI_Finalize gets of MPICH 4.0 have wrong data.
