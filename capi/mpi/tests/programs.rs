@@ -133,6 +133,7 @@ const ONCE: &[Named] = &[
     ("one_line_of_warning", warning),
     ("spawned_processes", spawned),
     ("components_of_open_mpi", components),
+    ("open_mpi_ends_after_a_delete_function_has_failed", refused_end),
     ("profiling_tools", tools),
     ("pairs_of_a_value_and_an_index", pairs),
     ("no_warning_for_no_communicator", no_communicator),
@@ -166,7 +167,8 @@ fn trials(host: &'static Host) -> Vec<Trial> {
 fn is_meant_for(host: &Host, what: &str) -> bool {
     match what {
         "spawned_processes" => host.spawns,
-        "components_of_open_mpi" => host.interface() == "open_mpi",
+        // MPICH ends the program.
+        "open_mpi_ends_after_a_delete_function_has_failed" | "components_of_open_mpi" => host.interface() == "open_mpi",
         // MPICH still ends the program by a signal.
         "a_handle_in_fortran_of_no_window" => host.interface() == "open_mpi" && host.compiles(Language::Fortran),
         // Their headers know the combiner.
@@ -360,6 +362,20 @@ fn components(host: &'static Host) {
     for osc in ["^sm", "sm"] {
         let run = Run::of(host, host.program("kinds", Language::C), 2).served().info();
         verified(&run.with("OMPI_MCA_osc", osc), true);
+    }
+}
+
+/// Regression: the other ranks waited for ever for the rank of the failure.
+/// Shows E1.
+/// Route: shm, tcp.
+fn refused_end(host: &'static Host) {
+    for rank in ["none", "first", "last", "all"] {
+        let run = || {
+            let run = Run::of(host, host.program("refused_end", Language::C), 3).served().info();
+            run.given(vec![rank.to_owned()], 60)
+        };
+        verified(&run(), true);
+        verified(&run().with("TRANSOM_TRANSPORTS", "^shm"), true);
     }
 }
 
