@@ -55,6 +55,7 @@ fn main() {
         ("has_idup_with_info", "MPI_Comm_idup_with_info"),
         ("has_large_puts", "MPI_Put_c"),
         ("has_status_of_several", "MPI_Request_get_status_all"),
+        ("has_is_complete", "MPIX_Request_is_complete"),
     ] {
         if holds(&format!("sizeof(&{function}) > 0")) {
             println!("cargo::rustc-cfg={name}");

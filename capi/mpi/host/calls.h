@@ -144,3 +144,9 @@ PASS(Request_get_status, (MPI_Request q, int *flag, MPI_Status *s), (q, flag, s)
 PASS(Request_get_status_all, (int n, const MPI_Request *q, int *flag, MPI_Status *s), (n, q, flag, s))
 PASS(Request_get_status_any, (int n, const MPI_Request *q, int *index, int *flag, MPI_Status *s), (n, q, index, flag, s))
 PASS(Request_get_status_some, (int n, const MPI_Request *q, int *done, int *indices, MPI_Status *s), (n, q, done, indices, s))
+/* An extension of MPICH from 4.1 on. It returns whether the request is complete. */
+int host_is_complete(MPI_Request q) {
+    static int (*next)(MPI_Request);
+    if (!next) next = (int (*)(MPI_Request))host_function("PMPIX_Request_is_complete");
+    return next(q);
+}

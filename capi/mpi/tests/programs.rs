@@ -62,6 +62,7 @@ static PROGRAMS: &[Program] = &[
     Program { nodes: true, alone: Alone::None, ..c("completed") },
     c("errors"),
     Program { nodes: true, ..c("returned") },
+    c("is_complete"),
     c("answers"),
     c("invalid"),
     // After MPI_Finalize gets of MPICH 4.0 have wrong data.
@@ -234,7 +235,7 @@ fn threads_over_sockets(host: &'static Host) {
     // The shared windows of `duplicates` are served by the host here. Open MPI 5 crashes if threads
     // create its windows at the same time.
     let crashes = |program| host.name == "open_mpi_5" && program == "duplicates";
-    for program in ["turns", "crowd", "duplicates", "thread_ends"].into_iter().filter(|&program| !crashes(program)) {
+    for program in ["turns", "crowd", "duplicates", "thread_ends", "is_complete"].into_iter().filter(|&program| !crashes(program)) {
         let run = Run::of(host, host.program(program, Language::C), 2).served().info();
         verified(&run.with("TRANSOM_TRANSPORTS", "^shm"), true);
     }
