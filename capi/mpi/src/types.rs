@@ -25,8 +25,9 @@ mod pairs;
 static TYPES: Handles<Decoded> = Handles::new();
 /// The key of the attribute whose deletion reports the end of a type.
 static KEYVAL: OnceLock<c_int> = OnceLock::new();
-/// Held by the thread that gives a type its attribute. If a second thread set the attribute too,
-/// the host would end the value that the first one has cached.
+/// Held by the thread that caches a type, which then gives the type its attribute: if a second
+/// thread set the attribute too, the host would end the value that the first one has cached. Not
+/// held in calls of the host, which may wait for a delete function of the program.
 static FIRST_USE: Mutex<()> = Mutex::new(());
 
 /// A datatype of the host in transom's form.
@@ -187,25 +188,33 @@ fn decode_and_cache(ty: Type) -> Outcome<DecodedRef> {
     }
     let envelope = envelope(ty)?;
     let decoded = decode(ty, &envelope)?;
-    let _first = FIRST_USE.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(cached) = TYPES.get(ty) {
-        return Ok(DecodedRef::Cached(cached));
+    let ends = !combiner::is_predefined(envelope.combiner);
+    // SAFETY: the type is valid.
+    if ends && unsafe { host_is_committed(ty) } == 0 {
+        return Err(Failure::new(Class::Type, "the datatype is not committed (MPI_Type_commit)"));
     }
-    if !combiner::is_predefined(envelope.combiner) {
-        // SAFETY: the type is valid.
-        if unsafe { host_is_committed(ty) } == 0 {
-            return Err(Failure::new(Class::Type, "the datatype is not committed (MPI_Type_commit)"));
-        }
-        let Some(&keyval) = KEYVAL.get() else { return Ok(DecodedRef::Owned(Box::new(decoded))) };
-        // SAFETY: the type is valid; the attribute's value is never read.
-        if unsafe { host_Type_set_attr(ty, keyval, std::ptr::null_mut::<c_void>()) } != SUCCESS {
-            return Ok(DecodedRef::Owned(Box::new(decoded)));
-        }
+    let keyval = KEYVAL.get().filter(|_| ends);
+    if ends && keyval.is_none() {
+        return Ok(DecodedRef::Owned(Box::new(decoded)));
     }
-    Ok(match TYPES.insert(ty, decoded) {
-        Ok(cached) => DecodedRef::Cached(cached),
-        Err(decoded) => DecodedRef::Owned(Box::new(decoded)),
-    })
+    let cached = {
+        let _first = FIRST_USE.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cached) = TYPES.get(ty) {
+            return Ok(DecodedRef::Cached(cached));
+        }
+        match TYPES.insert(ty, decoded) {
+            Ok(cached) => cached,
+            Err(decoded) => return Ok(DecodedRef::Owned(Box::new(decoded))),
+        }
+    };
+    // SAFETY: the type is valid; the attribute's value is never read.
+    if let Some(&keyval) = keyval
+        && unsafe { host_Type_set_attr(ty, keyval, std::ptr::null_mut::<c_void>()) } != SUCCESS
+    {
+        // Other threads may use the value, so it is never ended.
+        TYPES.forget(ty);
+    }
+    Ok(DecodedRef::Cached(cached))
 }
 
 /// Called at the end of a type.

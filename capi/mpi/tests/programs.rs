@@ -80,6 +80,7 @@ static PROGRAMS: &[Program] = &[
     Program { alone: Alone::New, ..c("groups") },
     Program { nodes: true, alone: Alone::New, ..c("threads") },
     Program { nodes: true, alone: Alone::New, ..c("thread_ends") },
+    c("first_uses"),
     // MPICH 5 alone sometimes fails an assertion when two threads free its shared windows at once.
     Program { alone: Alone::None, ..c("duplicates") },
     // MPICH refuses MPI_Win_sync outside of epochs.
