@@ -6,8 +6,17 @@ use std::env;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-const SOURCES: [&str; 8] =
-    ["host.c", "arithmetic.c", "waits.c", "edges.c", "communicators.c", "collectives.c", "messages.c", "buffers.c"];
+const SOURCES: [&str; 9] = [
+    "host.c",
+    "names.c",
+    "arithmetic.c",
+    "waits.c",
+    "edges.c",
+    "communicators.c",
+    "collectives.c",
+    "messages.c",
+    "buffers.c",
+];
 const HEADERS: [&str; 4] = ["host.h", "calls.h", "edges.h", "edges_internal.h"];
 
 fn main() {

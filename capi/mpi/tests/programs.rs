@@ -140,6 +140,7 @@ const ONCE: &[Named] = &[
     ("pairs_of_a_value_and_an_index", pairs),
     ("no_warning_for_no_communicator", no_communicator),
     ("an_mpi_that_is_loaded_late", loaded_late),
+    ("a_stand_in_for_an_mpi", stand_in),
     ("a_line_for_each_kind_of_window", lines_of_windows),
     ("a_handle_in_fortran_of_no_window", no_window),
     ("the_checker_sees_the_host", checked),
@@ -468,6 +469,16 @@ fn loaded_late(host: &'static Host) {
         verified(&Run::of(host, program.clone(), 2).served().info().with("LOADED", loaded.to_string()), true);
     }
     std::fs::remove_dir_all(&objects).expect("it was made above");
+}
+
+/// Regression: a program with a stand-in that has no PMPI names ended by a signal in `MPI_Init`.
+/// Shows W1.
+/// Route: program.
+fn stand_in(host: &'static Host) {
+    let source = Host::source("stand_in.c");
+    let stand_in = host.built("libstand_in.so", &["-shared", "-fPIC", "-Wl,--as-needed", "-DSTAND_IN", &source]);
+    let program = host.built("stand_in", &["-Wl,--as-needed", &source, &stand_in.to_string_lossy()]);
+    verified(&Run::of(host, program, 1).served().info(), false);
 }
 
 /// More objects than the processes of large Python programs load.
