@@ -343,7 +343,11 @@ static int at_end(MPI_Comm comm, int keyval, void *kept, void *extra) {
  * 11.2.4). */
 int host_call_at_end(void) {
     int keyval, code = HOST(Comm_create_keyval)(comm_not_copied, at_end, &keyval, 0);
-    return code != MPI_SUCCESS ? code : HOST(Comm_set_attr)(MPI_COMM_SELF, keyval, 0);
+    if (code != MPI_SUCCESS) return code;
+    code = HOST(Comm_set_attr)(MPI_COMM_SELF, keyval, 0);
+    /* The attribute keeps the key (MPI-4.1 section 7.7.2). */
+    HOST(Comm_free_keyval)(&keyval);
+    return code;
 }
 
 /* --- datatypes -------------------------------------------------------------------------------- */

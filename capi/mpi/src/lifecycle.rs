@@ -186,9 +186,11 @@ fn end_use() -> Option<(Job, Comm)> {
     Some(taken)
 }
 
-/// Frees the objects of the host that the library has: `comm`, and those of the proxies.
+/// Frees the objects of the host that the library has: `comm`, those of the proxies, and keys.
 fn free_of_host(mut comm: Comm) {
     proxies::end();
+    types::end();
+    members::end();
     // SAFETY: the communicator is not used any more.
     unsafe { host_Comm_free(&raw mut comm) };
 }

@@ -4,7 +4,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::ops::Deref;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use transom::datatype::Order;
 use transom::{BasicType, Class, Datatype, Op};
@@ -12,10 +12,11 @@ use transom::{BasicType, Class, Datatype, Op};
 use crate::errors::{Failure, Outcome};
 use crate::handles::Handles;
 use crate::host::{
-    Envelope, Predefined, SUCCESS, Type, constants, host_Type_free, host_Type_set_attr, host_contents, host_envelope,
-    host_is_committed, host_is_fortran_order, host_predefined, host_prepare_commits, host_size_and_extent,
-    host_type_keyval,
+    Envelope, Predefined, SUCCESS, Type, constants, host_Type_free, host_Type_free_keyval, host_Type_set_attr,
+    host_contents, host_envelope, host_is_committed, host_is_fortran_order, host_predefined, host_prepare_commits,
+    host_size_and_extent, host_type_keyval,
 };
+use crate::keyvals::Keyval;
 
 mod distributed;
 mod foreign;
@@ -24,7 +25,7 @@ mod pairs;
 /// The decoded type of each handle.
 static TYPES: Handles<Decoded> = Handles::new();
 /// The key of the attribute whose deletion reports the end of a type.
-static KEYVAL: OnceLock<c_int> = OnceLock::new();
+static KEYVAL: Keyval = Keyval::none();
 /// Held by the thread that caches a type, which then gives the type its attribute: if a second
 /// thread set the attribute too, the host would end the value that the first one has cached. Not
 /// held in calls of the host, which may wait for a delete function of the program.
@@ -149,8 +150,7 @@ pub(crate) fn begin() {
     let mut keyval = 0;
     // SAFETY: the call writes a number.
     if unsafe { host_type_keyval(&raw mut keyval) } == SUCCESS {
-        // Called once, so the key is not set yet.
-        let _ = KEYVAL.set(keyval);
+        KEYVAL.set(keyval);
     }
     let mut all = [Predefined { ty: constants().null_type, kind: 0, ops: 0 }; 96];
     // SAFETY: there is room for 96.
@@ -162,6 +162,14 @@ pub(crate) fn begin() {
             // An empty map has room.
             drop(TYPES.insert(ty, decoded));
         }
+    }
+}
+
+/// Frees the key, before the host's end. Types without an attribute are decoded at each use then.
+pub(crate) fn end() {
+    if let Some(mut keyval) = KEYVAL.take() {
+        // SAFETY: the key is the library's own.
+        unsafe { host_Type_free_keyval(&raw mut keyval) };
     }
 }
 
@@ -208,7 +216,7 @@ fn decode_and_cache(ty: Type) -> Outcome<DecodedRef> {
         }
     };
     // SAFETY: the type is valid; the attribute's value is never read.
-    if let Some(&keyval) = keyval
+    if let Some(keyval) = keyval
         && unsafe { host_Type_set_attr(ty, keyval, std::ptr::null_mut::<c_void>()) } != SUCCESS
     {
         // Other threads may use the value, so it is never ended.

@@ -57,6 +57,7 @@ unsafe extern "C" {
     pub(crate) fn host_Comm_call_errhandler(comm: Comm, code: c_int) -> c_int;
     pub(crate) fn host_Comm_get_errhandler(comm: Comm, out: *mut Errhandler) -> c_int;
     pub(crate) fn host_Comm_set_errhandler(comm: Comm, handler: Errhandler) -> c_int;
+    pub(crate) fn host_Comm_free_keyval(keyval: *mut c_int) -> c_int;
     pub(crate) fn host_Comm_set_attr(comm: Comm, keyval: c_int, value: *mut c_void) -> c_int;
     pub(crate) fn host_Comm_get_attr(comm: Comm, keyval: c_int, value: *mut c_void, flag: *mut c_int) -> c_int;
     pub(crate) fn host_Group_size(group: Group, size: *mut c_int) -> c_int;
