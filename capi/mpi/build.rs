@@ -6,8 +6,17 @@ use std::env;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-const SOURCES: [&str; 8] =
-    ["host.c", "arithmetic.c", "waits.c", "edges.c", "communicators.c", "collectives.c", "messages.c", "buffers.c"];
+const SOURCES: [&str; 9] = [
+    "host.c",
+    "names.c",
+    "arithmetic.c",
+    "waits.c",
+    "edges.c",
+    "communicators.c",
+    "collectives.c",
+    "messages.c",
+    "buffers.c",
+];
 const HEADERS: [&str; 4] = ["host.h", "calls.h", "edges.h", "edges_internal.h"];
 
 fn main() {
@@ -40,7 +49,8 @@ fn main() {
     if holds("MPI_VERSION >= 4") {
         println!("cargo::rustc-cfg=large_counts");
     }
-    // MPICH 4 reports errors of `MPI_Test` to the handler of `MPI_COMM_WORLD`.
+    // MPICH 4 reports errors of receives, which `MPI_Test` completes, to the handler of
+    // `MPI_COMM_WORLD`; those of collective calls go to the handler of their communicator.
     if holds("MPICH_NUMVERSION < 50000000") {
         println!("cargo::rustc-cfg=tests_report_to_world");
     }
@@ -54,6 +64,7 @@ fn main() {
         ("has_idup_with_info", "MPI_Comm_idup_with_info"),
         ("has_large_puts", "MPI_Put_c"),
         ("has_status_of_several", "MPI_Request_get_status_all"),
+        ("has_is_complete", "MPIX_Request_is_complete"),
     ] {
         if holds(&format!("sizeof(&{function}) > 0")) {
             println!("cargo::rustc-cfg={name}");

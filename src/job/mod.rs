@@ -379,7 +379,14 @@ impl Job {
         if self.team.key != 0 {
             return Ok(());
         }
-        self.core.leave()
+        self.core.leave(true)
+    }
+
+    /// [`finalize`](Job::finalize) after all ranks have passed a barrier of another library, since
+    /// which no rank has made a call on a window. Waits for no rank: some may have ended.
+    #[doc(hidden)]
+    pub fn leave_after_barrier(self) -> Result<()> {
+        self.core.leave(false)
     }
 
     pub(crate) fn core(&self) -> &Arc<JobCore> {
@@ -406,7 +413,7 @@ impl Drop for LeaveOnDrop {
             return;
         }
         let told = report::tell_if_late(self.0.rank, self.0.size);
-        let left = self.0.leave();
+        let left = self.0.leave(true);
         drop(told);
         if let Err(error) = left {
             // `drop` can't return an error.
@@ -423,14 +430,31 @@ impl JobCore {
     }
 
     /// Leaves the job, once. A barrier first ensures that no message of this process is lost with
-    /// its sockets, and that no waiting rank sees this process end.
-    fn leave(&self) -> Result<()> {
+    /// its sockets, and that no waiting rank sees this process end. `waits`: there was no such
+    /// barrier yet.
+    fn leave(&self, waits: bool) -> Result<()> {
         let mut bootstrap = self.bootstrap.lock().unwrap_or_else(PoisonError::into_inner);
         // Relaxed: accessed under the mutex. The drop follows a `finalize`.
         if self.flags.left.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
         self.flags.leaked_window.store(false, Ordering::Relaxed);
+        if waits {
+            self.await_others(&mut **bootstrap)?;
+        }
+        if let Some(text) = report::at_the_end(self).filter(|_| self.settings.info && self.rank == 0) {
+            diagnostics::answer(&text);
+        }
+        let checked = self.summarize();
+        self.progress.stop();
+        match bootstrap.finalize() {
+            Ok(()) | Err(bootstrap::BootstrapError::Finalized { .. }) => checked,
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The barrier of [`leave`](JobCore::leave).
+    fn await_others(&self, bootstrap: &mut dyn Bootstrap) -> Result<()> {
         // The launcher's barrier may wait for a dead rank for ever. This process ends without
         // leaving in good order, so the launcher ends the job.
         if let Err(death) = self.progress.known_deaths() {
@@ -443,15 +467,7 @@ impl JobCore {
         if self.size > 1 {
             bootstrap.barrier()?;
         }
-        if let Some(text) = report::at_the_end(self).filter(|_| self.settings.info && self.rank == 0) {
-            diagnostics::answer(&text);
-        }
-        let checked = self.summarize();
-        self.progress.stop();
-        match bootstrap.finalize() {
-            Ok(()) | Err(bootstrap::BootstrapError::Finalized { .. }) => checked,
-            Err(error) => Err(error.into()),
-        }
+        Ok(())
     }
 
     /// Makes waits on shared words poll ports too, and has a thread serve origins on `lane`.

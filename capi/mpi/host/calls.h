@@ -14,6 +14,7 @@ PASS(Comm_test_inter, (MPI_Comm comm, int *flag), (comm, flag))
 PASS(Comm_call_errhandler, (MPI_Comm comm, int code), (comm, code))
 PASS(Comm_get_errhandler, (MPI_Comm comm, MPI_Errhandler *out), (comm, out))
 PASS(Comm_set_errhandler, (MPI_Comm comm, MPI_Errhandler handler), (comm, handler))
+PASS(Comm_free_keyval, (int *keyval), (keyval))
 PASS(Comm_set_attr, (MPI_Comm comm, int keyval, void *value), (comm, keyval, value))
 PASS(Comm_get_attr, (MPI_Comm comm, int keyval, void *value, int *flag), (comm, keyval, value, flag))
 PASS(Group_size, (MPI_Group group, int *size), (group, size))
@@ -112,6 +113,7 @@ PASS(Info_get_nthkey, (MPI_Info info, int n, char *key), (info, n, key))
 PASS(Info_get_valuelen, (MPI_Info info, const char *key, int *length, int *flag), (info, key, length, flag))
 
 PASS(Type_free, (MPI_Datatype *type), (type))
+PASS(Type_free_keyval, (int *keyval), (keyval))
 PASS(Type_set_attr, (MPI_Datatype type, int keyval, void *value), (type, keyval, value))
 
 PASS(Add_error_class, (int *class), (class))
@@ -144,3 +146,9 @@ PASS(Request_get_status, (MPI_Request q, int *flag, MPI_Status *s), (q, flag, s)
 PASS(Request_get_status_all, (int n, const MPI_Request *q, int *flag, MPI_Status *s), (n, q, flag, s))
 PASS(Request_get_status_any, (int n, const MPI_Request *q, int *index, int *flag, MPI_Status *s), (n, q, index, flag, s))
 PASS(Request_get_status_some, (int n, const MPI_Request *q, int *done, int *indices, MPI_Status *s), (n, q, done, indices, s))
+/* An extension of MPICH from 4.1 on. It returns whether the request is complete. */
+int host_is_complete(MPI_Request q) {
+    static int (*next)(MPI_Request);
+    if (!next) next = (int (*)(MPI_Request))host_function("PMPIX_Request_is_complete");
+    return next(q);
+}

@@ -1,8 +1,6 @@
 /* The host MPI for the Rust side: constants, tables, and its functions by their PMPI names.
  * Compiled by the host's own compiler wrapper, so that the host's header defines handles and
- * constants. Every function of the host is looked up by name at run time, because the library is
- * also loaded into programs without MPI, such as the launcher, and into programs that load their
- * MPI late. */
+ * constants. */
 #define _GNU_SOURCE
 #include "host.h"
 
@@ -18,59 +16,6 @@ _Static_assert(sizeof(MPI_Datatype) == TRANSOM_HANDLE && sizeof(MPI_Op) == TRANS
 _Static_assert(sizeof(MPI_Info) == TRANSOM_HANDLE && sizeof(MPI_Group) == TRANSOM_HANDLE, "handles");
 _Static_assert(sizeof(MPI_Request) == TRANSOM_HANDLE && sizeof(MPI_Errhandler) == TRANSOM_HANDLE, "handles");
 _Static_assert(sizeof(MPI_Aint) == sizeof(long) && sizeof(MPI_Count) == 8, "integers");
-
-/* --- names of the host ------------------------------------------------------------------------ */
-
-/* Paths of loaded objects, as dl_iterate_phdr visits them. */
-struct objects {
-    char **paths;
-    size_t count, room;
-};
-
-static int keep_path(struct dl_phdr_info *info, size_t size, void *kept) {
-    struct objects *objects = kept;
-    (void)size;
-    if (!info->dlpi_name[0]) return 0;
-    if (objects->count == objects->room) {
-        size_t room = objects->room ? 2 * objects->room : 256;
-        char **paths = realloc(objects->paths, room * sizeof *paths);
-        if (!paths) return 1;
-        objects->paths = paths;
-        objects->room = room;
-    }
-    objects->paths[objects->count++] = strdup(info->dlpi_name);
-    return 0;
-}
-
-/* Gives the symbols of the host's library to the whole process, where a module brought it with
- * dlopen for itself alone: Python's mpi4py does so. The host's library is the object that defines
- * PMPI_Get_library_version. */
-static void open_to_all(void) {
-    struct objects objects = {0};
-    dl_iterate_phdr(keep_path, &objects);
-    for (size_t i = 0; i < objects.count; i++) {
-        Dl_info place;
-        void *object = objects.paths[i] ? dlopen(objects.paths[i], RTLD_LAZY | RTLD_NOLOAD) : 0;
-        void *found = object ? dlsym(object, "PMPI_Get_library_version") : 0;
-        /* An object's names include those of the objects that it needs. */
-        if (found && dladdr(found, &place) && strcmp(place.dli_fname, objects.paths[i]) == 0) {
-            void *opened = dlopen(objects.paths[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL);
-            if (opened) dlclose(opened);
-        }
-        if (object) dlclose(object);
-        free(objects.paths[i]);
-    }
-    free(objects.paths);
-}
-
-/* The host's function of this name; 0 in a program without an MPI. This library defines many of the
- * PMPI names itself, so that the host's definition is the next one. */
-void *host_function(const char *name) {
-    void *found = dlsym(RTLD_NEXT, name);
-    if (found || dlsym(RTLD_NEXT, "PMPI_Get_library_version")) return found;
-    open_to_all();
-    return dlsym(RTLD_NEXT, name);
-}
 
 /* A function of the host under another name. */
 #define PASS(name, parameters, arguments)                                                                                   \
@@ -101,7 +46,7 @@ const char *host_at_build(void) {
 /* The first line by which the process's MPI describes itself, in `text` of 512 bytes; an MPI with
  * the handles of the standard ABI is called so. */
 void host_name(char *text) {
-    int (*version)(char *, int *) = (int (*)(char *, int *))host_function("PMPI_Get_library_version");
+    int (*version)(char *, int *) = (int (*)(char *, int *))host_defines("PMPI_Get_library_version");
     /* The room that any MPI may use. */
     static char all[1 << 16];
     int length = 0;
@@ -116,7 +61,7 @@ void host_name(char *text) {
 }
 
 /* Whether this process has an MPI. */
-int host_present(void) { return host_function("PMPI_Allgather") != 0; }
+int host_present(void) { return host_defines("PMPI_Allgather") != 0; }
 
 size_t host_constants_bytes(void) { return sizeof(struct constants); }
 
@@ -398,7 +343,11 @@ static int at_end(MPI_Comm comm, int keyval, void *kept, void *extra) {
  * 11.2.4). */
 int host_call_at_end(void) {
     int keyval, code = HOST(Comm_create_keyval)(comm_not_copied, at_end, &keyval, 0);
-    return code != MPI_SUCCESS ? code : HOST(Comm_set_attr)(MPI_COMM_SELF, keyval, 0);
+    if (code != MPI_SUCCESS) return code;
+    code = HOST(Comm_set_attr)(MPI_COMM_SELF, keyval, 0);
+    /* The attribute keeps the key (MPI-4.1 section 7.7.2). */
+    HOST(Comm_free_keyval)(&keyval);
+    return code;
 }
 
 /* --- datatypes -------------------------------------------------------------------------------- */

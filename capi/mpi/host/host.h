@@ -12,7 +12,8 @@
 #define OMPI_PREDEFINED_GLOBAL(type, global) ((type)dlsym(RTLD_DEFAULT, #global))
 #endif
 
-/* A function of the host by its name, or null. */
+/* A definition of the host by its name, and the function to call for a name, or null. */
+void *host_defines(const char *name);
 void *host_function(const char *name);
 
 /* A function of the host by its PMPI name. */

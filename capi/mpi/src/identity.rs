@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use transom::diagnostics;
 
-use crate::host::{host_at_build, host_function, host_name};
+use crate::host::{host_at_build, host_defines, host_name};
 
 /// The binary interface of an MPI, which determines its handles and constants.
 #[derive(Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ const LATER: [(bool, &CStr); 2] =
 /// The first function that the MPI of the process has and this library lacks.
 fn missing() -> Option<String> {
     // SAFETY: the names are constant texts.
-    let there = |name: &CStr| unsafe { !host_function(name.as_ptr()).is_null() };
+    let there = |name: &CStr| unsafe { !host_defines(name.as_ptr()).is_null() };
     let (_, name) = LATER.into_iter().find(|&(is_here, name)| !is_here && there(name))?;
     Some(name.to_string_lossy().trim_start_matches('P').to_owned())
 }

@@ -84,6 +84,7 @@ mod handles;
 mod host;
 #[allow(unsafe_code)]
 mod identity;
+mod keyvals;
 #[allow(unsafe_code)]
 mod lifecycle;
 #[allow(unsafe_code)]

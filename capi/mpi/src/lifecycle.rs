@@ -1,11 +1,12 @@
-//! The start and the end of this process's job. The job starts after the host (`MPI_Init`),
-//! over all ranks of `MPI_COMM_WORLD`, and ends before the host ends (`MPI_Finalize`). If it can't
-//! start at one rank, it starts at none, and the host serves all windows.
+//! The start and the end of this process's job. The job starts after the host (`MPI_Init`), over
+//! all ranks of `MPI_COMM_WORLD`, and ends in `MPI_Finalize`: before the host ends, and under Open
+//! MPI after that. If it can't start at one rank, it starts at none, and the host serves all
+//! windows.
 
 use std::ffi::{c_char, c_int};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use transom::{Job, diagnostics};
@@ -25,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Whether the host calls `transom_end`.
 static CALLED_AT_END: AtomicBool = AtomicBool::new(false);
+/// The job of a program that has ended it, until `MPI_Finalize` returns.
+static LEAVING: Mutex<Option<Job>> = Mutex::new(None);
 
 /// Starts the job, after the host has started.
 fn begin() {
@@ -151,26 +154,61 @@ fn reads_early() -> bool {
 }
 
 /// Called at the start of the host's end. Functions of the program that MPI calls at its end have
-/// used their windows by then.
+/// used their windows by then. Open MPI does not call this where such a function fails, and then
+/// goes on, so that no rank may wait here for the others: `leave` comes after the barrier of the
+/// host's end.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 extern "C" fn transom_end() {
-    end();
+    if !cfg!(open_mpi) {
+        end();
+    } else if let Some((job, comm)) = end_use() {
+        free_of_host(comm);
+        *LEAVING.lock().unwrap_or_else(PoisonError::into_inner) = Some(job);
+    }
 }
 
 /// Ends the job, before the host ends.
 fn end() {
-    let Some((job, mut comm)) = process::get().and_then(Process::take) else { return };
+    if let Some((job, comm)) = end_use() {
+        polls::end();
+        finish(job.finalize());
+        free_of_host(comm);
+    }
+}
+
+/// Ends the use of the job at this rank, which goes on to serve other ranks.
+fn end_use() -> Option<(Job, Comm)> {
+    let taken = process::get().and_then(Process::take)?;
     report::at_end();
     edges::begin(0);
     accesses::watch_nothing();
-    polls::end();
-    if let Err(error) = job.finalize() {
-        diagnostics::error("transom::mpi", &format_args!("leaving the job failed: {error:#}"));
-    }
+    Some(taken)
+}
+
+/// Frees the objects of the host that the library has: `comm`, those of the proxies, and keys.
+fn free_of_host(mut comm: Comm) {
     proxies::end();
+    types::end();
+    members::end();
     // SAFETY: the communicator is not used any more.
     unsafe { host_Comm_free(&raw mut comm) };
+}
+
+/// Leaves the job after the host's end, in which all ranks have waited for each other.
+fn leave() {
+    let ended = LEAVING.lock().unwrap_or_else(PoisonError::into_inner).take();
+    // The host has not called `transom_end` where the job is still in use.
+    if let Some(job) = ended.or_else(|| end_use().map(|(job, _)| job)) {
+        polls::end();
+        finish(job.leave_after_barrier());
+    }
+}
+
+fn finish(left: transom::Result<()>) {
+    if let Err(error) = left {
+        diagnostics::error("transom::mpi", &format_args!("leaving the job failed: {error:#}"));
+    }
 }
 
 #[unsafe(export_name = "PMPI_Init")]
@@ -208,5 +246,9 @@ pub(crate) unsafe extern "C" fn finalize() -> c_int {
         end();
     }
     // SAFETY: the call takes nothing.
-    unsafe { host_Finalize() }
+    let code = unsafe { host_Finalize() };
+    if cfg!(open_mpi) {
+        leave();
+    }
+    code
 }

@@ -7,13 +7,15 @@ use std::sync::OnceLock;
 use transom::Job;
 
 use crate::host::{
-    Comm, Group, SUCCESS, constants, host_Comm_get_attr, host_Comm_group, host_Comm_set_attr, host_Comm_test_inter,
-    host_Group_free, host_Group_size, host_Group_translate_ranks, host_broadcast_number, host_comm_keyval,
+    Comm, Group, SUCCESS, constants, host_Comm_free_keyval, host_Comm_get_attr, host_Comm_group, host_Comm_set_attr,
+    host_Comm_test_inter, host_Group_free, host_Group_size, host_Group_translate_ranks, host_broadcast_number,
+    host_comm_keyval,
 };
+use crate::keyvals::Keyval;
 use crate::process;
 
 /// The attribute key under which a communicator keeps its job.
-static KEYVAL: OnceLock<c_int> = OnceLock::new();
+static KEYVAL: Keyval = Keyval::none();
 
 /// The reason why the host serves a window.
 #[derive(Debug)]
@@ -31,8 +33,15 @@ pub(crate) fn begin() {
     let mut keyval = 0;
     // SAFETY: the call writes a number.
     if unsafe { host_comm_keyval(&raw mut keyval) } == SUCCESS {
-        // Called once, so the key is not set yet.
-        let _ = KEYVAL.set(keyval);
+        KEYVAL.set(keyval);
+    }
+}
+
+/// Frees the key, before the host's end. No window is created after this.
+pub(crate) fn end() {
+    if let Some(mut keyval) = KEYVAL.take() {
+        // SAFETY: the key is the library's own.
+        unsafe { host_Comm_free_keyval(&raw mut keyval) };
     }
 }
 
@@ -82,7 +91,7 @@ fn broadcast(comm: Comm, mut number: u64) -> Option<u64> {
 /// The cached data of a communicator, which the first collective call on it determines. MPI lets no
 /// other collective call on it run at the same time. `None` if nothing can be kept with it.
 fn known(comm: Comm) -> Result<Option<&'static Known>, Refused> {
-    let Some(&keyval) = KEYVAL.get() else { return Ok(None) };
+    let Some(keyval) = KEYVAL.get() else { return Ok(None) };
     let (mut value, mut flag) = (std::ptr::null_mut::<c_void>(), -1);
     // SAFETY: the host reports a handle that is no communicator; the calls write an address and a
     // number.

@@ -162,6 +162,11 @@ routed! {
     "MPI_Precv_init" => partitioned::receive_init;
 }
 
+#[cfg(has_is_complete)]
+routed! {
+    "MPIX_Request_is_complete" => requests::request_is_complete;
+}
+
 #[cfg(has_status_of_several)]
 routed! {
     "MPI_Request_get_status_all" => requests::request_get_status_all;

@@ -14,6 +14,8 @@ use transom::Request;
 
 use crate::completion::{Call, OperationResult, SharedResult, own_statuses};
 use crate::errors::{Failure, Outcome};
+#[cfg(has_is_complete)]
+use crate::host::host_is_complete;
 use crate::host::{
     RequestHandle, SUCCESS, Tested, Win, constants, host_Grequest_complete, host_Request_get_status, host_Test,
     host_Testall, host_Testany, host_Testsome, host_Wait, host_Waitall, host_Waitany, host_Waitsome, host_request,
@@ -489,6 +491,18 @@ pub(crate) unsafe extern "C" fn request_get_status(
         return call.ended(code, Done::One(0), status, true);
     }
     code
+}
+
+/// Whether a request is complete, without a call of the host's progress. The answer has no status,
+/// so the conflict checker learns nothing.
+#[cfg(has_is_complete)]
+#[unsafe(export_name = "PMPIX_Request_is_complete")]
+pub(crate) unsafe extern "C" fn request_is_complete(request: RequestHandle) -> c_int {
+    // SAFETY: as in `wait`.
+    let call = unsafe { call_on(&raw const request, 1) };
+    poll_pending(&call.watch, false);
+    // SAFETY: as in `wait`.
+    unsafe { host_is_complete(request) }
 }
 
 #[cfg(has_status_of_several)]

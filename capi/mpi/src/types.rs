@@ -4,7 +4,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::ops::Deref;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use transom::datatype::Order;
 use transom::{BasicType, Class, Datatype, Op};
@@ -12,10 +12,11 @@ use transom::{BasicType, Class, Datatype, Op};
 use crate::errors::{Failure, Outcome};
 use crate::handles::Handles;
 use crate::host::{
-    Envelope, Predefined, SUCCESS, Type, constants, host_Type_free, host_Type_set_attr, host_contents, host_envelope,
-    host_is_committed, host_is_fortran_order, host_predefined, host_prepare_commits, host_size_and_extent,
-    host_type_keyval,
+    Envelope, Predefined, SUCCESS, Type, constants, host_Type_free, host_Type_free_keyval, host_Type_set_attr,
+    host_contents, host_envelope, host_is_committed, host_is_fortran_order, host_predefined, host_prepare_commits,
+    host_size_and_extent, host_type_keyval,
 };
+use crate::keyvals::Keyval;
 
 mod distributed;
 mod foreign;
@@ -24,9 +25,10 @@ mod pairs;
 /// The decoded type of each handle.
 static TYPES: Handles<Decoded> = Handles::new();
 /// The key of the attribute whose deletion reports the end of a type.
-static KEYVAL: OnceLock<c_int> = OnceLock::new();
-/// Held by the thread that gives a type its attribute. If a second thread set the attribute too,
-/// the host would end the value that the first one has cached.
+static KEYVAL: Keyval = Keyval::none();
+/// Held by the thread that caches a type, which then gives the type its attribute: if a second
+/// thread set the attribute too, the host would end the value that the first one has cached. Not
+/// held in calls of the host, which may wait for a delete function of the program.
 static FIRST_USE: Mutex<()> = Mutex::new(());
 
 /// A datatype of the host in transom's form.
@@ -148,8 +150,7 @@ pub(crate) fn begin() {
     let mut keyval = 0;
     // SAFETY: the call writes a number.
     if unsafe { host_type_keyval(&raw mut keyval) } == SUCCESS {
-        // Called once, so the key is not set yet.
-        let _ = KEYVAL.set(keyval);
+        KEYVAL.set(keyval);
     }
     let mut all = [Predefined { ty: constants().null_type, kind: 0, ops: 0 }; 96];
     // SAFETY: there is room for 96.
@@ -161,6 +162,14 @@ pub(crate) fn begin() {
             // An empty map has room.
             drop(TYPES.insert(ty, decoded));
         }
+    }
+}
+
+/// Frees the key, before the host's end. Types without an attribute are decoded at each use then.
+pub(crate) fn end() {
+    if let Some(mut keyval) = KEYVAL.take() {
+        // SAFETY: the key is the library's own.
+        unsafe { host_Type_free_keyval(&raw mut keyval) };
     }
 }
 
@@ -187,25 +196,33 @@ fn decode_and_cache(ty: Type) -> Outcome<DecodedRef> {
     }
     let envelope = envelope(ty)?;
     let decoded = decode(ty, &envelope)?;
-    let _first = FIRST_USE.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(cached) = TYPES.get(ty) {
-        return Ok(DecodedRef::Cached(cached));
+    let ends = !combiner::is_predefined(envelope.combiner);
+    // SAFETY: the type is valid.
+    if ends && unsafe { host_is_committed(ty) } == 0 {
+        return Err(Failure::new(Class::Type, "the datatype is not committed (MPI_Type_commit)"));
     }
-    if !combiner::is_predefined(envelope.combiner) {
-        // SAFETY: the type is valid.
-        if unsafe { host_is_committed(ty) } == 0 {
-            return Err(Failure::new(Class::Type, "the datatype is not committed (MPI_Type_commit)"));
-        }
-        let Some(&keyval) = KEYVAL.get() else { return Ok(DecodedRef::Owned(Box::new(decoded))) };
-        // SAFETY: the type is valid; the attribute's value is never read.
-        if unsafe { host_Type_set_attr(ty, keyval, std::ptr::null_mut::<c_void>()) } != SUCCESS {
-            return Ok(DecodedRef::Owned(Box::new(decoded)));
-        }
+    let keyval = KEYVAL.get().filter(|_| ends);
+    if ends && keyval.is_none() {
+        return Ok(DecodedRef::Owned(Box::new(decoded)));
     }
-    Ok(match TYPES.insert(ty, decoded) {
-        Ok(cached) => DecodedRef::Cached(cached),
-        Err(decoded) => DecodedRef::Owned(Box::new(decoded)),
-    })
+    let cached = {
+        let _first = FIRST_USE.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cached) = TYPES.get(ty) {
+            return Ok(DecodedRef::Cached(cached));
+        }
+        match TYPES.insert(ty, decoded) {
+            Ok(cached) => cached,
+            Err(decoded) => return Ok(DecodedRef::Owned(Box::new(decoded))),
+        }
+    };
+    // SAFETY: the type is valid; the attribute's value is never read.
+    if let Some(keyval) = keyval
+        && unsafe { host_Type_set_attr(ty, keyval, std::ptr::null_mut::<c_void>()) } != SUCCESS
+    {
+        // Other threads may use the value, so it is never ended.
+        TYPES.forget(ty);
+    }
+    Ok(DecodedRef::Cached(cached))
 }
 
 /// Called at the end of a type.

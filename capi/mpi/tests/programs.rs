@@ -61,6 +61,8 @@ static PROGRAMS: &[Program] = &[
     // Hosts abort programs whose request fails, and have no notified operations.
     Program { nodes: true, alone: Alone::None, ..c("completed") },
     c("errors"),
+    Program { nodes: true, ..c("returned") },
+    c("is_complete"),
     c("answers"),
     c("invalid"),
     // After MPI_Finalize gets of MPICH 4.0 have wrong data.
@@ -78,6 +80,7 @@ static PROGRAMS: &[Program] = &[
     Program { alone: Alone::New, ..c("groups") },
     Program { nodes: true, alone: Alone::New, ..c("threads") },
     Program { nodes: true, alone: Alone::New, ..c("thread_ends") },
+    c("first_uses"),
     // MPICH 5 alone sometimes fails an assertion when two threads free its shared windows at once.
     Program { alone: Alone::None, ..c("duplicates") },
     // MPICH refuses MPI_Win_sync outside of epochs.
@@ -132,10 +135,12 @@ const ONCE: &[Named] = &[
     ("one_line_of_warning", warning),
     ("spawned_processes", spawned),
     ("components_of_open_mpi", components),
+    ("open_mpi_ends_after_a_delete_function_has_failed", refused_end),
     ("profiling_tools", tools),
     ("pairs_of_a_value_and_an_index", pairs),
     ("no_warning_for_no_communicator", no_communicator),
     ("an_mpi_that_is_loaded_late", loaded_late),
+    ("a_stand_in_for_an_mpi", stand_in),
     ("a_line_for_each_kind_of_window", lines_of_windows),
     ("a_handle_in_fortran_of_no_window", no_window),
     ("the_checker_sees_the_host", checked),
@@ -165,7 +170,8 @@ fn trials(host: &'static Host) -> Vec<Trial> {
 fn is_meant_for(host: &Host, what: &str) -> bool {
     match what {
         "spawned_processes" => host.spawns,
-        "components_of_open_mpi" => host.interface() == "open_mpi",
+        // MPICH ends the program.
+        "open_mpi_ends_after_a_delete_function_has_failed" | "components_of_open_mpi" => host.interface() == "open_mpi",
         // MPICH still ends the program by a signal.
         "a_handle_in_fortran_of_no_window" => host.interface() == "open_mpi" && host.compiles(Language::Fortran),
         // Their headers know the combiner.
@@ -231,7 +237,7 @@ fn threads_over_sockets(host: &'static Host) {
     // The shared windows of `duplicates` are served by the host here. Open MPI 5 crashes if threads
     // create its windows at the same time.
     let crashes = |program| host.name == "open_mpi_5" && program == "duplicates";
-    for program in ["turns", "crowd", "duplicates", "thread_ends"].into_iter().filter(|&program| !crashes(program)) {
+    for program in ["turns", "crowd", "duplicates", "thread_ends", "is_complete"].into_iter().filter(|&program| !crashes(program)) {
         let run = Run::of(host, host.program(program, Language::C), 2).served().info();
         verified(&run.with("TRANSOM_TRANSPORTS", "^shm"), true);
     }
@@ -362,6 +368,20 @@ fn components(host: &'static Host) {
     }
 }
 
+/// Regression: the other ranks waited for ever for the rank of the failure.
+/// Shows E1.
+/// Route: shm, tcp.
+fn refused_end(host: &'static Host) {
+    for rank in ["none", "first", "last", "all"] {
+        let run = || {
+            let run = Run::of(host, host.program("refused_end", Language::C), 3).served().info();
+            run.given(vec![rank.to_owned()], 60)
+        };
+        verified(&run(), true);
+        verified(&run().with("TRANSOM_TRANSPORTS", "^shm"), true);
+    }
+}
+
 /// Shows E1.
 /// Route: shm.
 fn failure(host: &'static Host) {
@@ -449,6 +469,16 @@ fn loaded_late(host: &'static Host) {
         verified(&Run::of(host, program.clone(), 2).served().info().with("LOADED", loaded.to_string()), true);
     }
     std::fs::remove_dir_all(&objects).expect("it was made above");
+}
+
+/// Regression: a program with a stand-in that has no PMPI names ended by a signal in `MPI_Init`.
+/// Shows W1.
+/// Route: program.
+fn stand_in(host: &'static Host) {
+    let source = Host::source("stand_in.c");
+    let stand_in = host.built("libstand_in.so", &["-shared", "-fPIC", "-Wl,--as-needed", "-DSTAND_IN", &source]);
+    let program = host.built("stand_in", &["-Wl,--as-needed", &source, &stand_in.to_string_lossy()]);
+    verified(&Run::of(host, program, 1).served().info(), false);
 }
 
 /// More objects than the processes of large Python programs load.

@@ -6,13 +6,13 @@ use std::ffi::{c_char, c_int, c_ulonglong, c_void};
 use super::{Comm, Errhandler, Group, InfoHandle};
 
 #[allow(non_snake_case)]
-// SAFETY: the declarations are those of host/host.c and host/calls.h; the latter are those of
-// mpi.h.
+// SAFETY: the declarations are those of host/host.c, host/names.c and host/calls.h; the latter are
+// those of mpi.h.
 unsafe extern "C" {
     pub(crate) fn host_present() -> c_int;
     pub(crate) fn host_at_build() -> *const c_char;
     pub(crate) fn host_name(text: *mut c_char);
-    pub(crate) fn host_function(name: *const c_char) -> *mut c_void;
+    pub(crate) fn host_defines(name: *const c_char) -> *mut c_void;
     pub(crate) fn host_tool(name: *const c_char) -> *mut c_void;
     pub(crate) fn host_broadcast_number(comm: Comm, number: *mut c_ulonglong) -> c_int;
     pub(crate) fn host_gather_lengths(comm: Comm, mine: c_int, all: *mut c_int) -> c_int;
@@ -57,6 +57,7 @@ unsafe extern "C" {
     pub(crate) fn host_Comm_call_errhandler(comm: Comm, code: c_int) -> c_int;
     pub(crate) fn host_Comm_get_errhandler(comm: Comm, out: *mut Errhandler) -> c_int;
     pub(crate) fn host_Comm_set_errhandler(comm: Comm, handler: Errhandler) -> c_int;
+    pub(crate) fn host_Comm_free_keyval(keyval: *mut c_int) -> c_int;
     pub(crate) fn host_Comm_set_attr(comm: Comm, keyval: c_int, value: *mut c_void) -> c_int;
     pub(crate) fn host_Comm_get_attr(comm: Comm, keyval: c_int, value: *mut c_void, flag: *mut c_int) -> c_int;
     pub(crate) fn host_Group_size(group: Group, size: *mut c_int) -> c_int;

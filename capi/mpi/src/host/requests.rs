@@ -140,6 +140,8 @@ unsafe extern "C" {
         s: *mut c_void,
     ) -> c_int;
     pub(crate) fn host_Request_get_status(q: RequestHandle, flag: *mut c_int, s: *mut c_void) -> c_int;
+    #[cfg(has_is_complete)]
+    pub(crate) fn host_is_complete(q: RequestHandle) -> c_int;
     #[cfg(has_status_of_several)]
     pub(crate) fn host_Request_get_status_all(
         n: c_int,

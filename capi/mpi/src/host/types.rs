@@ -47,5 +47,6 @@ unsafe extern "C" {
     pub(crate) fn host_prepare_commits();
     pub(crate) fn host_is_committed(ty: Type) -> c_int;
     pub(crate) fn host_Type_free(kind: *mut Type) -> c_int;
+    pub(crate) fn host_Type_free_keyval(keyval: *mut c_int) -> c_int;
     pub(crate) fn host_Type_set_attr(kind: Type, keyval: c_int, value: *mut c_void) -> c_int;
 }
