@@ -237,7 +237,9 @@ fn threads_over_sockets(host: &'static Host) {
     // The shared windows of `duplicates` are served by the host here. Open MPI 5 crashes if threads
     // create its windows at the same time.
     let crashes = |program| host.name == "open_mpi_5" && program == "duplicates";
-    for program in ["turns", "crowd", "duplicates", "thread_ends", "is_complete"].into_iter().filter(|&program| !crashes(program)) {
+    for program in
+        ["turns", "crowd", "duplicates", "thread_ends", "is_complete"].into_iter().filter(|&program| !crashes(program))
+    {
         let run = Run::of(host, host.program(program, Language::C), 2).served().info();
         verified(&run.with("TRANSOM_TRANSPORTS", "^shm"), true);
     }
