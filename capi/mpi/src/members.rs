@@ -8,8 +8,8 @@ use transom::Job;
 
 use crate::host::{
     Comm, Group, SUCCESS, constants, host_Comm_free_keyval, host_Comm_get_attr, host_Comm_group, host_Comm_set_attr,
-    host_Comm_test_inter, host_Group_free, host_Group_size, host_Group_translate_ranks, host_broadcast_number,
-    host_comm_keyval,
+    host_Comm_size, host_Comm_test_inter, host_Group_free, host_Group_size, host_Group_translate_ranks,
+    host_broadcast_number, host_comm_keyval,
 };
 use crate::keyvals::Keyval;
 use crate::process;
@@ -47,7 +47,7 @@ pub(crate) fn end() {
 
 /// The data of a communicator, cached with it: its ranks never change.
 struct Known {
-    /// Whether it is no intercommunicator and all its ranks are of `MPI_COMM_WORLD`.
+    /// Whether it is no intercommunicator and all its ranks are processes of `MPI_COMM_WORLD`.
     of_world: bool,
     /// The job of its ranks, once a window was created over it.
     job: OnceLock<Job>,
@@ -156,8 +156,10 @@ fn ranks_of(comm: Comm) -> Result<Vec<usize>, Refused> {
     }
     // SAFETY: zero is a value of a handle; the calls write groups.
     let (mut here, mut all) = unsafe { (std::mem::zeroed::<Group>(), std::mem::zeroed::<Group>()) };
-    // SAFETY: the communicators are valid; each call writes a group.
+    let mut size = 0;
+    // SAFETY: the communicators are valid; the calls write a number and groups.
     unsafe {
+        host_Comm_size(comm, &raw mut size);
         host_Comm_group(comm, &raw mut here);
         host_Comm_group(constants().world, &raw mut all);
     }
@@ -167,7 +169,13 @@ fn ranks_of(comm: Comm) -> Result<Vec<usize>, Refused> {
         host_Group_free(&raw mut here);
         host_Group_free(&raw mut all);
     }
-    ranks.ok_or(Refused::Why("some ranks of its communicator are not in MPI_COMM_WORLD"))
+    let ranks = ranks.ok_or(Refused::Why("some ranks of its communicator are not in MPI_COMM_WORLD"))?;
+    // MPICH has such communicators from 4.1 on (MPIX_Threadcomm_init). Their group is that of the
+    // processes, and nonblocking collective calls on them are those of the processes.
+    if usize::try_from(size) != Ok(ranks.len()) {
+        return Err(Refused::Why("the ranks of its communicator are threads"));
+    }
+    Ok(ranks)
 }
 
 /// The members of a group by their ranks in another; `None` if a member is not in it.

@@ -216,9 +216,8 @@ fn decode_and_cache(ty: Type) -> Outcome<DecodedRef> {
         }
     };
     // SAFETY: the type is valid; the attribute's value is never read.
-    if let Some(keyval) = keyval
-        && unsafe { host_Type_set_attr(ty, keyval, std::ptr::null_mut::<c_void>()) } != SUCCESS
-    {
+    let set = |keyval| unsafe { host_Type_set_attr(ty, keyval, std::ptr::null_mut::<c_void>()) };
+    if keyval.is_some_and(|keyval| set(keyval) != SUCCESS) {
         // Other threads may use the value, so it is never ended.
         TYPES.forget(ty);
     }

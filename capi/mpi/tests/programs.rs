@@ -81,6 +81,7 @@ static PROGRAMS: &[Program] = &[
     Program { nodes: true, alone: Alone::New, ..c("threads") },
     Program { nodes: true, alone: Alone::New, ..c("thread_ends") },
     c("first_uses"),
+    c("thread_ranks"),
     // MPICH 5 alone sometimes fails an assertion when two threads free its shared windows at once.
     Program { alone: Alone::None, ..c("duplicates") },
     // MPICH refuses MPI_Win_sync outside of epochs.
@@ -237,9 +238,8 @@ fn threads_over_sockets(host: &'static Host) {
     // The shared windows of `duplicates` are served by the host here. Open MPI 5 crashes if threads
     // create its windows at the same time.
     let crashes = |program| host.name == "open_mpi_5" && program == "duplicates";
-    for program in
-        ["turns", "crowd", "duplicates", "thread_ends", "is_complete"].into_iter().filter(|&program| !crashes(program))
-    {
+    let programs = ["turns", "crowd", "duplicates", "thread_ends", "is_complete", "thread_ranks"];
+    for program in programs.into_iter().filter(|&program| !crashes(program)) {
         let run = Run::of(host, host.program(program, Language::C), 2).served().info();
         verified(&run.with("TRANSOM_TRANSPORTS", "^shm"), true);
     }
