@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use transom_fabric::{Cause, Failure, Fault, Tally, threads};
 
+use crate::buffers::AtEnd;
 use crate::error::{Error, ErrorKind, Refusal, Result};
 use crate::failures::Detector;
 use crate::messages::Messages;
@@ -429,16 +430,18 @@ impl Progress {
         let (callers, stop) = (Arc::clone(&self.callers), Arc::clone(&self.stop));
         let later = self.later.clone();
         let body = move || {
+            let _ends = AtEnd(|| {
+                // Relaxed: the fence orders it.
+                callers.serving.fetch_sub(1, Ordering::Relaxed);
+                // SeqCst: pairs with the fence in `is_served`: either a call that has deferred
+                // messages does not see this thread, or this thread sees the messages.
+                fence(Ordering::SeqCst);
+                // Acquire: pairs with the Release in `stop`.
+                if messages.owes_answers() && !stop.load(Ordering::Acquire) {
+                    later.begin(&wire, &messages, &stop);
+                }
+            });
             thread::serve(&wire, lane, &messages, &callers, &stop);
-            // Relaxed: the fence orders it.
-            callers.serving.fetch_sub(1, Ordering::Relaxed);
-            // SeqCst: pairs with the fence in `is_served`: either a call that has deferred messages
-            // does not see this thread, or this thread sees the messages.
-            fence(Ordering::SeqCst);
-            // Acquire: pairs with the Release in `stop`.
-            if messages.owes_answers() && !stop.load(Ordering::Acquire) {
-                later.begin(&wire, &messages, &stop);
-            }
         };
         // Relaxed: no call relies on the thread before this call returns.
         self.callers.serving.fetch_add(1, Ordering::Relaxed);

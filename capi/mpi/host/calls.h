@@ -152,3 +152,13 @@ int host_is_complete(MPI_Request q) {
     if (!next) next = (int (*)(MPI_Request))host_function("PMPIX_Request_is_complete");
     return next(q);
 }
+/* Whether all ranks wait for each other in MPI_Finalize after the delete functions of
+ * MPI_COMM_SELF, as in Open MPI unless its parameter async_mpi_finalize is set. */
+int host_ends_with_barrier(void) {
+#ifdef OPEN_MPI
+    const _Bool *without = host_function("ompi_async_mpi_finalize");
+    return !without || !*without;
+#else
+    return 0;
+#endif
+}

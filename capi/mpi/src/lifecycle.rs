@@ -15,8 +15,8 @@ use crate::boot::{GIVEN_UP, HostBootstrap};
 use crate::errors::{Failure, Outcome};
 use crate::host::{
     Comm, SUCCESS, constants, host_Comm_dup, host_Comm_free, host_Comm_rank, host_Comm_set_errhandler, host_Comm_size,
-    host_Finalize, host_Init, host_Init_thread, host_Query_thread, host_call_at_end, host_gather_lengths,
-    host_has_opencoarrays, host_present,
+    host_Finalize, host_Init, host_Init_thread, host_Query_thread, host_call_at_end, host_ends_with_barrier,
+    host_gather_lengths, host_has_opencoarrays, host_present,
 };
 use crate::process::{self, Process};
 use crate::{accesses, edges, identity, members, polls, proxies, report, types};
@@ -160,7 +160,8 @@ fn reads_early() -> bool {
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 extern "C" fn transom_end() {
-    if !cfg!(open_mpi) {
+    // SAFETY: the call takes nothing.
+    if unsafe { host_ends_with_barrier() } == 0 {
         end();
     } else if let Some((job, comm)) = end_use() {
         free_of_host(comm);
@@ -247,7 +248,8 @@ pub(crate) unsafe extern "C" fn finalize() -> c_int {
     }
     // SAFETY: the call takes nothing.
     let code = unsafe { host_Finalize() };
-    if cfg!(open_mpi) {
+    // SAFETY: as above.
+    if unsafe { host_ends_with_barrier() } != 0 {
         leave();
     }
     code

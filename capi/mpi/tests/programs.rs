@@ -382,6 +382,9 @@ fn refused_end(host: &'static Host) {
         verified(&run(), true);
         verified(&run().with("TRANSOM_TRANSPORTS", "^shm"), true);
     }
+    // Without the barrier of Open MPI's end, the delete functions must succeed.
+    let run = Run::of(host, host.program("refused_end", Language::C), 3).served().info();
+    verified(&run.given(vec!["none".to_owned()], 60).with("OMPI_MCA_async_mpi_finalize", "1"), true);
 }
 
 /// Shows E1.

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use rustix::io::Errno;
 use rustix::net::{getpeername, getsockname, sockopt};
 
 /// The file that names the congestion control of new connections (man 7 tcp).
@@ -130,7 +131,7 @@ impl Pacing {
         let is_paced = |control: &String| *control == self.paced;
         if self.is_local_connection(socket).unwrap_or(false)
             && sockopt::tcp_congestion(socket).as_ref().is_ok_and(is_paced)
-            && sockopt::set_tcp_congestion(socket, UNPACED).is_err()
+            && matches!(sockopt::set_tcp_congestion(socket, UNPACED), Err(Errno::PERM | Errno::ACCESS | Errno::NOENT))
         {
             // Relaxed: it only ends the looks.
             self.refused.store(true, Ordering::Relaxed);

@@ -46,6 +46,7 @@ unsafe extern "C" {
         provided: *mut c_int,
     ) -> c_int;
     pub(crate) fn host_Finalize() -> c_int;
+    pub(crate) fn host_ends_with_barrier() -> c_int;
     pub(crate) fn host_Query_thread(provided: *mut c_int) -> c_int;
     pub(crate) fn host_Abort(comm: Comm, code: c_int) -> c_int;
     pub(crate) fn host_Comm_dup(comm: Comm, out: *mut Comm) -> c_int;

@@ -218,6 +218,7 @@ impl Host {
 
     /// A compiled test program.
     pub(crate) fn program(&self, name: &str, language: Language) -> PathBuf {
+        static BUILT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
         let compiler = self.find(self.compilers[language as usize]).expect("it is here");
         let (ending, options) = match language {
             Language::C => ("c", &["-std=gnu11", "-Wall", "-Wextra", "-Wno-stringop-overflow", "-rdynamic"][..]),
@@ -227,10 +228,14 @@ impl Host {
         let source = sources().join("tests/programs").join(format!("{name}.{ending}"));
         // The compiler reads and writes Fortran modules in the current folder.
         let (folder, program) = (self.folder(), self.folder().join(name));
-        let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+        if built.contains(&program) {
+            return program;
+        }
         let mut compile = Command::new(compiler);
         compile.args(["-g", "-O1", "-pthread"]).args(options).arg(source).arg("-o").arg(&program).arg("-lm");
         done(compile.current_dir(folder));
+        built.push(program.clone());
         program
     }
 }
