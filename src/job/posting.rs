@@ -175,8 +175,9 @@ impl JobCore {
     /// §12.5.2), and the rank may sleep in a barrier or compute until this rank has gone on. A
     /// notice that has to wait for room is sent later also after a failure of progress, which may
     /// concern another rank. Later messages may overtake the notice. This is harmless, since
-    /// notices are counted, and a window has none left when it is freed. If the rank can't be
-    /// reached, the notice of `complete` is sent later, because the rank waits for it.
+    /// notices are counted, and a window has none left when it is freed, unless the wait of
+    /// `complete` for a post has failed. If the rank can't be reached, the notice of `complete` is
+    /// sent later, because the rank waits for it.
     pub(crate) fn notify(&self, rank: usize, bytes: Vec<u8>, notice: Notice) -> Notified {
         let (to, is_of_node) = (peer(rank), self.lane(rank) == Some(Lane::Shm));
         let mut failure = None;
