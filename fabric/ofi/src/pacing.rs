@@ -26,7 +26,7 @@ const FIRST: u64 = 1;
 /// Longest time between looks, in milliseconds: peers whose addresses this rank never uses connect
 /// too.
 const MOST: u64 = 1000;
-/// A look may take this part of the time at most.
+/// After a look, this many times its duration pass before the next one.
 const COST: u64 = 100;
 
 /// The IP address and the port of a socket.
@@ -124,9 +124,9 @@ impl Pacing {
     }
 
     fn change_connection(&self, number: RawFd) {
-        // SAFETY: the descriptor is not closed, and it is used only for calls that fail on a number
-        // that is not open, or not a socket. Another thread may close the number meanwhile and open
-        // it again; only a connection over TCP could then be changed, to `reno`.
+        // SAFETY: the borrow does not close the descriptor, and ends with this function. All calls
+        // fail on a number that is not open or not a socket. If another thread closes the number
+        // meanwhile, and opens a connection over TCP under it, that connection may get `reno`.
         let socket = unsafe { BorrowedFd::borrow_raw(number) };
         let is_paced = |control: &String| *control == self.paced;
         if self.is_local_connection(socket).unwrap_or(false)

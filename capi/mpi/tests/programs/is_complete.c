@@ -5,7 +5,6 @@
 
 #include <unistd.h>
 
-#if defined MPICH_NUMVERSION && MPICH_NUMVERSION >= 40100000
 enum { LIMIT = 30 };
 
 /* Gets from the next rank, which is in no call, by a request that only `is_complete` polls. */
@@ -37,13 +36,3 @@ int main(int argc, char **argv) {
     MPI_Win_free(&win);
     return end();
 }
-#else
-int main(int argc, char **argv) {
-    MPI_Win win;
-    int *part;
-    begin(&argc, &argv);
-    MPI_Win_allocate(sizeof *part, sizeof *part, MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
-    check("without the call", MPI_Win_free(&win));
-    return end();
-}
-#endif

@@ -5,7 +5,6 @@
 
 #include <pthread.h>
 
-#if defined MPICH_NUMVERSION && MPICH_NUMVERSION >= 40100000
 enum { MOST = 2, ROUNDS = 20 };
 
 static MPI_Comm comm_;
@@ -44,13 +43,3 @@ int main(int argc, char **argv) {
     check("the window", MPI_Win_free(&win));
     return end();
 }
-#else
-int main(int argc, char **argv) {
-    MPI_Win win;
-    int *part;
-    begin(&argc, &argv);
-    MPI_Win_allocate(sizeof *part, sizeof *part, MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
-    check("without such communicators", MPI_Win_free(&win));
-    return end();
-}
-#endif
