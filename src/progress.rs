@@ -6,6 +6,7 @@ mod descriptors;
 mod later;
 mod losses;
 mod thread;
+mod times;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
@@ -23,23 +24,11 @@ use crate::transport::{Lane, Net, Wire};
 use descriptors::Descriptors;
 use later::Later;
 use thread::Callers;
+use times::{NAP, SPIN_BUSY, Times};
 
-/// Time that a blocking call polls before it sleeps, where every rank has a core.
-const SPIN: Duration = Duration::from_micros(50);
 /// Number of times that a blocking call reads an awaited word before it makes progress, if a CPU of
 /// this node changes the word. The reads take some microseconds.
 const BARE_POLLS: u32 = 64;
-/// Maximum polling time if replies arrive soon after polling ends.
-const SPIN_MAX: Duration = Duration::from_micros(400);
-/// Maximum polling time if sleeps keep ending early, because origins access this rank's memory
-/// without a completion here.
-const SPIN_BUSY: Duration = Duration::from_micros(800);
-/// Maximum sleep of a blocking call, which bounds the delay of progress without a wake-up.
-const NAP: Duration = Duration::from_millis(1);
-/// Maximum sleep where ranks outnumber cores and no rank shares memory with this one. The length of
-/// sleeps that run to their end doubles up to this limit, because frequent polling of all ranks
-/// would occupy cores that other ranks need.
-const NAP_CROWDED: Duration = Duration::from_millis(16);
 /// Number of polls after which a blocking call that does not sleep, or a post that is repeated,
 /// checks whether all ranks live.
 const POLLS_BETWEEN_CHECKS: u32 = 4096;
@@ -54,12 +43,7 @@ pub(crate) struct Progress {
     explained: [Once; 2],
     /// Warns of a lack of descriptors; `None` on nets whose connections take none.
     descriptors: Option<Descriptors>,
-    /// Initial polling time of a blocking call before it sleeps.
-    spin: Duration,
-    /// Maximum sleep of a blocking call.
-    nap: Duration,
-    /// The current polling time of a blocking call, in microseconds.
-    poll_time: AtomicU32,
+    times: Times,
     /// The number of repeated posts of all threads.
     repeats: AtomicU32,
     /// The number of flushes that have waited.
@@ -86,7 +70,7 @@ struct Threads {
 
 impl fmt::Debug for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Progress").field("spin", &self.spin).finish_non_exhaustive()
+        f.debug_struct("Progress").field("times", &self.times).finish_non_exhaustive()
     }
 }
 
@@ -101,7 +85,7 @@ impl Progress {
         crowded: bool,
         alone: bool,
     ) -> Progress {
-        let spin = if crowded { Duration::ZERO } else { SPIN };
+        let times = Times::new(crowded, alone, wire.net().is_some_and(Net::changes_silently));
         let descriptors = wire.net().is_some_and(Net::uses_ip).then(|| Descriptors::new(rank));
         Progress {
             wire,
@@ -109,9 +93,7 @@ impl Progress {
             detector,
             explained: [const { Once::new() }; 2],
             descriptors,
-            spin,
-            nap: if crowded && alone { NAP_CROWDED } else { NAP },
-            poll_time: AtomicU32::new(micros(spin)),
+            times,
             repeats: AtomicU32::new(0),
             waits: AtomicU32::new(0),
             late_wakes: AtomicU64::new(0),
@@ -247,11 +229,16 @@ impl Progress {
     /// [`until`](Progress::until) that also calls `look` before each sleep, and from time to time
     /// while events arrive. An error of `look` ends the wait.
     pub(crate) fn until_looking(&self, done: impl Fn() -> bool, look: impl Fn() -> Result<()>) -> Result<()> {
+        self.until_within(NAP, done, look)
+    }
+
+    /// [`until_looking`](Progress::until_looking) whose first sleep takes at most `nap`.
+    fn until_within(&self, nap: Duration, done: impl Fn() -> bool, look: impl Fn() -> Result<()>) -> Result<()> {
         if done() {
             return Ok(());
         }
         let guard = self.callers.enter();
-        let outcome = self.wait_until(done, look);
+        let outcome = self.wait_until(nap, done, look);
         drop(guard);
         self.leave();
         outcome
@@ -261,7 +248,7 @@ impl Progress {
     /// open, CPUs of this node change the word, and the call reads only the word for a while before
     /// it makes progress.
     pub(crate) fn until_changed(&self, done: impl Fn() -> bool) -> Result<()> {
-        if !self.spin.is_zero() && self.wire.net().is_none() {
+        if !self.times.spin.is_zero() && self.wire.net().is_none() {
             for _ in 0..BARE_POLLS {
                 if done() {
                     return Ok(());
@@ -269,7 +256,7 @@ impl Progress {
                 std::hint::spin_loop();
             }
         }
-        self.until(done)
+        self.until_within(self.times.first_nap, done, || Ok(()))
     }
 
     /// Gives the core up if another thread of this process is inside a blocking call: the awaited
@@ -290,10 +277,9 @@ impl Progress {
         }
     }
 
-    fn wait_until(&self, done: impl Fn() -> bool, look: impl Fn() -> Result<()>) -> Result<()> {
-        // Relaxed: a time, which orders no other access.
-        let mut spin = Duration::from_micros(self.poll_time.load(Ordering::Relaxed).into());
-        let (mut naps, mut nap) = (0u32, NAP);
+    fn wait_until(&self, first: Duration, done: impl Fn() -> bool, look: impl Fn() -> Result<()>) -> Result<()> {
+        let mut spin = self.times.polling();
+        let (mut slept, mut nap) = (Duration::ZERO, first);
         let (mut quiet_since, mut hooked): (Option<Instant>, Option<Instant>) = (None, None);
         let (mut polls, mut missed) = (0u32, false);
         // Sends the waiting answers that no put since the caller's last wait has carried.
@@ -305,11 +291,11 @@ impl Progress {
                     // Relaxed: a count.
                     self.late_wakes.fetch_add(1, Ordering::Relaxed);
                 }
-                if naps == 1 {
-                    self.adapt();
-                }
-                if naps > 0 {
+                if !slept.is_zero() {
                     self.progressed();
+                    if slept <= NAP {
+                        self.times.adapt();
+                    }
                 }
                 return Ok(());
             }
@@ -325,7 +311,7 @@ impl Progress {
             }
             if seen > 0 {
                 quiet_since = None;
-            } else if polls.is_multiple_of(16) || self.spin.is_zero() {
+            } else if polls.is_multiple_of(16) || self.times.spin.is_zero() {
                 self.yield_to_callers();
                 let since = *quiet_since.get_or_insert_with(Instant::now);
                 if since.elapsed() >= spin {
@@ -343,14 +329,14 @@ impl Progress {
                     });
                     // No completion reports an origin's put or get, which only ends the sleep. A
                     // short sleep therefore makes the polling before the next sleep longer.
-                    let busy = start.elapsed() < SPIN_BUSY;
+                    let busy = !missed && start.elapsed() < SPIN_BUSY;
                     if came {
                         self.progressed();
                         return Ok(());
                     }
-                    naps += 1;
-                    nap = if busy { NAP } else { (nap * 2).min(self.nap) };
-                    spin = if busy { (spin * 2).min(SPIN_BUSY) } else { self.spin };
+                    slept += limit;
+                    nap = if busy { first } else { (nap * 2).min(self.times.nap) };
+                    spin = if busy { (spin * 2).min(SPIN_BUSY) } else { self.times.spin };
                     quiet_since = quiet_since.filter(|_| !busy);
                 }
             }
@@ -370,16 +356,6 @@ impl Progress {
     /// [`Job::late_wakes`](crate::Job::late_wakes).
     pub(crate) fn late_wakes(&self) -> u64 {
         self.late_wakes.load(Ordering::Relaxed)
-    }
-
-    /// Adapts the polling time after a reply came during the first sleep of a call: later calls
-    /// poll longer, since a wake-up takes time. Where even the longest polling does not get the
-    /// reply, the device needs this core, and later calls sleep early again.
-    fn adapt(&self) {
-        // Relaxed both: of calls that adapt at the same time, one takes effect.
-        let polled = self.poll_time.load(Ordering::Relaxed);
-        let longer = if polled < micros(SPIN_MAX) { polled * 2 } else { micros(self.spin) };
-        self.poll_time.store(longer, Ordering::Relaxed);
     }
 
     /// Waits until nothing that `tally` counts is in flight.
@@ -486,11 +462,6 @@ impl Progress {
         // A progress thread may have begun it.
         self.later.end();
     }
-}
-
-/// A time below an hour.
-fn micros(time: Duration) -> u32 {
-    u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
 }
 
 /// Sends the answers that wait for a message to the same rank, and returns the number of messages.

@@ -47,6 +47,9 @@ static void give_up(const char *what, int outcome, const char *call) {
     }
     printf("%s %d %s: %s\n", what, at_work, call, text);
     fflush(stdout);
+    /* Some launchers drop output that they have not read yet when a rank aborts: also the last
+     * result of another rank. */
+    usleep(200000);
     MPI_Abort(MPI_COMM_WORLD, 3);
     _exit(3);
 }

@@ -18,8 +18,9 @@ const KEEP_AWAY: Duration = Duration::from_micros(32);
 /// Maximum time for which the thread leaves polling to callers. The end of a single longer call
 /// wakes the thread.
 const KEEP_AWAY_MAX: Duration = Duration::from_micros(256);
-/// [`KEEP_AWAY_MAX`] where calls are dense: at least one in each [`DENSE`] on average. Such calls
-/// serve origins soon enough.
+/// [`KEEP_AWAY_MAX`] where calls or posts are dense: at least one in each [`DENSE`] on average.
+/// Dense calls serve origins soon enough. Dense posts and the thread would wait for the same locks
+/// of the net.
 const KEEP_AWAY_DENSE: Duration = Duration::from_micros(1024);
 const DENSE: Duration = Duration::from_micros(64);
 /// Maximum number of counted calls: this many are dense even over the longest sleep,
@@ -165,9 +166,14 @@ struct Seen {
     posts: u32,
 }
 
+/// The longest time for which the thread leaves polling to callers.
+fn most_away(dense: bool) -> Duration {
+    if dense { KEEP_AWAY_DENSE } else { KEEP_AWAY_MAX }
+}
+
 /// Returns when callers neither poll nor post. While short calls follow each other, the thread
 /// sleeps between checks, because otherwise the end of each call would wake it; the end of a long
-/// call wakes it. Threads that post without polling keep it away for [`KEEP_AWAY_MAX`] at most.
+/// call wakes it. Threads that post without polling keep it away for a limited time.
 fn keep_away(callers: &Callers, messages: &Messages, seen: &mut Seen, stop: &AtomicBool, posts: impl Fn() -> u32) {
     let (mut nap, mut slept, mut posting) = (KEEP_AWAY, IDLE, Duration::ZERO);
     // Acquire: pairs with the Release in `stop`.
@@ -179,21 +185,26 @@ fn keep_away(callers: &Callers, messages: &Messages, seen: &mut Seen, stop: &Ato
         // The next sleep is short if the last caller has left answers to this thread. A caller that
         // is inside sends them itself.
         let kept = inside == 0 && (messages.keeps_answers() || messages.owes_answers());
-        let posted = now.posts != seen.posts && !kept && posting < KEEP_AWAY_MAX;
+        let is_dense = |count: u32| DENSE * count.min(MANY_CALLS) >= slept;
+        let most_posting = most_away(is_dense(now.posts.wrapping_sub(seen.posts)));
+        let posted = now.posts != seen.posts && !kept && posting < most_posting;
         if !polls && !posted {
             *seen = now;
             return;
         }
         if calls == seen.calls && inside > 0 && nap >= KEEP_AWAY_MAX {
             callers.wait_until_left(stop, IDLE);
+            // The next call or post may follow at once.
+            if !messages.keeps_answers() && !messages.owes_answers() {
+                std::thread::sleep(KEEP_AWAY);
+            }
             slept = IDLE;
         } else {
-            let dense = DENSE * calls.wrapping_sub(seen.calls).min(MANY_CALLS) >= slept;
-            let most = if dense { KEEP_AWAY_DENSE } else { KEEP_AWAY_MAX };
+            let most = most_away(is_dense(calls.wrapping_sub(seen.calls)));
             slept = match (kept, polls) {
                 (true, _) => KEEP_AWAY,
                 (false, true) => nap.min(most),
-                (false, false) => nap.min(KEEP_AWAY_MAX.saturating_sub(posting)),
+                (false, false) => nap.min(most_posting.saturating_sub(posting)),
             };
             std::thread::sleep(slept);
             nap = if kept { nap } else { (nap * 2).min(most) };

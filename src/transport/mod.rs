@@ -228,6 +228,11 @@ impl Net {
         matches!(self, Net::Verbs(_)) || !self.passive_target()
     }
 
+    /// Whether puts and atomics change a target's memory without an event there.
+    pub(crate) fn changes_silently(&self) -> bool {
+        matches!(self, Net::Verbs(_)) || self.passive_target()
+    }
+
     pub(crate) fn address(&self) -> Vec<u8> {
         each_net!(self, domain => domain.port().address())
     }
