@@ -99,8 +99,8 @@ impl Counters {
         // Further counters have never grown. Their pages are not touched.
         let most = counters::number(memory).max(number);
         for (index, zero) in self.zeros.iter().enumerate().take(most) {
-            // Relaxed: ordered by the barriers around.
-            zero.store(counters::sum(memory, index), Ordering::Relaxed);
+            // Release: as in `take`, for threads that read the counter meanwhile.
+            zero.store(counters::sum(memory, index), Ordering::Release);
         }
         counters::set_number(memory, number);
     }

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
 use transom_fabric::TallyRef;
 
@@ -85,7 +86,14 @@ impl Request {
     #[inline]
     pub(super) fn of(core: &Core, target: usize, tally: Option<TallyRef>) -> Request {
         let state = match tally {
-            None => State::Done,
+            None => {
+                // The program may poll a word by gets: it then sees what the word's origin stored
+                // before. x86 keeps the order of loads.
+                if cfg!(not(target_arch = "x86_64")) {
+                    fence(Ordering::Acquire);
+                }
+                State::Done
+            }
             Some(tally) => {
                 let rank = peer(core.parts.team.rank(target)).0;
                 let is_checked = core.parts.is_checked();
