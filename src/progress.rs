@@ -174,6 +174,13 @@ impl Progress {
         taken
     }
 
+    /// [`poll_and_leave`](Progress::poll_and_leave) that also counts all immediates that have
+    /// arrived.
+    pub(crate) fn settle(&self) -> Result<()> {
+        self.poll_and_leave()?;
+        Ok(self.wire.settle(&*self.messages)?)
+    }
+
     /// [`poll`](Progress::poll) for a call that waits on after a failure: sleeps for `nap` if there
     /// was no event. Returns whether there were events.
     pub(crate) fn poll_on(&self, nap: Duration) -> Result<bool> {

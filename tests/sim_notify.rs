@@ -158,6 +158,55 @@ fn costs(world: &Rank, by_cpu: bool, follows: bool) -> Outcome {
     Ok(win.free()?)
 }
 
+/// Where puts carry a number, a notified put is its writes, the last of which carries the notice. A
+/// put that is too long to be copied costs one write more. The target takes part only when it reads
+/// the counter, and a counter that is read after a barrier has all notices from before.
+#[test]
+fn a_put_carries_its_notice() {
+    let delivery = SimDelivery { immediates: true, ..SimDelivery::default() };
+    for seed in 0..8 {
+        let amo = if seed % 2 == 0 { SimAmo::None } else { SimAmo::All(Coherence::DeviceOnly) };
+        run(3, &SimOptions { seed, delivery, amo, done_one_in: 0, ..SimOptions::default() }, carried);
+    }
+}
+
+fn carried(world: &Rank) -> Outcome {
+    const EACH: usize = 20;
+    // 96 bytes are the longest put that is copied, 1000 the longest single one.
+    const LENGTHS: [(usize, u64); 4] = [(0, 1), (1, 1), (12, 1), (260, 4)];
+    let me = world.rank();
+    let (at, mut found) = (me * LENGTHS[3].0, Vec::new());
+    let win = Window::<u64>::allocate(world, 3 * LENGTHS[3].0)?;
+    for round in 1..=3 {
+        // Notices that arrive late would count for the next round.
+        win.set_num_notify(LENGTHS.len())?;
+        win.lock_all(|epoch| {
+            for (index, (len, writes)) in LENGTHS.into_iter().enumerate().filter(|_| me != 0) {
+                let data = vec![(round * 10 + me) as u64; len];
+                for turn in 0..EACH {
+                    let put = || epoch.scope(|part| part.put_notify(0, at, &data, Notice(index)));
+                    found.push((turn, writes, cost(world, put)?));
+                }
+            }
+            Ok(())
+        })?;
+        world.barrier()?;
+        if me == 0 {
+            for index in 0..LENGTHS.len() {
+                same("value", &win.notices().value(index)?, &(2 * EACH as u64))?;
+            }
+            same("reset", &win.notices().reset(1)?, &(2 * EACH as u64))?;
+        }
+        world.barrier()?;
+    }
+    for (turn, puts, cost) in found {
+        // The first put reads the number of counters.
+        let gets = if turn == 0 { cost.gets } else { 0 };
+        same("cost", &cost, &SimCounters { puts, gets, behind: cost.behind, ..SimCounters::default() })?;
+    }
+    Ok(win.free()?)
+}
+
 /// Two ranks notify each other in turn: an answer is sent with the put in return where the net lets
 /// answers wait. A rank that puts nothing in return sends the answer while it makes no call.
 #[test]

@@ -43,10 +43,31 @@ pub struct Limits {
     /// An atomic is performed only when its target has the data of all puts that this process had
     /// posted to that target before.
     pub amos_ordered: bool,
+    /// The port has [`Port::put_immediate`].
+    pub immediates: bool,
     /// The longest time for which an answer to a message may wait for a message in the other
     /// direction that can carry the answer: about the time that it takes to send the answer. Zero:
     /// answers do not wait.
     pub answers_wait: Duration,
+}
+
+/// The number that a put carries to the target's handler, below [`Immediate::LIMIT`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Immediate(u32);
+
+impl Immediate {
+    /// The first number that is no immediate. The rest of a device's 32 bits is the transport's.
+    pub const LIMIT: u32 = 1 << 31;
+
+    /// The number as an immediate; `None` from [`Immediate::LIMIT`] on.
+    pub fn new(number: u32) -> Option<Immediate> {
+        (number < Immediate::LIMIT).then_some(Immediate(number))
+    }
+
+    /// The number.
+    pub fn number(self) -> u32 {
+        self.0
+    }
 }
 
 /// An opened device or provider of this process.
@@ -93,16 +114,22 @@ pub trait Region: Send + Sync + Debug + 'static {
 pub trait Handler {
     /// A message from `from`. The bytes are valid during the call only.
     fn message(&self, from: Peer, bytes: &[u8]);
+
+    /// The number of a [`Port::put_immediate`] of `from`, whose bytes have arrived.
+    fn immediate(&self, from: Peer, immediate: Immediate) {
+        let _ = (from, immediate);
+    }
 }
 
 /// The access to the peers. All methods may be called from several threads at the same time.
 ///
 /// Nothing is ordered: neither two operations to one target nor a message after a put. There are
-/// two exceptions:
+/// three exceptions:
 ///
 /// - The caller has waited for the [`Tally`](crate::Tally) of the first operation.
 /// - The first operations are puts, and the port's limits have [`Limits::ordered`] for a message
 ///   after them, or [`Limits::amos_ordered`] for an atomic.
+/// - The first operations are puts, and the second one is [`Port::put_immediate`].
 ///
 /// When the count of a tally falls, the target has the data of the operation, the data is visible
 /// to every process that reads it afterwards, and the origin's buffer may be used again.
@@ -151,6 +178,19 @@ pub trait Port: Send + Sync + Debug + 'static {
         offset: u64,
         len: usize,
         fill: impl FnOnce(&mut [u8]),
+        tally: &TallyRef,
+    ) -> Post;
+
+    /// Puts bytes, at most [`Limits::packed_max`] and possibly none, which are copied before this
+    /// returns. The target's handler gets `immediate` ([`Handler::immediate`]) once the target has
+    /// these bytes and those of all puts that this process had posted to the target before. The
+    /// count of the tally does not fall before [`Port::settle`] finds the immediate at the target.
+    fn put_immediate(
+        &self,
+        to: &Self::Remote,
+        offset: u64,
+        bytes: &[u8],
+        immediate: Immediate,
         tally: &TallyRef,
     ) -> Post;
 
@@ -212,6 +252,13 @@ pub trait Port: Send + Sync + Debug + 'static {
     /// The transport as a whole is broken. A failure of one operation is recorded in the
     /// operation's tally.
     fn progress(&self, handler: &impl Handler) -> Result<usize, FabricError>;
+
+    /// Hands all immediates that have arrived to the handler, those included that another thread
+    /// is taking. When the call returns, the handler has had them all.
+    ///
+    /// # Errors
+    /// As for [`Port::progress`].
+    fn settle(&self, handler: &impl Handler) -> Result<(), FabricError>;
 
     /// The first peer that has become unreachable: a message to it was lost, or the connection
     /// can't be made. Once a peer is returned, the answer does not change.

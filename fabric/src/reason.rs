@@ -108,6 +108,9 @@ pub enum Reason {
         /// The width of the atomic in bytes.
         width: usize,
     },
+    /// The transport's puts carry no number for the target's handler.
+    #[error("the transport has no put with immediate data")]
+    NoImmediates,
     /// The peer does not take part in the handshake of a connection.
     #[error("the rank answered none of {requests} requests for a connection within {limit:?}")]
     NoAnswer {

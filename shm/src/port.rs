@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError, TryLockErro
 use std::time::Duration;
 
 use transom_fabric::{
-    Amo, AmoKind, Cause, Coherence, FabricError, Fault, Handler, Limits, Memory, Peer, PeerMap, Port, Post, Reason,
-    RegionKey, Span, TallyRef, Width, diagnostics,
+    Amo, AmoKind, Cause, Coherence, FabricError, Fault, Handler, Immediate, Limits, Memory, Peer, PeerMap, Port, Post,
+    Reason, RegionKey, Span, TallyRef, Width, diagnostics,
 };
 
 use crate::cma::slice_of_mut;
@@ -85,6 +85,7 @@ impl ShmPort {
                 ordered: false,
                 gathers: false,
                 amos_ordered: false,
+                immediates: false,
                 answers_wait: Duration::ZERO,
             },
             contacts: PeerMap::new(),
@@ -314,6 +315,10 @@ impl Port for ShmPort {
     }
 
     #[inline]
+    fn put_immediate(&self, to: &ShmRemote, offset: u64, bytes: &[u8], _: Immediate, _: &TallyRef) -> Post {
+        to.broken(offset, bytes.len(), "putting", Reason::NoImmediates)
+    }
+
     unsafe fn put(&self, to: &ShmRemote, offset: u64, from: Span, _tally: &TallyRef) -> Post {
         // SAFETY: `from` is readable and not written until this returns (the contract of `put`).
         unsafe { to.put(offset, from) }
@@ -389,6 +394,10 @@ impl Port for ShmPort {
             taken += 1;
         }
         Ok(taken)
+    }
+
+    fn settle(&self, _: &impl Handler) -> Result<(), FabricError> {
+        Ok(())
     }
 
     fn wait(&self, limit: Duration) {

@@ -5,6 +5,7 @@
 
 mod carried;
 mod codec;
+pub(crate) mod counted;
 mod deferred;
 mod exposed;
 #[cfg(test)]
@@ -20,7 +21,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use transom_fabric::{Cause, Fault, Handler, Peer, Tally, TallyRef, diagnostics};
+use transom_fabric::{Cause, Fault, Handler, Immediate, Peer, Tally, TallyRef, diagnostics};
 
 use crate::buffers::Sink;
 use crate::error::Refusal;
@@ -59,6 +60,8 @@ pub(crate) struct Messages {
     /// The slots of each window and team, which are few.
     signals: Mutex<HashMap<u64, BTreeMap<u32, u32>>>,
     exposed: Mutex<BTreeMap<u64, Arc<Exposed>>>,
+    /// The counters to which immediates of the net add.
+    pub(crate) counted: counted::Counted,
     requests: Mutex<Requests>,
     /// Messages that wait for a thread that makes progress.
     deferred: deferred::Deferral,
@@ -393,6 +396,13 @@ impl Handler for Messages {
                     self.defer(from, Message::Refusal { token, reason: Refusal::NotDecoded }.encode(), None);
                 }
             }
+        }
+    }
+
+    fn immediate(&self, from: Peer, immediate: Immediate) {
+        if !self.counted.raise(immediate) {
+            let number = immediate.number();
+            diagnostics::warn(TARGET, &format!("{from} has raised a counter that this rank lacks ({number:x})"));
         }
     }
 }

@@ -18,6 +18,13 @@ pub(crate) const BYTES: usize = (1 + MOST) * LINE;
 /// The offset of the number of counters in use.
 pub(crate) const NUMBER: usize = 0;
 
+/// The offset of the place of the counters in their rank's table (`messages::counted`), plus one; 0
+/// if they have none.
+const PLACE: usize = 8;
+
+/// The bytes from [`NUMBER`] on that describe the counters.
+pub(crate) const HEADER: usize = 16;
+
 /// The offset of the word of a counter to which the net adds.
 pub(crate) fn by_net(index: usize) -> usize {
     by_cpu(index) + 8
@@ -39,6 +46,24 @@ pub(crate) fn number(memory: &Memory) -> usize {
 pub(crate) fn set_number(memory: &Memory, number: usize) {
     // Relaxed: as in `number`.
     memory.word64(NUMBER).store(number as u64, Ordering::Relaxed);
+}
+
+/// The place of the counters in their rank's table.
+pub(crate) fn place(memory: &Memory) -> Option<u32> {
+    // Relaxed: as in `number`.
+    described([0, memory.word64(PLACE).load(Ordering::Relaxed)]).1
+}
+
+/// Sets the place of the counters, once.
+pub(crate) fn set_place(memory: &Memory, place: u32) {
+    // Relaxed: as in `number`.
+    memory.word64(PLACE).store(u64::from(place) + 1, Ordering::Relaxed);
+}
+
+/// The number of counters and their place, in the words of a header.
+pub(crate) fn described([number, place]: [u64; 2]) -> (usize, Option<u32>) {
+    let number = usize::try_from(number).map_or(0, |number| number.min(MOST));
+    (number, place.checked_sub(1).and_then(|place| u32::try_from(place).ok()))
 }
 
 /// Adds one to a counter.

@@ -3,6 +3,18 @@
 //! Memory of a process of the node is [`NodeMemory`]; memory that the net reaches is [`NetMemory`],
 //! which has its port.
 
+/// Applies one body to the net, whichever backend it is.
+macro_rules! each_net {
+    ($net:expr, $domain:ident => $what:expr) => {
+        match $net {
+            Net::Verbs($domain) => $what,
+            Net::Ofi($domain) => $what,
+            Net::Sim($domain) => $what,
+        }
+    };
+}
+
+mod events;
 #[allow(unsafe_code)]
 mod pieces;
 mod remote;
@@ -13,8 +25,8 @@ use std::time::Duration;
 
 use transom_fabric::sim::SimDomain;
 use transom_fabric::{
-    AmoKind, Coherence, Domain, FabricError, Fault, Handler, Memory, Peer, PeerMap, Port, Post, Reason, Region,
-    RegionKey, Span, Width,
+    AmoKind, Coherence, Domain, FabricError, Fault, Memory, Peer, PeerMap, Port, Post, Reason, Region, RegionKey, Span,
+    Width,
 };
 use transom_ofi::{OfiDomain, OfiOptions, PassiveProbe};
 use transom_shm::{Heap, HeapOptions, ShmDomain};
@@ -79,17 +91,6 @@ pub(crate) struct Wire {
     addresses: OnceLock<Vec<Option<Way>>>,
     /// The contacted peers.
     lanes: PeerMap<(Peer, Lane)>,
-}
-
-/// Applies one body to the net, whichever backend it is.
-macro_rules! each_net {
-    ($net:expr, $domain:ident => $what:expr) => {
-        match $net {
-            Net::Verbs($domain) => $what,
-            Net::Ofi($domain) => $what,
-            Net::Sim($domain) => $what,
-        }
-    };
 }
 
 /// The time that a rank may need to make one connection.
@@ -239,6 +240,11 @@ impl Net {
 
     pub(crate) fn connect(&self, peer: Peer, address: &[u8]) -> Result<(), FabricError> {
         each_net!(self, domain => domain.port().connect(peer, address))
+    }
+
+    /// Whether puts can carry a number to the target's handler.
+    pub(crate) fn has_immediates(&self) -> bool {
+        each_net!(self, domain => domain.port().limits().immediates)
     }
 
     /// Whether puts, gets and atomics complete while the target makes no call.
@@ -483,96 +489,6 @@ impl Wire {
             (Lane::Shm, Some(shm), _) => shm.port().limits().message_max,
             (Lane::Net, _, Some(net)) => net.message_max(),
             _ => 0,
-        }
-    }
-
-    /// Processes completions of `lane`, and messages by `handler`, without blocking.
-    pub(crate) fn poll(&self, lane: Lane, handler: &impl Handler) -> Result<usize, FabricError> {
-        match (lane, &self.shm, &self.net) {
-            (Lane::Shm, Some(shm), _) => shm.port().progress(handler),
-            (Lane::Net, _, Some(net)) => each_net!(net, domain => domain.port().progress(handler)),
-            _ => Ok(0),
-        }
-    }
-
-    /// The first peer that the net knows to be lost: operations wait for it in vain.
-    pub(crate) fn lost(&self) -> Option<Fault> {
-        self.net.as_ref().and_then(|net| each_net!(net, domain => domain.port().lost()))
-    }
-
-    /// Ends the net's connection to a peer that has died or can't be reached.
-    pub(crate) fn lose(&self, peer: Peer, reason: Reason) {
-        if let Some(net) = &self.net {
-            each_net!(net, domain => domain.port().lose(peer, reason));
-        }
-    }
-
-    /// Sleeps until `lane` may have news, at most for `limit`.
-    pub(crate) fn wait_on(&self, lane: Lane, limit: Duration) {
-        match (lane, &self.shm, &self.net) {
-            (Lane::Shm, Some(shm), _) => shm.port().wait(limit),
-            (Lane::Net, _, Some(net)) => each_net!(net, domain => domain.port().wait(limit)),
-            _ => {}
-        }
-    }
-
-    /// Sleeps until something may have happened on any lane: on the net's descriptors where there
-    /// is one, since only the net brings completions, and on the pipe that ranks of the node fill.
-    /// `still_idle` is called once more after the sleep is announced, for words that change with a
-    /// [`Wire::wake_peer`], or with [`Wire::end_sleeps`] by another thread. True if the net reports
-    /// that `limit` passed.
-    pub(crate) fn wait(&self, limit: Duration, still_idle: impl FnOnce() -> bool) -> bool {
-        let Some(net) = &self.net else {
-            if let Some(shm) = &self.shm {
-                shm.port().wait_while(limit, still_idle);
-            }
-            return false;
-        };
-        let Some(shm) = &self.shm else {
-            return !each_net!(net, domain => domain.port().wait_with_descriptor(limit, None, still_idle));
-        };
-        let mut passed = false;
-        shm.port().wait_on_descriptors(still_idle, |node| {
-            passed = !each_net!(net, domain => domain.port().wait_with_descriptor(limit, node, || true));
-        });
-        passed
-    }
-
-    /// Wakes a peer of this node that waits for one of its words.
-    pub(crate) fn wake_peer(&self, peer: Peer) {
-        if let Some(shm) = &self.shm {
-            shm.port().wake_peer(peer);
-        }
-    }
-
-    /// The doorbell of a peer of this node, to which a way was opened.
-    pub(crate) fn doorbell(&self, peer: Peer) -> Option<Doorbell> {
-        self.shm.as_ref()?.port().doorbell(peer)
-    }
-
-    /// Ends the sleeps of all threads in [`Wire::wait`], which then check what they wait for.
-    pub(crate) fn end_sleeps(&self) {
-        match (&self.shm, &self.net) {
-            (Some(shm), _) => shm.port().end_sleeps(),
-            (None, Some(net)) => each_net!(net, domain => domain.port().wake()),
-            (None, None) => {}
-        }
-    }
-
-    /// `Port::posts` of a lane.
-    pub(crate) fn posts(&self, lane: Lane) -> u32 {
-        match (lane, &self.net) {
-            (Lane::Net, Some(net)) => each_net!(net, domain => domain.port().posts()),
-            _ => 0,
-        }
-    }
-
-    /// Ends the [`Wire::wait_on`] of another thread on this lane, or the next one.
-    pub(crate) fn wake(&self, lane: Lane) {
-        match (lane, &self.shm, &self.net) {
-            (Lane::Shm, Some(shm), _) => shm.port().wake(),
-            (Lane::Net, _, Some(net)) => each_net!(net, domain => domain.port().wake()),
-            _ => {}
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use transom_fabric::sim::SimDomain;
-use transom_fabric::{Amo, Domain, FabricError, Limits, Memory, Peer, Port, Post, RegionKey, TallyRef};
+use transom_fabric::{Amo, Domain, FabricError, Immediate, Limits, Memory, Peer, Port, Post, RegionKey, TallyRef};
 use transom_ofi::OfiDomain;
 use transom_shm::ShmDomain;
 use transom_verbs::VerbsDomain;
@@ -175,6 +175,11 @@ impl NetMemory {
     /// Posts a put of `len` bytes that `fill` writes.
     pub(crate) fn put_packed(&self, offset: u64, len: usize, fill: impl FnOnce(&mut [u8]), tally: &TallyRef) -> Post {
         each_port!(self, port, at => port.put_packed(at, offset, len, fill, tally))
+    }
+
+    /// Posts a put of bytes that are copied at the call, which carries a number to the target.
+    pub(crate) fn put_immediate(&self, offset: u64, bytes: &[u8], immediate: Immediate, tally: &TallyRef) -> Post {
+        each_port!(self, port, at => port.put_immediate(at, offset, bytes, immediate, tally))
     }
 
     /// Posts a get.

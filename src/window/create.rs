@@ -163,10 +163,12 @@ impl Core {
             self.barrier_after(1, 0)?;
         }
         self.parts.own.refresh();
+        // Notices of all ranks have arrived, and end requests that wait for them.
+        let settled = self.parts.job.progress.settle();
         self.parts.end_thresholds();
         self.parts.withdraw();
         self.epochs.freed();
-        flushed
+        flushed.and(settled)
     }
 
     /// Whether `free` has succeeded.
@@ -333,7 +335,7 @@ impl Parts {
     /// Removes this rank's part. No peer uses it any more.
     pub(super) fn withdraw(&self) {
         if let Some(counters) = self.counters.get() {
-            counters.parts.withdraw();
+            counters.withdraw();
         }
         if let Some(checked) = &self.checked {
             checked.withdraw();

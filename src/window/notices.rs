@@ -70,7 +70,7 @@ impl<'w> Notices<'w> {
     /// The counter's value. Looks for ranks that have died if the value is below `awaited`.
     fn polled(&self, index: usize, awaited: u64) -> Result<u64> {
         let counters = self.core.parts.own_counters("get_notify_value", index)?;
-        self.core.parts.job.progress.poll_and_leave()?;
+        self.core.parts.job.progress.settle()?;
         let value = counters.value(index);
         self.core.parts.look_for_deaths(counters, value < awaited)?;
         Ok(value)
@@ -83,7 +83,7 @@ impl<'w> Notices<'w> {
     /// As for [`Notices::value`].
     pub fn reset(&self, index: usize) -> Result<u64> {
         let counters = self.core.parts.own_counters("reset_notify_value", index)?;
-        self.core.parts.job.progress.poll_and_leave()?;
+        self.core.parts.job.progress.settle()?;
         let value = counters.thresholds.reset(index, || counters.take(index));
         self.core.parts.wake_waiting(counters);
         self.core.parts.look_for_deaths(counters, value == 0)?;

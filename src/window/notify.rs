@@ -4,19 +4,20 @@
 //!
 //! The counters of a window are the memory of a second window without a handle, so that every route
 //! by which peers reach a part also leads to its counters. The first `set_num_notify` creates this
-//! window. A mapped counter is incremented by this CPU. Any other counter is incremented by an
-//! atomic of the net if the device is the actor, else by a message, which also carries the data if
-//! the data fits.
+//! window. A mapped counter is incremented by this CPU. Where puts of the net can carry a number
+//! (an *immediate*), any other counter is incremented by the target's CPU, which gets the number.
+//! Elsewhere the net's atomic increments the counter if the device is the actor, else a message,
+//! which also carries the data if the data fits.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use transom_fabric::{Keyed, Peer, PeerMap, Tally, TallyRef};
+use transom_fabric::{Immediate, Keyed, Peer, PeerMap, Tally, TallyRef};
 
 use super::accumulate_net::ByNet;
 use super::agreement::FAILED;
 use super::core::Core;
 use super::create::WindowSpec;
-use super::parts::{Parts, index as offset};
+use super::parts::Parts;
 use super::permit::Permit;
 use super::posted::Posted;
 use super::segment::Draft;
@@ -31,9 +32,10 @@ use crate::error::{ArgumentError, Class, Error, ErrorKind, JobError, Result};
 use crate::flavor::Flavor;
 use crate::hints::{Hints, Info};
 use crate::job::{PROC_NULL, peer};
-use crate::messages::{Landing, OVERHEAD, Request};
+use crate::messages::{Landing, OVERHEAD, Request, counted};
 use crate::reduce::BasicType;
 use crate::sync::counters;
+use crate::transport::Net;
 
 /// The bit by which the number of a window differs from that of its counters. Windows of all ranks
 /// count from 1, those of subsets have hashes of 63 bits.
@@ -63,9 +65,14 @@ pub(crate) struct Counters {
     pub(super) polls: AtomicU32,
 }
 
-/// The number of counters of a target, with the generation in which it was requested, as one word.
+/// The number of counters of a target and their place in its table plus one, with the generation in
+/// which they were requested, as one word.
 #[derive(Debug)]
 struct Known(u32, AtomicU64);
+
+/// The number of bits of the number of counters in a [`Known`].
+const NUMBER: u32 = 13;
+const _: () = assert!(counters::MOST < 1 << NUMBER);
 
 impl Keyed for Known {
     #[inline]
@@ -112,10 +119,33 @@ impl Counters {
         self.generation.fetch_add(1, Ordering::Release);
     }
 
+    /// Gives the counters a place in the table of this rank, if the net can name the place.
+    fn take_place(&self) {
+        let job = &self.parts.job;
+        if job.wire.net().is_some_and(Net::has_immediates)
+            && let Some(place) = job.messages.counted.add(self.parts.own.memory.clone())
+        {
+            counters::set_place(&self.parts.own.memory, place);
+        }
+    }
+
+    /// Removes the counters. No peer adds to one any more.
+    pub(super) fn withdraw(&self) {
+        if let Some(place) = counters::place(&self.parts.own.memory) {
+            self.parts.job.messages.counted.remove(place);
+        }
+        self.parts.withdraw();
+    }
+
     /// How many counters a target has.
     fn number(&self, target: &Target) -> Result<usize> {
+        self.header(target).map(|header| header.0)
+    }
+
+    /// How many counters a target has, and their place in its table.
+    fn header(&self, target: &Target) -> Result<(usize, Option<u32>)> {
         if let Some(memory) = target.reach.memory() {
-            return Ok(counters::number(memory));
+            return Ok((counters::number(memory), None));
         }
         let rank = target.rank();
         // Acquire: the number is read after all ranks have set theirs.
@@ -124,30 +154,32 @@ impl Counters {
         let known = &self.known.get_or_try_insert(peer(rank), unknown)?.1;
         // Relaxed: the word is all that is read.
         let word = known.load(Ordering::Relaxed);
-        if word >> 32 << 32 == generation {
-            return Ok(offset(word & u64::from(u32::MAX)));
+        let mut header = word & u64::from(u32::MAX);
+        if word >> 32 << 32 != generation {
+            let [number, place] = self.read_header(target)?;
+            header = number.min(counters::MOST as u64) | place << NUMBER;
+            known.store(generation | header, Ordering::Relaxed);
         }
-        let number = self.read_number_of_counters(target)?;
-        known.store(generation | number as u64, Ordering::Relaxed);
-        Ok(number)
+        Ok(counters::described([header % (1 << NUMBER), header >> NUMBER]))
     }
 
-    /// The number of counters in a target's answer.
+    /// The words of a target's header: see [`counters::described`].
     #[cold]
-    fn read_number_of_counters(&self, target: &Target) -> Result<usize> {
-        let mut word = [0; 8];
+    fn read_header(&self, target: &Target) -> Result<[u64; 2]> {
+        let mut words = [0; counters::HEADER];
         let tally = Tally::within(&target.tally);
         let job = &self.parts.job;
         buffers::scoped(
             || job.finish(&tally),
             |scope| {
-                let into = scope.sink(&mut word);
+                let into = scope.sink(&mut words);
                 let permit = Permit::of_library(target.rank());
                 self.parts.get(permit, counters::NUMBER as u64, into, Count::Request(&mut Some(tally.clone())))
             },
         )?;
         job.progress.complete(&tally)?;
-        Ok(usize::try_from(u64::from_ne_bytes(word)).unwrap_or(0).min(counters::MOST))
+        let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|byte| words[at + byte]));
+        Ok([word(0), word(8)])
     }
 }
 
@@ -194,10 +226,14 @@ impl Core {
         }
         if let Some(new) = new {
             self.parts.own.exposed.count_in(new.parts.own.memory.clone());
+            new.take_place();
             // Set once: the call is collective, so only one thread of a rank is in the call.
             let _ = self.parts.counters.set(Box::new(new));
         }
         let counters = self.parts.counters.get();
+        // All ranks have completed their notified operations. Those that have arrived are counted
+        // before the reset.
+        let settled = self.parts.job.progress.settle();
         if let Some(counters) = counters {
             counters.reset(number);
             // Threads of this rank may wait for counters that are gone.
@@ -205,7 +241,7 @@ impl Core {
         }
         let met = self.second_barrier();
         counters.into_iter().for_each(|counters| counters.forget_numbers());
-        met
+        settled.and(met)
     }
 }
 
@@ -287,8 +323,14 @@ impl Parts {
                 // Posted at once: the net does not order a notice with a put that is kept for a
                 // later message.
                 let tally = count.tally(target);
+                let posted = Posted::of(&self.job, memory);
+                if from.len() <= memory.limits().packed_max
+                    && let Some(immediate) = self.immediate(CALL, rank, index)?
+                {
+                    return posted.put_immediate(at, from.bytes(), immediate, tally);
+                }
                 if !memory.put_carried(at, from, tally) {
-                    Posted::of(&self.job, memory).put(at, from, tally)?;
+                    posted.put(at, from, tally)?;
                 }
                 return self.add_one(CALL, rank, index);
             }
@@ -346,18 +388,33 @@ impl Parts {
     fn orders_notices(&self, target: &Target) -> bool {
         let Reach::Unmapped(Unmapped::Posted(memory)) = &target.reach else { return false };
         let limits = memory.limits();
-        let ordered = if self.is_notified_by_message(target.rank()) { limits.ordered } else { limits.amos_ordered };
+        let ordered = limits.immediates
+            || if self.is_notified_by_message(target.rank()) { limits.ordered } else { limits.amos_ordered };
         // The operations under a delayed lock are sent with the message of the lock. The notice
         // must not be sent before this message.
         ordered && target.hold() != Hold::Delayed
     }
 
-    /// Whether a message over the net, not an atomic, adds to the counters of a rank.
+    /// Whether a message over the net, neither an immediate nor an atomic, adds to the counters of
+    /// a rank.
     fn is_notified_by_message(&self, rank: usize) -> bool {
         let Some(counters) = self.counters.get() else { return false };
-        counters.parts.known(rank).is_some_and(|target| {
-            target.reach.memory().is_none() && ByNet::of(&counters.parts, target, BasicType::Uint64).is_none()
+        counters.parts.known(rank).is_some_and(|target| match &target.reach {
+            Reach::Unmapped(Unmapped::Posted(memory)) if memory.limits().immediates => false,
+            reach => reach.memory().is_none() && ByNet::of(&counters.parts, target, BasicType::Uint64).is_none(),
         })
+    }
+
+    /// The immediate that adds one to counter `index` of a rank, if its puts can carry one.
+    fn immediate(&self, call: &'static str, rank: usize, index: usize) -> Result<Option<Immediate>> {
+        let Some(counters) = self.counters.get() else { return Ok(None) };
+        let Some(target) = counters.parts.target(call, rank)? else { return Ok(None) };
+        let Reach::Unmapped(Unmapped::Posted(memory)) = &target.reach else { return Ok(None) };
+        if !memory.limits().immediates {
+            return Ok(None);
+        }
+        let (_, place) = counters.header(target)?;
+        Ok(place.and_then(|place| counted::immediate(place, index)))
     }
 
     /// Adds one to counter `index` of a rank, which has it.
@@ -375,6 +432,11 @@ impl Parts {
             return Ok(());
         }
         let tally: &TallyRef = &target.tally;
+        if let Reach::Unmapped(Unmapped::Posted(memory)) = &theirs.reach
+            && let Some(immediate) = self.immediate(call, rank, index)?
+        {
+            return Posted::of(&self.job, memory).put_immediate(0, &[], immediate, tally);
+        }
         if let Some(net) = ByNet::of(&counters.parts, theirs, BasicType::Uint64) {
             return net.count(counters::by_net(index) as u64, tally);
         }

@@ -2,7 +2,7 @@
 //! as few transfers as the port allows. If the port refuses a post because it is busy, the job
 //! makes progress and the post is repeated. Knows no window.
 
-use transom_fabric::TallyRef;
+use transom_fabric::{Immediate, TallyRef};
 
 use super::transfer::{Incoming, Outgoing};
 use crate::buffers::{Lent, Scattered, Sink, Source};
@@ -45,6 +45,13 @@ impl<'t> Posted<'t> {
         }
         // A put of no bytes posts no request.
         while from.len() > 0 && !self.job.taken(self.memory.put(at, from, tally))? {}
+        Ok(())
+    }
+
+    /// Posts a put of at most [`Limits::packed_max`](transom_fabric::Limits::packed_max) bytes,
+    /// possibly none, which carries a number to the target.
+    pub(super) fn put_immediate(self, at: u64, bytes: &[u8], immediate: Immediate, tally: &TallyRef) -> Result<()> {
+        while !self.job.taken(self.memory.put_immediate(at, bytes, immediate, tally))? {}
         Ok(())
     }
 

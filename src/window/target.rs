@@ -272,8 +272,8 @@ impl Target {
 
     /// Changes the state `from` to `to`; false where the state is another one.
     pub(super) fn shift(&self, from: Hold, to: Hold) -> bool {
-        // Release: as in `set_hold`. Relaxed: of threads that change a state at the same time exactly
-        // one succeeds.
+        // Release: as in `set_hold`. Relaxed: of threads that change a state at the same time
+        // exactly one succeeds.
         let change = |now: u8| (now & !HELD_BACK == from as u8).then_some(now & HELD_BACK | to as u8);
         self.hold.fetch_update(Ordering::Release, Ordering::Relaxed, change).is_ok()
     }

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use transom_fabric::{
-    Amo, AmoKind, Coherence, FabricError, Fault, Handler, Limits, Memory, Peer, PeerMap, Port, Post, Reason, RegionKey,
-    Span, TallyRef, Width,
+    Amo, AmoKind, Coherence, FabricError, Fault, Handler, Immediate, Limits, Memory, Peer, PeerMap, Port, Post, Reason,
+    RegionKey, Span, TallyRef, Width,
 };
 
 use crate::atomics::Atomics;
@@ -77,6 +77,7 @@ impl OfiPort {
             // for this library's progress thread.
             gathers: in_one_stream && !settings.passive,
             amos_ordered: false,
+            immediates: false,
             answers_wait: if in_one_stream && !settings.passive { ANSWERS_WAIT } else { Duration::ZERO },
         };
         let open = Open::new(endpoint, &offer)?;
@@ -323,6 +324,10 @@ impl Port for OfiPort {
         self.posted(to.peer, tally, slot, status)
     }
 
+    fn put_immediate(&self, to: &OfiRemote, _: u64, _: &[u8], _: Immediate, _: &TallyRef) -> Post {
+        Post::Broken(Box::new(Fault::new(to.peer, Reason::NoImmediates)))
+    }
+
     unsafe fn put(&self, to: &OfiRemote, offset: u64, from: Span, tally: &TallyRef) -> Post {
         if !inside(offset, from.len(), to.len) {
             return outside(to, offset, from.len());
@@ -449,6 +454,10 @@ impl Port for OfiPort {
 
     fn progress(&self, handler: &impl Handler) -> Result<usize, FabricError> {
         self.progress.poll(handler)
+    }
+
+    fn settle(&self, _: &impl Handler) -> Result<(), FabricError> {
+        Ok(())
     }
 
     fn lost(&self) -> Option<Fault> {

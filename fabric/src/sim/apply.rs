@@ -3,15 +3,15 @@
 
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use super::domain::SimRemote;
 use super::flight::{Source, Work};
-use super::net::SimNet;
+use super::net::{SimNet, Step};
 use crate::{
-    Amo, AmoKind, Coherence, FabricError, Fault, Handler, Limits, Memory, Peer, Port, Post, RegionKey, Span, TallyRef,
-    Width,
+    Amo, AmoKind, Coherence, FabricError, Fault, Handler, Immediate, Limits, Memory, Peer, Port, Post, Reason,
+    RegionKey, Span, TallyRef, Width,
 };
 
 /// The content of a get's buffer until the data arrives.
@@ -101,6 +101,22 @@ pub struct SimPort {
     pub(super) net: Arc<SimNet>,
     pub(super) me: Peer,
     pub(super) limits: Limits,
+    /// Read-locked by the threads that take events and hand them to a handler.
+    pub(super) handling: RwLock<()>,
+}
+
+impl SimPort {
+    /// A step of progress; returns the number of events.
+    fn advance(&self, handler: &impl Handler) -> Result<usize, FabricError> {
+        let Step { completed, messages, immediates } = self.net.advance(self.me)?;
+        for message in &messages {
+            handler.message(message.from, &message.bytes);
+        }
+        for &(from, immediate) in &immediates {
+            handler.immediate(from, immediate);
+        }
+        Ok(completed + messages.len() + immediates.len())
+    }
 }
 
 /// Panics if a length exceeds a limit.
@@ -157,7 +173,7 @@ impl Port for SimPort {
 
     fn put_inline(&self, to: &SimRemote, offset: u64, bytes: &[u8], tally: &TallyRef) -> Post {
         within("an inline put", bytes.len(), self.limits.inline_max);
-        let work = || Work::Put(Source::Copied(bytes.to_vec()));
+        let work = || Work::Put(Source::Copied(bytes.to_vec()), None);
         self.net.post(self.me, to, offset, bytes.len(), work, tally)
     }
 
@@ -173,14 +189,23 @@ impl Port for SimPort {
         let mut bytes = vec![GARBAGE; len];
         // `fill` is also called for a post that is refused, which discards the bytes.
         fill(&mut bytes);
-        self.net.post(self.me, to, offset, len, || Work::Put(Source::Copied(bytes)), tally)
+        self.net.post(self.me, to, offset, len, || Work::Put(Source::Copied(bytes), None), tally)
+    }
+
+    fn put_immediate(&self, to: &SimRemote, offset: u64, bytes: &[u8], immediate: Immediate, tally: &TallyRef) -> Post {
+        if !self.limits.immediates {
+            return Post::Broken(Box::new(Fault::new(to.peer, Reason::NoImmediates)));
+        }
+        within("a put with an immediate", bytes.len(), self.limits.packed_max);
+        let work = || Work::Put(Source::Copied(bytes.to_vec()), Some(immediate));
+        self.net.post(self.me, to, offset, bytes.len(), work, tally)
     }
 
     unsafe fn put(&self, to: &SimRemote, offset: u64, from: Span, tally: &TallyRef) -> Post {
         within("a put", from.len(), self.limits.transfer_max);
         // SAFETY: the caller promises that `from` is readable until the tally is idle; a put only
         // reads it.
-        let work = || Work::Put(Source::Lent(unsafe { Lent::new(&[from]) }));
+        let work = || Work::Put(Source::Lent(unsafe { Lent::new(&[from]) }), None);
         self.net.post(self.me, to, offset, from.len(), work, tally)
     }
 
@@ -196,7 +221,7 @@ impl Port for SimPort {
         let len = self.listed("a put of a list", from);
         // SAFETY: the caller promises that `from` is readable until the tally is idle; a put only
         // reads it.
-        let work = || Work::Put(Source::Lent(unsafe { Lent::new(from) }));
+        let work = || Work::Put(Source::Lent(unsafe { Lent::new(from) }), None);
         self.net.post(self.me, to, offset, len, work, tally)
     }
 
@@ -243,11 +268,14 @@ impl Port for SimPort {
     }
 
     fn progress(&self, handler: &impl Handler) -> Result<usize, FabricError> {
-        let (completed, messages) = self.net.advance(self.me)?;
-        for message in &messages {
-            handler.message(message.from, &message.bytes);
-        }
-        Ok(completed + messages.len())
+        let _handling = self.handling.read().unwrap_or_else(PoisonError::into_inner);
+        self.advance(handler)
+    }
+
+    fn settle(&self, handler: &impl Handler) -> Result<(), FabricError> {
+        // Other threads have handed over what they had taken.
+        let _alone = self.handling.write().unwrap_or_else(PoisonError::into_inner);
+        self.advance(handler).map(drop)
     }
 
     fn wait(&self, limit: Duration) {

@@ -1,6 +1,6 @@
 //! A rank's domain and regions: handles to state that the net holds.
 
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 
 use super::apply::SimPort;
 use super::net::SimNet;
@@ -15,7 +15,7 @@ pub struct SimDomain {
 impl SimDomain {
     pub(super) fn new(net: Arc<SimNet>, me: Peer) -> SimDomain {
         let limits = net.options().limits();
-        SimDomain { port: SimPort { net, me, limits } }
+        SimDomain { port: SimPort { net, me, limits, handling: RwLock::default() } }
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use super::apply::Lent;
-use crate::{Amo, Coherence, Memory, Peer, TallyRef, Width};
+use crate::{Amo, Coherence, Immediate, Memory, Peer, TallyRef, Width};
 
 /// Random numbers from the seed (SplitMix64, Steele et al., OOPSLA 2014).
 pub(super) struct Rng(u64);
@@ -55,7 +55,8 @@ pub(super) enum Source {
 
 /// The effect at the target.
 pub(super) enum Work {
-    Put(Source),
+    /// A put, with its immediate.
+    Put(Source, Option<Immediate>),
     Get(Lent),
     Amo(Amo, Coherence, Lent),
 }
@@ -77,6 +78,14 @@ pub(super) struct Flight {
 }
 
 impl Flight {
+    /// The put's immediate.
+    pub(super) fn immediate(&self) -> Option<Immediate> {
+        match self.work {
+            Work::Put(_, immediate) => immediate,
+            Work::Get(_) | Work::Amo(..) => None,
+        }
+    }
+
     /// Applies the next piece. The operation's range lies inside `memory`, as the net has checked.
     pub(super) fn apply_piece(&mut self, memory: &Memory) {
         let Some(piece) = self.pieces.pop() else {
@@ -84,8 +93,8 @@ impl Flight {
         };
         let at = self.offset + piece.start;
         match &self.work {
-            Work::Put(Source::Copied(bytes)) => memory.write(at, &bytes[piece]),
-            Work::Put(Source::Lent(from)) => memory.write(at, &from.read(piece)),
+            Work::Put(Source::Copied(bytes), _) => memory.write(at, &bytes[piece]),
+            Work::Put(Source::Lent(from), _) => memory.write(at, &from.read(piece)),
             Work::Get(into) => {
                 let mut bytes = vec![0; piece.len()];
                 memory.read(at, &mut bytes);

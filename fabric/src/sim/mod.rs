@@ -101,6 +101,8 @@ pub struct SimDelivery {
     pub gathers: bool,
     /// An atomic waits for the puts that its origin posted to the same rank before.
     pub amos_ordered: bool,
+    /// Whether the port has [`crate::Port::put_immediate`].
+    pub immediates: bool,
     /// The [`Limits::answers_wait`] that the port reports.
     pub answers_wait: Duration,
     /// A rank holds back its newest operation until it posts another one, calls
@@ -171,6 +173,7 @@ impl SimOptions {
             ordered: self.delivery.ordered,
             gathers: self.delivery.gathers,
             amos_ordered: self.delivery.amos_ordered,
+            immediates: self.delivery.immediates,
             answers_wait: self.delivery.answers_wait,
         }
     }
@@ -187,8 +190,8 @@ pub struct SimCounters {
     pub amos: u64,
     /// Messages.
     pub messages: u64,
-    /// Messages and atomics that waited for earlier puts of this rank to the same rank, on a net
-    /// that keeps this order.
+    /// Messages, atomics and puts with an immediate that waited for earlier puts of this rank to
+    /// the same rank, where the net keeps this order.
     pub behind: u64,
     /// Bytes of all operations and messages; an atomic counts its width.
     pub bytes: u64,

@@ -11,7 +11,7 @@ use super::faults::Faults;
 use super::flight::{Flight, Rng, Work};
 use super::state::{InFlightMessage, Rank, State, fail, killed};
 use super::{SimCounters, SimOptions};
-use crate::{FabricError, Fault, Memory, Peer, Post, Reason, RegionKey, TallyRef};
+use crate::{FabricError, Fault, Immediate, Memory, Peer, Post, Reason, RegionKey, TallyRef};
 
 const MAGIC: u64 = u64::from_be_bytes(*b"tran-sim");
 
@@ -28,6 +28,16 @@ pub struct SimNet {
     /// One for each rank, whose waiting threads wait on it.
     condvars: Vec<Condvar>,
     observer: OnceLock<Observer>,
+}
+
+/// What a step of a rank's progress has found.
+pub(super) struct Step {
+    /// The number of completions.
+    pub(super) completed: usize,
+    /// The messages that arrive.
+    pub(super) messages: Vec<InFlightMessage>,
+    /// The immediates that have arrived, each with its origin.
+    pub(super) immediates: Vec<(Peer, Immediate)>,
 }
 
 /// A function that is called with the rank that posts an operation.
@@ -237,7 +247,7 @@ impl SimNet {
         }
         let work = work();
         state.ranks[me.index()].counters.count(&work, len);
-        if len == 0 {
+        if len == 0 && !matches!(work, Work::Put(_, Some(_))) {
             return Post::Done;
         }
         let mut flight = Flight {
@@ -254,14 +264,14 @@ impl SimNet {
         let here = self.options.passive_target || to.peer == me;
         // On a net that keeps order, an operation is not complete before earlier ones to the rank.
         let first = self.options.reorder || !state.ranks[me.index()].underway.iter().any(|it| it.target == to.peer);
-        let behind = self.options.delivery.amos_ordered
-            && matches!(flight.work, Work::Amo(..))
-            && state.puts_before(me, to.peer, flight.stamp);
+        let behind = State::follows_puts(&self.options, &flight.work) && state.puts_before(me, to.peer, flight.stamp);
         state.ranks[me.index()].counters.behind += u64::from(behind);
         let holds = self.options.delivery.holds;
         state.ranks[me.index()].held = holds.then_some(flight.stamp);
         if here && first && !behind && !holds && state.rng.one_in(self.options.done_one_in) {
-            return match state.apply(&mut flight, true) {
+            let applied = state.apply(&mut flight, true);
+            self.condvars[to.peer.index()].notify_all();
+            return match applied {
                 Ok(()) => Post::Done,
                 Err(fault) => Post::Broken(Box::new(fault)),
             };
@@ -311,9 +321,8 @@ impl SimNet {
         again
     }
 
-    /// One step of a rank's progress. Returns the number of completions, and the messages that
-    /// arrive.
-    pub(super) fn advance(&self, me: Peer) -> Result<(usize, Vec<InFlightMessage>), FabricError> {
+    /// One step of a rank's progress.
+    pub(super) fn advance(&self, me: Peer) -> Result<Step, FabricError> {
         let mut state = self.state();
         if state.ranks[me.index()].dead {
             return Err(killed(me).into());
@@ -324,6 +333,7 @@ impl SimNet {
         // later one.
         let completed = state.complete(&self.options, me);
         let messages = state.deliver(&self.options, me);
+        let immediates = std::mem::take(&mut state.ranks[me.index()].arrived);
         let mut to_wake = state.apply_pieces(&self.options, me);
         if self.options.passive_target && state.rng.one_in(2) {
             let other = state.rng.below(self.condvars.len());
@@ -332,7 +342,7 @@ impl SimNet {
         for origin in to_wake {
             self.condvars[origin.index()].notify_all();
         }
-        Ok((completed, messages))
+        Ok(Step { completed, messages, immediates })
     }
 
     /// Waits until the rank may have something to do. Returns false if `limit` has passed.
@@ -344,7 +354,10 @@ impl SimNet {
         let (mut state, waited) = self.condvars[me.index()]
             .wait_timeout_while(self.state(), limit, |state| {
                 let rank = &state.ranks[me.index()];
-                let nothing_arrived = rank.underway.is_empty() && rank.completing.is_empty() && rank.inbox.is_empty();
+                let nothing_arrived = rank.underway.is_empty()
+                    && rank.completing.is_empty()
+                    && rank.inbox.is_empty()
+                    && rank.arrived.is_empty();
                 is_idle && nothing_arrived && !rank.woken && !rank.dead
             })
             .unwrap_or_else(PoisonError::into_inner);

@@ -7,7 +7,7 @@ use super::domain::SimRemote;
 use super::faults::Faults;
 use super::flight::{Flight, Rng, Work, cut};
 use super::{SimCounters, SimOptions};
-use crate::{Fault, KeyRange, Keys, Memory, Peer, Reason, TallyRef, share};
+use crate::{Fault, Immediate, KeyRange, Keys, Memory, Peer, Reason, TallyRef, share};
 
 pub(super) struct State {
     pub(super) rng: Rng,
@@ -32,6 +32,8 @@ pub(super) struct Rank {
     pub(super) completing: Vec<(u32, TallyRef)>,
     /// Messages to this rank that are in flight.
     pub(super) inbox: Vec<InFlightMessage>,
+    /// Immediates to this rank that have arrived, each with its origin.
+    pub(super) arrived: Vec<(Peer, Immediate)>,
     /// The stamp of the operation that this rank holds back.
     pub(super) held: Option<u64>,
     /// Whether waits return immediately, until no thread waits.
@@ -63,6 +65,7 @@ impl Rank {
             underway: Vec::new(),
             completing: Vec::new(),
             inbox: Vec::new(),
+            arrived: Vec::new(),
             held: None,
             woken: false,
             waiting: 0,
@@ -100,14 +103,20 @@ impl State {
         cut(&mut self.rng, len, (!options.tear_words).then_some(address))
     }
 
-    /// Applies the next piece of an operation, or all of them.
-    pub(super) fn apply(&self, flight: &mut Flight, all: bool) -> Result<(), Fault> {
+    /// Applies the next piece of an operation, or all of them. With the last piece of a put its
+    /// immediate arrives.
+    pub(super) fn apply(&mut self, flight: &mut Flight, all: bool) -> Result<(), Fault> {
         let Some(memory) = self.region(flight.target, flight.region) else {
             return Err(Fault::new(flight.target, Reason::NotRegistered));
         };
         flight.apply_piece(memory);
         while all && !flight.pieces.is_empty() {
             flight.apply_piece(memory);
+        }
+        if flight.pieces.is_empty()
+            && let Some(immediate) = flight.immediate()
+        {
+            self.ranks[flight.target.index()].arrived.push((flight.origin, immediate));
         }
         Ok(())
     }
@@ -116,8 +125,7 @@ impl State {
     /// whose operations are over.
     pub(super) fn apply_pieces(&mut self, options: &SimOptions, rank: Peer) -> HashSet<Peer> {
         // Without `reorder`, all operations keep their order anyway.
-        let waiting =
-            if options.delivery.amos_ordered && options.reorder { self.take_waiting_amos(rank) } else { Vec::new() };
+        let waiting = if options.reorder { self.take_waiting(options, rank) } else { Vec::new() };
         let mut flights = std::mem::take(&mut self.ranks[rank.index()].underway);
         if options.reorder {
             self.rng.shuffle(&mut flights);
@@ -139,6 +147,9 @@ impl State {
                 continue;
             }
             to_wake.insert(flight.origin);
+            if flight.immediate().is_some() {
+                to_wake.insert(flight.target);
+            }
             match applied {
                 Ok(()) => {
                     let left = self.rng.steps(options.delay);
@@ -194,16 +205,25 @@ impl State {
         let mut underway = [to, from].into_iter().flat_map(|rank| &self.ranks[rank.index()].underway);
         underway.any(|flight| {
             let between = flight.origin == from && flight.target == to;
-            between && matches!(flight.work, Work::Put(_)) && flight.stamp < stamp
+            between && matches!(flight.work, Work::Put(..)) && flight.stamp < stamp
         })
     }
 
-    /// Takes out the operations of this rank's progress that are atomics and wait for earlier puts.
-    fn take_waiting_amos(&mut self, rank: Peer) -> Vec<Flight> {
+    /// Whether an operation follows the puts that its origin posted to the target before.
+    pub(super) fn follows_puts(options: &SimOptions, work: &Work) -> bool {
+        match work {
+            Work::Put(_, immediate) => immediate.is_some(),
+            Work::Get(_) => false,
+            Work::Amo(..) => options.delivery.amos_ordered,
+        }
+    }
+
+    /// Takes out the operations of this rank's progress that wait for earlier puts.
+    fn take_waiting(&mut self, options: &SimOptions, rank: Peer) -> Vec<Flight> {
         let index = rank.index();
         let waits = |flight: &Flight| {
-            let is_amo = matches!(flight.work, Work::Amo(..));
-            is_amo && self.puts_before(flight.origin, flight.target, flight.stamp)
+            let follows = State::follows_puts(options, &flight.work);
+            follows && self.puts_before(flight.origin, flight.target, flight.stamp)
         };
         let waiting: HashSet<u64> =
             self.ranks[index].underway.iter().filter(|flight| waits(flight)).map(|flight| flight.stamp).collect();
@@ -246,7 +266,7 @@ pub(super) fn killed(rank: Peer) -> Fault {
 impl SimCounters {
     pub(super) fn count(&mut self, work: &Work, len: usize) {
         match work {
-            Work::Put(_) => self.puts += 1,
+            Work::Put(..) => self.puts += 1,
             Work::Get(_) => self.gets += 1,
             Work::Amo(..) => self.amos += 1,
         }

@@ -30,6 +30,8 @@ pub(crate) struct Connections {
     // Declared before the connections, because its requests use their routes.
     datagrams: Datagrams,
     peers: PeerMap<Contact>,
+    /// The connections by the numbers of their queue pairs, which take the place of peers.
+    pairs: PeerMap<(Peer, Arc<Link>)>,
     /// Peers whose handshake is in progress.
     opening: Mutex<Vec<Peer>>,
     /// The length of `opening`, readable without the lock.
@@ -89,6 +91,7 @@ impl Connections {
     pub(crate) fn new(make: Maker, datagrams: Datagrams) -> Connections {
         Connections {
             peers: PeerMap::new(),
+            pairs: PeerMap::new(),
             opening: Mutex::default(),
             handshakes: AtomicUsize::new(0),
             datagrams,
@@ -100,6 +103,12 @@ impl Connections {
     #[inline]
     pub(crate) fn link(&self, peer: Peer) -> Option<&Arc<Link>> {
         self.peers.get(peer).map(|contact| &contact.link)
+    }
+
+    /// The connection with this queue pair.
+    #[inline]
+    pub(crate) fn link_of_pair(&self, number: u32) -> Option<&Arc<Link>> {
+        self.pairs.get(Peer(number)).map(|(_, link)| link)
     }
 
     /// The number of connections, in any state, and of the messages that their peers may send now.
@@ -141,6 +150,8 @@ impl Connections {
     fn contact(&self, peer: Peer, address: &Address, resources: &Resources) -> Result<&Contact, FabricError> {
         self.peers.get_or_try_insert(peer, || {
             let contact = self.make.contact(peer, *address, &resources.flow)?;
+            let number = Peer(contact.mine.number);
+            self.pairs.get_or_try_insert(number, || Ok::<_, FabricError>((number, Arc::clone(&contact.link))))?;
             lock(&self.opening).push(peer);
             // Relaxed: a missed handshake is seen at the next call (`is_opening`).
             self.handshakes.fetch_add(1, Ordering::Relaxed);

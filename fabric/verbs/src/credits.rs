@@ -45,6 +45,9 @@ const WINDOW: u32 = 64;
 const FIRST: u32 = 15;
 /// A new connection borrows at most 1/`PART` of the free receives.
 const PART: u32 = 4;
+/// So few credits are left when a sender wakes the receiver, half of the usual window, and again
+/// when none is left.
+const FEW: u64 = 8;
 /// Number of cells that are registered together: a page of cells.
 const TOGETHER: u32 = 256;
 /// Length of a cell in bytes.
@@ -169,6 +172,22 @@ impl Cell {
     }
 }
 
+/// The credit for one message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Credit {
+    /// Whether a message was refused since the last one that was sent.
+    pub(crate) was_refused: bool,
+    /// The number of further credits.
+    left: u64,
+}
+
+impl Credit {
+    /// Whether the receiver should take its messages soon, because few credits are left.
+    pub(crate) fn is_last(self) -> bool {
+        [0, FEW].contains(&self.left)
+    }
+}
+
 /// The credits of one connection in both directions.
 #[derive(Debug)]
 pub(crate) struct Credits {
@@ -227,21 +246,21 @@ impl Credits {
         }
     }
 
-    /// Takes the credit for one message. Returns whether a message was refused before; `None`:
-    /// there is no credit.
-    pub(crate) fn take(&self) -> Option<bool> {
+    /// Takes the credit for one message; `None`: there is none.
+    pub(crate) fn take(&self) -> Option<Credit> {
         // Relaxed for all: the numbers order no other memory.
         let limit = self.cell.own().load(Ordering::Relaxed);
         let next = |sent: u64| (sent < limit).then_some(sent + 1);
-        self.sent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
-        Some(self.refused.load(Ordering::Relaxed) && self.refused.swap(false, Ordering::Relaxed))
+        let sent = self.sent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
+        let was_refused = self.refused.load(Ordering::Relaxed) && self.refused.swap(false, Ordering::Relaxed);
+        Some(Credit { was_refused, left: limit - sent - 1 })
     }
 
-    /// Returns the credit for a message that was not sent, and the mark that [`Credits::take`]
-    /// returned with it, which the next message states.
-    pub(crate) fn put_back(&self, was_refused: bool) {
+    /// Returns the credit for a message that was not sent. The next message states a refusal that
+    /// this one would have stated.
+    pub(crate) fn put_back(&self, credit: Credit) {
         // Relaxed for both: as in `take`.
-        if was_refused {
+        if credit.was_refused {
             self.refused.store(true, Ordering::Relaxed);
         }
         self.sent.fetch_sub(1, Ordering::Relaxed);

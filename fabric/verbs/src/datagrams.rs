@@ -67,7 +67,7 @@ impl Datagrams {
             sg_list: &raw mut element,
             num_sge: 1,
             opcode: sys::IBV_WR_SEND,
-            send_flags: sys::IBV_SEND_SIGNALED,
+            send_flags: sys::IBV_SEND_SIGNALED | sys::IBV_SEND_SOLICITED,
             imm_data: 0,
             wr: route.target(to.number),
             rest: [0; 7],

@@ -150,7 +150,10 @@ impl Link {
         let (element, place) = self.credits.renew().ok_or(Refused::Again)?;
         let (target, bytes) = (sys::Target { rdma: place }, Bytes::Element(element));
         let (opcode, local) = (sys::IBV_WR_RDMA_WRITE, Local::Limit);
-        self.push(Request { opcode, target, immediate: 0, bytes, hold: false, tally: None, local }, resources)?;
+        self.push(
+            Request { opcode, target, immediate: 0, solicited: false, bytes, hold: false, tally: None, local },
+            resources,
+        )?;
         self.credits.renewed();
         Ok(())
     }

@@ -7,17 +7,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use transom_fabric::{
-    Amo, AmoKind, Cause, Coherence, FabricError, Fault, Handler, Limits, Memory, Peer, Port, Post, Reason, RegionKey,
-    Span, TallyRef, Width,
+    Amo, AmoKind, Cause, Coherence, FabricError, Fault, Handler, Immediate, Limits, Memory, Peer, Port, Post, Reason,
+    RegionKey, Span, TallyRef, Width,
 };
 
 use crate::address::Address;
 use crate::connections::Connections;
+use crate::credits::Credit;
 use crate::device::{Device, Registration};
 use crate::inbox::MESSAGE;
 use crate::link::{Link, Refused};
 use crate::opened::Open;
 use crate::pool::{Block, Pools};
+use crate::queue::Events;
 use crate::registrations::Registrations;
 use crate::remote::{TAG, VerbsRemote, coherence};
 use crate::resources::Local;
@@ -59,6 +61,7 @@ impl VerbsPort {
             // the writes before it (InfiniBand Architecture Specification, volume 1, "Ordering of
             // work requests"). All requests to a peer go by one queue pair.
             amos_ordered: true,
+            immediates: true,
             answers_wait: Duration::ZERO,
         };
         Ok(VerbsPort { open, limits, inline: inline.min(INLINE as usize), me, registered: Arc::new(()) })
@@ -90,22 +93,47 @@ impl VerbsPort {
         self.open.connections.link(to).is_some_and(|link| link.is_opening())
     }
 
+    /// Bytes of a request that are copied now: into the request, or into a buffer of the pools.
+    /// `None`: no buffer is free.
+    fn copied<'b>(&self, bytes: &'b [u8]) -> Option<(Bytes<'b>, Local)> {
+        if bytes.len() <= self.inline {
+            return Some((Bytes::Inline(bytes), Local::Nothing));
+        }
+        let pools = &self.open.resources.pools;
+        let block = pools.take(bytes.len())?;
+        // SAFETY: the buffer was just taken, so it has no other user, and has room for the bytes.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), pools.buffer(block), bytes.len()) };
+        Some((Bytes::Element(pools.element(block, bytes.len())), Local::Block(block, Span::EMPTY)))
+    }
+
+    /// Posts a put with immediate data for which the receiver has posted a receive.
+    fn put_with_credit(
+        &self,
+        to: &VerbsRemote,
+        offset: u64,
+        bytes: &[u8],
+        immediate: Immediate,
+        credit: Credit,
+        tally: &TallyRef,
+    ) -> Post {
+        let Some((bytes, local)) = self.copied(bytes) else { return Post::Again };
+        let immediate = (immediate.number() | if credit.was_refused { REFUSED } else { 0 }).to_be();
+        let (opcode, target) = (sys::IBV_WR_RDMA_WRITE_WITH_IMM, sys::Target { rdma: to.at(offset) });
+        // Not held: the target may wait for it while this process computes. A target that computes
+        // need not count each notice at once, but has to renew the credit.
+        let solicited = credit.is_last();
+        self.push(
+            &to.link,
+            Request { opcode, target, immediate, solicited, bytes, hold: false, tally: Some(tally), local },
+        )
+    }
+
     /// Posts a message for which the receiver has posted a receive. `was_refused`: see [`REFUSED`].
     fn send_with_credit(&self, link: &Link, message: &[u8], was_refused: bool) -> Post {
-        let (bytes, local) = if message.len() <= self.inline {
-            (Bytes::Inline(message), Local::Nothing)
-        } else {
-            let Some(block) = self.open.resources.pools.take(message.len()) else { return Post::Again };
-            // SAFETY: the buffer was just taken, so it has no other user, and has room for the
-            // message.
-            unsafe {
-                std::ptr::copy_nonoverlapping(message.as_ptr(), self.open.resources.pools.buffer(block), message.len());
-            }
-            (Bytes::Element(self.open.resources.pools.element(block, message.len())), Local::Block(block, Span::EMPTY))
-        };
+        let Some((bytes, local)) = self.copied(message) else { return Post::Again };
         let immediate = (self.me.0 | if was_refused { REFUSED } else { 0 }).to_be();
         let (opcode, target) = (sys::IBV_WR_SEND_WITH_IMM, sys::Target { rdma: sys::Rdma { remote_addr: 0, rkey: 0 } });
-        self.push(link, Request { opcode, target, immediate, bytes, hold: false, tally: None, local })
+        self.push(link, Request { opcode, target, immediate, solicited: true, bytes, hold: false, tally: None, local })
     }
 
     /// Refuses a message for lack of credit. The next message tells the receiver, and this process
@@ -196,7 +224,7 @@ impl VerbsPort {
         let bytes = Bytes::Element(self.open.resources.pools.element(block, len));
         let (opcode, target, tally) = (sys::IBV_WR_RDMA_WRITE, sys::Target { rdma: to.at(offset) }, Some(tally));
         let (hold, local) = (len <= Pools::SMALL, Local::Block(block, Span::EMPTY));
-        self.push(&to.link, Request { opcode, target, immediate: 0, bytes, hold, tally, local })
+        self.push(&to.link, Request { opcode, target, immediate: 0, solicited: false, bytes, hold, tally, local })
     }
 
     /// Reads or writes the caller's bytes, in 1 to [`LIST`] parts, none of which is empty.
@@ -235,7 +263,10 @@ impl VerbsPort {
             },
         };
         let (bytes, target, tally) = (Bytes::List(list), sys::Target { rdma: to.at(offset) }, Some(tally));
-        self.push(&to.link, Request { opcode, target, immediate: 0, bytes, hold: false, tally, local })
+        self.push(
+            &to.link,
+            Request { opcode, target, immediate: 0, solicited: false, bytes, hold: false, tally, local },
+        )
     }
 
     /// Whether a request is in flight whose bytes were registered for it.
@@ -305,7 +336,7 @@ impl VerbsPort {
         let bytes = Bytes::Element(self.open.resources.pools.element(block, len));
         let (opcode, target, tally) = (sys::IBV_WR_RDMA_READ, sys::Target { rdma: from.at(offset) }, Some(tally));
         let (hold, local) = (len <= Pools::SMALL, local(block));
-        self.push(&from.link, Request { opcode, target, immediate: 0, bytes, hold, tally, local })
+        self.push(&from.link, Request { opcode, target, immediate: 0, solicited: false, bytes, hold, tally, local })
     }
 }
 
@@ -360,7 +391,10 @@ impl Port for VerbsPort {
             let target = sys::Target { rdma: to.at(offset) };
             let (opcode, tally, bytes, local) =
                 (sys::IBV_WR_RDMA_WRITE, Some(tally), Bytes::Inline(bytes), Local::Nothing);
-            return self.push(&to.link, Request { opcode, target, immediate: 0, bytes, hold: true, tally, local });
+            return self.push(
+                &to.link,
+                Request { opcode, target, immediate: 0, solicited: false, bytes, hold: true, tally, local },
+            );
         }
         if bytes.len() > self.limits.inline_max {
             return too_long(to, bytes.len(), self.limits.inline_max);
@@ -388,6 +422,28 @@ impl Port for VerbsPort {
         // SAFETY: `to` is a buffer of `put_block` of that length with no other user.
         let fill = |to: *mut u8| fill(unsafe { std::slice::from_raw_parts_mut(to, len) });
         self.put_block(to, offset, len, fill, tally)
+    }
+
+    fn put_immediate(
+        &self,
+        to: &VerbsRemote,
+        offset: u64,
+        bytes: &[u8],
+        immediate: Immediate,
+        tally: &TallyRef,
+    ) -> Post {
+        if bytes.len() > self.limits.packed_max {
+            return too_long(to, bytes.len(), self.limits.packed_max);
+        }
+        if to.link.is_opening() {
+            return Post::Again;
+        }
+        let Some(credit) = to.link.credits.take() else { return self.refuse(&to.link) };
+        let answer = self.put_with_credit(to, offset, bytes, immediate, credit, tally);
+        if !matches!(answer, Post::Pending) {
+            to.link.credits.put_back(credit);
+        }
+        answer
     }
 
     unsafe fn put(&self, to: &VerbsRemote, offset: u64, from: Span, tally: &TallyRef) -> Post {
@@ -451,7 +507,7 @@ impl Port for VerbsPort {
         let bytes = Bytes::Element(self.open.resources.pools.element(block, amo.width.bytes()));
         let result = into.slice(0, into.len().min(amo.width.bytes())).unwrap_or(Span::EMPTY);
         let (tally, local) = (Some(tally), Local::Block(block, result));
-        self.push(&on.link, Request { opcode, target, immediate: 0, bytes, hold: true, tally, local })
+        self.push(&on.link, Request { opcode, target, immediate: 0, solicited: false, bytes, hold: true, tally, local })
     }
 
     fn release(&self, to: &VerbsRemote) {
@@ -466,11 +522,11 @@ impl Port for VerbsPort {
         if link.is_opening() {
             return Post::Again;
         }
-        let Some(was_refused) = link.credits.take() else { return self.refuse(link) };
-        match self.send_with_credit(link, message, was_refused) {
+        let Some(credit) = link.credits.take() else { return self.refuse(link) };
+        match self.send_with_credit(link, message, credit.was_refused) {
             Post::Pending => Post::Done,
             answer => {
-                link.credits.put_back(was_refused);
+                link.credits.put_back(credit);
                 answer
             }
         }
@@ -480,12 +536,16 @@ impl Port for VerbsPort {
         self.open.progress(handler)
     }
 
+    fn settle(&self, handler: &impl Handler) -> Result<(), FabricError> {
+        self.open.settle(handler)
+    }
+
     fn lost(&self) -> Option<Fault> {
         self.open.resources.lost().cloned()
     }
 
     fn wait(&self, limit: Duration) {
-        self.open.sleep(limit, None, || true);
+        self.open.sleep(limit, Events::Solicited, None, || true);
     }
 
     fn wait_with_descriptor(
@@ -494,7 +554,7 @@ impl Port for VerbsPort {
         other: Option<BorrowedFd<'_>>,
         still_idle: impl FnOnce() -> bool,
     ) -> bool {
-        self.open.sleep(limit, other, still_idle)
+        self.open.sleep(limit, Events::All, other, still_idle)
     }
 
     fn lose(&self, peer: Peer, reason: Reason) {

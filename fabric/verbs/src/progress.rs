@@ -4,12 +4,13 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::{MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use transom_fabric::{Cause, FabricError, Handler, Peer};
+use transom_fabric::{Cause, FabricError, Handler, Immediate, Peer};
 
 use crate::credits;
 use crate::library::LIBRARY;
 use crate::link::Refused;
 use crate::opened::{BATCH, Broken, Open, Polled};
+use crate::queue::Events;
 use crate::sys;
 use crate::wr_id::{REFUSED, WrId};
 
@@ -24,12 +25,25 @@ impl Open {
             return Err(FabricError::failed(format!("{:?}", self.device), device_failure.clone()));
         }
         // One thread at a time: completions of a link are processed in their order.
-        let mut polled = match self.polled.try_lock() {
-            Ok(polled) => polled,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return Ok(0),
-        };
-        let Polled { entries, count, broken, due } = &mut *polled;
+        match self.polled.try_lock() {
+            Ok(mut polled) => self.process(&mut polled, handler),
+            Err(TryLockError::Poisoned(poisoned)) => self.process(&mut poisoned.into_inner(), handler),
+            Err(TryLockError::WouldBlock) => Ok(0),
+        }
+    }
+
+    /// Processes all completions that have arrived, those included that another thread is
+    /// processing.
+    pub(crate) fn settle(&self, handler: &impl Handler) -> Result<(), FabricError> {
+        let mut polled = self.polled.lock().unwrap_or_else(PoisonError::into_inner);
+        // A full batch may not be the last one. The queue has room for a limited number.
+        while self.process(&mut polled, handler)? == BATCH {}
+        Ok(())
+    }
+
+    /// Processes a batch of completions; returns their number.
+    fn process(&self, polled: &mut Polled, handler: &impl Handler) -> Result<usize, FabricError> {
+        let Polled { entries, count, broken, due } = polled;
         let polls = *count == 0;
         if polls {
             // Taken before the poll, so that the poll finds all completions from before the links
@@ -130,6 +144,17 @@ impl Open {
                     link.complete(number, Some(&reason), &self.resources);
                 }
             }
+            WrId::Message(buffer) if success && entry.opcode == sys::IBV_WC_RECV_RDMA_WITH_IMM => {
+                self.inbox.post(buffer)?;
+                let Some(link) = self.connections.link_of_pair(entry.qp_num) else { return Ok(()) };
+                let number = u32::from_be(entry.imm_data);
+                if let Some(immediate) = Immediate::new(number & !REFUSED) {
+                    handler.immediate(link.peer(), immediate);
+                }
+                if link.credits.taken(number & REFUSED != 0, &self.resources.flow) {
+                    due.push(link.peer());
+                }
+            }
             WrId::Message(buffer) if success => {
                 let sender = u32::from_be(entry.imm_data);
                 let (peer, was_refused) = (Peer(sender & !REFUSED), sender & REFUSED != 0);
@@ -152,13 +177,14 @@ impl Open {
         Ok(())
     }
 
-    /// Sleeps until a completion or event arrives, `wake` is called, `other` is readable, or
-    /// `limit` has passed, as
+    /// Sleeps until one of these completions or an event of the device arrives, `wake` is called,
+    /// `other` is readable, or `limit` has passed, as
     /// [`Port::wait_with_descriptor`](transom_fabric::Port::wait_with_descriptor) does. Returns
     /// false if the limit has passed.
     pub(crate) fn sleep(
         &self,
         limit: Duration,
+        events: Events,
         other: Option<BorrowedFd<'_>>,
         still_idle: impl FnOnce() -> bool,
     ) -> bool {
@@ -172,24 +198,24 @@ impl Open {
         let others = [Some(self.queue.as_fd()), Some(self.device.events()), other];
         // Armed after the sleep was announced, so that a thread that takes the event ends this
         // sleep too.
-        let slept = self.resources.wake.sleep(others, || (still_idle() && self.arm_for_sleep()).then_some(limit));
-        let [queue, events, _] = slept.readable;
+        let slept = self.resources.wake.sleep(others, || (still_idle() && self.arm_for_sleep(events)).then_some(limit));
+        let [queue, device, _] = slept.readable;
         if queue {
             self.queue.take_event();
             // However many threads slept, the queue makes one event, and must then be armed again.
             self.resources.wake.end_other_sleeps();
         }
-        if events {
+        if device {
             self.take_events();
         }
         !slept.passed
     }
 
-    /// Arms the queue for an event at the next completion. Returns false if the caller must not
-    /// sleep: a completion is available, or requests of broken links are to be ended.
-    fn arm_for_sleep(&self) -> bool {
+    /// Arms the queue for an event at the next of these completions. Returns false if the caller
+    /// must not sleep: a completion is available, or requests of broken links are to be ended.
+    fn arm_for_sleep(&self, events: Events) -> bool {
         let mut polled: MutexGuard<'_, _> = self.polled.lock().unwrap_or_else(PoisonError::into_inner);
-        if polled.count > 0 || !polled.broken.is_empty() || self.queue.arm().is_err() {
+        if polled.count > 0 || !polled.broken.is_empty() || self.queue.arm(events).is_err() {
             return false;
         }
         // Completions from before the queue was armed make no event, so it is polled again.

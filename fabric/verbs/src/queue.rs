@@ -10,6 +10,15 @@ use crate::device::{Device, checked, failed, opaque_debug};
 use crate::library::LIBRARY;
 use crate::sys;
 
+/// The completions whose events end a sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Events {
+    /// Those of all requests and messages.
+    All,
+    /// Those of messages, and of puts whose sender asks for an event.
+    Solicited,
+}
+
 /// A completion queue and the channel of its events.
 pub(crate) struct CompletionQueue {
     pub(crate) cq: *mut sys::ibv_cq,
@@ -67,12 +76,12 @@ impl CompletionQueue {
         })
     }
 
-    /// Arms the queue: the next completion makes the descriptor readable.
-    pub(crate) fn arm(&self) -> Result<(), FabricError> {
+    /// Arms the queue: the next completion of these makes the descriptor readable.
+    pub(crate) fn arm(&self, events: Events) -> Result<(), FabricError> {
         // SAFETY: an open queue.
         let status = unsafe {
             let notify = (*self.device.context).ops.req_notify_cq.expect("req_notify_cq");
-            notify(self.cq, 0)
+            notify(self.cq, c_int::from(events == Events::Solicited))
         };
         checked("ibv_req_notify_cq", status)
     }

@@ -30,8 +30,10 @@ const LOW: u64 = 0xffff_ffff;
 pub(crate) struct Request<'b> {
     pub(crate) opcode: u32,
     pub(crate) target: sys::Target,
-    /// A message's sender, as immediate data.
+    /// The immediate data of a message or put, in network byte order.
     pub(crate) immediate: u32,
+    /// Whether the request wakes a thread at the target that sleeps until a solicited event.
+    pub(crate) solicited: bool,
     pub(crate) bytes: Bytes<'b>,
     /// Whether the request is held until the next request or release, instead of posted at once.
     pub(crate) hold: bool,
@@ -172,6 +174,9 @@ impl Sending {
             Bytes::Inline(bytes) => self.set_inline(bytes),
             Bytes::Element(element) => self.set_elements(&[element]),
             Bytes::List(list) => self.set_elements(list),
+        }
+        if request.solicited {
+            self.request.send_flags |= sys::IBV_SEND_SOLICITED;
         }
         self.hold(request.opcode, Record { tally: request.tally.cloned(), local: request.local });
     }

@@ -47,6 +47,7 @@ pub const IBV_QP_MAX_DEST_RD_ATOMIC: c_int = 1 << 17;
 pub const IBV_QP_DEST_QPN: c_int = 1 << 20;
 
 pub const IBV_WR_RDMA_WRITE: u32 = 0;
+pub const IBV_WR_RDMA_WRITE_WITH_IMM: u32 = 1;
 pub const IBV_WR_SEND: u32 = 2;
 pub const IBV_WR_SEND_WITH_IMM: u32 = 3;
 pub const IBV_WR_RDMA_READ: u32 = 4;
@@ -54,9 +55,11 @@ pub const IBV_WR_ATOMIC_CMP_AND_SWP: u32 = 5;
 pub const IBV_WR_ATOMIC_FETCH_AND_ADD: u32 = 6;
 
 pub const IBV_SEND_SIGNALED: u32 = 1 << 1;
+pub const IBV_SEND_SOLICITED: u32 = 1 << 2;
 pub const IBV_SEND_INLINE: u32 = 1 << 3;
 
 pub const IBV_WC_SUCCESS: u32 = 0;
+pub const IBV_WC_RECV_RDMA_WITH_IMM: u32 = 129;
 
 /// All packets of the port need a global header.
 pub const IBV_QPF_GRH_REQUIRED: u8 = 1;

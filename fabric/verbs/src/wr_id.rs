@@ -1,6 +1,6 @@
 //! Identifiers of work requests (`wr_id`): 64 bits that each completion returns.
 
-use transom_fabric::Peer;
+use transom_fabric::{Immediate, Peer};
 
 /// The identifier of a work request, which tells what a completion completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,10 +21,10 @@ const KIND: u64 = 62;
 /// The number of ranks that fit between a request's number and the kind.
 pub(crate) const RANKS: u32 = 1 << (KIND - 32);
 
-/// Bit of a message's immediate data, beside the sender's rank: since its previous message to this
-/// receiver, the sender has refused a message for lack of credit.
+/// Bit of immediate data, beside a message's sender or a put's number: since its previous message
+/// to this receiver, the sender has refused a message for lack of credit.
 pub(crate) const REFUSED: u32 = 1 << 31;
-const _: () = assert!(REFUSED >= RANKS);
+const _: () = assert!(REFUSED >= RANKS && REFUSED >= Immediate::LIMIT);
 
 impl WrId {
     pub(crate) fn encode(self) -> u64 {

@@ -9,6 +9,7 @@ use transom_fabric::{Domain, Memory, Peer, Port};
 pub mod atomics;
 pub mod completion;
 pub mod get;
+pub mod immediates;
 #[allow(unsafe_code)]
 mod lent;
 pub mod limits;
@@ -43,6 +44,8 @@ pub struct Orders {
     pub messages: bool,
     /// Atomics follow puts: [`Limits::amos_ordered`](transom_fabric::Limits::amos_ordered).
     pub atomics: bool,
+    /// Puts may carry a number: [`Limits::immediates`](transom_fabric::Limits::immediates).
+    pub immediates: bool,
 }
 
 /// The numbers of `ranks` ranks.
@@ -87,6 +90,7 @@ macro_rules! conformance {
                 device_atomics_are_coherent_with_the_cpu_where_promised;
             messages: messages_arrive_once, messages_of_every_length, messages_follow_puts_where_promised,
                 a_handler_may_post, a_message_ends_a_wait, wake_ends_a_wait;
+            immediates: immediates_follow_puts, settled_immediates_are_all_there;
             completion: again_is_not_counted, ten_thousand_operations_complete, targets_are_flushed_one_by_one,
                 the_own_rank_is_a_target;
             limits: limits_are_consistent, connecting_twice_changes_nothing, foreign_keys_are_refused,

@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use transom_fabric::{Domain, Handler, Memory, Peer, Port, Post, Region, RegionKey, Tally};
+use transom_fabric::{Domain, Handler, Immediate, Memory, Peer, Port, Post, Region, RegionKey, Tally};
 
 use crate::Fixture;
 
@@ -33,6 +33,8 @@ pub struct Rank<'t, F: Fixture> {
     pub ranks: usize,
     /// Messages that arrived, with their senders.
     pub inbox: Mutex<Vec<(Peer, Vec<u8>)>>,
+    /// Immediates that arrived, with their origins.
+    pub immediates: Mutex<Vec<(Peer, Immediate)>>,
     /// The handler sends messages back, with their first byte cleared, where that byte is not 0.
     pub echo: AtomicBool,
     /// Echoes that were answered `Again`.
@@ -176,6 +178,7 @@ impl<'t, F: Fixture> Rank<'t, F> {
             me,
             ranks,
             inbox: Mutex::default(),
+            immediates: Mutex::default(),
             echo: AtomicBool::new(false),
             owed: Mutex::default(),
             paused: AtomicBool::new(false),
@@ -235,6 +238,11 @@ impl<'t, F: Fixture> Rank<'t, F> {
     /// This rank's domain.
     pub fn domain(&self) -> &F::Domain {
         &self.domain
+    }
+
+    /// What opened this rank's domain.
+    pub fn fixture(&self) -> &F {
+        self.fixture
     }
 
     /// Records this rank's position, for the watchdog's report.
@@ -355,6 +363,10 @@ impl<F: Fixture> Handler for Rank<'_, F> {
         // Last: a rank that has all its messages sends the echoes that are still owed, and no later
         // ones.
         lock(&self.inbox).push((from, bytes.to_vec()));
+    }
+
+    fn immediate(&self, from: Peer, immediate: Immediate) {
+        lock(&self.immediates).push((from, immediate));
     }
 }
 

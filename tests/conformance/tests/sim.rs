@@ -24,7 +24,8 @@ impl Fixture for Sim {
     }
 
     fn orders(&self) -> Orders {
-        Orders { messages: self.0.delivery.ordered, atomics: self.0.delivery.amos_ordered }
+        let SimDelivery { ordered, amos_ordered, immediates, .. } = self.0.delivery;
+        Orders { messages: ordered, atomics: amos_ordered, immediates }
     }
 
     fn memory(&self, _domain: &SimDomain, len: usize) -> Memory {
@@ -58,6 +59,7 @@ fn adversarial_nets() -> impl Iterator<Item = Sim> {
                 ordered: seed % 4 < 2,
                 gathers: false,
                 amos_ordered: !seed.is_multiple_of(3),
+                immediates: seed.is_multiple_of(2),
                 holds: seed % 5 == 3,
                 ..SimDelivery::default()
             },

@@ -31,7 +31,7 @@ impl Fixture for Ofi {
 
     /// A peer has one stream over sockets, in which messages follow puts.
     fn orders(&self) -> Orders {
-        Orders { messages: !self.0.starts_with("verbs"), atomics: false }
+        Orders { messages: !self.0.starts_with("verbs"), ..Orders::default() }
     }
 
     fn memory(&self, _domain: &OfiDomain, len: usize) -> Memory {
