@@ -134,7 +134,8 @@
 //! | mapped memory | the copy, one atomic, and a wake-up if the target sleeps |
 //! | sockets, up to 16 KiB | one message with the data and its notice |
 //! | sockets, longer data | the writes, then the message of the notice |
-//! | a device that performs the atomics after earlier writes | a write, then an atomic |
+//! | verbs, up to 128 KiB | one write with the data and its notice |
+//! | verbs, longer data | the writes, then one that has only the notice |
 //! | nets that do not keep this order | the call waits for the data, then sends the notice |
 //!
 //! # Other interfaces

@@ -229,9 +229,9 @@ impl Net {
         matches!(self, Net::Verbs(_)) || !self.passive_target()
     }
 
-    /// Whether puts and atomics change a target's memory without an event there.
+    /// Whether an origin may change a counter of this rank without an event here.
     pub(crate) fn changes_silently(&self) -> bool {
-        matches!(self, Net::Verbs(_)) || self.passive_target()
+        self.passive_target() && !self.has_immediates()
     }
 
     pub(crate) fn address(&self) -> Vec<u8> {

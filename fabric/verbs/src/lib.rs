@@ -25,8 +25,8 @@
 //! three scatter/gather elements of the request, which need no more room in a queue than the 48
 //! bytes.
 //!
-//! **Messages** are sent only if their receiver has posted a receive for them (`credits`). All
-//! connections of a process share its receives.
+//! **Messages**, and puts with an immediate, are sent only if their receiver has posted a receive
+//! for them (`credits`). All connections of a process share its receives.
 //!
 //! **Memory.** A process has 8 MiB of buffers, 2 MiB for incoming messages, and a completion queue
 //! of 5120 entries of 64 bytes. A connected peer takes 64 requests of 128 bytes at the device
