@@ -20,6 +20,7 @@ use signal_hook::low_level::emulate_default_handler;
 use super::admission::STRANGERS;
 use super::guard::Guard;
 use super::machines::Machines;
+use super::orphans::Orphans;
 use super::output::{Sink, duplicate};
 use super::ranks::{Rank, drain, forward};
 use super::server::{Replies, Request, Server};
@@ -49,7 +50,8 @@ impl Job {
     /// SIGTSTP then stops this process too. The handlers stay after the run: from then on these
     /// signals have no effect on the process. Where SIGCHLD was ignored, it also gets a handler, so
     /// from then on this process must wait for all of its children. Orphaned descendants become
-    /// children of this process.
+    /// children of this process. About once a second this process reaps those that have ended and
+    /// are in the process groups of the ranks.
     /// This process has no control over descendants that leave the ranks' process group or session.
     ///
     /// # Errors
@@ -76,6 +78,7 @@ fn run(job: &Job) -> Result<Outcome, LaunchError> {
 struct Supervisor {
     guard: Guard,
     machines: Option<Machines>,
+    orphans: Orphans,
     signals: Signals,
     server: Server,
     ranks: Vec<Rank>,
@@ -139,6 +142,7 @@ impl Supervisor {
         let mut supervisor = Self {
             guard: Guard::start().map_err(io_error("forking the guard"))?,
             machines: None,
+            orphans: Orphans::new(),
             signals: Signals::watch().map_err(io_error("watching signals"))?,
             server: Server::new(&[job.size], std::process::id()),
             ranks: Vec::with_capacity(job.size),
@@ -194,6 +198,7 @@ impl Supervisor {
         self.on_machines();
         self.check_barrier();
         self.check_clock();
+        self.reap_orphans();
         self.out.flush();
         self.err.flush();
         match self.out.broken() {
@@ -252,7 +257,7 @@ impl Supervisor {
     }
 
     /// Time until the next time limit, at which `turn` must run without an event.
-    fn next_limit(&self) -> Option<Duration> {
+    fn next_limit(&self) -> Duration {
         let job = self.deadline.filter(|_| self.outcome.is_none() || matches!(self.ending, Ending::Grace(_)));
         let grace = match self.ending {
             Ending::Grace(at) | Ending::Terminating(at) => Some(at),
@@ -261,7 +266,7 @@ impl Supervisor {
         };
         let now = Instant::now();
         let times = [job, grace].into_iter().flatten().map(|at| at.saturating_duration_since(now));
-        times.chain(self.input.is_suspended().then_some(SUSPENDED)).min()
+        times.chain(self.input.is_suspended().then_some(SUSPENDED)).fold(self.orphans.due_in(), Duration::min)
     }
 
     fn on_signal(&mut self, index: usize) {
@@ -373,6 +378,12 @@ impl Supervisor {
             Ending::Killed(at) if at <= now => self.machines.iter().for_each(Machines::give_up),
             _ => {}
         }
+    }
+
+    fn reap_orphans(&mut self) {
+        let Self { orphans, guard, machines, ranks, .. } = self;
+        let machines = machines.iter().flat_map(Machines::children);
+        orphans.reap(|| ranks.iter().filter_map(Rank::child).chain(machines).chain([guard.group()]).collect());
     }
 
     fn fail(&mut self, rank: usize, failure: Failure) {
@@ -502,8 +513,8 @@ fn intervals(numbers: &[usize]) -> String {
     runs.collect::<Vec<_>>().join(", ")
 }
 
-fn poll_until(fds: &mut [PollFd<'_>], limit: Option<Duration>) -> Result<(), Errno> {
-    let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+fn poll_until(fds: &mut [PollFd<'_>], limit: Duration) -> Result<(), Errno> {
+    let limit = Timespec::try_from(limit).ok();
     match poll(fds, limit.as_ref()) {
         Err(Errno::INTR) | Ok(_) => Ok(()),
         Err(error) => Err(error),
