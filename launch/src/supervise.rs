@@ -108,6 +108,8 @@ enum Ending {
     Terminating(Instant),
     /// SIGKILL was sent; the connections to other machines are closed at this time.
     Killed(Instant),
+    /// No process is left. The rest of the output is written, until the job's time limit.
+    Over,
 }
 
 /// The owner of a descriptor in the poll set.
@@ -258,11 +260,12 @@ impl Supervisor {
 
     /// Time until the next time limit, at which `turn` must run without an event.
     fn next_limit(&self) -> Duration {
-        let job = self.deadline.filter(|_| self.outcome.is_none() || matches!(self.ending, Ending::Grace(_)));
+        let counts = self.outcome.is_none() || matches!(self.ending, Ending::Grace(_) | Ending::Over);
+        let job = self.deadline.filter(|_| counts);
         let grace = match self.ending {
             Ending::Grace(at) | Ending::Terminating(at) => Some(at),
             Ending::Killed(at) => Some(at).filter(|_| self.machines.is_some()),
-            Ending::No => None,
+            Ending::No | Ending::Over => None,
         };
         let now = Instant::now();
         let times = [job, grace].into_iter().flatten().map(|at| at.saturating_duration_since(now));
@@ -376,6 +379,7 @@ impl Supervisor {
             Ending::Grace(at) if at <= now || self.deadline.is_some_and(|at| at <= now) => self.terminate(),
             Ending::Terminating(at) if at <= now => self.kill(),
             Ending::Killed(at) if at <= now => self.machines.iter().for_each(Machines::give_up),
+            Ending::Over => self.discards_output |= self.deadline.is_some_and(|at| at <= now),
             _ => {}
         }
     }
@@ -464,7 +468,7 @@ impl Supervisor {
     fn finish(mut self) -> Result<Outcome, Errno> {
         self.release_all();
         self.guard.end();
-        self.ending = Ending::Killed(Instant::now());
+        self.ending = Ending::Over;
         self.machines = None;
         for rank in &mut self.ranks {
             for (feed, sink) in [(&mut rank.out, &mut self.out), (&mut rank.err, &mut self.err)] {

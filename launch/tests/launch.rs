@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     {
         return rank_body(&body.to_string_lossy());
     }
-    let tests: [(&str, fn()); 35] = [
+    let tests: [(&str, fn()); 36] = [
         ("lines_are_whole_and_tagged", lines_are_whole_and_tagged),
         ("a_rank_alone_is_passed_through", a_rank_alone_is_passed_through),
         ("options_of_the_program_are_untouched", options_of_the_program_are_untouched),
@@ -55,6 +55,7 @@ fn main() -> ExitCode {
         ("a_signal_ends_the_grace", signals::a_signal_ends_the_grace),
         ("ranks_that_ignore_sigterm_are_killed", ranks_that_ignore_sigterm_are_killed),
         ("timeout_names_the_ranks", timeout_names_the_ranks),
+        ("timeout_ends_the_wait_for_a_reader", timeout_ends_the_wait_for_a_reader),
         ("orphans_are_reaped_while_the_job_runs", orphans_are_reaped_while_the_job_runs),
         ("a_closed_output_ends_quietly", a_closed_output_ends_quietly),
         ("programs_that_cannot_start", programs_that_cannot_start),
@@ -364,6 +365,14 @@ fn orphans_are_reaped_while_the_job_runs() {
         child.wait().unwrap();
         assert_all_gone(&pids);
     }
+}
+
+/// Regression: the time limit did not end the wait for a reader after a rank had failed.
+fn timeout_ends_the_wait_for_a_reader() {
+    let script = "head -c 200000 /dev/zero; exit 7";
+    let mut child = launcher(&["-n", "1", "--timeout", "2", "sh", "-c", script]).spawn().unwrap();
+    let _unread = child.stdout.take();
+    assert_eq!(finish_child(child).status.code(), Some(7));
 }
 
 fn timeout_names_the_ranks() {
