@@ -180,7 +180,7 @@ pub const VARIABLES: [Variable; 25] = [
     Variable {
         name: CHECK_WAIT,
         default: "10",
-        meaning: "seconds, 0 to 3600, after which TRANSOM_CHECK reports a deadlock: every rank has waited in one call for this time. 0: never",
+        meaning: "seconds, 0 to 3600, after which TRANSOM_CHECK reports a deadlock: each rank has waited in its present call for this time. 0: never",
     },
     Variable {
         name: MPI,

@@ -7,6 +7,7 @@
 mod attempts;
 pub(crate) mod connections;
 pub(crate) mod listener;
+mod polling;
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
@@ -300,11 +301,7 @@ impl Detector {
         fds.extend(
             remote.iter().flat_map(Connections::open).map(|(fd, flags)| PollFd::from_borrowed_fd(fd.as_fd(), flags)),
         );
-        // After an interruption the next check finds them.
-        let limit = Timespec::try_from(patience).ok();
-        if poll(&mut fds, limit.as_ref()).is_err() {
-            return;
-        }
+        polling::poll_all(&mut fds, Some(patience));
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         let mut ended = ready[..local].iter().copied();
         living.retain(|&(rank, _)| {
@@ -383,7 +380,7 @@ mod tests {
 
     use crate::interfaces::Interface;
 
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    use super::polling::tests::{is_alone, limited};
 
     fn sleeper() -> (Child, Process) {
         let child = Command::new("sleep").arg("60").spawn().expect("sleep");
@@ -502,29 +499,39 @@ mod tests {
     /// Shows E3.
     #[test]
     fn a_reused_number_is_found_where_the_pidfd_takes_the_last_descriptor() {
-        const ALONE: &str = "TRANSOM_TEST_LAST_DESCRIPTOR";
         const NAME: &str = "failures::tests::a_reused_number_is_found_where_the_pidfd_takes_the_last_descriptor";
-        if std::env::var_os(ALONE).is_none() {
-            let own = std::env::current_exe().expect("this program");
-            let output = Command::new(own).args(["--exact", NAME, "--test-threads=1"]).env(ALONE, "1").output();
-            let output = output.expect("it starts");
-            let printed = String::from_utf8_lossy(&output.stdout);
-            assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
+        if !is_alone(NAME) {
             return;
         }
         let (mut child, mut process) = sleeper();
         process.began += 1;
         let detector = Detector::new(0, &[Process::own(), process], None);
-        let before = getrlimit(Resource::Nofile);
         let free = std::fs::File::open("/dev/null").expect("a free descriptor");
         let limit = u64::try_from(free.as_raw_fd()).expect("a number") + 1;
         drop(free);
-        setrlimit(Resource::Nofile, Rlimit { current: Some(limit), ..before }).expect("a lower limit");
-        detector.look(Duration::ZERO).expect("unknown yet");
-        setrlimit(Resource::Nofile, before).expect("the limit of before");
+        limited(limit, || detector.look(Duration::ZERO)).expect("unknown yet");
         let found = detector.look(Duration::from_millis(1)).map_err(|died| died.to_string());
         child.kill().and_then(|()| child.wait()).expect("ours");
         assert!(found.as_ref().is_err_and(|died| died.contains("rank 1")), "{found:?}");
+    }
+
+    /// Regression: where the program lowered the limit of descriptors below the number of ranks of
+    /// the node, no death was detected.
+    /// Shows E3.
+    #[test]
+    fn more_ranks_than_the_limit_of_descriptors_are_watched() {
+        if !is_alone("failures::tests::more_ranks_than_the_limit_of_descriptors_are_watched") {
+            return;
+        }
+        let (mut children, ranks): (Vec<_>, Vec<_>) = (0..3).map(|_| sleeper()).unzip();
+        let detector = Detector::new(0, &[vec![Process::own()], ranks].concat(), None);
+        detector.look(Duration::from_millis(1)).expect("all live");
+        children[2].kill().expect("ours");
+        let found = limited(2, || detector.look(Duration::from_secs(10))).map_err(|died| died.to_string());
+        for child in &mut children {
+            child.kill().and_then(|()| child.wait()).expect("ours");
+        }
+        assert!(found.as_ref().is_err_and(|died| died.contains("rank 3")), "{found:?}");
     }
 
     /// Processes of other machines, or of an unknown machine, are not looked up on this machine:

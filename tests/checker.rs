@@ -169,7 +169,7 @@ fn deadlock_is_reported(case: &Case) {
     let (status, printed) = limited_job(case, &[("TRANSOM_CHECK", "1"), ("TRANSOM_CHECK_WAIT", "1")], STUCK_FOR);
     assert_eq!(status, Some(124), "{printed}");
     assert_eq!(
-        printed.matches("transom: every rank has waited in one call for 1 s, as in a deadlock:").count(),
+        printed.matches("transom: each rank has waited in its present call for 1 s, as in a deadlock:").count(),
         1,
         "{printed}"
     );

@@ -118,6 +118,7 @@ struct Hosts(Vec<Host>);
 
 /// Runs `transom-run` with the arguments of this process, and returns its exit status.
 pub fn main() -> ExitCode {
+    crate::orphans::own_all_children();
     let mut args = std::env::args_os().skip(1);
     if args.next().is_some_and(|first| first == REMOTE) && args.next().is_none() {
         // Another machine's launcher starts this program with this argument.

@@ -14,6 +14,7 @@ mod hosts;
 mod job;
 mod machines;
 mod order;
+mod orphans;
 mod outcome;
 mod output;
 mod ranks;

@@ -130,6 +130,12 @@ impl Machines {
         self.machines.iter().any(|machine| !machine.agent_ended)
     }
 
+    /// The children of this process that serve the machines: the guard and the agents.
+    pub(super) fn children(&self) -> impl Iterator<Item = Pid> {
+        let agents = self.machines.iter().map(|machine| Pid::from_child(&machine.agent));
+        agents.chain([self.guard.group()])
+    }
+
     /// The descriptors to poll. Output is not read while the sinks are full.
     pub(super) fn fds(&self, full: bool) -> Vec<PollFd<'_>> {
         let mut fds: Vec<_> = self.admission.fds().collect();

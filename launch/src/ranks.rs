@@ -132,6 +132,11 @@ impl Rank {
         }
     }
 
+    /// The process's number until this process reaps it; `None` for a rank of another machine.
+    pub(super) fn child(&self) -> Option<Pid> {
+        self.child.as_ref().map(|_| self.pid)
+    }
+
     /// Whether a signal ended the process.
     pub(super) fn was_killed(&mut self) -> bool {
         self.check();

@@ -15,6 +15,7 @@ use rustix::process::Signal;
 use rustix::stdio::{stderr, stdin, stdout};
 
 use super::guard::Guard;
+use super::orphans::Orphans;
 use super::output::{Sink, duplicate};
 use super::ranks::{Conn, Rank, drain, forward, keep_alive, keep_alive_unacknowledged};
 use crate::bind::{self, Claim, Places};
@@ -40,6 +41,7 @@ pub fn serve() -> Result<u8, LaunchError> {
         first: order.ranks.start,
         ranks: Vec::new(),
         places: None,
+        orphans: Orphans::new(),
         out: Sink::new(duplicate(stdout()).map_err(io_error("standard output"))?),
         err: Sink::new(duplicate(stderr()).map_err(io_error("standard error"))?),
     };
@@ -85,6 +87,7 @@ struct Part {
     ranks: Vec<Rank>,
     /// The CPUs of the ranks, where they are bound.
     places: Option<Places>,
+    orphans: Orphans,
     out: Sink,
     err: Sink,
 }
@@ -143,7 +146,7 @@ impl Part {
         }
         let sinks = [&self.out, &self.err].into_iter().filter(|sink| !sink.is_empty());
         fds.extend(sinks.map(|sink| PollFd::from_borrowed_fd(sink.as_fd(), PollFlags::OUT)));
-        match poll(&mut fds, None) {
+        match poll(&mut fds, self.orphans.due_in().try_into().ok().as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error),
         }
@@ -154,6 +157,8 @@ impl Part {
         let here = self.launcher.receive();
         self.handle_signals();
         self.report_ended_ranks();
+        let Self { orphans, guard, ranks, .. } = self;
+        orphans.reap(|| ranks.iter().filter_map(Rank::child).chain([guard.group()]).collect());
         self.out.flush();
         self.err.flush();
         Ok(here && !agent_left)

@@ -20,6 +20,7 @@ use signal_hook::low_level::emulate_default_handler;
 use super::admission::STRANGERS;
 use super::guard::Guard;
 use super::machines::Machines;
+use super::orphans::Orphans;
 use super::output::{Sink, duplicate};
 use super::ranks::{Rank, drain, forward};
 use super::server::{Replies, Request, Server};
@@ -49,7 +50,8 @@ impl Job {
     /// SIGTSTP then stops this process too. The handlers stay after the run: from then on these
     /// signals have no effect on the process. Where SIGCHLD was ignored, it also gets a handler, so
     /// from then on this process must wait for all of its children. Orphaned descendants become
-    /// children of this process.
+    /// children of this process. About once a second this process reaps those that have ended and
+    /// are in the process groups of the ranks.
     /// This process has no control over descendants that leave the ranks' process group or session.
     ///
     /// # Errors
@@ -76,6 +78,7 @@ fn run(job: &Job) -> Result<Outcome, LaunchError> {
 struct Supervisor {
     guard: Guard,
     machines: Option<Machines>,
+    orphans: Orphans,
     signals: Signals,
     server: Server,
     ranks: Vec<Rank>,
@@ -105,6 +108,8 @@ enum Ending {
     Terminating(Instant),
     /// SIGKILL was sent; the connections to other machines are closed at this time.
     Killed(Instant),
+    /// No process is left. The rest of the output is written, until the job's time limit.
+    Over,
 }
 
 /// The owner of a descriptor in the poll set.
@@ -139,6 +144,7 @@ impl Supervisor {
         let mut supervisor = Self {
             guard: Guard::start().map_err(io_error("forking the guard"))?,
             machines: None,
+            orphans: Orphans::new(),
             signals: Signals::watch().map_err(io_error("watching signals"))?,
             server: Server::new(&[job.size], std::process::id()),
             ranks: Vec::with_capacity(job.size),
@@ -194,6 +200,7 @@ impl Supervisor {
         self.on_machines();
         self.check_barrier();
         self.check_clock();
+        self.reap_orphans();
         self.out.flush();
         self.err.flush();
         match self.out.broken() {
@@ -252,16 +259,17 @@ impl Supervisor {
     }
 
     /// Time until the next time limit, at which `turn` must run without an event.
-    fn next_limit(&self) -> Option<Duration> {
-        let job = self.deadline.filter(|_| self.outcome.is_none() || matches!(self.ending, Ending::Grace(_)));
+    fn next_limit(&self) -> Duration {
+        let counts = self.outcome.is_none() || matches!(self.ending, Ending::Grace(_) | Ending::Over);
+        let job = self.deadline.filter(|_| counts);
         let grace = match self.ending {
             Ending::Grace(at) | Ending::Terminating(at) => Some(at),
             Ending::Killed(at) => Some(at).filter(|_| self.machines.is_some()),
-            Ending::No => None,
+            Ending::No | Ending::Over => None,
         };
         let now = Instant::now();
         let times = [job, grace].into_iter().flatten().map(|at| at.saturating_duration_since(now));
-        times.chain(self.input.is_suspended().then_some(SUSPENDED)).min()
+        times.chain(self.input.is_suspended().then_some(SUSPENDED)).fold(self.orphans.due_in(), Duration::min)
     }
 
     fn on_signal(&mut self, index: usize) {
@@ -371,8 +379,15 @@ impl Supervisor {
             Ending::Grace(at) if at <= now || self.deadline.is_some_and(|at| at <= now) => self.terminate(),
             Ending::Terminating(at) if at <= now => self.kill(),
             Ending::Killed(at) if at <= now => self.machines.iter().for_each(Machines::give_up),
+            Ending::Over => self.discards_output |= self.deadline.is_some_and(|at| at <= now),
             _ => {}
         }
+    }
+
+    fn reap_orphans(&mut self) {
+        let Self { orphans, guard, machines, ranks, .. } = self;
+        let machines = machines.iter().flat_map(Machines::children);
+        orphans.reap(|| ranks.iter().filter_map(Rank::child).chain(machines).chain([guard.group()]).collect());
     }
 
     fn fail(&mut self, rank: usize, failure: Failure) {
@@ -453,7 +468,7 @@ impl Supervisor {
     fn finish(mut self) -> Result<Outcome, Errno> {
         self.release_all();
         self.guard.end();
-        self.ending = Ending::Killed(Instant::now());
+        self.ending = Ending::Over;
         self.machines = None;
         for rank in &mut self.ranks {
             for (feed, sink) in [(&mut rank.out, &mut self.out), (&mut rank.err, &mut self.err)] {
@@ -502,8 +517,8 @@ fn intervals(numbers: &[usize]) -> String {
     runs.collect::<Vec<_>>().join(", ")
 }
 
-fn poll_until(fds: &mut [PollFd<'_>], limit: Option<Duration>) -> Result<(), Errno> {
-    let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+fn poll_until(fds: &mut [PollFd<'_>], limit: Duration) -> Result<(), Errno> {
+    let limit = Timespec::try_from(limit).ok();
     match poll(fds, limit.as_ref()) {
         Err(Errno::INTR) | Ok(_) => Ok(()),
         Err(error) => Err(error),

@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     {
         return rank_body(&body.to_string_lossy());
     }
-    let tests: [(&str, fn()); 34] = [
+    let tests: [(&str, fn()); 36] = [
         ("lines_are_whole_and_tagged", lines_are_whole_and_tagged),
         ("a_rank_alone_is_passed_through", a_rank_alone_is_passed_through),
         ("options_of_the_program_are_untouched", options_of_the_program_are_untouched),
@@ -55,6 +55,8 @@ fn main() -> ExitCode {
         ("a_signal_ends_the_grace", signals::a_signal_ends_the_grace),
         ("ranks_that_ignore_sigterm_are_killed", ranks_that_ignore_sigterm_are_killed),
         ("timeout_names_the_ranks", timeout_names_the_ranks),
+        ("timeout_ends_the_wait_for_a_reader", timeout_ends_the_wait_for_a_reader),
+        ("orphans_are_reaped_while_the_job_runs", orphans_are_reaped_while_the_job_runs),
         ("a_closed_output_ends_quietly", a_closed_output_ends_quietly),
         ("programs_that_cannot_start", programs_that_cannot_start),
         ("ranks_are_counted_as_mpi_users_type_it", ranks_are_counted_as_mpi_users_type_it),
@@ -342,6 +344,35 @@ fn ranks_that_ignore_sigterm_are_killed() {
     let script = "trap '' TERM; [ $PMI_RANK = 0 ] && { sleep 0.1; exit 3; }; sleep 1000";
     let (status, _, err) = run(&["-n", "2", "sh", "-c", script]);
     assert_eq!(status, Some(3), "{err}");
+}
+
+/// Orphans that the ranks leave in their group, and orphans in sessions of their own.
+/// Regression: the launcher reaped them only at the job's end.
+fn orphans_are_reaped_while_the_job_runs() {
+    let script = "for i in 1 2 3 4; do (sleep 0.1 & setsid sleep 0.1 &); done; echo $$; sleep 1000";
+    for options in [&["-n", "2"][..], &["-n", "2", "--host", "here:2", "--launch-agent", "env HOST={host}"]] {
+        let (mut child, pids) = started(&[options, &["sh", "-c", script]].concat(), 2);
+        let parent = std::fs::read_to_string(format!("/proc/{}/stat", pids[0])).unwrap();
+        let launcher = parent.rsplit_once(") ").unwrap().1.split_whitespace().nth(1).unwrap().parse().unwrap();
+        let limit = Instant::now() + Duration::from_secs(20);
+        // The guard and the ranks stay.
+        while children(launcher).len() > 3 {
+            assert!(Instant::now() < limit, "children are left: {:?}", children(launcher));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(pids.iter().all(|pid| !is_gone(*pid)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_all_gone(&pids);
+    }
+}
+
+/// Regression: the time limit did not end the wait for a reader after a rank had failed.
+fn timeout_ends_the_wait_for_a_reader() {
+    let script = "head -c 200000 /dev/zero; exit 7";
+    let mut child = launcher(&["-n", "1", "--timeout", "2", "sh", "-c", script]).spawn().unwrap();
+    let _unread = child.stdout.take();
+    assert_eq!(finish_child(child).status.code(), Some(7));
 }
 
 fn timeout_names_the_ranks() {

@@ -87,12 +87,12 @@
 //! # Deadlocks
 //!
 //! Typical causes of a deadlock are a fence that one rank does not call, groups of `post` and
-//! `start` that do not match, and locks that ranks take in opposite orders. If every rank has
-//! waited in one call for `TRANSOM_CHECK_WAIT` seconds (default 10; 0: never), the checker reports
-//! the calls:
+//! `start` that do not match, and locks that ranks take in opposite orders. If each rank has
+//! waited in its present call for `TRANSOM_CHECK_WAIT` seconds (default 10; 0: never), the checker
+//! reports the calls:
 //!
 //! ```text
-//! transom: every rank has waited in one call for 10 s, as in a deadlock:
+//! transom: each rank has waited in its present call for 10 s, as in a deadlock:
 //!   rank 0: lock, exclusive, of window 1, waits for rank 1, main at program.c:12
 //!   rank 1: lock, exclusive, of window 1, waits for rank 0, main at program.c:12
 //! ```

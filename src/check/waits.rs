@@ -1,7 +1,7 @@
 //! Detection of deadlocks. Each rank records in the area of rank 0 in which call it waits, and for
-//! which rank. A thread of rank 0 reads these entries periodically. If every rank has waited in one
-//! call for a long time, the thread reports the calls. It reports nothing if all ranks are in the
-//! same collective call, because such a call may take long.
+//! which rank. A thread of rank 0 reads these entries periodically. If each rank has waited in its
+//! present call for a long time, the thread reports the calls. It reports nothing if all ranks are
+//! in the same collective call, because such a call may take long.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -148,7 +148,8 @@ impl<'m> Waits<'m> {
     /// The calls of all ranks, as text and as a line of JSON.
     fn report(self, patience: Duration) -> (String, String) {
         let seconds = patience.as_secs_f32();
-        let mut text = format!("transom: every rank has waited in one call for {seconds} s, as in a deadlock:\n");
+        let mut text =
+            format!("transom: each rank has waited in its present call for {seconds} s, as in a deadlock:\n");
         let mut json = String::from(r#"{"deadlock":["#);
         for rank in 0..self.ranks {
             let [window, peer] = [WINDOW, PEER].map(|at| self.word(rank, at).load(Ordering::Relaxed).checked_sub(1));

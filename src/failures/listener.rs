@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, bind, getsockname, listen, recv, send};
 use rustix::process::{Resource, getrlimit};
@@ -19,6 +19,7 @@ use transom_fabric::{secret, threads};
 
 use super::above;
 use super::connections::tcp;
+use super::polling::poll_all;
 
 /// The bytes of a listener's token.
 const LENGTH: usize = 16;
@@ -113,17 +114,13 @@ impl Acceptor {
         let oldest =
             self.strangers.front().map(|stranger| IDENTIFICATION_LIMIT.saturating_sub(stranger.since.elapsed()));
         let limit = if pause { Some(oldest.map_or(PAUSE, |oldest| oldest.min(PAUSE))) } else { oldest };
-        let limit = limit.and_then(|limit| Timespec::try_from(limit + Duration::from_millis(1)).ok());
         let listens = if pause { PollFlags::empty() } else { PollFlags::IN };
         let mut fds = vec![PollFd::new(end, PollFlags::IN), PollFd::new(&self.socket, listens)];
         fds.extend(self.strangers.iter().map(|stranger| PollFd::new(&stranger.socket, PollFlags::IN)));
         fds.extend(self.ranks.iter().map(|rank| PollFd::from_borrowed_fd(rank.as_fd(), PollFlags::RDHUP)));
-        match poll(&mut fds, limit.as_ref()) {
-            Err(Errno::INTR | Errno::NOMEM) => Some(Vec::new()),
-            Err(_) => None,
-            Ok(_) if !fds[0].revents().is_empty() => None,
-            Ok(_) => Some(fds[1..].iter().map(|fd| !fd.revents().is_empty()).collect()),
-        }
+        poll_all(&mut fds, limit.map(|limit| limit + Duration::from_millis(1)));
+        let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
+        (ready.next() == Some(false)).then(|| ready.collect())
     }
 
     /// Reads from a connection if it is `ready`. Then keeps it, as the connection of a rank or of a
@@ -181,5 +178,45 @@ impl Stranger {
             Err(Errno::AGAIN | Errno::INTR) => Received::Part,
             Err(_) => Received::Other,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    use super::super::polling::tests::{is_alone, limited};
+    use super::{Duration, Listener};
+    use crate::interfaces::Interface;
+
+    /// Regression: where the program lowered the limit of descriptors below the number of
+    /// connections, the listener ended, and this rank appeared to have died.
+    /// Shows E3.
+    #[test]
+    fn connections_stay_open_under_a_lowered_limit_of_descriptors() {
+        if !is_alone("failures::listener::tests::connections_stay_open_under_a_lowered_limit_of_descriptors") {
+            return;
+        }
+        let listener = Listener::open(Interface::loopback().address).expect("a listener");
+        let connect = || TcpStream::connect(listener.at).expect("a connection");
+        let identified = || {
+            let mut stream = connect();
+            stream.write_all(&listener.token).and_then(|()| stream.read_exact(&mut [0])).expect("an answer");
+            stream
+        };
+        let mut ranks = [identified(), identified(), identified()];
+        let mut stranger = connect();
+        limited(2, || {
+            // Its byte ends the listener's sleep.
+            stranger.write_all(&[0]).expect("a connection");
+            std::thread::sleep(Duration::from_millis(300));
+        });
+        for rank in &mut ranks {
+            rank.set_nonblocking(true).expect("a socket");
+            let read = rank.read(&mut [0]).map_err(|error| error.kind());
+            assert_eq!(read, Err(std::io::ErrorKind::WouldBlock), "the connection is closed");
+        }
+        identified();
     }
 }

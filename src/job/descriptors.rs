@@ -14,6 +14,8 @@ const WATCHED: u64 = 256;
 
 /// Descriptors for a rank of the node: its pidfd, its heap, and its memory file.
 const ON_NODE: u64 = 3;
+/// As [`ON_NODE`] where a net is open: the pipe that ends the rank's sleep too.
+const ON_NODE_BESIDE_NET: u64 = 4;
 /// Descriptors that the program itself may need.
 const OF_PROGRAM: u64 = 256;
 
@@ -22,8 +24,13 @@ const OF_PROGRAM: u64 = 256;
 /// transport does with fewer.
 pub(super) fn make_room_for_program(ranks: usize, others: usize) {
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);
-    let net = if others > 0 { Needed::of(0, others as u64 + 1).all } else { 0 };
-    raise(open + net + ON_NODE * ranks as u64 + OF_PROGRAM);
+    raise(open + wanted(ranks as u64, others as u64));
+}
+
+/// The descriptors that may be opened after the start.
+fn wanted(ranks: u64, others: u64) -> u64 {
+    let (net, each) = if others > 0 { (Needed::of(0, others + 1).all, ON_NODE_BESIDE_NET) } else { (0, ON_NODE) };
+    net + each * ranks + OF_PROGRAM
 }
 
 /// Raises the soft limit to `wanted`, or to the hard limit if that is lower.
@@ -81,6 +88,13 @@ impl Needed {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Regression: a net was open, and the pipes of the node's ranks were not counted.
+    #[test]
+    fn a_rank_of_the_node_takes_a_pipe_where_a_net_is_open() {
+        assert_eq!(wanted(8, 0), 3 * 8 + 256);
+        assert_eq!(wanted(8, 1), Needed::of(0, 2).all + 4 * 8 + 256);
+    }
 
     #[test]
     fn the_number_of_descriptors_grows_with_the_ranks_and_is_in_the_error() {

@@ -19,6 +19,7 @@ use crate::pair::{AddressHandle, Capacity, Pair, Retransmission};
 use crate::queue::{CompletionQueue, SharedReceiveQueue};
 use crate::resources::Resources;
 use crate::sending::{DEPTH, INLINE, LIST, Sending};
+use crate::unanswered::Unanswered;
 use crate::wr_id::RANKS;
 
 /// Dimensions of a connection's queue pair.
@@ -36,6 +37,7 @@ pub(crate) struct Connections {
     opening: Mutex<Vec<Peer>>,
     /// The length of `opening`, readable without the lock.
     handshakes: AtomicUsize,
+    unanswered: Mutex<Unanswered>,
     make: Maker,
 }
 
@@ -94,6 +96,7 @@ impl Connections {
             pairs: PeerMap::new(),
             opening: Mutex::default(),
             handshakes: AtomicUsize::new(0),
+            unanswered: Mutex::default(),
             datagrams,
             make,
         }
@@ -159,12 +162,19 @@ impl Connections {
         })
     }
 
-    /// Processes a received hello. A peer whose queue pair can't be made is recorded as lost.
+    /// Processes a received hello. If the peer's queue pair can't be made, the next hello of the
+    /// peer tries again, until the peer is recorded as lost.
     pub(crate) fn receive(&self, hello: &Hello, resources: &Resources) {
         let contact = match self.contact(hello.from, &hello.address, resources) {
             Ok(contact) => contact,
-            Err(error) => return resources.record_lost(&Fault::new(hello.from, error)),
+            Err(error) => {
+                if lock(&self.unanswered).has_failed(hello.from, Instant::now()) {
+                    resources.record_lost(&Fault::new(hello.from, error));
+                }
+                return;
+            }
         };
+        lock(&self.unanswered).remove(hello.from);
         let mut handshake = lock(&contact.handshake);
         let actions = handshake.receive(hello);
         // Under the lock, so that no hello claims that this half is connected before it is.
@@ -241,8 +251,11 @@ impl Maker {
         let route = AddressHandle::create(&self.device, &address).map_err(named)?;
         let mine = End { number: pair.number(), psn: first_packet()? };
         let handshake = Mutex::new(Handshake::new(mine, Instant::now()));
-        self.inbox.add_connection().map_err(named)?;
         let credits = Credits::new(&self.cells, flow).map_err(named)?;
+        self.inbox.add_connection().map_err(|error| {
+            credits.end(flow);
+            named(error)
+        })?;
         Ok(Contact { link: Arc::new(Link::new(peer, pair, credits)), mine, address, route, handshake })
     }
 }

@@ -89,7 +89,9 @@ impl Inbox {
         // find no receive, and send them again.
         let Ok(pool) = Pool::new(&self.device, ADDED, MESSAGE) else { return Ok(()) };
         let first = self.count + ADDED * u32::try_from(at).unwrap_or(0);
-        self.post_all(self.added[at].get_or_init(|| pool), first)
+        self.post_all(self.added[at].get_or_init(|| pool), first).inspect_err(|_| {
+            self.connections.fetch_sub(1, Ordering::Relaxed);
+        })
     }
 
     /// Posts receives into all buffers of a pool, the first of which has the number `first`.

@@ -84,6 +84,7 @@ mod opened;
 mod path;
 mod registrations;
 mod remote;
+mod unanswered;
 mod wr_id;
 
 pub use choice::{PortInfo, ports};

@@ -43,6 +43,10 @@ pub(crate) struct State {
     pub(crate) posted: Vec<(Peer, u32, bool)>,
     /// Connections refuse requests.
     pub(crate) refuses_posts: bool,
+    /// No queue pair can be made.
+    pub(crate) refuses_pairs: bool,
+    /// No memory can be registered.
+    pub(crate) refuses_registrations: bool,
     /// Connections refuse to be reset.
     pub(crate) refuses_resets: bool,
     /// The states in which connections were put, after their start.
@@ -215,6 +219,10 @@ extern "C" fn modify_qp(qp: *mut ibv_qp, to: *mut ibv_qp_attr, _: c_int) -> c_in
 extern "C" fn create_qp(pd: *mut ibv_pd, wanted: *mut ibv_qp_init_attr) -> *mut ibv_qp {
     // SAFETY: attributes.
     let wanted = unsafe { &*wanted };
+    // SAFETY: a domain of `alloc_pd`.
+    if unsafe { of(pd) }.state().refuses_pairs {
+        return null_mut();
+    }
     let (qp_context, send_cq, recv_cq, srq) = (wanted.qp_context, wanted.send_cq, wanted.recv_cq, wanted.srq);
     leak(ibv_qp { context: pd.cast(), qp_context, pd, send_cq, recv_cq, srq, handle: 0, qp_num: 1 })
 }
@@ -258,7 +266,9 @@ extern "C" fn query_port(_: *mut ibv_context, _: u8, into: *mut ibv_port_attr) -
 
 /// The kernel pins memory for writes only if the process may write it.
 extern "C" fn reg_mr(pd: *mut ibv_pd, addr: *mut c_void, length: usize, access: c_int) -> *mut ibv_mr {
-    if access & IBV_ACCESS_LOCAL_WRITE != 0 && is_read_only(addr.addr()) {
+    // SAFETY: a domain of `alloc_pd`.
+    let refused = unsafe { of(pd) }.state().refuses_registrations;
+    if refused || access & IBV_ACCESS_LOCAL_WRITE != 0 && is_read_only(addr.addr()) {
         return null_mut();
     }
     leak(ibv_mr { context: pd.cast(), pd, addr, length, handle: 0, lkey: 1, rkey: 2 })

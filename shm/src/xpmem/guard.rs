@@ -6,7 +6,8 @@
 //!
 //! While the pages are replaced, the range is not mapped. An access of another thread then raises
 //! SIGSEGV, whose handler waits and repeats the access. The program's handlers serve all other
-//! faults. A program that later installs its own handlers removes the guard.
+//! faults, and signals that a process has sent. A program that later installs its own handlers
+//! removes the guard.
 
 use std::io::Write as _;
 use std::mem::MaybeUninit;
@@ -82,34 +83,40 @@ fn install(permit: &Permit) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         DEVICE.store(permit.xpmem.fd().as_raw_fd(), Ordering::Relaxed);
-        for (index, signal) in SIGNALS.into_iter().enumerate() {
-            // SAFETY: zero is a value of all fields. The handler has the signature that SA_SIGINFO
-            // demands. BEFORE is written only here, by one thread, and read by the handler, which
-            // the call installs after it has filled BEFORE.
-            unsafe {
-                let mut ours: libc::sigaction = std::mem::zeroed();
-                ours.sa_sigaction = on_fault as *const () as usize;
-                ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
-                let before = (&raw mut BEFORE).cast::<libc::sigaction>().add(index);
-                libc::sigaction(signal, std::ptr::null(), before);
-                libc::sigaction(signal, &raw const ours, std::ptr::null_mut());
-            }
-        }
+        install_handlers();
     });
+}
+
+/// Installs [`on_fault`]. Called once in a process.
+fn install_handlers() {
+    for (index, signal) in SIGNALS.into_iter().enumerate() {
+        // SAFETY: zero is a value of all fields. The handler has the signature that SA_SIGINFO
+        // demands. BEFORE is written only here, by one thread, and read by the handler, which
+        // the call installs after it has filled BEFORE.
+        unsafe {
+            let mut ours: libc::sigaction = std::mem::zeroed();
+            ours.sa_sigaction = on_fault as *const () as usize;
+            ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
+            let before = (&raw mut BEFORE).cast::<libc::sigaction>().add(index);
+            libc::sigaction(signal, std::ptr::null(), before);
+            libc::sigaction(signal, &raw const ours, std::ptr::null_mut());
+        }
+    }
 }
 
 /// The signal handler, which calls only functions that are allowed in handlers, and restores
 /// `errno`.
 extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel's structure, of a signal that a fault has raised.
-    let at = unsafe { (*info).si_addr() }.addr();
+    // SAFETY: the kernel's structure. A signal that a process has sent has no address
+    // (sigaction(2): `si_code` is not positive).
+    let at = unsafe { ((*info).si_code > 0).then(|| (*info).si_addr().addr()) };
     // SAFETY: this thread's own.
     let errno = unsafe { *libc::__errno_location() };
-    let again = entry_at(at).is_some_and(|entry| may_retry(entry, signal));
+    let again = at.and_then(entry_at).is_some_and(|entry| may_retry(entry, signal));
     // SAFETY: this thread's own errno.
     unsafe { *libc::__errno_location() = errno };
     if !again {
-        pass_on(signal, info, context);
+        pass_on(signal, at.is_none(), info, context);
     }
 }
 
@@ -187,16 +194,22 @@ fn report(peer: u32, why: &[u8]) {
     }
 }
 
-/// Passes the signal to the action that was in force before this handler.
-fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+/// Passes the signal to the action that was in force before this handler. `sent`: the signal comes
+/// from a process, so no access is tried again.
+fn pass_on(signal: i32, sent: bool, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let index = usize::from(signal != SIGNALS[0]);
     // SAFETY: filled before this handler was installed, and never written again.
     let before = unsafe { (&raw const BEFORE).cast::<libc::sigaction>().add(index).read() };
     match before.sa_sigaction {
-        // The access is tried again, and ends the process.
-        // SAFETY: the previous action.
+        libc::SIG_IGN if sent => {}
+        // The access is tried again, and ends the process. A sent signal is sent again: it is not
+        // blocked in this handler (SA_NODEFER).
+        // SAFETY: the previous action, and calls that are allowed in handlers.
         libc::SIG_DFL | libc::SIG_IGN => unsafe {
             libc::signal(signal, libc::SIG_DFL);
+            if sent {
+                libc::raise(signal);
+            }
         },
         handler if before.sa_flags & libc::SA_SIGINFO != 0 => {
             // SAFETY: a handler with this signature, as its flags say.
@@ -208,6 +221,48 @@ fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) 
             // SAFETY: a handler of one argument, as its flags say.
             let handler: extern "C" fn(i32) = unsafe { std::mem::transmute(handler) };
             handler(signal);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SIGNALS, install_handlers};
+
+    /// The wait status of a child that has set `action`, installed the handlers, and sent itself
+    /// `signal`.
+    fn status_after(signal: i32, action: usize) -> i32 {
+        // SAFETY: the child makes only calls that are allowed after a fork, and does not return.
+        // The parent waits for the child.
+        unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                libc::signal(signal, action);
+                install_handlers();
+                libc::raise(signal);
+                libc::_exit(7);
+            }
+            let mut status = 0;
+            assert_eq!(libc::waitpid(child, &raw mut status, 0), child, "a child");
+            status
+        }
+    }
+
+    extern "C" fn exit_with_8(_: i32) {
+        // SAFETY: allowed in handlers.
+        unsafe { libc::_exit(8) }
+    }
+
+    /// Regression: the first signal that was sent to a process without a handler had no effect.
+    #[test]
+    fn a_sent_signal_has_the_effect_of_the_previous_action() {
+        for signal in SIGNALS {
+            let ended = status_after(signal, libc::SIG_DFL);
+            assert!(libc::WIFSIGNALED(ended) && libc::WTERMSIG(ended) == signal, "{ended}");
+            let ignored = status_after(signal, libc::SIG_IGN);
+            assert!(libc::WIFEXITED(ignored) && libc::WEXITSTATUS(ignored) == 7, "{ignored}");
+            let handled = status_after(signal, exit_with_8 as *const () as usize);
+            assert!(libc::WIFEXITED(handled) && libc::WEXITSTATUS(handled) == 8, "{handled}");
         }
     }
 }

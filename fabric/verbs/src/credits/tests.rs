@@ -302,6 +302,38 @@ fn a_refusal_after_relief_is_listed() {
     assert!(!send(&net, 0, 1, b"text") && port.flow().has_refused());
 }
 
+/// Regression: connections that could not be made counted, and receives were added for them.
+#[test]
+fn failed_connections_take_no_receives() {
+    let mut net = Net::new(2);
+    let (before, address) = (receives(&net, 1), net.domains[0].port().address());
+    net.standins[1].state().refuses_registrations = true;
+    for _ in 0..before {
+        net.domains[1].port().connect(peer(0), &address).expect_err("no memory for the credits");
+    }
+    net.standins[1].state().refuses_registrations = false;
+    connect(&mut net, &[(1, 0)]);
+    assert_eq!(receives(&net, 1), before);
+}
+
+/// Regression: the first failure to answer a hello ended the job.
+#[test]
+fn a_hello_that_cannot_be_answered_is_answered_later() {
+    let mut net = Net::new(2);
+    net.standins[1].state().refuses_pairs = true;
+    net.domains[0].port().connect(peer(1), &net.domains[1].port().address()).expect("a queue pair");
+    for _ in 0..4 {
+        net.carry();
+        progress(&net, 1, &Inbox::default());
+        std::thread::sleep(Duration::from_millis(10));
+        progress(&net, 0, &Inbox::default());
+    }
+    assert!(net.domains[0].port().is_opening(peer(1)));
+    net.standins[1].state().refuses_pairs = false;
+    connect(&mut net, &[(0, 1)]);
+    assert!(net.domains.iter().all(|domain| domain.port().lost().is_none()));
+}
+
 /// A thread that sleeps after its message was refused wakes as soon as there is credit, although no
 /// completion announces it.
 #[test]
