@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{Cause, Job};
+use crate::error::Result;
 use crate::transport::SpinBudget;
 
 impl Job {
@@ -29,6 +30,16 @@ impl Job {
     #[must_use]
     pub fn is_crowded(&self) -> bool {
         self.core.spin == SpinBudget::NONE
+    }
+
+    /// Makes progress as [`Request::test`](crate::Request::test) does, for all requests of the job.
+    ///
+    /// # Errors
+    /// Another rank is lost, or a transport failed. `Request::ends_by` tells whether a request in
+    /// flight ends by the error.
+    #[doc(hidden)]
+    pub fn poll_requests(&self) -> Result<()> {
+        self.core.progress.poll_and_leave().and_then(|_| self.core.progress.look())
     }
 
     /// Returns a function that makes progress for this job once, without waiting. A program that
