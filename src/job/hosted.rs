@@ -11,7 +11,8 @@ impl Job {
     /// Sets a hook that waiting calls of this library run in the waiting thread: first after about
     /// 50 us, then about once a millisecond. The hook is for another library, such as an MPI, that
     /// makes progress only within its own calls. `hook` must not wait, and must not call this
-    /// library. Only the first hook of a job is used.
+    /// library: the waiting call may hold a lock, for example that of a dynamic window's list of a
+    /// target's regions. Only the first hook of a job is used.
     pub fn while_waiting(&self, hook: impl Fn() + Send + Sync + 'static) {
         self.core.progress.while_waiting(Box::new(hook));
     }
