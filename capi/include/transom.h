@@ -126,7 +126,8 @@
 // A counter of notified operations that the target does not have.
 #define TRANSOM_ERR_RMA_NOTIFICATION 21
 
-// The null rank (MPI_PROC_NULL): an operation on it succeeds without an effect.
+// The null rank (MPI_PROC_NULL): an operation on it succeeds without an effect, and the buffers
+// may be NULL.
 #define TRANSOM_PROC_NULL -1
 
 // The index that transom_request_wait_any returns if no request is active.

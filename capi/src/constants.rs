@@ -7,7 +7,8 @@ use transom::{Assert, BasicType, Flavor, Lock, Model, Op, Route};
 
 use crate::error::{Failure, TRANSOM_ERR_ASSERT, TRANSOM_ERR_LOCKTYPE, TRANSOM_ERR_OP, TRANSOM_ERR_RANK};
 
-/// The null rank (MPI_PROC_NULL): an operation on it succeeds without an effect.
+/// The null rank (MPI_PROC_NULL): an operation on it succeeds without an effect, and the buffers
+/// may be NULL.
 pub const TRANSOM_PROC_NULL: c_int = -1;
 /// The index that transom_request_wait_any returns if no request is active.
 pub const TRANSOM_UNDEFINED: i64 = -1;

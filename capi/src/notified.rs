@@ -39,7 +39,7 @@ pub unsafe extern "C" fn transom_put_notify(
         if let Some(len) = equal_predefined_bytes((origin, origin_count, origin_type), (target_count, target_type)) {
             return Ok(window.put_notify(origin.cast(), len, rank(target)?, displacement, notice)?);
         }
-        let origin = items(origin, origin_count, origin_type, "origin")?;
+        let origin = items(origin, origin_count, origin_type, target, "origin")?;
         let target = at(target, displacement, target_count, target_type)?;
         Ok(window.put_items_notify(origin, target, notice)?)
     })
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn transom_get_notify(
     // SAFETY: the caller's promises.
     guarded(|| unsafe {
         let (window, notice) = (self::window(window)?, self::notice(notice)?);
-        let origin = items(origin, origin_count, origin_type, "origin")?;
+        let origin = items(origin, origin_count, origin_type, target, "origin")?;
         let target = at(target, displacement, target_count, target_type)?;
         Ok(window.get_items_notify(origin, target, notice)?)
     })
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn transom_accumulate_notify(
     guarded(|| unsafe {
         let (window, notice) = (self::window(window)?, self::notice(notice)?);
         let op = self::op(op)?;
-        let origin = items(origin, origin_count, origin_type, "origin")?;
+        let origin = items(origin, origin_count, origin_type, target, "origin")?;
         let target = at(target, displacement, target_count, target_type)?;
         Ok(window.accumulate_notify(origin, target, op, notice)?)
     })
@@ -127,8 +127,8 @@ pub unsafe extern "C" fn transom_get_accumulate_notify(
     guarded(|| unsafe {
         let (window, notice) = (self::window(window)?, self::notice(notice)?);
         let op = self::op(op)?;
-        let result = items(result, result_count, result_type, "result")?;
-        let origin = operand(origin, origin_count, origin_type, result, op)?;
+        let result = items(result, result_count, result_type, target, "result")?;
+        let origin = operand((origin, origin_count, origin_type), result, target, op)?;
         let target = at(target, displacement, target_count, target_type)?;
         Ok(window.get_accumulate_notify(origin, result, target, op, notice)?)
     })
@@ -159,7 +159,7 @@ pub unsafe extern "C" fn transom_rput_notify(
             slot.set(handle(window.rput_bytes_notify(origin.cast(), len, rank(target)?, displacement, notice)?));
             return Ok(());
         }
-        let origin = items(origin, origin_count, origin_type, "origin")?;
+        let origin = items(origin, origin_count, origin_type, target, "origin")?;
         let target = at(target, displacement, target_count, target_type)?;
         slot.set(handle(window.rput_notify(origin, target, notice)?));
         Ok(())
@@ -187,7 +187,7 @@ pub unsafe extern "C" fn transom_rget_notify(
     // SAFETY: the caller's promises.
     guarded(|| unsafe {
         let (window, slot, notice) = (self::window(window)?, out(request, "request")?, self::notice(notice)?);
-        let origin = items(origin, origin_count, origin_type, "origin")?;
+        let origin = items(origin, origin_count, origin_type, target, "origin")?;
         let target = at(target, displacement, target_count, target_type)?;
         slot.set(handle(window.rget_notify(origin, target, notice)?));
         Ok(())
@@ -217,7 +217,7 @@ pub unsafe extern "C" fn transom_raccumulate_notify(
     guarded(|| unsafe {
         let (window, slot, notice) = (self::window(window)?, out(request, "request")?, self::notice(notice)?);
         let op = self::op(op)?;
-        let origin = items(origin, origin_count, origin_type, "origin")?;
+        let origin = items(origin, origin_count, origin_type, target, "origin")?;
         let target = at(target, displacement, target_count, target_type)?;
         slot.set(handle(window.raccumulate_notify(origin, target, op, notice)?));
         Ok(())
@@ -250,8 +250,8 @@ pub unsafe extern "C" fn transom_rget_accumulate_notify(
     guarded(|| unsafe {
         let (window, slot, notice) = (self::window(window)?, out(request, "request")?, self::notice(notice)?);
         let op = self::op(op)?;
-        let result = items(result, result_count, result_type, "result")?;
-        let origin = operand(origin, origin_count, origin_type, result, op)?;
+        let result = items(result, result_count, result_type, target, "result")?;
+        let origin = operand((origin, origin_count, origin_type), result, target, op)?;
         let target = at(target, displacement, target_count, target_type)?;
         slot.set(handle(window.rget_accumulate_notify(origin, result, target, op, notice)?));
         Ok(())

@@ -5,13 +5,14 @@ use std::ffi::{c_int, c_void};
 
 use transom::{At, Items, Op};
 
-use crate::constants::{op, predefined, rank};
+use crate::constants::{TRANSOM_PROC_NULL, op, predefined, rank};
 use crate::datatype::{DatatypeHandle, basic, datatype};
 use crate::error::{Failure, TRANSOM_ERR_ARG, guarded};
 use crate::pointers::{array, array_mut, count, size};
 use crate::window::{WindowHandle, window};
 
-/// Items at an address, which is NULL only if there are none.
+/// Items at an address, which is NULL only if there are none, or if the target is
+/// TRANSOM_PROC_NULL.
 ///
 /// # Safety
 /// `ty` is NULL, a predefined one or a live handle.
@@ -20,12 +21,13 @@ pub(crate) unsafe fn items<'a>(
     base: *const c_void,
     count: u64,
     ty: *const DatatypeHandle,
+    target: c_int,
     what: &str,
 ) -> Result<Items<'a>, Failure> {
     // SAFETY: the caller's promise.
     let ty = unsafe { datatype(ty)? };
     let count = self::count(count)?;
-    if base.is_null() && count > 0 && ty.size() > 0 {
+    if base.is_null() && count > 0 && ty.size() > 0 && target != TRANSOM_PROC_NULL {
         // Displacements of the type may be addresses.
         if ty.true_lb() == 0 {
             return Err(Failure::new(TRANSOM_ERR_ARG, format!("{what} is NULL")));
@@ -41,10 +43,11 @@ fn address(base: *const c_void) -> *const u8 {
     if base.is_null() { std::ptr::dangling() } else { base.cast() }
 }
 
-/// The length of plain bytes, whose address is NULL only if the length is 0.
+/// The length of plain bytes, whose address is NULL only if the length is 0, or if the target is
+/// TRANSOM_PROC_NULL.
 #[inline]
-fn plain(base: *const c_void, len: u64) -> Result<usize, Failure> {
-    if base.is_null() && len > 0 {
+fn plain(base: *const c_void, len: u64, target: c_int) -> Result<usize, Failure> {
+    if base.is_null() && len > 0 && target != TRANSOM_PROC_NULL {
         return Err(Failure::new(TRANSOM_ERR_ARG, "origin is NULL"));
     }
     size(len)
@@ -86,17 +89,16 @@ pub(crate) unsafe fn at<'a>(
 /// # Safety
 /// As for [`items`].
 pub(crate) unsafe fn operand<'a>(
-    base: *const c_void,
-    count: u64,
-    ty: *const DatatypeHandle,
+    (base, count, ty): (*const c_void, u64, *const DatatypeHandle),
     result: Items<'a>,
+    target: c_int,
     op: Op,
 ) -> Result<Items<'a>, Failure> {
     if op == Op::NoOp {
         return Ok(result);
     }
     // SAFETY: the caller's promise.
-    unsafe { items(base, count, ty, "origin") }
+    unsafe { items(base, count, ty, target, "origin") }
 }
 
 /// Puts len bytes from origin at a displacement of target. The error is TRANSOM_ERR_RMA_SYNC
@@ -117,7 +119,7 @@ pub unsafe extern "C" fn transom_put_bytes(
     // SAFETY: the caller's promises.
     guarded(|| unsafe {
         let window = self::window(window)?;
-        let len = plain(origin, len)?;
+        let len = plain(origin, len, target)?;
         Ok(window.put(address(origin), len, rank(target)?, displacement)?)
     })
 }
@@ -139,7 +141,7 @@ pub unsafe extern "C" fn transom_get_bytes(
     // SAFETY: the caller's promises.
     guarded(|| unsafe {
         let window = self::window(window)?;
-        let len = plain(origin, len)?;
+        let len = plain(origin, len, target)?;
         Ok(window.get(address(origin).cast_mut(), len, rank(target)?, displacement)?)
     })
 }
@@ -168,7 +170,7 @@ pub unsafe extern "C" fn transom_put(
         if let Some(bytes) = equal_predefined_bytes((origin, origin_count, origin_type), (target_count, target_type)) {
             return Ok(window.put(origin.cast(), bytes, rank(target)?, displacement)?);
         }
-        let origin = items(origin, origin_count, origin_type, "origin")?;
+        let origin = items(origin, origin_count, origin_type, target, "origin")?;
         Ok(window.put_items(origin, at(target, displacement, target_count, target_type)?)?)
     })
 }
@@ -197,7 +199,7 @@ pub unsafe extern "C" fn transom_get(
         if let Some(bytes) = equal_predefined_bytes((origin, origin_count, origin_type), (target_count, target_type)) {
             return Ok(window.get(origin.cast(), bytes, rank(target)?, displacement)?);
         }
-        let origin = items(origin, origin_count, origin_type, "origin")?;
+        let origin = items(origin, origin_count, origin_type, target, "origin")?;
         Ok(window.get_items(origin, at(target, displacement, target_count, target_type)?)?)
     })
 }
@@ -224,7 +226,7 @@ pub unsafe extern "C" fn transom_accumulate(
     // SAFETY: the caller's promises.
     guarded(|| unsafe {
         let window = self::window(window)?;
-        let origin = items(origin, origin_count, origin_type, "origin")?;
+        let origin = items(origin, origin_count, origin_type, target, "origin")?;
         Ok(window.accumulate(origin, at(target, displacement, target_count, target_type)?, self::op(op)?)?)
     })
 }
@@ -254,8 +256,8 @@ pub unsafe extern "C" fn transom_get_accumulate(
     // SAFETY: the caller's promises.
     guarded(|| unsafe {
         let (window, op) = (self::window(window)?, self::op(op)?);
-        let result = items(result, result_count, result_type, "result")?;
-        let origin = operand(origin, origin_count, origin_type, result, op)?;
+        let result = items(result, result_count, result_type, target, "result")?;
+        let origin = operand((origin, origin_count, origin_type), result, target, op)?;
         Ok(window.get_accumulate(origin, result, at(target, displacement, target_count, target_type)?, op)?)
     })
 }
@@ -280,6 +282,10 @@ pub unsafe extern "C" fn transom_fetch_and_op(
     // SAFETY: the caller's promises.
     guarded(|| unsafe {
         let (window, ty, op) = (self::window(window)?, basic(datatype)?, self::op(op)?);
+        if target == TRANSOM_PROC_NULL {
+            let (zeros, mut unused) = (vec![0; ty.size()], vec![0; ty.size()]);
+            return Ok(window.fetch_and_op(&zeros, &mut unused, ty, rank(target)?, displacement, op)?);
+        }
         let bytes = ty.size() as u64;
         let origin = array::<u8>(origin.cast(), if op == Op::NoOp { 0 } else { bytes }, "origin")?;
         let result = array_mut::<u8>(result.cast(), bytes, "result")?;
@@ -308,6 +314,10 @@ pub unsafe extern "C" fn transom_compare_and_swap(
     // SAFETY: the caller's promises.
     guarded(|| unsafe {
         let (window, ty) = (self::window(window)?, basic(datatype)?);
+        if target == TRANSOM_PROC_NULL {
+            let (zeros, mut unused) = (vec![0; ty.size()], vec![0; ty.size()]);
+            return Ok(window.compare_and_swap(&zeros, &zeros, &mut unused, ty, rank(target)?, displacement)?);
+        }
         let bytes = ty.size() as u64;
         let origin = array::<u8>(origin.cast(), bytes, "origin")?;
         let compare = array::<u8>(compare.cast(), bytes, "compare")?;

@@ -49,7 +49,7 @@ pub unsafe extern "C" fn transom_rput(
 ) -> c_int {
     // SAFETY: the caller's promises.
     guarded(|| unsafe {
-        let origin = items(origin, origin_count, origin_type, "origin");
+        let origin = items(origin, origin_count, origin_type, target, "origin");
         let target = at(target, displacement, target_count, target_type);
         posted(window, request, origin, target, |window, origin, target| window.rput(origin, target))
     })
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn transom_rget(
 ) -> c_int {
     // SAFETY: the caller's promises.
     guarded(|| unsafe {
-        let origin = items(origin, origin_count, origin_type, "origin");
+        let origin = items(origin, origin_count, origin_type, target, "origin");
         let target = at(target, displacement, target_count, target_type);
         posted(window, request, origin, target, |window, origin, target| window.rget(origin, target))
     })
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn transom_raccumulate(
     // SAFETY: the caller's promises.
     guarded(|| unsafe {
         let op = self::op(op)?;
-        let origin = items(origin, origin_count, origin_type, "origin");
+        let origin = items(origin, origin_count, origin_type, target, "origin");
         let target = at(target, displacement, target_count, target_type);
         posted(window, request, origin, target, |window, origin, target| window.raccumulate(origin, target, op))
     })
@@ -131,8 +131,8 @@ pub unsafe extern "C" fn transom_rget_accumulate(
     // SAFETY: the caller's promises.
     guarded(|| unsafe {
         let op = self::op(op)?;
-        let result = items(result, result_count, result_type, "result")?;
-        let origin = operand(origin, origin_count, origin_type, result, op);
+        let result = items(result, result_count, result_type, target, "result")?;
+        let origin = operand((origin, origin_count, origin_type), result, target, op);
         let target = at(target, displacement, target_count, target_type);
         posted(window, request, origin, target, |window, origin, target| {
             window.rget_accumulate(origin, result, target, op)

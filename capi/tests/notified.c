@@ -35,6 +35,23 @@ static void data_first(void) {
     CHECK(value_of(0) == ROUNDS && value_of(1) == ROUNDS);
 }
 
+/* On TRANSOM_PROC_NULL buffers may be NULL. */
+static void proc_null_without_buffers(void) {
+    transom_request *all[4] = {NULL};
+    OK(transom_put_notify(window, NULL, 2, TRANSOM_INT, TRANSOM_PROC_NULL, 0, 2, TRANSOM_INT, 11));
+    OK(transom_get_notify(window, NULL, 2, TRANSOM_INT, TRANSOM_PROC_NULL, 0, 2, TRANSOM_INT, 11));
+    OK(transom_accumulate_notify(window, NULL, 2, TRANSOM_INT, TRANSOM_PROC_NULL, 0, 2, TRANSOM_INT, TRANSOM_SUM, 11));
+    OK(transom_get_accumulate_notify(window, NULL, 2, TRANSOM_INT, NULL, 2, TRANSOM_INT, TRANSOM_PROC_NULL, 0, 2,
+                                     TRANSOM_INT, TRANSOM_SUM, 11));
+    OK(transom_rput_notify(window, NULL, 2, TRANSOM_INT, TRANSOM_PROC_NULL, 0, 2, TRANSOM_INT, 11, &all[0]));
+    OK(transom_rget_notify(window, NULL, 2, TRANSOM_INT, TRANSOM_PROC_NULL, 0, 2, TRANSOM_INT, 11, &all[1]));
+    OK(transom_raccumulate_notify(window, NULL, 2, TRANSOM_INT, TRANSOM_PROC_NULL, 0, 2, TRANSOM_INT, TRANSOM_SUM, 11,
+                                  &all[2]));
+    OK(transom_rget_accumulate_notify(window, NULL, 2, TRANSOM_INT, NULL, 2, TRANSOM_INT, TRANSOM_PROC_NULL, 0, 2,
+                                      TRANSOM_INT, TRANSOM_SUM, 11, &all[3]));
+    OK(transom_request_wait_all(4, all));
+}
+
 /* The eight forms: the data that each moves, and its count. */
 static void every_form(void) {
     int64_t data[4] = {1, 2, 3, 4}, ones[4] = {1, 1, 1, 1}, got[4] = {0}, old[4] = {0};
@@ -68,6 +85,7 @@ static void every_form(void) {
     OK(transom_request_wait(&request));
     CHECK(request == NULL && old[0] == 2 && old[3] == 5);
     OK(transom_put_notify(window, data, 1, TRANSOM_INT64_T, TRANSOM_PROC_NULL, 0, 1, TRANSOM_INT64_T, 11));
+    proc_null_without_buffers();
     OK(transom_window_flush_all(window));
     OK(transom_job_barrier(world));
     for (int notice = 2; notice < COUNTERS; notice++) {

@@ -146,7 +146,36 @@ static void proc_null(void) {
     close_all();
 }
 
-/* The predefined types have the sizes of the C types after which they are named. */
+/* A call without a request on TRANSOM_PROC_NULL, whose buffers may be NULL: it accesses none. */
+static void proc_null_without_buffers(void) {
+    const uint64_t block = 2;
+    const int64_t place = 8;
+    transom_datatype *far = NULL;
+    OK(transom_type_indexed(1, &block, &place, TRANSOM_INT, &far));
+    open_clear();
+    OK(transom_put_bytes(window, NULL, 8, TRANSOM_PROC_NULL, 0));
+    OK(transom_get_bytes(window, NULL, 8, TRANSOM_PROC_NULL, 0));
+    OK(transom_put(window, NULL, 2, TRANSOM_INT, TRANSOM_PROC_NULL, 0, 2, TRANSOM_INT));
+    OK(transom_get(window, NULL, 2, TRANSOM_INT, TRANSOM_PROC_NULL, 0, 2, TRANSOM_INT));
+    OK(transom_put(window, NULL, 1, far, TRANSOM_PROC_NULL, 0, 2, TRANSOM_INT));
+    OK(transom_get(window, NULL, 1, far, TRANSOM_PROC_NULL, 0, 1, far));
+    OK(transom_accumulate(window, NULL, 2, TRANSOM_INT, TRANSOM_PROC_NULL, 0, 2, TRANSOM_INT, TRANSOM_SUM));
+    OK(transom_get_accumulate(window, NULL, 2, TRANSOM_INT, NULL, 2, TRANSOM_INT, TRANSOM_PROC_NULL, 0, 2, TRANSOM_INT,
+                              TRANSOM_SUM));
+    OK(transom_get_accumulate(window, NULL, 0, TRANSOM_INT, NULL, 1, far, TRANSOM_PROC_NULL, 0, 2, TRANSOM_INT,
+                              TRANSOM_NO_OP));
+    OK(transom_fetch_and_op(window, NULL, NULL, TRANSOM_INT, TRANSOM_PROC_NULL, 0, TRANSOM_SUM));
+    OK(transom_fetch_and_op(window, NULL, NULL, TRANSOM_C_DOUBLE_COMPLEX, TRANSOM_PROC_NULL, 0, TRANSOM_NO_OP));
+    OK(transom_compare_and_swap(window, NULL, NULL, NULL, TRANSOM_INT, TRANSOM_PROC_NULL, 0));
+    /* The other arguments are checked. */
+    FAILS(TRANSOM_ERR_TYPE, "", transom_put(window, NULL, 2, TRANSOM_INT, TRANSOM_PROC_NULL, 0, 2, NULL));
+    FAILS(TRANSOM_ERR_OP, "", transom_fetch_and_op(window, NULL, NULL, TRANSOM_INT, TRANSOM_PROC_NULL, 0, -1));
+    FAILS(TRANSOM_ERR_ARG, "origin is NULL", transom_put(window, NULL, 2, TRANSOM_INT, next, 0, 2, TRANSOM_INT));
+    FAILS(TRANSOM_ERR_ARG, "result is NULL", transom_fetch_and_op(window, NULL, NULL, TRANSOM_INT, next, 0, TRANSOM_NO_OP));
+    close_all();
+    OK(transom_type_free(&far));
+}
+
 /* Transfers of several pairs, whose padding is a member of this structure: no call changes it. */
 static void padded_pairs(void) {
     enum { PAIRS = 3 };
@@ -176,6 +205,7 @@ static void padded_pairs(void) {
     }
 }
 
+/* The predefined types have the sizes of the C types after which they are named. */
 static void sizes(void) {
     struct { transom_datatype *type; uint64_t size; } all[] = {
         {TRANSOM_CHAR, sizeof(char)}, {TRANSOM_UNSIGNED_CHAR, sizeof(unsigned char)}, {TRANSOM_SHORT, sizeof(short)},
@@ -208,6 +238,7 @@ int main(void) {
     padded_pairs();
     atomics();
     proc_null();
+    proc_null_without_buffers();
     OK(transom_window_free(&window));
     return end("operations");
 }

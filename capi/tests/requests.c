@@ -95,6 +95,19 @@ static void combining(void) {
     CHECK(request == NULL && last == 1000 * me + 2);
 }
 
+/* On TRANSOM_PROC_NULL buffers may be NULL. */
+static void proc_null_without_buffers(void) {
+    transom_request *all[5] = {NULL};
+    OK(transom_rput(window, NULL, 2, TRANSOM_INT, TRANSOM_PROC_NULL, 0, 2, TRANSOM_INT, &all[0]));
+    OK(transom_rget(window, NULL, 2, TRANSOM_INT, TRANSOM_PROC_NULL, 0, 2, TRANSOM_INT, &all[1]));
+    OK(transom_raccumulate(window, NULL, 2, TRANSOM_INT, TRANSOM_PROC_NULL, 0, 2, TRANSOM_INT, TRANSOM_SUM, &all[2]));
+    OK(transom_rget_accumulate(window, NULL, 2, TRANSOM_INT, NULL, 2, TRANSOM_INT, TRANSOM_PROC_NULL, 0, 2, TRANSOM_INT,
+                               TRANSOM_SUM, &all[3]));
+    OK(transom_rget_accumulate(window, NULL, 0, TRANSOM_INT, NULL, 2, TRANSOM_INT, TRANSOM_PROC_NULL, 0, 2, TRANSOM_INT,
+                               TRANSOM_NO_OP, &all[4]));
+    OK(transom_request_wait_all(5, all));
+}
+
 int main(void) {
     void *base = NULL;
     transom_request *request = NULL;
@@ -115,6 +128,7 @@ int main(void) {
     combining();
     OK(transom_rput(window, &value, 1, TRANSOM_INT64_T, TRANSOM_PROC_NULL, 0, 1, TRANSOM_INT64_T, &request));
     OK(transom_request_wait(&request));
+    proc_null_without_buffers();
     OK(transom_window_unlock_all(window));
     FAILS(TRANSOM_ERR_RMA_SYNC, "rput", transom_rput(window, &value, 1, TRANSOM_INT64_T, next, 0, 1, TRANSOM_INT64_T, &request));
     CHECK(request == NULL);

@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{Cause, Job};
+use crate::error::Result;
 use crate::transport::SpinBudget;
 
 impl Job {
     /// Sets a hook that waiting calls of this library run in the waiting thread: first after about
     /// 50 us, then about once a millisecond. The hook is for another library, such as an MPI, that
     /// makes progress only within its own calls. `hook` must not wait, and must not call this
-    /// library. Only the first hook of a job is used.
+    /// library: the waiting call may hold a lock, for example that of a dynamic window's list of a
+    /// target's regions. Only the first hook of a job is used.
     pub fn while_waiting(&self, hook: impl Fn() + Send + Sync + 'static) {
         self.core.progress.while_waiting(Box::new(hook));
     }
@@ -29,6 +31,16 @@ impl Job {
     #[must_use]
     pub fn is_crowded(&self) -> bool {
         self.core.spin == SpinBudget::NONE
+    }
+
+    /// Makes progress as [`Request::test`](crate::Request::test) does, for all requests of the job.
+    ///
+    /// # Errors
+    /// Another rank is lost, or a transport failed. `Request::ends_by` tells whether a request in
+    /// flight ends by the error.
+    #[doc(hidden)]
+    pub fn poll_requests(&self) -> Result<()> {
+        self.core.progress.poll_and_leave().and_then(|_| self.core.progress.look())
     }
 
     /// Returns a function that makes progress for this job once, without waiting. A program that

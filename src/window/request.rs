@@ -217,6 +217,12 @@ impl Request {
         Ok(true)
     }
 
+    /// Whether a test of this request in flight fails if progress fails with the error.
+    #[doc(hidden)]
+    pub fn ends_by(&self, error: &Error) -> bool {
+        !self.goes_on_after(error)
+    }
+
     /// Whether a test of this request in flight succeeds although progress failed. An operation
     /// goes on when another rank is lost. If its target has died, the transport ends it; if its
     /// target is silent, nothing may ever end it.

@@ -97,6 +97,11 @@ fn alive() -> Option<&'static Process> {
     PROCESS.get().filter(|_| !ENDED.load(Ordering::Relaxed))
 }
 
+/// Makes progress for requests of operations, as a test of one of them does.
+pub(crate) fn poll_requests() -> transom::Result<()> {
+    get().and_then(Process::job).map_or(Ok(()), |job| job.poll_requests())
+}
+
 /// Makes progress in the host.
 pub(crate) fn progress() {
     if let Some(process) = alive() {

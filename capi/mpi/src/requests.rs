@@ -6,9 +6,10 @@
 //! repeats a test of the host. Otherwise a wait is the host's own wait.
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use transom::Request;
 
@@ -29,10 +30,14 @@ use crate::{edges, partitioned, polls, process};
 /// Operations in flight that have requests.
 static PENDING: Mutex<Vec<Pending>> = Mutex::new(Vec::new());
 /// The number of operations with requests of the host that are not complete: those in `PENDING`,
-/// and those that a thread has removed from it to complete their requests.
+/// and those that a thread has removed from it to complete their requests or to poll them.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// The number of operations in flight from which on complete operations are swept.
 const SWEEP_FROM: usize = 256;
+
+fn pending() -> MutexGuard<'static, Vec<Pending>> {
+    PENDING.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// An operation in flight.
 struct Pending {
@@ -87,7 +92,7 @@ fn hand_over_made((win, target): (Win, c_int), out: *mut RequestHandle, made: Ou
     unsafe { *out = handle };
     match done_at_once {
         Ok(false) => {
-            let mut pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut pending = pending();
             pending.push(Pending { request, handle, result });
             // Relaxed: a thread that waits for this request got its handle after this.
             COUNT.fetch_add(1, Ordering::Relaxed);
@@ -150,7 +155,7 @@ unsafe extern "C" fn transom_request_will_be_freed(request: *const RequestHandle
     // SAFETY: as the caller says.
     let handle = unsafe { *request };
     let ended = {
-        let mut pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pending = pending();
         // Programs free young requests.
         let place = pending.iter().rposition(|one| one.handle == handle);
         place.filter(|&place| pending[place].request.awaits_counter()).map(|place| pending.swap_remove(place))
@@ -171,28 +176,46 @@ fn poll_pending(watch: &Watch, one: bool) -> bool {
     if COUNT.load(Ordering::Relaxed) == 0 {
         return false;
     }
-    let mut completed = Vec::new();
     let watched = watch.handles();
-    let watched_left = {
-        let mut pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut place, mut polled) = (0, false);
+    let is_watched = |one: &Pending| watched.is_none_or(|all| all.contains(&one.handle));
+    let needs_progress = pending().iter().any(|one| is_watched(one) && !one.request.is_complete());
+    // Without the lock: progress may wait until the report of a death arrives. One poll makes
+    // progress for all operations.
+    let mut failure = if needs_progress { process::poll_requests().err() } else { None };
+    let (mut completed, mut given_up) = (Vec::new(), Vec::new());
+    let mut watched_left = {
+        let mut pending = pending();
+        let mut place = 0;
         while place < pending.len() {
-            let handle = pending[place].handle;
-            if watched.as_ref().is_some_and(|all| (one && !completed.is_empty()) || !all.contains(&handle)) {
-                place += 1;
-                continue;
+            if watched.is_some() && one && !(completed.is_empty() && given_up.is_empty()) {
+                break;
             }
-            // One poll makes progress for all operations. An operation that was given up needs a
-            // poll of its own, because progress may never complete it.
-            let request = &mut pending[place].request;
-            let polls = request.is_complete() || request.is_given_up() || !std::mem::replace(&mut polled, true);
-            match if polls { request.poll() } else { Ok(false) } {
-                Ok(false) => place += 1,
-                polled => completed.push((pending.swap_remove(place), polled)),
+            let request = &pending[place].request;
+            if !is_watched(&pending[place]) {
+                place += 1;
+            } else if request.is_complete() {
+                completed.push((pending.swap_remove(place), Ok(true)));
+            } else if request.is_given_up() {
+                given_up.push(pending.swap_remove(place));
+            } else if let Some(error) = failure.take_if(|error| request.ends_by(error)) {
+                completed.push((pending.swap_remove(place), Err(error)));
+            } else {
+                place += 1;
             }
         }
         watched.map(|all| pending.iter().any(|one| all.contains(&one.handle)))
     };
+    // An operation that was given up needs a poll of its own, because progress may never complete
+    // it.
+    for operation in given_up {
+        match operation.request.poll() {
+            Ok(false) => {
+                watched_left = watched_left.map(|_| true);
+                pending().push(operation);
+            }
+            polled => completed.push((operation, polled)),
+        }
+    }
     for (operation, polled) in completed {
         end_operation(operation, polled);
         // Release: pairs with the loads in `call_on`, `poll_pending` and `has_pending`.
@@ -229,21 +252,20 @@ pub(crate) fn wait_by(
 /// # Safety
 /// The requests are readable.
 unsafe fn call_on(requests: *const RequestHandle, count: c_int) -> Call {
-    let is_ours = |one: &RequestHandle| {
-        let pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
-        pending.iter().any(|pending| pending.handle == *one)
+    let ours = |handles: &HashSet<RequestHandle>| {
+        pending().iter().map(|one| one.handle).filter(|handle| handles.contains(handle)).collect()
     };
     // Acquire: a thread that finds no such operation sees the failures of all that have been
     // completed.
     let has_pending_operations = COUNT.load(Ordering::Acquire) > 0;
     // SAFETY: as the caller says.
-    unsafe { Call::of(Watch::of(requests, count, is_ours), requests, count, has_pending_operations) }
+    unsafe { Call::of(Watch::of(requests, count, ours), requests, count, has_pending_operations) }
 }
 
 /// Whether one of the call's requests may be of an operation that is not complete. Requests that
 /// other threads have taken from `PENDING` may be the call's.
 fn has_pending(call: &Call) -> bool {
-    let pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
+    let pending = pending();
     // Acquire: see `poll_pending`.
     pending.iter().any(|one| call.has(one.handle)) || COUNT.load(Ordering::Acquire) > pending.len()
 }

@@ -2,6 +2,7 @@
 //! call has completed some of them, this rank learns their clocks, and their buffers count as
 //! returned.
 
+use std::collections::HashSet;
 use std::ffi::{c_int, c_void};
 
 use transom::Job;
@@ -12,9 +13,17 @@ use crate::host::{
     RequestHandle, SUCCESS, State, constants, host_status_is_cancelled, host_status_of, host_status_state,
 };
 
-/// The requests that a call may complete, each with whether it is of an operation on a window.
-/// `None` while the checker is off.
-pub(crate) struct Watch(Option<Vec<(Name, bool)>>);
+/// The requests that a call may complete. `None` while the checker is off.
+pub(crate) struct Watch(Option<Watched>);
+
+#[derive(Default)]
+struct Watched {
+    /// The requests in the order of the call.
+    names: Vec<Name>,
+    handles: HashSet<RequestHandle>,
+    /// Those of operations on windows.
+    ours: HashSet<RequestHandle>,
+}
 
 /// Which of the requests a call has completed.
 #[derive(Clone, Copy)]
@@ -25,14 +34,15 @@ pub(crate) enum Done<'i> {
 }
 
 impl Watch {
-    /// The requests of a call, before the call. `is_ours` tells requests of operations on windows.
+    /// The requests of a call, before the call. `ours` selects the requests of operations on
+    /// windows.
     ///
     /// # Safety
     /// The requests are readable.
     pub(crate) unsafe fn of(
         requests: *const RequestHandle,
         count: c_int,
-        is_ours: impl Fn(&RequestHandle) -> bool,
+        ours: impl FnOnce(&HashSet<RequestHandle>) -> HashSet<RequestHandle>,
     ) -> Watch {
         if !edges::is_on() || requests.is_null() {
             return Watch(None);
@@ -40,17 +50,19 @@ impl Watch {
         // SAFETY: as the caller says.
         let requests = unsafe { std::slice::from_raw_parts(requests, usize::try_from(count).unwrap_or(0)) };
         let name = |one: &RequestHandle| Name { handle: *one, at: std::ptr::from_ref(one).addr() };
-        Watch(Some(requests.iter().map(|one| (name(one), is_ours(one))).collect()))
+        let handles = requests.iter().copied().collect();
+        let ours = ours(&handles);
+        Watch(Some(Watched { names: requests.iter().map(name).collect(), handles, ours }))
     }
 
     /// The watch of a call that completes no request.
     pub(crate) fn nothing() -> Watch {
-        Watch(edges::is_on().then(Vec::new))
+        Watch(edges::is_on().then(Watched::default))
     }
 
     /// The requests, while the checker is on.
-    pub(crate) fn handles(&self) -> Option<Vec<RequestHandle>> {
-        self.0.as_ref().map(|all| all.iter().map(|one| one.0.handle).collect())
+    pub(crate) fn handles(&self) -> Option<&HashSet<RequestHandle>> {
+        self.0.as_ref().map(|all| &all.handles)
     }
 
     /// The call, with the result `code`, has completed the requests `done`; `statuses` are in the
@@ -58,21 +70,20 @@ impl Watch {
     /// complete requests allocated (`MPI_Request_get_status`).
     pub(crate) fn ended(&self, code: c_int, done: Done<'_>, statuses: *mut c_void, keeps: bool) {
         let (Some(all), Some(job)) = (&self.0, job()) else { return };
-        let (first, count) = (0, all.len());
         let indices: Vec<usize> = match done {
-            Done::All => (first..count).collect(),
+            Done::All => (0..all.names.len()).collect(),
             Done::One(index) => usize::try_from(index).ok().into_iter().collect(),
             Done::Some(indices) => indices.iter().filter_map(|&index| usize::try_from(index).ok()).collect(),
         };
         let mut found = Vec::new();
         for (nth, index) in indices.into_iter().enumerate() {
-            let Some(&(name, ours)) = all.get(index) else { continue };
+            let Some(&name) = all.names.get(index) else { continue };
             let state = match c_int::try_from(nth) {
                 // SAFETY: the host has filled the statuses of the requests.
                 Ok(nth) if code != SUCCESS => unsafe { host_status_state(statuses, nth, code) },
                 _ => State::Complete,
             };
-            if ours || state == State::Pending || name.handle == constants().null_request {
+            if all.ours.contains(&name.handle) || state == State::Pending || name.handle == constants().null_request {
                 continue;
             }
             if state == State::Failed {
