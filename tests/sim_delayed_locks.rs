@@ -13,6 +13,8 @@ use transom::ops::Sum;
 use transom::{Assert, BasicType, Class, Info, Lock, Op, RawWindow, Window};
 use transom_fabric::sim::{SimAmo, SimOptions};
 
+#[path = "sim_delayed_locks/failures.rs"]
+mod failures;
 #[path = "sim_delayed_locks/flushes.rs"]
 mod flushes;
 mod simulated;

@@ -79,6 +79,8 @@ pub(crate) struct LockDelay {
 struct DelayedLock {
     kind: Lock,
     operations: Vec<(Request<'static>, Landing)>,
+    /// The number of operations up to the last one whose call has returned.
+    earlier: usize,
     /// Upper bound of the request's length in bytes.
     request_bytes: usize,
     /// Upper bound of the reply's length in bytes.
@@ -100,7 +102,8 @@ impl LockDelay {
         self.target.store(peer(target).0, Ordering::Relaxed);
         self.lost.store(false, Ordering::Relaxed);
         let (request_bytes, reply_bytes) = (OVERHEAD, REPLY_OVERHEAD + 1);
-        *self.slot() = Some(Box::new(DelayedLock { kind, operations: Vec::new(), request_bytes, reply_bytes }));
+        let operations = Vec::new();
+        *self.slot() = Some(Box::new(DelayedLock { kind, operations, earlier: 0, request_bytes, reply_bytes }));
         true
     }
 
@@ -142,6 +145,9 @@ impl LockDelay {
         }
         (lock.request_bytes, lock.reply_bytes) = (request_bytes, reply_bytes);
         lock.operations.push((request.into_owned(), into));
+        if owes {
+            lock.earlier = lock.operations.len();
+        }
         self.owes.fetch_or(owes, Ordering::Relaxed);
         self.lends.fetch_or(lends, Ordering::Relaxed);
         None
@@ -271,15 +277,20 @@ impl Parts {
         sent.and(progress.outcome(tally))
     }
 
-    /// [`Parts::outlast_sent`] for a call that only needs the lock. Operations that the target has
-    /// refused leave their failure in the target's tally, for the flush or the unlock; also if the
-    /// wait has failed because another rank is lost.
-    fn outlast_performed(&self, sent: Result<()>, tally: &TallyRef) -> Result<()> {
+    /// [`Parts::outlast_sent`] for a call that only needs the lock. If there are operations of
+    /// `earlier` calls, the target's tally keeps the failure for the flush or the unlock, also if
+    /// the wait has failed because another rank is lost. This call returns only failures that may
+    /// concern an operation of its own, which are not refusals.
+    fn outlast_performed(&self, sent: Result<()>, tally: &TallyRef, earlier: bool) -> Result<()> {
         let progress = &self.job.progress;
         if progress.until(|| tally.idle()).is_err() {
             self.job.finish(tally);
         }
-        if tally.is_refused() { sent } else { sent.and(progress.outcome(tally)) }
+        match tally.fault() {
+            Some(_) if tally.is_refused() => sent,
+            Some(fault) if earlier => sent.and(Err(progress.explained(fault))),
+            _ => sent.and(progress.outcome(tally)),
+        }
     }
 }
 
@@ -330,7 +341,8 @@ impl Core {
 
     /// Takes the delayed lock of a target and performs the delayed operations. `release`: the epoch
     /// ends and needs no lock afterwards. If the lock can't be taken, this call returns the
-    /// failure, and later calls of the epoch fail.
+    /// failure, and later calls of the epoch fail. If the lock is taken and operations of earlier
+    /// calls fail, the target's tally keeps the failure too.
     #[cold]
     pub(super) fn take_delayed_lock(&self, target: &Target, release: bool) -> Result<()> {
         let Some(lock) = self.parts.delay.take() else {
@@ -425,9 +437,9 @@ impl Core {
     /// Takes a lock and performs its operations by one request, or, if the lock is not free, takes
     /// it by its words. Returns the state of the lock, and the result of the operations.
     fn carry(&self, target: &Target, lock: DelayedLock, release: bool) -> (Hold, Result<()>) {
-        let DelayedLock { kind, operations, .. } = lock;
+        let DelayedLock { kind, operations, earlier, .. } = lock;
         if operations.is_empty() && !release {
-            return self.take_with(target, kind, operations);
+            return self.take_with(target, kind, operations, earlier);
         }
         let (parts, landings): (Vec<_>, Vec<_>) = operations.into_iter().unzip();
         let carried = Arc::new(Carried::new(landings));
@@ -436,17 +448,17 @@ impl Core {
         let sent = self.parts.send(target, &request, Landing::Carried(Arc::clone(&carried)), &tally);
         let done = match release {
             true => self.parts.outlast_sent(sent, &tally),
-            false => self.parts.outlast_performed(sent, &tally),
+            false => self.parts.outlast_performed(sent, &tally, earlier > 0),
         };
         let again = || {
             let Request::Carry { parts, .. } = request else { return Vec::new() };
             parts.into_iter().zip(carried.landings()).collect()
         };
         match (carried.outcome(), kind) {
-            (Some(Tried::Busy), _) => self.take_with(target, kind, again()),
+            (Some(Tried::Busy), _) => self.take_with(target, kind, again(), earlier),
             (Some(Tried::NoBias), _) => {
                 self.epochs.bias.record_lost();
-                self.take_with(target, kind, again())
+                self.take_with(target, kind, again(), earlier)
             }
             (Some(Tried::Taken), Lock::Shared) if !release => (Hold::Shared, done),
             (Some(Tried::Taken), Lock::Exclusive) if !release => (Hold::Biased, done),
@@ -455,17 +467,28 @@ impl Core {
         }
     }
 
-    /// Waits for a lock, then performs the operations that were delayed with it.
-    fn take_with(&self, target: &Target, kind: Lock, operations: Vec<(Request<'_>, Landing)>) -> (Hold, Result<()>) {
+    /// Waits for a lock, then performs the operations that were delayed with it. `earlier`: the
+    /// number of operations up to the last one whose call has returned. After an operation that
+    /// could not be sent the others are not sent either.
+    fn take_with(
+        &self,
+        target: &Target,
+        kind: Lock,
+        operations: Vec<(Request<'_>, Landing)>,
+        earlier: usize,
+    ) -> (Hold, Result<()>) {
         let hold = match self.take(kind, target.rank()) {
             Ok(hold) => hold,
             Err(error) => return (Hold::Failed, Err(error)),
         };
-        let mut operations = operations.into_iter();
         // The target's tally may also count operations that other threads begin meanwhile.
         let tally = Tally::within(&target.tally);
-        let sent = operations.try_for_each(|(request, into)| self.parts.send(target, &request, into, &tally));
-        (hold, self.parts.outlast_performed(sent, &tally))
+        let mut operations = operations.into_iter().enumerate();
+        let sent = operations.try_for_each(|(index, (request, into))| match index < earlier {
+            true => self.parts.send_earlier(target, &request, into, &tally),
+            false => self.parts.send(target, &request, into, &tally),
+        });
+        (hold, self.parts.outlast_performed(sent, &tally, earlier > 0))
     }
 }
 

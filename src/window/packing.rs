@@ -1,7 +1,7 @@
 //! Puts and gets as messages that the target's CPU executes. Small scattered blocks, and operations
 //! that can't be posted, are packed into as few messages as possible.
 
-use transom_fabric::{Post, TallyRef};
+use transom_fabric::{Fault, Post, Reason, TallyRef};
 
 use super::parts::Parts;
 use super::target::Target;
@@ -94,6 +94,52 @@ impl Parts {
 
     /// Sends a request that the target's CPU executes.
     pub(super) fn send(&self, target: &Target, request: &Request<'_>, into: Landing, tally: &TallyRef) -> Result<()> {
+        let (rank, token, message) = self.message(target, request, into, tally);
+        let sent = self.job.send(rank, &message).inspect_err(|_| {
+            // This call reports the failure.
+            self.job.messages.unsent(peer(rank), token, &message, None);
+            self.send_deferred();
+        });
+        reuse_buffer(message);
+        sent
+    }
+
+    /// Sends a request of an operation of an earlier call, as [`Parts::send`]. After the loss of a
+    /// rank, which may be another one, progress sends the request. After another failure the tally
+    /// records that the request was not sent.
+    ///
+    /// # Errors
+    /// The failure that the tally records.
+    pub(super) fn send_earlier(
+        &self,
+        target: &Target,
+        request: &Request<'_>,
+        into: Landing,
+        tally: &TallyRef,
+    ) -> Result<()> {
+        let (rank, token, message) = self.message(target, request, into, tally);
+        let (to, messages) = (peer(rank), &self.job.messages);
+        match self.job.send(rank, &message) {
+            Err(error) if error.is_loss_of_rank() => {
+                messages.defer(to, message, Some(token));
+                Ok(())
+            }
+            sent => sent.inspect_err(|_| {
+                messages.unsent(to, token, &message, Some(&Fault::new(to, Reason::NotSent)));
+                self.send_deferred();
+            }),
+        }
+    }
+
+    /// The message of a request that the target's CPU executes, with the target's rank in the job
+    /// and the request's token.
+    fn message(
+        &self,
+        target: &Target,
+        request: &Request<'_>,
+        into: Landing,
+        tally: &TallyRef,
+    ) -> (usize, u64, Vec<u8>) {
         let (rank, messages) = (self.team.rank(target.rank()), &self.job.messages);
         let mut order = 0;
         if request.is_ordered() {
@@ -111,13 +157,7 @@ impl Parts {
             Request::Notify { .. } => messages.notify(peer(rank), self.id, request, tally, self.message_max(target)),
             _ => messages.request(peer(rank), self.id, order, request, into, tally),
         };
-        let sent = self.job.send(rank, &message).inspect_err(|_| {
-            // This call reports the failure.
-            messages.unsent(peer(rank), token, &message, None);
-            self.send_deferred();
-        });
-        reuse_buffer(message);
-        sent
+        (rank, token, message)
     }
 
     /// Sends a request of operations of earlier calls. If the rank takes no message now, progress

@@ -154,7 +154,10 @@ impl Core {
         let allowed = self.epochs.check(call, Call::Flush { held: hold != Some(Hold::None) });
         allowed.map_err(|error| at_target(error, rank))?;
         match hold {
-            Some(Hold::Delayed) => self.complete_delayed()?,
+            Some(Hold::Delayed) => self.complete_delayed().inspect_err(|_| {
+                // This call reports the failures of the operations, which the tally has kept.
+                drop(self.parts.complete_to(call, rank));
+            })?,
             Some(Hold::Failed) => return Err(not_locked(rank)),
             _ => {}
         }

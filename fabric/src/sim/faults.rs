@@ -16,6 +16,9 @@ pub(super) struct Faults {
     /// The number of messages to the rank that are still taken, before all further ones answer
     /// `Broken`; `None`: all are taken.
     messages_until_broken: Option<u32>,
+    /// The number of messages to the rank that are still taken, before the rank takes none, and the
+    /// peer that the port of the first sender then reports as lost.
+    messages_until_stopped: Option<(u32, Peer)>,
     /// The peer that the rank's port reports as lost, and the thread to which the port reports it;
     /// `None`: to all threads.
     lost: Option<(Peer, Option<ThreadId>)>,
@@ -34,6 +37,29 @@ impl Faults {
                 None
             }
         }
+    }
+
+    /// Counts a message to this rank. If the rank takes none from now on, returns the peer that the
+    /// sender's port reports as lost.
+    pub(super) fn stops_before_message(&mut self) -> Option<Peer> {
+        match &mut self.messages_until_stopped {
+            None => None,
+            Some((0, lost)) => {
+                let lost = *lost;
+                self.messages_until_stopped = None;
+                self.takes_no_messages = true;
+                Some(lost)
+            }
+            Some((left, _)) => {
+                *left -= 1;
+                None
+            }
+        }
+    }
+
+    /// Reports a peer as lost to all threads.
+    pub(super) fn lose(&mut self, peer: Peer) {
+        self.lost = Some((peer, None));
     }
 
     /// Fails if the calling thread's step of progress is one that must fail.
@@ -58,12 +84,25 @@ impl SimNet {
         self.faults(rank, |faults| faults.takes_no_messages = true);
     }
 
-    /// Ends [`SimNet::stop_messages_to`].
+    /// [`SimNet::stop_messages_to`] after the next `messages` attempts to send to the rank. The
+    /// port of the rank whose attempt is the first to fail reports `lost` as lost, as after
+    /// [`SimNet::report_lost`].
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn stop_messages_after(&self, rank: Peer, messages: u32, lost: Peer) {
+        self.faults(rank, |faults| faults.messages_until_stopped = Some((messages, lost)));
+    }
+
+    /// Ends [`SimNet::stop_messages_to`] and [`SimNet::stop_messages_after`].
     ///
     /// # Panics
     /// If there is no such rank.
     pub fn resume_messages_to(&self, rank: Peer) {
-        self.faults(rank, |faults| faults.takes_no_messages = false);
+        self.faults(rank, |faults| {
+            faults.takes_no_messages = false;
+            faults.messages_until_stopped = None;
+        });
     }
 
     /// Messages to a rank answer `Broken` from now on, as if the memory for a connection to it were

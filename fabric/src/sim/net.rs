@@ -291,6 +291,9 @@ impl SimNet {
         if let Some(fault) = state.obstacle(me, to).or_else(|| state.ranks[to.index()].faults.of_message(to)) {
             return Post::Broken(Box::new(fault));
         }
+        if let Some(lost) = state.ranks[to.index()].faults.stops_before_message() {
+            state.ranks[me.index()].faults.lose(lost);
+        }
         let waiting = state.ranks[to.index()].inbox.len();
         let full = self.options.delivery.most.is_some_and(|most| waiting >= most);
         let refused = match self.options.delivery.slots {
