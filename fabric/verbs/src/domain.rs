@@ -1,6 +1,6 @@
 //! A device opened for a job: its port, and memory registered with it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use crate::resources::Resources;
 use crate::sending::DEPTH;
 
 /// Entries of the completion queue, limited by the device.
-const COMPLETIONS: u32 = 5120;
+pub(crate) const COMPLETIONS: u32 = 5120;
 
 /// Options of a device to open.
 #[derive(Clone, Debug)]
@@ -133,6 +133,7 @@ impl VerbsDomain {
             registrations: Arc::new(Registrations::new(options.registered_max)),
             device,
             polled: Mutex::default(),
+            watching: AtomicU32::new(0),
             device_failure: OnceLock::new(),
         };
         let port = VerbsPort::new(open, inline, list, options.rank)?;

@@ -1,5 +1,6 @@
 //! An opened device: the connections with peers, the completion queue and the buffers.
 
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use transom_fabric::{Cause, Peer};
@@ -31,6 +32,8 @@ pub(crate) struct Open {
     pub(crate) device: Arc<Device>,
     /// The thread that holds this lock makes progress.
     pub(crate) polled: Mutex<Polled>,
+    /// The number of threads that sleep until any completion.
+    pub(crate) watching: AtomicU32,
     /// The failure of the device as a whole.
     pub(crate) device_failure: OnceLock<Cause>,
 }

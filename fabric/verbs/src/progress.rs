@@ -1,12 +1,14 @@
 //! Processes completions, messages, hellos and the device's events, and sleeps until one arrives.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use transom_fabric::{Cause, FabricError, Handler, Immediate, Peer};
 
 use crate::credits;
+use crate::domain::COMPLETIONS;
 use crate::library::LIBRARY;
 use crate::link::Refused;
 use crate::opened::{BATCH, Broken, Open, Polled};
@@ -16,6 +18,29 @@ use crate::wr_id::{REFUSED, WrId};
 
 /// The longest sleep during a handshake, because hellos are repeated after a time.
 const OPENING_NAP: Duration = Duration::from_millis(5);
+
+/// Counts a thread that sleeps until all events, until it is dropped.
+struct Watch<'o>(Option<&'o AtomicU32>);
+
+impl Watch<'_> {
+    fn begin(watching: &AtomicU32, events: Events) -> Watch<'_> {
+        let counted = (events == Events::All).then_some(watching);
+        if let Some(watching) = counted {
+            // Relaxed: see `arm_for_sleep`.
+            watching.fetch_add(1, Ordering::Relaxed);
+        }
+        Watch(counted)
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if let Some(watching) = self.0 {
+            // Relaxed: until it is seen, sleeps end by more events.
+            watching.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
 
 impl Open {
     /// One round of progress; returns the number of completions.
@@ -36,8 +61,14 @@ impl Open {
     /// processing.
     pub(crate) fn settle(&self, handler: &impl Handler) -> Result<(), FabricError> {
         let mut polled = self.polled.lock().unwrap_or_else(PoisonError::into_inner);
-        // A full batch may not be the last one. The queue has room for a limited number.
-        while self.process(&mut polled, handler)? == BATCH {}
+        // More batches than the queue holds arrived later.
+        for _ in 0..=COMPLETIONS as usize / BATCH {
+            // Those that a thread had polled before it went to sleep come first, and are no poll.
+            let polls = polled.count == 0;
+            if self.process(&mut polled, handler)? < BATCH && polls {
+                break;
+            }
+        }
         Ok(())
     }
 
@@ -196,9 +227,10 @@ impl Open {
         let limit = if self.connections.is_opening() { limit.min(OPENING_NAP) } else { limit };
         let limit = if self.resources.flow.has_refused() { limit.min(credits::NAP) } else { limit };
         let others = [Some(self.queue.as_fd()), Some(self.device.events()), other];
+        let _watch = Watch::begin(&self.watching, events);
         // Armed after the sleep was announced, so that a thread that takes the event ends this
         // sleep too.
-        let slept = self.resources.wake.sleep(others, || (still_idle() && self.arm_for_sleep(events)).then_some(limit));
+        let slept = self.resources.wake.sleep(others, || (still_idle() && self.arm_for_sleep()).then_some(limit));
         let [queue, device, _] = slept.readable;
         if queue {
             self.queue.take_event();
@@ -211,10 +243,15 @@ impl Open {
         !slept.passed
     }
 
-    /// Arms the queue for an event at the next of these completions. Returns false if the caller
-    /// must not sleep: a completion is available, or requests of broken links are to be ended.
-    fn arm_for_sleep(&self, events: Events) -> bool {
+    /// Arms the queue for an event at the next completion for which a thread sleeps. Returns false
+    /// if the caller must not sleep: a completion is available, or requests of broken links are to
+    /// be ended.
+    fn arm_for_sleep(&self) -> bool {
         let mut polled: MutexGuard<'_, _> = self.polled.lock().unwrap_or_else(PoisonError::into_inner);
+        // Relaxed: a thread that sleeps until all events arms the queue later than this, under the
+        // lock, or is counted here. A device may keep only the newest request for an event.
+        let all = self.watching.load(Ordering::Relaxed) > 0;
+        let events = if all { Events::All } else { Events::Solicited };
         if polled.count > 0 || !polled.broken.is_empty() || self.queue.arm(events).is_err() {
             return false;
         }
