@@ -377,7 +377,7 @@ impl Parts {
         let member = target.rank();
         let (rank, shadow) = (self.team.rank(member), checked.shadow(member)?);
         // The cache lines arrive while this rank searches for the place of the call.
-        elements::prefetch(shadow, shadow.clock(At::Word(at.cast_unsigned())), (target, at.cast_unsigned()));
+        elements::prefetch(shadow, shadow.clock(At::Half(at.cast_unsigned())), (target, at.cast_unsigned()));
         let place = checker.place_of(kind);
         let operation = checked.operations.fetch_add(1, Ordering::Relaxed) + 1;
         LAST.set((operation, place));

@@ -403,7 +403,7 @@ enum By {
 fn by_word(shadow: Shadow<'_>, new: Access, clock: &Clock) -> bool {
     let Access { start, end, kind, origin, place } = new;
     let word = WordAccess { start, len: end - start, kind: kind.encode(), origin, place, released: clock.of(origin) };
-    if !kind.combines() || shadow.clock_of(start, end - start).is_none() {
+    if !kind.combines() || shadow.clocks_in_word(start, end - start).is_none() {
         return false;
     }
     let shown = Shown::new(origin, RANKS);
