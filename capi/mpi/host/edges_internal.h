@@ -139,6 +139,7 @@ int senders(MPI_Comm comm, int *from, int count);
 void lends(const void *buffer, int64_t count, MPI_Datatype type, int written);
 void lends_message(const void *buffer, int64_t count, MPI_Datatype type, int rank, int written);
 void lends_replaced(const void *buffer, int64_t count, MPI_Datatype type, int to, int from);
+void lends_result(const void *sendbuf, const void *recvbuf, int64_t count, MPI_Datatype type);
 int64_t times_size(MPI_Comm comm, int64_t count);
 const void *block(const void *buffer, int64_t element, MPI_Datatype type);
 void lends_gathered(const void *sendbuf, const void *recvbuf, int64_t recvcount, MPI_Datatype type, MPI_Comm comm);

@@ -177,14 +177,13 @@ fn record_access(start: usize, len: usize, written: bool, place: Option<usize>) 
     });
 }
 
-/// Records the buffers that a call of the host reads, when the call begins. `buffers` has the
-/// address and length of each buffer, and whether the call writes it. Written buffers are left out:
-/// the clock of the message that is written into them is not known yet.
-pub(crate) fn record_reads(buffers: &[(usize, usize, bool)]) {
+/// Records the buffers that a call of the host reads, or those that it writes. `buffers` has the
+/// address and length of each buffer, and whether the call writes it.
+pub(crate) fn record_buffers_of_call(buffers: &[(usize, usize, bool)], written: bool) {
     // Relaxed: see `Hull::set`.
     if PLAIN.len.load(Ordering::Relaxed) != 0 && edges::is_on() {
-        let read = buffers.iter().filter(|buffer| !buffer.2);
-        read.for_each(|&(start, len, _)| record_access(start, len, false, None));
+        let those = buffers.iter().filter(|buffer| buffer.2 == written);
+        those.for_each(|&(start, len, _)| record_access(start, len, written, None));
     }
 }
 

@@ -9,7 +9,6 @@ use std::sync::atomic::Ordering;
 
 use super::{Access, Checked, Checker, Clash, Clock, End, Kind, LogEntry, Parts, Pending, Record};
 use crate::error::Result;
-use crate::flavor::Flavor;
 use crate::job::Cause;
 
 /// The number of accesses that a thread remembers, a power of two.
@@ -73,7 +72,7 @@ impl Parts {
 
     fn record_touch(&self, checked: &Checked, checker: &Checker, touch: Touch, address: Option<usize>) -> Result<()> {
         let new = self.touched(checker, touch, address);
-        self.record_in_call(checked, checker, (touch.member, new), self.tells_touches())
+        self.record_in_call(checked, checker, (touch.member, new), true)
     }
 
     fn touched(&self, checker: &Checker, touch: Touch, address: Option<usize>) -> Access {
@@ -81,13 +80,6 @@ impl Parts {
         let place = address.map_or_else(|| checker.place_of(kind), |address| checker.place_at(address));
         let start = touch.at as u64;
         Access { start, end: start + touch.len as u64, kind, origin: self.job.rank, place: place.number }
-    }
-
-    /// Whether the ThreadSanitizer of a part's rank learns of loads and stores by other ranks. It
-    /// need not learn of them in a shared window: there the checker itself records the loads and
-    /// stores of the part's rank. In other windows only the ThreadSanitizer sees those.
-    fn tells_touches(&self) -> bool {
-        self.flavor != Flavor::Shared
     }
 
     /// Records that a buffer of an operation is in a part. Returns the number of this use, which
@@ -134,7 +126,7 @@ impl Parts {
     pub(in crate::window) fn return_part(&self, member: usize, numbers: &[u64]) {
         let Some((checked, checker)) = self.checker() else { return };
         // Fails only without the other ranks' memory, which a job with the checker has.
-        drop(checked.complete_uses(checker, member, numbers, self.tells_touches()));
+        drop(checked.complete_uses(checker, member, numbers));
     }
 
     /// Records an access to a member's part that is complete in its call. `is_told`: the member's
