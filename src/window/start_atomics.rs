@@ -80,9 +80,9 @@ impl Parts {
 
     /// In a checked window: the value from which a compare-and-swap fails, because it expects
     /// another one. It is then a read, after which no rank is ordered.
+    #[cold]
     fn swap_fails(&self, target: &Target, at: u64, ty: BasicType, expected: u64) -> Option<u64> {
-        let atomic = target.atomic_at(self, at, ty).filter(|_| self.is_checked())?;
-        let old = atomic.swap_anywhere(index(at), ty, expected, expected);
+        let old = target.atomic_at(self, at, ty)?.swap_anywhere(index(at), ty, expected, expected);
         let [found, wanted] = [old, expected].map(u64::to_ne_bytes);
         (bytes_of(&found, ty.size()) != bytes_of(&wanted, ty.size())).then_some(old)
     }
@@ -103,7 +103,7 @@ impl Parts {
         let Some((target, at)) = self.locate("compare_and_swap", rank, displacement, ty.size())? else {
             return Ok(());
         };
-        let failed = self.swap_fails(target, at, ty, expected);
+        let failed = if self.is_checked() { self.swap_fails(target, at, ty, expected) } else { None };
         let kind = Kind::Combine { call: Call::CompareAndSwap, op: failed.map(|_| Op::NoOp), ty };
         self.note_one(target, at, kind)?;
         let writes = into.address();
