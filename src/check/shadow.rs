@@ -67,7 +67,10 @@ const OWNER: usize = 224;
 const EXPOSED_UNTIL: usize = 232;
 /// The number of entries of the log that the part's rank must not read any more.
 const MISSED: usize = 240;
-const CLOCKS: usize = 256;
+/// The bytes that have had long accumulates: from the complement of the first word to the second.
+const LONG_START: usize = 256;
+const LONG_END: usize = 264;
+const CLOCKS: usize = 320;
 
 /// Accesses are also recorded by address, because another window has some of the same memory.
 const SHARED: u64 = 1;
@@ -123,6 +126,8 @@ pub(crate) enum At {
     Long,
     /// The merged clocks of atomics on a half of a word, by a byte of the half.
     Half(u64),
+    /// One of these clocks, by its number.
+    Nth(u64),
 }
 
 impl At {
@@ -137,6 +142,7 @@ impl At {
             At::Shared => 5,
             At::Settled => 6,
             At::Long => 7,
+            At::Nth(number) => NAMED + (usize::try_from(number).unwrap_or(0) & words),
             // The clocks of the two halves of a word are neighbors.
             At::Half(at) => NAMED + ((hash(at >> WORD, 0) << 1 | usize::from(at >> HALF & 1 != 0)) & words),
         }
@@ -377,13 +383,15 @@ impl<'m> Shadow<'m> {
         Slot { memory: self.memory, at: CLOCKS + at.number(self.count(WORDS)) * slot_bytes(self.ranks) }
     }
 
-    /// The clocks through which an accumulate on a range synchronizes.
+    /// The clocks through which a change of a range passes on what its rank has done.
     pub(crate) fn clocks_of(self, start: u64, end: u64) -> impl Iterator<Item = Slot<'m>> {
         let last = end.saturating_sub(1);
         let long = (last >> WORD) - (start >> WORD) >= MOST_ATOMICS;
-        if long && self.get(SPECIAL) & HAS_LONG == 0 {
+        if long {
             // Relaxed: the synchronization by which the value of an accumulate arrives also makes
-            // this bit visible.
+            // these words visible.
+            self.word(LONG_START).fetch_max(!start, Ordering::Relaxed);
+            self.word(LONG_END).fetch_max(end, Ordering::Relaxed);
             self.word(SPECIAL).fetch_or(HAS_LONG, Ordering::Relaxed);
         }
         let first = start >> HALF;
@@ -391,10 +399,21 @@ impl<'m> Shadow<'m> {
         halves.map(move |half| self.clock(At::Half(half << HALF))).chain(long.then(|| self.clock(At::Long)))
     }
 
-    /// The clock of long accumulates, if there were any.
+    /// The clocks from which a rank learns that has read a range.
+    pub(crate) fn clocks_for(self, start: u64, end: u64) -> impl Iterator<Item = Slot<'m>> {
+        let (first, last) = (start >> HALF, end.saturating_sub(1) >> HALF);
+        // A range of that many halves may have all clocks.
+        let has_all = last - first > self.get(WORDS);
+        let halves = if has_all { 0..self.get(WORDS) + 1 } else { first..last + 1 };
+        let clock = move |half| self.clock(if has_all { At::Nth(half) } else { At::Half(half << HALF) });
+        halves.map(clock).chain(self.long(start, end))
+    }
+
+    /// The clock of long accumulates, if the range may have had one.
     #[inline]
-    pub(crate) fn long(self) -> Option<Slot<'m>> {
-        (self.get(SPECIAL) & HAS_LONG != 0).then(|| self.clock(At::Long))
+    pub(crate) fn long(self, start: u64, end: u64) -> Option<Slot<'m>> {
+        let has = self.get(SPECIAL) & HAS_LONG != 0 && start < self.get(LONG_END) && !self.get(LONG_START) < end;
+        has.then(|| self.clock(At::Long))
     }
 
     /// The number of records that were dropped although a conflict with them was possible.

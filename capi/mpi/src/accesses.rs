@@ -203,12 +203,13 @@ fn record_buffers(buffers: &[(usize, usize, bool)]) -> Vec<PartUse> {
     parts
 }
 
-/// The program is about to change a word by an atomic.
-fn atomic_begins(start: usize, len: usize) {
-    find(start, len, |one, at, len| one.window.raw.checker_atomic_begins(one.member, at, len));
+/// The program is about to change a word by an atomic. `reads`: the atomic also reads the word.
+/// `compares`: it changes the word only if it reads a certain value.
+fn atomic_begins(start: usize, len: usize, reads: bool, compares: bool) {
+    find(start, len, |one, at, len| one.window.raw.checker_atomic_begins(one.member, (at, len), reads, compares));
 }
 
-/// The program has read a word by an atomic.
-fn atomic_ends(start: usize, len: usize) {
-    find(start, len, |one, at, len| one.window.raw.checker_atomic_ends(one.member, at, len));
+/// An atomic on a word is over. `written`: it may have changed the word. `reads`: it has read it.
+fn atomic_ends(start: usize, len: usize, written: bool, reads: bool) {
+    find(start, len, |one, at, len| one.window.raw.checker_atomic_ends(one.member, (at, len), written, reads));
 }

@@ -127,8 +127,8 @@ extern "C" fn transom_edge_adds_buffer(address: *const c_void, count: i64, ty: T
     let _ = LENT.try_with(|lent| lent.borrow_mut().extend(buffers));
 }
 
-/// A blocking call begins. It may read its buffers at once. It writes buffers when its messages have
-/// arrived, and those order the writes: see [`transom_edge_call_returned`].
+/// A blocking call begins. It may read its buffers at once. It writes buffers when its messages
+/// have arrived, and those order the writes: see [`transom_edge_call_returned`].
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 extern "C" fn transom_edge_blocking_call_begins() {
@@ -139,8 +139,8 @@ extern "C" fn transom_edge_blocking_call_begins() {
 }
 
 /// The call has returned, and this rank has learned the clocks of the call's messages. Reports the
-/// writes. Reports the reads to ThreadSanitizer again: ThreadSanitizer remembers only the last access
-/// to a byte, which may be the host's, and reports on accesses of the host are suppressed.
+/// writes. Reports the reads to ThreadSanitizer again: ThreadSanitizer remembers only the last
+/// access to a byte, which may be the host's, and reports on accesses of the host are suppressed.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 extern "C" fn transom_edge_call_returned() {

@@ -79,7 +79,7 @@ impl Parts {
         if checker.released() != released {
             self.note_again(target, at, (element.kind, element.len))?;
         }
-        self.learn_if_news(checker, words, shadow);
+        self.learn_if_news(checker, words, shadow, (at, at + element.len as u64));
         Ok(value)
     }
 
@@ -124,8 +124,8 @@ impl Parts {
     /// Merges the clocks of earlier accumulates on a word. `words`: the words of that word's
     /// clocks.
     #[inline]
-    fn learn_if_news(&self, checker: &Checker, words: &[AtomicU64], shadow: Shadow<'_>) {
-        let long = shadow.long();
+    fn learn_if_news(&self, checker: &Checker, words: &[AtomicU64], shadow: Shadow<'_>, (start, end): (u64, u64)) {
+        let long = shadow.long(start, end);
         if checker.is_news(words) || long.is_some_and(|long| checker.is_news(shadow.words_of(long))) {
             self.learn_of_word(words, long);
         }
@@ -140,8 +140,8 @@ impl Parts {
     }
 
     /// [`Parts::note_checked`] for an access within a word that is complete when its call returns.
-    /// Returns the words of the word's clocks, and the number of releases in the record. `None`: the
-    /// caller has to call [`Parts::note_checked`].
+    /// Returns the words of the word's clocks, and the number of releases in the record. `None`:
+    /// the caller has to call [`Parts::note_checked`].
     #[inline(never)]
     fn note_in_call<'s>(
         &self,
@@ -222,22 +222,30 @@ impl Parts {
         let Some((_, words)) = shadow.clocks_in_word(at, len as u64) else {
             return self.fetched_checked(target, at.cast_signed(), &Layout::Bytes(len));
         };
-        self.learn_if_news(checker, words, shadow);
+        self.learn_if_news(checker, words, shadow, (at, at + len as u64));
+        if checker.has_seen_atomics() {
+            checked.sees(checker, target.rank(), at, at + len as u64)?;
+        }
         Ok(())
     }
 
     #[cold]
     fn fetched_checked(&self, target: &Target, at: i64, layout: &Layout<'_>) -> Result<()> {
-        let Some((checked, _)) = self.checker() else { return Ok(()) };
+        let Some((checked, checker)) = self.checker() else { return Ok(()) };
         let shadow = checked.shadow(target.rank())?;
         self.job.learns(|clock| {
             let Ok(()) = layout.each_piece(|offset, len| {
                 let start = at.wrapping_add(offset).cast_unsigned();
-                shadow.clocks_of(start, start + len as u64).for_each(|slot| clock.learn(slot));
-                shadow.long().into_iter().for_each(|slot| clock.learn(slot));
+                shadow.clocks_for(start, start + len as u64).for_each(|slot| clock.learn(slot));
                 Ok::<(), Infallible>(())
             });
         });
-        Ok(())
+        if !checker.has_seen_atomics() {
+            return Ok(());
+        }
+        layout.each_piece(|offset, len| {
+            let start = at.wrapping_add(offset).cast_unsigned();
+            checked.sees(checker, target.rank(), start, start + len as u64)
+        })
     }
 }
