@@ -103,6 +103,7 @@ static _Thread_local int is_exchanging;
         transom_edge_wait_begins("MPI_" #name);                                                                             \
         const int code = next arguments;                                                                                    \
         is_exchanging = 0;                                                                                                  \
+        transom_edge_call_has_read();                                                                                       \
         if (code == MPI_SUCCESS) {                                                                                          \
             after;                                                                                                          \
         }                                                                                                                   \

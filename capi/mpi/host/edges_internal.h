@@ -25,6 +25,7 @@ void transom_edge_has_parent(void);
  * uses its buffers until it returns, or, if it is nonblocking, until its request is complete. */
 void transom_edge_adds_buffer(const void *address, int64_t count, MPI_Datatype type, int written);
 void transom_edge_blocking_call_begins(void);
+void transom_edge_call_has_read(void);
 void transom_edge_call_returned(void);
 void transom_edge_nonblocking_call_begins(void);
 

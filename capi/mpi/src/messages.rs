@@ -138,9 +138,22 @@ extern "C" fn transom_edge_blocking_call_begins() {
     uses(&read);
 }
 
+/// The host's call has returned. Reports the reads to ThreadSanitizer again, before this rank
+/// learns: ThreadSanitizer remembers only the last access to a byte, which may be the host's, and
+/// reports on accesses of the host are suppressed.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_edge_call_has_read() {
+    let read = LENT.try_with(|lent| {
+        let (written, read) = lent.take().into_iter().partition(|buffer| buffer.2);
+        lent.replace(written);
+        read
+    });
+    uses(&read.unwrap_or_default());
+}
+
 /// The call has returned, and this rank has learned the clocks of the call's messages. Reports the
-/// writes. Reports the reads to ThreadSanitizer again: ThreadSanitizer remembers only the last
-/// access to a byte, which may be the host's, and reports on accesses of the host are suppressed.
+/// writes.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 extern "C" fn transom_edge_call_returned() {
