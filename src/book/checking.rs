@@ -70,6 +70,10 @@
 //! A program may poll a word of 4 or 8 bytes by atomic loads; plain loads that poll are reported.
 //! An atomic load of window memory orders the loading rank after all earlier changes of the word,
 //! by operations and by atomics of the language, and after all that a rank did before its change.
+//! A failed compare-and-swap changes nothing, and orders no other rank. An atomic store to a word,
+//! or another atomic that changes the word, conflicts with puts and accumulates that change the
+//! word (MPI-4.1 §12.7), and with the plain loads and stores of other ranks. A rank that has read
+//! an update of a word may change the word: it may lower a flag for which it has polled.
 //!
 //! `UCX_MEM_EVENTS=no` keeps UCX, which some MPIs use, from patching functions that ThreadSanitizer
 //! wraps.
@@ -127,8 +131,11 @@
 //! - The checker keeps one clock for each rank, not for each thread. Conflicts of two threads of
 //!   one rank are therefore missed without ThreadSanitizer. A rank that synchronizes with one
 //!   thread of another rank counts as ordered after all that any thread of that rank has completed.
-//! - A put of one aligned word of 4 or 8 bytes may be polled by atomic loads, so atomic stores of
-//!   the target to the same word are not reported.
+//! - The checker sees atomics of the language only in programs that gcc has compiled, and only
+//!   with ThreadSanitizer. An atomic store is not reported with an update that was in flight when
+//!   the same rank last read the word, nor with an update of a rank that has got the word.
+//! - Atomics synchronize through clocks of 4 bytes each. Large windows have more words than clocks,
+//!   so that few pairs of words share one: the checker may miss a conflict behind such a pair.
 //! - With the hint `accumulate_ops=same_op`, `NO_OP` still counts as the same operation as every
 //!   other one.
 //! - With the hint `accumulate_ordering=none`, accumulates of one rank still count as ordered, so

@@ -19,6 +19,11 @@
 //! value of the hint `accumulate_ops`. This library nevertheless [performs pairs of one type
 //! atomically](super::operations#atomicity).
 //!
+//! In MPI programs with ThreadSanitizer the checker also sees atomics of the program's language.
+//! Atomic loads may poll what operations change. An atomic that changes a word conflicts with puts
+//! and accumulates that change it, unless its rank has read their update before, but not with gets.
+//! Atomics also conflict with the plain stores of other ranks, and changes with their plain loads.
+//!
 //! In C and MPI programs an operation also uses its buffers until it is complete at the origin
 //! (MPI-4.1 §12.3): until then no other operation may write the buffer of a put, or access the
 //! buffer of a get. The conflict checker reports such pairs as operations that share a buffer. The
@@ -46,7 +51,7 @@
 //! - notices of notified operations: a rank that reads the value of a counter or waits for a value
 //!   comes after the notices that the value counts;
 //! - atomics: an operation that fetches a value comes after the operations that had changed the
-//!   value.
+//!   value. A compare-and-swap that fails has changed nothing.
 //!
 //! In this program the flag orders the get after the put, because the put is complete before the
 //! flag is set:

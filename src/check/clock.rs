@@ -59,12 +59,12 @@ impl Shown {
         }
     }
 
-    /// Whether a count in the words of a slot is larger than its count shown here.
+    /// Whether a count in the words of one or several slots is larger than its count shown here.
     #[inline]
     pub(super) fn lacks(&self, words: &[AtomicU64]) -> bool {
         let exceeds =
             |(word, count): (&AtomicU64, &AtomicU64)| word.load(Ordering::Relaxed) > count.load(Ordering::Relaxed);
-        words.iter().zip(&self.counts).any(exceeds)
+        words.chunks(self.counts.len()).any(|slot| slot.iter().zip(&self.counts).any(exceeds))
     }
 }
 
@@ -128,11 +128,13 @@ impl Clock {
         self.learn_words(from.words(self.known.len()));
     }
 
-    /// [`Clock::learn`] from the words of a slot.
+    /// [`Clock::learn`] from the words of one or several slots.
     pub(crate) fn learn_words(&mut self, from: &[AtomicU64]) {
-        for (mine, word) in self.known.iter_mut().zip(from) {
-            // Acquire: pairs with the Release of the stores.
-            *mine = (*mine).max(word.load(Ordering::Acquire));
+        for slot in from.chunks(self.known.len()) {
+            for (mine, word) in self.known.iter_mut().zip(slot) {
+                // Acquire: pairs with the Release of the stores.
+                *mine = (*mine).max(word.load(Ordering::Acquire));
+            }
         }
     }
 
@@ -179,18 +181,20 @@ impl Clock {
         self.teach_words(rank, into.words(self.known.len()));
     }
 
-    /// [`Clock::teach_by`] for the words of a slot.
+    /// [`Clock::teach_by`] for the words of one or several slots.
     #[inline]
     pub(crate) fn teach_words(&self, rank: usize, into: &[AtomicU64]) {
-        for (of, (mine, word)) in self.known.iter().zip(into).enumerate() {
-            // A load costs less than an atomic change.
-            if word.load(Ordering::Relaxed) < *mine {
-                if of == rank {
-                    // Release: pairs with the Acquire of `learn`. A store suffices: no thread knows
-                    // a larger count, and the `fetch_max` of another rank keeps this one.
-                    word.store(*mine, Ordering::Release);
-                } else {
-                    word.fetch_max(*mine, Ordering::Release);
+        for slot in into.chunks(self.known.len()) {
+            for (of, (mine, word)) in self.known.iter().zip(slot).enumerate() {
+                // A load costs less than an atomic change.
+                if word.load(Ordering::Relaxed) < *mine {
+                    if of == rank {
+                        // Release: pairs with the Acquire of `learn`. A store suffices: no thread
+                        // knows a larger count, and the `fetch_max` of another rank keeps this one.
+                        word.store(*mine, Ordering::Release);
+                    } else {
+                        word.fetch_max(*mine, Ordering::Release);
+                    }
                 }
             }
         }

@@ -222,6 +222,12 @@ impl Fibers {
         }
     }
 
+    /// The calling thread has done more that counts as done before release number `number`.
+    pub(super) fn release_again(&self, number: u64) {
+        let state = self.state();
+        state.releases.range(number..).for_each(|(_, mark)| self.sanitizer.release(mark));
+    }
+
     /// Adds complete operations of other ranks about which this rank, `owner`, may not know yet.
     pub(super) fn add_logged(&self, owner: usize, accesses: impl IntoIterator<Item = LoggedAccess>) {
         let mut state = self.state();

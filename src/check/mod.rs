@@ -433,6 +433,14 @@ impl Checker {
         self.atomics.store(true, Ordering::Relaxed);
     }
 
+    /// What the calling thread has done since release number `number` of this rank counts as done
+    /// before it: an atomic, by which ranks learn of the release.
+    pub(crate) fn release_again(&self, number: u64) {
+        if let Some(fibers) = &self.fibers {
+            fibers.release_again(number);
+        }
+    }
+
     /// Whether [`Checker::sees_atomics`] was called.
     pub(crate) fn has_seen_atomics(&self) -> bool {
         self.atomics.load(Ordering::Relaxed)

@@ -45,7 +45,7 @@ impl fmt::Display for Call {
 }
 
 /// The number of forms of accesses.
-pub(super) const FORMS: usize = 8;
+pub(super) const FORMS: usize = 10;
 
 /// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +56,10 @@ pub(crate) enum Kind {
     Load,
     /// A store of the owner, through this library.
     Store,
+    /// An atomic of the program's language; `written`: it may change the word.
+    Atomic {
+        written: bool,
+    },
     Combine {
         call: Call,
         /// None for compare-and-swap.
@@ -88,7 +92,7 @@ impl Kind {
         let call = match self {
             Kind::Get => Call::Get,
             Kind::Combine { call, .. } | Kind::Buffer { call, .. } => call,
-            Kind::Put | Kind::Load | Kind::Store => Call::Put,
+            Kind::Put | Kind::Load | Kind::Store | Kind::Atomic { .. } => Call::Put,
         };
         Kind::Buffer { call, written }
     }
@@ -98,7 +102,11 @@ impl Kind {
     pub(crate) fn only_reads(self) -> bool {
         matches!(
             self,
-            Kind::Get | Kind::Load | Kind::Combine { op: Some(Op::NoOp), .. } | Kind::Buffer { written: false, .. }
+            Kind::Get
+                | Kind::Load
+                | Kind::Atomic { written: false }
+                | Kind::Combine { op: Some(Op::NoOp), .. }
+                | Kind::Buffer { written: false, .. }
         )
     }
 
@@ -122,6 +130,7 @@ impl Kind {
         match self {
             Kind::Load => 6,
             Kind::Store => 7,
+            Kind::Atomic { written } => 8 + usize::from(written),
             Kind::Put => 0,
             Kind::Get => 1,
             Kind::Combine { call, .. } | Kind::Buffer { call, .. } => usize::from(call as u8),
@@ -142,6 +151,7 @@ impl Kind {
                 COMBINE | call.number() << CALL | u32::from(op) << OP | u32::from(ty.number()) << TYPE
             }
             Kind::Buffer { call, written } => 6 | call.number() << CALL | u32::from(written) << OP,
+            Kind::Atomic { written } => 7 | u32::from(written) << OP,
         }
     }
 
@@ -158,6 +168,7 @@ impl Kind {
                 op: op.checked_sub(1).and_then(Op::from_number),
                 ty: BasicType::from_number(ty).unwrap_or(BasicType::Byte),
             },
+            7 => Kind::Atomic { written: op != 0 },
             _ => Kind::Buffer { call: Call::from_number(call), written: op != 0 },
         }
     }
@@ -170,6 +181,8 @@ impl fmt::Display for Kind {
             Kind::Put => f.write_str("put"),
             Kind::Load => f.write_str("load"),
             Kind::Store => f.write_str("store"),
+            Kind::Atomic { written: false } => f.write_str("atomic load"),
+            Kind::Atomic { written: true } => f.write_str("atomic store"),
             Kind::Buffer { call, .. } => write!(f, "{call}"),
             Kind::Combine { call, op: Some(op), ty } => write!(f, "{call} ({op}, {ty})"),
             Kind::Combine { call, op: None, ty } => write!(f, "{call} ({ty})"),
@@ -243,6 +256,9 @@ fn operation(kind: u32) -> u32 {
 /// The rule that two overlapping accesses break if neither is ordered before the other. Each access
 /// is given by its kind and its first byte.
 pub(crate) fn conflict(one: (Kind, u64), other: (Kind, u64), same_origin: bool) -> Option<Rule> {
+    if let (Kind::Atomic { written }, with) | (with, Kind::Atomic { written }) = (one.0, other.0) {
+        return conflicts_with_atomic(written, with, same_origin).then_some(Rule::Overlap);
+    }
     if one.0.only_reads() && other.0.only_reads() {
         return None;
     }
@@ -264,6 +280,18 @@ pub(crate) fn conflict(one: (Kind, u64), other: (Kind, u64), same_origin: bool) 
     if same_origin || agree { None } else { Some(Rule::Operations) }
 }
 
+/// Whether an atomic of the program's language conflicts with an access. A program may poll by
+/// atomic loads, and may change what others get (MPI-4.1 §12.7, unified model). It must not change
+/// what others update. ThreadSanitizer compares the accesses of the threads of one rank.
+fn conflicts_with_atomic(written: bool, with: Kind, same_origin: bool) -> bool {
+    match with {
+        Kind::Atomic { .. } | Kind::Get | Kind::Buffer { .. } => false,
+        Kind::Load => written && !same_origin,
+        Kind::Store => !same_origin,
+        Kind::Put | Kind::Combine { .. } => written && !with.only_reads(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -274,7 +302,8 @@ mod tests {
 
     #[test]
     fn kinds_round_trip() {
-        let mut kinds = vec![Kind::Get, Kind::Put, Kind::Load, Kind::Store];
+        let atomics = [false, true].map(|written| Kind::Atomic { written });
+        let mut kinds = vec![Kind::Get, Kind::Put, Kind::Load, Kind::Store, atomics[0], atomics[1]];
         for call in Call::ALL {
             kinds.extend(Op::ALL.map(|op| Kind::Combine { call, op: Some(op), ty: BasicType::Float64 }));
         }
@@ -303,6 +332,19 @@ mod tests {
             assert_eq!(conflict((Kind::Get, 0), (write, 0), true), Some(Rule::Overlap));
         }
         assert_eq!(conflict((Kind::Put, 0), (Kind::Put, 0), true), Some(Rule::Overlap));
+    }
+
+    #[test]
+    fn an_atomic_may_poll_and_must_not_change_what_others_update() {
+        let [load, store] = [false, true].map(|written| (Kind::Atomic { written }, 0));
+        let read = Kind::Combine { call: Call::FetchAndOp, op: Some(Op::NoOp), ty: BasicType::Int64 };
+        let updates = [Kind::Put, sum(BasicType::Int64)];
+        assert!(updates.iter().all(|&kind| conflict((kind, 0), store, true).is_some()));
+        assert!(updates.iter().all(|&kind| conflict(load, (kind, 0), false).is_none()));
+        assert!([Kind::Get, read, load.0, store.0].iter().all(|&kind| conflict(store, (kind, 0), false).is_none()));
+        let found = |kind, same_origin| [load, store].map(|one| conflict(one, (kind, 0), same_origin).is_some());
+        assert_eq!([found(Kind::Load, false), found(Kind::Store, false)], [[false, true], [true, true]]);
+        assert_eq!([found(Kind::Load, true), found(Kind::Store, true)], [[false, false]; 2]);
     }
 
     #[test]

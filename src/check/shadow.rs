@@ -67,7 +67,10 @@ const OWNER: usize = 224;
 const EXPOSED_UNTIL: usize = 232;
 /// The number of entries of the log that the part's rank must not read any more.
 const MISSED: usize = 240;
-const CLOCKS: usize = 256;
+/// The bytes that have had long accumulates: from the complement of the first word to the second.
+const LONG_START: usize = 256;
+const LONG_END: usize = 264;
+const CLOCKS: usize = 320;
 
 /// Accesses are also recorded by address, because another window has some of the same memory.
 const SHARED: u64 = 1;
@@ -82,17 +85,19 @@ const IN_FLIGHT: u64 = u64::MAX;
 /// In a count of releases: they are those of the part's rank, not of the access's origin.
 const OF_OWNER: u64 = 1 << 40;
 
-/// Binary logarithm of the bytes of a word.
+/// Binary logarithm of the bytes of a word, and of a half, which has a clock of its own: programs
+/// keep flags of 4 bytes side by side.
 const WORD: u32 = 3;
+const HALF: u32 = 2;
 
 /// Attempts to take the lock by a rank that reads its log.
 const MOST_TURNS: u32 = 1 << 16;
 
-/// The bytes of the clocks of single atomics, and limits of their number. Words share clocks, and
-/// atomics on words that share one appear to synchronize with each other.
-const ATOMICS: usize = 1 << 18;
-const FEWEST_ATOMICS: usize = 256;
-const MOST_CLOCKS: usize = 1 << 13;
+/// The bytes of the clocks of single atomics, and limits of their number. Halves of words share
+/// clocks, and atomics on halves that share one appear to synchronize with each other.
+const ATOMICS: usize = 1 << 19;
+const FEWEST_ATOMICS: usize = 512;
+const MOST_CLOCKS: usize = 1 << 14;
 /// Accumulates on more words synchronize through one clock ([`At::Long`]).
 const MOST_ATOMICS: u64 = 8;
 
@@ -119,8 +124,10 @@ pub(crate) enum At {
     Settled,
     /// The merged clocks of long accumulates.
     Long,
-    /// The merged clocks of atomics on a word.
-    Word(u64),
+    /// The merged clocks of atomics on a half of a word, by a byte of the half.
+    Half(u64),
+    /// One of these clocks, by its number.
+    Nth(u64),
 }
 
 impl At {
@@ -135,7 +142,9 @@ impl At {
             At::Shared => 5,
             At::Settled => 6,
             At::Long => 7,
-            At::Word(at) => NAMED + (hash(at >> WORD, 0) & words),
+            At::Nth(number) => NAMED + (usize::try_from(number).unwrap_or(0) & words),
+            // The clocks of the two halves of a word are neighbors.
+            At::Half(at) => NAMED + ((hash(at >> WORD, 0) << 1 | usize::from(at >> HALF & 1 != 0)) & words),
         }
     }
 }
@@ -374,24 +383,37 @@ impl<'m> Shadow<'m> {
         Slot { memory: self.memory, at: CLOCKS + at.number(self.count(WORDS)) * slot_bytes(self.ranks) }
     }
 
-    /// The clocks through which an accumulate on a range synchronizes.
+    /// The clocks through which a change of a range passes on what its rank has done.
     pub(crate) fn clocks_of(self, start: u64, end: u64) -> impl Iterator<Item = Slot<'m>> {
-        let words = (end.saturating_sub(1) >> 3) - (start >> 3) + 1;
-        let long = words > MOST_ATOMICS;
-        if long && self.get(SPECIAL) & HAS_LONG == 0 {
+        let last = end.saturating_sub(1);
+        let long = (last >> WORD) - (start >> WORD) >= MOST_ATOMICS;
+        if long {
             // Relaxed: the synchronization by which the value of an accumulate arrives also makes
-            // this bit visible.
+            // these words visible.
+            self.word(LONG_START).fetch_max(!start, Ordering::Relaxed);
+            self.word(LONG_END).fetch_max(end, Ordering::Relaxed);
             self.word(SPECIAL).fetch_or(HAS_LONG, Ordering::Relaxed);
         }
-        let shown = if long { 0 } else { words };
-        let of_words = (0..shown).map(move |word| self.clock(At::Word(start + 8 * word)));
-        of_words.chain(long.then(|| self.clock(At::Long)))
+        let first = start >> HALF;
+        let halves = first..if long { first } else { (last >> HALF) + 1 };
+        halves.map(move |half| self.clock(At::Half(half << HALF))).chain(long.then(|| self.clock(At::Long)))
     }
 
-    /// The clock of long accumulates, if there were any.
+    /// The clocks from which a rank learns that has read a range.
+    pub(crate) fn clocks_for(self, start: u64, end: u64) -> impl Iterator<Item = Slot<'m>> {
+        let (first, last) = (start >> HALF, end.saturating_sub(1) >> HALF);
+        // A range of that many halves may have all clocks.
+        let has_all = last - first > self.get(WORDS);
+        let halves = if has_all { 0..self.get(WORDS) + 1 } else { first..last + 1 };
+        let clock = move |half| self.clock(if has_all { At::Nth(half) } else { At::Half(half << HALF) });
+        halves.map(clock).chain(self.long(start, end))
+    }
+
+    /// The clock of long accumulates, if the range may have had one.
     #[inline]
-    pub(crate) fn long(self) -> Option<Slot<'m>> {
-        (self.get(SPECIAL) & HAS_LONG != 0).then(|| self.clock(At::Long))
+    pub(crate) fn long(self, start: u64, end: u64) -> Option<Slot<'m>> {
+        let has = self.get(SPECIAL) & HAS_LONG != 0 && start < self.get(LONG_END) && !self.get(LONG_START) < end;
+        has.then(|| self.clock(At::Long))
     }
 
     /// The number of records that were dropped although a conflict with them was possible.

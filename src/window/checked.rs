@@ -3,6 +3,7 @@
 //! target in a checked window, so its operations take the slow paths, which call this module. A
 //! window that is not checked pays nothing.
 
+mod atomics;
 mod completion;
 mod conflicts;
 mod elements;
@@ -63,6 +64,8 @@ pub(super) struct Checked {
     barriers: AtomicU64,
     /// The group of the last `post`.
     origins: Mutex<Vec<usize>>,
+    /// The words that this rank has read.
+    seen: atomics::Seen,
     /// Whether the shadows are gone: the window is freed.
     withdrawn: AtomicBool,
     /// Whether the program passes buffers by address, so that it can use them too early.
@@ -172,6 +175,7 @@ impl Checked {
             operations: AtomicU64::new(0),
             barriers: AtomicU64::new(0),
             origins: Mutex::default(),
+            seen: atomics::Seen::default(),
             withdrawn: AtomicBool::new(false),
             lends: AtomicBool::new(false),
         })
@@ -377,7 +381,7 @@ impl Parts {
         let member = target.rank();
         let (rank, shadow) = (self.team.rank(member), checked.shadow(member)?);
         // The cache lines arrive while this rank searches for the place of the call.
-        elements::prefetch(shadow, shadow.clock(At::Word(at.cast_unsigned())), (target, at.cast_unsigned()));
+        elements::prefetch(shadow, shadow.clock(At::Half(at.cast_unsigned())), (target, at.cast_unsigned()));
         let place = checker.place_of(kind);
         let operation = checked.operations.fetch_add(1, Ordering::Relaxed) + 1;
         LAST.set((operation, place));
@@ -404,6 +408,9 @@ impl Parts {
             let mut by_address = None;
             if let (Some(base), Some(memory)) = (shadow.shared(), &by_addresses) {
                 by_address = Some(checked.record_by_address(memory, base, new, (&clock, end), &mut conflicts)?);
+            }
+            if kind == Kind::Get && checker.has_seen_atomics() {
+                checked.seen.gets(member, new.start, new.end);
             }
             let known = clock.of(rank);
             if end != End::InCall {
@@ -433,6 +440,10 @@ impl Parts {
             Ok::<(), crate::Error>(())
         })?;
         drop(pending);
+        conflicts.retain(|(_, clash, by_address)| {
+            let is_store = clash.older.kind == (Kind::Atomic { written: true });
+            !is_store || !(*by_address || checked.seen.may_have_got(member, &clash.older))
+        });
         self.report_all(checker, member, conflicts).map(|()| released)
     }
 

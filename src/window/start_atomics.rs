@@ -78,6 +78,15 @@ impl Parts {
         )
     }
 
+    /// In a checked window: the value from which a compare-and-swap fails, because it expects
+    /// another one. It is then a read, after which no rank is ordered.
+    #[cold]
+    fn swap_fails(&self, target: &Target, at: u64, ty: BasicType, expected: u64) -> Option<u64> {
+        let old = target.atomic_at(self, at, ty)?.swap_anywhere(index(at), ty, expected, expected);
+        let [found, wanted] = [old, expected].map(u64::to_ne_bytes);
+        (bytes_of(&found, ty.size()) != bytes_of(&wanted, ty.size())).then_some(old)
+    }
+
     /// [`Parts::compare_swap`] without waiting: `into` has the previous value when the operation is
     /// complete. `reads`: the addresses from which the caller took the values, for the conflict
     /// checker.
@@ -94,12 +103,14 @@ impl Parts {
         let Some((target, at)) = self.locate("compare_and_swap", rank, displacement, ty.size())? else {
             return Ok(());
         };
-        let kind = Kind::Combine { call: Call::CompareAndSwap, op: None, ty };
+        let failed = if self.is_checked() { self.swap_fails(target, at, ty, expected) } else { None };
+        let kind = Kind::Combine { call: Call::CompareAndSwap, op: failed.map(|_| Op::NoOp), ty };
         self.note_one(target, at, kind)?;
         let writes = into.address();
         match target.atomic_at(self, at, ty) {
             Some(atomic) => {
-                let old = atomic.swap_anywhere(index(at), ty, expected, new).to_ne_bytes();
+                let swap = || atomic.swap_anywhere(index(at), ty, expected, new);
+                let old = failed.unwrap_or_else(swap).to_ne_bytes();
                 into.fill_from(bytes_of(&old, ty.size()));
             }
             None => self.swap_far(target, at, ty, (expected, new), into, &target.tally)?,

@@ -12,7 +12,13 @@ void lends_message(const void *buffer, int64_t count, MPI_Datatype type, int ran
 /* The buffer of MPI_Sendrecv_replace, which is sent to `to` and then filled by a message of
  * `from`. */
 void lends_replaced(const void *buffer, int64_t count, MPI_Datatype type, int to, int from) {
-    if (to != MPI_PROC_NULL || from != MPI_PROC_NULL) lends(buffer, count, type, from != MPI_PROC_NULL);
+    if (to != MPI_PROC_NULL) lends(buffer, count, type, 0);
+    if (from != MPI_PROC_NULL) lends(buffer, count, type, 1);
+}
+/* The buffer of a result, which also has the call's input if `sendbuf` is MPI_IN_PLACE. */
+void lends_result(const void *sendbuf, const void *recvbuf, int64_t count, MPI_Datatype type) {
+    if (sendbuf == MPI_IN_PLACE) lends(recvbuf, count, type, 0);
+    lends(recvbuf, count, type, 1);
 }
 /* `count` elements for each rank. */
 int64_t times_size(MPI_Comm comm, int64_t count) { return group_of(comm)->size * count; }

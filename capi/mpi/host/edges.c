@@ -103,10 +103,11 @@ static _Thread_local int is_exchanging;
         transom_edge_wait_begins("MPI_" #name);                                                                             \
         const int code = next arguments;                                                                                    \
         is_exchanging = 0;                                                                                                  \
-        transom_edge_call_returned();                                                                                       \
+        transom_edge_call_has_read();                                                                                       \
         if (code == MPI_SUCCESS) {                                                                                          \
             after;                                                                                                          \
         }                                                                                                                   \
+        transom_edge_call_returned();                                                                                       \
         after_messages(has, code);                                                                                          \
         transom_edge_wait_ends();                                                                                           \
         return code;                                                                                                        \
@@ -123,7 +124,8 @@ static _Thread_local int is_exchanging;
                (before, is_exchanging = 1), after)
 
 /* Adds the buffers of a call. The call then uses them until it returns, or until its request is
- * complete. */
+ * complete. The writes of a blocking call are ordered by its messages, so they are reported after
+ * this rank has learned from those. */
 #define BLOCKING_WITH(buffers) (buffers, transom_edge_blocking_call_begins())
 #define NONBLOCKING_WITH(buffers) (buffers, transom_edge_nonblocking_call_begins())
 /* On an intercommunicator not all arguments have a meaning. */
@@ -273,7 +275,6 @@ static _Thread_local int is_exchanging;
  * packed bytes is known only after the call. */
 #define PACK(name, parameters, arguments, buffer, packed, written)                                                          \
     WRAP(name, parameters, arguments, const int64_t from = *position; BLOCKING_WITH(buffer),                                \
-         (BLOCKING_WITH(lends((const char *)(packed) + from, *position - from, MPI_BYTE, written)),                         \
-          transom_edge_call_returned()))
+         BLOCKING_WITH(lends((const char *)(packed) + from, *position - from, MPI_BYTE, written)))
 
 #include "edges.h"

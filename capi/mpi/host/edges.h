@@ -11,7 +11,7 @@
         (const void *sendbuf, void *recvbuf, N count, MPI_Datatype datatype, MPI_Op op,           \
             MPI_Comm comm),                                                                       \
         (sendbuf, recvbuf, count, datatype, op, comm),                                            \
-        (lends(sendbuf, count, datatype, 0), lends(recvbuf, count, datatype, 1)))                 \
+        (lends(sendbuf, count, datatype, 0), lends_result(sendbuf, recvbuf, count, datatype)))    \
     FROM_ALL(Allgather##suffix,                                                                   \
         (const void *sendbuf, N sendcount, MPI_Datatype sendtype, void *recvbuf, N recvcount,     \
             MPI_Datatype recvtype, MPI_Comm comm),                                                \
@@ -29,21 +29,23 @@
             MPI_Datatype recvtype, MPI_Comm comm),                                                \
         (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm),                       \
         (lends(sendbuf, times_size(comm, sendcount), sendtype, 0),                                \
-            lends(recvbuf, times_size(comm, recvcount), recvtype, 1)))                            \
+            lends_result(sendbuf, recvbuf, times_size(comm, recvcount), recvtype)))               \
     FROM_ALL(Alltoallv##suffix,                                                                   \
         (const void *sendbuf, const N *sendcounts, const D *sdispls, MPI_Datatype sendtype,       \
             void *recvbuf, const N *recvcounts, const D *rdispls, MPI_Datatype recvtype,          \
             MPI_Comm comm),                                                                       \
         (sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm),   \
-        (sendbuf == MPI_IN_PLACE ? (void)0 : LENDS_EACH(sendbuf, sendcounts, sdispls, sendtype,   \
-            comm, 0), LENDS_EACH(recvbuf, recvcounts, rdispls, recvtype, comm, 1)))               \
+        (sendbuf == MPI_IN_PLACE ? LENDS_EACH(recvbuf, recvcounts, rdispls, recvtype, comm, 0) :  \
+            LENDS_EACH(sendbuf, sendcounts, sdispls, sendtype, comm, 0),                          \
+            LENDS_EACH(recvbuf, recvcounts, rdispls, recvtype, comm, 1)))                         \
     FROM_ALL(Alltoallw##suffix,                                                                   \
         (const void *sendbuf, const N *sendcounts, const D *sdispls,                              \
             const MPI_Datatype *sendtypes, void *recvbuf, const N *recvcounts, const D *rdispls,  \
             const MPI_Datatype *recvtypes, MPI_Comm comm),                                        \
         (sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm), \
-        (sendbuf == MPI_IN_PLACE ? (void)0 : LENDS_EACH_TYPE(sendbuf, sendcounts, sdispls,        \
-            sendtypes, comm, 0),                                                                  \
+        (sendbuf == MPI_IN_PLACE ?                                                                \
+            LENDS_EACH_TYPE(recvbuf, recvcounts, rdispls, recvtypes, comm, 0) :                   \
+            LENDS_EACH_TYPE(sendbuf, sendcounts, sdispls, sendtypes, comm, 0),                    \
             LENDS_EACH_TYPE(recvbuf, recvcounts, rdispls, recvtypes, comm, 1)))                   \
     FROM_ALL(Reduce_scatter##suffix,                                                              \
         (const void *sendbuf, void *recvbuf, const N *recvcounts, MPI_Datatype datatype,          \
@@ -54,8 +56,8 @@
         (const void *sendbuf, void *recvbuf, N recvcount, MPI_Datatype datatype, MPI_Op op,       \
             MPI_Comm comm),                                                                       \
         (sendbuf, recvbuf, recvcount, datatype, op, comm),                                        \
-        (lends(sendbuf, times_size(comm, recvcount), datatype, 0),                                \
-            lends(recvbuf, recvcount, datatype, 1)))                                              \
+        (lends(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, times_size(comm, recvcount),          \
+            datatype, 0), lends(recvbuf, recvcount, datatype, 1)))                                \
     FROM_ROOT(Bcast##suffix,                                                                      \
         (void *buf, N count, MPI_Datatype datatype, int root, MPI_Comm comm),                     \
         (buf, count, datatype, root, comm),                                                       \
@@ -77,7 +79,7 @@
             MPI_Comm comm),                                                                       \
         (sendbuf, recvbuf, count, datatype, op, root, comm),                                      \
         (lends(sendbuf, count, datatype, 0),                                                      \
-            is_root(comm, root) ? lends(recvbuf, count, datatype, 1) : (void)0))                  \
+            is_root(comm, root) ? lends_result(sendbuf, recvbuf, count, datatype) : (void)0))     \
     TO_ROOT(Gather##suffix,                                                                       \
         (const void *sendbuf, N sendcount, MPI_Datatype sendtype, void *recvbuf, N recvcount,     \
             MPI_Datatype recvtype, int root, MPI_Comm comm),                                      \
@@ -95,12 +97,12 @@
         (const void *sendbuf, void *recvbuf, N count, MPI_Datatype datatype, MPI_Op op,           \
             MPI_Comm comm),                                                                       \
         (sendbuf, recvbuf, count, datatype, op, comm),                                            \
-        (lends(sendbuf, count, datatype, 0), lends(recvbuf, count, datatype, 1)))                 \
+        (lends(sendbuf, count, datatype, 0), lends_result(sendbuf, recvbuf, count, datatype)))    \
     FROM_LOWER(Exscan##suffix,                                                                    \
         (const void *sendbuf, void *recvbuf, N count, MPI_Datatype datatype, MPI_Op op,           \
             MPI_Comm comm),                                                                       \
         (sendbuf, recvbuf, count, datatype, op, comm),                                            \
-        (lends(sendbuf, count, datatype, 0), lends(recvbuf, count, datatype, 1)))                 \
+        (lends(sendbuf, count, datatype, 0), lends_result(sendbuf, recvbuf, count, datatype)))    \
     FROM_NEIGHBORS(Neighbor_allgather##suffix,                                                    \
         (const void *sendbuf, N sendcount, MPI_Datatype sendtype, void *recvbuf, N recvcount,     \
             MPI_Datatype recvtype, MPI_Comm comm),                                                \

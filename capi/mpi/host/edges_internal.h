@@ -25,6 +25,7 @@ void transom_edge_has_parent(void);
  * uses its buffers until it returns, or, if it is nonblocking, until its request is complete. */
 void transom_edge_adds_buffer(const void *address, int64_t count, MPI_Datatype type, int written);
 void transom_edge_blocking_call_begins(void);
+void transom_edge_call_has_read(void);
 void transom_edge_call_returned(void);
 void transom_edge_nonblocking_call_begins(void);
 
@@ -139,6 +140,7 @@ int senders(MPI_Comm comm, int *from, int count);
 void lends(const void *buffer, int64_t count, MPI_Datatype type, int written);
 void lends_message(const void *buffer, int64_t count, MPI_Datatype type, int rank, int written);
 void lends_replaced(const void *buffer, int64_t count, MPI_Datatype type, int to, int from);
+void lends_result(const void *sendbuf, const void *recvbuf, int64_t count, MPI_Datatype type);
 int64_t times_size(MPI_Comm comm, int64_t count);
 const void *block(const void *buffer, int64_t element, MPI_Datatype type);
 void lends_gathered(const void *sendbuf, const void *recvbuf, int64_t recvcount, MPI_Datatype type, MPI_Comm comm);

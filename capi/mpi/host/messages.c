@@ -133,9 +133,10 @@ int host_edges_receive(void *buffer, int count, MPI_Datatype type, int rank, int
     call_has = 0;
     transom_edge_wait_begins("MPI_Recv");
     const int code = HOST(Recv)(buffer, count, type, rank, tag, comm, known);
-    transom_edge_call_returned();
+    transom_edge_call_has_read();
     transom_edge_wait_ends();
     if (code == MPI_SUCCESS) after_receive(comm, known, 1);
+    transom_edge_call_returned();
     after_messages(has, code);
     return code;
 }

@@ -177,14 +177,13 @@ fn record_access(start: usize, len: usize, written: bool, place: Option<usize>) 
     });
 }
 
-/// Records the buffers that a call of the host reads, when the call begins. `buffers` has the
-/// address and length of each buffer, and whether the call writes it. Written buffers are left out:
-/// the clock of the message that is written into them is not known yet.
-pub(crate) fn record_reads(buffers: &[(usize, usize, bool)]) {
+/// Records the buffers that a call of the host reads, or those that it writes. `buffers` has the
+/// address and length of each buffer, and whether the call writes it.
+pub(crate) fn record_buffers_of_call(buffers: &[(usize, usize, bool)], written: bool) {
     // Relaxed: see `Hull::set`.
     if PLAIN.len.load(Ordering::Relaxed) != 0 && edges::is_on() {
-        let read = buffers.iter().filter(|buffer| !buffer.2);
-        read.for_each(|&(start, len, _)| record_access(start, len, false, None));
+        let those = buffers.iter().filter(|buffer| buffer.2 == written);
+        those.for_each(|&(start, len, _)| record_access(start, len, written, None));
     }
 }
 
@@ -204,12 +203,13 @@ fn record_buffers(buffers: &[(usize, usize, bool)]) -> Vec<PartUse> {
     parts
 }
 
-/// The program is about to change a word by an atomic.
-fn atomic_begins(start: usize, len: usize) {
-    find(start, len, |one, at, len| one.window.raw.checker_atomic_begins(one.member, at, len));
+/// The program is about to change a word by an atomic. `reads`: the atomic also reads the word.
+/// `compares`: it changes the word only if it reads a certain value.
+fn atomic_begins(start: usize, len: usize, reads: bool, compares: bool) {
+    find(start, len, |one, at, len| one.window.raw.checker_atomic_begins(one.member, (at, len), reads, compares));
 }
 
-/// The program has read a word by an atomic.
-fn atomic_ends(start: usize, len: usize) {
-    find(start, len, |one, at, len| one.window.raw.checker_atomic_ends(one.member, at, len));
+/// An atomic on a word is over. `written`: it may have changed the word. `reads`: it has read it.
+fn atomic_ends(start: usize, len: usize, written: bool, reads: bool) {
+    find(start, len, |one, at, len| one.window.raw.checker_atomic_ends(one.member, (at, len), written, reads));
 }

@@ -19,7 +19,7 @@ use crate::host::{
     host_gather_lengths, host_has_opencoarrays, host_present,
 };
 use crate::process::{self, Process};
-use crate::{accesses, edges, identity, members, polls, proxies, report, types};
+use crate::{accesses, edges, identity, members, polls, proxies, report, turns, types};
 
 /// Time after which the start of the job appears to wait for ever.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -243,6 +243,11 @@ pub(crate) unsafe extern "C" fn init_thread(
 
 #[unsafe(export_name = "PMPI_Finalize")]
 pub(crate) unsafe extern "C" fn finalize() -> c_int {
+    if edges::is_on() {
+        // The ranks learn of operations on windows that the program has not freed.
+        // SAFETY: the host has not ended, and all ranks of the communicator make this call.
+        unsafe { turns::barrier(constants().world) };
+    }
     if !CALLED_AT_END.load(Ordering::Relaxed) {
         end();
     }

@@ -127,23 +127,39 @@ extern "C" fn transom_edge_adds_buffer(address: *const c_void, count: i64, ty: T
     let _ = LENT.try_with(|lent| lent.borrow_mut().extend(buffers));
 }
 
-/// A blocking call begins, which uses its buffers until it returns.
+/// A blocking call begins. It may read its buffers at once. It writes buffers when its messages
+/// have arrived, and those order the writes: see [`transom_edge_call_returned`].
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 extern "C" fn transom_edge_blocking_call_begins() {
-    let _ = LENT.try_with(|lent| {
-        accesses::record_reads(&lent.borrow());
-        uses(&lent.borrow());
-    });
+    let read = LENT.try_with(|lent| lent.borrow().iter().filter(|buffer| !buffer.2).copied().collect());
+    let read: Vec<_> = read.unwrap_or_default();
+    accesses::record_buffers_of_call(&read, false);
+    uses(&read);
 }
 
-/// The call has returned. Reports the accesses to its buffers to ThreadSanitizer again:
-/// ThreadSanitizer remembers only the last access to a byte, which may be the host's, and reports
-/// on accesses of the host are suppressed.
+/// The host's call has returned. Reports the reads to ThreadSanitizer again, before this rank
+/// learns: ThreadSanitizer remembers only the last access to a byte, which may be the host's, and
+/// reports on accesses of the host are suppressed.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_edge_call_has_read() {
+    let read = LENT.try_with(|lent| {
+        let (written, read) = lent.take().into_iter().partition(|buffer| buffer.2);
+        lent.replace(written);
+        read
+    });
+    uses(&read.unwrap_or_default());
+}
+
+/// The call has returned, and this rank has learned the clocks of the call's messages. Reports the
+/// writes.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 extern "C" fn transom_edge_call_returned() {
-    uses(&lent());
+    let lent = lent();
+    accesses::record_buffers_of_call(&lent, true);
+    uses(&lent);
 }
 
 /// Takes the buffers of this thread's call.

@@ -40,7 +40,7 @@ struct Suite {
     joins: bool,
 }
 
-const SUITES: [Suite; 10] = [
+const SUITES: [Suite; 11] = [
     Suite {
         name: "races",
         ranks: 2,
@@ -59,6 +59,7 @@ const SUITES: [Suite; 10] = [
     Suite::of_three("races_requests", 46, 1),
     Suite::of_three("races_messages", 30, 1),
     Suite::of_three("races_notices", 22, 1),
+    Suite::of_three("races_atomics", 64, 1),
     Suite {
         options: &["-fopenmp"],
         ranks: 2,

@@ -280,6 +280,17 @@ impl<'m> Cells<'m> {
         }
     }
 
+    /// Adds the conflicts of an access that is not recorded.
+    pub(super) fn peek(&self, new: &New<'_>, clashes: &mut Vec<Clash>) {
+        for block in new.access.start >> BLOCK..=(new.access.end - 1) >> BLOCK {
+            let Some(held) = self.wait(self.cell(block)) else { continue };
+            let records = (0..SLOTS).filter_map(|slot| held.cell.older(slot, held.owner));
+            clashes.extend(records.filter(|(older, _)| new.overlaps(older)).filter_map(|(older, place)| {
+                Some(Clash { older: access(&older, place), rule: new.judge(&older).rule? })
+            }));
+        }
+    }
+
     fn look_at(&self, cell: Cell<'m>, new: &New<'_>, clashes: &mut Vec<Clash>) {
         let Some(mut held) = self.wait(cell) else { return };
         for slot in 0..SLOTS {

@@ -85,6 +85,23 @@ impl<'m> Shadow<'m> {
         Cells::of(self).record(&New::of(self, new, clock, done), clashes, || false, is_alone)
     }
 
+    /// The conflicts of an access to few bytes that is not recorded. `wait` is called between
+    /// attempts to take the lock.
+    pub(crate) fn peek<E>(
+        self,
+        new: Access,
+        clock: &Clock,
+        wait: impl FnMut(u32) -> Result<(), E>,
+    ) -> Result<Vec<Clash>, E> {
+        let (new, mut clashes) = (New::of(self, new, clock, true), Vec::new());
+        Cells::of(self).peek(&new, &mut clashes);
+        // SeqCst: as in `record`.
+        if low(self.word(IN_USE).load(Ordering::SeqCst)) != 0 {
+            self.lock(wait)?.look(&new, &mut clashes);
+        }
+        Ok(clashes)
+    }
+
     fn reader(self, rank: usize) -> &'m AtomicU64 {
         self.word(readers_at(self.ranks) + LINE * rank)
     }

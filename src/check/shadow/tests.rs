@@ -352,6 +352,31 @@ fn an_access_with_an_older_count_does_not_replace_one_of_another_thread() {
 }
 
 #[test]
+fn halves_of_a_word_and_long_accumulates_have_clocks_of_their_own() {
+    let memory = memory(1 << 16, 64);
+    let shadow = Shadow::of(&memory, RANKS);
+    let mut clock = Clock::new(RANKS);
+    clock.advance(0, 0);
+    let teach = |start, end| shadow.clocks_of(start, end).for_each(|slot| clock.teach(slot));
+    let learned = |start, end| {
+        let mut other = Clock::new(RANKS);
+        shadow.clocks_for(start, end).for_each(|slot| other.learn(slot));
+        let mut by_words = Clock::new(RANKS);
+        let words = shadow.clocks_in_word(start, end - start).map(|(_, words)| words);
+        words.into_iter().for_each(|words| by_words.learn_words(words));
+        assert!(by_words.of(0) <= other.of(0));
+        (other.of(0), by_words.of(0))
+    };
+    teach(4, 8);
+    assert_eq!([learned(0, 4), learned(4, 8), learned(0, 8), learned(8, 16)], [(0, 0), (1, 1), (1, 1), (0, 0)]);
+    teach(24, 32);
+    assert_eq!([learned(24, 28), learned(28, 32), learned(29, 30)], [(1, 1); 3]);
+    teach(1024, 1124);
+    assert_eq!([learned(1016, 1024), learned(1056, 1064), learned(1124, 1128)], [(0, 0), (1, 0), (0, 0)]);
+    assert_eq!([learned(64, 1025).0, learned(512, 1024).0, learned(0, 600).0, learned(600, 1 << 30).0], [1, 0, 1, 1]);
+}
+
+#[test]
 fn blocks_that_share_a_cell_keep_their_conflicts_apart() {
     let memory = memory(1 << 16, 64);
     let shadow = Shadow::of(&memory, RANKS);
@@ -403,7 +428,7 @@ enum By {
 fn by_word(shadow: Shadow<'_>, new: Access, clock: &Clock) -> bool {
     let Access { start, end, kind, origin, place } = new;
     let word = WordAccess { start, len: end - start, kind: kind.encode(), origin, place, released: clock.of(origin) };
-    if !kind.combines() || shadow.clock_of(start, end - start).is_none() {
+    if !kind.combines() || shadow.clocks_in_word(start, end - start).is_none() {
         return false;
     }
     let shown = Shown::new(origin, RANKS);

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::cells::{Cells, FIRST, KIND, ORIGIN, PENDING, RANGE, SECOND, SLOTS, bytes_of, first_part, range_bits};
-use super::{At, IN_USE, LINE, Shadow, WORD, agree, includes, limited, low};
+use super::{At, HALF, IN_USE, LINE, Shadow, WORD, agree, includes, limited, low};
 use crate::check::clock::{Knows, Slot};
 
 /// An accumulate within one word, with its words in a record.
@@ -23,11 +23,17 @@ pub(crate) struct WordAccess {
 }
 
 impl<'m> Shadow<'m> {
-    /// The clock through which accumulates within one word synchronize. `None` for an access to
-    /// several words.
+    /// The first of the clocks through which an accumulate within one word synchronizes, and the
+    /// words of all: one clock for each half of the word that the access has. `None` for an access
+    /// to several words.
     #[inline]
-    pub(crate) fn clock_of(self, start: u64, len: u64) -> Option<Slot<'m>> {
-        ((start + len - 1) >> WORD == start >> WORD).then(|| self.clock(At::Word(start)))
+    pub(crate) fn clocks_in_word(self, start: u64, len: u64) -> Option<(Slot<'m>, &'m [AtomicU64])> {
+        let last = start + len - 1;
+        if last >> WORD != start >> WORD {
+            return None;
+        }
+        let (slot, halves) = (self.clock(At::Half(start)), if last >> HALF == start >> HALF { 1 } else { 2 });
+        Some((slot, self.memory.all_words64(slot.at, halves * self.ranks)))
     }
 
     /// The words of a clock.

@@ -90,27 +90,20 @@ impl Checked {
 
     /// Completes accesses to a member. Returns whether there were any.
     pub(super) fn complete(&self, checker: &Checker, member: usize, which: Completed<'_>) -> Result<bool> {
-        self.complete_in(&mut self.pending()[member], checker, (member, true), which)
+        self.complete_in(&mut self.pending()[member], checker, member, which)
     }
 
-    /// Completes uses of a member's part by buffers. `is_told`: the member's ThreadSanitizer learns
-    /// of the uses, if there is one.
-    pub(super) fn complete_uses(
-        &self,
-        checker: &Checker,
-        member: usize,
-        numbers: &[u64],
-        is_told: bool,
-    ) -> Result<bool> {
+    /// Completes uses of a member's part by buffers.
+    pub(super) fn complete_uses(&self, checker: &Checker, member: usize, numbers: &[u64]) -> Result<bool> {
         let list = &mut self.pending()[self.shadows.team.size + member];
-        self.complete_in(list, checker, (member, is_told), Completed::Uses(numbers))
+        self.complete_in(list, checker, member, Completed::Uses(numbers))
     }
 
     fn complete_in(
         &self,
         list: &mut Vec<Pending>,
         checker: &Checker,
-        (member, is_told): (usize, bool),
+        member: usize,
         which: Completed<'_>,
     ) -> Result<bool> {
         if list.is_empty() {
@@ -124,7 +117,7 @@ impl Checked {
             _ => released,
         };
         let before = list.len();
-        let is_logged = is_told && member != self.shadows.team.me && shadow.has_log();
+        let is_logged = member != self.shadows.team.me && shadow.has_log();
         let has_twin = |one: &&Pending| which.has(one) && one.by_address.is_some();
         if list.iter().any(|one| has_twin(&one))
             && let Some(memory) = self.by_address(checker, member)?

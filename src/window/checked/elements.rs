@@ -29,7 +29,7 @@ struct Element {
 }
 
 /// Prefetches the cache lines that an access at byte `at` of the target needs, if they exist.
-/// `slot`: the clock of the word.
+/// `slot`: the first clock of the word.
 #[inline]
 pub(super) fn prefetch(shadow: Shadow<'_>, slot: Slot<'_>, (target, at): (&Target, u64)) {
     shadow.prefetch(at, slot);
@@ -79,7 +79,7 @@ impl Parts {
         if checker.released() != released {
             self.note_again(target, at, (element.kind, element.len))?;
         }
-        self.learn_if_news(checker, words, shadow);
+        self.learn_if_news(checker, words, shadow, (at, at + element.len as u64));
         Ok(value)
     }
 
@@ -121,10 +121,11 @@ impl Parts {
         self.record_in_call(checked, checker, (member, new), true)
     }
 
-    /// Merges the clocks of earlier accumulates on a word. `words`: the words of that word's clock.
+    /// Merges the clocks of earlier accumulates on a word. `words`: the words of that word's
+    /// clocks.
     #[inline]
-    fn learn_if_news(&self, checker: &Checker, words: &[AtomicU64], shadow: Shadow<'_>) {
-        let long = shadow.long();
+    fn learn_if_news(&self, checker: &Checker, words: &[AtomicU64], shadow: Shadow<'_>, (start, end): (u64, u64)) {
+        let long = shadow.long(start, end);
         if checker.is_news(words) || long.is_some_and(|long| checker.is_news(shadow.words_of(long))) {
             self.learn_of_word(words, long);
         }
@@ -139,8 +140,8 @@ impl Parts {
     }
 
     /// [`Parts::note_checked`] for an access within a word that is complete when its call returns.
-    /// Returns the words of the word's clock, and the number of releases in the record. `None`: the
-    /// caller has to call [`Parts::note_checked`].
+    /// Returns the words of the word's clocks, and the number of releases in the record. `None`:
+    /// the caller has to call [`Parts::note_checked`].
     #[inline(never)]
     fn note_in_call<'s>(
         &self,
@@ -150,14 +151,14 @@ impl Parts {
         element: &Element,
     ) -> Result<Option<(&'s [AtomicU64], u64)>> {
         let len = element.len as u64;
-        let Some(slot) = shadow.clock_of(at, len) else { return Ok(None) };
+        let Some((slot, words)) = shadow.clocks_in_word(at, len) else { return Ok(None) };
         // The cache lines arrive while this rank searches for the place of the call.
         prefetch(shadow, slot, (target, at));
         let place = checker.place_of_form(element.form).number;
         if !shadow.is_plain() {
             return Ok(None);
         }
-        let (words, origin) = (shadow.words_of(slot), self.job.rank);
+        let origin = self.job.rank;
         let new = |released| WordAccess { start: at, len, kind: element.encoded, origin, place, released };
         if element.only_reads {
             let new = new(checker.released());
@@ -218,25 +219,33 @@ impl Parts {
     fn fetched_one(&self, target: &Target, at: u64, len: usize) -> Result<()> {
         let Some((checked, checker)) = self.checker() else { return Ok(()) };
         let shadow = checked.shadow(target.rank())?;
-        let Some(slot) = shadow.clock_of(at, len as u64) else {
+        let Some((_, words)) = shadow.clocks_in_word(at, len as u64) else {
             return self.fetched_checked(target, at.cast_signed(), &Layout::Bytes(len));
         };
-        self.learn_if_news(checker, shadow.words_of(slot), shadow);
+        self.learn_if_news(checker, words, shadow, (at, at + len as u64));
+        if checker.has_seen_atomics() {
+            checked.sees(checker, target.rank(), at, at + len as u64)?;
+        }
         Ok(())
     }
 
     #[cold]
     fn fetched_checked(&self, target: &Target, at: i64, layout: &Layout<'_>) -> Result<()> {
-        let Some((checked, _)) = self.checker() else { return Ok(()) };
+        let Some((checked, checker)) = self.checker() else { return Ok(()) };
         let shadow = checked.shadow(target.rank())?;
         self.job.learns(|clock| {
             let Ok(()) = layout.each_piece(|offset, len| {
                 let start = at.wrapping_add(offset).cast_unsigned();
-                shadow.clocks_of(start, start + len as u64).for_each(|slot| clock.learn(slot));
-                shadow.long().into_iter().for_each(|slot| clock.learn(slot));
+                shadow.clocks_for(start, start + len as u64).for_each(|slot| clock.learn(slot));
                 Ok::<(), Infallible>(())
             });
         });
-        Ok(())
+        if !checker.has_seen_atomics() {
+            return Ok(());
+        }
+        layout.each_piece(|offset, len| {
+            let start = at.wrapping_add(offset).cast_unsigned();
+            checked.sees(checker, target.rank(), start, start + len as u64)
+        })
     }
 }

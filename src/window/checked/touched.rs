@@ -1,15 +1,13 @@
 //! The program's own loads, stores and atomics on the memory of a checked window, by pointers.
 //! Another library (an MPI's interposition) sees them by the calls that a compiler inserts for
 //! ThreadSanitizer, and reports them here. Loads and stores are recorded as those of the library's
-//! own functions are. Atomics are not recorded, because a program may poll by them: they order the
-//! ranks, as accumulates on single words do.
+//! own functions are. `atomics` has the program's atomics.
 
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 
 use super::{Access, Checked, Checker, Clash, Clock, End, Kind, LogEntry, Parts, Pending, Record};
 use crate::error::Result;
-use crate::flavor::Flavor;
 use crate::job::Cause;
 
 /// The number of accesses that a thread remembers, a power of two.
@@ -22,6 +20,7 @@ pub(in crate::window) struct Touch {
     pub(in crate::window) at: usize,
     pub(in crate::window) len: usize,
     pub(in crate::window) written: bool,
+    pub(in crate::window) is_atomic: bool,
 }
 
 /// An access that a thread has recorded, with the number of the rank's releases at that time.
@@ -32,8 +31,11 @@ struct Recent {
     released: u64,
 }
 
-const NONE: Recent =
-    Recent { window: 0, touch: Touch { member: 0, at: 0, len: 0, written: false }, released: u64::MAX };
+const NONE: Recent = Recent {
+    window: 0,
+    touch: Touch { member: 0, at: 0, len: 0, written: false, is_atomic: false },
+    released: u64::MAX,
+};
 
 thread_local! {
     /// The record of an access stands for its repetitions until the next release of the rank.
@@ -42,7 +44,7 @@ thread_local! {
 
 /// Whether this thread has recorded the access, or a store of the same bytes, since the last
 /// release. Remembers the access.
-fn is_repeated(window: u64, touch: Touch, released: u64) -> bool {
+pub(super) fn is_repeated(window: u64, touch: Touch, released: u64) -> bool {
     let slot = (touch.at >> 2) % RECENT;
     let check = |latest: &RefCell<[Recent; RECENT]>| {
         let known = &mut latest.borrow_mut()[slot];
@@ -73,21 +75,18 @@ impl Parts {
 
     fn record_touch(&self, checked: &Checked, checker: &Checker, touch: Touch, address: Option<usize>) -> Result<()> {
         let new = self.touched(checker, touch, address);
-        self.record_in_call(checked, checker, (touch.member, new), self.tells_touches())
+        self.record_in_call(checked, checker, (touch.member, new), true)
     }
 
-    fn touched(&self, checker: &Checker, touch: Touch, address: Option<usize>) -> Access {
-        let kind = if touch.written { Kind::Store } else { Kind::Load };
+    pub(super) fn touched(&self, checker: &Checker, touch: Touch, address: Option<usize>) -> Access {
+        let kind = match touch {
+            Touch { is_atomic: true, written, .. } => Kind::Atomic { written },
+            Touch { written: true, .. } => Kind::Store,
+            _ => Kind::Load,
+        };
         let place = address.map_or_else(|| checker.place_of(kind), |address| checker.place_at(address));
         let start = touch.at as u64;
         Access { start, end: start + touch.len as u64, kind, origin: self.job.rank, place: place.number }
-    }
-
-    /// Whether the ThreadSanitizer of a part's rank learns of loads and stores by other ranks. It
-    /// need not learn of them in a shared window: there the checker itself records the loads and
-    /// stores of the part's rank. In other windows only the ThreadSanitizer sees those.
-    fn tells_touches(&self) -> bool {
-        self.flavor != Flavor::Shared
     }
 
     /// Records that a buffer of an operation is in a part. Returns the number of this use, which
@@ -134,7 +133,7 @@ impl Parts {
     pub(in crate::window) fn return_part(&self, member: usize, numbers: &[u64]) {
         let Some((checked, checker)) = self.checker() else { return };
         // Fails only without the other ranks' memory, which a job with the checker has.
-        drop(checked.complete_uses(checker, member, numbers, self.tells_touches()));
+        drop(checked.complete_uses(checker, member, numbers));
     }
 
     /// Records an access to a member's part that is complete in its call. `is_told`: the member's
@@ -161,7 +160,7 @@ impl Parts {
 
     /// Records an access to a member's part. `then` gets its records, in the part and by address.
     /// Returns the conflicts. The caller holds the lock of `pending`.
-    fn record_as(
+    pub(super) fn record_as(
         &self,
         checked: &Checked,
         checker: &Checker,
@@ -181,30 +180,5 @@ impl Parts {
         }
         then((record, by_address), &clock)?;
         Ok(conflicts)
-    }
-
-    /// The program is about to change a word of a part by an atomic, which passes on what this rank
-    /// has done before.
-    pub(in crate::window) fn atomic_begins(&self, member: usize, at: usize, len: usize) {
-        let Some((checked, checker)) = self.checker() else { return };
-        // Fails only without the other ranks' memory, which a job with the checker has.
-        if let Ok(shadow) = checked.shadow(member) {
-            let clock = checker.release();
-            let start = at as u64;
-            shadow.clocks_of(start, start + len as u64).for_each(|slot| clock.teach_by(self.job.rank, slot));
-        }
-    }
-
-    /// The program has read a word of a part by an atomic. The rank learns from those that have
-    /// changed the word.
-    pub(in crate::window) fn atomic_ends(&self, member: usize, at: usize, len: usize) {
-        let Some((checked, _)) = self.checker() else { return };
-        if let Ok(shadow) = checked.shadow(member) {
-            let start = at as u64;
-            self.job.learns(|clock| {
-                shadow.clocks_of(start, start + len as u64).for_each(|slot| clock.learn(slot));
-                shadow.long().into_iter().for_each(|slot| clock.learn(slot));
-            });
-        }
     }
 }

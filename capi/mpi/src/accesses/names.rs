@@ -201,48 +201,104 @@ ranges! {
     "__tsan_write_range" true;
 }
 
+/// A word of atomics.
+trait Word: Copy + PartialEq {
+    /// Loads a word by ThreadSanitizer's function.
+    ///
+    /// # Safety
+    /// The program has called another atomic of ThreadSanitizer for the word.
+    unsafe fn load(at: *mut Self, order: c_int) -> Self;
+}
+
+macro_rules! words {
+    ($($word:ident $name:literal;)*) => {$(
+        impl Word for $word {
+            unsafe fn load(at: *mut $word, order: c_int) -> $word {
+                static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+                let found = find($name, &REAL);
+                // SAFETY: the function has this type, and the word is readable.
+                unsafe {
+                    std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut $word, c_int) -> $word>(found)(at, order)
+                }
+            }
+        }
+    )*};
+}
+
+words! {
+    u8 c"__tsan_atomic8_load";
+    u16 c"__tsan_atomic16_load";
+    u32 c"__tsan_atomic32_load";
+    u64 c"__tsan_atomic64_load";
+}
+
+/// The value of a word from which a compare-and-swap fails, because it expects another one. The
+/// compare-and-swap is then an atomic load, which publishes no clock.
+///
+/// # Safety
+/// As for [`Word::load`].
+unsafe fn fails<W: Word>(at: *mut W, expected: W, failing: c_int) -> Option<W> {
+    // SAFETY: the caller's promise.
+    let found = unsafe { W::load(at, failing) };
+    (found != expected).then(|| {
+        atomic_ends(at.addr(), size_of::<W>(), false, true);
+        found
+    })
+}
+
 /// Atomics on words of a type. The last arguments are memory orders. Whatever the order, an atomic
 /// that may change the word publishes this rank's clock, and an atomic that reads the word learns
 /// the clocks that were published there.
 macro_rules! atomics {
     ($word:ident: $($name:literal $kind:ident;)*) => {$(atomics!(@ $kind, $word, $name);)*};
     (@ load, $word:ident, $name:literal) => {
-        atomics!(@@ false true, $name, (at: *mut $word, order: c_int) -> $word);
+        atomics!(@@ false true false, $name, (at: *mut $word, order: c_int) -> $word, {});
     };
     (@ store, $word:ident, $name:literal) => {
-        atomics!(@@ true false, $name, (at: *mut $word, value: $word, order: c_int) -> ());
+        atomics!(@@ true false false, $name, (at: *mut $word, value: $word, order: c_int) -> (), {});
     };
     (@ update, $word:ident, $name:literal) => {
-        atomics!(@@ true true, $name, (at: *mut $word, value: $word, order: c_int) -> $word);
+        atomics!(@@ true true false, $name, (at: *mut $word, value: $word, order: c_int) -> $word, {});
     };
     (@ compare, $word:ident, $name:literal) => {
-        atomics!(@@ true true, $name,
-            (at: *mut $word, expected: *mut $word, value: $word, order: c_int, failing: c_int) -> c_int);
+        atomics!(@@ true true true, $name,
+            (at: *mut $word, expected: *mut $word, value: $word, order: c_int, failing: c_int) -> c_int, {
+                // SAFETY: the program's call, with a readable and writable variable.
+                if let Some(found) = unsafe { fails(at, *expected, failing) } {
+                    // SAFETY: as above.
+                    unsafe { *expected = found };
+                    return 0;
+                }
+            });
     };
     (@ compare_value, $word:ident, $name:literal) => {
-        atomics!(@@ true true, $name,
-            (at: *mut $word, expected: $word, value: $word, order: c_int, failing: c_int) -> $word);
+        atomics!(@@ true true true, $name,
+            (at: *mut $word, expected: $word, value: $word, order: c_int, failing: c_int) -> $word, {
+                // SAFETY: the program's call.
+                if let Some(found) = unsafe { fails(at, expected, failing) } {
+                    return found;
+                }
+            });
     };
-    (@@ $writes:literal $reads:literal, $name:literal,
-        ($at:ident: *mut $word:ty, $($more:ident: $ty:ty),*) -> $out:ty) => {
+    (@@ $writes:literal $reads:literal $compares:literal, $name:literal,
+        ($at:ident: *mut $word:ty, $($more:ident: $ty:ty),*) -> $out:ty, $first:block) => {
         named! {
             $name, REAL, none ATOMIC_START ATOMIC_LEN,
             /// # Safety
             /// The program calls it as the function of that name.
             unsafe extern "C" fn watched($at: *mut $word, $($more: $ty),*) -> $out {
+                $first
                 let found = find(name_of(concat!($name, "\0")), &REAL);
                 // SAFETY: ThreadSanitizer's function, which the program has called, has this type.
                 let real = unsafe {
                     std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut $word, $($ty),*) -> $out>(found)
                 };
                 if $writes {
-                    atomic_begins($at.addr(), size_of::<$word>());
+                    atomic_begins($at.addr(), size_of::<$word>(), $reads, $compares);
                 }
                 // SAFETY: the program's call.
                 let result = unsafe { real($at, $($more),*) };
-                if $reads {
-                    atomic_ends($at.addr(), size_of::<$word>());
-                }
+                atomic_ends($at.addr(), size_of::<$word>(), $writes, $reads);
                 result
             }
         }

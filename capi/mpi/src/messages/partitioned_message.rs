@@ -86,7 +86,7 @@ impl PartitionedMessage {
         let (over, lent) = std::mem::take(&mut self.lent).into_iter().partition(|one| is_over(one.0));
         self.lent = lent;
         let over: Vec<(usize, Borrowed)> = over;
-        over.into_iter().for_each(|one| one.1.returns(job));
+        over.into_iter().for_each(|one| drop(one.1.returns(job)));
     }
 
     /// The program starts the request.

@@ -8,6 +8,7 @@ use std::ffi::{c_int, c_void};
 use transom::Job;
 
 use super::{Entry, Learns, Name, Receive, entries_of, host_edges_number_copy, in_flight, job, shared, unfinished};
+use crate::accesses;
 use crate::edges;
 use crate::host::{
     RequestHandle, SUCCESS, State, constants, host_status_is_cancelled, host_status_of, host_status_state,
@@ -129,9 +130,7 @@ fn finish_entry(job: &Job, all: &mut Vec<Entry>, place: usize, (statuses, nth): 
     if let Some(message) = &mut all[place].partitioned {
         message.ends(job);
     }
-    if let Some(borrowed) = borrowed {
-        borrowed.returns(job);
-    }
+    let buffers = borrowed.map_or(Vec::new(), |borrowed| borrowed.returns(job));
     // SAFETY: the host has filled the statuses of the requests that are complete.
     let is_cancelled = |nth| unsafe { host_status_is_cancelled(statuses, nth) } != 0;
     let has_no_message = all[place].is_cancelled && c_int::try_from(nth).is_ok_and(is_cancelled);
@@ -157,6 +156,9 @@ fn finish_entry(job: &Job, all: &mut Vec<Entry>, place: usize, (statuses, nth): 
     };
     // Fails only without the other ranks' memory, which a job with the checker has.
     drop(learned);
+    if !has_no_message {
+        accesses::record_buffers_of_call(&buffers, true);
+    }
     if !keeps && all[place].again.is_none() {
         all.remove(place);
     }
