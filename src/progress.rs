@@ -174,11 +174,16 @@ impl Progress {
         taken
     }
 
-    /// [`poll_and_leave`](Progress::poll_and_leave) that also counts all immediates that have
-    /// arrived.
+    /// [`poll_and_leave`](Progress::poll_and_leave) that first counts all immediates that have
+    /// arrived. The poll then sends the answers to messages that came with them.
     pub(crate) fn settle(&self) -> Result<()> {
+        let settled = self.wire.settle(&*self.messages);
+        if !matches!(settled, Ok(false)) {
+            self.end_sleeps();
+        }
         self.poll_and_leave()?;
-        Ok(self.wire.settle(&*self.messages)?)
+        settled?;
+        Ok(())
     }
 
     /// [`poll`](Progress::poll) for a call that waits on after a failure: sleeps for `nap` if there

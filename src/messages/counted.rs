@@ -27,7 +27,8 @@ impl Counted {
     pub(crate) fn add(&self, counters: Memory) -> Option<u32> {
         let mut all = locked(&self.0);
         let free = all.iter().position(Option::is_none).unwrap_or(all.len());
-        let place = u32::try_from(free).ok().filter(|&place| place < Immediate::LIMIT >> INDEX)?;
+        // One less, so that the place plus one has no more bits than the place.
+        let place = u32::try_from(free).ok().filter(|&place| place < (Immediate::LIMIT >> INDEX) - 1)?;
         if free == all.len() {
             all.push(None);
         }

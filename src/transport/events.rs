@@ -16,12 +16,13 @@ impl Wire {
         }
     }
 
-    /// Hands all immediates of the net that have arrived to the handler.
+    /// Hands all immediates of the net that have arrived to the handler. Returns whether the net
+    /// has immediates.
     #[inline]
-    pub(crate) fn settle(&self, handler: &impl Handler) -> Result<(), FabricError> {
+    pub(crate) fn settle(&self, handler: &impl Handler) -> Result<bool, FabricError> {
         match &self.net {
-            Some(net) if net.has_immediates() => each_net!(net, domain => domain.port().settle(handler)),
-            _ => Ok(()),
+            Some(net) if net.has_immediates() => each_net!(net, domain => domain.port().settle(handler)).map(|()| true),
+            _ => Ok(false),
         }
     }
 

@@ -435,7 +435,8 @@ impl Port for VerbsPort {
         if bytes.len() > self.limits.packed_max {
             return too_long(to, bytes.len(), self.limits.packed_max);
         }
-        if to.link.is_opening() {
+        // Checked before the copy, which would be repeated with the post.
+        if to.link.is_opening() || to.link.is_full() {
             return Post::Again;
         }
         let Some(credit) = to.link.credits.take() else { return self.refuse(&to.link) };

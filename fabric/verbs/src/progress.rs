@@ -176,13 +176,13 @@ impl Open {
                 }
             }
             WrId::Message(buffer) if success && entry.opcode == sys::IBV_WC_RECV_RDMA_WITH_IMM => {
-                self.inbox.post(buffer)?;
-                let Some(link) = self.connections.link_of_pair(entry.qp_num) else { return Ok(()) };
-                let number = u32::from_be(entry.imm_data);
-                if let Some(immediate) = Immediate::new(number & !REFUSED) {
+                let (link, number) = (self.connections.link_of_pair(entry.qp_num), u32::from_be(entry.imm_data));
+                if let (Some(link), Some(immediate)) = (link, Immediate::new(number & !REFUSED)) {
                     handler.immediate(link.peer(), immediate);
                 }
-                if link.credits.taken(number & REFUSED != 0, &self.resources.flow) {
+                self.inbox.post(buffer)?;
+                if let Some(link) = link.filter(|link| link.credits.taken(number & REFUSED != 0, &self.resources.flow))
+                {
                     due.push(link.peer());
                 }
             }
@@ -250,7 +250,8 @@ impl Open {
         let mut polled: MutexGuard<'_, _> = self.polled.lock().unwrap_or_else(PoisonError::into_inner);
         // Relaxed: a thread that sleeps until all events arms the queue later than this, under the
         // lock, or is counted here. A device may keep only the newest request for an event.
-        let all = self.watching.load(Ordering::Relaxed) > 0;
+        // A limit that found no room is written once requests have completed.
+        let all = self.watching.load(Ordering::Relaxed) > 0 || !polled.due.is_empty();
         let events = if all { Events::All } else { Events::Solicited };
         if polled.count > 0 || !polled.broken.is_empty() || self.queue.arm(events).is_err() {
             return false;
