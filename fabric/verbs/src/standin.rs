@@ -3,7 +3,7 @@
 //! other stand-ins (`net`). Its objects are never freed. Each function that takes pointers has the
 //! requirements of libibverbs' function, as `Functions` declares it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::os::fd::{BorrowedFd, IntoRawFd};
 use std::ptr::{null_mut, without_provenance_mut};
@@ -51,6 +51,10 @@ pub(crate) struct State {
     pub(crate) refuses_resets: bool,
     /// The states in which connections were put, after their start.
     pub(crate) states: Vec<(Peer, u32)>,
+    /// The number of the queue pair of each peer's connection.
+    pub(crate) pairs: BTreeMap<Peer, u32>,
+    /// Whether the queue was last armed for solicited completions only.
+    pub(crate) armed_solicited: Option<bool>,
     /// The writes and messages that connections accepted, and the datagrams.
     pub(crate) sent: Vec<Sent>,
     /// The posted receives for messages, and those for datagrams.
@@ -67,6 +71,7 @@ pub(crate) struct Sent {
     /// The address that a write changes; 0 for others.
     pub(crate) address: u64,
     pub(crate) immediate: u32,
+    pub(crate) solicited: bool,
     pub(crate) bytes: Vec<u8>,
     /// The completion, if the request is signaled.
     pub(crate) completion: Option<ibv_wc>,
@@ -187,18 +192,20 @@ extern "C" fn post_send(qp: *mut ibv_qp, request: *mut ibv_send_wr, _: *mut *mut
         assert_eq!(of, peer);
         state.posted.push((peer, number, signaled));
     }
-    if [IBV_WR_RDMA_WRITE, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM].contains(&request.opcode) {
+    let writes = [IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM].contains(&request.opcode);
+    if writes || [IBV_WR_SEND, IBV_WR_SEND_WITH_IMM].contains(&request.opcode) {
         // SAFETY: the request has these elements, whose bytes are readable; a write has a remote
         // address.
         let (bytes, address) = unsafe {
             let elements = std::slice::from_raw_parts(request.sg_list, request.num_sge.unsigned_abs() as usize);
             let of = |part: &ibv_sge| std::slice::from_raw_parts(part.addr as *const u8, part.length as usize).to_vec();
-            let address = if request.opcode == IBV_WR_RDMA_WRITE { request.wr.rdma.remote_addr } else { 0 };
+            let address = if writes { request.wr.rdma.remote_addr } else { 0 };
             (elements.iter().flat_map(of).collect(), address)
         };
         let completion = signaled.then(|| ibv_wc { wr_id: request.wr_id, ..ibv_wc::default() });
         let (opcode, immediate) = (request.opcode, request.imm_data);
-        state.sent.push(Sent { to: peer, opcode, address, immediate, bytes, completion });
+        let solicited = request.send_flags & IBV_SEND_SOLICITED != 0;
+        state.sent.push(Sent { to: peer, opcode, address, immediate, solicited, bytes, completion });
     }
     0
 }
@@ -220,11 +227,16 @@ extern "C" fn create_qp(pd: *mut ibv_pd, wanted: *mut ibv_qp_init_attr) -> *mut 
     // SAFETY: attributes.
     let wanted = unsafe { &*wanted };
     // SAFETY: a domain of `alloc_pd`.
-    if unsafe { of(pd) }.state().refuses_pairs {
+    let mut state = unsafe { of(pd) }.state();
+    if state.refuses_pairs {
         return null_mut();
     }
     let (qp_context, send_cq, recv_cq, srq) = (wanted.qp_context, wanted.send_cq, wanted.recv_cq, wanted.srq);
-    leak(ibv_qp { context: pd.cast(), qp_context, pd, send_cq, recv_cq, srq, handle: 0, qp_num: 1 })
+    let qp_num = 1 + u32::try_from(state.pairs.len()).expect("few");
+    let qp = leak(ibv_qp { context: pd.cast(), qp_context, pd, send_cq, recv_cq, srq, handle: 0, qp_num });
+    // SAFETY: the new queue pair.
+    state.pairs.extend(unsafe { peer(qp) }.map(|peer| (peer, qp_num)));
+    qp
 }
 
 extern "C" fn get_async_event(context: *mut ibv_context, into: *mut ibv_async_event) -> c_int {
@@ -332,7 +344,9 @@ extern "C" fn post_recv(qp: *mut ibv_qp, request: *mut ibv_recv_wr, _: *mut *mut
     0
 }
 
-extern "C" fn req_notify_cq(_: *mut ibv_cq, _: c_int) -> c_int {
+extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited: c_int) -> c_int {
+    // SAFETY: the queue of `create_cq`.
+    unsafe { of(cq) }.state().armed_solicited = Some(solicited != 0);
     0
 }
 

@@ -4,12 +4,13 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use transom_fabric::{Domain, Handler, Memory, Peer, Port, Post, Reason, Region, Tally};
+use transom_fabric::{Domain, Handler, Immediate, Memory, Peer, Port, Post, Reason, Region, Tally, TallyRef};
 
 use super::{Cells, Credits, Flow};
 use crate::address::Grant;
+use crate::remote::VerbsRemote;
 use crate::standin::{Net, Standin};
 
 /// More rounds than any test needs.
@@ -20,6 +21,7 @@ const MANY: usize = 20_000;
 struct Inbox {
     seen: RefCell<Vec<(Peer, Vec<u8>)>>,
     owed: RefCell<VecDeque<(Peer, Vec<u8>)>>,
+    immediates: RefCell<Vec<(Peer, u32)>>,
 }
 
 impl Handler for Inbox {
@@ -28,6 +30,10 @@ impl Handler for Inbox {
         if let [b'?', rest @ ..] = bytes {
             self.owed.borrow_mut().push_back((from, [b"!", rest].concat()));
         }
+    }
+
+    fn immediate(&self, from: Peer, immediate: Immediate) {
+        self.immediates.borrow_mut().push((from, immediate.number()));
     }
 }
 
@@ -41,7 +47,9 @@ fn connect(net: &mut Net, pairs: &[(usize, usize)]) {
         let address = net.domains[to].port().address();
         net.domains[from].port().connect(peer(to), &address).expect("a queue pair");
     }
-    for _ in 0..MANY {
+    // Hellos are repeated after a time.
+    let end = Instant::now() + Duration::from_secs(60);
+    while Instant::now() < end {
         net.carry();
         for domain in &net.domains {
             domain.port().progress(&Inbox::default()).expect("progress");
@@ -73,6 +81,84 @@ fn receives(net: &Net, rank: usize) -> u32 {
 
 fn progress(net: &Net, rank: usize, inbox: &Inbox) {
     net.domains[rank].port().progress(inbox).expect("progress");
+}
+
+/// Posts puts with immediates from rank 1 to rank 0 until there is no credit. Returns their number.
+fn put_immediates(net: &Net, to: &VerbsRemote, tally: &TallyRef) -> u32 {
+    let port = net.domains[1].port();
+    let put = |number: &u32| {
+        let immediate = Immediate::new(*number).expect("a small number");
+        let bytes = (*number + 1).to_ne_bytes();
+        match port.put_immediate(to, 4 * u64::from(*number), &bytes, immediate, tally) {
+            Post::Pending => true,
+            Post::Again => false,
+            other => panic!("{other:?}"),
+        }
+    };
+    (0..).take_while(put).last().expect("credit for one") + 1
+}
+
+/// Two connected ranks, and the memory of rank 0 as rank 1 reaches it.
+fn two_ranks() -> (Net, Memory, impl Region, VerbsRemote) {
+    let mut net = Net::new(2);
+    connect(&mut net, &[(1, 0)]);
+    let memory = Memory::private(256);
+    let region = net.domains[0].register(&memory).expect("a region");
+    let remote = net.domains[1].port().import(peer(0), &region.key()).expect("a region");
+    (net, memory, region, remote)
+}
+
+/// Immediates take credit, and arrive once with their bytes. The sender wakes the receiver when
+/// credit runs out, and not before.
+#[test]
+fn immediates_take_credit() {
+    let (mut net, memory, _region, remote) = two_ranks();
+    let (tally, inbox) = (Tally::new(), Inbox::default());
+    for round in 1..=3 {
+        let count = put_immediates(&net, &remote, &tally);
+        let solicited: Vec<_> = net.standins[1].state().sent.iter().map(|sent| sent.solicited).collect();
+        let expected: Vec<_> = (1..=count).map(|nth| [0, 8].contains(&(count - nth))).collect();
+        assert!(count > 8 && solicited == expected, "round {round}: {solicited:?}");
+        net.carry();
+        assert_eq!((net.not_ready, inbox.immediates.borrow().len()), (0, 0));
+        net.domains[0].port().settle(&inbox).expect("progress");
+        let came: Vec<_> = (0..count).map(|number| (peer(1), number)).collect();
+        assert_eq!(inbox.immediates.take(), came, "round {round}");
+        let mut bytes = [0; 4];
+        memory.read(4 * (count as usize - 1), &mut bytes);
+        assert_eq!(u32::from_ne_bytes(bytes), count);
+        net.carry();
+        progress(&net, 1, &inbox);
+    }
+    assert!(tally.idle());
+}
+
+/// The progress thread sleeps until solicited completions only. While a limit waits for room, it
+/// also wakes when requests of its own have completed.
+#[test]
+fn a_limit_without_room_is_written_when_there_is_room() {
+    let (mut net, memory, region, remote) = two_ranks();
+    let (tally, inbox) = (Tally::new(), Inbox::default());
+    let back = net.domains[1].register(&memory).expect("a region");
+    let back = net.domains[0].port().import(peer(1), &back.key()).expect("a region");
+    let port = || net.domains[0].port();
+    let sleeps_until_solicited = |net: &Net| {
+        net.domains[0].port().wait(Duration::ZERO);
+        net.standins[0].state().armed_solicited.take()
+    };
+    assert_eq!(sleeps_until_solicited(&net), Some(true));
+    while matches!(port().put_inline(&back, 0, &[1], &tally), Post::Pending) {}
+    let count = put_immediates(&net, &remote, &tally);
+    net.carry_from(1);
+    progress(&net, 0, &inbox);
+    assert_eq!(inbox.immediates.borrow().len(), count as usize);
+    assert_eq!(sleeps_until_solicited(&net), Some(false), "the limit waits");
+    net.carry();
+    progress(&net, 0, &inbox);
+    net.carry();
+    assert_eq!(sleeps_until_solicited(&net), Some(true), "the limit was written");
+    assert_eq!(put_immediates(&net, &remote, &tally), count);
+    drop(region);
 }
 
 /// Each of `senders` ranks sends 64 messages to one rank as fast as it can, and the target is slow.

@@ -12,7 +12,7 @@ use transom_fabric::{Domain as _, Peer, Port as _};
 use super::{Receive, Sent, Standin};
 use crate::address::{Address, Hello};
 use crate::domain::{VerbsDomain, VerbsOptions};
-use crate::sys::{IBV_WR_RDMA_WRITE, ibv_wc};
+use crate::sys::{IBV_WC_RECV_RDMA_WITH_IMM, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, ibv_wc};
 
 /// Length of the header before a received datagram.
 const HEADER: usize = 40;
@@ -40,30 +40,36 @@ impl Net {
 
     /// Carries everything that was sent and finds a receive.
     pub(crate) fn carry(&mut self) {
-        for from in 0..self.standins.len() {
-            let sent = std::mem::take(&mut self.standins[from].state().sent);
-            let (mut stopped, mut left) = (BTreeSet::new(), Vec::new());
-            for sent in sent {
-                if stopped.contains(&sent.to) || !self.arrives(&sent) {
-                    stopped.insert(sent.to);
-                    left.push(sent);
-                } else if let Some(completion) = sent.completion {
-                    self.standins[from].state().completions.push_back(completion);
-                }
-            }
-            self.standins[from].state().sent = left;
-        }
+        (0..self.standins.len()).for_each(|from| self.carry_from(from));
     }
 
-    /// Performs a request at its target; false if a message finds no receive.
-    fn arrives(&mut self, sent: &Sent) -> bool {
+    /// Carries everything that a rank has sent and that finds a receive.
+    pub(crate) fn carry_from(&mut self, from: usize) {
+        let sent = std::mem::take(&mut self.standins[from].state().sent);
+        let (mut stopped, mut left) = (BTreeSet::new(), Vec::new());
+        for sent in sent {
+            if stopped.contains(&sent.to) || !self.arrives(from, &sent) {
+                stopped.insert(sent.to);
+                left.push(sent);
+            } else if let Some(completion) = sent.completion {
+                self.standins[from].state().completions.push_back(completion);
+            }
+        }
+        self.standins[from].state().sent = left;
+    }
+
+    /// Performs a request at its target; false if a message or an immediate finds no receive.
+    fn arrives(&mut self, from: usize, sent: &Sent) -> bool {
         let Some(to) = sent.to else {
             self.datagram(&sent.bytes);
             return true;
         };
-        if sent.opcode == IBV_WR_RDMA_WRITE {
+        let write = || {
             // SAFETY: the address is that of a region of a domain of this process, which lives.
-            unsafe { copy_nonoverlapping(sent.bytes.as_ptr(), sent.address as *mut u8, sent.bytes.len()) };
+            unsafe { copy_nonoverlapping(sent.bytes.as_ptr(), sent.address as *mut u8, sent.bytes.len()) }
+        };
+        if sent.opcode == IBV_WR_RDMA_WRITE {
+            write();
             return true;
         }
         let found = self.standins[to.index()].state().receives[0].pop_front();
@@ -71,7 +77,15 @@ impl Net {
             self.not_ready += 1;
             return false;
         };
-        self.fill(to, &receive, &sent.bytes, sent.immediate);
+        if sent.opcode == IBV_WR_RDMA_WRITE_WITH_IMM {
+            write();
+            let mut state = self.standins[to.index()].state();
+            let qp_num = state.pairs[&Peer(u32::try_from(from).expect("few"))];
+            let (wr_id, imm_data, opcode) = (receive.0, sent.immediate, IBV_WC_RECV_RDMA_WITH_IMM);
+            state.completions.push_back(ibv_wc { wr_id, imm_data, opcode, qp_num, ..ibv_wc::default() });
+        } else {
+            self.fill(to, &receive, &sent.bytes, sent.immediate);
+        }
         true
     }
 
