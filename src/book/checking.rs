@@ -53,7 +53,8 @@
 //!
 //! ```text
 //! $ mpicc -g -fsanitize=thread program.c
-//! $ UCX_MEM_EVENTS=no TRANSOM_CHECK=1 LD_PRELOAD=libtransom_mpi.so mpiexec -n 2 ./a.out
+//! $ mpiexec -n 2 env UCX_MEM_EVENTS=no TRANSOM_CHECK=1 \
+//!       LD_PRELOAD=PREFIX/lib/transom/MPI/libtransom_mpi.so ./a.out
 //! WARNING: ThreadSanitizer: data race (pid=16565)
 //!   Write of size 4 at 0x7ffe99e04838 by main thread:
 //!     #0 main program.c:9
@@ -122,20 +123,22 @@
 //! - After some calls of MPI programs, such as messages between two jobs, the checker can't know
 //!   for which ranks a rank has waited. The checker then treats the rank as ordered after
 //!   everything that any rank has done. The checker may therefore miss a conflict, but does not
-//!   report a false one. After a send or receive whose call fails, a cancelled send, or more than
-//!   1024 freed requests of receives without a message, this holds for all later receives of all
-//!   ranks. If a send fails only at the end of its request, later reports may be false.
-//! - A counter of notified operations remembers the clocks of its last notices: of 32 in a job of
-//!   at most 4 ranks, of fewer in larger jobs, and of 4 from 26 ranks on. A rank that waits for an
-//!   older notice counts as ordered after the oldest one that is remembered.
+//!   report a false one. Three events make every later receive of every rank such a call: a send or
+//!   receive whose call fails, a cancelled send, and more than 1024 freed requests of receives
+//!   without a message. If a send fails only at the end of its request, later reports may be false.
+//! - A counter of notified operations remembers the clocks of its last notices: 32 notices in a job
+//!   of up to 4 ranks, 4 notices from 26 ranks on, and a number between these in other jobs. A rank
+//!   that waits for an older notice counts as ordered after the oldest remembered notice.
 //! - The checker keeps one clock for each rank, not for each thread. Conflicts of two threads of
 //!   one rank are therefore missed without ThreadSanitizer. A rank that synchronizes with one
 //!   thread of another rank counts as ordered after all that any thread of that rank has completed.
 //! - The checker sees atomics of the language only in programs that gcc has compiled, and only
-//!   with ThreadSanitizer. An atomic store is not reported with an update that was in flight when
-//!   the same rank last read the word, nor with an update of a rank that has got the word.
-//! - Atomics synchronize through clocks of 4 bytes each. Large windows have more words than clocks,
-//!   so that few pairs of words share one: the checker may miss a conflict behind such a pair.
+//!   with ThreadSanitizer. Two conflicts of an atomic store are missed: with an update that was in
+//!   flight when the storing rank last read the word, and with an update of a rank that has read
+//!   the word by a get.
+//! - Atomics synchronize through clocks, one for each 4 bytes of the window. In a large window
+//!   several words share a clock. An atomic on one of these words then also orders accesses by way
+//!   of the others, and the checker may miss a conflict.
 //! - With the hint `accumulate_ops=same_op`, `NO_OP` still counts as the same operation as every
 //!   other one.
 //! - With the hint `accumulate_ordering=none`, accumulates of one rank still count as ordered, so

@@ -8,9 +8,10 @@
 //! # What conflicts
 //!
 //! Gets and loads do not conflict with each other. A put conflicts with every other access to its
-//! bytes, even one of the same rank. An accumulate that changes bytes conflicts with every get,
-//! load and store of these bytes. Two accumulates of one predefined type, on elements that begin at
-//! the same byte or do not overlap, do not conflict if
+//! bytes, even one of the same rank; the only exceptions are atomic loads of the language (below).
+//! An accumulate that changes bytes conflicts with every get, load and store of these bytes. Two
+//! accumulates of one predefined type, on elements that begin at the same byte or do not overlap,
+//! do not conflict if
 //!
 //! - their operations are equal, or one is `NO_OP`, or one is a compare-and-swap; or
 //! - they come from one rank, and the hint `accumulate_ordering` keeps their order.
@@ -19,10 +20,13 @@
 //! value of the hint `accumulate_ops`. This library nevertheless [performs pairs of one type
 //! atomically](super::operations#atomicity).
 //!
-//! In MPI programs with ThreadSanitizer the checker also sees atomics of the program's language.
-//! Atomic loads may poll what operations change. An atomic that changes a word conflicts with puts
-//! and accumulates that change it, unless its rank has read their update before, but not with gets.
-//! Atomics also conflict with the plain stores of other ranks, and changes with their plain loads.
+//! In MPI programs with ThreadSanitizer the checker also sees atomics of the program's language:
+//!
+//! - An atomic load conflicts with plain stores of other ranks, and with no operation: a program
+//!   may poll a word that operations change.
+//! - An atomic store, or another atomic that changes the word, conflicts with plain loads and
+//!   stores of other ranks, and with puts and accumulates that change the word. It does not
+//!   conflict with gets, nor with an update that the storing rank has already read.
 //!
 //! In C and MPI programs an operation also uses its buffers until it is complete at the origin
 //! (MPI-4.1 §12.3): until then no other operation may write the buffer of a put, or access the

@@ -6,9 +6,9 @@
 //! The counter changes after the operation is complete at the target, so a target that reads the
 //! new count also sees the data.
 //!
-//! The calls are those of the MPI Forum's draft of RMA notification, which no released version of
-//! MPI contains. In this short program each rank sends its number to the next rank, and waits for a
-//! number:
+//! The operations and counters are those of the MPI Forum's draft of RMA notification, which no
+//! released version of MPI contains; `wait`, `wait_any` and `try_wait` are this library's. In this
+//! program each rank sends its number to the next rank, and waits for a number:
 //!
 //! ```
 //! use transom::{Notice, Window};
@@ -136,7 +136,9 @@
 //! | sockets, longer data | the writes, then the message of the notice |
 //! | verbs, up to 128 KiB | one write with the data and its notice |
 //! | verbs, longer data | the writes, then one that has only the notice |
-//! | nets that do not keep this order | the call waits for the data, then sends the notice |
+//! | other providers of libfabric, data that fits into one message | one message with the data and its notice |
+//! | the same, longer data | the call waits for the data, then sends the message of the notice |
+//! | libfabric, if the device performs the atomics | the call waits for the data, then posts one atomic |
 //!
 //! # Other interfaces
 //!

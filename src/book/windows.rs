@@ -36,12 +36,12 @@
 //!
 //! | flavor | made by | memory | when to use it |
 //! |---|---|---|---|
-//! | [`Allocate`](crate::Flavor::Allocate) | [`Window::allocate`](crate::Window::allocate) | of the library, zeroed | the default choice: it is the fastest on every route |
+//! | [`Allocate`](crate::Flavor::Allocate) | [`Window::allocate`](crate::Window::allocate) | of the library, zeroed | the default choice: within a node it is the fastest, and over a net no flavor is faster |
 //! | [`Create`](crate::Flavor::Create) | [`Window::create`](crate::Window::create) | of the caller | the data is in a buffer that can't move |
 //! | [`Shared`](crate::Flavor::Shared) | [`Window::allocate_shared`](crate::Window::allocate_shared) | of the library, zeroed, one segment | ranks of one node load and store each other's parts: [`shared`](super::shared) |
 //! | [`Dynamic`](crate::Flavor::Dynamic) | [`RawWindow::create_dynamic`](crate::RawWindow::create_dynamic) | attached later, region by region | memory that is allocated and freed, lists and trees: [`dynamic`](super::dynamic) |
 //!
-//! An allocated window is the fastest because the other ranks of the node map memory that the
+//! Within a node an allocated window is the fastest because the other ranks map memory that the
 //! library has allocated, so a put is a store. A buffer of the caller can be mapped only if the
 //! kernel has the XPMEM module. Without XPMEM other ranks reach the buffer by system calls, or by
 //! messages if the kernel forbids these system calls. The tables in [`costs`](super::costs) show
