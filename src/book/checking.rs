@@ -7,11 +7,17 @@
 //! ```text
 //! $ TRANSOM_CHECK=1 transom-run -n 2 target/debug/examples/race
 //! transom: conflicting accesses to window 1 at rank 1:
-//!   rank 0: put of bytes 0..8, race::by_get_and_put::{{closure}} at examples/race.rs:19
-//!   rank 1: get of bytes 0..8, race::by_get_and_put::{{closure}} at examples/race.rs:18
+//!   rank 0: put of bytes 0..8, race::by_get_and_put::{{closure}} at .../examples/race.rs:19
+//!   rank 1: get of bytes 0..8, race::by_get_and_put::{{closure}}::{{closure}} at .../examples/race.rs:18
 //!   one of two concurrent accesses changes bytes of the other (MPI-4.1 §12.7)
 //!   No synchronization orders the two
-//! transom: the conflict checker found conflicting accesses; pairs of places in the program: 1
+//! transom: conflicting accesses to window 1 at rank 1:
+//!   rank 0: put of bytes 0..8, race::by_get_and_put::{{closure}} at .../examples/race.rs:19
+//!   rank 1: put of bytes 0..8, race::by_get_and_put::{{closure}} at .../examples/race.rs:19
+//!   one of two concurrent accesses changes bytes of the other (MPI-4.1 §12.7)
+//!   No synchronization orders the two
+//! counted 2000 of 2000
+//! transom: the conflict checker found conflicting accesses; pairs of places in the program: 2
 //! ```
 //!
 //! Windows over all ranks of the job are numbered from 1 in the order of their creation, in
