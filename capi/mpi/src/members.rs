@@ -2,7 +2,7 @@
 //! cached with it.
 
 use std::ffi::{c_int, c_void};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use transom::Job;
 
@@ -88,19 +88,28 @@ fn broadcast(comm: Comm, mut number: u64) -> Option<u64> {
     (code == SUCCESS).then_some(number)
 }
 
-/// The cached data of a communicator, which the first collective call on it determines. MPI lets no
-/// other collective call on it run at the same time. `None` if nothing can be kept with it.
+/// Locked while data is cached with a communicator. Threads that are ranks of one communicator
+/// (`MPIX_Threadcomm`) make its collective calls at the same time.
+static CACHING: Mutex<()> = Mutex::new(());
+
+/// The cached data of a communicator, which the first collective call on it determines. `None` if
+/// nothing can be kept with it.
 fn known(comm: Comm) -> Result<Option<&'static Known>, Refused> {
     let Some(keyval) = KEYVAL.get() else { return Ok(None) };
-    let (mut value, mut flag) = (std::ptr::null_mut::<c_void>(), -1);
-    // SAFETY: the host reports a handle that is no communicator; the calls write an address and a
-    // number.
-    let code = unsafe { host_Comm_get_attr(comm, keyval, (&raw mut value).cast(), &raw mut flag) };
-    // MPICH 5 returns success after an error handler of the program.
-    if code != SUCCESS || flag < 0 {
-        return Err(Refused::NoComm(code));
+    let cached = || {
+        let (mut value, mut flag) = (std::ptr::null_mut::<c_void>(), -1);
+        // SAFETY: the host reports a handle that is no communicator; the calls write an address and
+        // a number.
+        let code = unsafe { host_Comm_get_attr(comm, keyval, (&raw mut value).cast(), &raw mut flag) };
+        // MPICH 5 returns success after an error handler of the program.
+        if code != SUCCESS || flag < 0 { Err(Refused::NoComm(code)) } else { Ok((value, flag != 0)) }
+    };
+    let (mut value, mut is_cached) = cached()?;
+    let _caching = (!is_cached).then(|| CACHING.lock().unwrap_or_else(PoisonError::into_inner));
+    if !is_cached {
+        (value, is_cached) = cached()?;
     }
-    if flag == 0 {
+    if !is_cached {
         let known = Known { of_world: ranks_of(comm).is_ok(), job: OnceLock::new() };
         value = Box::into_raw(Box::new(known)).cast();
         // SAFETY: the communicator is valid. On success `transom_forget_comm` frees the box, else

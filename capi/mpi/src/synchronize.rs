@@ -59,7 +59,10 @@ fn with_assertion(window: &Window, bits: c_int, call: impl FnOnce(Assert) -> Res
 #[unsafe(export_name = "PMPI_Win_fence")]
 pub(crate) unsafe extern "C" fn fence(promise: c_int, win: Win) -> c_int {
     match find(win) {
-        Some(window) => with_assertion(window, promise, |assert| window.raw.fence(assert)),
+        Some(window) => {
+            process::progress_now_and_then();
+            with_assertion(window, promise, |assert| window.raw.fence(assert))
+        }
         // SAFETY: the caller's arguments, as MPI defines them; so in all entry points.
         None => unsafe { host_Win_fence(promise, win) },
     }
@@ -92,7 +95,10 @@ pub(crate) unsafe extern "C" fn start(group: Group, promise: c_int, win: Win) ->
 #[unsafe(export_name = "PMPI_Win_complete")]
 pub(crate) unsafe extern "C" fn complete(win: Win) -> c_int {
     match find(win) {
-        Some(window) => reported(window, || window.raw.complete()),
+        Some(window) => {
+            process::progress_now_and_then();
+            reported(window, || window.raw.complete())
+        }
         // SAFETY: as in `fence`.
         None => unsafe { host_Win_complete(win) },
     }
@@ -101,7 +107,10 @@ pub(crate) unsafe extern "C" fn complete(win: Win) -> c_int {
 #[unsafe(export_name = "PMPI_Win_wait")]
 pub(crate) unsafe extern "C" fn wait(win: Win) -> c_int {
     match find(win) {
-        Some(window) => reported(window, || window.raw.wait()),
+        Some(window) => {
+            process::progress_now_and_then();
+            reported(window, || window.raw.wait())
+        }
         // SAFETY: as in `fence`.
         None => unsafe { host_Win_wait(win) },
     }

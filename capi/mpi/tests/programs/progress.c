@@ -5,7 +5,11 @@
 
 enum { LONG = 1 << 20, LONGEST = 1 << 24 };
 
-enum { FLUSH, FLUSH_ALL, FLUSH_LOCAL, UNLOCK, REQUEST, SYNC, POLLS };
+enum { FLUSH, FLUSH_ALL, FLUSH_LOCAL, UNLOCK, REQUEST, SYNC, FENCE, PSCW, POLLS };
+
+/* A window of this rank alone, whose fences and epochs return at once. */
+static MPI_Win alone;
+static MPI_Group self;
 
 /* One poll of the flag in a rank's part: its value. */
 static int polled(int kind, MPI_Win win, int target, volatile int *part) {
@@ -23,6 +27,12 @@ static int polled(int kind, MPI_Win win, int target, volatile int *part) {
             MPI_Win_unlock(target, win);
             break;
         case REQUEST: MPI_Rget(&found, 1, MPI_INT, target, 0, 1, MPI_INT, win, &q), MPI_Wait(&q, MPI_STATUS_IGNORE); break;
+        case FENCE: MPI_Win_fence(0, alone), found = *part; break;
+        case PSCW:
+            MPI_Win_post(self, 0, alone), MPI_Win_start(self, 0, alone);
+            MPI_Win_complete(alone), MPI_Win_wait(alone);
+            found = *part;
+            break;
         default: MPI_Win_sync(win), found = *part;
     }
     return found;
@@ -34,8 +44,10 @@ static void polls(int target) {
     static char name[64];
     char *message = malloc(LONGEST);
     MPI_Win win;
-    int *part, yes = 1;
+    int *part, *own, yes = 1;
     MPI_Win_allocate(4, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
+    MPI_Win_allocate(4, 4, MPI_INFO_NULL, MPI_COMM_SELF, &own, &alone);
+    MPI_Comm_group(MPI_COMM_SELF, &self);
     for (int kind = 0; kind < (target ? SYNC : POLLS); kind++) {
         MPI_Request q;
         *part = 0;
@@ -53,10 +65,13 @@ static void polls(int target) {
             MPI_Accumulate(&yes, 1, MPI_INT, target, 0, 1, MPI_INT, MPI_REPLACE, win);
             if (kind == UNLOCK) MPI_Win_unlock(target, win);
         }
+        if (kind == FENCE) MPI_Win_fence(MPI_MODE_NOSUCCEED, alone);
         if (kind != UNLOCK) MPI_Win_unlock_all(win);
         snprintf(name, sizeof name, "poll %d of rank %d", kind, target);
         check(name, rank_ == 0 && (message[0] != kind + 1 || message[LONGEST - 1] != kind + 1));
     }
+    MPI_Group_free(&self);
+    MPI_Win_free(&alone);
     MPI_Win_free(&win);
     free(message);
 }
