@@ -261,6 +261,25 @@ impl Memory {
         unsafe { combine::combine(to, operand.as_ptr(), operand.len(), function) }
     }
 
+    /// As [`Memory::combine`], with the `len` bytes from `from` on of `other` as operands. The two
+    /// memories may overlap; then the result is not defined.
+    ///
+    /// # Panics
+    /// As for [`Memory::write`] on one of the two memories.
+    #[inline]
+    pub fn combine_with<T: bytemuck::Pod>(
+        &self,
+        at: usize,
+        other: &Memory,
+        from: usize,
+        len: usize,
+        function: impl Fn(T, T) -> T,
+    ) {
+        let (to, from) = (self.pointer(at, len), other.pointer(from, len));
+        // SAFETY: both have `len` bytes (`pointer`), which are accessed by raw pointers only.
+        unsafe { combine::combine(to, from, len, function) }
+    }
+
     /// Copies equal blocks between `ours` and this memory, with one check for all blocks: into this
     /// memory if `WRITE`, else out of it. `at` is the first block's offset in this memory. Strides
     /// are bytes from one block to the next and may be negative. Returns false, without a copy, if

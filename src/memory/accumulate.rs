@@ -9,6 +9,7 @@
 //! both disciplines: the CPU's atomics need aligned words. MPI defines nothing where elements
 //! overlap in part.
 
+mod in_memory;
 mod scattered;
 
 use std::sync::atomic::{Ordering, fence};

@@ -396,19 +396,17 @@ impl Exposed {
             return Err(Refusal::NotWhole { length: piece.len, ty });
         }
         let block = self.block_of(piece)?;
+        let atomic = self.atomic(&block.memory, block.base);
+        if !fetch && atomic.combine_in_memory(block.at, op, ty, &operands) {
+            return Ok(Vec::new());
+        }
         let mut chunk = [0; CHUNK];
         for done in (0..len).step_by(CHUNK / ty.size() * ty.size()) {
             let chunk = &mut chunk[..(CHUNK / ty.size() * ty.size()).min(len - done)];
             operands.read(done, chunk);
             let operand = if op == Op::NoOp { Operand::Nothing(chunk.len()) } else { Operand::Bytes(chunk) };
             let mut old = |at: usize, bytes: &[u8]| operands.write(done + at, bytes);
-            self.atomic(&block.memory, block.base).many(
-                block.at + done,
-                op,
-                ty,
-                operand,
-                if fetch { Some(&mut old) } else { None },
-            );
+            atomic.many(block.at + done, op, ty, operand, if fetch { Some(&mut old) } else { None });
         }
         Ok(Vec::new())
     }
