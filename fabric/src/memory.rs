@@ -7,6 +7,7 @@
 use std::any::Any;
 use std::fmt;
 use std::hint::black_box;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -261,23 +262,19 @@ impl Memory {
         unsafe { combine::combine(to, operand.as_ptr(), operand.len(), function) }
     }
 
-    /// As [`Memory::combine`], with the `len` bytes from `from` on of `other` as operands. The two
-    /// memories may overlap; then the result is not defined.
+    /// As [`Memory::combine`], with operands in `other`. If they overlap the elements, the result
+    /// is not defined.
     ///
     /// # Panics
     /// As for [`Memory::write`] on one of the two memories.
     #[inline]
-    pub fn combine_with<T: bytemuck::Pod>(
-        &self,
-        at: usize,
-        other: &Memory,
-        from: usize,
-        len: usize,
-        function: impl Fn(T, T) -> T,
-    ) {
-        let (to, from) = (self.pointer(at, len), other.pointer(from, len));
-        // SAFETY: both have `len` bytes (`pointer`), which are accessed by raw pointers only.
-        unsafe { combine::combine(to, from, len, function) }
+    pub fn combine_with<T>(&self, at: usize, other: &Memory, operands: Range<usize>, function: impl Fn(T, T) -> T)
+    where
+        T: bytemuck::Pod,
+    {
+        let (to, from) = (self.pointer(at, operands.len()), other.pointer(operands.start, operands.len()));
+        // SAFETY: both have these bytes (`pointer`), which are accessed by raw pointers only.
+        unsafe { combine::combine(to, from, operands.len(), function) }
     }
 
     /// Copies equal blocks between `ours` and this memory, with one check for all blocks: into this

@@ -127,11 +127,11 @@
 //!   that began before the creation are missed. Accumulates of two windows on the same memory count
 //!   as accumulates of one window, although MPI leaves their result undefined (MPI-4.1 §12.2.1).
 //! - After some calls of MPI programs, such as messages between two jobs, the checker can't know
-//!   for which ranks a rank has waited. The checker then treats the rank as ordered after
-//!   everything that any rank has done. The checker may therefore miss a conflict, but does not
-//!   report a false one. Three events make every later receive of every rank such a call: a send or
-//!   receive whose call fails, a cancelled send, and more than 1024 freed requests of receives
-//!   without a message. If a send fails only at the end of its request, later reports may be false.
+//!   for which ranks a rank has waited. The rank then counts as ordered after everything that any
+//!   rank has done: the checker may miss a conflict, but reports no false one. After three events
+//!   every later receive of every rank is such a call: a send or receive whose call fails, a
+//!   cancelled send, and more than 1024 freed requests of receives without a message.
+//! - If a send fails only at the end of its request, later reports may be false.
 //! - A counter of notified operations remembers the clocks of its last notices: 32 notices in a job
 //!   of up to 4 ranks, 4 notices from 26 ranks on, and a number between these in other jobs. A rank
 //!   that waits for an older notice counts as ordered after the oldest remembered notice.

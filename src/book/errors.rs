@@ -38,8 +38,9 @@
 //!
 //! - *Wrong arguments and wrong epochs* are errors of the call itself, at this rank; the call has
 //!   no effect on the window.
-//! - *Creation of a window* fails at all ranks or at none. The rank that could not make its part
-//!   returns the cause; the other ranks return an error of the class `Other` that names that rank.
+//! - *Creation of a window* fails at all ranks or at none, unless a barrier of the creation itself
+//!   fails (docs/limits.md, "Memory"). The rank that could not make its part returns the cause; the
+//!   other ranks return an error of the class `Other` that names that rank.
 //!   Two failures return the same error at all ranks: a hint that differs among the ranks
 //!   (`InfoValue`), and a process that has reached the limit of windows (`Other`).
 //!   Two errors of the class `Arg` concern only the calling rank: another thread of the rank is in

@@ -26,7 +26,7 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! To try it, make a package. `DIRECTORY` is the directory of this library:
+//! To try it, make a package. `DIRECTORY` is the absolute path of your clone of the repository:
 //!
 //! ```text
 //! cargo install --path DIRECTORY/launch   # installs transom-run

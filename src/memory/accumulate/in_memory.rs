@@ -1,5 +1,7 @@
 //! Accumulates whose operands are in memory that other processes reach too, such as a staging area.
 
+use std::ops::Range;
+
 use bytemuck::Pod;
 use transom_fabric::Memory;
 
@@ -12,14 +14,13 @@ struct Between<'a> {
     memory: &'a Memory,
     at: usize,
     operands: &'a Memory,
-    from: usize,
-    len: usize,
+    range: Range<usize>,
 }
 
 impl Elements for Between<'_> {
     #[inline]
     fn combine<T: Pod>(self, function: impl Fn(T, T) -> T) {
-        self.memory.combine_with(self.at, self.operands, self.from, self.len, function);
+        self.memory.combine_with(self.at, self.operands, self.range, function);
     }
 }
 
@@ -38,7 +39,7 @@ impl AtomicMemory<'_> {
         while done < len {
             let part = self.block(at + done, len - done, ty.size());
             let _held = self.lock_many(at + done, many, len);
-            let between = Between { memory: self.memory, at: at + done, operands, from: done, len: part };
+            let between = Between { memory: self.memory, at: at + done, operands, range: done..done + part };
             combine_elsewhere(op, ty, between);
             done += part;
         }
