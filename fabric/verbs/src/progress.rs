@@ -152,6 +152,14 @@ impl Open {
         relieved
     }
 
+    /// Has the device report the completions of all requests that were posted unsignaled.
+    #[inline]
+    pub(crate) fn request_completions(&self) {
+        for link in self.resources.take_unsignaled().filter_map(|peer| self.connections.link(peer)) {
+            link.request_completions(&self.resources);
+        }
+    }
+
     /// Posts the held requests of all links.
     fn release_held(&self) {
         for link in self.resources.take_held().filter_map(|peer| self.connections.link(peer)) {

@@ -26,9 +26,9 @@ pub(crate) enum Local {
     /// Bytes inside the request, or the caller's bytes under a permanent registration: no step is
     /// needed.
     Nothing,
-    /// The peer's next limit (`credits`), which is written to the peer. If the write fails, so does
-    /// every later request of the connection, so its failure needs no report.
-    Limit,
+    /// The peer's next limit (`credits`), which is written to the peer, or no bytes. If the write
+    /// fails, so does every later request of the connection, so its failure needs no report.
+    Unreported,
     /// A buffer of the pools; at completion its first bytes are copied to the span.
     Block(Block, Span),
     /// A buffer of the pools; at completion its first bytes are scattered over the spans.
@@ -49,6 +49,9 @@ pub(crate) struct Resources {
     room: AtomicI64,
     /// Peers whose links hold a request.
     with_held: ArrayQueue<Peer>,
+    /// Peers whose links may have an unsignaled request as their last one. For each, an entry of
+    /// the completion queue is reserved, for the empty write behind this request.
+    with_unsignaled: ArrayQueue<Peer>,
     /// Peers whose links have broken, until `progress` takes them.
     broken: SegQueue<Peer>,
     /// Ends the sleeps of threads that wait for completions.
@@ -59,6 +62,8 @@ pub(crate) struct Resources {
 
 /// Most links with a held request at a time; further links hold none.
 const MOST_WITH_HELD: usize = 1024;
+/// Most links with unsignaled requests that were posted at once; further links signal each.
+const MOST_WITH_UNSIGNALED: usize = 1024;
 
 impl Resources {
     pub(crate) fn new(pools: Pools, flow: Flow, room: u32, wake: Wake) -> Resources {
@@ -67,6 +72,7 @@ impl Resources {
             flow,
             room: AtomicI64::new(i64::from(room)),
             with_held: ArrayQueue::new(MOST_WITH_HELD),
+            with_unsignaled: ArrayQueue::new(MOST_WITH_UNSIGNALED),
             broken: SegQueue::new(),
             wake,
             lost: OnceLock::new(),
@@ -99,6 +105,25 @@ impl Resources {
     /// Takes the listed peers out of the list. Peers that other threads list meanwhile may remain.
     pub(crate) fn take_held(&self) -> impl Iterator<Item = Peer> {
         (0..self.with_held.len()).map_while(|_| self.with_held.pop())
+    }
+
+    /// Lists a peer whose link begins a run of unsignaled requests, and reserves an entry of the
+    /// completion queue; returns whether there was room for both.
+    pub(crate) fn list_unsignaled(&self, peer: Peer) -> bool {
+        if !self.reserve() {
+            return false;
+        }
+        let listed = self.with_unsignaled.push(peer).is_ok();
+        if !listed {
+            self.unreserve(1);
+        }
+        listed
+    }
+
+    /// Takes the listed peers out of the list, as `take_held` does.
+    #[inline]
+    pub(crate) fn take_unsignaled(&self) -> impl Iterator<Item = Peer> {
+        (0..self.with_unsignaled.len()).map_while(|_| self.with_unsignaled.pop())
     }
 
     /// Lists a peer whose link has broken. No event may follow, so this ends a sleep.
@@ -152,7 +177,7 @@ impl Resources {
     pub(crate) fn retire(&self, record: Record, fault: Option<&Fault>) {
         match record.local {
             Local::Nothing => {}
-            Local::Limit => return,
+            Local::Unreported => return,
             Local::Registered(registrations, count) => drop((registrations, count)),
             Local::Block(block, to) => self.unload(block, &[to], fault.is_some()),
             Local::Scattered(block, to) => self.unload(block, &to, fault.is_some()),
