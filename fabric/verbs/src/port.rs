@@ -541,6 +541,7 @@ impl Port for VerbsPort {
             Post::Pending => Post::Done,
             answer => {
                 link.credits.put_back(credit);
+                self.open.resources.await_room();
                 answer
             }
         }

@@ -1,7 +1,7 @@
 //! Resources that all connections share: buffers, credits, and room in the completion queue. Also
 //! ends requests that completed or failed.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crossbeam_queue::{ArrayQueue, SegQueue};
@@ -47,6 +47,8 @@ pub(crate) struct Resources {
     /// queue must have a free entry for each request in flight, because each request that fails
     /// takes one.
     room: AtomicI64,
+    /// Whether a message found no room and no request has completed since.
+    awaits_room: AtomicBool,
     /// Peers whose links hold a request.
     with_held: ArrayQueue<Peer>,
     /// Peers whose links may have an unsignaled request as their last one. For each, an entry of
@@ -71,6 +73,7 @@ impl Resources {
             pools,
             flow,
             room: AtomicI64::new(i64::from(room)),
+            awaits_room: AtomicBool::new(false),
             with_held: ArrayQueue::new(MOST_WITH_HELD),
             with_unsignaled: ArrayQueue::new(MOST_WITH_UNSIGNALED),
             broken: SegQueue::new(),
@@ -95,6 +98,30 @@ impl Resources {
     pub(crate) fn unreserve(&self, count: u32) {
         // Relaxed: the count orders no other memory.
         self.room.fetch_add(i64::from(count), Ordering::Relaxed);
+    }
+
+    /// Notes that a message found no room, so that the next completion of this process's requests
+    /// ends sleeps.
+    #[cold]
+    pub(crate) fn await_room(&self) {
+        // Relaxed: the thread that sends the message again sleeps later than this. A thread that
+        // processes completions meanwhile has made room; the sleep then lasts to its limit.
+        self.awaits_room.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a message waits for room.
+    pub(crate) fn awaits_room(&self) -> bool {
+        // Relaxed: as in `await_room`.
+        self.awaits_room.load(Ordering::Relaxed)
+    }
+
+    /// Notes that requests have completed.
+    #[inline]
+    pub(crate) fn made_room(&self) {
+        // Relaxed: as in `await_room`.
+        if self.awaits_room.load(Ordering::Relaxed) {
+            self.awaits_room.store(false, Ordering::Relaxed);
+        }
     }
 
     /// Lists a peer whose link holds a request; returns whether there was room.

@@ -169,6 +169,34 @@ fn a_limit_without_room_is_written_when_there_is_room() {
     drop(region);
 }
 
+/// A progress thread whose message finds no room in the queue wakes when requests of its own have
+/// completed, and not only when messages arrive.
+#[test]
+fn a_message_without_room_is_sent_when_there_is_room() {
+    let mut net = Net::new(2);
+    connect(&mut net, &[(1, 0)]);
+    let (tally, inbox) = (Tally::new(), Inbox::default());
+    let region = net.domains[1].register(&Memory::private(8)).expect("memory");
+    let remote = net.domains[0].port().import(peer(1), &region.key()).expect("connected");
+    let sleeps_until_solicited = |net: &Net| {
+        net.domains[0].port().wait(Duration::ZERO);
+        net.standins[0].state().armed_solicited.take()
+    };
+    for _ in 0..3 {
+        while matches!(net.domains[0].port().put_inline(&remote, 0, &[1; 8], &tally), Post::Pending) {}
+        assert_eq!(sleeps_until_solicited(&net), Some(true), "nothing waits for room");
+        assert!(!send(&net, 0, 1, b"text"));
+        assert_eq!(sleeps_until_solicited(&net), Some(false), "the message waits for room");
+        net.carry();
+        progress(&net, 0, &inbox);
+        assert_eq!(sleeps_until_solicited(&net), Some(true), "there is room");
+        assert!(tally.settled() && send(&net, 0, 1, b"text"));
+        net.carry();
+        progress(&net, 0, &inbox);
+        progress(&net, 1, &inbox);
+    }
+}
+
 /// Each of `senders` ranks sends 64 messages to one rank as fast as it can, and the target is slow.
 fn all_to_one(senders: usize) -> Net {
     const EACH: u8 = 64;
