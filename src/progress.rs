@@ -59,6 +59,15 @@ pub(crate) struct Progress {
     hook: OnceLock<Hook>,
 }
 
+/// The events that a call awaits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Awaited {
+    /// Completions of this rank's operations, among others.
+    Completions,
+    /// Only messages, notices, and changes of this rank's memory by other ranks.
+    Arrivals,
+}
+
 /// The argument of [`Job::while_waiting`](crate::Job::while_waiting).
 pub(crate) type Hook = Box<dyn Fn() + Send + Sync>;
 
@@ -128,17 +137,26 @@ impl Progress {
     /// Processes pending events without blocking, and returns their number. Sends operations that
     /// were kept to share messages, except those that [`Messages::end_gathering`] leaves.
     pub(crate) fn poll(&self) -> Result<usize> {
-        let seen = self.poll_keeping(0)?;
+        self.poll_for(Awaited::Completions)
+    }
+
+    /// [`poll`](Progress::poll) for these events.
+    fn poll_for(&self, awaited: Awaited) -> Result<usize> {
+        let seen = self.poll_keeping(0, awaited)?;
         Ok(seen + self.send_kept())
     }
 
     /// [`poll`](Progress::poll) that lets answers wait for a message to the same rank. `own`: the
     /// number of counted callers that are this thread, 0 or 1.
-    fn poll_keeping(&self, own: u32) -> Result<usize> {
+    fn poll_keeping(&self, own: u32, awaited: Awaited) -> Result<usize> {
         let messages = &*self.messages;
         messages.end_gathering();
         // A failure of the net neither keeps messages of the node from arriving nor from leaving.
-        let (net, node) = (self.wire.poll(Lane::Net, messages), self.wire.poll(Lane::Shm, messages));
+        let net = match awaited {
+            Awaited::Completions => self.wire.poll(Lane::Net, messages),
+            Awaited::Arrivals => self.wire.poll_arrivals(messages),
+        };
+        let node = self.wire.poll(Lane::Shm, messages);
         let sent = messages.send_deferred(|peer, bytes| self.wire.send(peer, bytes));
         let seen = net? + node?;
         // Another caller may sleep although its event was processed here. Relaxed: if it is missed,
@@ -174,14 +192,16 @@ impl Progress {
         taken
     }
 
-    /// [`poll_and_leave`](Progress::poll_and_leave) that first counts all immediates that have
-    /// arrived. The poll then sends the answers to messages that came with them.
+    /// Counts all immediates that have arrived, and makes progress for a call that returns without
+    /// waiting for completions. The poll then sends the answers to messages that came with them.
     pub(crate) fn settle(&self) -> Result<()> {
         let settled = self.wire.settle(&*self.messages);
         if !matches!(settled, Ok(false)) {
             self.end_sleeps();
         }
-        self.poll_and_leave()?;
+        let polled = self.poll_for(Awaited::Arrivals);
+        self.leave();
+        polled?;
         settled?;
         Ok(())
     }
@@ -191,7 +211,7 @@ impl Progress {
     pub(crate) fn poll_on(&self, nap: Duration) -> Result<bool> {
         // The progress thread leaves the events to this call.
         let guard = self.callers.enter();
-        let polled = self.poll_keeping(1);
+        let polled = self.poll_keeping(1, Awaited::Completions);
         self.send_kept();
         if !matches!(polled, Ok(1..)) {
             std::thread::sleep(nap);
@@ -241,16 +261,16 @@ impl Progress {
     /// [`until`](Progress::until) that also calls `look` before each sleep, and from time to time
     /// while events arrive. An error of `look` ends the wait.
     pub(crate) fn until_looking(&self, done: impl Fn() -> bool, look: impl Fn() -> Result<()>) -> Result<()> {
-        self.until_within(NAP, done, look)
+        self.until_came(Awaited::Completions, done, look)
     }
 
-    /// [`until_looking`](Progress::until_looking) whose first sleep takes at most `nap`.
-    fn until_within(&self, nap: Duration, done: impl Fn() -> bool, look: impl Fn() -> Result<()>) -> Result<()> {
+    /// [`until_looking`](Progress::until_looking) for these events.
+    fn until_came(&self, awaited: Awaited, done: impl Fn() -> bool, look: impl Fn() -> Result<()>) -> Result<()> {
         if done() {
             return Ok(());
         }
         let guard = self.callers.enter();
-        let outcome = self.wait_until(nap, done, look);
+        let outcome = self.wait_until(awaited, done, look);
         drop(guard);
         self.leave();
         outcome
@@ -268,7 +288,7 @@ impl Progress {
                 std::hint::spin_loop();
             }
         }
-        self.until_within(self.times.first_nap, done, || Ok(()))
+        self.until_came(Awaited::Arrivals, done, || Ok(()))
     }
 
     /// Gives the core up if another thread of this process is inside a blocking call: the awaited
@@ -289,15 +309,16 @@ impl Progress {
         }
     }
 
-    fn wait_until(&self, first: Duration, done: impl Fn() -> bool, look: impl Fn() -> Result<()>) -> Result<()> {
+    fn wait_until(&self, awaited: Awaited, done: impl Fn() -> bool, look: impl Fn() -> Result<()>) -> Result<()> {
         let mut spin = self.times.polling();
+        let first = if awaited == Awaited::Arrivals { self.times.first_nap } else { NAP };
         let (mut slept, mut nap) = (Duration::ZERO, first);
         let (mut quiet_since, mut hooked): (Option<Instant>, Option<Instant>) = (None, None);
         let (mut polls, mut missed) = (0u32, false);
         // Sends the waiting answers that no put since the caller's last wait has carried.
         self.send_kept();
         loop {
-            let mut seen = self.poll_keeping(1)?;
+            let mut seen = self.poll_keeping(1, awaited)?;
             if done() {
                 if missed {
                     // Relaxed: a count.

@@ -253,6 +253,16 @@ pub trait Port: Send + Sync + Debug + 'static {
     /// operation's tally.
     fn progress(&self, handler: &impl Handler) -> Result<usize, FabricError>;
 
+    /// [`Port::progress`] for a caller that awaits messages, immediates or changes of memory by
+    /// peers, and no completion of this process's operations. The port may leave completions to
+    /// the next call of `progress`, and need not ask the device for them before.
+    ///
+    /// # Errors
+    /// As for [`Port::progress`].
+    fn progress_arrivals(&self, handler: &impl Handler) -> Result<usize, FabricError> {
+        self.progress(handler)
+    }
+
     /// Hands all immediates that have arrived to the handler, those included that another thread
     /// is taking. When the call returns, the handler has had them all.
     ///

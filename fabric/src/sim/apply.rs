@@ -106,9 +106,10 @@ pub struct SimPort {
 }
 
 impl SimPort {
-    /// A step of progress; returns the number of events.
-    fn advance(&self, handler: &impl Handler) -> Result<usize, FabricError> {
-        let Step { completed, messages, immediates } = self.net.advance(self.me)?;
+    /// A step of progress, for a caller that awaits completions or not; returns the number of
+    /// events.
+    fn advance(&self, handler: &impl Handler, awaited: bool) -> Result<usize, FabricError> {
+        let Step { completed, messages, immediates } = self.net.advance(self.me, awaited)?;
         for message in &messages {
             handler.message(message.from, &message.bytes);
         }
@@ -269,13 +270,18 @@ impl Port for SimPort {
 
     fn progress(&self, handler: &impl Handler) -> Result<usize, FabricError> {
         let _handling = self.handling.read().unwrap_or_else(PoisonError::into_inner);
-        self.advance(handler)
+        self.advance(handler, true)
+    }
+
+    fn progress_arrivals(&self, handler: &impl Handler) -> Result<usize, FabricError> {
+        let _handling = self.handling.read().unwrap_or_else(PoisonError::into_inner);
+        self.advance(handler, false)
     }
 
     fn settle(&self, handler: &impl Handler) -> Result<(), FabricError> {
         // Other threads have handed over what they had taken.
         let _alone = self.handling.write().unwrap_or_else(PoisonError::into_inner);
-        self.advance(handler).map(drop)
+        self.advance(handler, false).map(drop)
     }
 
     fn wait(&self, limit: Duration) {

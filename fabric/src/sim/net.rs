@@ -324,8 +324,9 @@ impl SimNet {
         again
     }
 
-    /// One step of a rank's progress.
-    pub(super) fn advance(&self, me: Peer) -> Result<Step, FabricError> {
+    /// One step of a rank's progress. A net with immediates reports completions only where they are
+    /// `awaited`.
+    pub(super) fn advance(&self, me: Peer, awaited: bool) -> Result<Step, FabricError> {
         let mut state = self.state();
         if state.ranks[me.index()].dead {
             return Err(killed(me).into());
@@ -334,7 +335,8 @@ impl SimNet {
         state.ranks[me.index()].held = None;
         // Completions are delivered first: an operation that is applied in this step completes in a
         // later one.
-        let completed = state.complete(&self.options, me);
+        let completes = awaited || !self.options.delivery.immediates;
+        let completed = if completes { state.complete(&self.options, me) } else { 0 };
         let messages = state.deliver(&self.options, me);
         let immediates = std::mem::take(&mut state.ranks[me.index()].arrived);
         let mut to_wake = state.apply_pieces(&self.options, me);

@@ -9,8 +9,19 @@
 //! Three kinds of requests are posted signaled immediately: large ones, because their transfer time
 //! matters, and messages and limits (`credits`), because no flush waits for them.
 //!
-//! The invariant: the last posted request is signaled, or a request is held. A completion therefore
-//! covers every request in flight.
+//!
+//! A small put with an immediate is posted at once, because the target may wait for it while this
+//! process computes, and *unsignaled*: a process that waits for a notice in return need not handle
+//! a completion for each of its puts. Such requests form a *run*, which lists the link. The run
+//! ends when a thread awaits completions ([`Link::request_completions`], which `progress` calls and
+//! `progress_arrivals` does not). If the last request is then unsignaled, an empty write follows
+//! it, signaled. To save the empty write where each put, or each group of puts, is followed by a
+//! flush, the request is signaled at which the previous run ended.
+//!
+//! The invariant: the last posted request is signaled, or a request is held, or the link is listed
+//! with an unsignaled request as its last one. In the third case the queue has room for the empty
+//! write, since a request that fills the queue is signaled, and the completion queue has an entry
+//! for it, reserved at the listing. A completion therefore covers every request in flight.
 //!
 //! The invariant does not hold for a broken link: the signaled request may be the one whose post
 //! failed, and a device with an error on the queue pair may report no completion. `progress`
@@ -28,7 +39,7 @@ use transom_fabric::{Cause, Fault, Peer, Reason, TallyRef};
 use crate::credits::Credits;
 use crate::pair::Pair;
 use crate::resources::{Local, Resources};
-use crate::sending::{Bytes, Posted, Request, Sending};
+use crate::sending::{Bytes, Posted, Posting, Request, Sending};
 use crate::sys;
 
 const OPENING: u8 = 0;
@@ -135,12 +146,12 @@ impl Link {
         if let Some(tally) = request.tally {
             tally.begin();
         }
-        let hold = request.hold;
+        let posting = request.posting;
         sending.write(request);
-        if hold {
-            self.list_held(&mut sending, resources);
-        } else {
-            self.post_signaled(&mut sending, resources);
+        match posting {
+            Posting::Held => self.list_held(&mut sending, resources),
+            Posting::Signaled => self.post_signaled(&mut sending, resources),
+            Posting::Unsignaled => self.post_unsignaled(&mut sending, resources),
         }
         Ok(())
     }
@@ -149,9 +160,18 @@ impl Link {
     pub(crate) fn renew(&self, resources: &Resources) -> Result<(), Refused> {
         let (element, place) = self.credits.renew().ok_or(Refused::Again)?;
         let (target, bytes) = (sys::Target { rdma: place }, Bytes::Element(element));
-        let (opcode, local) = (sys::IBV_WR_RDMA_WRITE, Local::Limit);
+        let (opcode, local) = (sys::IBV_WR_RDMA_WRITE, Local::Unreported);
         self.push(
-            Request { opcode, target, immediate: 0, solicited: false, bytes, hold: false, tally: None, local },
+            Request {
+                opcode,
+                target,
+                immediate: 0,
+                solicited: false,
+                bytes,
+                posting: Posting::Signaled,
+                tally: None,
+                local,
+            },
             resources,
         )?;
         self.credits.renewed();
@@ -215,6 +235,21 @@ impl Link {
     /// Posts the held request signaled.
     fn post_signaled(&self, sending: &mut Sending, resources: &Resources) {
         sending.signal();
+        self.post(sending, resources);
+    }
+
+    /// Posts the held request, unsignaled if it needs no signal. The first request of a run lists
+    /// the link.
+    fn post_unsignaled(&self, sending: &mut Sending, resources: &Resources) {
+        let is_listed = sending.is_in_run() || resources.list_unsignaled(self.peer);
+        if !is_listed || sending.needs_signal() {
+            sending.signal();
+        }
+        self.post(sending, resources);
+    }
+
+    /// Posts the held request.
+    fn post(&self, sending: &mut Sending, resources: &Resources) {
         if let Err(error) = sending.post(&self.pair) {
             self.break_down(sending, error, resources);
         }
@@ -226,6 +261,22 @@ impl Link {
         sending.listed = false;
         if sending.is_held() {
             self.post_signaled(&mut sending, resources);
+        }
+    }
+
+    /// Ensures that the device reports the completions of all requests in flight: a request without
+    /// bytes follows an unsignaled one. Called for a listed link, before a thread waits for
+    /// completions.
+    pub(crate) fn request_completions(&self, resources: &Resources) {
+        let mut sending = self.sending.lock();
+        sending.end_run();
+        // Relaxed: under the lock.
+        if self.state.load(Ordering::Relaxed) == READY && sending.is_unsignaled() {
+            // It takes the reserved entry.
+            sending.write_empty();
+            self.post_signaled(&mut sending, resources);
+        } else {
+            resources.unreserve(1);
         }
     }
 
@@ -282,3 +333,5 @@ impl Link {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod unsignaled;

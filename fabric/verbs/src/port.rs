@@ -23,7 +23,7 @@ use crate::queue::Events;
 use crate::registrations::Registrations;
 use crate::remote::{TAG, VerbsRemote, coherence};
 use crate::resources::Local;
-use crate::sending::{Bytes, INLINE, LIST, Posted, Request};
+use crate::sending::{Bytes, INLINE, LIST, Posted, Posting, Request};
 use crate::sys;
 use crate::wr_id::REFUSED;
 
@@ -116,16 +116,14 @@ impl VerbsPort {
         credit: Credit,
         tally: &TallyRef,
     ) -> Post {
+        let len = bytes.len();
         let Some((bytes, local)) = self.copied(bytes) else { return Post::Again };
         let immediate = (immediate.number() | if credit.was_refused { REFUSED } else { 0 }).to_be();
         let (opcode, target) = (sys::IBV_WR_RDMA_WRITE_WITH_IMM, sys::Target { rdma: to.at(offset) });
         // Not held: the target may wait for it while this process computes. A target that computes
         // need not count each notice at once, but has to renew the credit.
-        let solicited = credit.is_last();
-        self.push(
-            &to.link,
-            Request { opcode, target, immediate, solicited, bytes, hold: false, tally: Some(tally), local },
-        )
+        let (solicited, posting) = (credit.is_last(), Posting::of(len, Posting::Unsignaled));
+        self.push(&to.link, Request { opcode, target, immediate, solicited, bytes, posting, tally: Some(tally), local })
     }
 
     /// Posts a message for which the receiver has posted a receive. `was_refused`: see [`REFUSED`].
@@ -133,7 +131,19 @@ impl VerbsPort {
         let Some((bytes, local)) = self.copied(message) else { return Post::Again };
         let immediate = (self.me.0 | if was_refused { REFUSED } else { 0 }).to_be();
         let (opcode, target) = (sys::IBV_WR_SEND_WITH_IMM, sys::Target { rdma: sys::Rdma { remote_addr: 0, rkey: 0 } });
-        self.push(link, Request { opcode, target, immediate, solicited: true, bytes, hold: false, tally: None, local })
+        self.push(
+            link,
+            Request {
+                opcode,
+                target,
+                immediate,
+                solicited: true,
+                bytes,
+                posting: Posting::Signaled,
+                tally: None,
+                local,
+            },
+        )
     }
 
     /// Refuses a message for lack of credit. The next message tells the receiver, and this process
@@ -223,8 +233,8 @@ impl VerbsPort {
         fill(self.open.resources.pools.buffer(block));
         let bytes = Bytes::Element(self.open.resources.pools.element(block, len));
         let (opcode, target, tally) = (sys::IBV_WR_RDMA_WRITE, sys::Target { rdma: to.at(offset) }, Some(tally));
-        let (hold, local) = (len <= Pools::SMALL, Local::Block(block, Span::EMPTY));
-        self.push(&to.link, Request { opcode, target, immediate: 0, solicited: false, bytes, hold, tally, local })
+        let (posting, local) = (Posting::of(len, Posting::Held), Local::Block(block, Span::EMPTY));
+        self.push(&to.link, Request { opcode, target, immediate: 0, solicited: false, bytes, posting, tally, local })
     }
 
     /// Reads or writes the caller's bytes, in 1 to [`LIST`] parts, none of which is empty.
@@ -265,7 +275,7 @@ impl VerbsPort {
         let (bytes, target, tally) = (Bytes::List(list), sys::Target { rdma: to.at(offset) }, Some(tally));
         self.push(
             &to.link,
-            Request { opcode, target, immediate: 0, solicited: false, bytes, hold: false, tally, local },
+            Request { opcode, target, immediate: 0, solicited: false, bytes, posting: Posting::Signaled, tally, local },
         )
     }
 
@@ -335,8 +345,8 @@ impl VerbsPort {
         let Some(block) = self.open.resources.pools.take(len) else { return Post::Again };
         let bytes = Bytes::Element(self.open.resources.pools.element(block, len));
         let (opcode, target, tally) = (sys::IBV_WR_RDMA_READ, sys::Target { rdma: from.at(offset) }, Some(tally));
-        let (hold, local) = (len <= Pools::SMALL, local(block));
-        self.push(&from.link, Request { opcode, target, immediate: 0, solicited: false, bytes, hold, tally, local })
+        let (posting, local) = (Posting::of(len, Posting::Held), local(block));
+        self.push(&from.link, Request { opcode, target, immediate: 0, solicited: false, bytes, posting, tally, local })
     }
 }
 
@@ -393,7 +403,7 @@ impl Port for VerbsPort {
                 (sys::IBV_WR_RDMA_WRITE, Some(tally), Bytes::Inline(bytes), Local::Nothing);
             return self.push(
                 &to.link,
-                Request { opcode, target, immediate: 0, solicited: false, bytes, hold: true, tally, local },
+                Request { opcode, target, immediate: 0, solicited: false, bytes, posting: Posting::Held, tally, local },
             );
         }
         if bytes.len() > self.limits.inline_max {
@@ -508,7 +518,10 @@ impl Port for VerbsPort {
         let bytes = Bytes::Element(self.open.resources.pools.element(block, amo.width.bytes()));
         let result = into.slice(0, into.len().min(amo.width.bytes())).unwrap_or(Span::EMPTY);
         let (tally, local) = (Some(tally), Local::Block(block, result));
-        self.push(&on.link, Request { opcode, target, immediate: 0, solicited: false, bytes, hold: true, tally, local })
+        self.push(
+            &on.link,
+            Request { opcode, target, immediate: 0, solicited: false, bytes, posting: Posting::Held, tally, local },
+        )
     }
 
     fn release(&self, to: &VerbsRemote) {
@@ -528,12 +541,18 @@ impl Port for VerbsPort {
             Post::Pending => Post::Done,
             answer => {
                 link.credits.put_back(credit);
+                self.open.resources.await_room();
                 answer
             }
         }
     }
 
     fn progress(&self, handler: &impl Handler) -> Result<usize, FabricError> {
+        self.open.request_completions();
+        self.open.progress(handler)
+    }
+
+    fn progress_arrivals(&self, handler: &impl Handler) -> Result<usize, FabricError> {
         self.open.progress(handler)
     }
 

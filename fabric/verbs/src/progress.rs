@@ -152,6 +152,14 @@ impl Open {
         relieved
     }
 
+    /// Has the device report the completions of all requests that were posted unsignaled.
+    #[inline]
+    pub(crate) fn request_completions(&self) {
+        for link in self.resources.take_unsignaled().filter_map(|peer| self.connections.link(peer)) {
+            link.request_completions(&self.resources);
+        }
+    }
+
     /// Posts the held requests of all links.
     fn release_held(&self) {
         for link in self.resources.take_held().filter_map(|peer| self.connections.link(peer)) {
@@ -165,6 +173,7 @@ impl Open {
         match WrId::decode(entry.wr_id) {
             WrId::Request(peer, number) => {
                 let Some(link) = self.connections.link(peer) else { return Ok(()) };
+                self.resources.made_room();
                 if success {
                     link.complete(number, None, &self.resources);
                 } else {
@@ -250,8 +259,9 @@ impl Open {
         let mut polled: MutexGuard<'_, _> = self.polled.lock().unwrap_or_else(PoisonError::into_inner);
         // Relaxed: a thread that sleeps until all events arms the queue later than this, under the
         // lock, or is counted here. A device may keep only the newest request for an event.
-        // A limit that found no room is written once requests have completed.
-        let all = self.watching.load(Ordering::Relaxed) > 0 || !polled.due.is_empty();
+        // A limit or message that found no room is sent once requests have completed.
+        let waits_for_room = !polled.due.is_empty() || self.resources.awaits_room();
+        let all = self.watching.load(Ordering::Relaxed) > 0 || waits_for_room;
         let events = if all { Events::All } else { Events::Solicited };
         if polled.count > 0 || !polled.broken.is_empty() || self.queue.arm(events).is_err() {
             return false;

@@ -1,7 +1,7 @@
 //! Resources that all connections share: buffers, credits, and room in the completion queue. Also
 //! ends requests that completed or failed.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crossbeam_queue::{ArrayQueue, SegQueue};
@@ -26,9 +26,9 @@ pub(crate) enum Local {
     /// Bytes inside the request, or the caller's bytes under a permanent registration: no step is
     /// needed.
     Nothing,
-    /// The peer's next limit (`credits`), which is written to the peer. If the write fails, so does
-    /// every later request of the connection, so its failure needs no report.
-    Limit,
+    /// The peer's next limit (`credits`), which is written to the peer, or no bytes. If the write
+    /// fails, so does every later request of the connection, so its failure needs no report.
+    Unreported,
     /// A buffer of the pools; at completion its first bytes are copied to the span.
     Block(Block, Span),
     /// A buffer of the pools; at completion its first bytes are scattered over the spans.
@@ -47,8 +47,13 @@ pub(crate) struct Resources {
     /// queue must have a free entry for each request in flight, because each request that fails
     /// takes one.
     room: AtomicI64,
+    /// Whether a message found no room and no request has completed since.
+    awaits_room: AtomicBool,
     /// Peers whose links hold a request.
     with_held: ArrayQueue<Peer>,
+    /// Peers whose links may have an unsignaled request as their last one. For each, an entry of
+    /// the completion queue is reserved, for the empty write behind this request.
+    with_unsignaled: ArrayQueue<Peer>,
     /// Peers whose links have broken, until `progress` takes them.
     broken: SegQueue<Peer>,
     /// Ends the sleeps of threads that wait for completions.
@@ -59,6 +64,8 @@ pub(crate) struct Resources {
 
 /// Most links with a held request at a time; further links hold none.
 const MOST_WITH_HELD: usize = 1024;
+/// Most links with unsignaled requests that were posted at once; further links signal each.
+const MOST_WITH_UNSIGNALED: usize = 1024;
 
 impl Resources {
     pub(crate) fn new(pools: Pools, flow: Flow, room: u32, wake: Wake) -> Resources {
@@ -66,7 +73,9 @@ impl Resources {
             pools,
             flow,
             room: AtomicI64::new(i64::from(room)),
+            awaits_room: AtomicBool::new(false),
             with_held: ArrayQueue::new(MOST_WITH_HELD),
+            with_unsignaled: ArrayQueue::new(MOST_WITH_UNSIGNALED),
             broken: SegQueue::new(),
             wake,
             lost: OnceLock::new(),
@@ -91,6 +100,30 @@ impl Resources {
         self.room.fetch_add(i64::from(count), Ordering::Relaxed);
     }
 
+    /// Notes that a message found no room, so that the next completion of this process's requests
+    /// ends sleeps.
+    #[cold]
+    pub(crate) fn await_room(&self) {
+        // Relaxed: the thread that sends the message again sleeps later than this. A thread that
+        // processes completions meanwhile has made room; the sleep then lasts to its limit.
+        self.awaits_room.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a message waits for room.
+    pub(crate) fn awaits_room(&self) -> bool {
+        // Relaxed: as in `await_room`.
+        self.awaits_room.load(Ordering::Relaxed)
+    }
+
+    /// Notes that requests have completed.
+    #[inline]
+    pub(crate) fn made_room(&self) {
+        // Relaxed: as in `await_room`.
+        if self.awaits_room.load(Ordering::Relaxed) {
+            self.awaits_room.store(false, Ordering::Relaxed);
+        }
+    }
+
     /// Lists a peer whose link holds a request; returns whether there was room.
     pub(crate) fn list_held(&self, peer: Peer) -> bool {
         self.with_held.push(peer).is_ok()
@@ -99,6 +132,25 @@ impl Resources {
     /// Takes the listed peers out of the list. Peers that other threads list meanwhile may remain.
     pub(crate) fn take_held(&self) -> impl Iterator<Item = Peer> {
         (0..self.with_held.len()).map_while(|_| self.with_held.pop())
+    }
+
+    /// Lists a peer whose link begins a run of unsignaled requests, and reserves an entry of the
+    /// completion queue; returns whether there was room for both.
+    pub(crate) fn list_unsignaled(&self, peer: Peer) -> bool {
+        if !self.reserve() {
+            return false;
+        }
+        let listed = self.with_unsignaled.push(peer).is_ok();
+        if !listed {
+            self.unreserve(1);
+        }
+        listed
+    }
+
+    /// Takes the listed peers out of the list, as `take_held` does.
+    #[inline]
+    pub(crate) fn take_unsignaled(&self) -> impl Iterator<Item = Peer> {
+        (0..self.with_unsignaled.len()).map_while(|_| self.with_unsignaled.pop())
     }
 
     /// Lists a peer whose link has broken. No event may follow, so this ends a sleep.
@@ -152,7 +204,7 @@ impl Resources {
     pub(crate) fn retire(&self, record: Record, fault: Option<&Fault>) {
         match record.local {
             Local::Nothing => {}
-            Local::Limit => return,
+            Local::Unreported => return,
             Local::Registered(registrations, count) => drop((registrations, count)),
             Local::Block(block, to) => self.unload(block, &[to], fault.is_some()),
             Local::Scattered(block, to) => self.unload(block, &to, fault.is_some()),

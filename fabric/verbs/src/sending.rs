@@ -6,6 +6,7 @@ use std::ffi::c_int;
 use transom_fabric::{Peer, TallyRef};
 
 use crate::pair::Pair;
+use crate::pool::Pools;
 use crate::resources::{Local, Record};
 use crate::sys;
 use crate::wr_id::WrId;
@@ -35,11 +36,29 @@ pub(crate) struct Request<'b> {
     /// Whether the request wakes a thread at the target that sleeps until a solicited event.
     pub(crate) solicited: bool,
     pub(crate) bytes: Bytes<'b>,
-    /// Whether the request is held until the next request or release, instead of posted at once.
-    pub(crate) hold: bool,
+    pub(crate) posting: Posting,
     /// The tally that counts the operation; `None` for messages and limits.
     pub(crate) tally: Option<&'b TallyRef>,
     pub(crate) local: Local,
+}
+
+/// When a request is posted, and whether it is signaled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Posting {
+    /// Held until the next request or release.
+    Held,
+    /// Posted at once, signaled.
+    Signaled,
+    /// Posted at once, and signaled only if [`Sending::needs_signal`] says so.
+    Unsignaled,
+}
+
+impl Posting {
+    /// `small` for a request of few bytes. Larger ones are posted signaled, because their transfer
+    /// time matters, and because their buffers are few.
+    pub(crate) fn of(len: usize, small: Posting) -> Posting {
+        if len <= Pools::SMALL { small } else { Posting::Signaled }
+    }
 }
 
 /// The local bytes of a request.
@@ -81,6 +100,11 @@ pub(crate) struct Sending {
     held: bool,
     /// Whether the link is listed, so that `progress` releases the held request.
     pub(crate) listed: bool,
+    /// The number of [`Posting::Unsignaled`] requests since a thread last awaited completions. If
+    /// it is above 0, the link is listed, so that `progress` asks for their completions.
+    run: u64,
+    /// The length of the previous run.
+    last_run: u64,
     request: sys::ibv_send_wr,
     /// Scatter/gather elements of a request whose bytes are not inline.
     list: [sys::ibv_sge; LIST as usize],
@@ -113,6 +137,8 @@ impl Sending {
             signals: 0,
             held: false,
             listed: false,
+            run: 0,
+            last_run: 1,
             request,
             list: [nowhere; LIST as usize],
             inline_element: nowhere,
@@ -249,6 +275,39 @@ impl Sending {
         // Set before the post. If the post fails, no later request is posted.
         self.signaled = self.head;
         self.update_slow_from();
+    }
+
+    /// Whether a run of requests has begun that need no signal each.
+    pub(crate) fn is_in_run(&self) -> bool {
+        self.run > 0
+    }
+
+    /// Counts the written request in the run, and returns whether the request must be signaled: its
+    /// completion will probably be awaited, because the previous run was as long, or a signal is
+    /// due. A request that takes the last room in the queue is signaled, so that an empty request
+    /// always has room behind an unsignaled one.
+    pub(crate) fn needs_signal(&mut self) -> bool {
+        self.run += 1;
+        let is_due = self.head - self.signaled >= u64::from(SIGNAL_EVERY);
+        self.run == self.last_run || is_due || self.head >= self.limit
+    }
+
+    /// Ends the run.
+    pub(crate) fn end_run(&mut self) {
+        self.last_run = std::mem::take(&mut self.run);
+    }
+
+    /// Whether the newest request is posted and not signaled.
+    pub(crate) fn is_unsignaled(&self) -> bool {
+        !self.held && self.head > self.signaled
+    }
+
+    /// Writes a request without bytes, whose completion covers all requests before it, and holds
+    /// it.
+    pub(crate) fn write_empty(&mut self) {
+        // The target remains that of the put before it.
+        self.set_inline(&[]);
+        self.hold(sys::IBV_WR_RDMA_WRITE, Record { tally: None, local: Local::Unreported });
     }
 
     /// The number of requests that end with the completion of the request whose number has this low

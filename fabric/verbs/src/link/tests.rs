@@ -11,22 +11,22 @@ use crate::remote::VerbsRemote;
 use crate::standin::{ROOM, Standin};
 use crate::sys;
 
-struct Nobody;
+pub(super) struct Nobody;
 
 impl Handler for Nobody {
     fn message(&self, _from: Peer, _bytes: &[u8]) {}
 }
 
-const PEER: Peer = Peer(1);
+pub(super) const PEER: Peer = Peer(1);
 
 /// A domain on a stand-in.
-fn domain() -> (Arc<VerbsDomain>, &'static Standin) {
+pub(super) fn domain() -> (Arc<VerbsDomain>, &'static Standin) {
     let (device, standin) = Standin::open();
     (VerbsDomain::on(device, &VerbsOptions::default()).expect("a stand-in"), standin)
 }
 
 /// An open connection to a peer, which is this process, and a region of the peer.
-fn connect(domain: &VerbsDomain, peer: Peer) -> (VerbsRegion, VerbsRemote) {
+pub(super) fn connect(domain: &VerbsDomain, peer: Peer) -> (VerbsRegion, VerbsRemote) {
     let region = domain.register(&Memory::private(64)).expect("a stand-in registers all memory");
     domain.port().connect(peer, &domain.port().address()).expect("a queue pair");
     let remote = domain.port().import(peer, &region.key()).expect("connected");
@@ -34,12 +34,12 @@ fn connect(domain: &VerbsDomain, peer: Peer) -> (VerbsRegion, VerbsRemote) {
     (region, remote)
 }
 
-fn put(domain: &VerbsDomain, to: &VerbsRemote, tally: &TallyRef) -> Post {
+pub(super) fn put(domain: &VerbsDomain, to: &VerbsRemote, tally: &TallyRef) -> Post {
     domain.port().put_inline(to, 0, &[7; 8], tally)
 }
 
 /// Makes as much progress as the end of a broken connection takes.
-fn progress(domain: &VerbsDomain) {
+pub(super) fn progress(domain: &VerbsDomain) {
     for _ in 0..3 {
         domain.port().progress(&Nobody).expect("progress");
     }
