@@ -1,11 +1,22 @@
 /* Declarations shared by the parts of the benchmark. Plain MPI: it uses no library but the MPI with
  * which it is compiled.
  *
- * In cells and cases of two ranks, rank 0 is the origin and rank 1 the target. The standard output
- * has lines for the program that starts the benchmark:
- *   begin N               line N of the plan begins, from 0
- *   cell N VALUE VERDICT  latency in us, bandwidth in MB/s, or millions of operations of all
- *                         ranks in a second; VERDICT is right or wrong, of the data
+ * In cells and cases of two ranks, rank 0 is the origin and rank 1 the target.
+ *
+ * Each rank reads commands from a FIFO of its own, `gate-RANK`, in which the program that starts
+ * the benchmark writes the same commands for all ranks. Between commands the ranks sleep, so that
+ * another job can measure:
+ *   line N FUNCTION WINDOW SYNCHRONIZATION LAST   prepares cell N and warms it up, or runs case N
+ *   turn                                          measures a batch of rounds of the cell
+ *   check                                         verifies the data of the cell
+ *   end                                           ends the program
+ * The ranks write answers to the FIFO `answers`, not to the standard output: a launcher reads the
+ * standard output of a rank through a pipe, and may drop what it has not read when a rank aborts.
+ *   begin N               the line begins
+ *   ready N TURNS         the cell is warmed up; the rank wants this many turns
+ *   turn N VALUE          of a batch: latency in us, bandwidth in MB/s, or millions of operations
+ *                         of all ranks in a second
+ *   checked N VERDICT     right or wrong
  *   case N COMPUTING ATTENTIVE PASSIVE DATA   latencies in us; PASSIVE and DATA are 1 or 0
  *   fail N WHY            MPI returned an error; the program ends
  *   nowindow N WHY        a window of this kind could not be created; the program ends
@@ -34,7 +45,7 @@ struct window {
     MPI_Aint base;
 };
 
-/* The line of the plan that is being measured. */
+/* The number of the line that is being measured. */
 extern int at_work;
 extern int my_rank;
 extern int world_size;
@@ -49,23 +60,31 @@ int kind_of(const char *name);
 void open_window(struct window *window, enum kind kind);
 void close_window(struct window *window);
 
-/* Measures a cell, a line FUNCTION WINDOW SYNCHRONIZATION SIZE of the plan, within about BUDGET_US
- * microseconds. */
+/* Measures a cell within about BUDGET_US microseconds. */
 void run_cell(struct window *window, const char *function, const char *sync, size_t size, double budget_us);
 /* Whether the function is a cell in which all ranks work at once, and the measurement of such a
  * cell. */
 int is_of_all_ranks(const char *function);
 void run_of_all_ranks(struct window *window, const char *function, const char *sync, size_t size, double budget_us);
-/* Runs a case of the grid, a line WINDOW SYNCHRONIZATION OPERATION. The target computes for
- * LEAST_MS to MOST_MS milliseconds; `words` is memory that both ranks have mapped. */
+/* Runs a case of the grid. The target computes for LEAST_MS to MOST_MS
+ * milliseconds; `words` is memory that both ranks have mapped. */
 void run_case(struct window *window, const char *sync, const char *operation, void *words, int least_ms, int most_ms);
 
 /* The time in microseconds. */
 double now_us(void);
 
-/* The most batches of a cell; its result is their median. */
-enum { BATCHES = 8 };
 /* The median, for which the times are sorted. */
 double median(double *times, size_t count);
+
+/* Ends the work of a command: rank 0 writes the answer when all other ranks are about to sleep. */
+void answer(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Waits for the next command of a cell; returns 1 if it is a turn, and 0 if it is the check. */
+int next_turn(void);
+
+/* The most turns of a cell. If few rounds exceed the budget, there are FEWER_TURNS. */
+enum { TURNS = 6, FEWER_TURNS = 2 };
+/* The time at the beginning of a turn that is not measured: the ranks have slept, and their waits
+ * adapt to calls that return soon. */
+#define UNTIMED_US 500.0
 
 #endif

@@ -28,7 +28,7 @@ static int named(const char *name, const char *const *names, int count) {
             return i;
         }
     }
-    fprintf(stderr, "bench: the plan has the unknown word %s\n", name);
+    fprintf(stderr, "bench: a command has the unknown word %s\n", name);
     MPI_Abort(MPI_COMM_WORLD, 5);
     return 0;
 }
@@ -125,28 +125,42 @@ static double rounds(struct cell *cell, int64_t count) {
             target_round(cell);
         }
     }
-    return (now_us() - start) / (double)count;
+    return count > 0 ? (now_us() - start) / (double)count : 0;
 }
 
-/* The time of a round in us: the median of batches, as many rounds as the budget has room for.
- * If few rounds exceed the budget, there are fewer batches and a shorter warm-up. */
-static double measured(struct cell *cell, double budget_us) {
-    double times[BATCHES], first;
-    /* The number of batches and the rounds of each, which the origin chooses. */
-    int64_t plan[2];
+/* The value of a cell whose round takes `time` us: the time, or the bandwidth in MB/s. */
+static double shown(const struct cell *cell, double time) {
+    return cell->function >= PUT_BW ? (double)cell->size * FLIGHT / time : time;
+}
+
+/* Warms up, and then measures batches of rounds in turns with other jobs. All batches together have
+ * as many rounds as the budget has room for. */
+static void measure(struct cell *cell, double budget_us) {
+    double first;
+    /* The number of turns, the rounds of each, and those before them, which the origin chooses. */
+    int64_t plan[3];
     rounds(cell, 1);
     first = rounds(cell, 1);
     plan[0] = first < budget_us / 64 ? 5 : 1;
     MUST(MPI_Bcast(plan, 1, MPI_INT64_T, ORIGIN, MPI_COMM_WORLD));
     first = rounds(cell, plan[0]);
-    plan[0] = first * BATCHES < budget_us ? BATCHES : 2;
+    plan[0] = first * TURNS < budget_us ? TURNS : FEWER_TURNS;
     plan[1] = (int64_t)(budget_us / (double)plan[0] / (first > 0.01 ? first : 0.01));
     plan[1] = plan[1] < 1 ? 1 : plan[1] > 20000 ? 20000 : plan[1];
-    MUST(MPI_Bcast(plan, 2, MPI_INT64_T, ORIGIN, MPI_COMM_WORLD));
-    for (int64_t batch = 0; batch < plan[0]; batch++) {
-        times[batch] = rounds(cell, plan[1]);
+    plan[2] = (int64_t)(UNTIMED_US / (first > 0.01 ? first : 0.01));
+    plan[2] = plan[2] < plan[1] ? plan[2] : plan[1];
+    MUST(MPI_Bcast(plan, 3, MPI_INT64_T, ORIGIN, MPI_COMM_WORLD));
+    answer("ready %d %d", at_work, (int)plan[0]);
+    while (next_turn()) {
+        double time;
+        /* The ranks wake at different times. */
+        MUST(MPI_Barrier(MPI_COMM_WORLD));
+        rounds(cell, plan[2]);
+        time = rounds(cell, plan[1]);
+        /* The target is attentive until the origin has measured. */
+        MUST(MPI_Barrier(MPI_COMM_WORLD));
+        answer("turn %d %.6f", at_work, shown(cell, time));
     }
-    return median(times, (size_t)plan[0]);
 }
 
 /* Fills the buffer and the target's part. */
@@ -223,7 +237,6 @@ void run_cell(struct window *window, const char *function, const char *sync, siz
     struct cell cell = {0};
     MPI_Group all;
     int other = 1 - my_rank, right;
-    double time;
     cell.window = window;
     cell.function = (enum function)named(function, functions, 7);
     cell.sync = (enum sync)named(sync, syncs, 4);
@@ -233,14 +246,10 @@ void run_cell(struct window *window, const char *function, const char *sync, siz
     MUST(MPI_Group_incl(all, 1, &other, &cell.other));
     prepare(&cell);
     begin_epoch(&cell);
-    time = measured(&cell, budget_us);
+    measure(&cell, budget_us);
     end_epoch(&cell);
     right = verified(&cell);
     MUST(MPI_Group_free(&cell.other));
     MUST(MPI_Group_free(&all));
-    if (my_rank == ORIGIN) {
-        double value = cell.function >= PUT_BW ? (double)cell.size * FLIGHT / time : time;
-        printf("cell %d %.6f %s\n", at_work, value, right ? "right" : "wrong");
-        fflush(stdout);
-    }
+    answer("checked %d %s", at_work, right ? "right" : "wrong");
 }

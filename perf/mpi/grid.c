@@ -162,11 +162,18 @@ static void compute(struct grid *grid, int least_ms, int most_ms) {
     tell(grid, ENDED, numbered(0));
 }
 
+/* What the origin has found. */
+struct found {
+    double computing_us, attentive_us;
+    int passive, data;
+};
+
 /* The origin's side, within the epoch. */
-static void originate(struct grid *grid) {
+static struct found originate(struct grid *grid) {
     double attentive[ATTENTIVE], computing[COMPUTING + 1];
     int done = 0, data = 1;
-    double slow, quick;
+    struct found found;
+    double least;
     /* First contact is not measured. */
     perform(grid, 1);
     for (int i = 0; i < ATTENTIVE - 1; i++) {
@@ -187,11 +194,12 @@ static void originate(struct grid *grid) {
     while (told(grid, ENDED) < numbered(0)) {
         sched_yield();
     }
-    quick = median(attentive, ATTENTIVE - 1);
-    slow = done > 0 ? median(computing, (size_t)done) : 1e9;
-    printf("case %d %.3f %.3f %d %d\n", at_work, slow, quick,
-           told(grid, DURING) == COMPUTING && slow <= LATE * (quick > LEAST_US ? quick : LEAST_US), data && told(grid, RIGHT) == 1);
-    fflush(stdout);
+    found.attentive_us = median(attentive, ATTENTIVE - 1);
+    found.computing_us = done > 0 ? median(computing, (size_t)done) : 1e9;
+    least = found.attentive_us > LEAST_US ? found.attentive_us : LEAST_US;
+    found.passive = told(grid, DURING) == COMPUTING && found.computing_us <= LATE * least;
+    found.data = data && told(grid, RIGHT) == 1;
+    return found;
 }
 
 void run_case(struct window *window, const char *sync, const char *operation, void *words, int least_ms, int most_ms) {
@@ -199,6 +207,7 @@ void run_case(struct window *window, const char *sync, const char *operation, vo
     static uint64_t buffer[LONG_WORDS];
     static double ones[SUMS];
     struct grid grid = {0};
+    struct found found = {0};
     grid.window = window;
     grid.words = words;
     grid.by_lock = strcmp(sync, "lock") == 0;
@@ -220,7 +229,7 @@ void run_case(struct window *window, const char *sync, const char *operation, vo
         if (!grid.by_lock) {
             MUST(MPI_Win_lock_all(0, window->win));
         }
-        originate(&grid);
+        found = originate(&grid);
         MUST(MPI_Barrier(MPI_COMM_WORLD));
         if (!grid.by_lock) {
             MUST(MPI_Win_unlock_all(window->win));
@@ -232,4 +241,5 @@ void run_case(struct window *window, const char *sync, const char *operation, vo
         MUST(MPI_Barrier(MPI_COMM_WORLD));
     }
     MUST(MPI_Barrier(MPI_COMM_WORLD));
+    answer("case %d %.3f %.3f %d %d", at_work, found.computing_us, found.attentive_us, found.passive, found.data);
 }

@@ -1,9 +1,12 @@
-/* The benchmark of `transom-perf compare`: reads a plan, makes windows, and runs one line of the
- * plan after the other. Usage: bench PLAN WORDS BUDGET_US LEAST_MS MOST_MS LIMIT_S; PLAN and WORDS
- * are files that all ranks can read. A line of the plan that takes longer than the limit has
- * hung. */
+/* The benchmark of `transom-perf compare`: reads commands, makes windows, and measures one line
+ * after the other. Usage: bench FOLDER BUDGET_US LEAST_MS MOST_MS LIMIT_S. The folder has the
+ * FIFOs, and the file `words` for memory that all ranks map. A command that takes longer than the
+ * limit has hung. */
+#define _GNU_SOURCE
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,9 +20,22 @@
 /* Launchers are slow to start ranks on busy machines. */
 enum { START_SECONDS = 25 };
 
+/* The word in shared memory in which ranks count the commands that they have completed. */
+enum { COMPLETED_COMMANDS = 64 };
+/* Bytes of a command or of an answer, which the kernel writes as a whole. */
+enum { LINE_BYTES = 1024 };
+
 int at_work = 0;
 int my_rank = 0;
 int world_size = 0;
+
+/* The FIFO of the answers, this rank's FIFO of commands, and memory that all ranks have mapped. */
+static int answers = -1;
+static FILE *gate;
+static uint64_t *words;
+/* The commands that this rank has completed, and the time limit of a command in seconds. */
+static uint64_t completed;
+static unsigned limit;
 
 double now_us(void) {
     struct timespec now;
@@ -37,7 +53,57 @@ double median(double *times, size_t count) {
     return (times[(count - 1) / 2] + times[count / 2]) / 2;
 }
 
-/* Prints the error, and ends the job. */
+/* Writes a line to the FIFO of the answers. */
+static void write_line(const char *format, va_list values) {
+    char line[LINE_BYTES];
+    int length = vsnprintf(line, sizeof line - 1, format, values);
+    length = length < (int)sizeof line - 1 ? length : (int)sizeof line - 2;
+    line[length++] = '\n';
+    if (write(answers, line, (size_t)length) != length) {
+        _exit(6);
+    }
+}
+
+static void tell(const char *format, ...) {
+    va_list values;
+    va_start(values, format);
+    write_line(format, values);
+    va_end(values);
+}
+
+void answer(const char *format, ...) {
+    va_list values;
+    uint64_t *all = &words[COMPLETED_COMMANDS];
+    completed++;
+    __atomic_add_fetch(all, 1, __ATOMIC_ACQ_REL);
+    if (my_rank != ORIGIN) {
+        return;
+    }
+    /* The alarm bounds the wait. */
+    while (__atomic_load_n(all, __ATOMIC_ACQUIRE) < completed * (uint64_t)world_size) {
+        sched_yield();
+    }
+    va_start(values, format);
+    write_line(format, values);
+    va_end(values);
+}
+
+/* Sleeps until there is a command. The program that writes commands may have ended. */
+static void read_command(char *line) {
+    alarm(0);
+    if (fgets(line, LINE_BYTES, gate) == NULL) {
+        _exit(6);
+    }
+    alarm(limit);
+}
+
+int next_turn(void) {
+    char line[LINE_BYTES];
+    read_command(line);
+    return strcmp(line, "turn\n") == 0;
+}
+
+/* Writes the error, and ends the job. */
 static void give_up(const char *what, int outcome, const char *call) {
     char text[MPI_MAX_ERROR_STRING] = "";
     int length = 0;
@@ -45,11 +111,7 @@ static void give_up(const char *what, int outcome, const char *call) {
     for (char *c = text; *c; c++) {
         *c = *c == '\n' ? ' ' : *c;
     }
-    printf("%s %d %s: %s\n", what, at_work, call, text);
-    fflush(stdout);
-    /* Some launchers drop output that they have not read yet when a rank aborts: also the last
-     * result of another rank. */
-    usleep(200000);
+    tell("%s %d %s: %s", what, at_work, call, text);
     MPI_Abort(MPI_COMM_WORLD, 3);
     _exit(3);
 }
@@ -72,7 +134,7 @@ static void on_alarm(int signal) {
         line[at++] = (char)('0' + at_work / divisor % 10);
     }
     line[at++] = '\n';
-    if (write(STDOUT_FILENO, line, (size_t)at) < 0) {
+    if (write(answers, line, (size_t)at) < 0) {
         _exit(4);
     }
     _exit(4);
@@ -152,33 +214,54 @@ void close_window(struct window *window) {
     }
 }
 
-/* Memory shared by both ranks, without MPI. */
-static void *mapped(const char *path) {
-    int file = open(path, O_RDWR);
-    void *words = file < 0 ? MAP_FAILED : mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (words == MAP_FAILED) {
+/* Opens a file of the folder. */
+static int opened(const char *folder, const char *name, int flags) {
+    char path[4096];
+    int file;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    file = open(path, flags | O_CLOEXEC);
+    if (file < 0) {
         perror(path);
+        exit(5);
+    }
+    return file;
+}
+
+/* Memory shared by all ranks, without MPI. */
+static uint64_t *mapped(int file) {
+    void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (memory == MAP_FAILED) {
+        perror("bench: mmap");
         MPI_Abort(MPI_COMM_WORLD, 5);
     }
     close(file);
-    return words;
+    return memory;
 }
 
-static unsigned limit(char **numbers) {
-    return (unsigned)atoi(numbers[3]);
+/* Measures a line, whose window is open. */
+static void run_line(struct window *window, const char *function, const char *sync, const char *last, char **numbers) {
+    if (is_of_all_ranks(function)) {
+        run_of_all_ranks(window, function, sync, (size_t)atol(last), atof(numbers[0]));
+    } else if (world_size != 2) {
+        fprintf(stderr, "bench: %s needs exactly two ranks\n", function);
+        MPI_Abort(MPI_COMM_WORLD, 5);
+    } else if (strcmp(function, "grid") == 0) {
+        run_case(window, sync, last, words, atoi(numbers[1]), atoi(numbers[2]));
+    } else {
+        run_cell(window, function, sync, (size_t)atol(last), atof(numbers[0]));
+    }
 }
 
-/* Runs the lines of the plan. */
-static void run(FILE *plan, void *words, char **numbers) {
+/* Runs the lines until the command to end. */
+static void run(char **numbers) {
     struct window window;
-    char function[32], kind[32], sync[32], last[32];
+    char line[LINE_BYTES], function[32], kind[32], sync[32], last[32];
     int is_open = 0;
-    while (fscanf(plan, "%31s %31s %31s %31s", function, kind, sync, last) == 4) {
+    read_command(line);
+    while (sscanf(line, "line %d %31s %31s %31s %31s", &at_work, function, kind, sync, last) == 5) {
         if (my_rank == ORIGIN) {
-            printf("begin %d\n", at_work);
-            fflush(stdout);
+            tell("begin %d", at_work);
         }
-        alarm(limit(numbers));
         if (!is_open || (int)window.kind != kind_of(kind)) {
             if (is_open) {
                 close_window(&window);
@@ -186,45 +269,61 @@ static void run(FILE *plan, void *words, char **numbers) {
             open_window(&window, (enum kind)kind_of(kind));
             is_open = 1;
         }
-        if (is_of_all_ranks(function)) {
-            run_of_all_ranks(&window, function, sync, (size_t)atol(last), atof(numbers[0]));
-        } else if (world_size != 2) {
-            fprintf(stderr, "bench: %s needs exactly two ranks\n", function);
-            MPI_Abort(MPI_COMM_WORLD, 5);
-        } else if (strcmp(function, "grid") == 0) {
-            run_case(&window, sync, last, words, atoi(numbers[1]), atoi(numbers[2]));
-        } else {
-            run_cell(&window, function, sync, (size_t)atol(last), atof(numbers[0]));
-        }
-        at_work++;
+        run_line(&window, function, sync, last, numbers);
+        read_command(line);
     }
     if (is_open) {
         close_window(&window);
     }
 }
 
+/* Binds this thread to a CPU of its own, if there is one for each rank. Ranks that wake at the same
+ * time may otherwise share a CPU for a while. The MPI's other threads stay where they are. */
+static void bind_to_cpu(void) {
+    cpu_set_t all, own;
+    int place = my_rank;
+    if (sched_getaffinity(getpid(), sizeof all, &all) != 0 || CPU_COUNT(&all) < world_size) {
+        return;
+    }
+    CPU_ZERO(&own);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (CPU_ISSET(cpu, &all) && place-- == 0) {
+            CPU_SET(cpu, &own);
+        }
+    }
+    /* Without it the measurement is only less steady. */
+    (void)sched_setaffinity(0, sizeof own, &own);
+}
+
 int main(int argc, char **argv) {
-    FILE *plan;
+    char name[32];
     /* No rank outlives its launcher. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (argc != 7) {
-        fprintf(stderr, "usage: ranks of bench PLAN WORDS BUDGET_US LEAST_MS MOST_MS LIMIT_S\n");
+    if (argc != 6) {
+        fprintf(stderr, "usage: ranks of bench FOLDER BUDGET_US LEAST_MS MOST_MS LIMIT_S\n");
         return 2;
     }
+    limit = (unsigned)atoi(argv[5]);
+    answers = opened(argv[1], "answers", O_WRONLY);
     signal(SIGALRM, on_alarm);
     alarm(START_SECONDS);
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &my_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &world_size);
-    plan = fopen(argv[1], "r");
-    if (world_size < 2 || plan == NULL) {
-        fprintf(stderr, "bench: at least two ranks and a readable plan are needed\n");
+    if (world_size < 2) {
+        fprintf(stderr, "bench: at least two ranks are needed\n");
         MPI_Abort(MPI_COMM_WORLD, 5);
     }
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    run(plan, mapped(argv[2]), argv + 3);
-    fclose(plan);
-    alarm(limit(argv + 3));
+    bind_to_cpu();
+    words = mapped(opened(argv[1], "words", O_RDWR));
+    snprintf(name, sizeof name, "gate-%d", my_rank);
+    gate = fdopen(opened(argv[1], name, O_RDONLY), "r");
+    if (gate == NULL) {
+        perror("bench: fdopen");
+        MPI_Abort(MPI_COMM_WORLD, 5);
+    }
+    run(argv + 2);
     MPI_Finalize();
     return 0;
 }

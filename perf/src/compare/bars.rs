@@ -5,7 +5,7 @@
 use std::fmt::Write;
 
 use super::plan::Line;
-use super::table::{by_mpi, ratio};
+use super::table::by_mpi;
 use super::{Column, Part};
 use crate::chart::{COLORS, Scale, escaped, short};
 
@@ -40,9 +40,9 @@ fn cells(lines: &[Line]) -> Vec<usize> {
 }
 
 /// The ratio of a cell, or the word that the table shows instead of it.
-fn outcome(line: &Line, index: usize, [without, with]: Pair<'_>) -> Result<f64, &'static str> {
-    let base = without.answers[index].value().ok_or(without.answers[index].word())?;
-    ratio(line, &with.answers[index], base).ok_or(with.answers[index].word())
+fn outcome(index: usize, [without, with]: Pair<'_>) -> Result<f64, &'static str> {
+    without.answers[index].value().ok_or(without.answers[index].word())?;
+    with.ratios[index].map(|ratio| ratio.median).ok_or(with.answers[index].word())
 }
 
 /// The whole plot: a legend, and for each transport a list of cells.
@@ -77,8 +77,7 @@ pub(crate) fn svg(parts: &[Part]) -> String {
 
 /// The cells of a transport from `top` on; returns where they end.
 fn list(out: &mut String, part: &Part, pairs: &[Pair<'_>], cells: &[usize], top: f64) -> f64 {
-    let all =
-        || cells.iter().flat_map(|&at| pairs.iter().filter_map(move |pair| outcome(&part.lines[at], at, *pair).ok()));
+    let all = || cells.iter().flat_map(|&at| pairs.iter().filter_map(move |pair| outcome(at, *pair).ok()));
     // 1 is always on the scale.
     let scale = Scale::around(all().chain([1.0]), NAMES, NAMES + BARS);
     #[allow(clippy::cast_precision_loss)] // a few
@@ -109,7 +108,7 @@ fn list(out: &mut String, part: &Part, pairs: &[Pair<'_>], cells: &[usize], top:
         let middle = at + (row - GAP) / 2.0 + 4.0;
         let _ = writeln!(out, "<text x=\"{}\" y=\"{middle:.1}\" text-anchor=\"end\">{name}</text>", NAMES - 8.0);
         for (pair, color) in pairs.iter().zip(COLORS.iter().cycle()) {
-            bar(out, &scale, outcome(line, cell, *pair), color, at);
+            bar(out, &scale, outcome(cell, *pair), color, at);
             at += BAR;
         }
         at += GAP;
@@ -149,6 +148,7 @@ fn size(bytes: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::answers::Answer;
+    use super::super::ratios::Ratio;
     use super::super::{Transport, plan};
     use super::*;
 
@@ -156,12 +156,16 @@ mod tests {
     fn each_cell_has_a_bar_for_each_mpi_with_its_library() {
         let lines = plan::cells(true);
         let values = |value| vec![Answer::Value(value); lines.len()];
-        let column = |host: &str, with, answers| Column { host: host.into(), with, answers };
+        let column = |host: &str, with, answers| {
+            let ratio = |line: &Line| if line.higher_is_better() { 4.0 } else { 0.25 };
+            let ratio = |line: &Line| Some(Ratio { median: ratio(line), low: 0.2, high: 5.0 });
+            Column { host: host.into(), with, answers, ratios: lines.iter().map(ratio).collect() }
+        };
         let columns = vec![
             column("a<b", false, values(2.0)),
             column("a<b", true, values(0.5)),
             column("c", false, values(1.0)),
-            column("c", true, vec![Answer::Hangs; lines.len()]),
+            Column { ratios: vec![None; lines.len()], ..column("c", true, vec![Answer::Hangs; lines.len()]) },
             column("alone", false, values(3.0)),
         ];
         let part = Part { transport: Transport::Shm, lines: lines.clone(), columns };

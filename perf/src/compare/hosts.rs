@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::Transport;
-use super::launch::watched;
+use super::job::watched;
 
 /// An MPI.
 #[derive(Clone, Debug)]

@@ -1,28 +1,33 @@
 //! `transom-perf compare`: a plain MPI program on each installed MPI, with transom's interposition
-//! library and without, alternately within one run. Owns the command line and the order of the
-//! runs; calls no window, and is no rank of a job.
+//! library and without, in turns. Owns the command line and the outputs; calls no window, and is no
+//! rank of a job.
 
 mod answers;
 mod bars;
 mod hosts;
+mod job;
 mod launch;
 mod plan;
 mod plot;
+mod ratios;
 mod table;
+mod turns;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
 
 use crate::outcome::Outcome;
 use crate::output::{output, parsed};
-use answers::{Answer, combined};
+use answers::Answer;
 use hosts::Host;
-use launch::{Bench, Planned};
+use launch::Bench;
 use plan::Line;
+use ratios::Ratio;
+use turns::{Setting, measured};
 
 /// Runs a benchmark of plain MPI calls on each installed MPI, alternately with transom's
 /// interposition library (libtransom_mpi.so, by LD_PRELOAD) and without. Prints a table of times
@@ -33,9 +38,17 @@ use plan::Line;
 /// otherwise it measures the MPI without the library, and prints the command that builds the
 /// library.
 ///
-/// A time is the best of all rounds. A ratio is the time with transom divided by the time without
-/// transom; for rates and bandwidths it is the inverse. Below 1, transom is faster. The cell of a
-/// run that hangs, crashes or has wrong data has a mark.
+/// On each cell an MPI with the library and without takes turns of about a millisecond: 6 in each
+/// of 3 rounds, or 2 if an operation takes long. Both jobs exist at the same time, and the ranks of
+/// the waiting job sleep. The first half millisecond of a turn is not measured. Each round starts
+/// new jobs. If there is a CPU for each rank, a rank is bound to a CPU of its own.
+///
+/// A time is the median of all turns. A turn's ratio to its neighbour in time is the time with
+/// transom divided by the time without transom; for rates and bandwidths it is the inverse. The
+/// table has the median of these ratios, so that a machine whose speed changes between turns does
+/// not change a cell's ratio. Below 1, transom is faster. A ratio with the mark ~ is unsteady: the
+/// upper quartile is more than 1.25 times the lower one. Such a cell does not count as slower. The
+/// cell of a job that hangs, crashes or has wrong data has a word instead of a time.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "transom-perf compare", bin_name = "transom-perf compare", version)]
 pub(crate) struct Options {
@@ -67,9 +80,10 @@ pub(crate) struct Options {
     /// Write all results to a file as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Measure a part in less than a minute: one round instead of 3, so that small differences mean
-    /// little; 32 cells instead of 440 (two sizes, allocated and created windows, flush and fence);
-    /// and 6 cases instead of 36. Cells that have not run within the time are marked as skipped.
+    /// Measure a part in less than a minute: one round instead of 3 and shorter turns, so that
+    /// small differences mean little; 32 cells instead of 440 (two sizes, allocated and created
+    /// windows, flush and fence); and 6 cases instead of 36. Cells that have not run within the
+    /// time are marked as skipped.
     #[arg(long)]
     quick: bool,
     /// Build no interposition library; measure an MPI whose library is missing without the library.
@@ -106,6 +120,8 @@ pub(crate) struct Column {
     pub(crate) with: bool,
     /// The answer of each line of the plan.
     pub(crate) answers: Vec<Answer>,
+    /// With transom: the ratio of each line to the column before.
+    pub(crate) ratios: Vec<Option<Ratio>>,
 }
 
 impl Column {
@@ -143,6 +159,24 @@ pub(crate) fn main(args: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
 /// The time limit of the measurements of a quick run.
 const QUICK: Duration = Duration::from_secs(50);
 
+/// The time of all parts together.
+struct Clock {
+    end: Instant,
+    /// Parts that have not begun.
+    left: usize,
+}
+
+impl Clock {
+    /// The time limit of a part that begins now: twice its share of the remaining time, since most
+    /// parts need less, and at most all of it.
+    fn deadline(&mut self) -> Instant {
+        let (now, left) = (Instant::now(), u32::try_from(self.left).unwrap_or(u32::MAX).max(1));
+        self.left = self.left.saturating_sub(1);
+        let rest = self.end.saturating_duration_since(now);
+        now + rest.min(rest * 2 / left)
+    }
+}
+
 /// Runs all plans. Returns whether something was measured, all requested libraries were built, and
 /// no data was wrong with transom.
 fn run(options: &Options) -> Outcome<bool> {
@@ -154,7 +188,7 @@ fn run(options: &Options) -> Outcome<bool> {
         host.find_library(&options.libraries)?;
     }
     let ranks = options.ranks.map(usize::from);
-    let mut bench = Bench::build(&hosts, ranks.unwrap_or(2), options.quick)?;
+    let bench = Bench::build(&hosts, ranks.unwrap_or(2), options.quick)?;
     let mut all_built = true;
     for host in hosts.iter_mut().filter(|_| !options.no_build) {
         all_built &= host.build_library();
@@ -166,17 +200,17 @@ fn run(options: &Options) -> Outcome<bool> {
         (None, true) => (plan::cells(true), plan::sample()),
         (None, false) => (plan::cells(false), plan::grid()),
     };
-    if options.quick {
-        let columns: usize = hosts.iter().map(|host| 1 + usize::from(host.library.is_some())).sum();
-        bench.limit(QUICK, (1 + usize::from(!grid.is_empty())) * columns * options.transports.len());
-    }
+    let count = (1 + usize::from(!grid.is_empty())) * options.transports.len();
+    let mut clock = options.quick.then(|| Clock { end: Instant::now() + QUICK, left: count });
+    let mut setting =
+        |transport, lines| Setting { bench: &bench, transport, lines, deadline: clock.as_mut().map(Clock::deadline) };
     let mut parts = Vec::new();
     for &transport in &options.transports {
-        let part = measured(&bench, &hosts, transport, &cells, if options.quick { 1 } else { 3 })?;
+        let part = measured(setting(transport, &cells), &hosts, if options.quick { 1 } else { 3 })?;
         table::cells(&mut out, &part)?;
         parts.push(part);
         if !grid.is_empty() {
-            let part = measured(&bench, &hosts, transport, &grid, 1)?;
+            let part = measured(setting(transport, &grid), &hosts, 1)?;
             table::grid(&mut out, &part)?;
             parts.push(part);
         }
@@ -203,35 +237,4 @@ fn progress(what: &str) {
     if std::io::stderr().is_terminal() {
         eprint!("{what:<78}\r");
     }
-}
-
-/// All columns of a plan; the rounds of the columns alternate.
-fn measured(bench: &Bench, hosts: &[Host], transport: Transport, lines: &[Line], rounds: usize) -> Outcome<Part> {
-    let mut columns: Vec<(Column, Vec<Vec<Answer>>)> = Vec::new();
-    for host in hosts {
-        columns.push((Column { host: host.name.clone(), with: false, answers: Vec::new() }, Vec::new()));
-        if host.library.is_some() {
-            columns.push((Column { host: host.name.clone(), with: true, answers: Vec::new() }, Vec::new()));
-        }
-    }
-    for round in 0..rounds {
-        let mut begun = 0;
-        for (column, answers) in &mut columns {
-            begun += usize::from(!column.with);
-            let host = &hosts[begun - 1];
-            progress(&format!(
-                "{}, {} lines, round {} of {rounds}: {}",
-                transport.name(),
-                lines.len(),
-                round + 1,
-                column.name()
-            ));
-            let library = if column.with { host.library.as_deref() } else { None };
-            let plan = Planned { host, program: begun - 1, library, transport, lines };
-            answers.push(bench.run(&plan, answers.last())?);
-        }
-    }
-    let columns =
-        columns.into_iter().map(|(column, answers)| Column { answers: combined(lines, &answers), ..column }).collect();
-    Ok(Part { transport, lines: lines.to_vec(), columns })
 }

@@ -5,6 +5,7 @@ use std::io::Write;
 use super::answers::Answer;
 use super::hosts::Host;
 use super::plan::{Line, Unit};
+use super::ratios::{Ratio, quotient};
 use super::{Column, Part, Transport};
 
 /// Widths of a number with its word, and of a ratio.
@@ -19,7 +20,7 @@ pub(crate) fn head(out: &mut impl Write, hosts: &[Host], ranks: Option<usize>, q
         "# Plain MPI, {} ranks of one machine, all data verified; +transom: with the interposition library",
         ranks.map_or("two".to_owned(), |ranks| ranks.to_string())
     )?;
-    let rounds = if quick { "one round of a few cells (--quick)" } else { "the best of 3 rounds in turns" };
+    let rounds = if quick { "one round of a few cells (--quick)" } else { "medians of turns in 3 rounds" };
     match ranks {
         None => writeln!(out, "# Times in us, of put_bw and get_bw bandwidths in MB/s; {rounds}")?,
         Some(_) => {
@@ -35,6 +36,7 @@ pub(crate) fn head(out: &mut impl Write, hosts: &[Host], ranks: Option<usize>, q
         }
     }
     writeln!(out, "# Ratio: time with transom by time without. Best: by that of the fastest MPI without")?;
+    writeln!(out, "# Ratios are medians of neighbours in time; ~: they differ much, the cell is unsteady")?;
     for host in hosts {
         match &host.library {
             Some(path) => writeln!(out, "# {}: {}, {}, {}", host.name, host.mpicc, host.mpiexec, path.display())?,
@@ -67,16 +69,23 @@ fn transport(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The time with transom divided by the time without it; for bandwidths and rates the inverse.
-pub(crate) fn ratio(line: &Line, with: &Answer, without: f64) -> Option<f64> {
-    let with = with.value().filter(|&value| value > 0.0 && without > 0.0)?;
-    Some(if line.higher_is_better() { without / with } else { with / without })
+/// The column with the best measured value of all MPIs, with transom or without it.
+fn best<'c>(line: &Line, index: usize, columns: &'c [Column], with: bool) -> Option<(&'c Column, f64)> {
+    let values = columns.iter().filter(|column| column.with == with);
+    let values =
+        values.filter_map(|column| Some((column, column.answers[index].value().filter(|&value| value > 0.0)?)));
+    let by_value = |a: &(&Column, f64), b: &(&Column, f64)| a.1.total_cmp(&b.1);
+    if line.higher_is_better() { values.max_by(by_value) } else { values.min_by(by_value) }
 }
 
-/// The best measured value of all MPIs, with transom or without it.
-fn best(line: &Line, index: usize, columns: &[Column], with: bool) -> Option<f64> {
-    let values = columns.iter().filter(|column| column.with == with).filter_map(|column| column.answers[index].value());
-    if line.higher_is_better() { values.max_by(f64::total_cmp) } else { values.min_by(f64::total_cmp) }
+/// The ratio of the best values. If both are values of one MPI, it is that of neighbours in time.
+fn ratio_of_best(line: &Line, index: usize, columns: &[Column]) -> Option<String> {
+    let (with, value) = best(line, index, columns, true)?;
+    let (without, base) = best(line, index, columns, false)?;
+    match with.ratios.get(index) {
+        Some(ratio) if with.host == without.host => ratio.as_ref().map(times),
+        _ => Some(format!("{:.2}", quotient(line, value, base))),
+    }
 }
 
 /// The table of cells, and a summary for each MPI.
@@ -99,19 +108,17 @@ pub(crate) fn cells(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
         for group in by_mpi(part) {
             let without = &group[0].answers[index];
             write!(out, "{:>NUMBER$}", shown(line, without))?;
-            if let Some(with) = group.get(1).map(|column| &column.answers[index]) {
-                let ratio = without.value().and_then(|without| ratio(line, with, without));
-                write!(out, "{:>NUMBER$}{:>RATIO$}", shown(line, with), times(ratio))?;
+            if let Some(with) = group.get(1) {
+                let ratio = with.ratios[index].as_ref().map_or_else(none, times);
+                write!(out, "{:>NUMBER$}{ratio:>RATIO$}", shown(line, &with.answers[index]))?;
             }
         }
-        let best_with = best(line, index, &part.columns, true).map(Answer::Value);
-        let by_best = best_with.zip(best(line, index, &part.columns, false));
-        let by_best = by_best.and_then(|(with, without)| ratio(line, &with, without));
-        writeln!(out, "{}", if has_library { format!("{:>RATIO$}", times(by_best)) } else { String::new() })?;
+        let by_best = ratio_of_best(line, index, &part.columns).unwrap_or_else(none);
+        writeln!(out, "{}", if has_library { format!("{by_best:>RATIO$}") } else { String::new() })?;
     }
     for group in by_mpi(part) {
-        if let [without, with] = group {
-            summary(out, part, without, with)?;
+        if let [_, with] = group {
+            summary(out, part, with)?;
         }
     }
     reasons(out, part)
@@ -142,27 +149,33 @@ fn shown(line: &Line, answer: &Answer) -> String {
     }
 }
 
-fn times(ratio: Option<f64>) -> String {
-    ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"))
+fn times(ratio: &Ratio) -> String {
+    format!("{:.2}{}", ratio.median, if ratio.is_unsteady() { "~" } else { "" })
 }
 
-/// Prints how many cells are slower with transom, and the worst ratio.
-fn summary(out: &mut impl Write, part: &Part, without: &Column, with: &Column) -> std::io::Result<()> {
-    let all =
-        part.lines.iter().enumerate().filter_map(|(index, line)| {
-            Some((ratio(line, &with.answers[index], without.answers[index].value()?)?, line))
-        });
+fn none() -> String {
+    "-".to_owned()
+}
+
+/// Prints how many cells are slower with transom and how many are unsteady, the median of all
+/// cells, and the worst ratio of a cell that is not unsteady.
+fn summary(out: &mut impl Write, part: &Part, with: &Column) -> std::io::Result<()> {
+    let all = with.ratios.iter().zip(&part.lines).filter_map(|(ratio, line)| Some((ratio.as_ref()?, line)));
     let mut all: Vec<_> = all.collect();
-    all.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let Some((worst, line)) = all.last() else { return Ok(()) };
-    let slower = all.iter().filter(|(ratio, _)| *ratio > 1.0).count();
-    let Line { function, window, sync, size, .. } = line;
-    let (median, count) = (all[all.len() / 2].0, all.len());
-    writeln!(
+    all.sort_by(|a, b| a.0.median.total_cmp(&b.0.median));
+    let steady = || all.iter().filter(|(ratio, _)| !ratio.is_unsteady());
+    let (count, unsteady) = (all.len(), all.len() - steady().count());
+    let Some((middle, _)) = all.get(count / 2) else { return Ok(()) };
+    let slower = steady().filter(|(ratio, _)| ratio.median > 1.0).count();
+    write!(
         out,
-        "# {}: {slower} of {count} slower with transom; median ratio {median:.2}, worst {worst:.2} ({function} {window} {sync} {size})",
-        without.host
-    )
+        "# {}: {slower} of {count} slower with transom, {unsteady} unsteady; median ratio {:.2}",
+        with.host, middle.median
+    )?;
+    if let Some((worst, Line { function, window, sync, size, .. })) = steady().next_back() {
+        write!(out, ", worst {:.2} ({function} {window} {sync} {size})", worst.median)?;
+    }
+    writeln!(out)
 }
 
 /// Prints each reason of a failure or crash once, with its number of cells.
@@ -245,7 +258,12 @@ mod tests {
     use super::*;
 
     fn column(host: &str, with: bool, answers: Vec<Answer>) -> Column {
-        Column { host: host.into(), with, answers }
+        Column { host: host.into(), with, answers, ratios: Vec::new() }
+    }
+
+    /// A ratio with equal quartiles.
+    fn steady(median: f64) -> Option<Ratio> {
+        Some(Ratio { median, low: median, high: median })
     }
 
     fn text(show: impl Fn(&mut Vec<u8>) -> std::io::Result<()>) -> String {
@@ -265,7 +283,10 @@ mod tests {
             lines: vec![all[0], all[1], *bandwidth],
             columns: vec![
                 column("a", false, vec![Answer::Value(2.0), dies(), Answer::Value(1000.0)]),
-                column("a", true, vec![Answer::Value(0.5), Answer::Value(7.0), Answer::Value(4000.0)]),
+                Column {
+                    ratios: vec![steady(0.26), None, steady(0.25)],
+                    ..column("a", true, vec![Answer::Value(0.5), Answer::Value(7.0), Answer::Value(4000.0)])
+                },
                 column("b", false, vec![Answer::Value(0.25), Answer::Value(1.0), Answer::Value(500.0)]),
             ],
         };
@@ -275,13 +296,29 @@ mod tests {
             rows.iter().find(|row| row[..].len() > 4 && row[0] == function && row[3] == size)
         };
         let put = row("put", "8").expect("a row");
-        assert_eq!(put[4..], ["2.000", "0.500", "0.25", "0.250", "2.00"]);
+        assert_eq!(put[4..], ["2.000", "0.500", "0.26", "0.250", "2.00"]);
         let died = row("put", "65536").expect("a row");
         assert_eq!(died[4..], ["dies", "7.000", "-", "1.000", "7.00"]);
         let stream = row("put_bw", "65536").expect("a row");
         assert_eq!(stream[4..], ["1000.0", "4000.0", "0.25", "500.0", "0.25"]);
-        assert!(text.contains("# a: 0 of 2 slower with transom; median ratio 0.25, worst 0.25"), "{text}");
+        let summary = "# a: 0 of 2 slower with transom, 0 unsteady; median ratio 0.26, worst 0.26 (put ";
+        assert!(text.contains(summary), "{text}");
         assert!(text.contains("# a: 1 x dies: exit status: 139: Segmentation fault; first: put allocate"), "{text}");
+    }
+
+    #[test]
+    fn an_unsteady_cell_has_a_mark_and_is_not_slower() {
+        let lines = plan::cells(true)[..3].to_vec();
+        let values = || vec![Answer::Value(1.0); 3];
+        let ratios = vec![steady(1.5), Some(Ratio { median: 2.0, low: 1.0, high: 3.0 }), steady(0.5)];
+        let with = Column { ratios, ..column("a", true, values()) };
+        let columns = vec![column("a", false, values()), with];
+        let text =
+            text(|out| cells(out, &Part { transport: Transport::Shm, lines: lines.clone(), columns: columns.clone() }));
+        let ratios: Vec<_> = text.lines().filter(|line| line.starts_with("put ")).map(|line| &line[69..]).collect();
+        assert_eq!(ratios, ["    1.50    1.50", "   2.00~   2.00~", "    0.50    0.50"]);
+        let summary = "# a: 1 of 3 slower with transom, 1 unsteady; median ratio 1.50, worst 1.50 (put allocate ";
+        assert!(text.contains(summary), "{text}");
     }
 
     #[test]
