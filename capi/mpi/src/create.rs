@@ -340,7 +340,10 @@ pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
     }
     drop(lock);
     let Some((window, handler)) = window.zip(handler) else { return code };
-    if code != SUCCESS {
+    if code == SUCCESS {
+        // The delete functions that the host has called may have set attributes.
+        cached::forget(proxy);
+    } else {
         return code;
     }
     accesses::forget(window);
