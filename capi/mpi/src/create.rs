@@ -108,6 +108,9 @@ fn make(
         }
         Err(refused) => {
             report_refused(comm, &refused);
+            // Hosts that refuse the window too leave the argument as it is.
+            // SAFETY: as above. Written first, because an error handler may never return.
+            unsafe { *out = constants().null_win };
             let code = by_host();
             if code == SUCCESS {
                 // SAFETY: the host has written a handle.
