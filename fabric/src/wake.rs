@@ -3,15 +3,19 @@
 //! that slept when it was written have left. Must not know the other descriptors.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 
-use crate::{FabricError, above_streams};
+use crate::{FabricError, above_streams, diagnostics};
 
 /// The most descriptors on which a thread sleeps in addition to the eventfd.
 const OTHERS: usize = 3;
+/// The longest sleep that no event can end.
+const BLIND: Duration = Duration::from_millis(1);
 
 /// An eventfd on which threads of this process sleep, together with other descriptors.
 #[derive(Debug)]
@@ -101,9 +105,12 @@ impl Wake {
         let [first, second, third] = others.map(|other| other.unwrap_or(wake));
         let mut fds = [first, second, third, wake].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         // A time that is too long for the kernel means no limit.
-        let limit = Timespec::try_from(limit).ok();
-        // An interrupted poll is an early end.
-        let Ok(ready) = rustix::event::poll(&mut fds, limit.as_ref()) else { return (false, Slept::EARLY) };
+        let ready = match rustix::event::poll(&mut fds, Timespec::try_from(limit).ok().as_ref()) {
+            Ok(ready) => ready,
+            Err(Errno::INVAL) => return (false, sleep_without_descriptors(limit)),
+            // An interrupted poll is an early end.
+            Err(_) => return (false, Slept::EARLY),
+        };
         let [first, second, third, woken] = fds.map(|fd| !fd.revents().is_empty());
         let mut readable = [first, second, third];
         for (readable, other) in readable.iter_mut().zip(others) {
@@ -117,11 +124,31 @@ impl Wake {
     }
 }
 
+/// Sleeps where the kernel refuses to poll as many descriptors, because the program has lowered its
+/// limit of open files (poll(2)). The sleep is short, as no event ends it.
+#[cold]
+fn sleep_without_descriptors(limit: Duration) -> Slept {
+    static WARNED: Once = Once::new();
+    WARNED.call_once(|| {
+        let limit = getrlimit(Resource::Nofile).current.map_or_else(|| "none".to_owned(), |limit| limit.to_string());
+        let text = format!(
+            "the limit of open files (RLIMIT_NOFILE) is {limit}, so waiting calls can't sleep until an event, and look \
+             for events every millisecond: raise the limit to {} or more (ulimit -n)",
+            OTHERS + 1
+        );
+        diagnostics::warn("transom::progress", &text);
+    });
+    std::thread::sleep(limit.min(BLIND));
+    Slept { passed: limit <= BLIND, ..Slept::EARLY }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::thread;
     use std::time::Instant;
+
+    use rustix::process::{Rlimit, setrlimit};
 
     use super::*;
 
@@ -162,6 +189,27 @@ mod tests {
             assert!(start.elapsed() < LONG, "a sleep lasted to its limit");
         });
         assert_eq!(passed.load(Ordering::SeqCst), 0);
+    }
+
+    /// Regression: a program that had lowered its limit of open files made waiting calls occupy
+    /// their CPU. The limit holds for the whole process, so a child of the test runs the body.
+    #[test]
+    fn a_limit_of_few_open_files_does_not_end_sleeps() {
+        const CHILD: &str = "TRANSOM_TEST_FEW_FILES";
+        if std::env::var_os(CHILD).is_none() {
+            let name = "wake::tests::a_limit_of_few_open_files_does_not_end_sleeps";
+            let mut child = std::process::Command::new(std::env::current_exe().expect("a path"));
+            let output = child.args(["--exact", name, "--nocapture"]).env(CHILD, "1").output().expect("it starts");
+            let printed = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{printed}");
+            assert!(printed.contains("RLIMIT_NOFILE) is 3") && printed.contains("ulimit -n"), "{printed}");
+            return;
+        }
+        let wake = Wake::new().expect("a descriptor");
+        let before = getrlimit(Resource::Nofile);
+        setrlimit(Resource::Nofile, Rlimit { current: Some(3), ..before }).expect("a lower limit");
+        assert_eq!(wake.sleep([None; OTHERS], || Some(BLIND)), Slept { passed: true, ..Slept::EARLY });
+        assert_eq!(wake.sleep([None; OTHERS], || Some(LONG)), Slept::EARLY);
     }
 
     #[test]

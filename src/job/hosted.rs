@@ -17,6 +17,21 @@ impl Job {
         self.core.progress.while_waiting(Box::new(hook));
     }
 
+    /// Has the progress threads go on when this rank leaves the job, for windows that outlive the
+    /// job: those of an MPI's session after `MPI_Finalize`. The program calls [`Job::stop_serving`]
+    /// before the process ends.
+    #[doc(hidden)]
+    pub fn serve_on(&self) {
+        // Relaxed: this thread leaves the job after this call.
+        self.core.flags.serves_on.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends the progress threads that [`Job::serve_on`] has kept.
+    #[doc(hidden)]
+    pub fn stop_serving(&self) {
+        self.core.progress.stop();
+    }
+
     /// Promises that synchronization calls on windows created after this call come from one thread
     /// at a time, as under `MPI_THREAD_SERIALIZED` (MPI-4.1 §11.2.1). A lock and its unlock then
     /// take two atomic instructions fewer. Without the promise any thread may call at any time.

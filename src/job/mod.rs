@@ -137,6 +137,8 @@ struct Flags {
     leaked_window: AtomicBool,
     /// Whether this process has left the job, or tried to.
     left: AtomicBool,
+    /// Whether the progress threads go on after the end of the job.
+    serves_on: AtomicBool,
 }
 
 /// Joins the job in which a launcher has started this process. A process without a launcher is a
@@ -446,7 +448,9 @@ impl JobCore {
             diagnostics::answer(&text);
         }
         let checked = self.summarize();
-        self.progress.stop();
+        if !self.flags.serves_on.load(Ordering::Relaxed) {
+            self.progress.stop();
+        }
         match bootstrap.finalize() {
             Ok(()) | Err(bootstrap::BootstrapError::Finalized { .. }) => checked,
             Err(error) => Err(error.into()),

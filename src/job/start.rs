@@ -154,6 +154,7 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
             warned: Warned::default(),
             leaked_window: AtomicBool::new(false),
             left: AtomicBool::new(false),
+            serves_on: AtomicBool::new(false),
         },
         bootstrap: Mutex::new(parts.boot),
     });

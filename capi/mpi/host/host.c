@@ -350,6 +350,12 @@ int host_call_at_end(void) {
     return code;
 }
 
+/* Has the process call `stop` when it exits. */
+void host_at_exit(void (*stop)(void)) {
+    /* If the C library refuses it, the threads that it would stop end with the process. */
+    (void)atexit(stop);
+}
+
 /* --- datatypes -------------------------------------------------------------------------------- */
 
 static int combiner_of(int host) {
@@ -441,12 +447,23 @@ int host_is_committed(MPI_Datatype type) {
 void transom_request_status_queried(void *kept);
 void transom_request_freed(void *kept);
 
-static int request_status(void *kept, MPI_Status *status) {
+static int no_operation_status(void *unused, MPI_Status *status) {
+    (void)unused;
     status->MPI_SOURCE = MPI_UNDEFINED;
     status->MPI_TAG = MPI_UNDEFINED;
     HOST(Status_set_elements)(status, MPI_BYTE, 0);
     HOST(Status_set_cancelled)(status, 0);
     status->MPI_ERROR = MPI_SUCCESS;
+    return MPI_SUCCESS;
+}
+
+static int no_operation_gone(void *unused) {
+    (void)unused;
+    return MPI_SUCCESS;
+}
+
+static int request_status(void *kept, MPI_Status *status) {
+    no_operation_status(kept, status);
     transom_request_status_queried(kept);
     return MPI_SUCCESS;
 }
@@ -482,6 +499,12 @@ int host_complete_request(MPI_Comm comm, MPI_Request *out) {
 
 int host_request(void *kept, MPI_Request *out) {
     return HOST(Grequest_start)(request_status, request_gone, request_cancel, kept, out);
+}
+
+/* A request of no operation, which is pending until host_Grequest_complete. A test of it makes
+ * progress in the host, also after MPI_Finalize, which ends the library's communicator. */
+int host_pending_request(MPI_Request *out) {
+    return HOST(Grequest_start)(no_operation_status, no_operation_gone, request_cancel, 0, out);
 }
 
 /* --- tools ------------------------------------------------------------------------------------ */

@@ -132,7 +132,8 @@ pub(crate) unsafe fn query(
 
 #[unsafe(export_name = "PMPI_Win_set_info")]
 pub(crate) unsafe extern "C" fn set_info(win: Win, info: InfoHandle) -> c_int {
-    match find(win) {
+    // Hosts refuse the null handle.
+    match find(win).filter(|_| info != constants().null_info) {
         Some(window) => match info_of(info) {
             Ok(read) => {
                 proxies::hint(win, info);

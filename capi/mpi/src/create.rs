@@ -23,7 +23,7 @@ use crate::host::{
 };
 use crate::members::{Refused, job_of};
 use crate::windows::{self, Window};
-use crate::{accesses, process, proxies, report};
+use crate::{accesses, outliving, process, proxies, report};
 
 /// The target of this module's warnings.
 const TARGET: &str = "transom::mpi";
@@ -108,6 +108,9 @@ fn make(
         }
         Err(refused) => {
             report_refused(comm, &refused);
+            // Hosts that refuse the window too leave the argument as it is.
+            // SAFETY: as above. Written first, because an error handler may never return.
+            unsafe { *out = constants().null_win };
             let code = by_host();
             if code == SUCCESS {
                 // SAFETY: the host has written a handle.
@@ -335,7 +338,10 @@ pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
     // SAFETY: as in `create_dynamic`.
     let code = unsafe { host_Win_free(win) };
     #[cfg(not(open_mpi))]
-    if code != SUCCESS {
+    if code == SUCCESS {
+        // The delete functions that the host has called may have set attributes.
+        cached::forget(proxy);
+    } else {
         cached::remember(proxy, keys);
     }
     drop(lock);
@@ -348,6 +354,9 @@ pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
     if window.raw.is_freed() {
         // SAFETY: all ranks have freed the window, and MPI forbids calls that race with that.
         unsafe { windows::remove(proxy, window) };
+    }
+    if !windows::any_exists() {
+        outliving::end();
     }
     match freed {
         Ok(()) => SUCCESS,

@@ -101,6 +101,8 @@ mod openmp;
 #[allow(unsafe_code)]
 mod operate;
 #[allow(unsafe_code)]
+mod outliving;
+#[allow(unsafe_code)]
 mod partitioned;
 #[allow(unsafe_code)]
 mod polls;

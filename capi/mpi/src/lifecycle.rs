@@ -19,7 +19,7 @@ use crate::host::{
     host_gather_lengths, host_has_opencoarrays, host_present,
 };
 use crate::process::{self, Process};
-use crate::{accesses, edges, identity, members, polls, proxies, report, turns, types};
+use crate::{accesses, edges, identity, members, outliving, polls, proxies, report, turns, types, windows};
 
 /// Time after which the start of the job appears to wait for ever.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -181,6 +181,9 @@ fn end() {
 /// Ends the use of the job at this rank, which goes on to serve other ranks.
 fn end_use() -> Option<(Job, Comm)> {
     let taken = process::get().and_then(Process::take)?;
+    if windows::any_exists() {
+        outliving::begin(&taken.0);
+    }
     report::at_end();
     edges::begin(0);
     accesses::watch_nothing();

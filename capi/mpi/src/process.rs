@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use transom::Job;
 
 use crate::host::{Comm, RequestHandle, constants, host_complete_request, host_progress};
+use crate::outliving;
 
 /// The calls of a thread between two readings of the clock, and the least time between two calls of
 /// [`progress`] in [`progress_now_and_then`].
@@ -99,14 +100,16 @@ fn alive() -> Option<&'static Process> {
 
 /// Makes progress for requests of operations, as a test of one of them does.
 pub(crate) fn poll_requests() -> transom::Result<()> {
-    get().and_then(Process::job).map_or(Ok(()), |job| job.poll_requests())
+    let job = get().and_then(Process::job).or_else(|| outliving::job().cloned());
+    job.map_or(Ok(()), |job| job.poll_requests())
 }
 
 /// Makes progress in the host.
 pub(crate) fn progress() {
-    if let Some(process) = alive() {
+    match alive() {
         // SAFETY: the communicator lives until `end`.
-        unsafe { host_progress(process.comm) };
+        Some(process) => unsafe { host_progress(process.comm) },
+        None => outliving::progress(),
     }
 }
 

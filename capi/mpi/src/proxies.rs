@@ -2,6 +2,7 @@
 //! The program gets its handle as the handle of a window that transom serves. For such a window the
 //! host sets up nothing between ranks.
 
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -62,10 +63,30 @@ fn trial() -> MutexGuard<'static, Option<Trial>> {
 /// Held while a proxy is created or freed.
 static PROXIES: Mutex<()> = Mutex::new(());
 
+thread_local! {
+    /// Whether this thread holds the lock.
+    static HOLDS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The lock, or nothing where this thread has held the lock before.
+pub(crate) struct Held(Option<MutexGuard<'static, ()>>);
+
 /// The lock under which proxies are created and freed: Open MPI 5 crashes if threads create windows
-/// at the same time.
-pub(crate) fn lock() -> MutexGuard<'static, ()> {
-    PROXIES.lock().unwrap_or_else(PoisonError::into_inner)
+/// at the same time. A thread that holds the lock may take it again: the host calls delete
+/// functions of the program where it frees a proxy, and such a function may create a window.
+pub(crate) fn lock() -> Held {
+    if HOLDS.replace(true) {
+        return Held(None);
+    }
+    Held(Some(PROXIES.lock().unwrap_or_else(PoisonError::into_inner)))
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.0.is_some() {
+            HOLDS.set(false);
+        }
+    }
 }
 
 /// Finds a way to create proxies, by a trial. Called after the host's start.

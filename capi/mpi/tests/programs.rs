@@ -67,6 +67,7 @@ static PROGRAMS: &[Program] = &[
     c("invalid"),
     // After MPI_Finalize gets of MPICH 4.0 have wrong data.
     Program { alone: Alone::New, ..c("session") },
+    Program { nodes: true, alone: Alone::None, ..c("outlives") },
     // Open MPI crashes in some of the calls.
     Program { alone: Alone::None, ..c("null_outputs") },
     Program { alone: Alone::New, ..c("proc_null") },
@@ -250,7 +251,8 @@ fn threads_over_sockets(host: &'static Host) {
     // The shared windows of `duplicates` are served by the host here. Open MPI 5 crashes if threads
     // create its windows at the same time.
     let crashes = |program| host.name == "open_mpi_5" && program == "duplicates";
-    let programs = ["turns", "crowd", "duplicates", "thread_ends", "is_complete", "thread_ranks"];
+    let programs =
+        ["turns", "crowd", "duplicates", "thread_ends", "is_complete", "thread_ranks", "outlives", "proc_null"];
     let has_calls = |program| has_extensions(host) || !needs_extensions(program);
     for program in programs.into_iter().filter(|&program| !crashes(program) && has_calls(program)) {
         let run = Run::of(host, host.program(program, Language::C), 2).served().info();

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use transom_fabric::{FabricError, Fault, Keyed, Peer, PeerMap, Reason, secret};
+use rustix::io::Errno;
+use transom_fabric::{Cause, FabricError, Fault, Keyed, Peer, PeerMap, Reason, secret};
 
 use crate::address::{Address, End, Hello};
 use crate::credits::{Cells, Credits, Flow};
@@ -86,6 +87,12 @@ pub(crate) fn first_packet() -> Result<u32, FabricError> {
     Ok(u32::try_from(secret::word()? >> 40).unwrap_or(0))
 }
 
+/// Whether the cause of a failed call may pass by itself: the kernel or the device lacks memory.
+fn may_pass(error: &FabricError) -> bool {
+    let passing = [Errno::NOMEM, Errno::AGAIN];
+    matches!(error, FabricError::Failed { cause: Cause::System(errno), .. } if passing.contains(errno))
+}
+
 impl Connections {
     /// Memory of this crate for one peer, in bytes.
     pub(crate) const BYTES_PER_PEER: usize = size_of::<Contact>() + size_of::<Link>() + Sending::RECORDS_BYTES;
@@ -162,8 +169,8 @@ impl Connections {
         })
     }
 
-    /// Processes a received hello. If the peer's queue pair can't be made, the next hello of the
-    /// peer tries again, until the peer is recorded as lost.
+    /// Processes a received hello. If the peer's queue pair can't be made or connected, the next
+    /// hello of the peer tries again, until the peer is recorded as lost.
     pub(crate) fn receive(&self, hello: &Hello, resources: &Resources) {
         let contact = match self.contact(hello.from, &hello.address, resources) {
             Ok(contact) => contact,
@@ -174,7 +181,6 @@ impl Connections {
                 return;
             }
         };
-        lock(&self.unanswered).remove(hello.from);
         let mut handshake = lock(&contact.handshake);
         let actions = handshake.receive(hello);
         // Under the lock, so that no hello claims that this half is connected before it is.
@@ -185,15 +191,28 @@ impl Connections {
             && let Err(error) =
                 contact.link.pair.connect(contact.mine, theirs, &contact.address, self.make.retransmission)
         {
-            return contact.link.give_up(error, resources);
+            return self.put_off(contact, &mut handshake, error, resources);
         }
         drop(handshake);
+        lock(&self.unanswered).remove(hello.from);
         if actions.ready {
             contact.link.open();
         }
         if actions.answer {
             self.send_hello(contact);
         }
+    }
+
+    /// Has the next hello of a peer try again to connect this half, which `error` has prevented. If
+    /// the cause does not pass by itself, or has lasted for long, gives up the peer.
+    #[cold]
+    fn put_off(&self, contact: &Contact, handshake: &mut Handshake, error: FabricError, resources: &Resources) {
+        let pair = &contact.link.pair;
+        let is_last = !may_pass(&error) || lock(&self.unanswered).has_failed(contact.peer(), Instant::now());
+        if is_last || pair.disconnect().is_err() {
+            return contact.link.give_up(error, resources);
+        }
+        handshake.is_not_connected();
     }
 
     fn send_hello(&self, contact: &Contact) {

@@ -86,6 +86,12 @@ impl Handshake {
         actions
     }
 
+    /// This half could not be connected. The next hello has it try again.
+    pub(crate) fn is_not_connected(&mut self) {
+        self.theirs = None;
+        self.ready = false;
+    }
+
     /// The action that is due at `now`. `limit` is the longest time of the whole handshake.
     pub(crate) fn tick(&mut self, now: Instant, limit: Duration) -> Tick {
         if self.ready {

@@ -87,14 +87,20 @@ impl Pair {
         peer: Peer,
     ) -> Result<(Pair, usize), FabricError> {
         let (pair, inline) = Pair::create(queue, Some(receives), capacity, peer.index() + 1)?;
+        pair.initialize()?;
+        Ok((pair, inline))
+    }
+
+    /// Prepares a new or reset pair for a reliable connection.
+    fn initialize(&self) -> Result<(), FabricError> {
+        let device = &self.queue.device;
         let mut attributes = blank();
         attributes.qp_state = sys::IBV_QPS_INIT;
-        attributes.port_num = queue.device.port.port;
-        attributes.pkey_index = queue.device.partition;
-        attributes.qp_access_flags = queue.device.peer_access();
+        attributes.port_num = device.port.port;
+        attributes.pkey_index = device.partition;
+        attributes.qp_access_flags = device.peer_access();
         let mask = sys::IBV_QP_STATE | sys::IBV_QP_PKEY_INDEX | sys::IBV_QP_PORT | sys::IBV_QP_ACCESS_FLAGS;
-        pair.modify("ibv_modify_qp to INIT", &mut attributes, mask)?;
-        Ok((pair, inline))
+        self.modify("ibv_modify_qp to INIT", &mut attributes, mask)
     }
 
     /// A queue pair for datagrams, ready for use.
@@ -201,6 +207,16 @@ impl Pair {
         let mask = sys::IBV_QP_STATE | sys::IBV_QP_TIMEOUT | sys::IBV_QP_RETRY_CNT | sys::IBV_QP_RNR_RETRY;
         let mask = mask | sys::IBV_QP_SQ_PSN | sys::IBV_QP_MAX_QP_RD_ATOMIC;
         self.modify("ibv_modify_qp to RTS", &mut attributes, mask)
+    }
+
+    /// Puts the pair back into the state before [`Pair::connect`], which may have performed the
+    /// first of its steps. No request was posted to the pair.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub(crate) fn disconnect(&self) -> Result<(), FabricError> {
+        self.reset()?;
+        self.initialize()
     }
 
     /// Moves the pair to the error state: it receives nothing more, and requests in flight that the

@@ -24,6 +24,7 @@ pub(crate) use net::Net;
 
 const NAME: &CStr = c"standin_0";
 const EINVAL: c_int = 22;
+const ENOMEM: c_int = 12;
 
 /// The device. Its address is that of the context, of the completion queue and of the domain.
 #[repr(C)]
@@ -47,6 +48,8 @@ pub(crate) struct State {
     pub(crate) refuses_pairs: bool,
     /// No memory can be registered.
     pub(crate) refuses_registrations: bool,
+    /// No queue pair can be connected, for lack of memory.
+    pub(crate) refuses_connections: bool,
     /// Connections refuse to be reset.
     pub(crate) refuses_resets: bool,
     /// The states in which connections were put, after their start.
@@ -216,6 +219,10 @@ extern "C" fn modify_qp(qp: *mut ibv_qp, to: *mut ibv_qp_attr, _: c_int) -> c_in
     let mut state = standin.state();
     if to == IBV_QPS_RESET && state.refuses_resets {
         return EINVAL;
+    }
+    // The second step: the first one has to be reverted.
+    if to == IBV_QPS_RTS && peer.is_some() && state.refuses_connections {
+        return ENOMEM;
     }
     state
         .states

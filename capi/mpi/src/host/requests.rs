@@ -51,6 +51,7 @@ impl Tested {
 unsafe extern "C" {
     pub(crate) fn host_complete_request(comm: Comm, out: *mut RequestHandle) -> c_int;
     pub(crate) fn host_request(kept: *mut c_void, out: *mut RequestHandle) -> c_int;
+    pub(crate) fn host_pending_request(out: *mut RequestHandle) -> c_int;
     pub(crate) fn host_status_size() -> usize;
     pub(crate) fn host_status_error(statuses: *mut c_void, index: c_int, code: c_int);
     pub(crate) fn host_status_of(statuses: *mut c_void, index: c_int, source: *mut c_int, tag: *mut c_int) -> c_int;

@@ -181,6 +181,32 @@ static int locked(MPI_Win win, int key, void *value, void *extra) {
     return MPI_Win_lock(MPI_LOCK_SHARED, rank_, 0, win);
 }
 
+/* Regression: such attributes deadlocked MPI_Win_free under MPICH. The delete functions of two
+ * attributes set each other's attribute, and create windows. MPI does not say whether an attribute
+ * that is set during MPI_Win_free is deleted. */
+static int pair_[2], left_;
+static int sets_the_other(MPI_Win win, int key, void *value, void *extra) {
+    MPI_Win other;
+    (void)key;
+    if (left_-- > 0) MPI_Win_set_attr(win, pair_[extra == NULL], value);
+    wrong_ |= MPI_Win_create(NULL, 0, 1, MPI_INFO_NULL, MPI_COMM_SELF, &other) != MPI_SUCCESS;
+    wrong_ |= MPI_Win_free(&other) != MPI_SUCCESS;
+    return MPI_SUCCESS;
+}
+
+static void set_anew(void) {
+    if (!by_transom()) return;
+    for (intptr_t i = 0; i < 2; i++) MPI_Win_create_keyval(MPI_WIN_NULL_COPY_FN, sets_the_other, &pair_[i], (void *)i);
+    for (int sets = 0; sets < 5; sets++) {
+        MPI_Win win = make(1);
+        MPI_Win_set_attr(win, pair_[0], NULL);
+        left_ = sets, wrong_ = 0;
+        long bad = MPI_Win_free(&win) != MPI_SUCCESS || win != MPI_WIN_NULL;
+        check("delete functions that set attributes", bad | wrong_ << 1);
+    }
+    for (int i = 0; i < 2; i++) MPI_Win_free_keyval(&pair_[i]);
+}
+
 static int failures_;
 static void counts(MPI_Win *win, int *code, ...) {
     char name[MPI_MAX_OBJECT_NAME];
@@ -241,6 +267,7 @@ int main(int argc, char **argv) {
     refusal();
 #endif
     failed_end();
+    set_anew();
     for (int i = 0; i < KEYS; i++) MPI_Win_free_keyval(&keys_[i]);
     long *part;
     MPI_Win_allocate(64, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &part, &last_);

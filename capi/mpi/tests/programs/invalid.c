@@ -4,6 +4,13 @@
 
 static int calls_, class_;
 
+/* The class of MPI_INFO_NULL where an info is needed. */
+#ifdef OPEN_MPI
+enum { NO_INFO = MPI_ERR_INFO };
+#else
+enum { NO_INFO = MPI_ERR_ARG };
+#endif
+
 static void of_comm(MPI_Comm *comm, int *code, ...) {
     (void)comm;
     calls_++;
@@ -102,6 +109,7 @@ int main(int argc, char **argv) {
         /* Open MPI reads freed memory. */
         creations("a freed communicator", MPI_INFO_NULL, gone, MPI_ERR_COMM, by_own);
 #endif
+        reported("the null info", "set_info", MPI_Win_set_info(win, MPI_INFO_NULL), NO_INFO, by_own);
 #ifndef MPI_ABI_VERSION
         infos(comm, win, by_own);
 #endif

@@ -12,7 +12,7 @@ use super::{Cells, Credits, Flow};
 use crate::address::Grant;
 use crate::remote::VerbsRemote;
 use crate::standin::{Net, Standin};
-use crate::sys::IBV_WR_RDMA_WRITE_WITH_IMM;
+use crate::sys::{IBV_QPS_RESET, IBV_WR_RDMA_WRITE_WITH_IMM};
 
 /// More rounds than any test needs.
 const MANY: usize = 20_000;
@@ -454,6 +454,26 @@ fn a_hello_that_cannot_be_answered_is_answered_later() {
     net.standins[1].state().refuses_pairs = false;
     connect(&mut net, &[(0, 1)]);
     assert!(net.domains.iter().all(|domain| domain.port().lost().is_none()));
+}
+
+/// Regression: the first failure to connect a queue pair ended the job.
+#[test]
+fn a_queue_pair_that_cannot_be_connected_is_connected_later() {
+    let mut net = Net::new(2);
+    net.standins[1].state().refuses_connections = true;
+    net.domains[0].port().connect(peer(1), &net.domains[1].port().address()).expect("a queue pair");
+    for _ in 0..4 {
+        net.carry();
+        progress(&net, 1, &Inbox::default());
+        std::thread::sleep(Duration::from_millis(10));
+        progress(&net, 0, &Inbox::default());
+    }
+    assert!(net.domains[0].port().is_opening(peer(1)));
+    assert!(net.standins[1].state().states.contains(&(Peer(0), IBV_QPS_RESET)));
+    net.standins[1].state().refuses_connections = false;
+    connect(&mut net, &[(0, 1)]);
+    assert!(net.domains.iter().all(|domain| domain.port().lost().is_none()));
+    assert!(send(&net, 0, 1, b"text") && send(&net, 1, 0, b"text"));
 }
 
 /// A thread that sleeps after its message was refused wakes as soon as there is credit, although no
