@@ -118,6 +118,8 @@ pub use num_complex::Complex;
 pub use reduce::{BasicType, Element, Op, ops};
 pub use routes::Actor;
 pub use transport::Posted;
+#[doc(hidden)]
+pub use window::Completions;
 pub use window::{
     Access, Allocation, AnyRequest, Assert, At, BufferRequest, FenceEpoch, Items, Lock, LockAllEpoch, LockEpoch,
     Notice, Notices, Passive, RawWindow, Request, RmaElem, SharedPart, StartEpoch, Window,

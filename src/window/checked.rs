@@ -120,8 +120,9 @@ pub(super) enum Completed<'n> {
     Fetching,
     /// Those of one operation.
     Operation(u64),
-    /// Those of one operation, if its result has arrived.
-    Result(u64),
+    /// Those of these operations that the arrival of their results completes. The numbers are in
+    /// increasing order.
+    Results(&'n [u64]),
     /// These uses of a part by buffers. The numbers are in increasing order.
     Uses(&'n [u64]),
 }
@@ -132,7 +133,9 @@ impl Completed<'_> {
             Completed::All => true,
             Completed::Fetching => pending.ends_with_result,
             Completed::Operation(number) => pending.operation == number,
-            Completed::Result(number) => pending.operation == number && pending.ends_with_result,
+            Completed::Results(numbers) => {
+                pending.ends_with_result && numbers.binary_search(&pending.operation).is_ok()
+            }
             Completed::Uses(numbers) => numbers.binary_search(&pending.operation).is_ok(),
         }
     }
@@ -143,7 +146,7 @@ impl Completed<'_> {
             Completed::All => true,
             Completed::Fetching => loan.local,
             Completed::Operation(number) => loan.operation == number,
-            Completed::Result(number) => loan.operation == number && loan.local,
+            Completed::Results(numbers) => loan.local && numbers.binary_search(&loan.operation).is_ok(),
             Completed::Uses(_) => false,
         }
     }

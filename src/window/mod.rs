@@ -17,6 +17,7 @@ mod checked;
 mod collective;
 mod compare_swap_bytes;
 mod completion;
+mod completions;
 pub(crate) mod core;
 mod create;
 mod delayed_lock;
@@ -57,6 +58,7 @@ mod typed;
 
 pub use access::{Access, Passive};
 pub use allocation::Allocation;
+pub use completions::Completions;
 pub use element::RmaElem;
 pub use epochs::{FenceEpoch, LockAllEpoch, LockEpoch, StartEpoch};
 pub use lock::Lock;

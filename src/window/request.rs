@@ -10,7 +10,8 @@ use std::sync::atomic::{Ordering, fence};
 
 use transom_fabric::TallyRef;
 
-use super::checked::{Completed, last_operation};
+use super::checked::last_operation;
+use super::completions::Completions;
 use super::core::Core;
 use super::element::RmaElem;
 use super::thresholds::Threshold;
@@ -169,8 +170,23 @@ impl Request {
 
     #[cold]
     fn wait_pending(&mut self) -> Result<()> {
-        let State::Pending(Pending { job, until }) = &*self.state else { return Ok(()) };
-        let mut waited = match until {
+        let mut completions = Completions::default();
+        self.wait_untold(&mut completions).and(completions.tell())
+    }
+
+    /// [`Request::wait`] for a caller that tells the conflict checker later: adds the completion to
+    /// `completions`.
+    ///
+    /// # Errors
+    /// As for [`Request::wait`].
+    #[doc(hidden)]
+    #[cold]
+    pub fn wait_untold(&mut self, completions: &mut Completions) -> Result<()> {
+        let State::Pending(Pending { job, until }) = &*self.state else {
+            self.state = ManuallyDrop::new(State::Inactive);
+            return Ok(());
+        };
+        let waited = match until {
             Until::Complete(tally, _) => job.progress.complete(tally),
             Until::Counted(counted) => counted.0.parts.await_threshold(&counted.1),
             Until::Checked(one) => job.progress.complete(&one.1),
@@ -179,7 +195,7 @@ impl Request {
             return waited;
         }
         if let Until::Checked(one) = until {
-            waited = waited.and(one.0.parts.all_completed(Completed::Result(one.2)));
+            completions.add(Arc::clone(&one.0), one.2);
         }
         self.discard();
         waited
@@ -244,11 +260,26 @@ impl Request {
     /// # Errors
     /// The first failure, in the order of the requests.
     pub fn wait_all<'r, R: AnyRequest + 'r>(requests: impl IntoIterator<Item = &'r mut R>) -> Result<()> {
-        let mut outcome = Ok(());
-        for request in requests {
-            outcome = outcome.and(request.request_mut().wait());
+        let mut requests = requests.into_iter();
+        while let Some(request) = requests.next() {
+            let request = request.request_mut();
+            if let State::Pending(_) = *request.state {
+                return Request::wait_rest(request, requests);
+            }
+            request.state = ManuallyDrop::new(State::Inactive);
         }
-        outcome
+        Ok(())
+    }
+
+    /// [`Request::wait_all`] from the first pending request on.
+    #[cold]
+    fn wait_rest<'r, R: AnyRequest + 'r>(first: &mut Request, rest: impl Iterator<Item = &'r mut R>) -> Result<()> {
+        let mut completions = Completions::default();
+        let mut outcome = first.wait_untold(&mut completions);
+        for request in rest {
+            outcome = outcome.and(request.request_mut().wait_untold(&mut completions));
+        }
+        outcome.and(completions.tell())
     }
 
     /// Waits for one active request and returns its index, or `None` if none is active
@@ -304,14 +335,14 @@ impl Request {
             }
         }
         let mut done = Vec::new();
-        let mut outcome = Ok(());
+        let (mut outcome, mut completions) = (Ok(()), Completions::default());
         for (index, request) in requests.iter_mut().map(R::request_mut).enumerate() {
             if request.is_active() && request.is_over() {
                 done.push(index);
-                outcome = outcome.and(request.wait());
+                outcome = outcome.and(request.wait_untold(&mut completions));
             }
         }
-        outcome.map(|()| done)
+        outcome.and(completions.tell()).map(|()| done)
     }
 
     /// Drops the resources of a request in flight.

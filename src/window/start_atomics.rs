@@ -81,7 +81,7 @@ impl Parts {
     /// In a checked window: the value from which a compare-and-swap fails, because it expects
     /// another one. It is then a read, after which no rank is ordered.
     #[cold]
-    fn swap_fails(&self, target: &Target, at: u64, ty: BasicType, expected: u64) -> Option<u64> {
+    pub(super) fn swap_fails(&self, target: &Target, at: u64, ty: BasicType, expected: u64) -> Option<u64> {
         let old = target.atomic_at(self, at, ty)?.swap_anywhere(index(at), ty, expected, expected);
         let [found, wanted] = [old, expected].map(u64::to_ne_bytes);
         (bytes_of(&found, ty.size()) != bytes_of(&wanted, ty.size())).then_some(old)

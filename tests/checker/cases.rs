@@ -76,12 +76,26 @@ pub(super) const CASES: &[Case] = &[
         &["rank 0: put of bytes 8..16, ", "rank 1: get of bytes 8..16, "],
     ),
     right("a_mutex_by_compare_and_swap", 3, mutex),
+    right("a_flag_by_compare_and_swap", 2, |world| swapped(world, true)),
+    racy(
+        "a_compare_and_swap_that_fails",
+        2,
+        |world| swapped(world, false),
+        &["rank 0: put of bytes 8..16, ", "rank 1: get of bytes 8..16, ", UNORDERED],
+    ),
     right("post_start_complete_wait", 2, |world| posted(world, true)),
     racy(
         "a_store_while_exposed",
         2,
         |world| posted(world, false),
         &["rank 0: store of bytes 0..8, ", "rank 1: put of bytes 0..8, "],
+    ),
+    right("gets_that_were_waited_for_together", 2, |world| requested_together(world, 1)),
+    racy(
+        "a_get_that_was_not_waited_for_together_with_others",
+        2,
+        |world| requested_together(world, 2),
+        &["rank 0: get of bytes 16..24, ", "rank 1: put of bytes 16..24, "],
     ),
     right("a_get_that_was_waited_for", 2, |world| requested(world, true)),
     racy(
@@ -318,6 +332,26 @@ fn mutex(world: &Job) -> Result<()> {
     win.free()
 }
 
+/// Rank 0 raises a flag by a compare-and-swap, which fails if `succeeds` is false. Rank 1 reads the
+/// flag afterwards, as a rule: a word that was not changed orders nothing.
+fn swapped(world: &Job, succeeds: bool) -> Result<()> {
+    let win = Window::<i64>::allocate(world, 4)?;
+    let mut seen = [0];
+    win.lock_all(|epoch| {
+        if world.rank() == 0 {
+            epoch.put_value(0, 1, 5)?;
+            epoch.flush(0)?;
+            return epoch.compare_and_swap(0, 0, if succeeds { 0 } else { 7 }, 1).map(drop);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        while epoch.fetch_value(0, 0)? == 0 && succeeds {
+            std::thread::yield_now();
+        }
+        epoch.get(0, 1, &mut seen)
+    })?;
+    win.free()
+}
+
 fn posted(world: &Job, waits: bool) -> Result<()> {
     let win = Window::<i64>::allocate(world, 4)?;
     for _ in 0..3 {
@@ -348,6 +382,24 @@ fn requested(world: &Job, waits: bool) -> Result<()> {
         }
         world.barrier()?;
         if world.rank() == 1 { epoch.put_value(0, 0, 1) } else { Ok(()) }
+    })?;
+    win.free()
+}
+
+/// Rank 0 waits for two of three gets, and rank 1 puts where one of them has read.
+fn requested_together(world: &Job, which: usize) -> Result<()> {
+    let win = Window::<i64>::allocate(world, 4)?;
+    let mut seen = [[0]; 3];
+    win.lock_all(|epoch| {
+        if world.rank() == 0 {
+            let mut gets = Vec::new();
+            for (place, into) in seen.iter_mut().enumerate() {
+                gets.push(epoch.rget_into(0, place, into)?);
+            }
+            Request::wait_all(&mut gets[..2])?;
+        }
+        world.barrier()?;
+        if world.rank() == 1 { epoch.put_value(0, which, 1) } else { Ok(()) }
     })?;
     win.free()
 }

@@ -170,6 +170,27 @@ pub(crate) fn own_statuses(statuses: *mut c_void, count: c_int) -> (Vec<u64>, *m
     (own, address)
 }
 
+/// Sets an output argument to a value that remains if the host refuses the call's arguments.
+///
+/// # Safety
+/// There is room for the answer, or `out` is null, which the host refuses.
+pub(crate) unsafe fn preset(out: *mut c_int, value: c_int) {
+    // SAFETY: the caller's promise.
+    if let Some(out) = unsafe { out.as_mut() } {
+        *out = value;
+    }
+}
+
+/// The value of an output argument that [`preset`] has set before the call; `otherwise` if `out` is
+/// null.
+///
+/// # Safety
+/// As for [`preset`].
+pub(crate) unsafe fn answer(out: *const c_int, otherwise: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { out.as_ref() }.copied().unwrap_or(otherwise)
+}
+
 /// A call that may complete requests.
 pub(crate) struct Call {
     /// The requests, for the conflict checker.

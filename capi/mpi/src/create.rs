@@ -23,7 +23,7 @@ use crate::host::{
 };
 use crate::members::{Refused, job_of};
 use crate::windows::{self, Window};
-use crate::{accesses, outliving, process, proxies, report};
+use crate::{accesses, edges, outliving, process, proxies, report};
 
 /// The target of this module's warnings.
 const TARGET: &str = "transom::mpi";
@@ -310,6 +310,27 @@ fn delete_attributes(proxy: Win, window: Option<&Window>) -> Result<(), c_int> {
     }
 }
 
+/// Whether this rank may free a window. While the conflict checker is on, the ranks agree: a rank
+/// that is refused, for example because its epoch is open, has the others refused too, which would
+/// wait for it. All ranks have then learned of each other's accesses, and have reported conflicts
+/// with them, before the first error handler ends the job.
+fn may_free(window: &Window) -> Outcome<()> {
+    let own = window.raw.may_free().map_err(Failure::from);
+    if !edges::is_on() {
+        return own;
+    }
+    let agreed = window.raw.all_agree(own.is_ok());
+    if let Ok(false) = agreed {
+        // Fails only after a rank has died, whose error comes first.
+        drop(window.raw.all_agree(true));
+    }
+    own?;
+    if agreed? {
+        return Ok(());
+    }
+    Err(Failure::new(Class::Other, "another rank may not free the window, so the window remains"))
+}
+
 #[unsafe(export_name = "PMPI_Win_free")]
 pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
     if win.is_null() {
@@ -319,8 +340,8 @@ pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
     // SAFETY: the caller has a handle there.
     let proxy = unsafe { *win };
     let window = windows::find(proxy);
-    if let Some(Err(error)) = window.map(|window| window.raw.may_free()) {
-        return Failure::from(error).raise(proxy);
+    if let Some(Err(failure)) = window.map(may_free) {
+        return failure.raise(proxy);
     }
     // The program's delete functions may still use the window. If one of them fails at any rank,
     // the window remains at all ranks.

@@ -121,5 +121,6 @@ mod synchronize;
 mod turns;
 #[allow(unsafe_code)]
 mod types;
+mod untold;
 #[allow(unsafe_code)]
 mod windows;

@@ -32,7 +32,7 @@ static LEAVING: Mutex<Option<Job>> = Mutex::new(None);
 /// Starts the job, after the host has started.
 fn begin() {
     // SAFETY: the call takes nothing.
-    if unsafe { host_present() } == 0 || is_off() || process::get().is_some() {
+    if unsafe { host_present() } == 0 || process::is_off() || process::get().is_some() {
         return;
     }
     let world = constants().world;
@@ -137,11 +137,6 @@ fn agreed(comm: Comm, rank: c_int, size: c_int, outcome: Outcome<()>) -> Option<
     (code == SUCCESS && first.is_none()).then_some(())
 }
 
-/// Whether the user has switched the service of windows off.
-fn is_off() -> bool {
-    std::env::var("TRANSOM_MPI").is_ok_and(|value| matches!(&*value, "off" | "n" | "no" | "0"))
-}
-
 /// Whether gets must be complete early: by the user's setting, else if OpenCoarrays, which reads
 /// early, is loaded.
 fn reads_early() -> bool {
@@ -217,6 +212,7 @@ fn finish(left: transom::Result<()>) {
 
 #[unsafe(export_name = "PMPI_Init")]
 pub(crate) unsafe extern "C" fn init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
+    process::begins();
     accesses::watch_nothing();
     identity::check();
     // SAFETY: the caller's arguments, as MPI defines them.
@@ -234,6 +230,7 @@ pub(crate) unsafe extern "C" fn init_thread(
     required: c_int,
     provided: *mut c_int,
 ) -> c_int {
+    process::begins();
     accesses::watch_nothing();
     identity::check();
     // SAFETY: as in `init`.

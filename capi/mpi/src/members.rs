@@ -55,10 +55,16 @@ struct Known {
 
 /// The job of a communicator's ranks. Collective, with the same result at all of them.
 pub(crate) fn job_of(comm: Comm) -> Result<Job, Refused> {
-    let world = process::get().and_then(process::Process::job).ok_or(Refused::Off)?;
     if comm == constants().null_comm {
         return Err(Refused::Off);
     }
+    let Some(process) = process::get() else {
+        // No communicator of the World model: the host has not started, or the library is off.
+        let is_of_session = comm != constants().world && comm != constants().comm_self && !process::has_begun();
+        let why = "the program uses sessions alone, without MPI_Init, and TRANSOM_CHECK does not check it";
+        return Err(if is_of_session && !process::is_off() { Refused::Why(why) } else { Refused::Off });
+    };
+    let world = process.job().ok_or(Refused::Off)?;
     if comm == constants().world {
         return Ok(world);
     }

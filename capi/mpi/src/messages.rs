@@ -26,7 +26,7 @@ use crate::types;
 use learns::{Learns, Receive, Stream};
 pub(crate) use partitioned_message::PartitionedMessage;
 use posting::Posting;
-pub(crate) use watch::{Done, Watch};
+pub(crate) use watch::{Done, Handles, Watch};
 
 /// Maximum number of contiguous pieces of a buffer that the checker records.
 const PIECES: usize = 1 << 12;

@@ -26,6 +26,9 @@ static PROCESS: OnceLock<Process> = OnceLock::new();
 /// Whether the program reads the buffers of gets before their completion.
 static EARLY_READS: AtomicBool = AtomicBool::new(false);
 
+/// Whether the program has called `MPI_Init` or `MPI_Init_thread`.
+static BEGUN: AtomicBool = AtomicBool::new(false);
+
 /// Whether the job has ended, and with it the library's communicator.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
@@ -71,6 +74,22 @@ impl Process {
 pub(crate) fn set(process: Process, early_reads: bool) {
     EARLY_READS.store(early_reads, Ordering::Relaxed);
     drop(PROCESS.set(process));
+}
+
+/// The program starts MPI by `MPI_Init` or `MPI_Init_thread`.
+pub(crate) fn begins() {
+    // Relaxed, here and below: no other thread uses MPI before this.
+    BEGUN.store(true, Ordering::Relaxed);
+}
+
+/// Whether the program has called `MPI_Init` or `MPI_Init_thread`.
+pub(crate) fn has_begun() -> bool {
+    BEGUN.load(Ordering::Relaxed)
+}
+
+/// Whether the user has switched the service of windows off.
+pub(crate) fn is_off() -> bool {
+    std::env::var("TRANSOM_MPI").is_ok_and(|value| matches!(&*value, "off" | "n" | "no" | "0"))
 }
 
 /// The process, if it serves windows.

@@ -11,9 +11,9 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use transom::Request;
+use transom::{Completions, Request};
 
-use crate::completion::{Call, OperationResult, SharedResult, own_statuses};
+use crate::completion::{Call, OperationResult, SharedResult, answer, own_statuses, preset};
 use crate::errors::{Failure, Outcome};
 #[cfg(has_is_complete)]
 use crate::host::host_is_complete;
@@ -24,8 +24,8 @@ use crate::host::{
 };
 #[cfg(has_status_of_several)]
 use crate::host::{host_Request_get_status_all, host_Request_get_status_any, host_Request_get_status_some};
-use crate::messages::{self, Done, Watch};
-use crate::{edges, partitioned, polls, process};
+use crate::messages::{self, Done, Handles, Watch};
+use crate::{edges, partitioned, polls, process, untold};
 
 /// Operations in flight that have requests.
 static PENDING: Mutex<Vec<Pending>> = Mutex::new(Vec::new());
@@ -115,7 +115,7 @@ fn sweep() {
     static NEXT: AtomicUsize = AtomicUsize::new(SWEEP_FROM);
     // Relaxed, both: an estimate, which orders no other access.
     if COUNT.load(Ordering::Relaxed) >= NEXT.load(Ordering::Relaxed) && !edges::is_on() {
-        poll_pending(&Watch::nothing(), false);
+        poll_pending(&Watch::nothing());
         NEXT.store((2 * COUNT.load(Ordering::Relaxed)).max(SWEEP_FROM), Ordering::Relaxed);
     }
 }
@@ -127,8 +127,12 @@ fn end_operation(Pending { mut request, handle, result }: Pending, polled: trans
     match polled {
         Ok(_) if request.has_failed() => result.set_failed(handle, request),
         polled => {
-            if let Err(error) = polled.and_then(|_| request.wait()) {
+            let mut completions = Completions::default();
+            if let Err(error) = polled.and_then(|_| request.wait_untold(&mut completions)) {
                 result.set_failure(handle, error.into());
+            }
+            if edges::is_on() {
+                untold::add(handle, completions);
             }
         }
     }
@@ -148,12 +152,18 @@ fn complete_host_request(handle: RequestHandle) {
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn transom_request_will_be_freed(request: *const RequestHandle) {
-    // Relaxed: see `hand_over_made`.
-    if request.is_null() || COUNT.load(Ordering::Relaxed) == 0 {
+    if request.is_null() {
         return;
     }
     // SAFETY: as the caller says.
     let handle = unsafe { *request };
+    if edges::is_on() {
+        untold::forget(handle);
+    }
+    // Relaxed: see `hand_over_made`.
+    if COUNT.load(Ordering::Relaxed) == 0 {
+        return;
+    }
     let ended = {
         let mut pending = pending();
         // Programs free young requests.
@@ -169,15 +179,15 @@ unsafe extern "C" fn transom_request_will_be_freed(request: *const RequestHandle
 
 /// Polls the operations in flight, and completes the requests of complete operations. Returns
 /// whether operations are left in flight. While the conflict checker is on, polls only the
-/// operations of `watch`, and completes at most one if `one` is set: for the checker a program
-/// knows only of the operations for which it has waited.
-fn poll_pending(watch: &Watch, one: bool) -> bool {
+/// operations of `watch`; [`Watch::ended`] tells the checker which of them the program knows to be
+/// complete.
+fn poll_pending(watch: &Watch) -> bool {
     // Relaxed: see `hand_over`.
     if COUNT.load(Ordering::Relaxed) == 0 {
         return false;
     }
     let watched = watch.handles();
-    let is_watched = |one: &Pending| watched.is_none_or(|all| all.contains(&one.handle));
+    let is_watched = |one: &Pending| watched.is_none_or(|all| all.has(one.handle));
     let needs_progress = pending().iter().any(|one| is_watched(one) && !one.request.is_complete());
     // Without the lock: progress may wait until the report of a death arrives. One poll makes
     // progress for all operations.
@@ -187,9 +197,6 @@ fn poll_pending(watch: &Watch, one: bool) -> bool {
         let mut pending = pending();
         let mut place = 0;
         while place < pending.len() {
-            if watched.is_some() && one && !(completed.is_empty() && given_up.is_empty()) {
-                break;
-            }
             let request = &pending[place].request;
             if !is_watched(&pending[place]) {
                 place += 1;
@@ -203,7 +210,7 @@ fn poll_pending(watch: &Watch, one: bool) -> bool {
                 place += 1;
             }
         }
-        watched.map(|all| pending.iter().any(|one| all.contains(&one.handle)))
+        watched.map(|all| pending.iter().any(|one| all.has(one.handle)))
     };
     // An operation that was given up needs a poll of its own, because progress may never complete
     // it.
@@ -226,17 +233,12 @@ fn poll_pending(watch: &Watch, one: bool) -> bool {
     watched_left.unwrap_or_else(|| COUNT.load(Ordering::Acquire) > 0)
 }
 
-/// Waits for the requests of `watch`, or if `one` is set for one of them. While operations with
-/// requests are in flight, or waits alternate with polls of transom, repeats `test`, which returns
-/// a code and whether the wait is over. Otherwise calls `wait`, the host's own wait.
-pub(crate) fn wait_by(
-    watch: &Watch,
-    one: bool,
-    wait: impl FnOnce() -> c_int,
-    mut test: impl FnMut() -> (c_int, bool),
-) -> c_int {
+/// Waits for requests of `watch`. While operations with requests are in flight, or waits alternate
+/// with polls of transom, repeats `test`, which returns a code and whether the wait is over.
+/// Otherwise calls `wait`, the host's own wait.
+pub(crate) fn wait_by(watch: &Watch, wait: impl FnOnce() -> c_int, mut test: impl FnMut() -> (c_int, bool)) -> c_int {
     let mut tests = 0u32;
-    while poll_pending(watch, one) | polls::turn() {
+    while poll_pending(watch) | polls::turn() {
         let (code, done) = test();
         if done || code != SUCCESS {
             return code;
@@ -252,8 +254,10 @@ pub(crate) fn wait_by(
 /// # Safety
 /// The requests are readable.
 unsafe fn call_on(requests: *const RequestHandle, count: c_int) -> Call {
-    let ours = |handles: &HashSet<RequestHandle>| {
-        pending().iter().map(|one| one.handle).filter(|handle| handles.contains(handle)).collect()
+    let ours = |handles: &Handles| {
+        let mut ours: HashSet<_> = untold::among(handles.iter()).into_iter().collect();
+        ours.extend(pending().iter().map(|one| one.handle).filter(|&handle| handles.has(handle)));
+        ours
     };
     // Acquire: a thread that finds no such operation sees the failures of all that have been
     // completed.
@@ -270,27 +274,6 @@ fn has_pending(call: &Call) -> bool {
     pending.iter().any(|one| call.has(one.handle)) || COUNT.load(Ordering::Acquire) > pending.len()
 }
 
-/// Sets an output argument to a value that remains if the host refuses the call's arguments.
-///
-/// # Safety
-/// There is room for the answer, or `out` is null, which the host refuses.
-unsafe fn preset(out: *mut c_int, value: c_int) {
-    // SAFETY: the caller's promise.
-    if let Some(out) = unsafe { out.as_mut() } {
-        *out = value;
-    }
-}
-
-/// The value of an output argument that [`preset`] has set before the call; `otherwise` if `out` is
-/// null.
-///
-/// # Safety
-/// As for [`preset`].
-unsafe fn answer(out: *const c_int, otherwise: c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { out.as_ref() }.copied().unwrap_or(otherwise)
-}
-
 /// Waits for a request.
 ///
 /// # Safety
@@ -300,7 +283,7 @@ pub(crate) unsafe fn await_one(watch: &Watch, request: *mut RequestHandle, statu
     // SAFETY: as the caller says.
     unsafe {
         let test = || (host_Test(request, &raw mut flag, status), flag != 0);
-        wait_by(watch, false, || host_Wait(request, status), test)
+        wait_by(watch, || host_Wait(request, status), test)
     }
 }
 
@@ -332,7 +315,7 @@ pub(crate) unsafe extern "C" fn waitall(count: c_int, requests: *mut RequestHand
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
     let (_own, statuses) = own_statuses(statuses, count);
-    while partitioned::are_used() && poll_pending(&call.watch, false) && has_pending(&call) {
+    while partitioned::are_used() && poll_pending(&call.watch) && has_pending(&call) {
         process::progress();
         std::thread::yield_now();
     }
@@ -349,7 +332,7 @@ pub(crate) unsafe extern "C" fn waitall(count: c_int, requests: *mut RequestHand
                 (host_test_in_turn(count, requests, &raw mut flag, statuses, tested), flag != 0)
             };
             let wait = || host_wait_for_rest(count, requests, statuses, &raw const *tested.borrow());
-            wait_by(&call.watch, false, wait, test)
+            wait_by(&call.watch, wait, test)
         }
     };
     call.ended(code, Done::All, statuses, false)
@@ -377,7 +360,7 @@ pub(crate) unsafe extern "C" fn waitany(
             }
             code => (code, flag != 0),
         };
-        wait_by(&call.watch, true, || host_Waitany(count, requests, index, status), test)
+        wait_by(&call.watch, || host_Waitany(count, requests, index, status), test)
     };
     // SAFETY: the host has set the answer, or `preset` has.
     call.ended(code, Done::One(unsafe { answer(index, -1) }), status, false)
@@ -399,7 +382,7 @@ pub(crate) unsafe extern "C" fn waitsome(
     // SAFETY: as in `wait`.
     let code = unsafe {
         let test = || (host_Testsome(count, requests, done, indices, statuses), answer(done, 1) != 0);
-        wait_by(&call.watch, false, || host_Waitsome(count, requests, done, indices, statuses), test)
+        wait_by(&call.watch, || host_Waitsome(count, requests, done, indices, statuses), test)
     };
     // SAFETY: the host has set the answer, or `preset` has.
     call.ended(code, unsafe { indices_of(answer(done, 0), indices) }, statuses, false)
@@ -412,7 +395,7 @@ pub(crate) unsafe extern "C" fn test(request: *mut RequestHandle, flag: *mut c_i
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(request, 1) };
     let (_own, status) = own_statuses(status, 1);
-    poll_pending(&call.watch, false);
+    poll_pending(&call.watch);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Test(request, flag, status) };
     // SAFETY: the host has set the answer, or `preset` has.
@@ -435,7 +418,7 @@ pub(crate) unsafe extern "C" fn testall(
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
     let (_own, statuses) = own_statuses(statuses, count);
-    poll_pending(&call.watch, false);
+    poll_pending(&call.watch);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Testall(count, requests, flag, statuses) };
     // SAFETY: the host has set the answer, or `preset` has.
@@ -462,7 +445,7 @@ pub(crate) unsafe extern "C" fn testany(
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
     let (_own, status) = own_statuses(status, 1);
-    poll_pending(&call.watch, true);
+    poll_pending(&call.watch);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Testany(count, requests, index, flag, status) };
     // SAFETY: the host has set the answer, or `preset` has.
@@ -487,7 +470,7 @@ pub(crate) unsafe extern "C" fn testsome(
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
     let (_own, statuses) = own_statuses(statuses, count);
-    poll_pending(&call.watch, false);
+    poll_pending(&call.watch);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Testsome(count, requests, done, indices, statuses) };
     // SAFETY: the host has set the answer, or `preset` has.
@@ -505,7 +488,7 @@ pub(crate) unsafe extern "C" fn request_get_status(
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(&raw const request, 1) };
     let (_own, status) = own_statuses(status, 1);
-    poll_pending(&call.watch, false);
+    poll_pending(&call.watch);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status(request, flag, status) };
     // SAFETY: the host has set the answer, or `preset` has.
@@ -516,15 +499,19 @@ pub(crate) unsafe extern "C" fn request_get_status(
 }
 
 /// Whether a request is complete, without a call of the host's progress. The answer has no status,
-/// so the conflict checker learns nothing.
+/// so the conflict checker learns nothing of messages.
 #[cfg(has_is_complete)]
 #[unsafe(export_name = "PMPIX_Request_is_complete")]
 pub(crate) unsafe extern "C" fn request_is_complete(request: RequestHandle) -> c_int {
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(&raw const request, 1) };
-    poll_pending(&call.watch, false);
+    poll_pending(&call.watch);
     // SAFETY: as in `wait`.
-    unsafe { host_is_complete(request) }
+    let is_complete = unsafe { host_is_complete(request) };
+    if is_complete != 0 && edges::is_on() {
+        untold::tell([request], true);
+    }
+    is_complete
 }
 
 #[cfg(has_status_of_several)]
@@ -540,7 +527,7 @@ pub(crate) unsafe extern "C" fn request_get_status_all(
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
     let (_own, statuses) = own_statuses(statuses, count);
-    poll_pending(&call.watch, false);
+    poll_pending(&call.watch);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status_all(count, requests, flag, statuses) };
     // SAFETY: the host has set the answer, or `preset` has.
@@ -567,7 +554,7 @@ pub(crate) unsafe extern "C" fn request_get_status_any(
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
     let (_own, status) = own_statuses(status, 1);
-    poll_pending(&call.watch, true);
+    poll_pending(&call.watch);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status_any(count, requests, index, flag, status) };
     // SAFETY: the host has set the answer, or `preset` has.
@@ -592,7 +579,7 @@ pub(crate) unsafe extern "C" fn request_get_status_some(
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
     let (_own, statuses) = own_statuses(statuses, count);
-    poll_pending(&call.watch, false);
+    poll_pending(&call.watch);
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status_some(count, requests, done, indices, statuses) };
     // SAFETY: the host has set the answer, or `preset` has.

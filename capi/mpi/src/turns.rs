@@ -198,7 +198,7 @@ unsafe extern "C" fn transom_turns_receive(
             return code;
         }
         let test = || (host_Iprobe(source, tag, comm, &raw mut found, constants().status_ignore), found != 0);
-        match wait_by(&Watch::nothing(), false, || SUCCESS, test) {
+        match wait_by(&Watch::nothing(), || SUCCESS, test) {
             SUCCESS => host_Recv(buffer, count, kind, source, tag, comm, status),
             code => code,
         }

@@ -146,6 +146,7 @@ const ONCE: &[Named] = &[
     ("a_line_for_each_kind_of_window", lines_of_windows),
     ("a_handle_in_fortran_of_no_window", no_window),
     ("the_checker_sees_the_host", checked),
+    ("a_session_alone_is_told_that_the_host_serves_it", session_alone),
 ];
 
 fn trials(host: &'static Host) -> Vec<Trial> {
@@ -568,6 +569,18 @@ fn checked(host: &'static Host) {
     let printed = printed(&run.given(vec!["deadlock".to_owned()], 60).output());
     for call in ["rank 0: MPI_Recv, deadlock", "rank 1: MPI_Barrier, barrier", "rank 2: fence of window 2, deadlock"] {
         assert!(printed.contains(call), "{call:?} is not in\n{printed}");
+    }
+}
+
+/// Regression: a program of sessions alone was not told that it is not checked. Not in Open MPI 4.
+/// Shows E5.
+/// Route: shm.
+fn session_alone(host: &'static Host) {
+    for (variable, value, warnings) in [("TRANSOM_CHECK", "1", 1), ("TRANSOM_MPI", "off", 0)] {
+        let run = Run::of(host, host.program("session", Language::C), 2).served().with(variable, value);
+        let printed = printed(&run.given(vec!["alone".to_owned()], 60).output());
+        let expected = if host.name == "open_mpi" { 0 } else { warnings };
+        assert_eq!(printed.matches("the program uses sessions alone").count(), expected, "{printed}");
     }
 }
 

@@ -158,8 +158,13 @@ impl RawWindow {
     /// # Errors
     /// As for [`RawWindow::free`].
     pub fn may_free(&self) -> Result<()> {
-        self.core.epochs.check("free", Call::Free)?;
-        self.core.parts.flush_all()
+        let allowed = self.core.epochs.check("free", Call::Free).map(drop);
+        // The conflict checker reports an operation at its target when the operation is complete,
+        // and the refusal may end the job.
+        if allowed.is_err() && !self.core.parts.is_checked() {
+            return allowed;
+        }
+        allowed.and(self.core.parts.flush_all())
     }
 
     /// Whether all ranks pass true. Collective.

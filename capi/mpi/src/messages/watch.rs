@@ -13,6 +13,7 @@ use crate::edges;
 use crate::host::{
     RequestHandle, SUCCESS, State, constants, host_status_is_cancelled, host_status_of, host_status_state,
 };
+use crate::untold;
 
 /// The requests that a call may complete. `None` while the checker is off.
 pub(crate) struct Watch(Option<Watched>);
@@ -21,9 +22,36 @@ pub(crate) struct Watch(Option<Watched>);
 struct Watched {
     /// The requests in the order of the call.
     names: Vec<Name>,
-    handles: HashSet<RequestHandle>,
+    handles: Handles,
     /// Those of operations on windows.
     ours: HashSet<RequestHandle>,
+}
+
+/// The handles of a call's requests.
+#[derive(Default)]
+pub(crate) struct Handles {
+    all: Vec<RequestHandle>,
+    /// The same, if they are many.
+    set: HashSet<RequestHandle>,
+}
+
+/// The number of handles up to which a search for one visits all.
+const FEW: usize = 8;
+
+impl Handles {
+    fn of(all: Vec<RequestHandle>) -> Handles {
+        let set = if all.len() > FEW { all.iter().copied().collect() } else { HashSet::new() };
+        Handles { all, set }
+    }
+
+    /// Whether a handle is one of these. Called for each operation in flight.
+    pub(crate) fn has(&self, handle: RequestHandle) -> bool {
+        if self.all.len() > FEW { self.set.contains(&handle) } else { self.all.contains(&handle) }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = RequestHandle> {
+        self.all.iter().copied()
+    }
 }
 
 /// Which of the requests a call has completed.
@@ -43,7 +71,7 @@ impl Watch {
     pub(crate) unsafe fn of(
         requests: *const RequestHandle,
         count: c_int,
-        ours: impl FnOnce(&HashSet<RequestHandle>) -> HashSet<RequestHandle>,
+        ours: impl FnOnce(&Handles) -> HashSet<RequestHandle>,
     ) -> Watch {
         if !edges::is_on() || requests.is_null() {
             return Watch(None);
@@ -51,7 +79,7 @@ impl Watch {
         // SAFETY: as the caller says.
         let requests = unsafe { std::slice::from_raw_parts(requests, usize::try_from(count).unwrap_or(0)) };
         let name = |one: &RequestHandle| Name { handle: *one, at: std::ptr::from_ref(one).addr() };
-        let handles = requests.iter().copied().collect();
+        let handles = Handles::of(requests.to_vec());
         let ours = ours(&handles);
         Watch(Some(Watched { names: requests.iter().map(name).collect(), handles, ours }))
     }
@@ -62,7 +90,7 @@ impl Watch {
     }
 
     /// The requests, while the checker is on.
-    pub(crate) fn handles(&self) -> Option<&HashSet<RequestHandle>> {
+    pub(crate) fn handles(&self) -> Option<&Handles> {
         self.0.as_ref().map(|all| &all.handles)
     }
 
@@ -76,7 +104,7 @@ impl Watch {
             Done::One(index) => usize::try_from(index).ok().into_iter().collect(),
             Done::Some(indices) => indices.iter().filter_map(|&index| usize::try_from(index).ok()).collect(),
         };
-        let mut found = Vec::new();
+        let (mut found, mut ours) = (Vec::new(), Vec::new());
         for (nth, index) in indices.into_iter().enumerate() {
             let Some(&name) = all.names.get(index) else { continue };
             let state = match c_int::try_from(nth) {
@@ -84,7 +112,11 @@ impl Watch {
                 Ok(nth) if code != SUCCESS => unsafe { host_status_state(statuses, nth, code) },
                 _ => State::Complete,
             };
-            if all.ours.contains(&name.handle) || state == State::Pending || name.handle == constants().null_request {
+            if state == State::Pending || name.handle == constants().null_request {
+                continue;
+            }
+            if all.ours.contains(&name.handle) {
+                ours.push(name.handle);
                 continue;
             }
             if state == State::Failed {
@@ -92,6 +124,9 @@ impl Watch {
                 unfinished::lose_clocks();
             }
             found.push((entries_of(&in_flight(), name).first().copied(), nth, name));
+        }
+        if !ours.is_empty() {
+            untold::tell(ours, keeps);
         }
         // Receives take their messages in the order in which they were posted.
         found.sort_by_key(|one| one.0);

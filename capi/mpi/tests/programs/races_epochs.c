@@ -177,6 +177,24 @@ static void buffer_read(int racy) {
     close_shared();
 }
 
+/* --- a window's end that is refused ----------------------------------------------------------- */
+
+/* Rank 0 has an open epoch, so that no rank may free the window. Afterwards all ranks free it. */
+static void refused_end(int racy) {
+    long *memory;
+    MPI_Win_allocate(8 * sizeof(long), sizeof(long), MPI_INFO_NULL, all, &memory, &other);
+    MPI_Win_set_errhandler(other, MPI_ERRORS_RETURN);
+    if (rank_ == 0) MPI_Win_lock(MPI_LOCK_SHARED, 1, 0, other), MPI_Put(one, 1, MPI_LONG, 1, 0, 1, MPI_LONG, other);
+    if (rank_ == 0 && !racy) MPI_Win_flush(1, other), send(1);
+    if (rank_ == 1) {
+        if (!racy) receive(0);
+        seen = memory[0];
+    }
+    if (MPI_Win_free(&other) == MPI_SUCCESS || other == MPI_WIN_NULL) printf("rank %d: not refused\n", rank_);
+    if (rank_ == 0) MPI_Win_unlock(1, other);
+    MPI_Win_free(&other);
+}
+
 /* The racy form has a load or store, or only operations. */
 enum { LOCAL, OPERATIONS };
 #define CASE(name, accesses) {#name, name, accesses}
@@ -188,5 +206,5 @@ static const struct {
     CASE(complete_at_other, OPERATIONS), CASE(complete_again, OPERATIONS),
     CASE(gets_after_request, OPERATIONS), CASE(requests_of_same_bytes, OPERATIONS),
     CASE(buffer_of_put, LOCAL), CASE(buffer_of_get, LOCAL), CASE(buffer_at_owner, LOCAL), CASE(buffer_of_two, LOCAL),
-    CASE(buffer_read, LOCAL)};
+    CASE(buffer_read, LOCAL), CASE(refused_end, LOCAL)};
 #include "races_main.h"

@@ -1,7 +1,7 @@
 /* Further programs of the kind of races_orders.c, for three ranks: requests of which several are
- * complete from the start, receives whose statuses the program ignores, and messages to
- * MPI_PROC_NULL or from it. In the form `during` an access comes before the call that would order
- * it. Rank 1 has the memory on which rank 0 operates. */
+ * complete from the start, receives whose statuses the program ignores, tests that complete
+ * nothing, and messages to MPI_PROC_NULL or from it. In the form `during` an access comes before
+ * the call that would order it. Rank 1 has the memory on which rank 0 operates. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -230,6 +230,114 @@ static void sender_waitsome(int racy) { sender(by_waitsome, racy); }
 static void sender_testall(int racy) { sender(by_testall, racy); }
 static void sender_testsome(int racy) { sender(by_testsome, racy); }
 
+/* --- tests that complete nothing, or not all -------------------------------------------------- */
+
+static void rget(MPI_Request *q) { MPI_Rget(two, 1, MPI_LONG, 1, 0, 1, MPI_LONG, win, q); }
+static void rput_to(int target, MPI_Request *q) {
+    MPI_Rput(one + 4, 1, MPI_LONG, target, 4, 1, MPI_LONG, win, q);
+}
+/* Tests a receive, whose message comes later, and an operation: none of them is complete. */
+static void test_all(MPI_Request *q) {
+    int done;
+    MPI_Testall(2, q, &done, MPI_STATUSES_IGNORE);
+    if (done) printf("a test of all has not waited for a message\n");
+}
+/* Rank 2 changes the memory that rank 0 gets; racy: rank 0 knows nothing of the get's end. */
+static void get_and(void (*begin)(MPI_Request *), void (*test)(MPI_Request *), void (*wait)(MPI_Request *), int racy) {
+    MPI_Request q[2];
+    lock_all();
+    if (rank_ == 0) {
+        begin(q), rget(q + 1);
+        test(q);
+        if (!racy) wait(q);
+        send(2, 1);
+        if (racy) wait(q);
+    }
+    if (rank_ == 1) receive(0, 7), send(0, 4);
+    if (rank_ == 2) receive(0, 1), put(), flush();
+    unlock_all();
+}
+static void awaits_answer(MPI_Request *q) { MPI_Irecv(got + 8, 1, MPI_LONG, 1, 4, all, q); }
+static void asks_and_waits(MPI_Request *q) {
+    send(1, 7);
+    MPI_Waitall(2, q, MPI_STATUSES_IGNORE);
+}
+static void tested_all(int racy) { get_and(awaits_answer, test_all, asks_and_waits, racy); }
+/* A short send is complete from the start. */
+static void asks(MPI_Request *q) { MPI_Isend(one + 8, 1, MPI_LONG, 1, 7, all, q); }
+static void any(MPI_Request *q) {
+    int index;
+    MPI_Waitany(2, q, &index, MPI_STATUS_IGNORE);
+}
+static void test_any(MPI_Request *q) {
+    for (int index, done = 0; !done;) MPI_Testany(2, q, &index, &done, MPI_STATUS_IGNORE);
+}
+static void the_rest(MPI_Request *q) {
+    MPI_Waitall(2, q, MPI_STATUSES_IGNORE);
+    receive(1, 4);
+}
+static void waited_any(int racy) { get_and(asks, any, the_rest, racy); }
+static void tested_any(int racy) { get_and(asks, test_any, the_rest, racy); }
+/* The buffer of a put, after a test of all that has found nothing. */
+static void tested_buffer(int racy) {
+    MPI_Request q[2];
+    lock_all();
+    if (rank_ == 0) {
+        awaits_answer(q), rput_to(1, q + 1);
+        test_all(q);
+        if (racy) one[4] = 5;
+        asks_and_waits(q);
+        one[4] = 5;
+    }
+    if (rank_ == 1) receive(0, 7), send(0, 4);
+    unlock_all();
+}
+/* The end of an operation of this rank orders no other rank, however often it is asked for. */
+static void asked(void (*wait)(MPI_Request *), int racy) {
+    MPI_Request q[2];
+    lock_all();
+    if (rank_ == 0) put(), flush(), send(1, 5);
+    if (rank_ == 1) {
+        linger();
+        MPI_Irecv(got + 9, 1, MPI_LONG, 2, 4, all, q), rput_to(2, q + 1);
+        wait(q);
+        if (racy) load();
+        receive(0, 5);
+        load();
+    }
+    if (rank_ == 2) receive(1, 7), send(1, 4);
+    unlock_all();
+}
+static void ask_status(MPI_Request *q) {
+    send(2, 7);
+    for (int i = 0; i < 6; i++) {
+        for (int done = 0; !done;) MPI_Request_get_status(q[i % 2], &done, MPI_STATUS_IGNORE);
+    }
+    wait_for(q), wait_for(q + 1);
+}
+static void ask_all(MPI_Request *q) {
+    for (int i = 0; i < 3; i++) test_all(q);
+    send(2, 7);
+    MPI_Waitall(2, q, MPI_STATUSES_IGNORE);
+}
+static void asked_status(int racy) { asked(ask_status, racy); }
+static void asked_all(int racy) { asked(ask_all, racy); }
+/* Regression: a wait for very many requests visited all of them for each of them. */
+static void very_many(int racy) {
+    enum { VERY_MANY = 50000 };
+    static MPI_Request q[VERY_MANY];
+    lock_all();
+    if (rank_ == 0) {
+        for (int i = 0; i < VERY_MANY; i++) {
+            MPI_Raccumulate(one + 4, 1, MPI_LONG, 1, 4, 1, MPI_LONG, MPI_SUM, win, &q[i]);
+        }
+        if (racy) one[4] = 5;
+        MPI_Waitall(VERY_MANY, q, MPI_STATUSES_IGNORE);
+        one[4] = 5;
+    }
+    unlock_all();
+}
+
 /* --- messages to nobody, and from nobody ------------------------------------------------------ */
 
 /* Rank 0 reads rank 1's part, or writes it; racy: while a message of rank 2 changes it. */
@@ -349,5 +457,7 @@ static const struct {
     CASE(sender_testsome, LOCAL), CASE(received, LOCAL), CASE(ireceived, LOCAL),
     CASE(exchanged, LOCAL), CASE(replaced, LOCAL), CASE(persistent, LOCAL),
     CASE(many, LOCAL), CASE(operation, LOCAL), CASE(with_self, LOCAL),
-    CASE(get_before_request, OPERATIONS), CASE(many_sent, LOCAL)};
+    CASE(get_before_request, OPERATIONS), CASE(many_sent, LOCAL), CASE(tested_all, OPERATIONS),
+    CASE(waited_any, OPERATIONS), CASE(tested_any, OPERATIONS), CASE(tested_buffer, LOCAL),
+    CASE(asked_status, LOCAL), CASE(asked_all, LOCAL), CASE(very_many, LOCAL)};
 #include "races_main.h"
