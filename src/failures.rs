@@ -26,6 +26,11 @@ use connections::{Connections, Fate, RemoteRank, Silence};
 
 /// Interval of checks, shared by all waiting threads of a process.
 const PERIOD: Duration = Duration::from_millis(50);
+/// Number of pidfds that a check opens, and of processes without a pidfd whose files a check reads.
+/// Each takes some 10 us, and other ranks of the machine check at the same time. A check that waits
+/// for a death takes all.
+const OPENED_AT_ONCE: usize = 16;
+const READ_AT_ONCE: usize = 8;
 /// The pause between two checks of a wait for a loss.
 const BETWEEN: Duration = Duration::from_millis(1);
 
@@ -63,6 +68,11 @@ impl Process {
     /// Whether `other` can see this process: same machine and same process namespace.
     pub(crate) fn is_seen_by(&self, other: &Process) -> bool {
         !other.kernel.is_empty() && self.kernel == other.kernel
+    }
+
+    /// Whether it has ended, and its parent has taken its exit status. Reads no file.
+    fn is_reaped(&self) -> bool {
+        Pid::from_raw(self.pid).is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH))
     }
 
     /// Whether it has ended, as far as the kernel tells without a pidfd.
@@ -160,6 +170,8 @@ struct State {
     /// Ranks of this machine for which the kernel refuses a pidfd, by their places in
     /// [`Detector::ranks`].
     unopened: Vec<usize>,
+    /// The number of ranks in `unopened` whose files were read, of all checks.
+    read: usize,
     /// How many of [`Detector::ranks`] are in one of these lists, or have ended. Each check opens
     /// others while descriptors are free.
     opened: usize,
@@ -282,18 +294,11 @@ impl Detector {
 
     /// Moves the ranks that have ended from the living to the dead.
     fn poll_ranks(&self, state: &mut State, patience: Duration) {
-        self.open(state);
+        self.open(state, if patience.is_zero() { OPENED_AT_ONCE } else { usize::MAX });
+        self.read(state, if patience.is_zero() { READ_AT_ONCE } else { usize::MAX });
         let begun = state.remote.as_mut().map(Connections::extend).unwrap_or_default();
         state.record(begun);
         let State { living, unopened, remote, dead, .. } = &mut *state;
-        unopened.retain(|&place| {
-            let (rank, process) = &self.ranks[place];
-            let ended = process.has_ended();
-            if ended {
-                dead.push((*rank, process.host.clone()));
-            }
-            !ended
-        });
         // Their deaths end no poll.
         let patience = if unopened.is_empty() { patience } else { patience.min(PERIOD) };
         let mut fds: Vec<_> = living.iter().map(|(_, fd)| PollFd::new(fd, PollFlags::IN)).collect();
@@ -316,9 +321,28 @@ impl Detector {
         state.record(lost);
     }
 
-    /// Opens a pidfd for each other rank of this machine that has none yet.
-    fn open(&self, state: &mut State) {
-        for (rank, process) in &self.ranks[state.opened..] {
+    /// Moves the ranks without a pidfd that have ended to the dead. Reads the files of `most` of
+    /// them, in turn, and asks for the number alone of the others.
+    fn read(&self, state: &mut State, most: usize) {
+        let State { unopened, read, dead, .. } = state;
+        let (count, first) = (unopened.len(), *read);
+        let mut index = 0;
+        unopened.retain(|&place| {
+            let (rank, process) = &self.ranks[place];
+            let is_due = (index + count - first % count) % count < most;
+            let ended = if is_due { process.has_ended() } else { process.is_reaped() };
+            if ended {
+                dead.push((*rank, process.host.clone()));
+            }
+            index += 1;
+            !ended
+        });
+        *read = first.wrapping_add(most.min(count));
+    }
+
+    /// Opens pidfds for other ranks of this machine that have none yet, at most `most`.
+    fn open(&self, state: &mut State, most: usize) {
+        for (rank, process) in self.ranks[state.opened..].iter().take(most) {
             let pid = Pid::from_raw(process.pid);
             let opened = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty()).and_then(above));
             match opened {
@@ -373,191 +397,4 @@ impl State {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::fd::AsRawFd;
-    use std::process::{Child, Command};
-
-    use crate::interfaces::Interface;
-
-    use super::polling::tests::{is_alone, limited};
-
-    fn sleeper() -> (Child, Process) {
-        let child = Command::new("sleep").arg("60").spawn().expect("sleep");
-        let pid = i32::try_from(child.id()).expect("a process number");
-        (child, Process { pid, began: began(pid).expect("it runs"), ..Process::own() })
-    }
-
-    /// Checks until the detector reports a death: checks within one period return the previous
-    /// answer.
-    fn until_dead(detector: &Detector) -> String {
-        loop {
-            if let Err(died) = detector.look(Duration::ZERO) {
-                return died.to_string();
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    /// A machine has several ranks, and all of them are lost with it. Regression: the operations to
-    /// the first one alone were ended.
-    /// Shows E3.
-    #[test]
-    fn all_ranks_of_a_silent_machine_are_lost() {
-        let listener = std::net::TcpListener::bind((Interface::loopback().address, 0)).expect("a socket");
-        let at = listener.local_addr().expect("it is bound");
-        drop(listener);
-        let place = |rank| RemoteRank { rank, host: "there".into(), at, token: [0; 16] };
-        let remote = Connections::new(0, Interface::loopback(), connections::SILENCE, true, vec![place(1), place(2)]);
-        let detector = Detector::new(0, &[Process::own()], Some(remote));
-        let begun = Instant::now();
-        while detector.all_silent().len() < 2 && begun.elapsed() < Duration::from_secs(10) {
-            let _ = detector.look(Duration::ZERO);
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        assert_eq!(detector.all_silent(), [1, 2]);
-        assert!((1..3).all(|rank| detector.is_silent(rank)) && !detector.is_silent(3));
-        let error = detector.known().expect_err("two ranks are lost");
-        assert!(matches!(error, ErrorKind::RankUnreachable { rank: 1 | 2, .. }), "{error}");
-    }
-
-    /// The kernel cuts process names after 15 bytes, also within a character. Such a name must not
-    /// hide the start time.
-    #[test]
-    fn the_start_time_is_found_whatever_the_process_name() {
-        let folder = std::env::temp_dir().join(format!("transom-age-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder");
-        let program = folder.join("é".repeat(12));
-        let path = std::env::var_os("PATH").expect("a path");
-        let sleep = std::env::split_paths(&path).map(|folder| folder.join("sleep")).find(|path| path.exists());
-        std::os::unix::fs::symlink(sleep.expect("sleep"), &program).expect("a link");
-        let mut child = Command::new(program).arg("60").spawn().expect("it starts");
-        let pid = i32::try_from(child.id()).expect("a process number");
-        let (stat, age) = (std::fs::read(format!("/proc/{pid}/stat")).expect("it runs"), began(pid));
-        child.kill().and_then(|()| child.wait()).expect("it ends");
-        std::fs::remove_dir_all(folder).expect("it was made here");
-        assert!(String::from_utf8(stat).is_err() && age.is_some_and(|age| age > 0), "{age:?}");
-    }
-
-    /// Shows E3.
-    #[test]
-    fn the_end_of_a_process_is_detected_and_final() {
-        let (mut first, a) = sleeper();
-        let (mut second, b) = sleeper();
-        let host = a.host.clone();
-        let detector = Detector::new(0, &[Process::own(), a, b], None);
-        detector.look(Duration::ZERO).expect("both live");
-        // Not reaped: a zombie counts as dead.
-        second.kill().expect("ours");
-        let text = until_dead(&detector);
-        assert!(text.contains("rank 2") && text.contains(&host), "{text}");
-        assert_eq!(detector.look(Duration::ZERO).map_err(|died| died.to_string()), Err(text));
-        for child in [&mut first, &mut second] {
-            child.kill().expect("ours");
-            child.wait().expect("ours");
-        }
-    }
-
-    /// Where the kernel refuses pidfds, processes are watched by their numbers.
-    /// Shows E3.
-    #[test]
-    fn the_end_of_a_process_without_a_pidfd_is_detected() {
-        let (mut first, a) = sleeper();
-        let (mut second, b) = sleeper();
-        let detector = Detector::new(0, &[Process::own(), a.clone(), b.clone()], None);
-        *detector.state() = State { unopened: vec![0, 1], opened: 2, ..State::default() };
-        detector.look(Duration::from_millis(120)).expect("both live");
-        // A zombie first, then a process that is reaped.
-        second.kill().expect("ours");
-        let text = until_dead(&detector);
-        assert!(text.contains("rank 2"), "{text}");
-        first.kill().and_then(|()| first.wait()).expect("ours");
-        assert!(a.has_ended() && b.has_ended());
-        second.wait().expect("ours");
-        let reused = Process { began: 1, ..Process::own() };
-        assert!(reused.has_ended() && !Process::own().has_ended());
-    }
-
-    /// The detector also finds a rank that died before the first check, or whose process number is
-    /// reused.
-    /// Shows E3.
-    #[test]
-    fn a_death_before_the_first_check_is_detected() {
-        let (mut child, mut process) = sleeper();
-        process.began += 1;
-        let detector = Detector::new(0, &[Process::own(), process.clone()], None);
-        assert!(until_dead(&detector).contains("rank 1"));
-        child.kill().expect("ours");
-        child.wait().expect("ours");
-        process.began -= 1;
-        assert!(until_dead(&Detector::new(0, &[Process::own(), process], None)).contains("rank 1"));
-    }
-
-    /// A process number that is reused is found also where the pidfd takes the last free
-    /// descriptor, once another one is free. In a process of its own, because the limit of
-    /// descriptors holds for all threads.
-    /// Shows E3.
-    #[test]
-    fn a_reused_number_is_found_where_the_pidfd_takes_the_last_descriptor() {
-        const NAME: &str = "failures::tests::a_reused_number_is_found_where_the_pidfd_takes_the_last_descriptor";
-        if !is_alone(NAME) {
-            return;
-        }
-        let (mut child, mut process) = sleeper();
-        process.began += 1;
-        let detector = Detector::new(0, &[Process::own(), process], None);
-        let free = std::fs::File::open("/dev/null").expect("a free descriptor");
-        let limit = u64::try_from(free.as_raw_fd()).expect("a number") + 1;
-        drop(free);
-        limited(limit, || detector.look(Duration::ZERO)).expect("unknown yet");
-        let found = detector.look(Duration::from_millis(1)).map_err(|died| died.to_string());
-        child.kill().and_then(|()| child.wait()).expect("ours");
-        assert!(found.as_ref().is_err_and(|died| died.contains("rank 1")), "{found:?}");
-    }
-
-    /// Regression: where the program lowered the limit of descriptors below the number of ranks of
-    /// the node, no death was detected.
-    /// Shows E3.
-    #[test]
-    fn more_ranks_than_the_limit_of_descriptors_are_watched() {
-        if !is_alone("failures::tests::more_ranks_than_the_limit_of_descriptors_are_watched") {
-            return;
-        }
-        let (mut children, ranks): (Vec<_>, Vec<_>) = (0..3).map(|_| sleeper()).unzip();
-        let detector = Detector::new(0, &[vec![Process::own()], ranks].concat(), None);
-        detector.look(Duration::from_millis(1)).expect("all live");
-        children[2].kill().expect("ours");
-        let found = limited(2, || detector.look(Duration::from_secs(10))).map_err(|died| died.to_string());
-        for child in &mut children {
-            child.kill().and_then(|()| child.wait()).expect("ours");
-        }
-        assert!(found.as_ref().is_err_and(|died| died.contains("rank 3")), "{found:?}");
-    }
-
-    /// Processes of other machines, or of an unknown machine, are not looked up on this machine:
-    /// their numbers have no meaning here.
-    #[test]
-    fn other_machines_are_not_watched() {
-        let foreign = Process { kernel: "another".into(), pid: i32::MAX, ..Process::default() };
-        let unknown = Process { kernel: String::new(), ..Process::own() };
-        for [own, other] in
-            [[Process::own(), foreign.clone()], [unknown.clone(), Process { pid: foreign.pid, ..unknown.clone() }]]
-        {
-            Detector::new(0, &[own, other], None)
-                .look(Duration::from_millis(1))
-                .expect("no process of this machine can die");
-        }
-    }
-
-    /// Where the kernel gives no start times, pidfds still detect deaths.
-    /// Shows E3.
-    #[test]
-    fn processes_of_unknown_start_time_are_watched() {
-        let (mut child, process) = sleeper();
-        let detector = Detector::new(0, &[Process::own(), Process { began: 0, ..process }], None);
-        detector.look(Duration::from_millis(1)).expect("it lives");
-        child.kill().expect("ours");
-        assert!(until_dead(&detector).contains("rank 1"));
-        child.wait().expect("ours");
-    }
-}
+mod tests;

@@ -127,4 +127,4 @@ pub use window::{
 
 /// Public for libtransom_mpi alone.
 #[doc(hidden)]
-pub use transom_fabric::diagnostics;
+pub use transom_fabric::{backoff, diagnostics};

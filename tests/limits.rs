@@ -23,6 +23,8 @@ static TESTS: &[Test] = &[
     Test::new("without_address_space_no_rank_gets_a_window", &[2, 3], no_address_space_left),
     Test::new("a_window_beyond_memory_is_refused", &[2, 3], no_memory_left),
     Test::new("windows_that_together_exceed_memory_are_refused", &[2, 3], no_memory_left_together),
+    Test::new("windows_that_together_exceed_memory_are_refused_without_shared_memory", &[2, 3], no_memory_for_all)
+        .with_env(&[("TRANSOM_TRANSPORTS", "^shm"), ("TRANSOM_TEST_NODES", "1")]),
     Test::new("only_devices_need_lockable_memory", &[2, 3], no_locked_memory_left),
     Test::new("a_window_needs_no_descriptor", &[2, 3], no_descriptors_left),
 ];
@@ -225,8 +227,13 @@ fn no_memory_left(world: &Job) -> Outcome {
 /// Each rank requests less than the machine has, but the ranks of one machine request more
 /// together.
 fn no_memory_left_together(world: &Job) -> Outcome {
+    if world.node_ranks().len() > 1 { no_memory_for_all(world) } else { request(world, free() / 5 * 3).map(drop) }
+}
+
+/// [`no_memory_left_together`] where all ranks are on one machine.
+fn no_memory_for_all(world: &Job) -> Outcome {
     let why = request(world, free() / 5 * 3)?;
-    if granted() || world.node_ranks().len() == 1 {
+    if granted() {
         return Ok(());
     }
     let expected = ["are available", "could not create its part"];

@@ -20,6 +20,7 @@
 compile_error!("transom runs on Linux, on x86-64 and AArch64 only");
 
 mod amo;
+pub mod backoff;
 mod busy_locations;
 #[allow(unsafe_code)]
 mod combine;

@@ -66,8 +66,9 @@ pub fn reached(word: &AtomicU32, n: u32) -> bool {
 
 /// Waits until the counter has reached `n` or `limit` has passed (`Duration::MAX`: no limit).
 /// Returns whether the counter has reached `n`. Polls the word for `spin`, calls `idle` between
-/// polls, then sleeps. `idle` is not called during a sleep: a caller with other work gives a short
-/// `limit` and calls again. Any number of threads of any process may wait for one word.
+/// polls, then sleeps. `idle` is not called during a sleep, and never if `spin` is
+/// [`SpinBudget::NONE`]: a caller with other work gives a short `limit`, does the work after each
+/// call, and calls again. Any number of threads of any process may wait for one word.
 #[inline]
 pub fn wait(word: &AtomicU32, n: u32, spin: SpinBudget, limit: Duration, mut idle: impl FnMut()) -> bool {
     reached(word, n) || wait_on(word, n, spin, limit, &mut idle)

@@ -52,6 +52,8 @@ pub(crate) struct Peers {
     me: usize,
     /// The node of each rank, identified by the rank of its leader.
     pub(super) nodes: Vec<usize>,
+    /// Whether each rank runs on this rank's machine, where they may share no memory.
+    of_machine: Vec<bool>,
     contacts: Vec<Contact>,
     links: PeerMap<(Peer, Arc<Link>)>,
     /// Job blocks of ranks of this node, as the net reaches them.
@@ -62,6 +64,7 @@ pub(crate) struct Peers {
 
 impl Peers {
     pub(super) fn new(me: usize, nodes: Vec<usize>, cards: Vec<Card>) -> Peers {
+        let of_machine = cards.iter().map(|card| card.machine == cards[me].machine).collect();
         let contact = |(rank, card): (usize, Card)| match nodes[rank] == nodes[me] {
             true => Contact::Local(Box::new(LocalContact {
                 shm_block: card.shm_block,
@@ -71,7 +74,13 @@ impl Peers {
             false => Contact::Remote(card.net_block),
         };
         let contacts = cards.into_iter().enumerate().map(contact).collect();
-        Peers { me, nodes, contacts, links: PeerMap::new(), loopback: PeerMap::new(), areas: PeerMap::new() }
+        let (links, loopback, areas) = (PeerMap::new(), PeerMap::new(), PeerMap::new());
+        Peers { me, nodes, of_machine, contacts, links, loopback, areas }
+    }
+
+    /// Whether a rank runs on this rank's machine.
+    pub(super) fn is_of_machine(&self, rank: usize) -> bool {
+        self.of_machine[rank]
     }
 
     /// The lane to a rank; `None` for the rank itself.

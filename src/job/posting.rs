@@ -3,14 +3,14 @@
 
 use std::time::{Duration, Instant};
 
-use transom_fabric::{Post, Tally, diagnostics};
+use transom_fabric::{Post, Tally, backoff, diagnostics};
 
 use super::{JobCore, peer};
 use crate::buffers::AtEnd;
 use crate::error::{Error, Result};
 use crate::failures::Attempts;
 use crate::messages::Notice;
-use crate::transport::Lane;
+use crate::transport::{Lane, SpinBudget};
 
 /// The time after which a wait for operations in flight gives up, if a rank was lost and nothing
 /// has moved.
@@ -81,16 +81,27 @@ impl JobCore {
     pub(crate) fn taken(&self, answer: Post) -> Result<bool> {
         match answer {
             Post::Done | Post::Pending => Ok(true),
-            refused => self.again(refused).map(|()| false),
+            refused => self.again(refused, &mut 0).map(|()| false),
         }
     }
 
-    /// Makes progress before another attempt at an operation that the transport did not take.
+    /// [`taken`](JobCore::taken) for a message, which another rank may have to take from its ring
+    /// first. `failed`: the attempts in vain so far, at first 0.
+    #[inline]
+    pub(crate) fn taken_at_last(&self, answer: Post, failed: &mut u32) -> Result<bool> {
+        match answer {
+            Post::Done | Post::Pending => Ok(true),
+            refused => self.again(refused, failed).map(|()| false),
+        }
+    }
+
+    /// Makes progress before another attempt at an operation that the transport did not take, or
+    /// pauses. `failed`: the number of preceding attempts without progress.
     ///
     /// # Errors
     /// The reason why the transport will never take it.
     #[cold]
-    fn again(&self, answer: Post) -> Result<()> {
+    fn again(&self, answer: Post, failed: &mut u32) -> Result<()> {
         match answer {
             Post::Broken(fault) => Err(self.progress.explained(*fault)),
             Post::Done | Post::Pending | Post::Again => {
@@ -100,9 +111,11 @@ impl JobCore {
                     self.progress.call_hook();
                 }
                 if is_quiet {
-                    std::thread::yield_now();
+                    backoff::pause(*failed, self.spin == SpinBudget::NONE);
+                    *failed = failed.saturating_add(1);
                 } else {
                     self.progress.progressed();
+                    *failed = 0;
                 }
                 Ok(())
             }
@@ -180,7 +193,7 @@ impl JobCore {
     /// sent later, because the rank waits for it.
     pub(crate) fn notify(&self, rank: usize, bytes: Vec<u8>, notice: Notice) -> Notified {
         let (to, is_of_node) = (peer(rank), self.lane(rank) == Some(Lane::Shm));
-        let mut failure = None;
+        let (mut failure, mut failed) = (None, 0);
         loop {
             match self.wire.send(to, &bytes) {
                 Post::Done | Post::Pending => return Notified::Sent,
@@ -195,7 +208,7 @@ impl JobCore {
                     return if owed { Notified::Owed(error) } else { Notified::Failed(error) };
                 }
                 Post::Again if is_of_node => break,
-                Post::Again => failure = self.again(Post::Again).err(),
+                Post::Again => failure = self.again(Post::Again, &mut failed).err(),
             }
             if failure.is_some() {
                 break;
@@ -204,7 +217,7 @@ impl JobCore {
         self.messages.defer(to, bytes, None);
         let (has_sender, end) = (self.progress.send_later(), self.messages.next_deferred());
         while !has_sender && failure.is_none() && self.messages.owes(to, end) {
-            failure = self.again(Post::Again).err();
+            failure = self.again(Post::Again, &mut failed).err();
         }
         failure.map_or(Notified::Sent, Notified::Owed)
     }
@@ -220,7 +233,8 @@ impl JobCore {
 
     /// Sends a message to a rank that was contacted before.
     pub(crate) fn send(&self, rank: usize, bytes: &[u8]) -> Result<()> {
-        while !self.taken(self.wire.send(peer(rank), bytes))? {}
+        let mut failed = 0;
+        while !self.taken_at_last(self.wire.send(peer(rank), bytes), &mut failed)? {}
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use crate::error::{JobError, Result};
 use crate::messages::Messages;
 use crate::sync::barrier::{self, Signals};
 use crate::sync::words::Words;
-use crate::transport::{Lane, event};
+use crate::transport::{Lane, SpinBudget, event};
 
 /// Bytes between two words: each word has a separate cache line, because each has a different
 /// writer.
@@ -59,17 +59,17 @@ impl<'j, F: Fn(usize) -> Result<Option<Words<'j>>>> Signals for BarrierWords<'j,
         // Acquire: pairs with the signal's Release.
         let is_there = || barrier::reached(word.load(Ordering::Acquire), value);
         let look = || self.look_at(peer, &watch, is_there);
-        if job.polls() {
-            wait_polling(job, word, value, look)?;
-        } else {
-            while !event::wait(word, value, job.spin, job.progress.nap_of(NAP), || ()) {
-                // Ranks that send to this rank wait while its ring is full.
-                job.progress.poll_and_leave()?;
-                job.progress.look()?;
-                look()?;
-                job.progress.call_hook();
-            }
-        }
+        let between = || {
+            // This thread may sleep on the word next, and sends no answers while it sleeps. Ranks
+            // that send to this rank wait while its ring is full.
+            job.progress.poll_and_leave()?;
+            job.progress.look()?;
+            look()?;
+            job.progress.call_hook();
+            Ok(())
+        };
+        let poll = || if job.polls() { job.progress.poll_and_leave().map(drop) } else { Ok(()) };
+        wait_polling(word, value, job.spin, || job.progress.nap_of(NAP), poll, between)?;
         // Acquire: pairs with the signal's Release, like the preceding wait.
         Ok(word.load(Ordering::Acquire) & event::COUNTER)
     }
@@ -111,25 +111,54 @@ impl Watch {
     }
 }
 
-/// Waits on a word while ports also need polling; a failure of a port or of `look` ends the wait.
-fn wait_polling(job: &JobCore, word: &AtomicU32, value: u32, look: impl Fn() -> Result<()>) -> Result<()> {
-    let mut failed = None;
+/// Waits on a word. Calls `poll` between polls of the word, and `between` after each sleep of
+/// `nap`; a failure of either ends the wait. A wait without polls (`SpinBudget::NONE`) calls only
+/// `between`.
+fn wait_polling(
+    word: &AtomicU32,
+    value: u32,
+    spin: SpinBudget,
+    nap: impl Fn() -> Duration,
+    poll: impl Fn() -> Result<()>,
+    between: impl Fn() -> Result<()>,
+) -> Result<()> {
     loop {
-        let idle = || {
-            // This thread may sleep on the word next, and sends no answers while it sleeps.
-            if let Err(error) = job.progress.poll_and_leave() {
-                failed = Some(error);
-            }
-        };
-        let done = event::wait(word, value, job.spin, job.progress.nap_of(NAP), idle);
+        let mut failed = None;
+        let done = event::wait(word, value, spin, nap(), || failed = failed.take().or_else(|| poll().err()));
         if let Some(error) = failed {
             return Err(error);
         }
         if done {
             return Ok(());
         }
-        job.progress.look()?;
-        look()?;
-        job.progress.call_hook();
+        between()?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{ArgumentError, Class, Error};
+
+    /// Regression: a rank that shares its CPU took no messages in a long barrier, and did not learn
+    /// of a failure.
+    #[test]
+    fn a_crowded_wait_makes_progress_after_each_sleep() {
+        let word = AtomicU32::new(0);
+        let turns = Cell::new(0);
+        let between = || {
+            turns.set(turns.get() + 1);
+            if turns.get() == 3 {
+                Err(Error::argument(Class::Rank, "barrier", ArgumentError::ProcNull))
+            } else {
+                Ok(())
+            }
+        };
+        let nap = || Duration::from_millis(1);
+        assert!(wait_polling(&word, 1, SpinBudget::NONE, nap, || Ok(()), between).is_err());
+        assert_eq!(turns.get(), 3);
+        event::signal(&word, 1);
+        let never = || -> Result<()> { panic!("the word has the value") };
+        assert!(wait_polling(&word, 1, SpinBudget::NONE, nap, never, never).is_ok());
     }
 }

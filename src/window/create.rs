@@ -287,7 +287,7 @@ impl Parts {
     /// the machine contacts the others and checks; they learn of its failure in the barrier that
     /// follows.
     fn check_memory(&self) -> Result<()> {
-        let here = |&member: &usize| self.job.lane(self.team.rank(member)) != Some(Lane::Net);
+        let here = |&member: &usize| self.job.shares_machine(self.team.rank(member));
         if !self.is_unallocated() || (0..self.team.me).any(|member| here(&member)) {
             return Ok(());
         }

@@ -74,8 +74,9 @@ impl Parts {
         let (to, messages) = (peer(self.team.rank(target.rank())), &self.job.messages);
         let end = messages.next_token();
         let most = usize::try_from(MOST_AHEAD).unwrap_or(usize::MAX);
+        let mut failed = 0;
         while is_ahead() && messages.waits_for_more(to, end, most) {
-            self.job.taken(Post::Again)?;
+            self.job.taken_at_last(Post::Again, &mut failed)?;
         }
         Ok(())
     }

@@ -307,8 +307,9 @@ impl Parts {
                     // which may be stopped, delay no operation to this one, and neither do later
                     // messages of other threads.
                     let end = self.job.messages.next_deferred();
+                    let mut failed = 0;
                     while self.job.messages.owes(to.peer, end) {
-                        self.job.taken(Post::Again)?;
+                        self.job.taken_at_last(Post::Again, &mut failed)?;
                     }
                     self.await_few(target)?;
                 }

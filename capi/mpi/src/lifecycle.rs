@@ -92,11 +92,11 @@ fn begin() {
     }
 }
 
-/// At rank 0: warns if the returned value is not dropped in time. The other ranks then wait for a
-/// rank that has no library, or one that is switched off.
+/// At rank 0: warns if the returned value is not dropped in time. Other ranks then start slowly, or
+/// a rank has no library, or one that is switched off.
 fn tell_if_missing(rank: c_int) -> Option<Sender<()>> {
-    let text = "MPI_Init waits for this library at other ranks: is libtransom_mpi preloaded at every rank, and \
-                TRANSOM_MPI=off set at none?";
+    let text = "MPI_Init waits for other ranks: either the machine is slow, or libtransom_mpi is not preloaded at \
+                every rank, or TRANSOM_MPI=off is set at some";
     (rank == 0).then(|| diagnostics::warn_after(PATIENCE, "transom::mpi", text.into()))
 }
 

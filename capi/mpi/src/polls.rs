@@ -7,10 +7,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use transom::{Job, Route};
+use transom::{Job, Route, backoff};
 
 use crate::host::{host_register_poll, host_unregister_poll};
-use crate::windows;
+use crate::{process, windows};
 
 /// Makes progress for transom while the host waits, if the host lets other libraries do that.
 static POLLER: OnceLock<Box<dyn Fn() -> bool + Send + Sync>> = OnceLock::new();
@@ -30,16 +30,22 @@ const BUSY: Duration = Duration::from_micros(4);
 /// call.
 static TURNS: AtomicBool = AtomicBool::new(false);
 
-/// The number of tests of the host after which a waiting thread yields its CPU. `CROWDED` if this
-/// rank shares CPUs.
+/// The number of tests of the host after which a waiting thread pauses. `CROWDED` if this rank
+/// shares CPUs.
 static YIELDS_AFTER: AtomicU32 = AtomicU32::new(64);
 const CROWDED: u32 = 4;
 
 /// The hook, which the host calls while it waits. If the host serves all windows of this process,
 /// no operation needs a poll.
 extern "C" fn poll() -> c_int {
+    poll_transom();
+    0
+}
+
+/// Polls transom, or omits the poll. Returns whether something has arrived.
+fn poll_transom() -> bool {
     if !windows::any_exists() {
-        return 0;
+        return false;
     }
     static POLLS: AtomicU32 = AtomicU32::new(0);
     static LAST_ARRIVAL: AtomicU32 = AtomicU32::new(0);
@@ -53,9 +59,10 @@ extern "C" fn poll() -> c_int {
         let start = Instant::now();
         if poller() || start.elapsed() >= BUSY {
             LAST_ARRIVAL.store(poll, Ordering::Relaxed);
+            return true;
         }
     }
-    0
+    false
 }
 
 /// Installs the hook if other ranks reach this rank through a net; otherwise each message would
@@ -76,22 +83,36 @@ pub(crate) fn begin(job: &Job, some_crowded: bool) -> bool {
     by_host
 }
 
-/// Yields the CPU if `tests`, the number of tests of a wait so far, is a multiple of
-/// `YIELDS_AFTER`.
-pub(crate) fn yield_after(tests: u32) {
+/// Pauses if `tests`, the number of tests of a wait since the last arrival, is a multiple of
+/// `YIELDS_AFTER`: yields the CPU at first. A rank that shares CPUs later sleeps, because the ranks
+/// that compute would get little time from ranks that only yield.
+pub(crate) fn pause_after(tests: u32) {
     // Relaxed: see `begin`.
-    if tests.is_multiple_of(YIELDS_AFTER.load(Ordering::Relaxed)) {
+    let every = YIELDS_AFTER.load(Ordering::Relaxed);
+    if !tests.is_multiple_of(every) {
+        return;
+    }
+    if is_crowded() {
+        backoff::pause(tests / every, true);
+    } else {
         std::thread::yield_now();
     }
 }
 
 /// Called after a test of the program that has completed nothing. Programs repeat such tests, so a
-/// rank that shares CPUs yields its CPU after some of them.
+/// rank that shares CPUs yields its CPU after some of them. The rank does not sleep, because the
+/// program may compute between its tests.
 pub(crate) fn found_nothing() {
     static TESTS: AtomicU32 = AtomicU32::new(0);
-    if is_crowded() {
-        yield_after(TESTS.fetch_add(1, Ordering::Relaxed));
+    if is_crowded() && TESTS.fetch_add(1, Ordering::Relaxed).is_multiple_of(CROWDED) {
+        std::thread::yield_now();
     }
+}
+
+/// Makes progress in the host and pauses, for a wait that has looked `looks` times in vain.
+pub(crate) fn progress_and_pause(looks: u32) {
+    process::progress();
+    backoff::pause(looks, is_crowded());
 }
 
 fn is_crowded() -> bool {
@@ -105,13 +126,13 @@ pub(crate) fn waits_in_turns() -> bool {
     TURNS.load(Ordering::Relaxed)
 }
 
-/// Polls transom between two tests of the host. Returns whether the wait continues in turns.
-pub(crate) fn turn() -> bool {
-    if !waits_in_turns() {
-        return false;
-    }
-    poll();
-    windows::any_exists() || is_crowded()
+/// Polls transom between two tests of the host. `is_pending`: operations with requests are in
+/// flight. Returns whether a message has arrived for transom; `None` if the wait does not continue
+/// in turns.
+pub(crate) fn turn(is_pending: bool) -> Option<bool> {
+    let arrived = waits_in_turns().then(poll_transom);
+    let goes_on = is_pending || (arrived.is_some() && (windows::any_exists() || is_crowded()));
+    goes_on.then(|| arrived.unwrap_or(false))
 }
 
 /// Ends the polls. After this the program waits only for operations of the host.

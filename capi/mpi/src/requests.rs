@@ -238,13 +238,13 @@ fn poll_pending(watch: &Watch) -> bool {
 /// Otherwise calls `wait`, the host's own wait.
 pub(crate) fn wait_by(watch: &Watch, wait: impl FnOnce() -> c_int, mut test: impl FnMut() -> (c_int, bool)) -> c_int {
     let mut tests = 0u32;
-    while poll_pending(watch) | polls::turn() {
+    while let Some(arrived) = polls::turn(poll_pending(watch)) {
         let (code, done) = test();
         if done || code != SUCCESS {
             return code;
         }
-        tests = tests.wrapping_add(1);
-        polls::yield_after(tests);
+        tests = if arrived { 0 } else { tests.wrapping_add(1) };
+        polls::pause_after(tests);
     }
     wait()
 }
@@ -315,10 +315,8 @@ pub(crate) unsafe extern "C" fn waitall(count: c_int, requests: *mut RequestHand
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
     let (_own, statuses) = own_statuses(statuses, count);
-    while partitioned::are_used() && poll_pending(&call.watch) && has_pending(&call) {
-        process::progress();
-        std::thread::yield_now();
-    }
+    let is_left = || partitioned::are_used() && poll_pending(&call.watch) && has_pending(&call);
+    (0..).take_while(|_| is_left()).for_each(polls::progress_and_pause);
     let (mut room, tested) = (Vec::new(), RefCell::new(Tested::none(count)));
     let is_refused = count < 0 || requests.is_null() || (statuses.is_null() && !constants().status_ignore.is_null());
     // SAFETY: as in `wait`.

@@ -78,8 +78,8 @@ unsafe extern "C" fn transom_turns_await(request: *mut RequestHandle, status: *m
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 extern "C" fn transom_turns_next(test: c_uint) -> c_int {
-    polls::yield_after(test);
-    c_int::from(polls::turn())
+    polls::pause_after(test);
+    c_int::from(polls::turn(false).is_some())
 }
 
 #[unsafe(export_name = "PMPI_Recv")]

@@ -1,0 +1,53 @@
+//! Pauses of threads that repeat an attempt until another process has done something. Must not know
+//! transports.
+
+use std::time::Duration;
+
+/// The number of attempts that each end with a yield, before the thread sleeps. If processes share
+/// CPUs, a thread that only yields takes CPU time from the process for which the thread waits.
+const YIELDS_CROWDED: u32 = 16;
+/// The same where each process has a CPU: about 1 ms.
+const YIELDS: u32 = 1024;
+/// The first sleep, and how often it doubles.
+const FIRST_SLEEP: Duration = Duration::from_micros(20);
+const DOUBLINGS: u32 = 5;
+/// Number of sleeps before the length doubles. After the first eight a sleep thus takes at most a
+/// quarter of the time already slept.
+const BEFORE_DOUBLING: u32 = 8;
+
+/// Pauses after an attempt that was in vain: yields the CPU at first, later sleeps. `failed`: the
+/// number of such attempts without success since the last progress. `crowded`: processes share
+/// CPUs.
+pub fn pause(failed: u32, crowded: bool) {
+    match sleep(failed, crowded) {
+        None => std::thread::yield_now(),
+        Some(time) => std::thread::sleep(time),
+    }
+}
+
+/// The time for which [`pause`] sleeps; `None` if it yields.
+fn sleep(failed: u32, crowded: bool) -> Option<Duration> {
+    let sleeps = failed.checked_sub(if crowded { YIELDS_CROWDED } else { YIELDS })?;
+    Some(FIRST_SLEEP * (1 << (sleeps / BEFORE_DOUBLING).min(DOUBLINGS)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_waits_sleep_longer_up_to_a_limit() {
+        let micros = |failed, crowded| sleep(failed, crowded).map(|time| time.as_micros());
+        assert_eq!((micros(0, true), micros(15, true), micros(1023, false)), (None, None, None));
+        assert_eq!((micros(16, true), micros(1024, false)), (Some(20), Some(20)));
+        assert_eq!((micros(23, true), micros(24, true)), (Some(20), Some(40)));
+        assert_eq!((micros(200, true), micros(u32::MAX, false)), (Some(640), Some(640)));
+        // Each sleep is short in comparison with the preceding ones.
+        let mut waited = Duration::from_micros(160);
+        for failed in 24..1000 {
+            let time = sleep(failed, true).expect("a sleep");
+            assert!(time * 4 <= waited, "{failed}: {time:?} after {waited:?}");
+            waited += time;
+        }
+    }
+}
