@@ -18,14 +18,18 @@ use crate::errors::{Failure, Outcome};
 #[cfg(has_is_complete)]
 use crate::host::host_is_complete;
 use crate::host::{
-    RequestHandle, SUCCESS, Tested, Win, constants, host_Grequest_complete, host_Request_get_status, host_Test,
-    host_Testall, host_Testany, host_Testsome, host_Wait, host_Waitall, host_Waitany, host_Waitsome, host_request,
-    host_test_in_turn, host_wait_for_rest,
+    REPORTED, RequestHandle, SUCCESS, Tested, Win, constants, host_Grequest_complete, host_Request_get_status,
+    host_Test, host_Testall, host_Testany, host_Testsome, host_Wait, host_Waitall, host_Waitany, host_Waitsome,
+    host_request, host_test_in_turn, host_wait_for_rest,
 };
 #[cfg(has_status_of_several)]
 use crate::host::{host_Request_get_status_all, host_Request_get_status_any, host_Request_get_status_some};
 use crate::messages::{self, Done, Watch};
 use crate::{edges, partitioned, polls, process};
+
+mod outputs;
+
+use outputs::{answer, indices_of, preset};
 
 /// Operations in flight that have requests.
 static PENDING: Mutex<Vec<Pending>> = Mutex::new(Vec::new());
@@ -270,36 +274,17 @@ fn has_pending(call: &Call) -> bool {
     pending.iter().any(|one| call.has(one.handle)) || COUNT.load(Ordering::Acquire) > pending.len()
 }
 
-/// Sets an output argument to a value that remains if the host refuses the call's arguments.
-///
-/// # Safety
-/// There is room for the answer, or `out` is null, which the host refuses.
-unsafe fn preset(out: *mut c_int, value: c_int) {
-    // SAFETY: the caller's promise.
-    if let Some(out) = unsafe { out.as_mut() } {
-        *out = value;
-    }
-}
-
-/// The value of an output argument that [`preset`] has set before the call; `otherwise` if `out` is
-/// null.
-///
-/// # Safety
-/// As for [`preset`].
-unsafe fn answer(out: *const c_int, otherwise: c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { out.as_ref() }.copied().unwrap_or(otherwise)
-}
-
 /// Waits for a request.
 ///
 /// # Safety
 /// The arguments are those of `MPI_Wait`.
 pub(crate) unsafe fn await_one(watch: &Watch, request: *mut RequestHandle, status: *mut c_void) -> c_int {
-    let mut flag = 0;
     // SAFETY: as the caller says.
     unsafe {
-        let test = || (host_Test(request, &raw mut flag, status), flag != 0);
+        let test = || {
+            let mut flag = REPORTED;
+            (host_Test(request, &raw mut flag, status), flag != 0)
+        };
         wait_by(watch, false, || host_Wait(request, status), test)
     }
 }
@@ -312,18 +297,6 @@ pub(crate) unsafe extern "C" fn wait(request: *mut RequestHandle, status: *mut c
     // SAFETY: as above.
     let code = unsafe { await_one(&call.watch, request, status) };
     call.ended(code, Done::One(0), status, false)
-}
-
-/// The completed requests of a call that returns their indices.
-///
-/// # Safety
-/// There are `done` indices, if that is positive.
-unsafe fn indices_of<'i>(done: c_int, indices: *const c_int) -> Done<'i> {
-    match usize::try_from(done) {
-        // SAFETY: as the caller says.
-        Ok(count @ 1..) => Done::Some(unsafe { std::slice::from_raw_parts(indices, count) }),
-        _ => Done::Some(&[]),
-    }
 }
 
 #[unsafe(export_name = "PMPI_Waitall")]
@@ -362,7 +335,6 @@ pub(crate) unsafe extern "C" fn waitany(
     index: *mut c_int,
     status: *mut c_void,
 ) -> c_int {
-    let mut flag = 0;
     // SAFETY: as in `wait`.
     unsafe { preset(index, constants().undefined) };
     // SAFETY: as in `wait`.
@@ -370,12 +342,15 @@ pub(crate) unsafe extern "C" fn waitany(
     let (_own, status) = own_statuses(status, 1);
     // SAFETY: as in `wait`.
     let code = unsafe {
-        let test = || match host_Testany(count, requests, index, &raw mut flag, status) {
-            // MPICH's MPI_Testany sets no status if there is no active request.
-            SUCCESS if flag != 0 && answer(index, 0) == constants().undefined => {
-                (host_Waitany(count, requests, index, status), true)
+        let test = || {
+            let mut flag = REPORTED;
+            match host_Testany(count, requests, index, &raw mut flag, status) {
+                // MPICH's MPI_Testany sets no status if there is no active request.
+                SUCCESS if ![0, REPORTED].contains(&flag) && answer(index, 0) == constants().undefined => {
+                    (host_Waitany(count, requests, index, status), true)
+                }
+                code => (code, flag != 0),
             }
-            code => (code, flag != 0),
         };
         wait_by(&call.watch, true, || host_Waitany(count, requests, index, status), test)
     };
@@ -398,7 +373,10 @@ pub(crate) unsafe extern "C" fn waitsome(
     let (_own, statuses) = own_statuses(statuses, count);
     // SAFETY: as in `wait`.
     let code = unsafe {
-        let test = || (host_Testsome(count, requests, done, indices, statuses), answer(done, 1) != 0);
+        let test = || {
+            preset(done, constants().undefined);
+            (host_Testsome(count, requests, done, indices, statuses), answer(done, 1) != 0)
+        };
         wait_by(&call.watch, false, || host_Waitsome(count, requests, done, indices, statuses), test)
     };
     // SAFETY: the host has set the answer, or `preset` has.
