@@ -25,7 +25,7 @@ use crate::host::{
 #[cfg(has_status_of_several)]
 use crate::host::{host_Request_get_status_all, host_Request_get_status_any, host_Request_get_status_some};
 use crate::messages::{self, Done, Watch};
-use crate::{edges, partitioned, polls, process};
+use crate::{edges, partitioned, polls, process, windows};
 
 mod outputs;
 
@@ -74,7 +74,7 @@ fn hand_over_made((win, target): (Win, c_int), out: *mut RequestHandle, made: Ou
             // SAFETY: the caller has room for a handle.
             return unsafe { messages::add_complete(process::completed_request(out), out) };
         }
-        Err(failure) => return failure.raise(win),
+        Err(failure) => return windows::raise_at(&failure, win, target),
     };
     // For the conflict checker a program knows that the operation is complete only after a wait, so
     // it gets a request to wait for. `is_complete` makes no progress, so that consecutive
