@@ -47,7 +47,8 @@ impl Job {
     /// # Errors
     /// `Size` where the memory can't be allocated, `InfoValue` for a hint with an invalid value.
     pub fn alloc_mem(&self, bytes: usize, info: &Info) -> Result<Allocation> {
-        let hints = Hints::at_creation(info, Flavor::Allocate)?;
+        let of = |info: &Info| Hints::at_creation(info, Flavor::Allocate);
+        let hints = if info.is_forgiving() { of(&info.usable(|one| of(one).map(drop)).0)? } else { of(info)? };
         if hints.huge_pages.is_some() {
             has_huge_pages(self.core());
         }

@@ -77,13 +77,16 @@ void transom_edge_partition_has_arrived(MPI_Request request, int partition);
 void transom_edge_makes_persistent_collective(void);
 
 /* In src/turns.rs, which explains waits in turns. Whether a collective call, or a call for one
- * message, waits in turns. */
+ * message, waits in turns. If the host has reported the communicator, `code` gets what the call
+ * returns; otherwise `code` keeps its value, NOT_REPORTED. */
+enum { NOT_REPORTED = -1 };
 int transom_turns_for_collective(MPI_Comm comm, int *code);
 int transom_turns_for_message(void);
 /* Waits for a request in turns. */
 int transom_turns_await(MPI_Request *request, MPI_Status *status);
-/* Checks the arguments of a receive. */
-int transom_turns_check(void *buffer, int count, MPI_Datatype type, int rank, int tag, MPI_Comm comm);
+/* Whether the arguments of a receive are valid. Otherwise the host has reported them, and `code`
+ * gets what the call returns. */
+int transom_turns_check(void *buffer, int count, MPI_Datatype type, int rank, int tag, MPI_Comm comm, int *code);
 /* Receives a message in turns. */
 int transom_turns_receive(void *buffer, int count, MPI_Datatype type, int rank, int tag, MPI_Comm comm, MPI_Status *status);
 /* Polls transom before test number `test` of the host. Returns whether the wait continues in

@@ -24,6 +24,10 @@ void *host_function(const char *name);
         found;                                                                                                              \
     }))
 
+/* The value of a flag that a test of the host has not set, because the host has reported an error.
+ * src/host/requests.rs has the same number. */
+enum { REPORTED = -1 };
+
 /* The counts of accumulate operations, in the order of transom's numbers, and of error classes, in
  * the order of `transom::Class::ALL`. */
 enum { OPS = 14, CLASSES = 19 };

@@ -24,11 +24,12 @@ static int set_empty(MPI_Status *s) {
 }
 
 /* Tests one request by MPI_Testsome, which passes a failure to the error handler in the form of
- * MPI_Waitall: with MPI_ERR_IN_STATUS under MPICH. */
+ * MPI_Waitall: with MPI_ERR_IN_STATUS under MPICH. `complete` gets REPORTED if the host has
+ * reported the request. */
 static int test(MPI_Request *q, int *complete, MPI_Status *s) {
-    int count = 0, index;
+    int count = REPORTED, index;
     int code = HOST(Testsome)(1, q, &count, &index, s == MPI_STATUS_IGNORE ? MPI_STATUSES_IGNORE : s);
-    *complete = count != 0;
+    *complete = count == REPORTED ? REPORTED : count != 0;
     return code == MPI_SUCCESS && count == MPI_UNDEFINED ? set_empty(s) : code;
 }
 
@@ -44,9 +45,9 @@ static void set_errors(int n, const MPI_Request *q, MPI_Status *all, const struc
 }
 
 /* Tests until it meets a pending request. The next call begins behind that request, because a test
- * of one request need not serve the others. `flag`: whether all requests are complete. A failure
- * ends the wait (MPI-4.1 section 3.7.5): the test of a second failed request would call the error
- * handler again. */
+ * of one request need not serve the others. `flag`: whether the wait is over. A failure ends the
+ * wait (MPI-4.1 section 3.7.5): the test of a second failed request would call the error handler
+ * again. */
 int host_test_in_turn(int n, MPI_Request *q, int *flag, MPI_Status *s, struct tested *tested) {
     *flag = 0;
     while (tested->left > 0) {
@@ -60,6 +61,7 @@ int host_test_in_turn(int n, MPI_Request *q, int *flag, MPI_Status *s, struct te
             return code;
         }
         if (!complete) return MPI_SUCCESS;
+        if (complete == REPORTED) break;
         tested->done[at] = 1;
         tested->left--;
     }

@@ -159,15 +159,13 @@ impl Failure {
         )
     }
 
-    /// [`Failure::raise`] for a call on one target.
-    #[cold]
-    pub(crate) fn raise_at(&self, win: Win, target: c_int) -> c_int {
-        if self.is_nothing(target) { SUCCESS } else { self.raise(win) }
-    }
-
     /// Whether the failure is a missing epoch for a call on `MPI_PROC_NULL`, which has no effect.
     pub(crate) fn is_nothing(&self, target: c_int) -> bool {
-        self.kind == Kind::Of(Class::RmaSync) && target == constants().proc_null
+        self.is_missing_epoch() && target == constants().proc_null
+    }
+
+    pub(crate) fn is_missing_epoch(&self) -> bool {
+        self.kind == Kind::Of(Class::RmaSync)
     }
 
     /// [`Failure::raise`] on a communicator, when there is no window yet.
@@ -213,16 +211,6 @@ impl Failure {
         // SAFETY: the host has started.
         unsafe { host_Abort(constants().world, class) };
         std::process::exit(class) // tidy-allow(exit): MPI's error handler ends the program
-    }
-}
-
-/// [`coded`] for a call on one target. A call on `MPI_PROC_NULL` outside an epoch succeeds, as it
-/// does under every host.
-#[inline]
-pub(crate) fn coded_at(win: Win, target: c_int, outcome: Outcome<()>) -> c_int {
-    match outcome {
-        Ok(()) => SUCCESS,
-        Err(failure) => failure.raise_at(win, target),
     }
 }
 

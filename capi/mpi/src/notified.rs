@@ -8,11 +8,11 @@ use std::ffi::{c_int, c_void};
 use transom::{Notice, Request};
 
 use crate::counters::{notice, unserved, unserved_request};
-use crate::errors::{Outcome, coded_at};
+use crate::errors::Outcome;
 use crate::host::{OpHandle, RequestHandle, Type, Win, constants};
 use crate::operate::{AccumulateSides, OriginSide, Sides, TargetSide, contiguous_transfer};
 use crate::requests::hand_over;
-use crate::windows::{Window, find};
+use crate::windows::{Window, coded_at, find};
 
 /// An operation that is posted with a notice, without a request and with one.
 trait Notified {

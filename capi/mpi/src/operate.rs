@@ -6,10 +6,10 @@ use std::ffi::{c_int, c_void};
 
 use transom::{At, BasicType, Class, Datatype, Items, Op, PROC_NULL, Request, Route};
 
-use crate::errors::{Failure, Outcome, coded_at};
+use crate::errors::{Failure, Outcome};
 use crate::host::{OpHandle, Type, Win, constants, host_Compare_and_swap, host_Fetch_and_op};
 use crate::types::{self, DecodedRef};
-use crate::windows::{self, Window};
+use crate::windows::{self, Window, coded_at, raise_at};
 use crate::{edges, process};
 
 /// The side of an operation at this process.
@@ -290,7 +290,7 @@ impl Window {
             // SAFETY: the caller's promise.
             return match unsafe { self.raw.put(here.base.cast(), len, rank, displacement) } {
                 Ok(()) => 0,
-                Err(error) => Failure::from(error).raise_at(self.proxy, there.rank),
+                Err(error) => raise_at(&error.into(), self.proxy, there.rank),
             };
         }
         // SAFETY: the caller's promise.
@@ -307,7 +307,7 @@ impl Window {
             return match unsafe { self.raw.get(here.base.cast(), len, rank, displacement) } {
                 Ok(()) if process::has_early_reads() => coded_at(self.proxy, there.rank, self.complete_early(rank)),
                 Ok(()) => 0,
-                Err(error) => Failure::from(error).raise_at(self.proxy, there.rank),
+                Err(error) => raise_at(&error.into(), self.proxy, there.rank),
             };
         }
         let get = |sides: Sides| {

@@ -18,14 +18,18 @@ use crate::errors::{Failure, Outcome};
 #[cfg(has_is_complete)]
 use crate::host::host_is_complete;
 use crate::host::{
-    RequestHandle, SUCCESS, Tested, Win, constants, host_Grequest_complete, host_Request_get_status, host_Test,
-    host_Testall, host_Testany, host_Testsome, host_Wait, host_Waitall, host_Waitany, host_Waitsome, host_request,
-    host_test_in_turn, host_wait_for_rest,
+    REPORTED, RequestHandle, SUCCESS, Tested, Win, constants, host_Grequest_complete, host_Request_get_status,
+    host_Test, host_Testall, host_Testany, host_Testsome, host_Wait, host_Waitall, host_Waitany, host_Waitsome,
+    host_request, host_test_in_turn, host_wait_for_rest,
 };
 #[cfg(has_status_of_several)]
 use crate::host::{host_Request_get_status_all, host_Request_get_status_any, host_Request_get_status_some};
 use crate::messages::{self, Done, Handles, Watch};
-use crate::{edges, partitioned, polls, process, untold};
+use crate::{edges, partitioned, polls, process, untold, windows};
+
+mod outputs;
+
+use outputs::{answer, indices_of, preset};
 
 /// Operations in flight that have requests.
 static PENDING: Mutex<Vec<Pending>> = Mutex::new(Vec::new());
@@ -70,7 +74,7 @@ fn hand_over_made((win, target): (Win, c_int), out: *mut RequestHandle, made: Ou
             // SAFETY: the caller has room for a handle.
             return unsafe { messages::add_complete(process::completed_request(out), out) };
         }
-        Err(failure) => return failure.raise(win),
+        Err(failure) => return windows::raise_at(&failure, win, target),
     };
     // For the conflict checker a program knows that the operation is complete only after a wait, so
     // it gets a request to wait for. `is_complete` makes no progress, so that consecutive
@@ -279,10 +283,12 @@ fn has_pending(call: &Call) -> bool {
 /// # Safety
 /// The arguments are those of `MPI_Wait`.
 pub(crate) unsafe fn await_one(watch: &Watch, request: *mut RequestHandle, status: *mut c_void) -> c_int {
-    let mut flag = 0;
     // SAFETY: as the caller says.
     unsafe {
-        let test = || (host_Test(request, &raw mut flag, status), flag != 0);
+        let test = || {
+            let mut flag = REPORTED;
+            (host_Test(request, &raw mut flag, status), flag != 0)
+        };
         wait_by(watch, || host_Wait(request, status), test)
     }
 }
@@ -295,18 +301,6 @@ pub(crate) unsafe extern "C" fn wait(request: *mut RequestHandle, status: *mut c
     // SAFETY: as above.
     let code = unsafe { await_one(&call.watch, request, status) };
     call.ended(code, Done::One(0), status, false)
-}
-
-/// The completed requests of a call that returns their indices.
-///
-/// # Safety
-/// There are `done` indices, if that is positive.
-unsafe fn indices_of<'i>(done: c_int, indices: *const c_int) -> Done<'i> {
-    match usize::try_from(done) {
-        // SAFETY: as the caller says.
-        Ok(count @ 1..) => Done::Some(unsafe { std::slice::from_raw_parts(indices, count) }),
-        _ => Done::Some(&[]),
-    }
 }
 
 #[unsafe(export_name = "PMPI_Waitall")]
@@ -343,7 +337,6 @@ pub(crate) unsafe extern "C" fn waitany(
     index: *mut c_int,
     status: *mut c_void,
 ) -> c_int {
-    let mut flag = 0;
     // SAFETY: as in `wait`.
     unsafe { preset(index, constants().undefined) };
     // SAFETY: as in `wait`.
@@ -351,12 +344,15 @@ pub(crate) unsafe extern "C" fn waitany(
     let (_own, status) = own_statuses(status, 1);
     // SAFETY: as in `wait`.
     let code = unsafe {
-        let test = || match host_Testany(count, requests, index, &raw mut flag, status) {
-            // MPICH's MPI_Testany sets no status if there is no active request.
-            SUCCESS if flag != 0 && answer(index, 0) == constants().undefined => {
-                (host_Waitany(count, requests, index, status), true)
+        let test = || {
+            let mut flag = REPORTED;
+            match host_Testany(count, requests, index, &raw mut flag, status) {
+                // MPICH's MPI_Testany sets no status if there is no active request.
+                SUCCESS if ![0, REPORTED].contains(&flag) && answer(index, 0) == constants().undefined => {
+                    (host_Waitany(count, requests, index, status), true)
+                }
+                code => (code, flag != 0),
             }
-            code => (code, flag != 0),
         };
         wait_by(&call.watch, || host_Waitany(count, requests, index, status), test)
     };
@@ -379,7 +375,10 @@ pub(crate) unsafe extern "C" fn waitsome(
     let (_own, statuses) = own_statuses(statuses, count);
     // SAFETY: as in `wait`.
     let code = unsafe {
-        let test = || (host_Testsome(count, requests, done, indices, statuses), answer(done, 1) != 0);
+        let test = || {
+            preset(done, constants().undefined);
+            (host_Testsome(count, requests, done, indices, statuses), answer(done, 1) != 0)
+        };
         wait_by(&call.watch, || host_Waitsome(count, requests, done, indices, statuses), test)
     };
     // SAFETY: the host has set the answer, or `preset` has.

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 
 use transom::{Assert, Class, Lock, PROC_NULL, Result};
 
-use crate::errors::{Failure, Outcome, coded, coded_at};
+use crate::errors::{Failure, Outcome, coded};
 use crate::host::{
     Group, Win, constants, host_Win_complete, host_Win_fence, host_Win_flush, host_Win_flush_all, host_Win_flush_local,
     host_Win_flush_local_all, host_Win_lock, host_Win_lock_all, host_Win_post, host_Win_start, host_Win_sync,
@@ -13,7 +13,7 @@ use crate::host::{
 };
 use crate::polls;
 use crate::process;
-use crate::windows::{self, Window, find};
+use crate::windows::{self, Window, coded_at, find};
 
 /// A program's assertions, from the host's bits.
 fn assertion(bits: c_int) -> Outcome<Assert> {

@@ -6,7 +6,8 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use crate::host::{
-    Comm, RequestHandle, SUCCESS, Type, constants, host_Barrier, host_Ibarrier, host_Iprobe, host_Irecv, host_Recv,
+    Comm, REPORTED, RequestHandle, SUCCESS, Type, constants, host_Barrier, host_Ibarrier, host_Iprobe, host_Irecv,
+    host_Recv,
 };
 use crate::messages::Watch;
 use crate::requests::await_one;
@@ -40,7 +41,7 @@ fn wait_collectively_in_turns(comm: Comm) -> Result<bool, c_int> {
 }
 
 /// Whether a collective call waits in turns, for `host/edges.c`. If the host has reported the
-/// handle, `code` gets the error.
+/// handle, `code` gets the code that the host has returned, which may be `MPI_SUCCESS`.
 ///
 /// # Safety
 /// There is room for the code.
@@ -106,26 +107,31 @@ pub(crate) unsafe extern "C" fn receive(
 }
 
 /// Makes the host check the arguments of a receive except the source, by a receive from
-/// `MPI_PROC_NULL`.
+/// `MPI_PROC_NULL`. The error is the code with which the host has reported an argument; MPICH 5
+/// returns `MPI_SUCCESS` if the error handler returns.
 ///
 /// # Safety
 /// The arguments are those of `MPI_Recv`.
-unsafe fn receive_checks(buffer: *mut c_void, count: c_int, kind: Type, tag: c_int, comm: Comm) -> c_int {
+unsafe fn receive_checks(buffer: *mut c_void, count: c_int, kind: Type, tag: c_int, comm: Comm) -> Result<(), c_int> {
     let mut request = constants().null_request;
     // SAFETY: the caller's promise. The request is complete from the start.
-    unsafe {
+    let code = unsafe {
         match host_Irecv(buffer, count, kind, constants().proc_null, tag, comm, &raw mut request) {
+            // A receive that failed has no request.
+            SUCCESS if request == constants().null_request => return Err(SUCCESS),
             SUCCESS => transom_turns_await(&raw mut request, constants().status_ignore),
             code => code,
         }
-    }
+    };
+    if code == SUCCESS { Ok(()) } else { Err(code) }
 }
 
-/// Makes the host check all arguments of a receive. `MPI_Sendrecv` must not send if they are
-/// invalid.
+/// Makes the host check all arguments of a receive, for `host/edges.c`: `MPI_Sendrecv` must not
+/// send if they are invalid. Returns whether they are valid; otherwise `reported` gets the code
+/// with which the host has reported them.
 ///
 /// # Safety
-/// The arguments are those of `MPI_Recv`.
+/// The arguments are those of `MPI_Recv`, and there is room for the code.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn transom_turns_check(
@@ -135,14 +141,17 @@ unsafe extern "C" fn transom_turns_check(
     source: c_int,
     tag: c_int,
     comm: Comm,
+    reported: *mut c_int,
 ) -> c_int {
-    let mut found = 0;
+    let mut found = REPORTED;
     // SAFETY: the caller's promise.
     unsafe {
-        match receive_checks(buffer, count, kind, tag, comm) {
-            SUCCESS => host_Iprobe(source, tag, comm, &raw mut found, constants().status_ignore),
-            code => code,
-        }
+        let code = match receive_checks(buffer, count, kind, tag, comm) {
+            Ok(()) => host_Iprobe(source, tag, comm, &raw mut found, constants().status_ignore),
+            Err(code) => code,
+        };
+        *reported = code;
+        c_int::from(code == SUCCESS && found != REPORTED)
     }
 }
 
@@ -193,13 +202,15 @@ unsafe extern "C" fn transom_turns_receive(
     let mut found = 0;
     // SAFETY: the caller's promise.
     unsafe {
-        let code = receive_checks(buffer, count, kind, tag, comm);
-        if code != SUCCESS {
+        if let Err(code) = receive_checks(buffer, count, kind, tag, comm) {
             return code;
         }
-        let test = || (host_Iprobe(source, tag, comm, &raw mut found, constants().status_ignore), found != 0);
+        let test = || {
+            found = REPORTED;
+            (host_Iprobe(source, tag, comm, &raw mut found, constants().status_ignore), found != 0)
+        };
         match wait_by(&Watch::nothing(), || SUCCESS, test) {
-            SUCCESS => host_Recv(buffer, count, kind, source, tag, comm, status),
+            SUCCESS if found != REPORTED => host_Recv(buffer, count, kind, source, tag, comm, status),
             code => code,
         }
     }

@@ -8,7 +8,7 @@ use transom::{Class, Flavor, Model, PROC_NULL, RawWindow};
 use crate::errors::{Failure, Outcome};
 use crate::groups::Members;
 use crate::handles::Handles;
-use crate::host::{Group, Win, constants};
+use crate::host::{Group, SUCCESS, Win, constants};
 use crate::members;
 
 /// The windows that transom serves, by their proxies.
@@ -146,6 +146,40 @@ pub(crate) fn target_rank(target: c_int) -> Outcome<usize> {
     match usize::try_from(target) {
         Ok(rank) => Ok(rank),
         Err(_) if target == constants().proc_null => Ok(PROC_NULL),
-        Err(_) => Err(Failure::new(Class::Rank, format!("there is no rank {target}"))),
+        Err(_) => Err(no_rank(target)),
     }
+}
+
+/// Success, or the code after the window's error handler was called, for a call on one target. A
+/// call on `MPI_PROC_NULL` outside an epoch succeeds, as it does under every host.
+#[inline]
+pub(crate) fn coded_at(win: Win, target: c_int, outcome: Outcome<()>) -> c_int {
+    match outcome {
+        Ok(()) => SUCCESS,
+        Err(failure) => raise_at(&failure, win, target),
+    }
+}
+
+/// [`Failure::raise`] for a call on one target. A target that is not in the window is reported
+/// before a missing epoch, as under MPICH, although the hot path tests the epoch first.
+#[cold]
+pub(crate) fn raise_at(failure: &Failure, win: Win, target: c_int) -> c_int {
+    if failure.is_nothing(target) {
+        return SUCCESS;
+    }
+    if failure.is_missing_epoch() && !has_rank(win, target) {
+        return no_rank(target).raise(win);
+    }
+    failure.raise(win)
+}
+
+/// Whether a target is a rank of a window of transom.
+fn has_rank(win: Win, target: c_int) -> bool {
+    let rank = usize::try_from(target).ok();
+    let route = find(win).zip(rank).map(|(window, rank)| window.raw.route(rank));
+    !matches!(route, Some(Err(error)) if error.class() == Class::Rank)
+}
+
+fn no_rank(target: c_int) -> Failure {
+    Failure::new(Class::Rank, format!("there is no rank {target}"))
 }

@@ -56,6 +56,7 @@ static PROGRAMS: &[Program] = &[
     Program { nodes: true, ..c("notified") },
     Program { nodes: true, ..c("waits") },
     Program { nodes: true, ..c("handlers") },
+    Program { nodes: true, ..c("wrong_calls") },
     // MPICH 4.0 can't free a partitioned request.
     Program { nodes: true, alone: Alone::New, ..c("beside") },
     // Hosts abort programs whose request fails, and have no notified operations.

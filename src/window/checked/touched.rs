@@ -39,15 +39,21 @@ const NONE: Recent = Recent {
 
 thread_local! {
     /// The record of an access stands for its repetitions until the next release of the rank.
-    static LATEST: RefCell<[Recent; RECENT]> = const { RefCell::new([NONE; RECENT]) };
+    /// `RECENT` entries, allocated at the first record: thread-local memory counts against the
+    /// stack size of each thread, which may be `PTHREAD_STACK_MIN`.
+    static LATEST: RefCell<Vec<Recent>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Whether this thread has recorded the access, or a store of the same bytes, since the last
 /// release. Remembers the access.
 pub(super) fn is_repeated(window: u64, touch: Touch, released: u64) -> bool {
     let slot = (touch.at >> 2) % RECENT;
-    let check = |latest: &RefCell<[Recent; RECENT]>| {
-        let known = &mut latest.borrow_mut()[slot];
+    let check = |latest: &RefCell<Vec<Recent>>| {
+        let mut latest = latest.borrow_mut();
+        if latest.is_empty() {
+            latest.resize(RECENT, NONE);
+        }
+        let known = &mut latest[slot];
         let stored = Touch { written: true, ..touch };
         let same = known.touch == touch || known.touch == stored;
         let is_known = known.window == window && known.released == released && same;

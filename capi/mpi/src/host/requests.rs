@@ -6,6 +6,11 @@ use std::ffi::{c_int, c_void};
 use super::InfoHandle;
 use super::{Comm, RequestHandle, Type};
 
+/// The value of a flag that a test of the host has not set, because the host has reported an error.
+/// The test may return `MPI_SUCCESS` if the error handler returns: MPICH 5 does, and MPICH 4 does
+/// after a handler of its C++ interface.
+pub(crate) const REPORTED: c_int = -1;
+
 /// The state of a request after a call that waited for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]

@@ -49,7 +49,12 @@ static void windows(void) {
     long *memory, *own = calloc(WORDS, sizeof(long));
     int one_node = !getenv("TRANSOM_TEST_NODES");
     MPI_Win win, part;
-    MPI_Alloc_mem(WORDS * sizeof(long), MPI_INFO_NULL, &memory);
+    MPI_Info info;
+    /* A hint with an illegal value, which is ignored. */
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "same_size", "TRUE");
+    MPI_Alloc_mem(WORDS * sizeof(long), info, &memory);
+    MPI_Info_free(&info);
     memset(memory, 0, WORDS * sizeof(long));
     MPI_Win_create(memory + 3, 900 * sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &win);
     check("a window over a part", counted(win, 0));

@@ -182,12 +182,11 @@ static int has_right_epoch(const struct test *t) {
  * without the window is reported before a missing epoch. */
 static const char *class_wanted(const struct test *t) {
     switch (t->fault) {
-    case RANK_NEGATIVE: return "RANK";
+    case RANK_NEGATIVE: case RANK_BEYOND: return "RANK";
     case COUNT_NEGATIVE: return "COUNT";
     case ORIGIN_NO_TYPE: case TARGET_NO_TYPE: case ORIGIN_RAW: case TARGET_RAW: return "TYPE";
     case NO_OP_AT_ALL: case USER_OP: case WRONG_OP: return "OP";
     case MIXED_TYPES: if (has_epoch(t)) return "TYPE"; break;
-    case RANK_BEYOND: return has_epoch(t) ? "RANK" : "RMA_SYNC";
     default: break;
     }
     if (t->target == NOBODY) return NULL;

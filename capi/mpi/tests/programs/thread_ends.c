@@ -1,7 +1,9 @@
 /* Calls from destructors of thread-specific data, as a runtime makes them that completes a thread's
  * operations where the thread ends. The library's own data of the thread may be destroyed by then.
- */
+ * Also a thread with the smallest stack, which has to have room for the thread-local memory of all
+ * libraries. */
 #include "check.h"
+#include <limits.h>
 #include <pthread.h>
 
 enum { THREADS = 6, KEYS = 20, LONG = 20000 };
@@ -42,6 +44,19 @@ static void *thread(void *calls) {
     return NULL;
 }
 
+static void *nothing(void *arg) { return arg; }
+
+static void smallest_stack(void) {
+    pthread_attr_t attributes;
+    pthread_t small;
+    pthread_attr_init(&attributes);
+    int code = pthread_attr_setstacksize(&attributes, PTHREAD_STACK_MIN);
+    if (!code) code = pthread_create(&small, &attributes, nothing, NULL);
+    if (!code) pthread_join(small, NULL);
+    pthread_attr_destroy(&attributes);
+    check("a thread with the smallest stack", code);
+}
+
 int main(int argc, char **argv) {
     int provided;
     long *part;
@@ -62,6 +77,7 @@ int main(int argc, char **argv) {
     long bad = part[0] != calls || part[1] != calls;
     MPI_Win_unlock(rank_, win);
     check("destructors of thread-specific data", bad);
+    smallest_stack();
     MPI_Win_free(&win);
     return end();
 }
