@@ -191,6 +191,18 @@ pub(crate) unsafe fn answer(out: *const c_int, otherwise: c_int) -> c_int {
     unsafe { out.as_ref() }.copied().unwrap_or(otherwise)
 }
 
+/// The completed requests of a call that returns their indices.
+///
+/// # Safety
+/// There are `done` indices, if that is positive.
+pub(crate) unsafe fn indices_of<'i>(done: c_int, indices: *const c_int) -> Done<'i> {
+    match usize::try_from(done) {
+        // SAFETY: as the caller says.
+        Ok(count @ 1..) => Done::Some(unsafe { std::slice::from_raw_parts(indices, count) }),
+        _ => Done::Some(&[]),
+    }
+}
+
 /// A call that may complete requests.
 pub(crate) struct Call {
     /// The requests, for the conflict checker.

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use transom::{Completions, Request};
 
-use crate::completion::{Call, OperationResult, SharedResult, answer, own_statuses, preset};
+use crate::completion::{Call, OperationResult, SharedResult, answer, indices_of, own_statuses, preset};
 use crate::errors::{Failure, Outcome};
 #[cfg(has_is_complete)]
 use crate::host::host_is_complete;
@@ -26,10 +26,6 @@ use crate::host::{
 use crate::host::{host_Request_get_status_all, host_Request_get_status_any, host_Request_get_status_some};
 use crate::messages::{self, Done, Handles, Watch};
 use crate::{edges, partitioned, polls, process, untold, windows};
-
-mod outputs;
-
-use outputs::{answer, indices_of, preset};
 
 /// Operations in flight that have requests.
 static PENDING: Mutex<Vec<Pending>> = Mutex::new(Vec::new());
