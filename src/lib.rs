@@ -78,6 +78,7 @@ pub mod book;
 pub mod bootstrap;
 #[allow(unsafe_code)]
 mod buffers;
+mod cgroups;
 mod check;
 pub mod datatype;
 mod directory;

@@ -227,7 +227,11 @@ fn no_memory_left(world: &Job) -> Outcome {
 /// Each rank requests less than the machine has, but the ranks of one machine request more
 /// together.
 fn no_memory_left_together(world: &Job) -> Outcome {
-    if world.node_ranks().len() > 1 { no_memory_for_all(world) } else { request(world, free() / 5 * 3).map(drop) }
+    if world.node_ranks().len() > 1 {
+        return no_memory_for_all(world);
+    }
+    request(world, free() / 5 * 3)?;
+    Ok(())
 }
 
 /// [`no_memory_left_together`] where all ranks are on one machine.

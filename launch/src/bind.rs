@@ -39,15 +39,17 @@ impl Claim {
 }
 
 /// The CPU of each rank; `None` where ranks are not bound. `allowed` are the CPUs of this process.
-/// Claims the CPUs by `claim`.
+/// Claims the CPUs by `claim`. By default ranks that exceed `quota`, the CPUs whose time the
+/// control groups grant, are not bound: the kernel stops all of them when they have used the time.
 pub(super) fn plan<C>(
     bind: Bind,
     size: usize,
     allowed: &[usize],
+    quota: Option<usize>,
     claim: impl Fn(usize) -> Option<C>,
 ) -> Option<Places<C>> {
     match bind {
-        Bind::Auto if size <= allowed.len() => {
+        Bind::Auto if size <= allowed.len().min(quota.unwrap_or(usize::MAX)) => {
             let free = allowed.iter().filter_map(|&cpu| Some((cpu, claim(cpu)?)));
             let (cpus, claims): (Vec<_>, Vec<_>) = free.take(size).unzip();
             (cpus.len() == size).then_some(Places { cpus, _claims: claims })
@@ -97,7 +99,7 @@ mod tests {
 
     #[test]
     fn ranks_are_bound_by_default_where_there_are_enough_cpus() {
-        let cpus = |bind, size, allowed: &[usize]| plan(bind, size, allowed, Some).map(|places| places.cpus);
+        let cpus = |bind, size, allowed: &[usize]| plan(bind, size, allowed, None, Some).map(|places| places.cpus);
         assert_eq!(cpus(Bind::Auto, 2, &[4, 6]), Some(vec![4, 6]));
         assert_eq!(cpus(Bind::Auto, 1, &[4, 6]), Some(vec![4]));
         assert_eq!(cpus(Bind::Auto, 3, &[4, 6]), None);
@@ -106,11 +108,20 @@ mod tests {
         assert_eq!(cpus(Bind::None, 1, &[4, 6]), None);
     }
 
+    /// Regression: ranks were bound to CPUs whose time their control group did not grant.
+    #[test]
+    fn ranks_are_bound_by_default_within_their_quota() {
+        let cpus = |bind, size| plan(bind, size, &[4, 6, 8], Some(2), Some).map(|places| places.cpus);
+        assert_eq!(cpus(Bind::Auto, 2), Some(vec![4, 6]));
+        assert_eq!(cpus(Bind::Auto, 3), None);
+        assert_eq!(cpus(Bind::Core, 3), Some(vec![4, 6, 8]), "the user demands it");
+    }
+
     /// Regression: the ranks of two jobs were bound to the same CPUs, and the other CPUs were idle.
     #[test]
     fn ranks_are_not_bound_to_the_cpus_of_other_jobs_by_default() {
         let others = |cpu| (cpu != 6).then_some(cpu);
-        let cpus = |bind, size| plan(bind, size, &[4, 6, 8, 9], others).map(|places| places.cpus);
+        let cpus = |bind, size| plan(bind, size, &[4, 6, 8, 9], None, others).map(|places| places.cpus);
         assert_eq!(cpus(Bind::Auto, 3), Some(vec![4, 8, 9]));
         assert_eq!(cpus(Bind::Auto, 4), None, "too few are free");
         assert_eq!(cpus(Bind::Core, 3), Some(vec![4, 6, 8]), "the user demands it");

@@ -22,7 +22,7 @@ use crate::bind::{self, Claim, Places};
 use crate::order::{Order, Rendezvous};
 use crate::outcome::{LaunchError, io_error};
 use crate::{descriptors, signals};
-use transom::launching::{Words, to_hex};
+use transom::launching::{Words, cpu_quota, to_hex};
 
 /// Time limit of a connection to one address of the launcher.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -97,7 +97,7 @@ impl Part {
         let Order { mut job, ranks, rendezvous, folder, .. } = order;
         descriptors::raise_limit(ranks.len(), descriptors::of_ranks(ranks.len()))?;
         std::env::set_current_dir(&folder).map_err(|source| LaunchError::Folder { folder, source })?;
-        self.places = bind::plan(job.bind, ranks.len(), &bind::allowed_cpus(), Claim::of);
+        self.places = bind::plan(job.bind, ranks.len(), &bind::allowed_cpus(), cpu_quota(), Claim::of);
         job.rendezvous = Some((at, rendezvous.secret));
         for rank in ranks {
             let cpu = self.places.as_ref().map(|places| places.cpus[rank - self.first]);

@@ -16,6 +16,7 @@ use rustix::process::Signal;
 use rustix::stdio::{stderr, stdout};
 use signal_hook::consts::{SIGCONT, SIGINT, SIGTSTP};
 use signal_hook::low_level::emulate_default_handler;
+use transom::launching::cpu_quota;
 
 use super::admission::STRANGERS;
 use super::guard::Guard;
@@ -138,7 +139,7 @@ impl Supervisor {
         }
         // Other machines bind their ranks themselves.
         let here = if job.hosts.is_empty() { job.bind } else { Bind::None };
-        let places = bind::plan(here, job.size, &allowed, Claim::of);
+        let places = bind::plan(here, job.size, &allowed, cpu_quota(), Claim::of);
         // Best effort: output that this program has buffered before comes first.
         let _ = std::io::stdout().flush();
         let mut supervisor = Self {

@@ -14,8 +14,8 @@ use crate::rounds::{alternate_rounds, per_round};
 const VALUES: u64 = 256;
 
 /// Round trips of 8 bytes: a notified put, for whose notice rank 1 waits, and a notified put back.
-/// The buffers live as long as the epoch, so no rank waits for the completion of its put. Both ranks
-/// alternate a round of the library and a round of the floor.
+/// The buffers live as long as the epoch, so no rank waits for the completion of its put. Both
+/// ranks alternate a round of the library and a round of the floor.
 pub(crate) fn pingpong(world: &Job, options: &Options, floor: Option<&Floor>) -> Outcome<Option<Row>> {
     let win = window::<u64>(world, options, 1)?;
     win.set_num_notify(1)?;

@@ -20,6 +20,8 @@ pub(super) struct Card {
     pub(super) has_barrier: bool,
     /// A number that is equal for ranks that may run on the same CPUs.
     pub(super) cpus: u64,
+    /// A number that is equal for ranks whose CPU time is limited together; 0: not limited.
+    pub(super) quota_group: u64,
     pub(super) site: Site,
     /// The address within the node; empty where this rank shares no memory.
     pub(super) shm_address: Vec<u8>,
@@ -41,11 +43,16 @@ pub(super) fn key_bytes(key: &RegionKey) -> Vec<u8> {
 
 /// A key from bytes; the empty key where the bytes are malformed.
 pub(super) fn key_from(bytes: &[u8]) -> RegionKey {
-    let mut key = RegionKey::default();
-    for (word, chunk) in key.0.iter_mut().zip(bytes.as_chunks::<8>().0) {
-        *word = u64::from_le_bytes(*chunk);
+    RegionKey(numbers_from(bytes))
+}
+
+/// Numbers from bytes; 0 where the bytes are missing.
+pub(super) fn numbers_from<const N: usize>(bytes: &[u8]) -> [u64; N] {
+    let mut numbers = [0; N];
+    for (number, chunk) in numbers.iter_mut().zip(bytes.as_chunks::<8>().0) {
+        *number = u64::from_le_bytes(*chunk);
     }
-    key
+    numbers
 }
 
 #[cfg(test)]

@@ -9,13 +9,14 @@ use transom_fabric::sim::SimDomain;
 use transom_fabric::{Domain, Memory, Port, diagnostics, gate};
 
 use super::block::{self, Block};
-use super::cards::{Card, key_bytes, key_from};
+use super::cards::{Card, key_bytes, key_from, numbers_from};
 use super::exchange::{Copy, Exchange, HeapCopies};
 use super::peers::Peers;
 use super::warnings::Warned;
 use super::{Delayed, Flags, JobCore, Presence, Team, checked, cpus, descriptors, peer, report, team};
 use crate::bootstrap::Bootstrap;
 use crate::bootstrap::fields::{pack, unpack};
+use crate::cgroups;
 use crate::environment::{self, Settings};
 use crate::error::{Error, ErrorKind, JobError, NetName, Result, SharedSettings, TransportError};
 use crate::failures::connections::{Connections, RemoteRank, SILENCE};
@@ -109,7 +110,7 @@ struct Assembly {
 fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
     stripe::set_own_number();
     let (me, size) = (parts.boot.rank(), parts.boot.size());
-    let crowded = cpus::are_crowded(me, &parts.cards);
+    let crowded = cpus::are_crowded(me, &parts.cards, cgroups::cpu_quota());
     let spin = if crowded { SpinBudget::NONE } else { SpinBudget::choose(parts.on_machine, parts.on_machine) };
     let messages = super::staging::messages(&parts.wire);
     let has_net = parts.wire.has(Lane::Net);
@@ -221,9 +222,15 @@ fn exchange_cards(
         &settings.shared().encode(),
         process.kernel.as_bytes(),
         process.host.as_bytes(),
-        &[u64::from(process.pid.cast_unsigned()), process.began, u64::from(gate::is_supported()), cpus::own()]
-            .map(u64::to_le_bytes)
-            .concat(),
+        &[
+            u64::from(process.pid.cast_unsigned()),
+            process.began,
+            u64::from(gate::is_supported()),
+            cpus::own(),
+            cgroups::cpu_quota().map_or(0, |quota| quota.group),
+        ]
+        .map(u64::to_le_bytes)
+        .concat(),
         &address.unwrap_or_default(),
         &key_bytes(&key),
         site.encode().as_bytes(),
@@ -239,7 +246,7 @@ fn exchange_cards(
             drop(boot.barrier());
             return Err(error.into());
         }
-        let [pid, began, has_barrier, cpus] = key_from(&numbers).0;
+        let [pid, began, has_barrier, cpus, quota_group] = numbers_from(&numbers);
         let process = Process {
             kernel: String::from_utf8_lossy(&kernel).into(),
             host: String::from_utf8_lossy(&host).into(),
@@ -254,6 +261,7 @@ fn exchange_cards(
             process,
             has_barrier: has_barrier != 0,
             cpus,
+            quota_group,
             site: Site::decode(&String::from_utf8_lossy(&site)),
             ..Card::default()
         });

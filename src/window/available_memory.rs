@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use transom_fabric::{FabricError, Memory};
 
+use crate::cgroups::{self, Chain, Version};
 use crate::error::{Error, ErrorKind, Result, TransportError};
 use crate::hints::Hints;
 use crate::job::{Cause, JobCore};
@@ -93,8 +94,7 @@ fn of(proc: &Path, groups: &Path) -> Option<u64> {
         let field = |name| kibibytes(&info, name);
         Some(field("MemAvailable:")?.saturating_add(field("SwapFree:").unwrap_or(0)))
     });
-    let memberships = read_to_string(proc.join("self/cgroup")).unwrap_or_default();
-    let group = memberships.lines().filter_map(|line| of_groups(groups, line)).min();
+    let group = cgroups::chains(proc, groups, "memory").iter().filter_map(of_chain).min();
     [machine, group].into_iter().flatten().min()
 }
 
@@ -104,19 +104,13 @@ fn kibibytes(info: &str, name: &str) -> Option<u64> {
     value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The least memory left to a control group and to its ancestors. `line`: a line of
-/// /proc/self/cgroup (man cgroups; version 2 and 1).
-fn of_groups(groups: &Path, line: &str) -> Option<u64> {
-    let mut fields = line.splitn(3, ':').skip(1);
-    let (controllers, path) = (fields.next()?, fields.next()?);
-    let (root, limit, usage) = match controllers {
-        "" => (groups.to_owned(), "memory.max", "memory.current"),
-        "memory" => (groups.join("memory"), "memory.limit_in_bytes", "memory.usage_in_bytes"),
-        _ => return None,
+/// The least memory left to a control group and to its ancestors.
+fn of_chain(chain: &Chain) -> Option<u64> {
+    let (limit, usage) = match chain.version {
+        Version::Two => ("memory.max", "memory.current"),
+        Version::One => ("memory.limit_in_bytes", "memory.usage_in_bytes"),
     };
-    let own = root.join(path.trim_start_matches('/'));
-    let chain = own.ancestors().take_while(|group| group.starts_with(&root));
-    chain.filter_map(|group| left(group, limit, usage)).min()
+    chain.groups.iter().filter_map(|group| left(group, limit, usage)).min()
 }
 
 /// The memory left to a control group. Memory that the kernel takes back when the group needs it
@@ -136,41 +130,21 @@ fn left(group: &Path, limit: &str, usage: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
+    use crate::cgroups::tests::Files;
 
-    /// A folder with these files, removed at the end.
-    struct Files(PathBuf);
-
-    impl Files {
-        fn new(name: &str, files: &[(&str, &str)]) -> Files {
-            let folder = std::env::temp_dir().join(format!("transom-room-{name}-{}", std::process::id()));
-            for (path, text) in files {
-                let path = folder.join(path);
-                std::fs::create_dir_all(path.parent().expect("below the folder")).expect("a folder");
-                std::fs::write(path, text).expect("a file");
-            }
-            Files(folder)
-        }
-
-        fn available(&self) -> Option<u64> {
-            of(&self.0.join("proc"), &self.0.join("groups"))
-        }
-    }
-
-    impl Drop for Files {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
+    fn available_of(files: &Files) -> Option<u64> {
+        let (proc, groups) = files.roots();
+        of(&proc, &groups)
     }
 
     const MEMINFO: (&str, &str) = ("proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:   4096 kB\nSwapFree:  1024 kB\n");
 
     #[test]
     fn free_memory_is_available_memory_plus_swap() {
-        assert_eq!(Files::new("machine", &[MEMINFO]).available(), Some(5 << 20));
+        assert_eq!(available_of(&Files::new("machine", &[MEMINFO])), Some(5 << 20));
         let granted = ("proc/sys/vm/overcommit_memory", "1\n");
-        assert_eq!(Files::new("granted", &[MEMINFO, granted]).available(), None);
-        assert_eq!(Files::new("nothing", &[]).available(), None);
+        assert_eq!(available_of(&Files::new("granted", &[MEMINFO, granted])), None);
+        assert_eq!(available_of(&Files::new("nothing", &[])), None);
     }
 
     /// The parent group has less memory left than the process's group: 2 MiB, 512 KiB of which are
@@ -186,7 +160,7 @@ mod tests {
             ("groups/job/memory.current", "2621440\n"),
             ("groups/job/memory.stat", "anon 7\ninactive_file 262144\nactive_file 131072\nslab_reclaimable 131072\n"),
         ];
-        assert_eq!(Files::new("groups", &files).available(), Some(2 << 20));
+        assert_eq!(available_of(&Files::new("groups", &files)), Some(2 << 20));
     }
 
     #[test]
@@ -198,7 +172,7 @@ mod tests {
             ("groups/memory/job/memory.usage_in_bytes", "1572864\n"),
             ("groups/memory/job/memory.stat", "active_file 7\ntotal_active_file 524288\n"),
         ];
-        assert_eq!(Files::new("old", &files).available(), Some(2 << 20));
+        assert_eq!(available_of(&Files::new("old", &files)), Some(2 << 20));
     }
 
     #[test]

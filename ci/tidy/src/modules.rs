@@ -18,7 +18,7 @@ const RULE: &str = "module";
 /// its own, and no other module of its row.
 const LAYERS: &[&[&str]] = &[
     // Values and pure logic.
-    &["bootstrap", "epoch", "flavor", "reduce"],
+    &["bootstrap", "cgroups", "epoch", "flavor", "reduce"],
     &["directory", "error"],
     &["datatype", "environment", "interfaces"],
     // Decisions, from what users ask and what is there.

@@ -1,0 +1,145 @@
+//! The control groups of this process (man cgroups; versions 1 and 2): the folders of its groups,
+//! and the limit of CPU time that the groups set.
+
+use std::fs::{metadata, read_to_string};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The version of a hierarchy of control groups, which decides the names of the files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Version {
+    One,
+    Two,
+}
+
+/// The folders of this process's group and of its ancestors, from the group to the root.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    pub(crate) version: Version,
+    pub(crate) groups: Vec<PathBuf>,
+}
+
+/// The limit of CPU time of a control group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Quota {
+    /// The number of CPUs that the group's processes may keep busy together, at least 1.
+    pub(crate) cpus: usize,
+    /// A number that identifies the group among all groups of the machine; not 0.
+    pub(crate) group: u64,
+}
+
+/// The chains of this process for a controller. `proc` and `root`: the root folders of procfs and
+/// of control groups.
+pub(crate) fn chains(proc: &Path, root: &Path, controller: &str) -> Vec<Chain> {
+    let memberships = read_to_string(proc.join("self/cgroup")).unwrap_or_default();
+    memberships.lines().filter_map(|line| chain(root, line, controller)).collect()
+}
+
+/// The chain of a line of /proc/self/cgroup, if its hierarchy has the controller.
+fn chain(root: &Path, line: &str, controller: &str) -> Option<Chain> {
+    let mut fields = line.splitn(3, ':').skip(1);
+    let (controllers, path) = (fields.next()?, fields.next()?);
+    let (version, root) = match controllers {
+        "" => (Version::Two, root.to_owned()),
+        several if several.split(',').any(|one| one == controller) => (Version::One, root.join(controller)),
+        _ => return None,
+    };
+    let own = root.join(path.trim_start_matches('/'));
+    let groups = own.ancestors().take_while(|group| group.starts_with(&root)).map(Path::to_owned).collect();
+    Some(Chain { version, groups })
+}
+
+/// The smallest limit of CPU time of this process's groups; `None` without a limit.
+pub(crate) fn cpu_quota() -> Option<Quota> {
+    quota_of(Path::new("/proc"), Path::new("/sys/fs/cgroup"))
+}
+
+fn quota_of(proc: &Path, root: &Path) -> Option<Quota> {
+    let chains = chains(proc, root, "cpu");
+    let groups = chains.iter().flat_map(|chain| chain.groups.iter().map(|group| (group, chain.version)));
+    let quota = |(group, version): (&PathBuf, Version)| {
+        let cpus = limit(group, version)?;
+        // Processes that see different mounts of one group find the same inode.
+        Some(Quota { cpus, group: metadata(group).map_or(1, |folder| folder.ino().max(1)) })
+    };
+    groups.filter_map(quota).min_by_key(|quota| quota.cpus)
+}
+
+/// The whole CPUs that a group's limit of time allows, at least 1.
+fn limit(group: &Path, version: Version) -> Option<usize> {
+    let text = |name| read_to_string(group.join(name)).ok();
+    // Microseconds per period. No limit is `max`, or -1 in version 1.
+    let (quota, period) = match version {
+        Version::Two => {
+            let both = text("cpu.max")?;
+            let (quota, period) = both.trim().split_once(' ')?;
+            (quota.to_owned(), period.to_owned())
+        }
+        Version::One => (text("cpu.cfs_quota_us")?, text("cpu.cfs_period_us")?),
+    };
+    let (quota, period) = (quota.trim().parse::<usize>().ok()?, period.trim().parse::<usize>().ok()?);
+    Some(quota.checked_div(period)?.max(1))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A folder with these files, removed at the end.
+    pub(crate) struct Files(PathBuf);
+
+    impl Files {
+        pub(crate) fn new(name: &str, files: &[(&str, &str)]) -> Files {
+            let folder = std::env::temp_dir().join(format!("transom-room-{name}-{}", std::process::id()));
+            for (path, text) in files {
+                let path = folder.join(path);
+                std::fs::create_dir_all(path.parent().expect("below the folder")).expect("a folder");
+                std::fs::write(path, text).expect("a file");
+            }
+            Files(folder)
+        }
+
+        /// The root folders of procfs and of control groups.
+        pub(crate) fn roots(&self) -> (PathBuf, PathBuf) {
+            (self.0.join("proc"), self.0.join("groups"))
+        }
+    }
+
+    impl Drop for Files {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn quota(name: &str, files: &[(&str, &str)]) -> Option<(usize, bool)> {
+        let files = Files::new(name, files);
+        let (proc, root) = files.roots();
+        let parent = metadata(root.join("job")).map(|folder| folder.ino()).ok();
+        quota_of(&proc, &root).map(|quota| (quota.cpus, Some(quota.group) == parent))
+    }
+
+    #[test]
+    fn the_smallest_quota_of_all_groups_counts() {
+        let of_job = ("groups/job/cpu.max", "250000 100000\n");
+        let own = ("proc/self/cgroup", "0::/job/step\n");
+        let unlimited = ("groups/job/step/cpu.max", "max 100000\n");
+        assert_eq!(quota("parent", &[own, of_job, unlimited]), Some((2, true)), "2.5 CPUs");
+        let smaller = ("groups/job/step/cpu.max", "50000 100000\n");
+        assert_eq!(quota("own", &[own, of_job, smaller]), Some((1, false)), "half a CPU");
+        assert_eq!(quota("none", &[own, unlimited]), None);
+        assert_eq!(quota("nothing", &[]), None);
+    }
+
+    #[test]
+    fn quotas_of_version_1_count_too() {
+        let own = ("proc/self/cgroup", "5:memory:/x\n4:cpu,cpuacct:/job\n");
+        let period = ("groups/cpu/job/cpu.cfs_period_us", "50000\n");
+        let files = [own, period, ("groups/cpu/job/cpu.cfs_quota_us", "200000\n")];
+        assert_eq!(quota("old", &files).map(|found| found.0), Some(4));
+        let files = [own, period, ("groups/cpu/job/cpu.cfs_quota_us", "-1\n")];
+        assert_eq!(quota("unlimited", &files), None);
+        // In a container the root of the hierarchy is the container's group.
+        let files = [own, ("groups/cpu/cpu.cfs_quota_us", "300000"), ("groups/cpu/cpu.cfs_period_us", "100000")];
+        assert_eq!(quota("container", &files).map(|found| found.0), Some(3));
+    }
+}
