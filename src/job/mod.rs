@@ -499,11 +499,6 @@ impl JobCore {
         self.peers.lane(rank)
     }
 
-    /// Whether a rank allocates memory of this rank's machine, whether or not the two share memory.
-    pub(crate) fn shares_machine(&self, rank: usize) -> bool {
-        self.peers.is_of_machine(rank)
-    }
-
     /// Whether another rank shares this one's node.
     pub(crate) fn has_neighbours(&self) -> bool {
         (0..self.size).any(|rank| self.lane(rank) == Some(Lane::Shm))

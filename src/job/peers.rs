@@ -6,8 +6,8 @@ use std::sync::Arc;
 use transom_fabric::{Memory, Peer, PeerMap, RegionKey};
 
 use super::cards::Card;
-use super::peer;
 use super::staging::Area;
+use super::{JobCore, peer};
 use crate::error::{Error, JobError, Result};
 use crate::transport::{Lane, NetMemory, Wire};
 
@@ -136,4 +136,10 @@ impl super::JobCore {
 #[cold]
 fn unmapped(rank: usize) -> Error {
     JobError::BlockUnmapped { rank }.into()
+}
+impl JobCore {
+    /// Whether a rank allocates memory of this rank's machine, whether or not the two share memory.
+    pub(crate) fn shares_machine(&self, rank: usize) -> bool {
+        self.peers.is_of_machine(rank)
+    }
 }
