@@ -126,7 +126,7 @@ impl Peers {
 }
 
 #[cfg(test)]
-impl super::JobCore {
+impl JobCore {
     /// The number of ranks that this rank has contacted.
     pub(crate) fn contacted(&self) -> usize {
         self.peers.links.values().count()
@@ -137,6 +137,7 @@ impl super::JobCore {
 fn unmapped(rank: usize) -> Error {
     JobError::BlockUnmapped { rank }.into()
 }
+
 impl JobCore {
     /// Whether a rank allocates memory of this rank's machine, whether or not the two share memory.
     pub(crate) fn shares_machine(&self, rank: usize) -> bool {

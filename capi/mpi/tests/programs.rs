@@ -15,6 +15,8 @@ use libtest_mimic::{Arguments, Trial};
 mod hosts;
 #[path = "programs/running.rs"]
 mod running;
+#[path = "programs/sessions.rs"]
+mod sessions;
 
 use hosts::{Host, Language};
 use running::{Run, printed, refused, verified};
@@ -147,7 +149,7 @@ const ONCE: &[Named] = &[
     ("a_line_for_each_kind_of_window", lines_of_windows),
     ("a_handle_in_fortran_of_no_window", no_window),
     ("the_checker_sees_the_host", checked),
-    ("a_session_alone_is_told_that_the_host_serves_it", session_alone),
+    ("a_session_alone_is_told_that_the_host_serves_it", sessions::alone),
 ];
 
 fn trials(host: &'static Host) -> Vec<Trial> {
@@ -568,17 +570,6 @@ fn checked(host: &'static Host) {
     let printed = printed(&run.given(vec!["deadlock".to_owned()], 60).output());
     for call in ["rank 0: MPI_Recv, deadlock", "rank 1: MPI_Barrier, barrier", "rank 2: fence of window 2, deadlock"] {
         assert!(printed.contains(call), "{call:?} is not in\n{printed}");
-    }
-}
-
-/// Regression: a program of sessions alone (not in Open MPI 4) was not told that it is not checked.
-/// Shows E5. Route: shm.
-fn session_alone(host: &'static Host) {
-    let told = usize::from(host.name != "open_mpi");
-    for (name, value, lines) in [("TRANSOM_CHECK", "1", told), ("TRANSOM_MPI", "off", 0)] {
-        let run = Run::of(host, host.program("session", Language::C), 2).served().with(name, value);
-        let printed = printed(&run.given(vec!["alone".to_owned()], 60).output());
-        assert_eq!(printed.matches("the program uses sessions alone").count(), lines, "{printed}");
     }
 }
 
