@@ -151,6 +151,9 @@
 //!   their conflicts are missed.
 //! - With ThreadSanitizer, the operations of a thread that are in flight beyond the first 120 count
 //!   as one: when one of them is complete, all are.
+//! - With ThreadSanitizer the checker distinguishes at most 4096 synchronizations and operations of
+//!   a rank. Of older ones it forgets operations first. If another rank knows one that is
+//!   forgotten, loads and stores up to the next one count as ordered before that rank's operations.
 //! - Jobs over several nodes or without shared memory are not checked: `TRANSOM_CHECK` has no
 //!   effect there, and rank 0 prints a warning.
 //!

@@ -388,21 +388,17 @@ impl Parts {
         // By atomic loads, the target may poll a word that a put changes.
         let is_polled = matches!(kind, Kind::Combine { .. }) || checker.has_seen_atomics();
         let passes = is_polled && !kind.only_reads();
-        let (mut conflicts, mut clashes) = (Vec::new(), Vec::new());
         let by_addresses = if shadow.shared().is_some() { checked.by_address(checker, member)? } else { None };
-        let (mut pending, mut released) = (checked.pending(), 0);
+        let (mut conflicts, mut clashes, mut pending) = (Vec::new(), Vec::new(), checked.pending());
         let list = &mut pending[member];
+        // An atomic passes on what this rank has done before it.
+        let clock = if passes { checker.release_by_operation() } else { checker.clock() };
         layout.each_piece(|offset, len| {
             let start = at.wrapping_add(offset).cast_unsigned();
             let new = Access { start, end: start + len as u64, kind, origin: self.job.rank, place: place.number };
-            let clock = if passes {
-                // An atomic passes on what this rank has done before it.
-                let clock = checker.release();
+            if passes {
                 shadow.clocks_of(new.start, new.end).for_each(|slot| clock.teach_by(self.job.rank, slot));
-                clock
-            } else {
-                checker.clock()
-            };
+            }
             let record = checked.record(shadow, new, (&clock, end), &mut clashes)?;
             conflicts.extend(clashes.drain(..).map(|clash| (new, clash, false)));
             let mut by_address = None;
@@ -427,19 +423,18 @@ impl Parts {
                     ends_with_result,
                     ends_with_exposure,
                     operation,
-                    is_alone,
-                    access,
+                    is_alone: end == End::Alone,
+                    access: new,
                     known,
                     by_address,
                 });
             } else if rank != self.job.rank && shadow.has_log() {
                 checked.lock(shadow)?.log(LogEntry { access: new, known, done: clock.of(self.job.rank) });
             }
-            released = clock.of(self.job.rank);
-            drop(clock);
             Ok::<(), crate::Error>(())
         })?;
-        drop(pending);
+        let released = clock.of(self.job.rank);
+        drop((clock, pending));
         conflicts.retain(|(_, clash, by_address)| {
             let is_store = clash.older.kind == (Kind::Atomic { written: true });
             !is_store || !(*by_address || checked.seen.may_have_got(member, &clash.older))
@@ -503,8 +498,9 @@ impl Parts {
             check::pause();
         }
         checker.give_back(&mut checked.loans(), |loan| loan.member == member && which.returns(loan));
-        if checked.complete(checker, member, which)? {
-            checker.release().teach(checked.shadow(member)?.clock(At::Settled));
+        // Where the checker sees the loads by which a program polls, no call learns from the clock.
+        if checked.complete(checker, member, which)? && !checker.has_seen_atomics() {
+            checker.release_by_operation().teach(checked.shadow(member)?.clock(At::Settled));
         }
         Ok(())
     }

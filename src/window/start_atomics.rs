@@ -79,7 +79,8 @@ impl Parts {
     }
 
     /// In a checked window: the value from which a compare-and-swap fails, because it expects
-    /// another one. It is then a read, after which no rank is ordered.
+    /// another one. No rank is then ordered after the operation. For conflicts it remains an
+    /// update.
     #[cold]
     fn swap_fails(&self, target: &Target, at: u64, ty: BasicType, expected: u64) -> Option<u64> {
         let old = target.atomic_at(self, at, ty)?.swap_anywhere(index(at), ty, expected, expected);

@@ -238,14 +238,15 @@ static _Thread_local int is_exchanging;
                    before_receive(comm, source, recvtag)),                                                                  \
                   request_of_receive(comm, source, recvtag, request, 0))
 
-/* Probes. `takes`: the call matches the message, which no other receive then gets. */
+/* Probes. `takes`: the call matches the message, which no other receive then gets. A probe shows
+ * other ranks nothing, so it is no release, and a program may repeat it very often. */
 #define PROBE(name, parameters, arguments, takes, test)                                                                     \
     WRAP_IN_TURNS(name, parameters, arguments, PROBE_IN_TURNS(test),                                                        \
-                  (transom_edge_release(clock), (takes) ? before_match(comm, source, tag) : (void)0);                       \
+                  if (takes) before_match(comm, source, tag);                                                               \
                   status = host_own_status(status), after_receive(comm, status, takes))
 #define IPROBE(name, parameters, arguments, takes)                                                                          \
     WRAP(name, parameters, arguments,                                                                                       \
-         (transom_edge_release(clock), (takes) ? before_match(comm, source, tag) : (void)0);                                \
+         if (takes) before_match(comm, source, tag);                                                                        \
          status = host_own_status(status), if (*flag) after_receive(comm, status, takes))
 /* Receives of a matched message, whose clock the matching call has learned. */
 #define MRECV(name, parameters, arguments)                                                                                  \

@@ -168,7 +168,7 @@ impl Parts {
             return self.note_in_cell(checker, checker.clock(), shadow, (target, &new, element.kind), words);
         }
         // The atomic passes on what this rank has done before it.
-        let clock = checker.release();
+        let clock = checker.release_by_operation();
         clock.teach_words(origin, words);
         let new = new(clock.of(origin));
         if shadow.record_word(&new, &*clock) {
