@@ -83,7 +83,9 @@
 //! an update of a word may change the word: it may lower a flag for which it has polled.
 //!
 //! `UCX_MEM_EVENTS=no` keeps UCX, which some MPIs use, from patching functions that ThreadSanitizer
-//! wraps.
+//! wraps. `libtransom_mpi` sets ThreadSanitizer's option `history_size=7`, so that reports show the
+//! place of an access after which the program has computed for long. Another `history_size` in
+//! `TSAN_OPTIONS` takes precedence.
 //!
 //! ThreadSanitizer does not see how the OpenMP library of gcc synchronizes threads, and therefore
 //! reports races in correct programs. `libtransom_mpi` suppresses these reports, and with them all
