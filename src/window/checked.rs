@@ -415,13 +415,11 @@ impl Parts {
                     list.reserve(list.len());
                 }
                 let ends_with_result = kind.ends_with_result();
-                let ends_with_exposure = matches!(target.hold(), Hold::Started | Hold::Open | Hold::Posted);
-                let access = new;
-                let is_alone = end == End::Alone;
+                let is_of_start = matches!(target.hold(), Hold::Started | Hold::Open | Hold::Posted);
                 list.push(Pending {
                     record,
                     ends_with_result,
-                    ends_with_exposure,
+                    ends_with_exposure: is_of_start && !ends_with_result,
                     operation,
                     is_alone: end == End::Alone,
                     access: new,
