@@ -371,12 +371,20 @@ impl Parts {
         // The operation is not complete when its call returns, so its request needs a tally.
         count.tally(target);
         let end = if matches!(count, Count::Request(_)) { End::Alone } else { End::Later };
-        self.note_checked(target, at, layout, kind, end).map(drop)
+        self.note_checked(target, at, layout, kind, (end, true)).map(drop)
     }
 
-    /// Returns the number of this rank's releases in the records.
+    /// `changes`: whether the operation changes the target, as its kind says. Returns the number of
+    /// this rank's releases in the records.
     #[cold]
-    fn note_checked(&self, target: &Target, at: i64, layout: &Layout<'_>, kind: Kind, end: End) -> Result<u64> {
+    fn note_checked(
+        &self,
+        target: &Target,
+        at: i64,
+        layout: &Layout<'_>,
+        kind: Kind,
+        (end, changes): (End, bool),
+    ) -> Result<u64> {
         let Some((checked, checker)) = self.checker() else { return Ok(0) };
         let member = target.rank();
         let (rank, shadow) = (self.team.rank(member), checked.shadow(member)?);
@@ -387,7 +395,7 @@ impl Parts {
         LAST.set((operation, place));
         // By atomic loads, the target may poll a word that a put changes.
         let is_polled = matches!(kind, Kind::Combine { .. }) || checker.has_seen_atomics();
-        let passes = is_polled && !kind.only_reads();
+        let passes = is_polled && changes && !kind.only_reads();
         let by_addresses = if shadow.shared().is_some() { checked.by_address(checker, member)? } else { None };
         let (mut conflicts, mut clashes, mut pending) = (Vec::new(), Vec::new(), checked.pending());
         let list = &mut pending[member];
