@@ -217,7 +217,7 @@ static _Thread_local int is_exchanging;
                       return transom_turns_receive(buf, (int)count, datatype, source, tag, comm, status),                   \
                   (BLOCKING_WITH(lends_message(buf, count, datatype, source, 1)), before_receive(comm, source, tag),        \
                    call_has |= TAKEN);                                                                                      \
-                  status = host_own_status(status), after_receive(comm, status, 1))
+                  status = host_own_status(status), (after_receive(comm, status, 1), after_writing(status)))
 #define IRECV(name, parameters, arguments)                                                                                  \
     WRAP(name, parameters, arguments,                                                                                       \
          (NONBLOCKING_WITH(lends_message(buf, count, datatype, source, 1)), before_receive(comm, source, tag)),             \
@@ -231,7 +231,7 @@ static _Thread_local int is_exchanging;
     WRAP_EXCHANGE(name, parameters, arguments, unchecked,                                                                   \
                   (BLOCKING_WITH(buffers), before_send(comm, dest, sendtag, clock), before_receive(comm, source, recvtag),  \
                    call_has |= TAKEN, status = host_own_status(status)),                                                    \
-                  after_receive(comm, status, 1))
+                  (after_receive(comm, status, 1), after_writing(status)))
 #define ISENDRECV(name, parameters, arguments, buffers)                                                                     \
     WRAP_EXCHANGE(name, parameters, arguments, (void)0,                                                                     \
                   (NONBLOCKING_WITH(buffers), before_send(comm, dest, sendtag, clock),                                      \
@@ -251,7 +251,8 @@ static _Thread_local int is_exchanging;
 /* Receives of a matched message, whose clock the matching call has learned. */
 #define MRECV(name, parameters, arguments)                                                                                  \
     WRAP(name, parameters, arguments,                                                                                       \
-         (BLOCKING_WITH(lends_matched(buf, count, datatype, *message)), transom_edge_receive_begins(-1, -1, 0)), )
+         (BLOCKING_WITH(lends_matched(buf, count, datatype, *message)), transom_edge_receive_begins(-1, -1, 0));            \
+         status = host_own_status(status), after_writing(status))
 #define IMRECV(name, parameters, arguments)                                                                                 \
     WRAP(name, parameters, arguments,                                                                                       \
          (NONBLOCKING_WITH(lends_matched(buf, count, datatype, *message)), transom_edge_receive_begins(-1, -1, 0)),         \
