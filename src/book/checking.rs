@@ -83,7 +83,9 @@
 //! an update of a word may change the word: it may lower a flag for which it has polled.
 //!
 //! `UCX_MEM_EVENTS=no` keeps UCX, which some MPIs use, from patching functions that ThreadSanitizer
-//! wraps.
+//! wraps. `libtransom_mpi` sets ThreadSanitizer's option `history_size=7`, so that reports show the
+//! place of an access after which the program has computed for long. Another `history_size` in
+//! `TSAN_OPTIONS` takes precedence.
 //!
 //! ThreadSanitizer does not see how the OpenMP library of gcc synchronizes threads, and therefore
 //! reports races in correct programs. `libtransom_mpi` suppresses these reports, and with them all
@@ -151,6 +153,9 @@
 //!   their conflicts are missed.
 //! - With ThreadSanitizer, the operations of a thread that are in flight beyond the first 120 count
 //!   as one: when one of them is complete, all are.
+//! - With ThreadSanitizer the checker distinguishes at most 4096 synchronizations and operations of
+//!   a rank. Of older ones it forgets operations first. If another rank knows one that is
+//!   forgotten, loads and stores up to the next one count as ordered before that rank's operations.
 //! - Jobs over several nodes or without shared memory are not checked: `TRANSOM_CHECK` has no
 //!   effect there, and rank 0 prints a warning.
 //!

@@ -14,14 +14,13 @@ use transom_fabric::Memory;
 
 use super::clock::Clock;
 use super::others::Others;
+use super::releases::{By, Releases};
 use super::rules::Kind;
 use super::sanitizer::{Fiber, Mark, Sanitizer, Touched};
 use super::shadow::{Access, LogEntry};
 
 /// Maximum number of fibers of a thread. Further operations in flight share the last one.
 const MOST_FIBERS: usize = 256;
-/// Maximum number of releases that are distinguished. Older releases count as the oldest of these.
-const MOST_RELEASES: usize = 4096;
 /// Maximum number of operations of other ranks that wait until this rank knows of them.
 const MOST_WAITING: usize = 1 << 17;
 
@@ -38,8 +37,8 @@ struct State {
     own: HashMap<usize, Vec<(Fiber, u32)>>,
     /// A fiber that is ordered after all releases of this rank so far.
     releasing: Fiber,
-    /// For each release of this rank, by number: a mark of all that its threads did before.
-    releases: BTreeMap<u64, Mark>,
+    /// The marks of this rank's releases.
+    releases: Releases,
     /// The fibers of other ranks' operations, and a mark of those that this rank has learned of.
     others: Others,
     learned: Mark,
@@ -132,7 +131,7 @@ impl Fibers {
         let state = State {
             own: HashMap::new(),
             releasing: sanitizer.fiber(),
-            releases: BTreeMap::new(),
+            releases: Releases::new(),
             others: Others::new(sanitizer),
             learned: Mark::default(),
             waiting: BTreeMap::new(),
@@ -207,7 +206,7 @@ impl Fibers {
     }
 
     /// The calling thread makes release number `number` of this rank.
-    pub(super) fn release(&self, number: u64) {
+    pub(super) fn release(&self, number: u64, by: By) {
         let (sanitizer, mark) = (self.sanitizer, Mark::default());
         let mut state = self.state();
         sanitizer.release(&mark);
@@ -216,16 +215,13 @@ impl Fibers {
             sanitizer.acquire(&mark);
             sanitizer.release(&mark);
         });
-        state.releases.insert(number, mark);
-        if state.releases.len() > MOST_RELEASES {
-            state.releases.pop_first();
-        }
+        state.releases.add(number, mark, by);
     }
 
     /// The calling thread has done more that counts as done before release number `number`.
     pub(super) fn release_again(&self, number: u64) {
         let state = self.state();
-        state.releases.range(number..).for_each(|(_, mark)| self.sanitizer.release(mark));
+        state.releases.from(number).for_each(|mark| self.sanitizer.release(mark));
     }
 
     /// Adds complete operations of other ranks about which this rank, `owner`, may not know yet.
@@ -256,7 +252,7 @@ impl Fibers {
     ) {
         let sanitizer = self.sanitizer;
         let mut state = self.state();
-        if let Some((_, mark)) = state.releases.range(..=back).next_back() {
+        if let Some(mark) = state.releases.mark_of(back) {
             sanitizer.acquire(mark);
         }
         let mut known = state.known(clock);
@@ -267,9 +263,7 @@ impl Fibers {
         for one in &known {
             let (memory, number) = (one.memory(&exposed), one.entry.known);
             others.operate(sanitizer, number, &name(&one.entry), || {
-                let last = releases.range(..=number).next_back();
-                let oldest = || releases.first_key_value().filter(|_| number > 0);
-                if let Some((_, mark)) = last.or_else(oldest) {
+                if let Some(mark) = releases.mark_of(number) {
                     sanitizer.acquire(mark);
                 }
                 sanitizer.access(one.touched(memory.as_ref()), place);

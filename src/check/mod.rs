@@ -17,6 +17,7 @@ mod object;
 mod others;
 mod place;
 mod receives;
+mod releases;
 mod report;
 mod rules;
 #[allow(unsafe_code)]
@@ -48,6 +49,7 @@ pub(crate) use message_clocks::Stream;
 pub(crate) use notices::{NoticeClocks, bytes as notice_bytes};
 pub(crate) use place::Place;
 pub(crate) use receives::Matching;
+use releases::By;
 pub(crate) use report::{Conflict, Side};
 pub(crate) use rules::{Call, Kind, Rule};
 pub(crate) use shadow::{Access, At, Clash, Locked, LogEntry, Record, Shadow, WordAccess, bytes as shadow_bytes};
@@ -204,18 +206,25 @@ impl Checker {
     /// Counts a release of this rank, and returns its clock.
     #[inline]
     pub(crate) fn release(&self) -> Holder<'_, Clock> {
-        self.release_as(0)
+        self.release_as(0, By::Synchronization)
+    }
+
+    /// [`Checker::release`] by an atomic or another operation, which a program may repeat very
+    /// often while it waits.
+    #[inline]
+    pub(crate) fn release_by_operation(&self) -> Holder<'_, Clock> {
+        self.release_as(0, By::Operation)
     }
 
     /// [`Checker::release`], with a number of at least `least`.
     #[inline]
-    fn release_as(&self, least: u64) -> Holder<'_, Clock> {
+    fn release_as(&self, least: u64, by: By) -> Holder<'_, Clock> {
         let mut clock = self.clock();
         clock.advance(self.rank, least);
         // Release: pairs with the Acquire of a rank that merges all releases.
         self.own().releases().store(clock.of(self.rank), Ordering::Release);
         if let Some(fibers) = &self.fibers {
-            fibers.release(clock.of(self.rank));
+            fibers.release(clock.of(self.rank), by);
         }
         clock
     }
@@ -242,7 +251,7 @@ impl Checker {
 
     /// The exposure epoch of this rank's part ends: the operations of its origins are complete.
     pub(crate) fn end_exposure(&self, part: Shadow<'_>) {
-        drop(self.release_as(part.exposed_until()));
+        drop(self.release_as(part.exposed_until(), By::Synchronization));
     }
 
     /// Changes the clock by `learn`. `text` gives the text of a place of another rank.

@@ -15,6 +15,19 @@ pub(super) fn has(address: usize) -> bool {
     OWN.get_or_init(find).as_ref().is_some_and(|range| range.contains(&address))
 }
 
+/// The file that has the code at an address, without its folders, and the distance of the address
+/// from the file's first mapping.
+pub(super) fn distance(address: usize) -> Option<String> {
+    distance_in(&fs::read_to_string("/proc/self/maps").ok()?, address)
+}
+
+fn distance_in(maps: &str, address: usize) -> Option<String> {
+    let (_, path) = maps.lines().filter_map(mapping).find(|(range, _)| range.contains(&address))?;
+    let first = maps.lines().filter_map(mapping).find(|(_, other)| *other == path)?.0;
+    let file = path.rsplit('/').next()?;
+    Some(format!("{file}+{:#x}", address.checked_sub(first.start)?))
+}
+
 /// The mapping with an address, which has all code of its file. `maps`: the mappings of a process.
 /// `None` if the file is that of the program itself.
 fn range_of(maps: &str, address: usize, program: &str) -> Option<Range<usize>> {
@@ -53,5 +66,13 @@ mod tests {
             assert_eq!(range_of(MAPS, address, "/opt/bin/solver"), None, "{what}");
         }
         assert!(!has((mapping as *const ()).addr()), "the tests are one program");
+    }
+
+    #[test]
+    fn the_distance_of_code_is_from_the_first_mapping_of_its_file() {
+        let distance = |address| distance_in(MAPS, address);
+        assert_eq!(distance(0x1012).as_deref(), Some("solver+0x12"));
+        assert_eq!(distance(0x8801).as_deref(), Some("lib one.so+0x1801"));
+        assert_eq!(distance(0x5800), None, "no file");
     }
 }

@@ -198,13 +198,20 @@ fn text_of(address: usize) -> Option<String> {
         let name = name.unwrap_or_else(|| "unknown function".into());
         text = Some(match (symbol.filename(), symbol.lineno()) {
             (Some(file), Some(line)) => format!("{} at {}:{line}", shortened(&name), file.display()),
-            _ => shortened(&name).to_owned(),
+            _ => without_line(shortened(&name), address),
         });
     });
     match text {
-        None if !is_named => Some(format!("address {address:#x}, without a symbol")),
+        None if !is_named => Some(without_line("a function without a symbol", address)),
         text => text,
     }
+}
+
+/// The text of a place without debug information. The address distinguishes the calls of one
+/// function. It is relative to its file, because ranks have the file at different addresses.
+fn without_line(name: &str, address: usize) -> String {
+    let place = object::distance(address).unwrap_or_else(|| format!("address {address:#x}"));
+    format!("{name} at {place}")
 }
 
 /// The beginning of a name, which may have many parameters of types.

@@ -374,12 +374,20 @@ impl Parts {
         // The operation is not complete when its call returns, so its request needs a tally.
         count.tally(target);
         let end = if matches!(count, Count::Request(_)) { End::Alone } else { End::Later };
-        self.note_checked(target, at, layout, kind, end).map(drop)
+        self.note_checked(target, at, layout, kind, (end, true)).map(drop)
     }
 
-    /// Returns the number of this rank's releases in the records.
+    /// `changes`: whether the operation changes the target, as its kind says. Returns the number of
+    /// this rank's releases in the records.
     #[cold]
-    fn note_checked(&self, target: &Target, at: i64, layout: &Layout<'_>, kind: Kind, end: End) -> Result<u64> {
+    fn note_checked(
+        &self,
+        target: &Target,
+        at: i64,
+        layout: &Layout<'_>,
+        kind: Kind,
+        (end, changes): (End, bool),
+    ) -> Result<u64> {
         let Some((checked, checker)) = self.checker() else { return Ok(0) };
         let member = target.rank();
         let (rank, shadow) = (self.team.rank(member), checked.shadow(member)?);
@@ -390,22 +398,18 @@ impl Parts {
         LAST.set((operation, place));
         // By atomic loads, the target may poll a word that a put changes.
         let is_polled = matches!(kind, Kind::Combine { .. }) || checker.has_seen_atomics();
-        let passes = is_polled && !kind.only_reads();
-        let (mut conflicts, mut clashes) = (Vec::new(), Vec::new());
+        let passes = is_polled && changes && !kind.only_reads();
         let by_addresses = if shadow.shared().is_some() { checked.by_address(checker, member)? } else { None };
-        let (mut pending, mut released) = (checked.pending(), 0);
+        let (mut conflicts, mut clashes, mut pending) = (Vec::new(), Vec::new(), checked.pending());
         let list = &mut pending[member];
+        // An atomic passes on what this rank has done before it.
+        let clock = if passes { checker.release_by_operation() } else { checker.clock() };
         layout.each_piece(|offset, len| {
             let start = at.wrapping_add(offset).cast_unsigned();
             let new = Access { start, end: start + len as u64, kind, origin: self.job.rank, place: place.number };
-            let clock = if passes {
-                // An atomic passes on what this rank has done before it.
-                let clock = checker.release();
+            if passes {
                 shadow.clocks_of(new.start, new.end).for_each(|slot| clock.teach_by(self.job.rank, slot));
-                clock
-            } else {
-                checker.clock()
-            };
+            }
             let record = checked.record(shadow, new, (&clock, end), &mut clashes)?;
             conflicts.extend(clashes.drain(..).map(|clash| (new, clash, false)));
             let mut by_address = None;
@@ -422,27 +426,24 @@ impl Parts {
                     list.reserve(list.len());
                 }
                 let ends_with_result = kind.ends_with_result();
-                let ends_with_exposure = matches!(target.hold(), Hold::Started | Hold::Open | Hold::Posted);
-                let access = new;
-                let is_alone = end == End::Alone;
+                let is_of_start = matches!(target.hold(), Hold::Started | Hold::Open | Hold::Posted);
                 list.push(Pending {
                     record,
                     ends_with_result,
-                    ends_with_exposure,
+                    ends_with_exposure: is_of_start && !ends_with_result,
                     operation,
-                    is_alone,
-                    access,
+                    is_alone: end == End::Alone,
+                    access: new,
                     known,
                     by_address,
                 });
             } else if rank != self.job.rank && shadow.has_log() {
                 checked.lock(shadow)?.log(LogEntry { access: new, known, done: clock.of(self.job.rank) });
             }
-            released = clock.of(self.job.rank);
-            drop(clock);
             Ok::<(), crate::Error>(())
         })?;
-        drop(pending);
+        let released = clock.of(self.job.rank);
+        drop((clock, pending));
         conflicts.retain(|(_, clash, by_address)| {
             let is_store = clash.older.kind == (Kind::Atomic { written: true });
             !is_store || !(*by_address || checked.seen.may_have_got(member, &clash.older))
@@ -506,8 +507,9 @@ impl Parts {
             check::pause();
         }
         checker.give_back(&mut checked.loans(), |loan| loan.member == member && which.returns(loan));
-        if checked.complete(checker, member, which)? {
-            checker.release().teach(checked.shadow(member)?.clock(At::Settled));
+        // Where the checker sees the loads by which a program polls, no call learns from the clock.
+        if checked.complete(checker, member, which)? && !checker.has_seen_atomics() {
+            checker.release_by_operation().teach(checked.shadow(member)?.clock(At::Settled));
         }
         Ok(())
     }

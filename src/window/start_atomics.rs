@@ -30,7 +30,7 @@ impl Parts {
         let rank = permit.rank();
         let Some((target, at)) = self.locate("fetch_and_op", rank, displacement, ty.size())? else { return Ok(()) };
         let kind = Kind::Combine { call: Call::FetchAndOp, op: Some(op), ty };
-        self.note_one(target, at, kind)?;
+        self.note_one(target, at, kind, true)?;
         let reads = [(op != Op::NoOp).then_some(operand.as_ptr().addr()), None];
         let writes = into.address();
         if let (Some(atomic), true) = (target.atomic_at(self, at, ty), ty.size() <= REGISTER) {
@@ -79,7 +79,8 @@ impl Parts {
     }
 
     /// In a checked window: the value from which a compare-and-swap fails, because it expects
-    /// another one. It is then a read, after which no rank is ordered.
+    /// another one. No rank is then ordered after the operation. For conflicts it remains an
+    /// update.
     #[cold]
     pub(super) fn swap_fails(&self, target: &Target, at: u64, ty: BasicType, expected: u64) -> Option<u64> {
         let old = target.atomic_at(self, at, ty)?.swap_anywhere(index(at), ty, expected, expected);
@@ -104,8 +105,8 @@ impl Parts {
             return Ok(());
         };
         let failed = if self.is_checked() { self.swap_fails(target, at, ty, expected) } else { None };
-        let kind = Kind::Combine { call: Call::CompareAndSwap, op: failed.map(|_| Op::NoOp), ty };
-        self.note_one(target, at, kind)?;
+        let kind = Kind::Combine { call: Call::CompareAndSwap, op: None, ty };
+        self.note_one(target, at, kind, failed.is_none())?;
         let writes = into.address();
         match target.atomic_at(self, at, ty) {
             Some(atomic) => {

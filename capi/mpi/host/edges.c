@@ -219,7 +219,7 @@ static _Thread_local int is_exchanging;
                       return transom_turns_receive(buf, (int)count, datatype, source, tag, comm, status),                   \
                   (BLOCKING_WITH(lends_message(buf, count, datatype, source, 1)), before_receive(comm, source, tag),        \
                    call_has |= TAKEN);                                                                                      \
-                  status = host_own_status(status), after_receive(comm, status, 1))
+                  status = host_own_status(status), (after_receive(comm, status, 1), after_writing(status)))
 #define IRECV(name, parameters, arguments)                                                                                  \
     WRAP(name, parameters, arguments,                                                                                       \
          (NONBLOCKING_WITH(lends_message(buf, count, datatype, source, 1)), before_receive(comm, source, tag)),             \
@@ -233,26 +233,28 @@ static _Thread_local int is_exchanging;
     WRAP_EXCHANGE(name, parameters, arguments, unchecked,                                                                   \
                   (BLOCKING_WITH(buffers), before_send(comm, dest, sendtag, clock), before_receive(comm, source, recvtag),  \
                    call_has |= TAKEN, status = host_own_status(status)),                                                    \
-                  after_receive(comm, status, 1))
+                  (after_receive(comm, status, 1), after_writing(status)))
 #define ISENDRECV(name, parameters, arguments, buffers)                                                                     \
     WRAP_EXCHANGE(name, parameters, arguments, (void)0,                                                                     \
                   (NONBLOCKING_WITH(buffers), before_send(comm, dest, sendtag, clock),                                      \
                    before_receive(comm, source, recvtag)),                                                                  \
                   request_of_receive(comm, source, recvtag, request, 0))
 
-/* Probes. `takes`: the call matches the message, which no other receive then gets. */
+/* Probes. `takes`: the call matches the message, which no other receive then gets. A probe shows
+ * other ranks nothing, so it is no release, and a program may repeat it very often. */
 #define PROBE(name, parameters, arguments, takes, test)                                                                     \
     WRAP_IN_TURNS(name, parameters, arguments, PROBE_IN_TURNS(test),                                                        \
-                  (transom_edge_release(clock), (takes) ? before_match(comm, source, tag) : (void)0);                       \
+                  if (takes) before_match(comm, source, tag);                                                               \
                   status = host_own_status(status), after_receive(comm, status, takes))
 #define IPROBE(name, parameters, arguments, takes)                                                                          \
     WRAP(name, parameters, arguments,                                                                                       \
-         (transom_edge_release(clock), (takes) ? before_match(comm, source, tag) : (void)0);                                \
+         if (takes) before_match(comm, source, tag);                                                                        \
          status = host_own_status(status), if (*flag) after_receive(comm, status, takes))
 /* Receives of a matched message, whose clock the matching call has learned. */
 #define MRECV(name, parameters, arguments)                                                                                  \
     WRAP(name, parameters, arguments,                                                                                       \
-         (BLOCKING_WITH(lends_matched(buf, count, datatype, *message)), transom_edge_receive_begins(-1, -1, 0)), )
+         (BLOCKING_WITH(lends_matched(buf, count, datatype, *message)), transom_edge_receive_begins(-1, -1, 0));            \
+         status = host_own_status(status), after_writing(status))
 #define IMRECV(name, parameters, arguments)                                                                                 \
     WRAP(name, parameters, arguments,                                                                                       \
          (NONBLOCKING_WITH(lends_matched(buf, count, datatype, *message)), transom_edge_receive_begins(-1, -1, 0)),         \

@@ -26,6 +26,7 @@ void transom_edge_has_parent(void);
 void transom_edge_adds_buffer(const void *address, int64_t count, MPI_Datatype type, int written);
 void transom_edge_blocking_call_begins(void);
 void transom_edge_call_has_read(void);
+void transom_edge_has_written(int bytes);
 void transom_edge_call_returned(void);
 void transom_edge_nonblocking_call_begins(void);
 
@@ -207,6 +208,7 @@ void before_start(int count, const MPI_Request *requests);
 void after_messages(unsigned has, int code);
 void before_receive(MPI_Comm comm, int rank, int tag);
 void after_receive(MPI_Comm comm, const MPI_Status *status, int takes);
+void after_writing(const MPI_Status *status);
 void request_of_receive(MPI_Comm comm, int rank, int tag, const MPI_Request *request, int persistent);
 void request_of_persistent_send(MPI_Comm comm, int rank, int tag, const MPI_Request *request, int waits);
 

@@ -102,6 +102,12 @@ void after_receive(MPI_Comm comm, const MPI_Status *status, int takes) {
     else transom_edge_learn_all();
 }
 
+/* After a blocking receive, which writes no bytes behind those of its message (MPI-4.1 3.2.4). */
+void after_writing(const MPI_Status *status) {
+    int bytes = 0;
+    if (HOST(Get_count)(status, MPI_BYTE, &bytes) == MPI_SUCCESS && bytes != MPI_UNDEFINED) transom_edge_has_written(bytes);
+}
+
 /* A receive has a request. */
 void request_of_receive(MPI_Comm comm, int rank, int tag, const MPI_Request *request, int persistent) {
     const struct group *group = group_of(comm);
@@ -135,7 +141,7 @@ int host_edges_receive(void *buffer, int count, MPI_Datatype type, int rank, int
     const int code = HOST(Recv)(buffer, count, type, rank, tag, comm, known);
     transom_edge_call_has_read();
     transom_edge_wait_ends();
-    if (code == MPI_SUCCESS) after_receive(comm, known, 1);
+    if (code == MPI_SUCCESS) after_receive(comm, known, 1), after_writing(known);
     transom_edge_call_returned();
     after_messages(has, code);
     return code;

@@ -1,7 +1,7 @@
 //! The host's functions that order the ranks, for the conflict checker (`TRANSOM_CHECK`).
 //! `host/edges.c` wraps most of them, and calls the functions `transom_edge_*` here and in
 //! `messages`. `turns` and `requests` wrap the functions that also wait for transom. The module
-//! also has the suppressions for ThreadSanitizer.
+//! also has the suppressions and options for ThreadSanitizer.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -215,6 +215,15 @@ race:libucm.so
 \0"
     );
     text.as_ptr().cast()
+}
+
+/// Options for ThreadSanitizer, which those of `TSAN_OPTIONS` replace. An access of the program may
+/// have come long before this rank learns of an operation that conflicts with it. With the longest
+/// history ThreadSanitizer still finds the place of the access.
+// SAFETY: the function may be defined once in a process.
+#[unsafe(no_mangle)]
+extern "C" fn __tsan_default_options() -> *const c_char {
+    c"history_size=7".as_ptr()
 }
 
 // SAFETY: the declarations are those of host/host.c, host/communicators.c, host/collectives.c and

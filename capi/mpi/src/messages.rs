@@ -152,6 +152,21 @@ extern "C" fn transom_edge_call_has_read() {
     uses(&read.unwrap_or_default());
 }
 
+/// The call has written only so many bytes of its buffers.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_edge_has_written(bytes: c_int) {
+    let mut left = usize::try_from(bytes).unwrap_or(usize::MAX);
+    // A thread that ends keeps none.
+    let _ = LENT.try_with(|lent| {
+        lent.borrow_mut().retain_mut(|buffer| {
+            buffer.1 = buffer.1.min(left);
+            left -= buffer.1;
+            buffer.1 > 0
+        });
+    });
+}
+
 /// The call has returned, and this rank has learned the clocks of the call's messages. Reports the
 /// writes.
 // SAFETY: no other function has this name.

@@ -40,7 +40,7 @@ struct Suite {
     joins: bool,
 }
 
-const SUITES: [Suite; 11] = [
+const SUITES: [Suite; 12] = [
     Suite {
         name: "races",
         ranks: 2,
@@ -58,6 +58,7 @@ const SUITES: [Suite; 11] = [
     Suite::of_three("races_epochs", 20, 1),
     Suite::of_three("races_requests", 60, 1),
     Suite::of_three("races_messages", 30, 1),
+    Suite::of_three("races_lengths", 28, 2),
     Suite::of_three("races_notices", 22, 1),
     Suite::of_three("races_atomics", 64, 1),
     Suite {

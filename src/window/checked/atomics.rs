@@ -141,7 +141,7 @@ impl Parts {
         conflicts.retain(|(_, clash, by_address)| {
             !is_update(&clash.older) || !(*by_address || checked.seen.has(member, &new, &clash.older))
         });
-        let clock = checker.release();
+        let clock = checker.release_by_operation();
         shadow.clocks_of(new.start, new.end).for_each(|slot| clock.teach_by(self.job.rank, slot));
         let released = clock.of(self.job.rank);
         drop(clock);

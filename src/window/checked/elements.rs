@@ -41,14 +41,15 @@ pub(super) fn prefetch(shadow: Shadow<'_>, slot: Slot<'_>, (target, at): (&Targe
 }
 
 impl Parts {
-    /// [`Parts::note`] for one element of an accumulate with a request.
+    /// [`Parts::note`] for one element of an accumulate with a request. `changes`: whether the
+    /// accumulate changes the element, as its kind says.
     #[inline]
-    pub(in crate::window) fn note_one(&self, target: &Target, at: u64, kind: Kind) -> Result<()> {
+    pub(in crate::window) fn note_one(&self, target: &Target, at: u64, kind: Kind, changes: bool) -> Result<()> {
         let Kind::Combine { ty, .. } = kind else { return Ok(()) };
         if !self.is_checked() {
             return Ok(());
         }
-        self.note_checked(target, at.cast_signed(), &Layout::Bytes(ty.size()), kind, End::Alone).map(drop)
+        self.note_checked(target, at.cast_signed(), &Layout::Bytes(ty.size()), kind, (End::Alone, changes)).map(drop)
     }
 
     /// Performs an accumulate on one element of `ty` that is complete when `atomic` returns.
@@ -102,7 +103,7 @@ impl Parts {
         (kind, len): (Kind, usize),
         atomic: impl FnOnce() -> Result<R>,
     ) -> Result<R> {
-        let released = self.note_checked(target, at.cast_signed(), &Layout::Bytes(len), kind, End::InCall)?;
+        let released = self.note_checked(target, at.cast_signed(), &Layout::Bytes(len), kind, (End::InCall, true))?;
         let value = atomic()?;
         if let Some((_, checker)) = self.checker()
             && checker.released() != released
@@ -168,7 +169,7 @@ impl Parts {
             return self.note_in_cell(checker, checker.clock(), shadow, (target, &new, element.kind), words);
         }
         // The atomic passes on what this rank has done before it.
-        let clock = checker.release();
+        let clock = checker.release_by_operation();
         clock.teach_words(origin, words);
         let new = new(clock.of(origin));
         if shadow.record_word(&new, &*clock) {

@@ -64,8 +64,15 @@ impl Parts {
     pub(in crate::window) fn completes(&self, member: usize) {
         if self.is_checked() {
             // Fails only without the target's memory, which a job with the checker has.
-            drop(self.pass_to(member, At::Complete));
+            drop(self.ends_gets(member).and_then(|()| self.pass_to(member, At::Complete)));
         }
+    }
+
+    /// Gets are complete when `complete` returns, before the exposure epoch ends (MPI-4.1 §12.5.2).
+    #[cold]
+    fn ends_gets(&self, member: usize) -> Result<()> {
+        let Some((checked, checker)) = self.checker() else { return Ok(()) };
+        checked.complete(checker, member, Completed::Fetching).map(drop)
     }
 
     /// Ends the exposure epoch, and learns from the `complete` of all origins of `post`. No origin

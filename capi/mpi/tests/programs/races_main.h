@@ -1,8 +1,8 @@
 /* The state in which a program begins, and the `main` of races_atomics.c, races_epochs.c,
- * races_forms.c, races_kinds.c, races_messages.c, races_notices.c, races_orders.c, races_patterns.c
- * and races_requests.c, which include this file last. Without arguments the program lists its
- * cases, as races.c does. With the name of a case and `after` or `during` it runs one case, and
- * with `right` all cases that have no race. */
+ * races_forms.c, races_kinds.c, races_lengths.c, races_messages.c, races_notices.c, races_orders.c,
+ * races_patterns.c and races_requests.c, which include this file last. Without arguments the
+ * program lists its cases, as races.c does. With the name of a case and `after` or `during` it runs
+ * one case, and with `right` all cases that have no race. */
 
 enum { CASES = sizeof cases / sizeof *cases };
 
