@@ -1,7 +1,7 @@
 //! Failure detector (requirement E3): it watches ranks of this machine by pidfd, and ranks of other
 //! machines by one idle TCP connection each ([`connections`], [`listener`]), on every route and for
 //! every cause of death. Only a waiting call checks. All ranks leave the job together, so a process
-//! that ends earlier has died. Where the kernel or a container refuses pidfds, each check tests by
+//! that ends earlier has died; where windows outlive the job, this rank then detects no death. Where the kernel or a container refuses pidfds, each check tests by
 //! PID whether the processes exist (kill(2) with signal 0).
 
 mod attempts;
@@ -161,6 +161,8 @@ pub(crate) struct Detector {
     state: Mutex<State>,
     /// Whether any rank has died, readable without the lock.
     any_lost: AtomicBool,
+    /// Whether ranks may end in good order from now on, because this rank has left the job.
+    retired: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -216,7 +218,8 @@ impl Detector {
         if self.ranks.is_empty() && self.places.is_empty() {
             return Ok(());
         }
-        let time = self.is_time() || !patience.is_zero();
+        // Relaxed: a check that another thread has begun may still report a death.
+        let time = (self.is_time() || !patience.is_zero()) && !self.retired.load(Ordering::Relaxed);
         // Relaxed: the mutex orders the state behind the flag.
         if !time && !self.any_lost.load(Ordering::Relaxed) {
             return Ok(());
@@ -228,6 +231,11 @@ impl Detector {
         let outcome = state.outcome();
         self.any_lost.store(outcome.is_err(), Ordering::Relaxed);
         outcome
+    }
+
+    /// Ends the detection of deaths: later calls report only those that are known.
+    pub(crate) fn retire(&self) {
+        self.retired.store(true, Ordering::Relaxed);
     }
 
     /// Whether all ranks were alive at the last check, without a new one.

@@ -97,7 +97,7 @@ fn links_name_their_target() {
 #[test]
 fn the_manual_lists_every_variable() {
     let page = include_str!("../docs/running.md");
-    let section = page.split("\n### Environment variables\n").nth(1).expect("the section").split("\n#").next();
+    let section = page.split("\n## Environment variables\n").nth(1).expect("the section").split("\n#").next();
     let listed: Vec<_> = section.into_iter().flat_map(str::lines).filter(|line| line.starts_with("| `")).collect();
     let described = transom::info::VARIABLES
         .map(|variable| format!("| `{}` | {} | {} |", variable.name, variable.default, variable.meaning));

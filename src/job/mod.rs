@@ -448,8 +448,9 @@ impl JobCore {
             diagnostics::answer(&text);
         }
         let checked = self.summarize();
-        if !self.flags.serves_on.load(Ordering::Relaxed) {
-            self.progress.stop();
+        match self.flags.serves_on.load(Ordering::Relaxed) {
+            true => self.progress.detect_no_more(),
+            false => self.progress.stop(),
         }
         match bootstrap.finalize() {
             Ok(()) | Err(bootstrap::BootstrapError::Finalized { .. }) => checked,

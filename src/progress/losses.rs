@@ -30,6 +30,11 @@ impl Progress {
         self.look_for_lost()
     }
 
+    /// Ends the detection of deaths, because ranks may end in good order from now on.
+    pub(crate) fn detect_no_more(&self) {
+        self.detector.retire();
+    }
+
     /// Whether no rank is known to have died or to be unreachable.
     ///
     /// # Errors

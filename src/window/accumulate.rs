@@ -213,17 +213,14 @@ impl Parts {
         (expected, new): (u64, u64),
     ) -> Result<u64> {
         let Some((target, at)) = self.locate("compare_and_swap", rank, displacement, ty.size())? else { return Ok(0) };
-        let mut kind = Kind::Combine { call: Call::CompareAndSwap, op: None, ty };
+        let kind = Kind::Combine { call: Call::CompareAndSwap, op: None, ty };
         if let Some(atomic) = target.atomic_at(self, at, ty) {
             let swap = || atomic.swap_anywhere(index(at), ty, expected, new);
             if !self.is_checked() {
                 return Ok(swap());
             }
             let failed = self.swap_fails(target, at, ty, expected);
-            if failed.is_some() {
-                kind = Kind::Combine { call: Call::CompareAndSwap, op: Some(Op::NoOp), ty };
-            }
-            return self.note_around(target, at, (kind, ty), || failed.unwrap_or_else(swap));
+            return self.note_attempt(target, at, (kind, ty), failed.is_none(), || failed.unwrap_or_else(swap));
         }
         let mut old = [0; REGISTER];
         let tally = Tally::within(&target.tally);

@@ -176,7 +176,8 @@ fn end() {
 /// Ends the use of the job at this rank, which goes on to serve other ranks.
 fn end_use() -> Option<(Job, Comm)> {
     let taken = process::get().and_then(Process::take)?;
-    if windows::any_exists() {
+    // MPICH ends the job only with the last session.
+    if cfg!(open_mpi) && windows::any_exists() {
         outliving::begin(&taken.0);
     }
     report::at_end();

@@ -138,7 +138,8 @@ pub(crate) fn end() {
 /// Creates a proxy.
 pub(crate) fn create() -> Outcome<Win> {
     let none = || Failure::new(Class::Other, "transom does not serve windows in this process");
-    let chosen = CHOSEN.get().ok_or_else(none)?;
+    // After the end the communicator is gone.
+    let chosen = CHOSEN.get().filter(|_| trial().is_some()).ok_or_else(none)?;
     let _lock = lock();
     create_window(chosen.comm, chosen.way).map_err(refused)
 }
@@ -165,9 +166,12 @@ impl Handler {
     }
 
     /// Passes a failure to the handler, with a new window instead of the proxy that has ended.
-    /// Returns the code, if the handler returns.
+    /// Returns the code, if the handler returns. After `MPI_Finalize` no object of the host is left
+    /// to call a handler on, so the call returns the code.
     pub(crate) fn raise(&self, failure: &Failure) -> c_int {
-        let Ok(instead) = create() else { return failure.raise_on(constants().world) };
+        let Ok(instead) = create() else {
+            return if trial().is_some() { failure.raise_on(constants().world) } else { failure.code() };
+        };
         // SAFETY: a window of this process, and the handler that this value holds.
         unsafe { host_Win_set_errhandler(instead, self.0) };
         let code = failure.raise(instead);

@@ -170,7 +170,7 @@ impl Connections {
     }
 
     /// Processes a received hello. If the peer's queue pair can't be made or connected, the next
-    /// hello of the peer tries again, until the peer is recorded as lost.
+    /// hello of the peer tries again, for at most 10 s.
     pub(crate) fn receive(&self, hello: &Hello, resources: &Resources) {
         let contact = match self.contact(hello.from, &hello.address, resources) {
             Ok(contact) => contact,

@@ -9,7 +9,6 @@
 //! Three kinds of requests are posted signaled immediately: large ones, because their transfer time
 //! matters, and messages and limits (`credits`), because no flush waits for them.
 //!
-//!
 //! A small put with an immediate is posted at once, because the target may wait for it while this
 //! process computes, and *unsignaled*: a process that waits for a notice in return need not handle
 //! a completion for each of its puts. Such requests form a *run*, which lists the link. The run

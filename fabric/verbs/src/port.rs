@@ -541,7 +541,9 @@ impl Port for VerbsPort {
             Post::Pending => Post::Done,
             answer => {
                 link.credits.put_back(credit);
-                self.open.resources.await_room();
+                if matches!(answer, Post::Again) {
+                    self.open.resources.await_room();
+                }
                 answer
             }
         }
@@ -553,6 +555,10 @@ impl Port for VerbsPort {
     }
 
     fn progress_arrivals(&self, handler: &impl Handler) -> Result<usize, FabricError> {
+        // Unsignaled puts may have the buffers for which a message waits.
+        if self.open.resources.awaits_room() {
+            self.open.request_completions();
+        }
         self.open.progress(handler)
     }
 

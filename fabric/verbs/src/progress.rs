@@ -93,6 +93,9 @@ impl Open {
         }
         if !due.is_empty() {
             due.retain(|&peer| self.renew_limit(peer));
+            if !due.is_empty() {
+                self.resources.await_room();
+            }
         }
         if self.resources.flow.has_refused() {
             self.relieve();

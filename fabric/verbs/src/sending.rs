@@ -49,7 +49,8 @@ pub(crate) enum Posting {
     Held,
     /// Posted at once, signaled.
     Signaled,
-    /// Posted at once, and signaled only if [`Sending::needs_signal`] says so.
+    /// Posted at once, and signaled only if [`Sending::needs_signal`] says so, or if the link can't
+    /// be listed.
     Unsignaled,
 }
 

@@ -25,7 +25,7 @@ struct Element {
     /// The kind, encoded, and its form.
     encoded: u32,
     form: usize,
-    only_reads: bool,
+    changes: bool,
 }
 
 /// Prefetches the cache lines that an access at byte `at` of the target needs, if they exist.
@@ -64,8 +64,21 @@ impl Parts {
         if !self.is_checked() {
             return Ok(atomic());
         }
-        let (encoded, form, only_reads) = (kind.encode(), kind.form(), kind.only_reads());
-        self.around_checked(target, at, &Element { kind, len: ty.size(), encoded, form, only_reads }, atomic)
+        self.note_attempt(target, at, (kind, ty), !kind.only_reads(), atomic)
+    }
+
+    /// [`Parts::note_around`] in a checked window. `changes`: whether the accumulate changes the
+    /// element, as its kind says.
+    pub(in crate::window) fn note_attempt<R>(
+        &self,
+        target: &Target,
+        at: u64,
+        (kind, ty): (Kind, BasicType),
+        changes: bool,
+        atomic: impl FnOnce() -> R,
+    ) -> Result<R> {
+        let (encoded, form) = (kind.encode(), kind.form());
+        self.around_checked(target, at, &Element { kind, len: ty.size(), encoded, form, changes }, atomic)
     }
 
     // Not cold: the compiler does not inline into cold functions.
@@ -74,7 +87,8 @@ impl Parts {
         let Some((checked, checker)) = self.checker() else { return Ok(atomic()) };
         let shadow = checked.shadow(target.rank())?;
         let Some((words, released)) = self.note_in_call(checker, shadow, (target, at), element)? else {
-            return self.around_far(target, at, (element.kind, element.len), || Ok(atomic()));
+            let Element { kind, len, changes, .. } = *element;
+            return self.around_far(target, at, (kind, len), changes, || Ok(atomic()));
         };
         let value = atomic();
         if checker.released() != released {
@@ -92,7 +106,7 @@ impl Parts {
         (kind, ty): (Kind, BasicType),
         atomic: impl FnOnce() -> Result<R>,
     ) -> Result<R> {
-        if self.is_checked() { self.around_far(target, at, (kind, ty.size()), atomic) } else { atomic() }
+        if self.is_checked() { self.around_far(target, at, (kind, ty.size()), true, atomic) } else { atomic() }
     }
 
     #[cold]
@@ -101,9 +115,11 @@ impl Parts {
         target: &Target,
         at: u64,
         (kind, len): (Kind, usize),
+        changes: bool,
         atomic: impl FnOnce() -> Result<R>,
     ) -> Result<R> {
-        let released = self.note_checked(target, at.cast_signed(), &Layout::Bytes(len), kind, (End::InCall, true))?;
+        let end = (End::InCall, changes);
+        let released = self.note_checked(target, at.cast_signed(), &Layout::Bytes(len), kind, end)?;
         let value = atomic()?;
         if let Some((_, checker)) = self.checker()
             && checker.released() != released
@@ -161,7 +177,7 @@ impl Parts {
         }
         let origin = self.job.rank;
         let new = |released| WordAccess { start: at, len, kind: element.encoded, origin, place, released };
-        if element.only_reads {
+        if !element.changes {
             let new = new(checker.released());
             if shadow.record_word(&new, checker.known()) {
                 return Ok(Some((words, new.released)));
