@@ -1,8 +1,9 @@
 //! Failure detector (requirement E3): it watches ranks of this machine by pidfd, and ranks of other
 //! machines by one idle TCP connection each ([`connections`], [`listener`]), on every route and for
 //! every cause of death. Only a waiting call checks. All ranks leave the job together, so a process
-//! that ends earlier has died; where windows outlive the job, this rank then detects no death. Where the kernel or a container refuses pidfds, each check tests by
-//! PID whether the processes exist (kill(2) with signal 0).
+//! that ends earlier has died; a rank whose windows outlive the job then detects no more deaths.
+//! Where the kernel or a container refuses pidfds, each check tests by PID whether the processes
+//! exist (kill(2) with signal 0).
 
 mod attempts;
 pub(crate) mod connections;
