@@ -83,8 +83,9 @@ int next_turn(void);
 
 /* The most turns of a cell. If few rounds exceed the budget, there are FEWER_TURNS. */
 enum { TURNS = 6, FEWER_TURNS = 2 };
-/* The time at the beginning of a turn that is not measured: the ranks have slept, and their waits
- * adapt to calls that return soon. */
+/* Before each turn, half a millisecond of rounds, and at least one round, is not measured (with
+ * `--quick` at most as many rounds as the turn has): the ranks have slept, and their waits adapt to
+ * calls that return soon. */
 #define UNTIMED_US 500.0
 
 #endif

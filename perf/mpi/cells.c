@@ -148,7 +148,7 @@ static void measure(struct cell *cell, double budget_us) {
     plan[1] = (int64_t)(budget_us / (double)plan[0] / (first > 0.01 ? first : 0.01));
     plan[1] = plan[1] < 1 ? 1 : plan[1] > 20000 ? 20000 : plan[1];
     plan[2] = (int64_t)(UNTIMED_US / (first > 0.01 ? first : 0.01));
-    plan[2] = plan[2] < plan[1] ? plan[2] : plan[1];
+    plan[2] = plan[2] < 1 ? 1 : plan[2] < plan[1] ? plan[2] : plan[1];
     MUST(MPI_Bcast(plan, 3, MPI_INT64_T, ORIGIN, MPI_COMM_WORLD));
     answer("ready %d %d", at_work, (int)plan[0]);
     while (next_turn()) {

@@ -36,6 +36,8 @@ static uint64_t *words;
 /* The commands that this rank has completed, and the time limit of a command in seconds. */
 static uint64_t completed;
 static unsigned limit;
+/* The CPUs that the launcher and the MPI leave to this rank. */
+static cpu_set_t cpus;
 
 double now_us(void) {
     struct timespec now;
@@ -165,12 +167,40 @@ static unsigned char *own_memory(void) {
     return memset(memory, 0, PART_BYTES);
 }
 
+/* Binds this thread to a CPU of its own, if there is one for each rank. Ranks that wake at the same
+ * time may otherwise share a CPU for a while. */
+static void bind_to_cpu(void) {
+    cpu_set_t own;
+    int place = my_rank;
+    if (CPU_COUNT(&cpus) < world_size) {
+        return;
+    }
+    CPU_ZERO(&own);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (CPU_ISSET(cpu, &cpus) && place-- == 0) {
+            CPU_SET(cpu, &own);
+        }
+    }
+    /* Without it the measurement is only less steady. */
+    (void)sched_setaffinity(0, sizeof own, &own);
+}
+
+/* Undoes `bind_to_cpu`. A new thread inherits the CPUs of the thread that starts it. */
+static void use_all_cpus(void) {
+    if (CPU_COUNT(&cpus) >= world_size) {
+        (void)sched_setaffinity(0, sizeof cpus, &cpus);
+    }
+}
+
+/* Threads that the MPI or transom starts with a window may use all CPUs of the rank. Those that a
+ * cell starts later, within a turn, are bound like the rank. */
 void open_window(struct window *window, enum kind kind) {
     MPI_Comm world = MPI_COMM_WORLD;
     MPI_Aint size = (MPI_Aint)PART_BYTES;
     void *base = NULL;
     window->kind = kind;
     window->base = 0;
+    use_all_cpus();
     switch (kind) {
     case CREATE:
         base = own_memory();
@@ -198,6 +228,7 @@ void open_window(struct window *window, enum kind kind) {
     window->part = base;
     MUST(MPI_Win_set_errhandler(window->win, MPI_ERRORS_RETURN));
     MUST(MPI_Barrier(world));
+    bind_to_cpu();
 }
 
 void close_window(struct window *window) {
@@ -277,24 +308,6 @@ static void run(char **numbers) {
     }
 }
 
-/* Binds this thread to a CPU of its own, if there is one for each rank. Ranks that wake at the same
- * time may otherwise share a CPU for a while. The MPI's other threads stay where they are. */
-static void bind_to_cpu(void) {
-    cpu_set_t all, own;
-    int place = my_rank;
-    if (sched_getaffinity(getpid(), sizeof all, &all) != 0 || CPU_COUNT(&all) < world_size) {
-        return;
-    }
-    CPU_ZERO(&own);
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (CPU_ISSET(cpu, &all) && place-- == 0) {
-            CPU_SET(cpu, &own);
-        }
-    }
-    /* Without it the measurement is only less steady. */
-    (void)sched_setaffinity(0, sizeof own, &own);
-}
-
 int main(int argc, char **argv) {
     char name[32];
     /* No rank outlives its launcher. */
@@ -315,7 +328,9 @@ int main(int argc, char **argv) {
         MPI_Abort(MPI_COMM_WORLD, 5);
     }
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    bind_to_cpu();
+    if (sched_getaffinity(0, sizeof cpus, &cpus) != 0) {
+        CPU_ZERO(&cpus);
+    }
     words = mapped(opened(argv[1], "words", O_RDWR));
     snprintf(name, sizeof name, "gate-%d", my_rank);
     gate = fdopen(opened(argv[1], name, O_RDONLY), "r");

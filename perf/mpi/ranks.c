@@ -268,11 +268,11 @@ static void measure(double budget_us) {
     count = (int64_t)(budget_us / turns / (first > 0.01 ? first : 0.01));
     count = count < 1 ? 1 : count > 20000 ? 20000 : count;
     untimed = (int64_t)(UNTIMED_US / (first > 0.01 ? first : 0.01));
-    untimed = untimed < count ? untimed : count;
+    untimed = untimed < 1 ? 1 : untimed < count ? untimed : count;
     answer("ready %d %d", at_work, turns);
     while (next_turn()) {
         double time;
-        if (untimed > 0) rounds(untimed);
+        rounds(untimed);
         time = rounds(count);
         answer("turn %d %.6f", at_work, shown(time));
     }

@@ -40,8 +40,9 @@ use turns::{Setting, measured};
 ///
 /// On each cell an MPI with the library and without takes turns of about a millisecond: 6 in each
 /// of 3 rounds, or 2 if an operation takes long. Both jobs exist at the same time, and the ranks of
-/// the waiting job sleep. The first half millisecond of a turn is not measured. Each round starts
-/// new jobs. If there is a CPU for each rank, a rank is bound to a CPU of its own.
+/// the waiting job sleep. Before each turn, half a millisecond of rounds, and at least one round,
+/// is not measured (with `--quick` at most as many rounds as the turn has). Each round starts new
+/// jobs. If there is a CPU for each rank, a rank is bound to a CPU of its own.
 ///
 /// A time is the median of all turns. A turn's ratio to its neighbour in time is the time with
 /// transom divided by the time without transom; for rates and bandwidths it is the inverse. The

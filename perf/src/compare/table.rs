@@ -5,7 +5,7 @@ use std::io::Write;
 use super::answers::Answer;
 use super::hosts::Host;
 use super::plan::{Line, Unit};
-use super::ratios::{Ratio, quotient};
+use super::ratios::{Ratio, median, quotient};
 use super::{Column, Part, Transport};
 
 /// Widths of a number with its word, and of a ratio.
@@ -35,8 +35,15 @@ pub(crate) fn head(out: &mut impl Write, hosts: &[Host], ranks: Option<usize>, q
             )?;
         }
     }
-    writeln!(out, "# Ratio: time with transom by time without. Best: by that of the fastest MPI without")?;
-    writeln!(out, "# Ratios are medians of neighbours in time; ~: they differ much, the cell is unsteady")?;
+    writeln!(
+        out,
+        "# Ratio: time with transom divided by time without (rates and bandwidths: the inverse), the median of \
+         neighbours in time; ~: unsteady"
+    )?;
+    writeln!(
+        out,
+        "# Best: the best MPI with transom compared with the best MPI without; of two MPIs, by their medians"
+    )?;
     for host in hosts {
         match &host.library {
             Some(path) => writeln!(out, "# {}: {}, {}, {}", host.name, host.mpicc, host.mpiexec, path.display())?,
@@ -165,12 +172,14 @@ fn summary(out: &mut impl Write, part: &Part, with: &Column) -> std::io::Result<
     all.sort_by(|a, b| a.0.median.total_cmp(&b.0.median));
     let steady = || all.iter().filter(|(ratio, _)| !ratio.is_unsteady());
     let (count, unsteady) = (all.len(), all.len() - steady().count());
-    let Some((middle, _)) = all.get(count / 2) else { return Ok(()) };
+    let mut medians: Vec<f64> = all.iter().map(|(ratio, _)| ratio.median).collect();
+    let Some(middle) = median(&mut medians) else { return Ok(()) };
     let slower = steady().filter(|(ratio, _)| ratio.median > 1.0).count();
     write!(
         out,
-        "# {}: {slower} of {count} slower with transom, {unsteady} unsteady; median ratio {:.2}",
-        with.host, middle.median
+        "# {}: of {count} cells, {slower} slower with transom, {unsteady} unsteady (not counted as slower); \
+         median ratio {middle:.2}",
+        with.host
     )?;
     if let Some((worst, Line { function, window, sync, size, .. })) = steady().next_back() {
         write!(out, ", worst {:.2} ({function} {window} {sync} {size})", worst.median)?;
@@ -284,7 +293,7 @@ mod tests {
             columns: vec![
                 column("a", false, vec![Answer::Value(2.0), dies(), Answer::Value(1000.0)]),
                 Column {
-                    ratios: vec![steady(0.26), None, steady(0.25)],
+                    ratios: vec![steady(0.27), None, steady(0.25)],
                     ..column("a", true, vec![Answer::Value(0.5), Answer::Value(7.0), Answer::Value(4000.0)])
                 },
                 column("b", false, vec![Answer::Value(0.25), Answer::Value(1.0), Answer::Value(500.0)]),
@@ -296,12 +305,13 @@ mod tests {
             rows.iter().find(|row| row[..].len() > 4 && row[0] == function && row[3] == size)
         };
         let put = row("put", "8").expect("a row");
-        assert_eq!(put[4..], ["2.000", "0.500", "0.26", "0.250", "2.00"]);
+        assert_eq!(put[4..], ["2.000", "0.500", "0.27", "0.250", "2.00"]);
         let died = row("put", "65536").expect("a row");
         assert_eq!(died[4..], ["dies", "7.000", "-", "1.000", "7.00"]);
         let stream = row("put_bw", "65536").expect("a row");
         assert_eq!(stream[4..], ["1000.0", "4000.0", "0.25", "500.0", "0.25"]);
-        let summary = "# a: 0 of 2 slower with transom, 0 unsteady; median ratio 0.26, worst 0.26 (put ";
+        let summary = "# a: of 2 cells, 0 slower with transom, 0 unsteady (not counted as slower); \
+                       median ratio 0.26, worst 0.27 (put ";
         assert!(text.contains(summary), "{text}");
         assert!(text.contains("# a: 1 x dies: exit status: 139: Segmentation fault; first: put allocate"), "{text}");
     }
@@ -317,7 +327,8 @@ mod tests {
             text(|out| cells(out, &Part { transport: Transport::Shm, lines: lines.clone(), columns: columns.clone() }));
         let ratios: Vec<_> = text.lines().filter(|line| line.starts_with("put ")).map(|line| &line[69..]).collect();
         assert_eq!(ratios, ["    1.50    1.50", "   2.00~   2.00~", "    0.50    0.50"]);
-        let summary = "# a: 1 of 3 slower with transom, 1 unsteady; median ratio 1.50, worst 1.50 (put allocate ";
+        let summary = "# a: of 3 cells, 1 slower with transom, 1 unsteady (not counted as slower); \
+                       median ratio 1.50, worst 1.50 (put allocate ";
         assert!(text.contains(summary), "{text}");
     }
 

@@ -61,16 +61,18 @@ fn sides<'m>(setting: Setting<'m>, number: usize, host: &'m Host) -> Vec<Side<'m
 
 /// Measures a line by all sides: they warm up one after the other, and then take turns.
 fn measure(sides: &mut [Side<'_>], line: usize) -> Outcome<()> {
-    let mut turns = Vec::new();
-    for side in &mut *sides {
-        turns.push(side.begin(line)?);
+    let mut at_work = Vec::new();
+    for side in sides {
+        if let Some(turns) = side.begin(line)? {
+            at_work.push((side, turns));
+        }
     }
-    for _ in 0..turns.iter().flatten().min().copied().unwrap_or(0) {
-        for side in &mut *sides {
+    for _ in 0..at_work.iter().map(|&(_, turns)| turns).min().unwrap_or(0) {
+        for (side, _) in &mut at_work {
             side.turn(line)?;
         }
     }
-    for side in sides {
+    for (side, _) in at_work {
         side.check(line)?;
     }
     Ok(())
@@ -106,6 +108,8 @@ struct Side<'m> {
     /// Jobs of the round, and those at its end so far that have begun no line.
     starts: usize,
     failed_starts: usize,
+    /// Whether no further job starts, in this round and in later ones.
+    abandoned: bool,
     /// The cases, and the reasons why lines have no values.
     outcomes: Vec<Option<Answer>>,
     /// The values of each line, by rounds.
@@ -115,14 +119,19 @@ struct Side<'m> {
 impl<'m> Side<'m> {
     fn new(setting: Setting<'m>, program: Program<'m>) -> Side<'m> {
         let (outcomes, values) = (vec![None; setting.lines.len()], vec![Vec::new(); setting.lines.len()]);
-        Side { setting, program, job: None, begun: None, starts: 0, failed_starts: 0, outcomes, values }
+        let (starts, failed_starts) = (0, 0);
+        Side { setting, program, job: None, begun: None, starts, failed_starts, abandoned: false, outcomes, values }
     }
 
     /// Begins a line, if no round before has ended without its values. Returns the number of turns
-    /// that the benchmark wants.
+    /// that the benchmark wants; `None` if the line has not begun.
     fn begin(&mut self, line: usize) -> Outcome<Option<usize>> {
         let command = format!("line {line} {}", self.setting.lines[line].text().trim_end());
-        while self.outcomes[line].is_none() {
+        while self.outcomes[line].is_none() && !self.abandoned {
+            if self.setting.is_late() {
+                self.set_unmeasured(line, Answer::Skipped);
+                break;
+            }
             if self.job.is_none() && self.starts == STARTS {
                 self.abandon("not run, because too many tests before it ended the job");
             } else if self.job.is_none() {
@@ -173,6 +182,12 @@ impl<'m> Side<'m> {
         loop {
             match job.next(self.setting.deadline)? {
                 Next::Message(Message::Begin(begun)) => (self.begun, self.failed_starts) = (Some(begun), 0),
+                // The number is not that of a line before the first one has begun.
+                Next::Message(Message::Answer(_, Answer::Hangs)) if self.begun.is_none() => {
+                    self.end_job(true);
+                    self.settle(line, "the job did not start within the limit");
+                    return Ok(None);
+                }
                 Next::Message(Message::Answer(_, answer)) => {
                     if !answer.is_measured() {
                         self.end_job(false);
@@ -184,7 +199,8 @@ impl<'m> Side<'m> {
                     self.end_job(false);
                     let lines = self.setting.lines;
                     let alike = (0..lines.len()).filter(|&other| lines[other].window == lines[line].window);
-                    alike.for_each(|line| self.set(line, Answer::Fails(why.clone())));
+                    alike.for_each(|other| self.set_unmeasured(other, Answer::Fails(why.clone())));
+                    self.set(line, Answer::Fails(why));
                     return Ok(None);
                 }
                 Next::Message(message) => return Ok(Some(message)),
@@ -233,8 +249,19 @@ impl<'m> Side<'m> {
         self.set(line, Answer::Dies("the benchmark answered another command".to_owned()));
     }
 
+    /// Starts no further job. Cells that have been measured keep their values.
     fn abandon(&mut self, why: &str) {
-        (0..self.outcomes.len()).for_each(|line| self.set(line, Answer::Dies(why.to_owned())));
+        self.abandoned = true;
+        for line in 0..self.outcomes.len() {
+            self.set_unmeasured(line, Answer::Dies(why.to_owned()));
+        }
+    }
+
+    /// Sets the outcome of a line that has no values.
+    fn set_unmeasured(&mut self, line: usize, answer: Answer) {
+        if self.values[line].iter().all(Vec::is_empty) {
+            self.set(line, answer);
+        }
     }
 
     /// The first outcome of a line counts.
