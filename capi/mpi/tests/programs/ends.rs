@@ -8,7 +8,7 @@ use super::running::{Run, refused, verified};
 /// Shows E1, E5.
 /// Route: shm.
 pub(super) fn refused_free(host: &'static Host) {
-    let run = |how: &str, check| {
+    let run = |how: &str, check: &str| {
         let run = Run::of(host, host.program("refused_free", Language::C), 3).served().info();
         run.with("TRANSOM_CHECK", check).given(vec![how.to_owned()], 60)
     };
