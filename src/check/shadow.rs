@@ -70,6 +70,8 @@ const MISSED: usize = 240;
 /// The bytes that have had long accumulates: from the complement of the first word to the second.
 const LONG_START: usize = 256;
 const LONG_END: usize = 264;
+/// At the first rank of the window: the meeting of its ranks (`window/checked/meeting.rs`).
+const MEETING: usize = 272;
 const CLOCKS: usize = 320;
 
 /// Accesses are also recorded by address, because another window has some of the same memory.
@@ -457,6 +459,11 @@ impl<'m> Shadow<'m> {
     pub(crate) fn shared(self) -> Option<u64> {
         let is_shared = self.word(SPECIAL).load(Ordering::Acquire) & SHARED != 0;
         is_shared.then(|| self.word(BASE).load(Ordering::Relaxed))
+    }
+
+    /// The word by which the ranks of the window meet, at the first of them.
+    pub(crate) fn meeting(self) -> &'m AtomicU64 {
+        self.word(MEETING)
     }
 
     /// An exposure epoch of the part begins, and will end with this release of the part's rank.

@@ -7,6 +7,7 @@ mod atomics;
 mod completion;
 mod conflicts;
 mod elements;
+mod meeting;
 mod orders;
 #[cfg(test)]
 mod tests;

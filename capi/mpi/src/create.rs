@@ -7,6 +7,7 @@ use std::ffi::{c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 #[cfg(not(open_mpi))]
 use transom::Flavor;
@@ -27,6 +28,9 @@ use crate::{accesses, edges, outliving, process, proxies, report};
 
 /// The target of this module's warnings.
 const TARGET: &str = "transom::mpi";
+
+/// How long a rank that may not free a window waits for the others before its error.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A size and a displacement unit in transom's form.
 fn size_and_unit(size: isize, unit: isize) -> Outcome<(usize, u32)> {
@@ -310,25 +314,36 @@ fn delete_attributes(proxy: Win, window: Option<&Window>) -> Result<(), c_int> {
     }
 }
 
-/// Whether this rank may free a window. While the conflict checker is on, the ranks agree: a rank
-/// that is refused, for example because its epoch is open, has the others refused too, which would
-/// wait for it. All ranks have then learned of each other's accesses, and have reported conflicts
-/// with them, before the first error handler ends the job.
+/// Whether this rank may free a window. The call waits for the other ranks only while the conflict
+/// checker is on.
 fn may_free(window: &Window) -> Outcome<()> {
     let own = window.raw.may_free().map_err(Failure::from);
     if !edges::is_on() {
         return own;
     }
-    let agreed = window.raw.all_agree(own.is_ok());
-    if let Ok(false) = agreed {
-        // Fails only after a rank has died, whose error comes first.
-        drop(window.raw.all_agree(true));
+    if own.is_err() {
+        // This rank's own failure comes first.
+        drop(all_may_free(window, false));
+        return own;
     }
-    own?;
-    if agreed? {
-        return Ok(());
+    // As without the checker, this rank waits until a refused rank calls the function again.
+    while !all_may_free(window, true)? {}
+    Ok(())
+}
+
+/// Whether all ranks may free a window, as this rank may if `own`. If not, all ranks have learned
+/// of each other's accesses, and have reported conflicts with them, before an error handler ends
+/// the job. The mistake for which this rank is refused may keep the others from this call, so this
+/// rank then waits for a short time only.
+fn all_may_free(window: &Window, own: bool) -> transom::Result<bool> {
+    if !window.raw.assemble_to_free((!own).then_some(PATIENCE))? {
+        return Ok(false);
     }
-    Err(Failure::new(Class::Other, "another rank may not free the window, so the window remains"))
+    let all = window.raw.all_agree(own)?;
+    if !all {
+        window.raw.all_agree(true)?;
+    }
+    Ok(all)
 }
 
 #[unsafe(export_name = "PMPI_Win_free")]

@@ -61,7 +61,7 @@ pub(crate) fn job_of(comm: Comm) -> Result<Job, Refused> {
     let Some(process) = process::get() else {
         // No communicator of the World model: the host has not started, or the library is off.
         let is_of_session = comm != constants().world && comm != constants().comm_self && !process::has_begun();
-        let why = "the program uses sessions alone, without MPI_Init, and TRANSOM_CHECK does not check it";
+        let why = "the program uses sessions alone, without MPI_Init, so transom does not serve it, and TRANSOM_CHECK does not check it";
         return Err(if is_of_session && !process::is_off() { Refused::Why(why) } else { Refused::Off });
     };
     let world = process.job().ok_or(Refused::Off)?;

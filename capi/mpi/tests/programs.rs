@@ -11,6 +11,8 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Trial};
 
+#[path = "programs/ends.rs"]
+mod ends;
 #[path = "programs/hosts.rs"]
 mod hosts;
 #[path = "programs/running.rs"]
@@ -149,6 +151,7 @@ const ONCE: &[Named] = &[
     ("a_line_for_each_kind_of_window", lines_of_windows),
     ("a_handle_in_fortran_of_no_window", no_window),
     ("the_checker_sees_the_host", checked),
+    ("a_refused_free_has_its_reason", ends::refused_free),
     ("a_session_alone_is_told_that_the_host_serves_it", sessions::alone),
 ];
 

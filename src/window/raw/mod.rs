@@ -11,6 +11,7 @@ mod operate;
 mod synchronize;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use transom_fabric::{Memory, Span};
 
@@ -174,6 +175,16 @@ impl RawWindow {
     #[doc(hidden)]
     pub fn all_agree(&self, agrees: bool) -> Result<bool> {
         self.core.barrier_with_bits(u32::from(!agrees)).map(|bits| bits == 0)
+    }
+
+    /// With the conflict checker: waits until all ranks are in this call, for at most `patience`.
+    /// Returns whether they are. If not, this rank is no longer in the call.
+    ///
+    /// # Errors
+    /// A rank has died.
+    #[doc(hidden)]
+    pub fn assemble_to_free(&self, patience: Option<Duration>) -> Result<bool> {
+        self.core.parts.assemble("free", patience)
     }
 
     /// Frees the window and detaches all its regions (`MPI_WIN_FREE`, MPI-4.1 §12.2.5). Collective.

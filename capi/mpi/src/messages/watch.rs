@@ -78,7 +78,7 @@ impl Watch {
         }
         // SAFETY: as the caller says.
         let requests = unsafe { std::slice::from_raw_parts(requests, usize::try_from(count).unwrap_or(0)) };
-        let name = |one: &RequestHandle| Name { handle: *one, at: std::ptr::from_ref(one).addr() };
+        let name = |one: &RequestHandle| Name { handle: *one, at: std::ptr::from_ref(one).expose_provenance() };
         let handles = Handles::of(requests.to_vec());
         let ours = ours(&handles);
         Watch(Some(Watched { names: requests.iter().map(name).collect(), handles, ours }))
@@ -116,6 +116,9 @@ impl Watch {
                 continue;
             }
             if all.ours.contains(&name.handle) {
+                if code != SUCCESS && !keeps && all.names.len() > 1 && is_left(name) {
+                    continue;
+                }
                 ours.push(name.handle);
                 continue;
             }
@@ -140,6 +143,13 @@ impl Watch {
             }
         }
     }
+}
+
+/// Whether a call on several requests has left a request as it was: the host may refuse all of them
+/// for the arguments of the call.
+fn is_left(name: Name) -> bool {
+    // SAFETY: the address is that of a request of the call, which has not returned to the program.
+    unsafe { *std::ptr::with_exposed_provenance::<RequestHandle>(name.at) == name.handle }
 }
 
 /// Finishes the entries of a complete request.
