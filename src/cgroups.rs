@@ -83,6 +83,8 @@ fn limit(group: &Path, version: Version) -> Option<usize> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     /// A folder with these files, removed at the end.
@@ -90,7 +92,10 @@ pub(crate) mod tests {
 
     impl Files {
         pub(crate) fn new(name: &str, files: &[(&str, &str)]) -> Files {
-            let folder = std::env::temp_dir().join(format!("transom-room-{name}-{}", std::process::id()));
+            // Tests of one process run at the same time.
+            static FOLDERS: AtomicUsize = AtomicUsize::new(0);
+            let (process, number) = (std::process::id(), FOLDERS.fetch_add(1, Ordering::Relaxed));
+            let folder = std::env::temp_dir().join(format!("transom-room-{name}-{process}-{number}"));
             for (path, text) in files {
                 let path = folder.join(path);
                 std::fs::create_dir_all(path.parent().expect("below the folder")).expect("a folder");

@@ -221,11 +221,12 @@ impl Checker {
     fn release_as(&self, least: u64, by: By) -> Holder<'_, Clock> {
         let mut clock = self.clock();
         clock.advance(self.rank, least);
-        // Release: pairs with the Acquire of a rank that merges all releases.
-        self.own().releases().store(clock.of(self.rank), Ordering::Release);
         if let Some(fibers) = &self.fibers {
             fibers.release(clock.of(self.rank), by);
         }
+        // Release: pairs with the Acquire of a rank that merges all releases. Behind the mark, for
+        // which this rank's other threads look when that rank has performed an operation.
+        self.own().releases().store(clock.of(self.rank), Ordering::Release);
         clock
     }
 

@@ -22,26 +22,36 @@ pub(super) fn distance(address: usize) -> Option<String> {
 }
 
 fn distance_in(maps: &str, address: usize) -> Option<String> {
-    let (_, path) = maps.lines().filter_map(mapping).find(|(range, _)| range.contains(&address))?;
-    let first = maps.lines().filter_map(mapping).find(|(_, other)| *other == path)?.0;
-    let file = path.rsplit('/').next()?;
-    Some(format!("{file}+{:#x}", address.checked_sub(first.start)?))
+    let code = maps.lines().filter_map(mapping).find(|it| it.range.contains(&address))?;
+    // The file may be mapped a second time, as data, by a reader of its debug information.
+    let begins = |it: &Mapping<'_>| it.path == code.path && it.offset == 0 && it.range.start <= address;
+    let first = maps.lines().rev().filter_map(mapping).find(begins)?;
+    let file = code.path.rsplit('/').next()?;
+    Some(format!("{file}+{:#x}", address - first.range.start))
 }
 
 /// The mapping with an address, which has all code of its file. `maps`: the mappings of a process.
 /// `None` if the file is that of the program itself.
 fn range_of(maps: &str, address: usize, program: &str) -> Option<Range<usize>> {
-    let (range, file) = maps.lines().filter_map(mapping).find(|(range, _)| range.contains(&address))?;
-    (file != program).then_some(range)
+    let it = maps.lines().filter_map(mapping).find(|it| it.range.contains(&address))?;
+    (it.path != program).then_some(it.range)
 }
 
-/// The addresses of a mapping and its file, from its line in `/proc/self/maps`.
-fn mapping(line: &str) -> Option<(Range<usize>, &str)> {
-    let (range, rest) = line.split_once(' ')?;
-    let (start, end) = range.split_once('-')?;
-    let [start, end] = [start, end].map(|number| usize::from_str_radix(number, 16));
-    let at = rest.find('/')?;
-    Some((start.ok()?..end.ok()?, &rest[at..]))
+/// A mapping of a file: its addresses, and the offset of its first byte in the file.
+struct Mapping<'m> {
+    range: Range<usize>,
+    offset: usize,
+    path: &'m str,
+}
+
+/// The mapping of a line of `/proc/self/maps`.
+fn mapping(line: &str) -> Option<Mapping<'_>> {
+    let number = |text| usize::from_str_radix(text, 16).ok();
+    let mut words = line.split(' ');
+    let (start, end) = words.next()?.split_once('-')?;
+    let offset = number(words.nth(1)?)?;
+    let path = &line[line.find('/')?..];
+    Some(Mapping { range: number(start)?..number(end)?, offset, path })
 }
 
 #[cfg(test)]
@@ -51,6 +61,7 @@ mod tests {
     const MAPS: &str = "\
         1000-2000 r-xp 00000000 fd:00 11                         /opt/bin/solver\n\
         5000-6000 rw-p 00000000 00:00 0 \n\
+        6000-6800 r--p 00000000 fd:00 12                         /opt/lib/lib one.so\n\
         7000-8000 r--p 00000000 fd:00 12                         /opt/lib/lib one.so\n\
         8000-9000 r-xp 00001000 fd:00 12                         /opt/lib/lib one.so\n\
         9000-a000 rw-p 00002000 fd:00 12                         /opt/lib/lib one.so\n\

@@ -41,8 +41,11 @@ impl<M> Releases<M> {
 
     /// The mark of a release, or if it is gone, of the next one. `None` for number 0.
     pub(super) fn mark_of(&self, number: u64) -> Option<&M> {
-        let (_, next) = self.marks.range(number..).next().filter(|_| number > 0)?;
-        Some(&next.0)
+        if number == 0 {
+            return None;
+        }
+        let (_, found) = self.marks.range(number..).next().or_else(|| self.marks.last_key_value())?;
+        Some(&found.0)
     }
 
     /// The marks from a release on.

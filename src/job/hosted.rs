@@ -18,12 +18,15 @@ impl Job {
     }
 
     /// Has the progress threads go on when this rank leaves the job, for windows that outlive the
-    /// job: those of an MPI's session after `MPI_Finalize`. The program calls [`Job::stop_serving`]
-    /// before the process ends.
+    /// job: those of an MPI's session after `MPI_Finalize`. Deaths are no longer detected, because
+    /// other ranks may end in good order. The program calls [`Job::stop_serving`] before the
+    /// process ends.
     #[doc(hidden)]
     pub fn serve_on(&self) {
         // Relaxed: this thread leaves the job after this call.
         self.core.flags.serves_on.store(true, Ordering::Relaxed);
+        // Before the barrier at the end, after which other ranks exit.
+        self.core.progress.detect_no_more();
     }
 
     /// Ends the progress threads that [`Job::serve_on`] has kept.

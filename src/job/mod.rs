@@ -448,9 +448,8 @@ impl JobCore {
             diagnostics::answer(&text);
         }
         let checked = self.summarize();
-        match self.flags.serves_on.load(Ordering::Relaxed) {
-            true => self.progress.detect_no_more(),
-            false => self.progress.stop(),
+        if !self.flags.serves_on.load(Ordering::Relaxed) {
+            self.progress.stop();
         }
         match bootstrap.finalize() {
             Ok(()) | Err(bootstrap::BootstrapError::Finalized { .. }) => checked,

@@ -21,6 +21,7 @@ use super::kernel_copies::CopiedUnderLock;
 use super::packing::Batch;
 use super::parts::{Parts, index};
 use super::permit::Permit;
+use super::start_atomics::differ;
 use super::target::{Reach, Target, Unmapped};
 use super::transfer::{Count, Incoming, Outgoing, may_end_alone, may_gather};
 use crate::buffers::{Sink, Source};
@@ -220,7 +221,8 @@ impl Parts {
                 return Ok(swap());
             }
             let failed = self.swap_fails(target, at, ty, expected);
-            return self.note_attempt(target, at, (kind, ty), failed.is_none(), || failed.unwrap_or_else(swap));
+            let changes = failed.is_none() && differ(expected, new, ty);
+            return self.note_attempt(target, at, (kind, ty), changes, || failed.unwrap_or_else(swap));
         }
         let mut old = [0; REGISTER];
         let tally = Tally::within(&target.tally);

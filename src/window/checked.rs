@@ -489,7 +489,12 @@ impl Parts {
         }
         // The program may poll a word for an update (MPI-4.1 §12.7, unified model).
         if kind == Kind::Load && len <= POLLED && self.own.model() == Model::Unified {
-            return self.learn_from(member, &[At::Settled]);
+            let shadow = checked.shadow(member)?;
+            self.job.learns(|clock| {
+                clock.learn(shadow.clock(At::Settled));
+                shadow.clocks_for(at as u64, (at + len) as u64).for_each(|slot| clock.learn(slot));
+            });
+            return Ok(());
         }
         let (start, place) = (at as u64, checker.place_of(kind).number);
         let new = Access { start, end: start + len as u64, kind, origin: self.job.rank, place };

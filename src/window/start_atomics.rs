@@ -84,8 +84,7 @@ impl Parts {
     #[cold]
     pub(super) fn swap_fails(&self, target: &Target, at: u64, ty: BasicType, expected: u64) -> Option<u64> {
         let old = target.atomic_at(self, at, ty)?.swap_anywhere(index(at), ty, expected, expected);
-        let [found, wanted] = [old, expected].map(u64::to_ne_bytes);
-        (bytes_of(&found, ty.size()) != bytes_of(&wanted, ty.size())).then_some(old)
+        differ(old, expected, ty).then_some(old)
     }
 
     /// [`Parts::compare_swap`] without waiting: `into` has the previous value when the operation is
@@ -106,7 +105,7 @@ impl Parts {
         };
         let failed = if self.is_checked() { self.swap_fails(target, at, ty, expected) } else { None };
         let kind = Kind::Combine { call: Call::CompareAndSwap, op: None, ty };
-        self.note_one(target, at, kind, failed.is_none())?;
+        self.note_one(target, at, kind, failed.is_none() && differ(expected, new, ty))?;
         let writes = into.address();
         match target.atomic_at(self, at, ty) {
             Some(atomic) => {
@@ -119,4 +118,10 @@ impl Parts {
         self.lent_elements(target, at, (kind, ty), reads, writes)?;
         self.fetched(target, at, ty)
     }
+}
+
+/// Whether two values of a type, in the low bytes of words, are different.
+pub(super) fn differ(one: u64, other: u64, ty: BasicType) -> bool {
+    let [one, other] = [one, other].map(u64::to_ne_bytes);
+    bytes_of(&one, ty.size()) != bytes_of(&other, ty.size())
 }

@@ -120,6 +120,7 @@ pub(super) const CASES: &[Case] = &[
     right("interleaved_columns", 2, |world| columns(world, 1)),
     racy("overlapping_columns", 2, |world| columns(world, 0), &["put of bytes 0..8, "]),
     right("a_word_that_is_polled", 2, polled),
+    right("a_polled_word_of_a_fetch_and_add", 3, counted),
     right("puts_of_many_places", 1, many_places),
     racy("many_conflicts_of_two_places", 2, many_conflicts, &["put of bytes 0..8, "]),
     right("windows_one_after_the_other", 2, windows_in_turn),
@@ -462,6 +463,30 @@ fn polled(world: &Job) -> Result<()> {
             win.sync();
         }
         epoch.get(1, 1, &mut seen)
+    })?;
+    win.free()
+}
+
+/// Rank 1 polls a word of its own part that a fetch-and-add changes, after a put into the part of
+/// rank 2, and then puts there too.
+fn counted(world: &Job) -> Result<()> {
+    let win = Window::<i64>::allocate(world, 1)?;
+    win.lock_all(|epoch| match world.rank() {
+        0 => {
+            epoch.put_value(2, 0, 5)?;
+            epoch.flush(2)?;
+            epoch.fetch_add(1, 0, 1).map(drop)
+        }
+        1 => {
+            let mut word = [0];
+            while word[0] == 0 {
+                std::thread::yield_now();
+                win.load(0, &mut word)?;
+                win.sync();
+            }
+            epoch.put_value(2, 0, 6)
+        }
+        _ => Ok(()),
     })?;
     win.free()
 }

@@ -83,13 +83,13 @@ pub(crate) fn begin(job: &Job, some_crowded: bool) -> bool {
     by_host
 }
 
-/// Pauses if `tests`, the number of tests of a wait since the last arrival, is a multiple of
-/// `YIELDS_AFTER`: yields the CPU at first. A rank that shares CPUs later sleeps, because the ranks
-/// that compute would get little time from ranks that only yield.
+/// Pauses if `tests`, the number of tests of a wait since the last arrival, is a positive multiple
+/// of `YIELDS_AFTER`: yields the CPU at first. A rank that shares CPUs later sleeps, because the
+/// ranks that compute would get little time from ranks that only yield.
 pub(crate) fn pause_after(tests: u32) {
     // Relaxed: see `begin`.
     let every = YIELDS_AFTER.load(Ordering::Relaxed);
-    if !tests.is_multiple_of(every) {
+    if tests == 0 || !tests.is_multiple_of(every) {
         return;
     }
     if is_crowded() {

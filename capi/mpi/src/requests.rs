@@ -467,6 +467,10 @@ pub(crate) unsafe extern "C" fn testsome(
     // SAFETY: as in `wait`.
     let code = unsafe { host_Testsome(count, requests, done, indices, statuses) };
     // SAFETY: the host has set the answer, or `preset` has.
+    if unsafe { answer(done, 1) } == 0 {
+        polls::found_nothing();
+    }
+    // SAFETY: the host has set the answer, or `preset` has.
     call.ended(code, unsafe { indices_of(answer(done, 0), indices) }, statuses, false)
 }
 

@@ -232,6 +232,10 @@ impl Open {
         still_idle: impl FnOnce() -> bool,
     ) -> bool {
         self.release_held();
+        // Unsignaled puts may have the buffers for which a message waits, and cause no event.
+        if self.resources.awaits_room() {
+            self.request_completions();
+        }
         let relieved = self.resources.flow.has_refused() && self.relieve();
         if relieved || self.device_failure.get().is_some() {
             return true;
