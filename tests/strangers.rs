@@ -143,7 +143,16 @@ fn guessed_keys_give_no_access() {
     let warnings = victims.stop();
     assert!(!printed.contains("read") && !printed.contains("wrote"), "{printed}");
     assert_eq!(printed.matches("tried 1001 keys").count(), ports.len(), "{printed}");
-    assert!(warnings.len() <= 2, "a line for each rank at most: {warnings:?}");
+    assert_few(&warnings);
+}
+
+/// Each rank prints at most one line about strangers, and one about the end of their connections,
+/// which the provider may report as a failed receive.
+fn assert_few(warnings: &[String]) {
+    for what in ["a process outside of this job", "a message could not be received"] {
+        assert!(warnings.iter().filter(|line| line.contains(what)).count() <= 2, "too many lines: {warnings:?}");
+    }
+    assert!(warnings.len() <= 4, "other lines: {warnings:?}");
 }
 
 /// A process of another user sends messages as rank 0 and rank 1 would, to windows with the numbers
@@ -157,7 +166,7 @@ fn forged_messages_change_no_memory() {
         warnings.iter().any(|line| line.contains("refused a message from a process outside of this job")),
         "none came"
     );
-    assert!(warnings.len() <= 2, "a line for each rank at most: {warnings:?}");
+    assert_few(&warnings);
 }
 
 /// Connections that send nonsense, that hang, and that close at once, on every port of the job,
