@@ -36,7 +36,9 @@ impl Info {
         Info::default()
     }
 
-    /// Sets a key, replacing its value if it has one.
+    /// Sets the value of a key, and replaces an earlier value. Keys that the library does not know
+    /// have no effect. An illegal value of a known key is an error of the call that takes the info
+    /// (`InfoValue`).
     #[must_use]
     pub fn with(mut self, key: impl Into<String>, value: impl Into<String>) -> Info {
         let (key, value) = (key.into(), value.into());

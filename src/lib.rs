@@ -4,9 +4,9 @@
 //! A *job* is a set of processes, called *ranks*. A *window* consists of one part of memory at each
 //! rank. All ranks create the window together. Every rank may access every part, even while the
 //! owner of the part computes. Within a node, puts and gets on memory that the library has
-//! allocated are stores and loads. Between nodes, puts and gets are operations of libibverbs or
-//! libfabric. The library has all of MPI's one-sided chapter, except for the names that
-//! [`book::mpi`] marks with *not here*.
+//! allocated are stores and loads. Between nodes they are operations of libibverbs or libfabric, or
+//! messages that the library executes at the target. The library has all of MPI's one-sided
+//! chapter, except for the names that [`book::mpi`] marks with *not here*.
 //!
 //! # A first program
 //!
@@ -116,7 +116,7 @@ pub use hints::{Info, Model};
 pub use job::CheckedBuffers;
 pub use job::{Job, PROC_NULL, Route, init};
 pub use num_complex::Complex;
-pub use reduce::{BasicType, Element, Op, ops};
+pub use reduce::{BasicType, CompareSwap, Element, Op, ops};
 pub use routes::Actor;
 pub use transport::Posted;
 #[doc(hidden)]

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use simulated::{Outcome, Rank, cost, like_sockets, peer, run, same};
-use transom::{Assert, BasicType, Class, Info, Lock, Op, RawWindow, Window};
+use transom::{Assert, BasicType, Class, CompareSwap, Info, Lock, Op, RawWindow, Window};
 use transom_fabric::sim::{SimDelivery, SimOptions};
 
 mod simulated;
@@ -124,7 +124,8 @@ impl Origin<'_> {
             self.win.get_accumulate_elements(from(2), second, 1, ty, 0, at, Op::Replace)?;
         }
         let mut swapped = [0; 8];
-        self.win.compare_and_swap(&values[3].to_ne_bytes(), &values[2].to_ne_bytes(), &mut swapped, ty, 0, at)?;
+        let [expected, new] = [values[2], values[3]].map(u64::to_ne_bytes);
+        self.win.compare_and_swap(CompareSwap { expected: &expected, new: &new }, &mut swapped, ty, 0, at)?;
         // SAFETY: as above.
         unsafe { self.win.get_accumulate_elements(from(3), third, 1, ty, 0, at, Op::NoOp)? };
         same("the flush", &self.win.flush(0).map_err(|error| error.class()), &Err(Class::RmaRange))?;

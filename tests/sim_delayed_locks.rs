@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use simulated::{Outcome, Rank, await_flag, cost, messages, on_every_net, peer, raise, run, same};
 use transom::ops::Sum;
-use transom::{Assert, BasicType, Class, Info, Lock, Op, RawWindow, Window};
+use transom::{Assert, BasicType, Class, CompareSwap, Info, Lock, Op, RawWindow, Window};
 use transom_fabric::sim::{SimAmo, SimOptions};
 
 #[path = "sim_delayed_locks/failures.rs"]
@@ -117,7 +117,8 @@ fn beside_refused(win: &RawWindow, other: &Window<u64>, base: u64, kind: Lock) -
     }
     delay()?;
     win.lock(kind, 0, Assert::NONE)?;
-    let swapped = put(there(2)).and_then(|()| win.compare_and_swap(&from, &from, &mut old, ty, 0, there(1000)));
+    let swapped = put(there(2))
+        .and_then(|()| win.compare_and_swap(CompareSwap { expected: &from, new: &from }, &mut old, ty, 0, there(1000)));
     same("a swap", &class(swapped), &Err(Class::RmaRange))?;
     same("its unlock", &class(win.unlock(0)), &Ok(()))
 }

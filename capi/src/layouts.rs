@@ -232,7 +232,8 @@ pub unsafe extern "C" fn transom_type_struct(
 
 /// A part of an array. In dimension i the array has `sizes[i]` elements, and the part has
 /// `subsizes[i]` elements, from element `starts[i]` (counted from 0) on. order is TRANSOM_ORDER_C
-/// or TRANSOM_ORDER_FORTRAN. The extent is that of the whole array.
+/// or TRANSOM_ORDER_FORTRAN. The extent is that of the whole array. The error is TRANSOM_ERR_ARG if
+/// dimensions is 0 or the part is not within the array.
 ///
 /// # Safety
 /// `sizes`, `subsizes` and `starts` have `dimensions` numbers; `old_type` is a predefined one or a

@@ -3,7 +3,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use transom::{At, Items, Op};
+use transom::{At, CompareSwap, Items, Op};
 
 use crate::constants::{TRANSOM_PROC_NULL, op, predefined, rank};
 use crate::datatype::{DatatypeHandle, basic, datatype};
@@ -316,12 +316,19 @@ pub unsafe extern "C" fn transom_compare_and_swap(
         let (window, ty) = (self::window(window)?, basic(datatype)?);
         if target == TRANSOM_PROC_NULL {
             let (zeros, mut unused) = (vec![0; ty.size()], vec![0; ty.size()]);
-            return Ok(window.compare_and_swap(&zeros, &zeros, &mut unused, ty, rank(target)?, displacement)?);
+            return Ok(window.compare_and_swap(
+                CompareSwap { expected: &zeros, new: &zeros },
+                &mut unused,
+                ty,
+                rank(target)?,
+                displacement,
+            )?);
         }
         let bytes = ty.size() as u64;
         let origin = array::<u8>(origin.cast(), bytes, "origin")?;
         let compare = array::<u8>(compare.cast(), bytes, "compare")?;
         let result = array_mut::<u8>(result.cast(), bytes, "result")?;
-        Ok(window.compare_and_swap(origin, compare, result, ty, rank(target)?, displacement)?)
+        let values = CompareSwap { expected: compare, new: origin };
+        Ok(window.compare_and_swap(values, result, ty, rank(target)?, displacement)?)
     })
 }

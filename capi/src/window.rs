@@ -43,7 +43,9 @@ fn results<T>(job: &Job, address: Result<Out<T>, Failure>) -> Result<Out<T>, Fai
 /// Creates a window with the size bytes at base as this rank's part. Other ranks address the part
 /// in units of disp_unit bytes. Collective. Sizes and units may differ between ranks. If the bytes
 /// are within memory of transom_alloc_mem, ranks of the node map them, and the window keeps the
-/// memory.
+/// memory. The error is TRANSOM_ERR_BASE for NULL with a size, TRANSOM_ERR_DISP for a unit of 0,
+/// TRANSOM_ERR_INFO_VALUE for an illegal hint, and TRANSOM_ERR_OTHER if another rank has failed;
+/// then no rank has the window.
 ///
 /// # Safety
 /// `job` is a live handle, `info` one or NULL; `window` points to writable memory. The memory at
@@ -142,7 +144,8 @@ pub unsafe extern "C" fn transom_window_create_dynamic(
     })
 }
 
-/// Attaches size bytes at base to a dynamic window. Local.
+/// Attaches size bytes at base to a dynamic window. Local. The error is TRANSOM_ERR_RMA_ATTACH if
+/// the bytes overlap an attached region, and TRANSOM_ERR_RMA_FLAVOR if the window is not dynamic.
 ///
 /// # Safety
 /// `window` is a live handle. The memory is readable and writable until it is detached, and no rank
@@ -155,7 +158,9 @@ pub unsafe extern "C" fn transom_window_attach(window: *const WindowHandle, base
 }
 
 /// Detaches the region that begins at base. Not collective. Over a net the call waits for an answer
-/// of each rank whose net accesses the region; these ranks need not call anything.
+/// of each rank whose net accesses the region; these ranks need not call anything. The error is
+/// TRANSOM_ERR_RMA_ATTACH if no region begins at base, and TRANSOM_ERR_RMA_FLAVOR if the window is
+/// not dynamic.
 ///
 /// # Safety
 /// `window` is a live handle.

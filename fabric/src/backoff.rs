@@ -3,15 +3,15 @@
 
 use std::time::Duration;
 
-/// The number of attempts that each end with a yield, before the thread sleeps. If processes share
-/// CPUs, a thread that only yields takes CPU time from the process for which the thread waits.
+/// Yields before the first sleep, if processes share CPUs: a thread that only yields takes CPU time
+/// from the process for which it waits.
 const YIELDS_CROWDED: u32 = 16;
-/// The same where each process has a CPU: about 1 ms.
+/// Yields before the first sleep, if each process has a CPU: about 1 ms.
 const YIELDS: u32 = 1024;
 /// The first sleep, and how often it doubles.
 const FIRST_SLEEP: Duration = Duration::from_micros(20);
 const DOUBLINGS: u32 = 3;
-/// Number of sleeps before the length doubles. After the first eight a sleep thus takes at most a
+/// Sleeps of one length before the length doubles. After the first eight, a sleep is at most a
 /// quarter of the time already slept, apart from the kernel's timer slack (50 us, prctl(2)).
 const BEFORE_DOUBLING: u32 = 8;
 

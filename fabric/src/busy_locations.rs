@@ -1,6 +1,7 @@
-//! The locations of a window that have atomics in flight, as a filter of one word: each bit
-//! represents many locations. On nets that keep no order, an operation waits for an earlier one on
-//! the same location. Any number of threads may post at the same time. Knows no window and no port.
+//! The locations of a window that have atomics in flight, as a Bloom filter of one word and one
+//! hash. On nets that keep no order, an operation waits for an earlier one on the same location, or
+//! on one with the same bit. Any number of threads may post at the same time. Knows no window and
+//! no port.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};

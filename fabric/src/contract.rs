@@ -12,7 +12,8 @@ use crate::{Amo, AmoKind, Coherence, FabricError, Fault, Memory, Peer, Post, Rea
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RegionKey(pub [u64; 4]);
 
-/// Limits of a port in bytes, fixed when it is opened.
+/// The limits and properties of a port, fixed when it is opened. Limits are in bytes, except
+/// [`Limits::list_max`], which counts parts. The flags are properties that a port has or lacks.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// The longest [`Port::put_inline`].

@@ -1,6 +1,6 @@
 //! Warnings and failures that no caller gets as a value, for example from `drop` or from the
-//! progress thread. Only this module writes to the standard error. It must not know the subjects of
-//! the messages.
+//! progress thread. Only this module writes to the standard error, except the signal handlers of
+//! `transom-shm`, which must not allocate. It must not know the subjects of the messages.
 //!
 //! Where the program has installed a logger of the crate `log` (feature `log`), messages are
 //! records of that logger, and the library writes nothing itself.
@@ -60,8 +60,9 @@ pub fn chain(error: &dyn Error) -> String {
     sources.fold(error.to_string(), |text, source| text + ": " + &source.to_string())
 }
 
-/// Writes output that the user requested by a variable. A logger does not get it.
-pub fn answer(text: &str) {
+/// Writes output that the user requested by a `TRANSOM_` variable, such as `TRANSOM_INFO` or
+/// `TRANSOM_CHECK`. A logger does not get it.
+pub fn print_requested(text: &str) {
     write_line(format_args!("{text}"));
 }
 

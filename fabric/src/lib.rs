@@ -10,7 +10,8 @@
 //!   never blocks.
 //! - **Completion** is counted by a [`Tally`], the number of outstanding operations, which the
 //!   backend lowers when the *target* has the data.
-//! - **A capability that is absent** is `None`, for example in [`Region::amo`] or [`Port::direct`].
+//! - **A missing capability** of a region is `None` ([`Region::amo`], [`Port::direct`]). One of a
+//!   whole port is a flag of [`Limits`], for example [`Limits::immediates`].
 //! - **Memory that others may write** is a [`Memory`], never a `&[u8]`.
 //!
 //! [`sim`] implements the contract inside one process and behaves as badly as the contract allows.

@@ -1,4 +1,5 @@
-//! Memory that other processes may read and write at any time. Only this module accesses it.
+//! Memory that other processes may read and write at any time. Only this module, `row`, `copy` and
+//! `combine` access the bytes.
 //!
 //! The bytes are accessed by copies through raw pointers, and by atomics on aligned words. No
 //! reference to plain bytes ever exists. A [`Memory`] keeps its bytes alive, so they are valid as

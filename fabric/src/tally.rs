@@ -1,8 +1,9 @@
 //! Completion by counting: the number of outstanding operations, and the answers of a post.
 //!
-//! A [`Tally`] belongs to one target of one window. Its parent counts the operations of the whole
-//! window. A flush of all targets thus reads one number, a flush of one target another one, and
-//! neither walks a list.
+//! A [`Tally`] counts the operations on one target of one window, or the operation of one request.
+//! Each operation also counts in the tally's parent: the parent of a request's tally is the tally
+//! of the target, whose parent is the tally of the window. A flush of all targets thus reads one
+//! number, a flush of one target reads another, and neither walks a list.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

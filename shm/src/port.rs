@@ -1,6 +1,6 @@
-//! The port: puts, gets, atomics and messages to the peers of this node. Mapped memory is accessed
-//! by the CPU, other memory by cross-memory attach, and messages go through rings. Each operation
-//! is complete on return. Must not know windows.
+//! The port: puts, gets, atomics and messages to the peers of this node. The CPU accesses mapped
+//! memory. The kernel copies other memory (`process`). Messages go through rings. Each operation is
+//! complete on return. Must not know windows.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};

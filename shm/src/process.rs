@@ -20,10 +20,11 @@ use crate::spare::is_out_of_descriptors;
 /// The longest copy through the file. Above a page, cross-memory attach is faster.
 const SHORT: usize = 4096;
 
-/// Number of short writes of a range after which the range's protection is read.
+/// Short writes of a range after which its protection is read.
 const TRIALS: u32 = 64;
-/// States of [`Range::writes`] beyond the count of trials.
+/// Value of [`Range::writes`] after the protection was read: the process may write the range.
 const WRITABLE: u32 = u32::MAX;
+/// Value of [`Range::writes`] after the protection was read: the process may not.
 const PROTECTED: u32 = u32::MAX - 1;
 
 /// Another process of the node.

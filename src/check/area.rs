@@ -20,8 +20,8 @@ const REPORTS: usize = 1024;
 const PLACES: usize = 4096;
 const TEXT: usize = 256 << 10;
 
-/// The shadow of memory that several windows share: its number of records, and the size for which
-/// it has the largest number of chains.
+/// Number of records of the shadow of memory that several windows share, and the size of a part for
+/// which this number gives the most chains.
 const SHARED_RECORDS: usize = 1 << 12;
 const SHARED_SIZE: u64 = 8 * SHARED_RECORDS as u64;
 

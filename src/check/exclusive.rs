@@ -1,6 +1,6 @@
-//! A lock for values that a thread uses for a few nanoseconds. The release is a plain store: an
-//! atomic exchange would cost as much as the work of most holders. A waiting thread spins, then
-//! yields.
+//! A spinlock for values that a thread uses for a few nanoseconds. The release is a plain store,
+//! because an atomic exchange would cost as much as the work of most holders. A waiting thread
+//! spins, then yields.
 
 use std::cell::UnsafeCell;
 use std::fmt;

@@ -19,10 +19,10 @@ use transom_fabric::Memory;
 
 use super::clock::{Clock, Slot, slot_bytes};
 
-/// Limits of the number of entries of a rank that are not received, and the bytes of the entries of
-/// a rank in a large job.
+/// Bounds of the number of entries of a rank.
 const FEWEST: usize = 256;
 const MOST: usize = 4096;
+/// Bytes of the entries of a rank, within these bounds.
 const BYTES: usize = 1 << 20;
 /// The words before the entries: the count of messages, and of the entries that have been in use.
 const COUNT: usize = 0;

@@ -1,8 +1,9 @@
 //! The conflict checker (`TRANSOM_CHECK`): finds accesses to the same bytes that no synchronization
 //! orders. Each rank has a vector clock, which every synchronization of the library passes on. Each
-//! part of a window has a shadow with its last accesses, in memory that the ranks of the node
-//! share. Each access is compared with the earlier accesses there that overlap it and that this
-//! rank does not know to be complete. Knows no windows and no jobs.
+//! part of a window has a shadow: records of the last accesses, in memory that the ranks of the
+//! node share. A rank compares each of its accesses with the records that overlap it and that this
+//! rank does not know to be complete. Knows a window by its number, and the job by its ranks and
+//! its job block.
 
 mod area;
 mod clock;
@@ -163,7 +164,7 @@ impl Checker {
         let watcher = patience.filter(|_| rank == 0).and_then(|patience| {
             let (base, file) = (Area::at(&block, base, ranks).waits().base, file.clone());
             waits::Watcher::start((block.clone(), base, ranks), patience, move |text, json| {
-                diagnostics::answer(text);
+                diagnostics::print_requested(text);
                 append(file.as_deref(), json);
             })
         });
@@ -464,11 +465,13 @@ impl Checker {
         }
         match first.note(conflict.number()) {
             Some(before) if before < MOST_REPORTS => {
-                diagnostics::answer(&conflict.to_string());
+                diagnostics::print_requested(&conflict.to_string());
                 append(self.output.file.as_deref(), &conflict.json());
             }
             Some(MOST_REPORTS) => {
-                diagnostics::answer(&format!("transom: {MOST_REPORTS} conflicts were reported; further ones are not"));
+                diagnostics::print_requested(&format!(
+                    "transom: {MOST_REPORTS} conflicts were reported; further ones are not"
+                ));
             }
             _ => {}
         }

@@ -11,12 +11,12 @@ use std::sync::{Mutex, PoisonError};
 use super::area::Area;
 use super::object;
 use super::rules::FORMS;
-use super::stack::{Anchor, Search, Way};
+use super::stack::{Anchor, CallPath, Search};
 
 /// Maximum number of frames that a search visits.
 const MOST_FRAMES: u32 = 64;
-/// Maximum number of known ways (`stack`).
-const MOST_WAYS: usize = 32;
+/// Maximum number of known paths (`stack`).
+const MAX_PATHS: usize = 32;
 
 /// A place of the program.
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,19 +45,19 @@ struct Found {
     used: usize,
 }
 
-/// The ways from the library to the program that a thread has found.
+/// The paths from the library to the program that a thread has found.
 #[derive(Debug)]
-struct Ways {
-    /// The [`Places::id`] of the numbers in the ways, or 0.
+struct CallPaths {
+    /// The [`Places::id`] of the numbers in the paths, or 0.
     places: u64,
-    ways: Vec<Way>,
-    /// The way that calls of each form took last.
+    paths: Vec<CallPath>,
+    /// The path that calls of each form took last.
     last: [usize; FORMS],
 }
 
 thread_local! {
-    /// Each thread has its own ways, so that a call on a known way takes no lock.
-    static WAYS: RefCell<Ways> = const { RefCell::new(Ways::of(0)) };
+    /// Each thread has its own paths, so that a call on a known path takes no lock.
+    static PATHS: RefCell<CallPaths> = const { RefCell::new(CallPaths::of(0)) };
 }
 
 impl Places {
@@ -68,17 +68,17 @@ impl Places {
     }
 
     /// The place of the program that calls the library. Its text is stored in `area`. `form`: calls
-    /// of one form often have the same way.
+    /// of one form often have the same path.
     #[inline(never)]
     pub(super) fn here(&self, area: Area<'_>, form: usize) -> Place {
         let variable = 0u8;
         let anchor = Anchor::of(std::hint::black_box(&variable));
-        let by_ways = |ways: &RefCell<Ways>| {
-            let ways = &mut ways.borrow_mut();
-            ways.by_last(self.id, anchor, form).unwrap_or_else(|| self.by_others(ways, anchor, form, area))
+        let by_paths = |paths: &RefCell<CallPaths>| {
+            let paths = &mut paths.borrow_mut();
+            paths.by_last(self.id, anchor, form).unwrap_or_else(|| self.by_others(paths, anchor, form, area))
         };
-        // A thread that ends may have no ways any more.
-        WAYS.try_with(by_ways).unwrap_or_else(|_| self.by_others(&mut Ways::of(self.id), anchor, form, area))
+        // A thread that ends may have no paths any more.
+        PATHS.try_with(by_paths).unwrap_or_else(|_| self.by_others(&mut CallPaths::of(self.id), anchor, form, area))
     }
 
     /// The place of the program that has a return address. Its text is stored in `area`.
@@ -87,59 +87,59 @@ impl Places {
         Place { number: found.place_of(address, area).unwrap_or(0), address }
     }
 
-    /// The place to which another way than the last one leads, or that a search finds.
+    /// The place to which another path than the last one leads, or that a search finds.
     #[cold]
-    fn by_others(&self, ways: &mut Ways, anchor: Anchor, form: usize, area: Area<'_>) -> Place {
-        if ways.places != self.id {
-            *ways = Ways::of(self.id);
+    fn by_others(&self, paths: &mut CallPaths, anchor: Anchor, form: usize, area: Area<'_>) -> Place {
+        if paths.places != self.id {
+            *paths = CallPaths::of(self.id);
         }
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = ways.by_other(&found, anchor, form);
-        known.unwrap_or_else(|| found.by_search(ways, anchor, area))
+        let known = paths.by_other(&found, anchor, form);
+        known.unwrap_or_else(|| found.by_search(paths, anchor, area))
     }
 }
 
-impl Ways {
-    const fn of(places: u64) -> Ways {
-        Ways { places, ways: Vec::new(), last: [0; FORMS] }
+impl CallPaths {
+    const fn of(places: u64) -> CallPaths {
+        CallPaths { places, paths: Vec::new(), last: [0; FORMS] }
     }
 
-    /// The place to which the last way of a form leads, if its number is known.
+    /// The place to which the last path of a form leads, if its number is known.
     #[inline]
     fn by_last(&self, places: u64, anchor: Anchor, form: usize) -> Option<Place> {
-        let way = self.ways.get(self.last[form]).filter(|_| self.places == places)?;
-        let address = way.follow(anchor)?;
-        Some(Place { number: way.known(address)?, address })
+        let path = self.paths.get(self.last[form]).filter(|_| self.places == places)?;
+        let address = path.follow(anchor)?;
+        Some(Place { number: path.known(address)?, address })
     }
 
     fn by_other(&mut self, found: &Found, anchor: Anchor, form: usize) -> Option<Place> {
-        let leads = |way: &Way| way.follow(anchor);
-        let (at, address) = self.ways.iter().enumerate().find_map(|(at, way)| Some((at, leads(way)?)))?;
-        let number = match self.ways[at].known(address) {
+        let leads = |path: &CallPath| path.follow(anchor);
+        let (at, address) = self.paths.iter().enumerate().find_map(|(at, path)| Some((at, leads(path)?)))?;
+        let number = match self.paths[at].known(address) {
             Some(number) => number,
             None => (*found.addresses.get(&address)?)?,
         };
-        self.ways[at].remember(address, number);
+        self.paths[at].remember(address, number);
         self.last[form] = at;
         Some(Place { number, address })
     }
 
-    /// Adds a way, in the place of a known one that differs only in the program's address.
-    fn learn(&mut self, way: Option<Way>) {
-        let Some(way) = way else { return };
-        if let Some(known) = self.ways.iter_mut().find(|known| known.is_like(&way)) {
-            *known = way;
+    /// Adds a path, in the place of a known one that differs only in the program's address.
+    fn learn(&mut self, path: Option<CallPath>) {
+        let Some(path) = path else { return };
+        if let Some(known) = self.paths.iter_mut().find(|known| known.is_like(&path)) {
+            *known = path;
             return;
         }
-        if self.ways.len() == MOST_WAYS {
-            self.ways.pop();
+        if self.paths.len() == MAX_PATHS {
+            self.paths.pop();
         }
-        self.ways.push(way);
+        self.paths.push(path);
     }
 }
 
 impl Found {
-    fn by_search(&mut self, ways: &mut Ways, anchor: Anchor, area: Area<'_>) -> Place {
+    fn by_search(&mut self, paths: &mut CallPaths, anchor: Anchor, area: Area<'_>) -> Place {
         let (mut place, mut frames, mut search) = (Place::default(), 0, Search::default());
         backtrace::trace(|frame| {
             frames += 1;
@@ -155,7 +155,7 @@ impl Found {
                 return frames < MOST_FRAMES;
             };
             place = Place { number, address };
-            ways.learn(std::mem::take(&mut search).ends(address, distance, number));
+            paths.learn(std::mem::take(&mut search).ends(address, distance, number));
             false
         });
         place
@@ -250,19 +250,19 @@ mod tests {
     fn a_way_is_learned_once() {
         let variable = [0usize; 4];
         let anchor = Anchor::of(&variable);
-        let way = |inside, outside, number| {
+        let path = |inside, outside, number| {
             let mut search = Search::default();
             search.inside(inside, Some(8));
             search.ends(outside, Some(16), number)
         };
-        let mut ways = Ways::of(1);
+        let mut paths = CallPaths::of(1);
         for (inside, at, number) in [(1, 10, 1), (1, 11, 2), (2, 10, 1), (1, 10, 1)] {
-            ways.learn(way(inside, at, number));
+            paths.learn(path(inside, at, number));
         }
-        assert_eq!(ways.ways.len(), 2, "one for each chain of calls within the library");
-        assert_eq!(ways.ways[0].known(10), Some(1), "the program's last address");
-        assert!(ways.by_last(1, anchor, 0).is_none(), "this stack has no such calls");
-        assert!(ways.by_other(&Found::default(), anchor, 0).is_none());
+        assert_eq!(paths.paths.len(), 2, "one for each chain of calls within the library");
+        assert_eq!(paths.paths[0].known(10), Some(1), "the program's last address");
+        assert!(paths.by_last(1, anchor, 0).is_none(), "this stack has no such calls");
+        assert!(paths.by_other(&Found::default(), anchor, 0).is_none());
     }
 
     #[test]

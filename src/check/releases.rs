@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use super::sanitizer::Mark;
 
-/// Maximum number of releases that are distinguished. Others count as the next one of these.
+/// Maximum number of releases with marks. A release without a mark counts as the next one that has
+/// a mark.
 const MOST: usize = 4096;
 
 /// The cause of a release.

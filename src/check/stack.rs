@@ -1,14 +1,14 @@
-//! A cache of stack walks. A walk by unwind tables takes most of a microsecond. A *way* is the
-//! result of one walk: the return addresses within the library, and the distance of each on the
+//! A cache of stack walks, because a walk by unwind tables takes most of a microsecond. A *path* is
+//! the result of one walk: the return addresses within the library, and the distance of each on the
 //! stack from the frame at which the walk began. The code at a return address has a frame of fixed
-//! size. A later call that finds the same return address at the same distance therefore finds the
-//! next return address at the recorded distance.
+//! size. A later call with the same return address at the same distance therefore has the next
+//! return address at the recorded distance.
 
 use std::ffi::c_void;
 
-/// A way from a frame of the library to the program.
+/// A path from a frame of the library to the program.
 #[derive(Debug)]
-pub(super) struct Way {
+pub(super) struct CallPath {
     /// The return addresses in the library, from the innermost, and the distance of each.
     inside: Vec<(usize, usize)>,
     /// The distance of the return address in the program.
@@ -21,7 +21,7 @@ pub(super) struct Way {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Anchor(*const c_void);
 
-/// A way that a search finds.
+/// A path that a search finds.
 #[derive(Debug, Default)]
 pub(super) struct Search {
     inside: Vec<(usize, usize)>,
@@ -69,15 +69,15 @@ impl Search {
         self.inside.extend(distance.map(|distance| (address, distance)));
     }
 
-    /// The way, if the frame that was passed is of the program.
-    pub(super) fn ends(self, address: usize, distance: Option<usize>, known: u32) -> Option<Way> {
+    /// The path, if the frame that was passed is of the program.
+    pub(super) fn ends(self, address: usize, distance: Option<usize>, known: u32) -> Option<CallPath> {
         let (outside, last) = (distance?, (address, known));
-        (!self.is_broken && !self.inside.is_empty()).then_some(Way { inside: self.inside, outside, last })
+        (!self.is_broken && !self.inside.is_empty()).then_some(CallPath { inside: self.inside, outside, last })
     }
 }
 
-impl Way {
-    /// The program's return address, if this way leads there from the anchor's frame.
+impl CallPath {
+    /// The program's return address, if this path leads there from the anchor's frame.
     pub(super) fn follow(&self, anchor: Anchor) -> Option<usize> {
         for &(address, distance) in &self.inside {
             // SAFETY: the first is the anchor's own return address. Each further one is in the
@@ -90,9 +90,9 @@ impl Way {
         Some(unsafe { anchor.word(self.outside) })
     }
 
-    /// Whether the two ways pass the same return addresses in the library at the same distances,
+    /// Whether the two paths pass the same return addresses in the library at the same distances,
     /// and end at the same distance.
-    pub(super) fn is_like(&self, other: &Way) -> bool {
+    pub(super) fn is_like(&self, other: &CallPath) -> bool {
         self.inside == other.inside && self.outside == other.outside
     }
 

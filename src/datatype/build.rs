@@ -84,9 +84,10 @@ impl Datatype {
         scattered("hindexed_block", blocks, 1, old)
     }
 
-    /// Blocks `(number of items, displacement in bytes, datatype)` (`MPI_Type_create_struct`). The
-    /// extent is rounded up to the strictest alignment of the elements. If a part is resized or a
-    /// subarray, the bounds are those of such parts.
+    /// Blocks `(number of items, displacement in bytes, datatype)` (`MPI_Type_create_struct`). If
+    /// some part has explicit bounds, as `resized` and `subarray` set them, the bounds of the
+    /// result are the outermost explicit ones (MPI-4.1 §5.1.7). Otherwise the extent is rounded up
+    /// to the strictest alignment of the elements.
     pub fn structure(parts: &[(usize, isize, Datatype)]) -> Result<Datatype> {
         let call = "structure";
         let mut all = Joined::new(call);

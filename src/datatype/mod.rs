@@ -28,6 +28,15 @@ use signature::Signature;
 
 /// An MPI datatype: a sequence of basic types, each with an offset in bytes. A datatype never
 /// changes, and its clones share its memory.
+///
+/// ```
+/// use transom::{BasicType, Datatype};
+///
+/// // A column of a matrix of 10 rows of 8 numbers.
+/// let column = Datatype::vector(10, 1, 8, &Datatype::basic(BasicType::Float64))?;
+/// assert_eq!((column.size(), column.extent()), (80, 8 * (9 * 8 + 1)));
+/// # Ok::<(), transom::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Datatype(Arc<Inner>);
 
@@ -98,8 +107,8 @@ impl Inner {
 }
 
 impl Datatype {
-    /// The number of bytes of data of one item (`MPI_Type_size`). Gaps and padding are no data, but
-    /// for the gap of `MPI_SHORT_INT`.
+    /// The number of bytes of data of one item (`MPI_Type_size`). Gaps and padding do not count,
+    /// except the gap in `MPI_SHORT_INT`, which is part of its size.
     pub fn size(&self) -> usize {
         self.0.size
     }

@@ -268,7 +268,7 @@ pub enum ArgumentError {
         count: usize,
     },
     /// A side of an accumulate does not match the target.
-    #[error("the {side} has {length} bytes, but the target has {target} bytes of {}", ty.name())]
+    #[error("the {side} has {length} bytes; it must have {target} bytes, all of {}, like the target", ty.name())]
     Unmatched {
         /// The side.
         side: Side,

@@ -132,7 +132,8 @@ pub enum JobError {
     },
     /// An earlier collective call has failed so that ranks may have left it in different barriers.
     #[error(
-        "an earlier collective call {} has failed in several steps, so that no further one is possible",
+        "an earlier collective call {} has failed at some ranks after others had gone on, so that the ranks no longer \
+         agree on the next one; create a new window or subset, or end the program",
         window.map_or_else(|| "of these ranks".into(), |window| format!("on window {window:x}"))
     )]
     OutOfStep {
@@ -146,7 +147,9 @@ pub enum JobError {
         rank: usize,
     },
     /// A call in an epoch of `lock` whose lock could not be taken.
-    #[error("the lock of rank {rank} could not be taken; an earlier call has returned the cause")]
+    #[error(
+        "the lock of rank {rank} could not be taken, as an earlier call has reported; end the epoch, and lock again"
+    )]
     NotLocked {
         /// The rank.
         rank: usize,

@@ -10,7 +10,8 @@ use crate::check::{self, Area, Checker, Clock, Flight, Matching, Sending, ShowBu
 use crate::environment::Settings;
 use crate::error::{JobError, Result};
 
-/// Maximum number of readings of all ranks' counts for one that agrees with the reading before.
+/// Maximum number of times that the counts of all ranks are read until two consecutive readings
+/// agree.
 const READINGS: usize = 8;
 
 /// The bytes of a job block in a job of `ranks` ranks, with the checker's area if it is on.
@@ -112,9 +113,9 @@ impl JobCore {
         sending
     }
 
-    /// Merges the clock of a message that `rank` sent. `least` and `most` limit the number of
-    /// messages of the stream before it that are not received yet. If they differ, merges the
-    /// clocks of all messages that it may be. If the message is not known, merges the clocks that
+    /// Merges the clock of a message that `rank` sent. Before this message, at least `least` and at
+    /// most `most` messages of the stream are not received yet; if the two differ, merges the
+    /// clocks of all messages that it may be. If the message has no clock, merges the clocks that
     /// all ranks have released. `takes`: the message is received, not only probed.
     pub(super) fn receives(
         &self,
@@ -218,7 +219,7 @@ impl JobCore {
         if self.settings.check.fails {
             return Err(JobError::Conflicts { found }.into());
         }
-        diagnostics::answer(&format!("transom: {}", JobError::Conflicts { found }));
+        diagnostics::print_requested(&format!("transom: {}", JobError::Conflicts { found }));
         Ok(())
     }
 }

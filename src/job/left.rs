@@ -15,10 +15,11 @@ use crate::error::{Error, JobError, Result};
 const MARKS: usize = 32;
 /// The bytes of the marks.
 pub(super) const BYTES: usize = MARKS * 8;
-/// The bits of a mark that a key determines, and the one that is set in every mark.
+/// The bits of a mark that hold the hash of the key.
 const KEY: u64 = !0 << 32;
+/// Set in every mark, so that no mark is 0.
 const USED: u64 = 1 << 63;
-/// Instead of the number of a barrier: the rank takes part in no barrier of the key.
+/// The number in a mark of a rank that takes part in no further barrier of the key.
 const NONE: u32 = 0;
 
 /// The place of a barrier in its collective call.

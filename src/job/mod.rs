@@ -1,5 +1,6 @@
 //! The job: its ranks, the route to each rank, and the barrier of all ranks. Windows are built on
-//! the job, which knows no windows.
+//! the job. The job knows a window by its number and by the part that a rank has published
+//! (`block`).
 
 mod bare;
 mod block;
@@ -364,6 +365,9 @@ impl Job {
     /// Merges the clocks that all ranks have released so far, for calls of another library that may
     /// have synchronized this rank with any other one. The checker may then miss conflicts, but
     /// reports no false ones.
+    ///
+    /// # Errors
+    /// The job block of a rank can't be mapped.
     #[doc(hidden)]
     pub fn checker_learns_all(&self) -> Result<()> {
         self.core.learn_all()
@@ -431,9 +435,9 @@ impl JobCore {
         self.flags.leaked_window.store(true, Ordering::Relaxed);
     }
 
-    /// Leaves the job, once. A barrier first ensures that no message of this process is lost with
-    /// its sockets, and that no waiting rank sees this process end. `waits`: there was no such
-    /// barrier yet.
+    /// Leaves the job, once. If `waits`, a barrier comes first, so that no message is lost with
+    /// this process's sockets and no waiting rank sees this process end. Otherwise the caller has
+    /// passed such a barrier.
     fn leave(&self, waits: bool) -> Result<()> {
         let mut bootstrap = self.bootstrap.lock().unwrap_or_else(PoisonError::into_inner);
         // Relaxed: accessed under the mutex. The drop follows a `finalize`.
@@ -445,7 +449,7 @@ impl JobCore {
             self.await_others(&mut **bootstrap)?;
         }
         if let Some(text) = report::at_the_end(self).filter(|_| self.settings.info && self.rank == 0) {
-            diagnostics::answer(&text);
+            diagnostics::print_requested(&text);
         }
         let checked = self.summarize();
         if !self.flags.serves_on.load(Ordering::Relaxed) {

@@ -12,16 +12,15 @@ use crate::failures::Attempts;
 use crate::messages::Notice;
 use crate::transport::{Lane, SpinBudget};
 
-/// The time after which a wait for operations in flight gives up, if a rank was lost and nothing
-/// has moved.
+/// In a wait that goes on after the loss of a rank: time without progress after which it gives up.
 const LINGER: Duration = Duration::from_secs(10);
-/// The time between two looks of such a wait, if nothing comes.
+/// Sleep between two polls of such a wait.
 const NAP: Duration = Duration::from_millis(1);
 
-/// The time for which events of other ranks may prolong such a wait.
+/// Longest time for which events of other ranks count as progress of such a wait.
 const PROLONGED: Duration = Duration::from_secs(300);
 
-/// The time for which nothing has moved, in a wait that goes on after a rank was lost.
+/// Measures the time without progress, in a wait that goes on after the loss of a rank.
 struct Stillness {
     begun: Instant,
     attempts: Attempts,
@@ -154,7 +153,7 @@ impl JobCore {
     /// Waits until `left`, the number of operations in flight, is 0, also after a rank was lost.
     ///
     /// # Errors
-    /// That is impossible: a transport failed, or nothing has moved for long.
+    /// A transport failed, or nothing has moved for [`LINGER`].
     #[cold]
     pub(crate) fn until_all_complete(&self, left: impl Fn() -> u64) -> Result<()> {
         let Err(mut error) = self.progress.until(|| left() == 0) else { return Ok(()) };
@@ -183,14 +182,17 @@ impl JobCore {
         true
     }
 
-    /// Sends a notice of `post` or `complete` to a rank that was contacted before. If a rank of the
-    /// node has no room for it, a thread sends it later: `post` waits for no other rank (MPI-4.1
-    /// §12.5.2), and the rank may sleep in a barrier or compute until this rank has gone on. A
-    /// notice that has to wait for room is sent later also after a failure of progress, which may
-    /// concern another rank. Later messages may overtake the notice. This is harmless, since
-    /// notices are counted, and a window has none left when it is freed, unless the wait of
-    /// `complete` for a post has failed. If the rank can't be reached, the notice of `complete` is
-    /// sent later, because the rank waits for it.
+    /// Sends a notice of `post` or `complete` to a rank that was contacted before.
+    ///
+    /// A notice for which a rank of the node has no room is sent later by a thread, also if
+    /// progress has failed meanwhile, perhaps because of another rank: `post` must not wait for
+    /// other ranks (MPI-4.1 §12.5.2), and the receiver may sleep or compute until this rank goes
+    /// on. A notice of `complete` to a rank that can't be reached is sent later too, because the
+    /// receiver waits for it.
+    ///
+    /// Later messages may overtake the notice, which is harmless: receivers only count notices.
+    /// When a window is freed, no notice of it is left, except after a wait of `complete` that has
+    /// failed.
     pub(crate) fn notify(&self, rank: usize, bytes: Vec<u8>, notice: Notice) -> Notified {
         let (to, is_of_node) = (peer(rank), self.lane(rank) == Some(Lane::Shm));
         let (mut failure, mut failed) = (None, 0);

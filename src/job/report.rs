@@ -10,13 +10,14 @@ use super::JobCore;
 use crate::routes;
 use crate::transport::{Lane, Net};
 
-/// Time after which a rank that has dropped its job warns that it still waits.
+/// Time after which a rank that has dropped its job warns that it waits for the other ranks.
 const LATE: Duration = Duration::from_secs(20);
 
 /// Prints a line if the returned value is not dropped within [`LATE`]: a rank that has dropped its
 /// job, perhaps because of an error that it has not printed yet, waits until the others leave.
 pub(super) fn tell_if_late(rank: usize, size: usize) -> Option<Sender<()>> {
-    let what = "dropped its job without Job::finalize, and waits until the other ranks leave theirs";
+    let what = "dropped its job without Job::finalize, and waits until the other ranks leave theirs; if it failed, its \
+                error is printed afterwards";
     (size > 1).then(|| diagnostics::warn_after(LATE, "transom::job", format!("rank {rank}: {what}")))
 }
 

@@ -17,8 +17,7 @@ use crate::transport::{Lane, SpinBudget, event};
 const STRIDE: usize = 64;
 /// Length of one sleep on a word between two checks.
 const NAP: Duration = Duration::from_millis(200);
-/// Time before the first look at the marks (`left`) of an awaited rank of this node, and between
-/// two looks.
+/// Time between two reads of the marks (`left`) of an awaited rank of this node.
 const BETWEEN_LOOKS: Duration = NAP;
 
 /// The signals of one barrier.
@@ -94,8 +93,8 @@ impl<F> BarrierWords<'_, F> {
     }
 }
 
-/// The time of a wait's next look at the awaited rank. A wait that ends soon does not read the
-/// time.
+/// When a wait next reads the marks of the awaited rank. Set at the first check, so that short
+/// waits do not read the clock.
 #[derive(Default)]
 struct Watch(Cell<Option<Instant>>);
 

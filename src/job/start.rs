@@ -85,7 +85,7 @@ pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDom
         listener,
     })?;
     if core.settings.info && rank == 0 {
-        diagnostics::answer(&report::in_words(&core));
+        diagnostics::print_requested(&report::in_words(&core));
     }
     Ok(core)
 }

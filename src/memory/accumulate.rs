@@ -17,7 +17,7 @@ use std::sync::atomic::{Ordering, fence};
 use transom_fabric::{Amo, AmoKind, Memory, Width};
 
 use crate::reduce::kernel::{Elements, combine_elsewhere, combine_one};
-use crate::reduce::{BasicType, Op};
+use crate::reduce::{BasicType, CompareSwap, Op};
 use crate::sync::stripe::{self, BLOCK, Visitor};
 use crate::sync::words::Words;
 
@@ -119,44 +119,43 @@ impl<'a> AtomicMemory<'a> {
         old
     }
 
-    /// Stores `new` if the value of an aligned element is `expected`, comparing bits; returns the
-    /// previous value.
+    /// Compares and swaps an aligned element, and returns its previous value.
     #[inline]
-    pub(crate) fn swap(&self, at: usize, ty: BasicType, expected: u64, new: u64) -> u64 {
+    pub(crate) fn swap(&self, at: usize, ty: BasicType, values: CompareSwap<u64>) -> u64 {
         if self.by_atomics(ty) {
-            return self.memory.amo(at, Amo::compare_swap(width(ty), expected, new));
+            return self.memory.amo(at, compare_swap(width(ty), values));
         }
         match stripe::try_lock(self.words, self.base + at) {
-            Some(held) => self.swap_locked(&held, at, ty, expected, new),
-            None => (*self).swap_contended(at, ty, expected, new),
+            Some(held) => self.swap_locked(&held, at, ty, values),
+            None => (*self).swap_contended(at, ty, values),
         }
     }
 
     /// [`AtomicMemory::swap`] at any alignment.
     #[inline]
-    pub(crate) fn swap_anywhere(&self, at: usize, ty: BasicType, expected: u64, new: u64) -> u64 {
+    pub(crate) fn swap_anywhere(&self, at: usize, ty: BasicType, values: CompareSwap<u64>) -> u64 {
         match self.is_aligned(at, ty) {
-            true => self.swap(at, ty, expected, new),
-            false => self.swap_locked(&self.lock(at), at, ty, expected, new),
+            true => self.swap(at, ty, values),
+            false => self.swap_locked(&self.lock(at), at, ty, values),
         }
     }
 
     #[inline(always)]
-    fn swap_locked(&self, _held: &stripe::Held<'_>, at: usize, ty: BasicType, expected: u64, new: u64) -> u64 {
+    fn swap_locked(&self, _held: &stripe::Held<'_>, at: usize, ty: BasicType, values: CompareSwap<u64>) -> u64 {
         let old = load(self.memory, at, ty.size());
         acquire_value();
-        if old == truncate(expected, ty.size()) {
-            store(self.memory, at, ty.size(), new);
+        if old == truncate(values.expected, ty.size()) {
+            store(self.memory, at, ty.size(), values.new);
         }
         old
     }
 
     #[inline(never)]
-    fn swap_contended(self, at: usize, ty: BasicType, expected: u64, new: u64) -> u64 {
+    fn swap_contended(self, at: usize, ty: BasicType, values: CompareSwap<u64>) -> u64 {
         if !is_word(ty) {
-            return self.swap_locked(&self.lock(at), at, ty, expected, new);
+            return self.swap_locked(&self.lock(at), at, ty, values);
         }
-        let swap = Amo::compare_swap(width(ty), expected, new);
+        let swap = compare_swap(width(ty), values);
         if let Some(_visit) = stripe::pass(self.words, self.base + at, *self.visitor) {
             return self.memory.amo(at, swap);
         }
@@ -167,12 +166,12 @@ impl<'a> AtomicMemory<'a> {
     }
 
     /// [`AtomicMemory::swap`] of an element of any size, as bytes.
-    pub(crate) fn swap_bytes(&self, at: usize, [expected, new]: [&[u8]; 2], old: &mut [u8]) {
+    pub(crate) fn swap_bytes(&self, at: usize, values: CompareSwap<&[u8]>, old: &mut [u8]) {
         let _held = self.lock(at);
         self.memory.read(at, old);
         acquire_value();
-        if old == expected {
-            self.memory.write(at, new);
+        if old == values.expected {
+            self.memory.write(at, values.new);
         }
     }
 
@@ -372,6 +371,10 @@ pub(crate) const fn is_word(ty: BasicType) -> bool {
 }
 
 /// The width of an element of 4 or 8 bytes.
+fn compare_swap(width: Width, values: CompareSwap<u64>) -> Amo {
+    Amo::compare_swap(width, values.expected, values.new)
+}
+
 fn width(ty: BasicType) -> Width {
     if ty.size() == 4 { Width::W32 } else { Width::W64 }
 }
@@ -510,8 +513,8 @@ mod tests {
             let at = 16;
             assert_eq!(atomic.one(at, Op::Sum, ty, truncate(u64::MAX, ty.size())), 0);
             assert_eq!(atomic.one(at, Op::Sum, ty, 3), truncate(u64::MAX, ty.size()));
-            assert_eq!(atomic.swap(at, ty, 2, 9), 2);
-            assert_eq!(atomic.swap(at, ty, 2, 7), 9, "not swapped");
+            assert_eq!(atomic.swap(at, ty, CompareSwap { expected: 2, new: 9 }), 2);
+            assert_eq!(atomic.swap(at, ty, CompareSwap { expected: 2, new: 7 }), 9, "not swapped");
             let mut all = [1; 32];
             memory.read(0, &mut all);
             assert!(all.iter().enumerate().all(|(i, &byte)| (byte == 0) != (i == 16)), "{ty:?}: {all:?}");

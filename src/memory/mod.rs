@@ -3,7 +3,7 @@
 //!
 //! | module | owns |
 //! |---|---|
-//! | `accumulate` | atomic accumulates; in `scattered` those on pieces that are not contiguous |
+//! | `accumulate` | atomic accumulates; `scattered`: on pieces that are not contiguous; `in_memory`: with operands in memory that peers write |
 //! | `attached` | the attached regions of a dynamic window |
 //! | `layout` | the layouts of both sides of an operation |
 

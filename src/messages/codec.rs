@@ -16,9 +16,9 @@ use crate::reduce::{BasicType, Op};
 pub(crate) const OVERHEAD: usize = 29;
 /// Length of a strip in bytes.
 pub(crate) const STRIP: usize = 32;
-/// Most strips of one request whose list is not packed.
+/// Maximum number of strips in a list that is not packed.
 pub(crate) const MAX_STRIPS: usize = 254;
-/// Most strips whose list is never packed.
+/// Length of the longest list of strips that is never packed.
 pub(crate) const FEW_STRIPS: usize = 8;
 /// Value of the number of strips if their list is packed.
 const PACKED: u8 = 255;

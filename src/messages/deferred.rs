@@ -38,7 +38,7 @@ struct Queue {
     /// The peers that did not take the message sent to them last. A peer is removed when the last
     /// message to it has been sent.
     blocked: BTreeMap<Peer, Blocked>,
-    /// The number of the blocked peer with which the next attempt begins.
+    /// The rank of the blocked peer with which the next attempt begins.
     at: u32,
     /// The number of the next message.
     next: u64,

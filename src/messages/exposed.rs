@@ -18,7 +18,7 @@ use crate::datatype::{Pieces, Strip, Strips, Walk};
 use crate::error::Refusal;
 use crate::memory::accumulate::{AtomicMemory, Operand, bytes_of};
 use crate::memory::attached::Attached;
-use crate::reduce::{BasicType, Op};
+use crate::reduce::{BasicType, CompareSwap, Op};
 use crate::sync::lock::{self, Tried};
 use crate::sync::stripe::Visitor;
 use crate::sync::words::{self, Words};
@@ -72,8 +72,8 @@ pub(crate) enum Posted {
 struct Posts {
     /// Posts that no operation or `complete` has consumed, by member.
     arrived: HashMap<u32, u32>,
-    /// Posts that are missing, by member: the access epoch of each has ended without it. With this
-    /// rank's number in the window.
+    /// By member: access epochs that have ended before the post for them arrived, and this rank's
+    /// number in the window.
     missing: HashMap<u32, (u32, u32)>,
 }
 
@@ -220,10 +220,10 @@ impl Exposed {
     }
 
     /// Consumes the post of `member` whose access epoch ends although the wait for the post has
-    /// failed. Returns whether the post had come. If not, its message will be consumed on arrival
-    /// ([`Exposed::notice`]), and only then may the member be notified of the epoch's end:
-    /// completions have no origin, so an earlier one would end the epoch of another origin. `own`:
-    /// this rank's number in the window.
+    /// failed. Returns whether the post had come. If not, [`Exposed::notice`] consumes it on
+    /// arrival, and only then may the member learn that the epoch has ended: a target only counts
+    /// such notices, so an earlier one would end the epoch of another origin. `own`: this rank's
+    /// number in the window.
     #[cold]
     pub(crate) fn skip_post(&self, member: u32, own: u32) -> bool {
         // No later post comes in a word, where nothing would report it.
@@ -296,7 +296,8 @@ impl Exposed {
                     return Err(Refusal::Lengths { data, target });
                 }
                 let block = self.block(i64::try_from(*at).unwrap_or(-1), ty.size())?;
-                let old = self.atomic(&block.memory, block.base).swap_anywhere(block.at, *ty, *expected, *new);
+                let values = CompareSwap { expected: *expected, new: *new };
+                let old = self.atomic(&block.memory, block.base).swap_anywhere(block.at, *ty, values);
                 Ok(bytes_of(&old.to_ne_bytes(), ty.size()).to_vec())
             }
             Request::SwapBytes { ty, at, data } => {
@@ -305,7 +306,7 @@ impl Exposed {
                 let (expected, new) = both.ok_or_else(|| lengths(data.len(), 2 * size))?;
                 let block = self.block(i64::try_from(*at).unwrap_or(-1), size)?;
                 let mut old = vec![0; size];
-                self.atomic(&block.memory, block.base).swap_bytes(block.at, [expected, new], &mut old);
+                self.atomic(&block.memory, block.base).swap_bytes(block.at, CompareSwap { expected, new }, &mut old);
                 Ok(old)
             }
             Request::Control { at, amo } => {

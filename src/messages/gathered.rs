@@ -1,10 +1,10 @@
 //! Small operations that share messages, over nets on which the target's CPU performs puts and gets
-//! anyway. While operations to a target are in flight, a further put or accumulate is kept with its
-//! data, and a get with its buffer; so is the first one if others will probably follow. A call that
-//! waits or polls sends the kept operations, except those for the end of an epoch
-//! ([`Towards::closes`]); a flush posts a single kept put or get, except on dynamic windows. The
-//! kept accumulates for a target are one ordered request with one sequence number, and are
-//! therefore sent before the next ordered request to the target.
+//! anyway. An operation is *kept*, a put or accumulate with its data and a get with its buffer,
+//! while operations to its target are in flight, or if others will probably follow. Every call that
+//! waits or polls sends the kept operations. There are two exceptions: operations are kept longer
+//! if their message can also end the epoch ([`Towards::closes`]), and a flush posts a single kept
+//! put or get, except on dynamic windows. The kept accumulates for a target have one sequence
+//! number, and are therefore sent before the next ordered request to the target.
 
 mod part;
 
@@ -65,9 +65,8 @@ pub(crate) struct Towards {
     pub(crate) peer: Peer,
     pub(crate) window: u64,
     pub(crate) member: usize,
-    /// Whether the target may refuse some of the operations and perform the others, as on a dynamic
-    /// window. Each operation then has a strip of its own, or a [`Part`] of its own if it gets
-    /// data. None has a request.
+    /// Whether each operation may be refused alone, as on a dynamic window. Each operation then has
+    /// its own strip, or its own [`Part`] if it gets data, and none has a request.
     pub(crate) apart: bool,
     /// Whether the operations may be sent with the end of the epoch ([`Messages::close`]).
     /// Unless one of them has a request, they are kept until then, or until a call waits for them.
@@ -405,10 +404,9 @@ impl Messages {
         Close::Sent
     }
 
-    /// Takes the number of the caller's ordered request to a target by `order`, and passes the
-    /// requests of the accumulates that are kept for the target to `send`, with their tokens. The
-    /// number is taken together with these requests: an accumulate that another thread keeps
-    /// meanwhile, and that a later one of the caller may join, has a later number.
+    /// Returns the next sequence number to a target, from `order`, and passes the requests of the
+    /// accumulates that are kept for the target to `send`, with their tokens. Both happen under one
+    /// lock: an accumulate that another thread keeps afterwards has a later number.
     pub(crate) fn number(
         &self,
         (peer, window): (Peer, u64),

@@ -173,11 +173,11 @@ impl Messages {
         }
     }
 
-    /// Ends a request that was not sent because of `fault`, and queues those parts of its message
-    /// that the peer needs: the answers before the request, and a request with its number or with
-    /// the end of its epoch, and without another effect. `fault` is `None` if the caller reports
-    /// the failure. If the request changes a control word and no call awaits the result, the
-    /// request itself is queued: other ranks may wait for the end of a lock.
+    /// Ends a request that was not sent. `fault` is the reason, or `None` if the caller reports the
+    /// failure. The parts of the message that the peer needs are queued: the answers before the
+    /// request; and in place of an ordered request, or of one that ends an epoch, a request with
+    /// the same sequence number or end and no other effect. A change of a control word whose result
+    /// no call awaits is queued as it is, because other ranks may wait for the end of a lock.
     pub(crate) fn unsent(&self, to: Peer, token: u64, message: &[u8], fault: Option<&Fault>) {
         let request = Message::decode(message);
         if matches!(request, Some(Message::Request { request: Request::Control { .. }, .. })) && !self.is_awaited(token)

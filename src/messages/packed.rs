@@ -1,6 +1,6 @@
-//! Lists of strips in few bytes. A strip follows the one before it: its offset is a difference, and
-//! fields that seldom change are left out. Numbers have seven bits in each byte, the lowest first;
-//! the eighth bit tells that more follow.
+//! Lists of strips in few bytes. Each strip is encoded relative to the one before it: the offset as
+//! a difference, and fields only where they change. Numbers are LEB128: seven bits in each byte,
+//! the lowest first; the top bit says that more follow. Signed numbers are zigzag-encoded.
 
 use super::codec::{MAX_STRIPS, Reader, STRIP};
 use crate::datatype::Strip;
@@ -20,19 +20,19 @@ const SEVERAL: u8 = 2;
 /// Appends a list of at most [`MAX_PACKED`] strips.
 pub(super) fn pack(out: &mut Vec<u8>, strips: &[Strip]) {
     assert!(strips.len() <= MAX_PACKED, "at most MAX_PACKED");
-    number(out, strips.len() as u64);
+    push_leb128(out, strips.len() as u64);
     let mut before = Strip::one(0, 0);
     for strip in strips {
         let block = if strip.block == before.block { 0 } else { BLOCK };
         let several = if strip.count == 1 { 0 } else { SEVERAL };
         out.push(block | several);
-        number(out, folded(strip.offset.wrapping_sub(before.offset)));
+        push_leb128(out, zigzag(strip.offset.wrapping_sub(before.offset)));
         if block != 0 {
-            number(out, strip.block as u64);
+            push_leb128(out, strip.block as u64);
         }
         if several != 0 {
-            number(out, strip.count as u64);
-            number(out, folded(strip.stride));
+            push_leb128(out, strip.count as u64);
+            push_leb128(out, zigzag(strip.stride));
         }
         before = *strip;
     }
@@ -41,12 +41,12 @@ pub(super) fn pack(out: &mut Vec<u8>, strips: &[Strip]) {
 /// The bytes of `strip` in a packed list, behind the strip `before`.
 pub(crate) fn packed_len(before: Option<&Strip>, strip: &Strip) -> usize {
     let (offset, block) = before.map_or((0, 0), |before| (before.offset, before.block));
-    let mut len = 1 + digits(folded(strip.offset.wrapping_sub(offset)));
+    let mut len = 1 + leb128_len(zigzag(strip.offset.wrapping_sub(offset)));
     if strip.block != block {
-        len += digits(strip.block as u64);
+        len += leb128_len(strip.block as u64);
     }
     if strip.count != 1 {
-        len += digits(strip.count as u64) + digits(folded(strip.stride));
+        len += leb128_len(strip.count as u64) + leb128_len(zigzag(strip.stride));
     }
     len
 }
@@ -59,7 +59,7 @@ pub(super) fn most_len(count: usize) -> usize {
 impl Reader<'_> {
     /// The strips of a packed list.
     pub(super) fn packed(&mut self) -> Option<Vec<Strip>> {
-        let count = usize::try_from(self.number()?).ok()?;
+        let count = usize::try_from(self.leb128()?).ok()?;
         // A strip has at least two bytes, so that a false number reserves no memory.
         let mut strips = Vec::with_capacity(count.min(self.0.len() / 2));
         let (mut offset, mut block) = (0i64, 0);
@@ -69,18 +69,18 @@ impl Reader<'_> {
             if fields & !(BLOCK | SEVERAL) != 0 {
                 return None;
             }
-            offset = offset.wrapping_add(unfolded(self.number()?));
+            offset = offset.wrapping_add(unzigzag(self.leb128()?));
             if fields & BLOCK != 0 {
-                block = self.number()?;
+                block = self.leb128()?;
             }
             let (count, stride) =
-                if fields & SEVERAL == 0 { (1, 0) } else { (self.number()?, unfolded(self.number()?)) };
+                if fields & SEVERAL == 0 { (1, 0) } else { (self.leb128()?, unzigzag(self.leb128()?)) };
             strips.push(Strip::decode([offset.cast_unsigned(), block, count, stride.cast_unsigned()])?);
         }
         Some(strips)
     }
 
-    fn number(&mut self) -> Option<u64> {
+    fn leb128(&mut self) -> Option<u64> {
         let mut number = 0u64;
         for place in 0..10 {
             let (&digit, rest) = self.0.split_first()?;
@@ -100,7 +100,7 @@ impl Reader<'_> {
 }
 
 #[allow(clippy::cast_possible_truncation)] // the lowest bits
-fn number(out: &mut Vec<u8>, mut number: u64) {
+fn push_leb128(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -108,17 +108,17 @@ fn number(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// The bytes of a number.
-fn digits(number: u64) -> usize {
+/// The number of bytes of a LEB128 number.
+fn leb128_len(number: u64) -> usize {
     (number | 1).ilog2() as usize / 7 + 1
 }
 
-/// Small numbers of either sign as small numbers.
-fn folded(number: i64) -> u64 {
+/// Zigzag encoding: numbers near 0, of either sign, become small numbers.
+fn zigzag(number: i64) -> u64 {
     (number << 1 ^ number >> 63).cast_unsigned()
 }
 
-fn unfolded(number: u64) -> i64 {
+fn unzigzag(number: u64) -> i64 {
     (number >> 1).cast_signed() ^ -(number & 1).cast_signed()
 }
 
@@ -133,7 +133,7 @@ mod tests {
         pack(&mut bytes, strips);
         let before = |at: usize| at.checked_sub(1).map(|at| &strips[at]);
         let len: usize = strips.iter().enumerate().map(|(at, strip)| packed_len(before(at), strip)).sum();
-        assert_eq!(bytes.len(), digits(strips.len() as u64) + len);
+        assert_eq!(bytes.len(), leb128_len(strips.len() as u64) + len);
         let mut reader = Reader(&bytes);
         let found = reader.packed().expect("packed");
         assert!(reader.0.is_empty());
@@ -148,14 +148,14 @@ mod tests {
         for bits in 0..64 {
             for number in [1u64 << bits, (1 << bits) - 1] {
                 let mut bytes = Vec::new();
-                super::number(&mut bytes, number);
-                assert_eq!(bytes.len(), digits(number));
-                assert_eq!(Reader(&bytes).number(), Some(number));
-                assert_eq!(unfolded(folded(number.cast_signed())), number.cast_signed());
+                push_leb128(&mut bytes, number);
+                assert_eq!(bytes.len(), leb128_len(number));
+                assert_eq!(Reader(&bytes).leb128(), Some(number));
+                assert_eq!(unzigzag(zigzag(number.cast_signed())), number.cast_signed());
             }
         }
-        assert_eq!(Reader(&[0xff; 20]).number(), None);
-        assert_eq!(Reader(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 3]).number(), None);
+        assert_eq!(Reader(&[0xff; 20]).leb128(), None);
+        assert_eq!(Reader(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 3]).leb128(), None);
     }
 
     #[test]

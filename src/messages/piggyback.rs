@@ -21,17 +21,17 @@ use super::{Landing, Messages, Request, Waiting, locked};
 
 /// Minimum number of consecutive quick puts in return before an answer waits.
 const LEAST: u32 = 2;
-/// Maximum of this number, which each answer that waits in vain doubles.
+/// Maximum of this number. Each answer that was not carried in time doubles the number.
 const MOST: u32 = 1024;
-/// Number of piggybacked answers without one that waits in vain, after which one such wait changes
-/// nothing: it costs less than the answers that would be sent alone.
+/// Consecutive piggybacked answers after which one answer that was not carried in time has no
+/// consequence: the saved messages have paid for it.
 const PROVEN: u32 = 32;
 /// Most answers that wait for one message.
 const WAITING: usize = 8;
 
-/// An answer to a fence's message waits for this part of the time that others may wait, which is
-/// little more than it takes to send an answer. A longer wait would delay the origin's fence by
-/// more than the message that it saves.
+/// Divisor of the waiting time for the answer to a fence's message. The result is little more than
+/// the time to send an answer; a longer wait would delay the origin's fence by more than the saved
+/// message.
 const PART_FOR_FENCES: u32 = 4;
 
 /// The answers that wait, by peer.
@@ -48,8 +48,8 @@ pub(super) struct Piggyback {
 struct Turns {
     /// The requests whose answers wait.
     tokens: Vec<u64>,
-    /// The time at which this rank executed the peer's first such request since this rank's own
-    /// last message to the peer that can carry answers.
+    /// When this rank executed the first such request of the peer since it last sent the peer a
+    /// message that can carry answers.
     came: Option<Instant>,
     /// Whether a request since then was a fence's message.
     is_fence: bool,

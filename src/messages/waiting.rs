@@ -6,8 +6,8 @@ use transom_fabric::{Peer, Tally, TallyRef};
 
 use super::Landing;
 
-/// The number of places. Tokens ascend, so a place is free again after this many requests, unless
-/// its request still waits.
+/// Slots of the table. Tokens ascend: the slot of a token is used again by the 32nd token after it.
+/// If the slot's request still waits then, the new request is kept outside of the table.
 const PLACES: usize = 32;
 
 /// A request that waits for its reply.

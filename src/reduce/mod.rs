@@ -18,6 +18,7 @@
 //! - Any nonzero element is true to LAND, LOR and LXOR; their result is 1 or 0.
 //! - The bits of a NaN that is the result of a sum or product are unspecified.
 
+mod compare_swap;
 mod elements;
 #[doc(hidden)]
 pub mod foreign;
@@ -28,6 +29,7 @@ pub mod ops;
 mod tests;
 mod types;
 
+pub use compare_swap::CompareSwap;
 pub use elements::{DoubleInt, Element, FloatInt, Logical, LongInt, RawByte, ShortInt, TwoInt};
 pub use op::Op;
 pub use types::BasicType;

@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::memory::layout::Layout;
 use crate::reduce::kernel::{bits_of, value_of};
 use crate::reduce::ops::{self, Reduction, Swappable};
-use crate::reduce::{Element, Op};
+use crate::reduce::{CompareSwap, Element, Op};
 
 /// The operations of an epoch: put, get and the accumulate family. The closure of an epoch gets a
 /// handle ([`LockAllEpoch`](crate::LockAllEpoch), [`LockEpoch`](crate::LockEpoch),
@@ -78,9 +78,9 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
         self.core.parts.put(permit, displacement as u64, self.scope.source(bytemuck::cast_slice(source)), Count::Target)
     }
 
-    /// Puts one value, which is copied: no buffer is borrowed. Where only messages reach the target
-    /// (dynamic windows, and created ones without cross-memory attach), and for values above 4 KiB,
-    /// the call waits for the put.
+    /// Puts one value, which is copied: no buffer is borrowed. The call waits for the put if the
+    /// value is longer than 4 KiB, or if only messages reach the target (a window over user memory
+    /// whose target is on this node, where the kernel refuses cross-memory attach).
     ///
     /// # Errors
     /// As for [`Access::put`].
@@ -108,6 +108,16 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
 
     /// Puts `count` items of `ty` from `source` into the items of `target` (MPI-4.1 §12.3.1 with
     /// derived datatypes). The offsets in `ty` are bytes from the beginning of `source`.
+    ///
+    /// ```no_run
+    /// # fn try_it(win: &transom::Window<f64>, matrix: &[f64]) -> transom::Result<()> {
+    /// use transom::{At, BasicType, Datatype};
+    /// // Column 2 of a matrix of 10 rows of 8 numbers becomes elements 0 to 9 of rank 1.
+    /// let number = Datatype::basic(BasicType::Float64);
+    /// let column = Datatype::vector(10, 1, 8, &number)?;
+    /// win.lock_all(|epoch| epoch.put_items(&matrix[2..], 1, &column, At::new(1, 0, 10, &number)))
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As for [`Access::put`]; `Type` if the signatures differ or items of the target overlap;
@@ -216,8 +226,9 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
         self.core.parts.accumulate_elements(permit, displacement as u64, R::OP, T::TYPE, source)
     }
 
-    /// Like [`Access::accumulate`], and also gets the previous values (`MPI_GET_ACCUMULATE`,
-    /// MPI-4.1 §12.3.4). Both buffers have the same length.
+    /// Like [`Access::accumulate`], and also gets the previous values into `result`
+    /// (`MPI_GET_ACCUMULATE`, MPI-4.1 §12.3.4). Both buffers have the same length. The values are
+    /// in `result` when the operation is complete.
     ///
     /// # Errors
     /// As for [`Access::accumulate`]; `Type` if the lengths differ.
@@ -294,6 +305,13 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
 
     /// Adds `operand` to the element at `displacement` of `target`, waits for the element's
     /// previous value and returns this value (`MPI_FETCH_AND_OP` with `MPI_SUM`, MPI-4.1 §12.3.4).
+    /// Integers wrap.
+    ///
+    /// ```no_run
+    /// # fn try_it(win: &transom::Window<u64>) -> transom::Result<u64> {
+    /// win.lock_all(|epoch| epoch.fetch_add(0, 0, 1)) // a different ticket for each caller
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As for [`Access::accumulate`].
@@ -336,7 +354,15 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
 impl<'scope, T: Swappable> Access<'scope, '_, T> {
     /// Replaces the element at `displacement` of `target` by `new` if the element equals
     /// `expected`, bit for bit. Waits for the element's previous value and returns this value
-    /// (`MPI_COMPARE_AND_SWAP`, MPI-4.1 §12.3.4).
+    /// (`MPI_COMPARE_AND_SWAP`, MPI-4.1 §12.3.4). The element was replaced if the result equals
+    /// `expected`.
+    ///
+    /// ```no_run
+    /// # fn try_it(win: &transom::Window<u64>, me: u64) -> transom::Result<bool> {
+    /// // Claims entry 3 of rank 0, which is 0 while it is free.
+    /// win.lock_all(|epoch| Ok(epoch.compare_and_swap(0, 3, 0, me)? == 0))
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As for [`Access::accumulate`].
@@ -345,7 +371,7 @@ impl<'scope, T: Swappable> Access<'scope, '_, T> {
         let permit = self.admit("compare_and_swap", target)?;
         self.core
             .parts
-            .compare_swap(permit, displacement as u64, T::TYPE, bits_of(expected), bits_of(new))
+            .compare_swap(permit, displacement as u64, T::TYPE, CompareSwap { expected, new }.map(bits_of))
             .map(value_of)
     }
 
@@ -364,7 +390,7 @@ impl<'scope, T: Swappable> Access<'scope, '_, T> {
     ) -> Result<()> {
         let permit = self.admit("compare_and_swap", target)?;
         let into = self.scope.sink(bytemuck::bytes_of_mut(result));
-        let values = (bits_of(expected), bits_of(new));
+        let values = CompareSwap { expected, new }.map(bits_of);
         self.core.parts.start_compare_swap(permit, displacement as u64, T::TYPE, values, [None, None], into)
     }
 }

@@ -30,7 +30,7 @@ use crate::error::{JobError, Result};
 use crate::memory::accumulate::{AtomicMemory, Operand, bytes_of, truncate, value};
 use crate::memory::layout::Layout;
 use crate::messages::{Landing, Request, Small};
-use crate::reduce::{BasicType, Op};
+use crate::reduce::{BasicType, CompareSwap, Op};
 use crate::routes::Actor;
 
 /// Elements up to this size travel in a register.
@@ -195,33 +195,26 @@ impl Parts {
         permit: Permit,
         displacement: u64,
         ty: BasicType,
-        expected: u64,
-        new: u64,
+        values: CompareSwap<u64>,
     ) -> Result<u64> {
         let rank = permit.rank();
         if let Some((atomic, at)) = self.atomic_aligned(rank, displacement, ty, ty.size()) {
-            return Ok(atomic.swap(at, ty, expected, new));
+            return Ok(atomic.swap(at, ty, values));
         }
-        self.compare_swap_far(rank, displacement, ty, (expected, new))
+        self.compare_swap_far(rank, displacement, ty, values)
     }
 
     #[inline(never)]
-    fn compare_swap_far(
-        &self,
-        rank: usize,
-        displacement: u64,
-        ty: BasicType,
-        (expected, new): (u64, u64),
-    ) -> Result<u64> {
+    fn compare_swap_far(&self, rank: usize, displacement: u64, ty: BasicType, values: CompareSwap<u64>) -> Result<u64> {
         let Some((target, at)) = self.locate("compare_and_swap", rank, displacement, ty.size())? else { return Ok(0) };
         let kind = Kind::Combine { call: Call::CompareAndSwap, op: None, ty };
         if let Some(atomic) = target.atomic_at(self, at, ty) {
-            let swap = || atomic.swap_anywhere(index(at), ty, expected, new);
+            let swap = || atomic.swap_anywhere(index(at), ty, values);
             if !self.is_checked() {
                 return Ok(swap());
             }
-            let failed = self.swap_fails(target, at, ty, expected);
-            let changes = failed.is_none() && differ(expected, new, ty);
+            let failed = self.swap_fails(target, at, ty, values.expected);
+            let changes = failed.is_none() && differ(values, ty);
             return self.note_attempt(target, at, (kind, ty), changes, || failed.unwrap_or_else(swap));
         }
         let mut old = [0; REGISTER];
@@ -230,7 +223,7 @@ impl Parts {
         self.note_around_far(target, at, (kind, ty), || {
             crate::buffers::scoped(
                 || self.job.finish(&tally),
-                |scope| self.swap_far(target, at, ty, (expected, new), scope.sink(old), &tally),
+                |scope| self.swap_far(target, at, ty, values, scope.sink(old), &tally),
             )?;
             self.job.progress.complete(&tally)
         })?;
@@ -243,7 +236,7 @@ impl Parts {
         target: &Target,
         at: u64,
         ty: BasicType,
-        (expected, new): (u64, u64),
+        values: CompareSwap<u64>,
         into: Sink,
         tally: &TallyRef,
     ) -> Result<()> {
@@ -255,7 +248,7 @@ impl Parts {
                 Resolved::Unmapped(posting) => _posting = Some(posting),
                 Resolved::Mapped => {
                     let there = self.within(call, target, at, size)?;
-                    let old = self.atomic_within(target, &there)?.swap_anywhere(there.at, ty, expected, new);
+                    let old = self.atomic_within(target, &there)?.swap_anywhere(there.at, ty, values);
                     let old = old.to_ne_bytes();
                     into.fill_from(bytes_of(&old, size));
                     return Ok(());
@@ -263,18 +256,18 @@ impl Parts {
                 Resolved::Across => {
                     // The call waits for its own message alone.
                     let own = Tally::within(tally);
-                    self.ask_swap(target, at, ty, (expected, new), into, &own)?;
+                    self.ask_swap(target, at, ty, values, into, &own)?;
                     return self.job.progress.complete(&own);
                 }
             }
         }
         if let Some(net) = ByNet::at(self, target, at, ty) {
-            return net.swap(at, (expected, new), &into, tally);
+            return net.swap(at, values, &into, tally);
         }
         if let Some(by_kernel) = CopiedUnderLock::of(self, target) {
-            return by_kernel.swap(at, ty, (expected, new), into);
+            return by_kernel.swap(at, ty, values, into);
         }
-        self.ask_swap(target, at, ty, (expected, new), into, tally)
+        self.ask_swap(target, at, ty, values, into, tally)
     }
 
     /// Has the target's CPU compare and swap.
@@ -283,11 +276,11 @@ impl Parts {
         target: &Target,
         at: u64,
         ty: BasicType,
-        (expected, new): (u64, u64),
+        values: CompareSwap<u64>,
         into: Sink,
         tally: &TallyRef,
     ) -> Result<()> {
-        let request = Request::Swap { ty, at, expected: truncate(expected, ty.size()), new };
+        let request = Request::Swap { ty, at, expected: truncate(values.expected, ty.size()), new: values.new };
         self.ask(target, request, Landing::One(into), tally)
     }
 

@@ -13,7 +13,7 @@ use crate::buffers::Sink;
 use crate::error::Result;
 use crate::job::JobCore;
 use crate::memory::accumulate::{bytes_of, value};
-use crate::reduce::{BasicType, Op, kernel};
+use crate::reduce::{BasicType, CompareSwap, Op, kernel};
 use crate::routes::{Actor, Amos};
 use crate::transport::NetMemory;
 
@@ -81,9 +81,9 @@ impl<'t> ByNet<'t> {
         Some(self.post(at, Amo::new(self.kind(op)?, self.width, operand), into, tally))
     }
 
-    /// Posts the atomic that stores `new` if the element equals `expected`.
-    pub(super) fn swap(&self, at: u64, (expected, new): (u64, u64), into: &Sink, tally: &TallyRef) -> Result<()> {
-        self.post(at, Amo::compare_swap(self.width, expected, new), into, tally)
+    /// Posts the atomic that compares and swaps one element.
+    pub(super) fn swap(&self, at: u64, values: CompareSwap<u64>, into: &Sink, tally: &TallyRef) -> Result<()> {
+        self.post(at, Amo::compare_swap(self.width, values.expected, values.new), into, tally)
     }
 
     /// Posts the atomic that adds one to a counter of notices, whose additions need no order. The

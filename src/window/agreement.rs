@@ -24,10 +24,9 @@ pub(super) const SEPARATE: Choice = Choice(7);
 /// then, so creation checks it.
 pub(super) const PAGES_AT_FIRST_TOUCH: u32 = 1 << 9;
 
-/// Whether other ranks of the node can't map the part, and reach it by system calls or by messages.
-/// A rank reports this choice if it has other ranks on its node. Unlike other choices, this one may
-/// differ among the ranks: if any rank reports yes, all ranks serve requests, also those that would
-/// not need to.
+/// Whether this rank's part is not mapped by other ranks of its node, which then access it by
+/// system calls or messages. Reported only by ranks that have others on their node. The ranks may
+/// differ: if one reports yes, all ranks serve requests.
 pub(super) const UNMAPPED: Choice = Choice(10);
 
 impl Choice {
@@ -71,8 +70,8 @@ fn pass(job: &Job, own: u32) -> Result<Outcome> {
     Ok(Outcome { bits, failed })
 }
 
-/// The lowest rank that passes true for `candidate`. A barrier for each bit of its number, from the
-/// highest: if a candidate has a 0, candidates with a 1 drop out.
+/// The lowest rank that passes true for `candidate`. Takes one barrier for each bit of the rank,
+/// from the highest: if some candidate has a 0, those with a 1 drop out.
 fn lowest(job: &Job, mut candidate: bool) -> Result<usize> {
     let mut lowest = 0;
     for bit in (0..usize::BITS - job.size().leading_zeros()).rev() {
@@ -86,9 +85,9 @@ fn lowest(job: &Job, mut candidate: bool) -> Result<usize> {
     Ok(lowest)
 }
 
-/// The error of a rank that failed with `own`. Either all ranks get [`ErrorKind::TooManyWindows`]
-/// or none: all get it if the directory of a rank is full and no rank failed for another reason. A
-/// program may then create the window in another way at all ranks.
+/// The error of a rank that failed with `own`. If the directory of some rank is full and no rank
+/// failed for another reason, all ranks get [`ErrorKind::TooManyWindows`], so that a program may
+/// create the window in another way at all ranks.
 pub(super) fn error_at_failed(id: u64, outcome: &Outcome, own: Error) -> Error {
     // A rank with another failure than a full directory reports its own reason.
     if is_full(&own) { check_agreement(id, outcome).err().unwrap_or(own) } else { own }

@@ -18,10 +18,11 @@ use crate::transport::{self, Wire};
 /// Requests below this number of bytes are not checked: a check costs as much as some pages.
 pub(super) const LARGE: usize = 4 << 20;
 
-/// While other ranks return memory, the available memory is read again after each pause, and grows
-/// at least by `GROWTH` bytes.
+/// Pause before the available memory is read again, while other ranks return memory.
 const PAUSE: Duration = Duration::from_millis(50);
+/// Least growth after a pause, in bytes; otherwise no rank is returning memory.
 const GROWTH: u64 = 16 << 20;
+/// Maximum number of pauses.
 const MOST_PAUSES: usize = 200;
 
 /// The bytes that processes of this machine can still allocate, as the kernel reports them. `None`

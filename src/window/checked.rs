@@ -40,13 +40,13 @@ const SHADOWS: u64 = 1 << 61;
 /// Loads of up to this many bytes may poll for an update (unified model), and are not recorded.
 const POLLED: usize = 8;
 
-/// Above this number of accesses to a member in flight, most of those whose records later accesses
-/// to the same bytes have replaced are forgotten.
+/// If more accesses to a member than this are in flight, the list of them is pruned
+/// (`completion::forget_replaced`): accesses whose records were overwritten are dropped.
 const MANY: usize = 256;
 
-/// Attempts to take the lock of a shadow before the waiter yields, and between two checks for dead
-/// ranks.
+/// Attempts to take the lock of a shadow before the waiter yields.
 const SPINS: u32 = 64;
+/// Attempts to take the lock of a shadow between two checks for dead ranks.
 const LOOKS: u32 = 1 << 12;
 
 /// The checker's data of a window.
@@ -54,8 +54,8 @@ const LOOKS: u32 = 1 << 12;
 pub(super) struct Checked {
     /// The window whose parts are the shadows.
     shadows: Parts,
-    /// The accesses of this rank to each member that are not complete. The uses of each member's
-    /// part by buffers of operations follow.
+    /// The accesses of this rank that are not complete. Entry `member` has the accesses to a
+    /// member; entry `number of members + member` has the uses of the member's part by buffers.
     pending: Mutex<Vec<Vec<Pending>>>,
     /// The buffers of this rank's operations that are not complete.
     loans: Mutex<Vec<Loan>>,
@@ -116,15 +116,15 @@ pub(super) enum End {
 /// The accesses that an operation or a synchronization completes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Completed<'n> {
+    /// All accesses.
     All,
-    /// Those that the arrival of their results completes.
+    /// All accesses that only fetch, because their results have arrived.
     Fetching,
-    /// Those of one operation.
+    /// The accesses of one operation.
     Operation(u64),
-    /// Those of these operations that the arrival of their results completes. The numbers are in
-    /// increasing order.
+    /// Of the operations with these numbers, which are in increasing order: those that only fetch.
     Results(&'n [u64]),
-    /// These uses of a part by buffers. The numbers are in increasing order.
+    /// The uses of a part by buffers with these numbers, which are in increasing order.
     Uses(&'n [u64]),
 }
 
@@ -194,7 +194,7 @@ impl Checked {
         if let Some(checker) = &job.block.checker {
             let forgotten = checker.unwatch(window);
             if forgotten > 0 {
-                diagnostics::answer(&format!(
+                diagnostics::print_requested(&format!(
                     "transom: rank {}: the checker forgot {forgotten} operations of other ranks on window {window:x} \
                      with which this rank did not synchronize, and does not report their conflicts with loads and stores",
                     job.rank
@@ -205,9 +205,9 @@ impl Checked {
         let dropped = self.own().dropped() + self.own().untold();
         if dropped > 0 {
             let most = job.settings.check.records;
-            diagnostics::answer(&format!(
-                "transom: rank {}: the checker forgot {dropped} accesses to window {window:x}, whose conflicts it does not \
-                 report: it remembers {most} (TRANSOM_CHECK_RECORDS)",
+            diagnostics::print_requested(&format!(
+                "transom: rank {}: the checker forgot {dropped} accesses to window {window:x}, so it may have missed \
+                 conflicts; raise TRANSOM_CHECK_RECORDS (now {most})",
                 job.rank
             ));
         }

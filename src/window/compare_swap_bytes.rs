@@ -13,17 +13,17 @@ use crate::check::{Call, Kind};
 use crate::error::Result;
 use crate::memory::layout::Layout;
 use crate::messages::{Landing, Request};
-use crate::reduce::BasicType;
+use crate::reduce::{BasicType, CompareSwap};
 
 impl Parts {
-    /// Stores `both[1]` if the element equals `both[0]`, and waits for the previous value, which it
-    /// stores in `old`. For `PROC_NULL` `old` is unchanged.
+    /// Compares and swaps an element, and waits for its previous value, which it stores in `old`.
+    /// For `PROC_NULL` `old` is unchanged.
     pub(crate) fn compare_swap_bytes(
         &self,
         permit: Permit,
         displacement: u64,
         ty: BasicType,
-        both: [&[u8]; 2],
+        values: CompareSwap<&[u8]>,
         old: &mut [u8],
     ) -> Result<()> {
         let rank = permit.rank();
@@ -31,19 +31,26 @@ impl Parts {
         let Some((target, at)) = located else { return Ok(()) };
         let kind = Kind::Combine { call: Call::CompareAndSwap, op: None, ty };
         if let Some(atomic) = target.atomic(self, ty) {
-            return self.note_around(target, at, (kind, ty), || atomic.swap_bytes(index(at), both, old));
+            return self.note_around(target, at, (kind, ty), || atomic.swap_bytes(index(at), values, old));
         }
-        self.note_around_far(target, at, (kind, ty), || self.swap_bytes_far(target, at, ty, both, old))
+        self.note_around_far(target, at, (kind, ty), || self.swap_bytes_far(target, at, ty, values, old))
     }
 
-    fn swap_bytes_far(&self, target: &Target, at: u64, ty: BasicType, both: [&[u8]; 2], old: &mut [u8]) -> Result<()> {
+    fn swap_bytes_far(
+        &self,
+        target: &Target,
+        at: u64,
+        ty: BasicType,
+        values: CompareSwap<&[u8]>,
+        old: &mut [u8],
+    ) -> Result<()> {
         let (call, size) = ("compare_and_swap", ty.size());
         // The call waits for its message, so that no later access can overtake it.
         if target.reach.is_dynamic()
             && let Resolved::Mapped = self.resolve(call, target, at.cast_signed(), &Layout::Bytes(size))?
         {
             let there = self.within(call, target, at, size)?;
-            self.atomic_within(target, &there)?.swap_bytes(there.at, both, old);
+            self.atomic_within(target, &there)?.swap_bytes(there.at, values, old);
             return Ok(());
         }
         // A separate tally, so that the call does not wait for other operations in flight to the
@@ -54,9 +61,9 @@ impl Parts {
             |scope| {
                 let into = scope.sink(old);
                 if let Some(by_kernel) = CopiedUnderLock::of(self, target) {
-                    return by_kernel.swap_bytes(at, both, into);
+                    return by_kernel.swap_bytes(at, values, into);
                 }
-                let request = Request::SwapBytes { ty, at, data: both.concat().into() };
+                let request = Request::SwapBytes { ty, at, data: [values.expected, values.new].concat().into() };
                 self.ask(target, request, Landing::One(into), &tally)
             },
         )?;

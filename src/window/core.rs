@@ -75,7 +75,8 @@ impl Core {
             // A rank that can't map the member's part still signals it: the others wait for that.
             Err(error) => {
                 let job = &self.parts.job;
-                job.warn_once(Cause::Unmapped, &format!("a fence goes on without access to a part: {error:#}"));
+                let what = format!("a fence reaches rank {} without its part: {error:#}", self.parts.team.rank(member));
+                job.warn_once(Cause::Unmapped, &what);
                 self.words_in_block(member)
             }
         }
@@ -95,9 +96,10 @@ impl Core {
         self.parts.known(self.parts.first())
     }
 
-    /// Whether the first signal need not wait for the operations in flight. All are to its
-    /// receiver, and it arrives behind them; or there is only one, which is kept, and its message
-    /// can contain the signal. `outstanding`: the window's count.
+    /// Whether the first signal of a fence may be sent before the operations in flight are
+    /// complete. All of them must be to the receiver of the signal. The net must also deliver the
+    /// signal after them, or a single kept message must have them, which then carries the signal.
+    /// `outstanding`: the window's count.
     #[cold]
     fn may_signal_first(&self, outstanding: u64) -> bool {
         self.first().is_some_and(|first| {
@@ -107,6 +109,8 @@ impl Core {
         })
     }
 
+    /// Lets messages to the first receiver count as ordered again, if nothing is in flight to it:
+    /// clears the mark of operations other than puts.
     #[cold]
     fn unmix_first(&self) {
         if let Some(first) = self.first() {

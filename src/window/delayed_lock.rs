@@ -54,23 +54,24 @@ impl TakesLock for Core {
 pub(crate) struct LockDelay {
     /// The delayed lock. `None` also while a thread takes it.
     slot: Mutex<Option<Box<DelayedLock>>>,
-    /// Whether the epoch word counts a lock that is not granted yet, or that could not be taken.
+    /// Whether the epoch word counts a lock that no target has granted: it is delayed, a thread
+    /// takes it, or it could not be taken.
     pending: AtomicBool,
     /// The target whose lock was delayed last.
     target: AtomicU32,
-    /// Whether an operation whose call has returned waits for the lock, or is performed with it
-    /// now. Relaxed everywhere: the program has ordered the operations that a call must complete
-    /// before this call.
+    /// Whether an operation whose call has returned waits for the lock, or is in the message that
+    /// takes the lock. Relaxed everywhere: a call that completes operations is ordered by the
+    /// program after the operations that it must complete.
     owes: AtomicBool,
     /// Whether such an operation, of another thread than the one that has delayed the lock, stores
     /// its result in a lent buffer. Relaxed everywhere, as for `owes`.
     lends: AtomicBool,
-    /// Whether an operation that waited for the lock may not have been performed, although the lock
-    /// was taken. Relaxed everywhere: the state of the target's lock, which is set later, publishes
-    /// the value.
+    /// Whether the lock was taken and an operation that waited for it failed or was not sent.
+    /// Relaxed everywhere: the state of the target's lock, which is set later, publishes the value.
     lost: AtomicBool,
-    /// Whether this process has noticed an operation of the last epoch. If so, the program's locks
-    /// guard the window's data. Relaxed everywhere, because the value is an estimate.
+    /// Whether the last epoch had an operation, as far as this process has noticed. If so, the
+    /// program's locks guard the window's data, and the next lock may be delayed. Relaxed
+    /// everywhere, because the value is an estimate.
     guards: AtomicBool,
 }
 

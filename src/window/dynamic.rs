@@ -26,10 +26,9 @@ use crate::messages::{Landing, MAX_STRIPS, OVERHEAD, REPLY_OVERHEAD, Request, ST
 use crate::sync::words::{self, Words};
 use crate::transport;
 
-/// Maximum number of requests by which an origin reads a target's list again. The origin requests
-/// further regions only when it accesses them, so a target with many regions costs no more than its
-/// accessed regions.
-const ANEW: usize = 4;
+/// Maximum number of requests for the beginning of a target's list of regions. Further regions are
+/// requested when they are accessed, so a target with many regions costs only the accessed ones.
+const MAX_LIST_REQUESTS: usize = 4;
 
 /// A target's attached regions, and the accesses to them that are not posted yet.
 #[derive(Debug, Default)]
@@ -336,7 +335,7 @@ impl Parts {
         // The number is read before the list, so that it changes if a region is detached after the
         // list was read. SeqCst: as in `resolve`.
         let version = words.word64(words::VERSION).load(Ordering::SeqCst);
-        let regions = self.ask_regions(target, 0, u64::MAX, ANEW)?;
+        let regions = self.ask_regions(target, 0, u64::MAX, MAX_LIST_REQUESTS)?;
         // Regions that are still attached with the same memory stay mapped.
         let same = |extent: &Extent| covering(&known.regions, extent.address, 0).is_some_and(|(old, _)| old == extent);
         let kept: BTreeSet<u64> = regions.iter().filter(|extent| same(extent)).map(|extent| extent.address).collect();

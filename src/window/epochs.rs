@@ -66,6 +66,18 @@ impl<T: RmaElem> Window<T> {
     /// exclusive locks. Over a net without atomics the lock may be acquired as late as the end of
     /// the epoch; a flush acquires it. A lock does not order accesses outside of the window.
     ///
+    /// ```no_run
+    /// # fn try_it(win: &transom::Window<i64>) -> transom::Result<()> {
+    /// // Moves 5 from the first account of rank 0 to the second.
+    /// win.lock(transom::Lock::Exclusive, 0, |epoch| {
+    ///     let mut accounts = [0; 2];
+    ///     epoch.scope(|part| part.get(0, 0, &mut accounts))?;
+    ///     epoch.put_value(0, 0, accounts[0] - 5)?;
+    ///     epoch.put_value(0, 1, accounts[1] + 5)
+    /// })
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// As for [`Window::lock_all`]; `RmaSync` if this rank holds a lock on the target; `Rank` for a
     /// rank that does not exist.
@@ -142,6 +154,21 @@ impl<T: RmaElem> Window<T> {
 
     /// Exposes this rank's part to `origins` until [`Window::wait`] (`MPI_WIN_POST`, MPI-4.1
     /// §12.5.2), without waiting.
+    ///
+    /// ```
+    /// let world = transom::init()?;
+    /// let (me, size) = (world.rank(), world.size());
+    /// let win = transom::Window::<usize>::allocate(&world, 1)?;
+    /// let (left, right) = ((me + size - 1) % size, (me + 1) % size);
+    /// win.post(&[left])?;
+    /// win.start(&[right], |epoch| epoch.put_value(right, 0, me + 1))?;
+    /// win.wait()?; // the put of the left rank is complete
+    /// let mut got = [0];
+    /// win.load(0, &mut got)?;
+    /// assert_eq!(got, [left + 1]);
+    /// win.free()?;
+    /// # Ok::<(), transom::Error>(())
+    /// ```
     ///
     /// # Errors
     /// `RmaSync` within an exposure epoch, within a fence epoch with operations, or while this rank

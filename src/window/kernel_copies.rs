@@ -16,22 +16,24 @@ use crate::job::JobCore;
 use crate::memory::accumulate::{bytes_of, is_word};
 use crate::memory::layout::Layout;
 use crate::reduce::kernel::combine;
-use crate::reduce::{BasicType, Op};
+use crate::reduce::{BasicType, CompareSwap, Op};
 use crate::sync::stripe;
 use crate::sync::words::Words;
 use crate::transport::{self, ProcessMemory};
 
-/// Maximum numbers of bytes and pieces of an accumulate that are processed together.
+/// Maximum bytes of an accumulate that are read, combined and written together.
 const BYTES: usize = 64 << 10;
+/// Maximum pieces of an accumulate that are read, combined and written together.
 const PIECES: usize = 64;
 
-/// The longest accumulate of one piece that allocates no memory.
+/// Longest accumulate of one piece that allocates no memory, in bytes.
 const SMALL: usize = 64;
 
-/// Pieces are read together if they are at least [`FEW`], are at most [`GAP`] bytes apart, and span
-/// at most [`TOGETHER`] bytes.
+/// Fewest pieces that are read together, with the bytes between them.
 const FEW: usize = 4;
+/// Longest gap between two pieces that are read together, in bytes.
 const GAP: u64 = 2 << 10;
+/// Longest span of pieces that are read together, in bytes.
 const TOGETHER: u64 = 64 << 10;
 
 /// A piece that is read: its offset at the target, and its destination.
@@ -205,14 +207,19 @@ impl<'t> CopiedUnderLock<'t> {
         if it.op == Op::NoOp { Ok(()) } else { self.write(pieces, scratch) }
     }
 
-    /// Stores `new` if the element equals `expected`. The previous value is stored in `into`.
-    pub(super) fn swap(&self, at: u64, ty: BasicType, (expected, new): (u64, u64), into: Sink) -> Result<()> {
-        let both = [expected, new].map(u64::to_ne_bytes);
-        self.swap_bytes(at, both.each_ref().map(|word| bytes_of(word, ty.size())), into)
+    /// Compares and swaps an element. The previous value is stored in `into`.
+    pub(super) fn swap(&self, at: u64, ty: BasicType, values: CompareSwap<u64>, into: Sink) -> Result<()> {
+        let values = values.map(u64::to_ne_bytes);
+        self.swap_bytes(at, values.as_ref().map(|word| bytes_of(word, ty.size())), into)
     }
 
     /// [`CopiedUnderLock::swap`] for elements of any size, as bytes.
-    pub(super) fn swap_bytes(&self, at: u64, [expected, new]: [&[u8]; 2], into: Sink) -> Result<()> {
+    pub(super) fn swap_bytes(
+        &self,
+        at: u64,
+        CompareSwap { expected, new }: CompareSwap<&[u8]>,
+        into: Sink,
+    ) -> Result<()> {
         let piece = [Piece { at, from: 0, into: 0, len: new.len() }];
         let mut scratch = [0; LARGEST];
         let scratch = &mut scratch[..new.len()];

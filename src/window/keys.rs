@@ -24,12 +24,12 @@ use crate::memory::layout::Layout;
 use crate::messages::{Exposed, KeyHolder, Landing, Request};
 use crate::transport::{Lane, Net, NetMemory, NetRegion};
 
-/// The access to a target without a key at which this rank asks for one: the second.
-const FIRST: u32 = 2;
-/// Upper bound of this number, which each key doubles that served few accesses.
-const MOST: u32 = 64;
-/// The number of accesses for which a key is worth its requests.
-const WORTH: u32 = 8;
+/// Accesses without a key to a rank after which this rank asks for a key, at first.
+const FIRST_THRESHOLD: u32 = 2;
+/// Upper bound of this threshold. A key that served few accesses, or was refused, doubles it.
+const MAX_THRESHOLD: u32 = 64;
+/// Accesses from which on a key was worth its requests.
+const USES_TO_PAY: u32 = 8;
 
 /// The keys of other ranks' regions in one dynamic window.
 #[derive(Debug, Default)]
@@ -71,7 +71,13 @@ enum Found {
 
 impl Default for KeysOf {
     fn default() -> KeysOf {
-        KeysOf { regions: BTreeMap::new(), withdrawn: BTreeSet::new(), missed: 0, needed: FIRST, asking: false }
+        KeysOf {
+            regions: BTreeMap::new(),
+            withdrawn: BTreeSet::new(),
+            missed: 0,
+            needed: FIRST_THRESHOLD,
+            asking: false,
+        }
     }
 }
 
@@ -105,7 +111,7 @@ impl Keys {
         let keys = all.entry(owner).or_default();
         keys.asking = false;
         let Some((region, number, memory)) = answer else {
-            keys.needed = (2 * keys.needed).min(MOST);
+            keys.needed = (2 * keys.needed).min(MAX_THRESHOLD);
             return None;
         };
         if keys.withdrawn.remove(&number) {
@@ -123,8 +129,8 @@ impl KeyHolder for Keys {
         let keys = all.entry(owner).or_default();
         let address = keys.regions.iter().find(|(_, region)| region.number == number).map(|(&address, _)| address);
         match address.and_then(|address| keys.regions.remove(&address)) {
-            Some(region) if region.uses < WORTH => keys.needed = (2 * keys.needed).min(MOST),
-            Some(_) => keys.needed = FIRST,
+            Some(region) if region.uses < USES_TO_PAY => keys.needed = (2 * keys.needed).min(MAX_THRESHOLD),
+            Some(_) => keys.needed = FIRST_THRESHOLD,
             None => {
                 keys.withdrawn.insert(number);
             }

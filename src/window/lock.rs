@@ -76,8 +76,8 @@ impl Core {
         Ok(())
     }
 
-    /// Claims a target whose lock the epoch word counts. Another thread may have claimed it since
-    /// the count: this thread's lock is then an error, and is released.
+    /// Records the lock at a target after the epoch word has counted it. If another thread has
+    /// locked the target since, releases this thread's lock and fails.
     #[cold]
     fn claim_beside(&self, target: &Target, hold: Hold) -> Result<()> {
         if target.claim(hold) {
@@ -94,7 +94,8 @@ impl Core {
         self.epochs.check("lock", call).map(drop).map_err(|error| at_target(error, target.rank()))
     }
 
-    /// Takes an exclusive lock for a process that is announced and has given way to a `lock_all`.
+    /// Takes an exclusive lock whose first attempt met a `lock_all`: withdraws the announcement,
+    /// waits, and announces this process again until the lock is granted.
     #[cold]
     fn exclusive_again(&self, here: &Here<'_>, rank: usize) -> Result<()> {
         loop {

@@ -22,8 +22,9 @@ const POLLS: u32 = 32;
 /// The name of the waiting calls in errors and reports.
 const WAIT: &str = "wait for a notice";
 
-/// The counter that a notified operation increments at its target, by its index: from 0 to one less
-/// than the number that the target passed to [`Window::set_num_notify`].
+/// The index of the counter that a notified operation increments at its target: from 0 to one less
+/// than the number that the target passed to [`Window::set_num_notify`]. The methods of [`Notices`]
+/// take the index as a plain number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Notice(pub usize);
 
@@ -306,8 +307,9 @@ impl Parts {
         }
     }
 
-    /// Fails if a rank has died, at each call by which a program that polls a counter can't go on
-    /// (`in_vain`), and at some of the others: the program may wait for a higher value.
+    /// Looks for dead ranks and fails if there is one. Looks at every call if `in_vain`: the
+    /// program polls a counter, and the counter has not reached its value. Otherwise at every
+    /// [`POLLS`]th call, since the program may wait for a higher value.
     fn look_for_deaths(&self, counters: &Counters, in_vain: bool) -> Result<()> {
         // Relaxed: the count only spreads the looks.
         if in_vain || counters.polls.fetch_add(1, Ordering::Relaxed).is_multiple_of(POLLS) {

@@ -137,7 +137,7 @@ impl Counters {
         self.parts.withdraw();
     }
 
-    /// How many counters a target has.
+    /// The number of counters of a target.
     fn number(&self, target: &Target) -> Result<usize> {
         self.header(target).map(|header| header.0)
     }

@@ -69,7 +69,8 @@ impl Core {
         }
     }
 
-    /// Passes the outcome of an operation on. A refused operation begins no fence epoch.
+    /// Returns `outcome`. After a refused operation, the fence epoch that the operation has opened
+    /// is closed again.
     #[inline]
     pub(crate) fn settle<T>(&self, outcome: Result<T>) -> Result<T> {
         if outcome.is_err() {
@@ -79,6 +80,7 @@ impl Core {
     }
 
     #[cold]
+    /// Takes back the fence epoch that a refused first operation has opened.
     fn refused(&self) {
         // Other states stay as they are, and another thread may change the word meanwhile.
         if self.epochs.state().0 == Access::FirstOperation {

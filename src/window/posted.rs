@@ -11,11 +11,11 @@ use crate::error::Result;
 use crate::job::JobCore;
 use crate::transport::NetMemory;
 
-/// Shorter blocks are packed into one transfer. Blocks from this length on are not copied, unless
-/// the port copies them in any case.
+/// Blocks below this length are packed into one transfer. Longer blocks are transferred in place,
+/// unless the port copies them in any case.
 pub(super) const BLOCK_BY_ITSELF: usize = 1024;
-/// Maximum number of destinations of one get. The list of small blocks is twice as long as their
-/// data.
+/// Maximum number of destinations of one get. A list of blocks of 8 bytes is then twice as long as
+/// the data.
 const PLACES: usize = 2048;
 
 /// Memory that the net reaches, and the job that makes progress while the port is busy.

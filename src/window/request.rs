@@ -1,7 +1,8 @@
 //! Requests (MPI-4.1 §12.3.5): a request is the handle of one operation, by which a program tests
-//! or waits for this operation alone. Completion concerns the buffer: it has the data of a get, and
-//! the buffer of a put may be used again. On mapped memory the operation is complete when its call
-//! returns, and its request holds only that state.
+//! or waits for this operation alone. Completion concerns the buffer: the buffer of a get has the
+//! data, and the buffer of a put may be used again. An operation that this CPU performs on mapped
+//! memory is complete when its call returns; its request has no tally. An accumulate by the
+//! device's atomics may be in flight, also on mapped memory.
 
 use std::fmt;
 use std::mem::ManuallyDrop;

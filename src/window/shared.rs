@@ -24,7 +24,8 @@ impl SharedPart {
     }
 
     /// The address of the first byte in this process. Null for an empty part, unless the part is in
-    /// a contiguous segment.
+    /// a contiguous segment. The bytes stay mapped as long as this value exists. Other ranks may
+    /// write them at any time, so no Rust reference to them may exist then.
     pub fn base(&self) -> *mut u8 {
         self.place.as_ptr()
     }

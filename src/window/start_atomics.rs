@@ -13,7 +13,7 @@ use crate::check::{Call, Kind};
 use crate::error::Result;
 use crate::memory::accumulate::{bytes_of, value};
 use crate::memory::layout::Layout;
-use crate::reduce::{BasicType, Op};
+use crate::reduce::{BasicType, CompareSwap, Op};
 
 impl Parts {
     /// Combines one element; `into` has its previous value when the operation is complete.
@@ -83,8 +83,8 @@ impl Parts {
     /// update.
     #[cold]
     pub(super) fn swap_fails(&self, target: &Target, at: u64, ty: BasicType, expected: u64) -> Option<u64> {
-        let old = target.atomic_at(self, at, ty)?.swap_anywhere(index(at), ty, expected, expected);
-        differ(old, expected, ty).then_some(old)
+        let old = target.atomic_at(self, at, ty)?.swap_anywhere(index(at), ty, CompareSwap { expected, new: expected });
+        differ(CompareSwap { expected, new: old }, ty).then_some(old)
     }
 
     /// [`Parts::compare_swap`] without waiting: `into` has the previous value when the operation is
@@ -95,7 +95,7 @@ impl Parts {
         permit: Permit,
         displacement: u64,
         ty: BasicType,
-        (expected, new): (u64, u64),
+        values: CompareSwap<u64>,
         reads: [Option<usize>; 2],
         into: Sink,
     ) -> Result<()> {
@@ -103,25 +103,25 @@ impl Parts {
         let Some((target, at)) = self.locate("compare_and_swap", rank, displacement, ty.size())? else {
             return Ok(());
         };
-        let failed = if self.is_checked() { self.swap_fails(target, at, ty, expected) } else { None };
+        let failed = if self.is_checked() { self.swap_fails(target, at, ty, values.expected) } else { None };
         let kind = Kind::Combine { call: Call::CompareAndSwap, op: None, ty };
-        self.note_one(target, at, kind, failed.is_none() && differ(expected, new, ty))?;
+        self.note_one(target, at, kind, failed.is_none() && differ(values, ty))?;
         let writes = into.address();
         match target.atomic_at(self, at, ty) {
             Some(atomic) => {
-                let swap = || atomic.swap_anywhere(index(at), ty, expected, new);
+                let swap = || atomic.swap_anywhere(index(at), ty, values);
                 let old = failed.unwrap_or_else(swap).to_ne_bytes();
                 into.fill_from(bytes_of(&old, ty.size()));
             }
-            None => self.swap_far(target, at, ty, (expected, new), into, &target.tally)?,
+            None => self.swap_far(target, at, ty, values, into, &target.tally)?,
         }
         self.lent_elements(target, at, (kind, ty), reads, writes)?;
         self.fetched(target, at, ty)
     }
 }
 
-/// Whether two values of a type, in the low bytes of words, are different.
-pub(super) fn differ(one: u64, other: u64, ty: BasicType) -> bool {
-    let [one, other] = [one, other].map(u64::to_ne_bytes);
-    bytes_of(&one, ty.size()) != bytes_of(&other, ty.size())
+/// Whether the two values, in the low bytes of words, are different elements of a type.
+pub(super) fn differ(values: CompareSwap<u64>, ty: BasicType) -> bool {
+    let CompareSwap { expected, new } = values.map(u64::to_ne_bytes);
+    bytes_of(&expected, ty.size()) != bytes_of(&new, ty.size())
 }

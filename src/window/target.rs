@@ -19,10 +19,10 @@ use crate::transport::{self, Lane, Net, NetMemory, NodeMemory, ProcessMemory};
 /// entries. The limit is 128 bytes for each target (tests/sim_costs.rs).
 const _: () = assert!(size_of::<Target>() == 72);
 
-/// Bit of a target's state: operations that begin wait until the bit is clear (`drain`).
+/// Bit of a target's state: new operations on the target wait until the bit is clear (`drain`).
 const HELD_BACK: u8 = 1 << 7;
 
-/// The state of this process's access epoch at a target.
+/// The lock or epoch that this process has open at a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Hold {
@@ -38,7 +38,7 @@ pub(crate) enum Hold {
     Started = 4,
     /// In the group of `start`, and has posted, or need not.
     Open = 5,
-    /// As `Open`, by a post in a control word, which `complete` consumes.
+    /// `Open`, where the post came in a control word. `complete` clears the word.
     Posted = 6,
     /// An exclusive lock by the target's bias.
     Biased = 7,
@@ -117,7 +117,7 @@ pub(crate) enum Reach {
 pub(crate) enum Unmapped {
     /// By posts to the net.
     Posted(NetMemory),
-    /// By cross-memory attach: the kernel copies synchronously, so an operation is complete on
+    /// By the kernel, which copies synchronously (`kernel_copies`), so an operation is complete on
     /// return.
     Copied(Box<ProcessMemory>),
     /// By messages that the target's CPU executes.
@@ -216,8 +216,8 @@ impl Target {
         Hold::of(self.hold.load(Ordering::Acquire) & !HELD_BACK)
     }
 
-    /// Whether the state of the target's lock concerns the next operation: the operation waits,
-    /// changes the state, or is refused.
+    /// Whether the next operation must look at the state of the target's lock: the lock is delayed
+    /// or failed, the epoch has had no operation yet, or operations are held back.
     #[inline]
     pub(super) fn awaits_use(&self) -> bool {
         // Relaxed: as for the window's epoch.

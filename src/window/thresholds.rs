@@ -13,17 +13,20 @@ pub(crate) struct Threshold {
     state: AtomicU8,
 }
 
-/// The states of a threshold that no reset has concerned, of one that a thread has seen reached, of
-/// one whose counter was removed, of one that was reached before a reset, and of one whose window
-/// was freed.
+/// The value is not reached yet, and no reset has concerned the threshold.
 const OPEN: u8 = 0;
+/// A thread has seen the value reached.
 const REACHED: u8 = 1;
+/// The counter was removed before it reached the value.
 const REMOVED: u8 = 2;
+/// The value was reached before a reset.
 const BEFORE_RESET: u8 = 3;
+/// The window was freed before the value was reached.
 const FREED: u8 = 4;
 
 impl Threshold {
-    /// Whether the wait is over: the value was reached, or the counter was removed.
+    /// Whether the wait is over: the value was reached, the counter was removed, or the window was
+    /// freed.
     #[inline]
     pub(super) fn has_ended(&self) -> bool {
         // Acquire: pairs with the Release in `end`, so that the counted data is visible.

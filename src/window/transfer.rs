@@ -21,18 +21,19 @@ use crate::messages::{Close, Counting, End, Gather, Small, Towards};
 use crate::sync::barrier;
 use crate::transport::{Lane, Net, NetMemory};
 
-/// The longest operation that shares a message, in bytes.
+/// Longest operation that may share a message with others, in bytes.
 pub(super) const GATHERED: usize = 4096;
 
-/// The longest accumulate that is kept, if it is the first of an epoch that its message can end.
+/// Longest accumulate that is kept for the message that ends its epoch, in bytes. Only the first
+/// operation of an epoch is kept for this reason.
 const ENDING: usize = 16384;
 
-/// The number of operations in flight to a target at which further puts share a message, in an
-/// epoch whose end notifies the target. Fewer puts are posted one by one, because the notice
-/// follows posted puts without waiting, but has to wait for a message.
+/// In an epoch whose end notifies the target, puts share messages from this number of operations in
+/// flight on. With fewer, each put is posted: the notice may follow posted puts at once, but has to
+/// wait for the reply to a message.
 const AHEAD_OF_NOTICES: u64 = 6;
-/// Maximum number of operations in flight to a target when a message of several operations, or one
-/// whose reply carries data, is begun.
+/// Operations in flight to a target above which a new message of several operations, or one whose
+/// reply carries data, waits.
 pub(super) const MOST_AHEAD: u64 = 64;
 
 /// The tally that counts an operation: the target's, or a tally of the operation's own, made when
@@ -126,8 +127,8 @@ pub(super) fn may_end_alone(target: &Target, len: usize, parts: &Parts) -> bool 
     target.ends_by_message(parts) && target.tally.idle() && (1..=ENDING).contains(&len)
 }
 
-/// Whether the message of a small operation can end the open epoch. The signal of a fence does not
-/// precede data that this rank gets.
+/// Whether the message of a small operation may also end the open epoch. The message of a get must
+/// not carry the signal of a fence, because the data arrives after the signal.
 fn may_close(target: &Target, small: &Small<'_>) -> bool {
     target.hold() != Hold::None || small.result().is_none()
 }

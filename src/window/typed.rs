@@ -21,6 +21,18 @@ use crate::routes::Actor;
 /// may differ in length; displacements count elements. The creation of a window, [`Window::fence`]
 /// and [`Window::free`] are collective.
 ///
+/// ```
+/// let world = transom::init()?;
+/// let win = transom::Window::<u64>::allocate(&world, 4)?; // four elements at each rank
+/// let next = (world.rank() + 1) % world.size();
+/// win.fence(|epoch| epoch.put_value(next, 0, 7))?; // the puts of all ranks are complete
+/// let mut got = [0];
+/// win.load(0, &mut got)?;
+/// assert_eq!(got, [7]);
+/// win.free()?;
+/// # Ok::<(), transom::Error>(())
+/// ```
+///
 /// Dropping a window without [`Window::free`] prints a warning and keeps the memory, because a drop
 /// can't wait for the other ranks.
 #[derive(Debug)]
@@ -131,9 +143,9 @@ impl<T: RmaElem> Window<T> {
         self.len() == 0
     }
 
-    /// Loads `into.len()` elements of this rank's part, from element `first` on. The load is a
-    /// local access to the private copy (MPI-4.1 §12.7). It may see all, some or none of the data
-    /// of concurrent puts.
+    /// Loads `into.len()` elements of this rank's part, from element `first` on; in the separate
+    /// memory model, of the private copy (MPI-4.1 §12.4). The load may see all, some or none of the
+    /// data of concurrent puts.
     ///
     /// # Errors
     /// `RmaRange` outside this rank's part.
@@ -143,8 +155,8 @@ impl<T: RmaElem> Window<T> {
         Ok(())
     }
 
-    /// Stores the elements `from` into the private copy of this rank's part, from element `first`
-    /// on.
+    /// Stores the elements `from` into this rank's part, from element `first` on; in the separate
+    /// memory model, into the private copy (MPI-4.1 §12.4).
     ///
     /// # Errors
     /// As for [`Window::load`].

@@ -2,8 +2,10 @@
 
 #![allow(unsafe_code)]
 
-use transom::{Assert, At, BasicType, Class, Datatype, Flavor, Items, Job, Lock, Notice, Op, PROC_NULL};
+use transom::{Assert, At, BasicType, Class, CompareSwap, Datatype, Flavor, Items, Job, Lock, Notice, Op, PROC_NULL};
 use transom_harness::{Outcome, same};
+
+const ZEROS: CompareSwap<&[u8]> = CompareSwap { expected: &[0; 8], new: &[0; 8] };
 
 use super::fixture::Fixture;
 use super::memory;
@@ -54,7 +56,7 @@ pub(crate) fn arguments(world: &Job) -> Outcome {
     class("an operand that is too short", fetch(&[0; 4], 0, BasicType::Uint64, Op::Sum), Class::Count)?;
     class("an operand that is too long", fetch(&[0; 16], 0, BasicType::Uint64, Op::Sum), Class::Count)?;
     class("a bitwise operation on floats", fetch(&[0; 8], 0, BasicType::Float64, Op::Band), Class::Op)?;
-    let swap = win.compare_and_swap(&[0; 8], &[0; 8], &mut [0; 8], BasicType::Float64, 0, 0);
+    let swap = win.compare_and_swap(ZEROS, &mut [0; 8], BasicType::Float64, 0, 0);
     class("a swap of floats", swap, Class::Type)?;
     let (byte, long) = (Datatype::from(BasicType::Byte), Datatype::from(BasicType::Uint64));
     let data = [7u64; 4];
@@ -95,7 +97,7 @@ pub(crate) fn refused_after_a_fence(world: &Job) -> Outcome {
             ("fetch_and_op", Class::RmaRange, &|| win.fetch_and_op(&[0; 8], &mut [0; 8], float, 0, far, Op::Sum)),
             ("fetch_value", Class::RmaRange, &|| win.fetch_value(1, BasicType::Int64, 0, far, Op::Sum).map(drop)),
             ("compare_and_swap", Class::RmaRange, &|| {
-                win.compare_and_swap(&[0; 8], &[0; 8], &mut [0; 8], BasicType::Int64, 0, far)
+                win.compare_and_swap(ZEROS, &mut [0; 8], BasicType::Int64, 0, far)
             }),
             ("a type of a target's items", Class::Type, &|| win.put_items(items(8), At::new(0, 0, 8, &long))),
         ]

@@ -3,7 +3,7 @@
 
 #![allow(unsafe_code)]
 
-use transom::{Assert, At, BasicType, Class, Datatype, Flavor, Items, Job, Lock, Op};
+use transom::{Assert, At, BasicType, Class, CompareSwap, Datatype, Flavor, Items, Job, Lock, Op};
 use transom_harness::{Outcome, ensure, same, step};
 
 use super::fixture::{Fixture, constant};
@@ -227,7 +227,13 @@ fn operate(fixture: &Fixture, call: Call, rank: usize) -> transom::Result<()> {
             Call::FetchAndOp => win.fetch_and_op(&[1; 8], &mut [0; 8], BasicType::Uint64, rank, at, Op::Sum),
             Call::CompareAndSwap => {
                 let expected = constant(rank).to_ne_bytes();
-                win.compare_and_swap(&[1; 8], &expected, &mut [0; 8], BasicType::Uint64, rank, at)
+                win.compare_and_swap(
+                    CompareSwap { expected: &expected, new: &[1; 8] },
+                    &mut [0; 8],
+                    BasicType::Uint64,
+                    rank,
+                    at,
+                )
             }
             Call::Rput => win.rput(one, to).map(drop),
             Call::Rget => win.rget(result, to).map(drop),

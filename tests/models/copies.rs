@@ -3,7 +3,7 @@
 
 #![allow(unsafe_code)]
 
-use transom::{Assert, BasicType, Info, Job, Model, Op, RawWindow, Window};
+use transom::{Assert, BasicType, CompareSwap, Info, Job, Model, Op, RawWindow, Window};
 use transom_harness::word::fetch;
 use transom_harness::{Outcome, one_node, same, step};
 
@@ -27,8 +27,8 @@ pub(crate) fn operations_on_oneself(world: &Job) -> Outcome {
         same("fetch_and_op at oneself", &fetch(&fixture.win, me, 1, Op::Sum, 3)?, &50)?;
         same("private after it", &fixture.load(1), &fixture.by_model(53, 50))?;
         let mut old = [0; 8];
-        let (new, expected) = (60u64.to_ne_bytes(), 53u64.to_ne_bytes());
-        fixture.win.compare_and_swap(&new, &expected, &mut old, BasicType::Uint64, me, 1)?;
+        let values = CompareSwap { expected: &53u64.to_ne_bytes()[..], new: &60u64.to_ne_bytes()[..] };
+        fixture.win.compare_and_swap(values, &mut old, BasicType::Uint64, me, 1)?;
         same("compare_and_swap at oneself", &u64::from_ne_bytes(old), &53)?;
         fixture.store(2, 9);
         let found = fetch(&fixture.win, me, 2, Op::NoOp, 0)?;

@@ -5,8 +5,8 @@
 use std::ptr::NonNull;
 
 use transom::{
-    Actor, Assert, At, BasicType, Class, Datatype, Error, Flavor, Info, Items, Job, Notice, Op, RawWindow, Result,
-    Window,
+    Actor, Assert, At, BasicType, Class, CompareSwap, Datatype, Error, Flavor, Info, Items, Job, Notice, Op, RawWindow,
+    Result, Window,
 };
 use transom_harness::gathered;
 
@@ -328,7 +328,7 @@ impl ByteWindow {
         offset: usize,
     ) -> Result<Vec<u8>> {
         let mut old = vec![0xee; ty.size()];
-        self.win.compare_and_swap(new, expected, &mut old, ty, rank, self.at(rank, offset))?;
+        self.win.compare_and_swap(CompareSwap { expected, new }, &mut old, ty, rank, self.at(rank, offset))?;
         Ok(old)
     }
 

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use transom::ops::{Reduction, Swappable};
-use transom::{Assert, BasicType, Class, Info, Job, Op, RawWindow, Window, ops};
+use transom::{Assert, BasicType, Class, CompareSwap, Info, Job, Op, RawWindow, Window, ops};
 use transom_harness::{Outcome, ensure, same, step};
 
 /// `fetch_and_op` of a byte-level window on a value in a register.
@@ -25,7 +25,8 @@ fn swap(win: &RawWindow, target: usize, at: u64, ty: BasicType, expected: u64, n
     let mut old = [0; 8];
     let (expected, new) = (expected.to_le_bytes(), new.to_le_bytes());
     let size = ty.size();
-    win.compare_and_swap(&new[..size], &expected[..size], &mut old[..size], ty, target, at)?;
+    let values = CompareSwap { expected: &expected[..size], new: &new[..size] };
+    win.compare_and_swap(values, &mut old[..size], ty, target, at)?;
     Ok(u64::from_le_bytes(old))
 }
 

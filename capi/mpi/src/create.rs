@@ -331,10 +331,10 @@ fn may_free(window: &Window) -> Outcome<()> {
     Ok(())
 }
 
-/// Whether all ranks may free a window, as this rank may if `own`. If not, all ranks have learned
-/// of each other's accesses, and have reported conflicts with them, before an error handler ends
-/// the job. The mistake for which this rank is refused may keep the others from this call, so this
-/// rank then waits for a short time only.
+/// Whether all ranks may free a window; `own`: whether this rank may. If not, the ranks first
+/// exchange their accesses and report conflicts, because an error handler may then end the job. A
+/// rank that may not free the window waits only for [`PATIENCE`]: the mistake for which it is
+/// refused may keep the others from this call.
 fn all_may_free(window: &Window, own: bool) -> transom::Result<bool> {
     if !window.raw.assemble_to_free((!own).then_some(PATIENCE))? {
         return Ok(false);

@@ -8,8 +8,8 @@
 //! - The key of a place is written after its value, so that a reader who sees the key sees the
 //!   value.
 //! - From the first place of a live handle's search to its own place, no place is empty. This holds
-//!   at the insertion, and a removed handle leaves a dead place. A dead place becomes empty again
-//!   only if the next one is empty, so that no live handle's search passes it. Without this reuse,
+//!   at the insertion, and a removal leaves a *tombstone*. A tombstone becomes empty again only if
+//!   the next place is empty, so that no live handle's search passes it. Without this reuse,
 //!   handles that come and go would use up all places.
 //! - A removed key is overwritten, so that a search for a handle that the host has reused finds
 //!   nothing.
@@ -28,7 +28,7 @@ const TABLES: usize = 6;
 /// Keys that no handle has: of a place that was never used or may be reused, and of a place that a
 /// search passes over.
 const EMPTY: usize = 0;
-const DEAD: usize = usize::MAX;
+const TOMBSTONE: usize = usize::MAX;
 
 /// A map from handles to values. A value is freed when its handle is removed. Its users must not
 /// race with the end of the handle, as MPI demands of programs.
@@ -193,10 +193,10 @@ impl<T> Handles<T> {
         let table = self.table(number)?;
         // Relaxed, all: a thread that searches for the key after this has learned of the handle by
         // something that orders its search.
-        table[place].key.store(DEAD, Ordering::Relaxed);
+        table[place].key.store(TOMBSTONE, Ordering::Relaxed);
         let value = table[place].value.swap(std::ptr::null_mut(), Ordering::Relaxed);
         if table[(place + 1) % table.len()].key.load(Ordering::Relaxed) == EMPTY {
-            while table[place].key.load(Ordering::Relaxed) == DEAD {
+            while table[place].key.load(Ordering::Relaxed) == TOMBSTONE {
                 table[place].key.store(EMPTY, Ordering::Relaxed);
                 used[number] -= 1;
                 place = (place + table.len() - 1) % table.len();
@@ -210,13 +210,13 @@ impl<T> Handles<T> {
 #[inline(always)]
 fn search<T>(table: &[Place<T>], key: usize) -> Result<usize, usize> {
     let mut place = first(table.len(), key);
-    let mut dead = None;
+    let mut tombstone = None;
     loop {
         // Acquire: pairs with the Release in `put`.
         match table[place].key.load(Ordering::Acquire) {
             found if found == key => return Ok(place),
-            EMPTY => return Err(dead.unwrap_or(place)),
-            DEAD if dead.is_none() => dead = Some(place),
+            EMPTY => return Err(tombstone.unwrap_or(place)),
+            TOMBSTONE if tombstone.is_none() => tombstone = Some(place),
             _ => {}
         }
         place = (place + 1) & (table.len() - 1);

@@ -1,5 +1,6 @@
 //! The host MPI: its handles, and by topic its constants and functions, as `host/host.c` provides
-//! them. Must not know transom.
+//! them. Knows only the list of transom's error classes (`transom::Class::ALL`), which sizes a
+//! table.
 
 use std::ffi::c_int;
 #[cfg(not(int_handles))]

@@ -19,6 +19,8 @@
 //! | **the job** | |
 //! | `lifecycle` | the start of this process's job in `MPI_Init`, and its end in `MPI_Finalize` |
 //! | `process` | the state between the two |
+//! | `outliving` | progress for windows of sessions after `MPI_Finalize` |
+//! | `keyvals` | the keys under which the library keeps attributes with objects of the host |
 //! | `boot` | the bootstrap of the job through the host |
 //! | `members` | the ranks of a communicator as ranks of the job |
 //! | **windows** | |
@@ -41,6 +43,7 @@
 //! | **the conflict checker** | |
 //! | `edges` | the host's functions that order the ranks; `host/edges.c` wraps them |
 //! | `messages`, `borrowed` | the host's requests in flight, and the buffers that the host uses |
+//! | `untold` | completions that no call of the program has returned yet |
 //! | `accesses` | the program's loads, stores and atomics on window memory |
 //! | `openmp` | the synchronization of OpenMP threads, for ThreadSanitizer |
 //! | **names** | |

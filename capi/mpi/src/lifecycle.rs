@@ -83,11 +83,11 @@ fn begin() {
         }
     }
     if info && rank == 0 {
-        diagnostics::answer(
+        diagnostics::print_requested(
             "transom: windows of this MPI program are served by transom (TRANSOM_MPI=off turns it off)",
         );
         if looked_after {
-            diagnostics::answer("transom: while the MPI waits, it also makes progress for transom");
+            diagnostics::print_requested("transom: while the MPI waits, it also makes progress for transom");
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use transom::{At, BasicType, Class, Datatype, Items, Op, PROC_NULL, Request, Route};
+use transom::{At, BasicType, Class, CompareSwap, Datatype, Items, Op, PROC_NULL, Request, Route};
 
 use crate::errors::{Failure, Outcome};
 use crate::host::{OpHandle, Type, Win, constants, host_Compare_and_swap, host_Fetch_and_op};
@@ -174,7 +174,8 @@ impl AccumulateSides {
         };
         let unused = op == Op::NoOp && result.is_some();
         if op == Op::NoOp && !unused {
-            return Err(Failure::new(Class::Op, "MPI_NO_OP only fetches (MPI-4.1 §12.3.4)"));
+            let text = "MPI_Accumulate takes no MPI_NO_OP, which only fetches; use MPI_Get_accumulate";
+            return Err(Failure::new(Class::Op, text));
         }
         let (mut target, mut count) = (types::find(there.ty)?, checked_count(there.count)?);
         // An accumulate of no elements is allowed on any type, as in the MPIs.
@@ -488,9 +489,9 @@ impl Window {
             return Err(Failure::null_buffer());
         }
         if edges::is_on() && ty.size() <= 8 {
-            let (reads, into) = ([new.cast(), expected.cast()], result.cast());
+            let (values, into) = (CompareSwap { expected: expected.cast(), new: new.cast() }, result.cast());
             // SAFETY: the caller's promise.
-            return Ok(unsafe { self.raw.start_compare_and_swap(reads, into, ty, rank, displacement) }?);
+            return Ok(unsafe { self.raw.start_compare_and_swap(values, into, ty, rank, displacement) }?);
         }
         let mut words = [[0; LARGEST]; 3];
         let [given, wanted, old] = words.each_mut().map(|word| &mut word[..ty.size()]);
@@ -501,7 +502,7 @@ impl Window {
                 expected.cast::<u8>().copy_to_nonoverlapping(wanted.as_mut_ptr(), wanted.len());
             }
         }
-        self.raw.compare_and_swap_any(given, wanted, old, ty, rank, displacement)?;
+        self.raw.compare_and_swap_any(CompareSwap { expected: wanted, new: given }, old, ty, rank, displacement)?;
         if rank != PROC_NULL {
             // SAFETY: the caller's promise.
             unsafe { result.cast::<u8>().copy_from_nonoverlapping(old.as_ptr(), old.len()) };

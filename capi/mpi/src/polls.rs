@@ -135,7 +135,7 @@ pub(crate) fn turn(is_pending: bool) -> Option<bool> {
     goes_on.then(|| arrived.unwrap_or(false))
 }
 
-/// Ends the polls. After this the program waits only for operations of the host.
+/// Ends the polls of transom. Later waits of the program are waits for the host alone.
 pub(crate) fn end() {
     TURNS.store(false, Ordering::Relaxed);
     // SAFETY: a function that is not registered is not removed.

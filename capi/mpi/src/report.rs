@@ -53,7 +53,7 @@ pub(crate) fn made(job: &Job, raw: &RawWindow) {
         lines.push((kind, 0));
     }
     let how = if is_mapped { "" } else { ", not all mapped" };
-    diagnostics::answer(&format!(
+    diagnostics::print_requested(&format!(
         "transom: window {:?} of {} ranks: from its rank {} {near} by shared memory{how}, {far} by the net; \
          atomics {}",
         kind.flavor,
@@ -67,6 +67,6 @@ pub(crate) fn made(job: &Job, raw: &RawWindow) {
 pub(crate) fn at_end() {
     let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
     for (kind, further) in lines.drain(..).filter(|(_, further)| *further > 0) {
-        diagnostics::answer(&format!("transom: further windows: {further} x {}", kind.words()));
+        diagnostics::print_requested(&format!("transom: further windows: {further} x {}", kind.words()));
     }
 }

@@ -29,8 +29,8 @@ use crate::{edges, partitioned, polls, process, untold, windows};
 
 /// Operations in flight that have requests.
 static PENDING: Mutex<Vec<Pending>> = Mutex::new(Vec::new());
-/// The number of operations with requests of the host that are not complete: those in `PENDING`,
-/// and those that a thread has removed from it to complete their requests or to poll them.
+/// The number of operations with requests that are not complete at the host: those in `PENDING`,
+/// and those that a thread has taken out of `PENDING` to complete or to poll them.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// The number of operations in flight from which on complete operations are swept.
 const SWEEP_FROM: usize = 256;

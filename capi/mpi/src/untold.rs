@@ -1,7 +1,7 @@
-//! Requests of operations on windows whose completion the conflict checker has not been told yet.
-//! The host knows it first: it decides by it which requests a call completes. A program knows only
-//! of the completions that a call has returned. A test of several requests, for example, returns
-//! none of them while one is not complete (MPI-4.1 §3.7.5).
+//! Requests whose operations are complete at the host, before the program knows it. A program knows
+//! of a completion only when a call has returned it: a test of several requests, for example,
+//! returns none of them while one is not complete (MPI-4.1 §3.7.5). The conflict checker is told
+//! when the program knows.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

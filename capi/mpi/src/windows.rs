@@ -181,5 +181,5 @@ fn has_rank(win: Win, target: c_int) -> bool {
 }
 
 fn no_rank(target: c_int) -> Failure {
-    Failure::new(Class::Rank, format!("there is no rank {target}"))
+    Failure::new(Class::Rank, format!("there is no rank {target} in the window; its ranks are numbered from 0"))
 }

@@ -7,7 +7,7 @@
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-use transom::{Assert, At, BasicType, Datatype, Info, Items, Job, Lock, Op, RawWindow};
+use transom::{Assert, At, BasicType, CompareSwap, Datatype, Info, Items, Job, Lock, Op, RawWindow};
 use transom_fabric::Memory;
 
 use super::{Creation, Operation, Synchronization};
@@ -147,8 +147,8 @@ impl Part {
                     self.win.fetch_and_op(&one, &mut buffers.old, BasicType::Uint64, TARGET, at(ADD_AT), Op::Sum)
                 }
                 Operation::CompareAndSwap => {
-                    let (new, expected) = (turn.to_ne_bytes(), (turn - 1).to_ne_bytes());
-                    self.win.compare_and_swap(&new, &expected, &mut buffers.old, BasicType::Uint64, TARGET, at(SWAP_AT))
+                    let values = CompareSwap { expected: &(turn - 1).to_ne_bytes()[..], new: &turn.to_ne_bytes()[..] };
+                    self.win.compare_and_swap(values, &mut buffers.old, BasicType::Uint64, TARGET, at(SWAP_AT))
                 }
             }
         }

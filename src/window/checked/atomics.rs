@@ -20,15 +20,17 @@ use crate::job::Cause;
 /// Maximum number of words that a rank remembers in each table. If there are more, all updates
 /// count as seen.
 const MOST_WORDS: usize = 1 << 16;
-/// Ranges with more bytes are not polled.
+/// Longest read that may poll, in bytes.
 const POLLED: u64 = 64;
 
 /// The words that a rank has read, by member, first byte and end.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// The updates that an atomic store to the word would conflict with, had they not been seen.
+    /// For each word: updates by operations that this rank has read there. A store to the word by
+    /// this rank does not conflict with them.
     updates: Mutex<HashMap<(usize, u64, u64), Vec<Access>>>,
-    /// Words that the rank has read by a get. It may poll by gets for atomic stores.
+    /// Words that the rank has read by gets. A program may poll by gets until an atomic store
+    /// appears.
     got: Mutex<HashSet<(usize, u64, u64)>>,
 }
 

@@ -6,9 +6,10 @@ use super::{Checked, Completed, Pending, addressed};
 use crate::check::{Access, Checker, Locked, LogEntry, Shadow};
 use crate::error::Result;
 
-/// Forgets accesses whose records later accesses have replaced. The end of an operation that ends
-/// alone restores the records that the operation may have replaced. One replaced access for each
-/// range of bytes therefore stays; the other accesses of the range end together with it.
+/// Drops accesses in flight whose records were overwritten by later ones, but keeps one of them for
+/// each range of bytes. When an operation that ends alone completes, [`Checked::restore`] needs
+/// this one to restore the overwritten record. The dropped accesses of the range count as complete
+/// together with the kept one.
 pub(super) fn forget_replaced(list: &mut Vec<Pending>, locked: &Locked<'_>) {
     let alone = joined(list.iter().filter(|one| one.is_alone).map(|one| one.access));
     let is_covered = |access: &Access| {
@@ -61,8 +62,8 @@ impl Covers {
 }
 
 impl Checked {
-    /// Before the accesses of single operations end: records again the accesses in flight that a
-    /// record of these stands for.
+    /// Called before the accesses `which` end: a record of one of them may have overwritten the
+    /// record of an access that is still in flight. Records such accesses again.
     fn restore(&self, checker: &Checker, member: usize, list: &mut [Pending], which: Completed<'_>) -> Result<()> {
         if matches!(which, Completed::All | Completed::Fetching) {
             return Ok(());

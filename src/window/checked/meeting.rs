@@ -1,9 +1,9 @@
-//! The meeting of a checked window's ranks before a call, which a rank may leave again. A barrier
-//! can't be left: the signals of a rank that has entered it are sent.
+//! A barrier with a time limit: a rank that has waited for too long leaves it again. The window's
+//! own barrier can't be left, because a rank that enters it sends signals.
 //!
-//! All ranks change one word: the number of meetings so far, and below it the number of ranks that
-//! wait. The last rank that comes changes both at once, so a meeting either takes place for all its
-//! ranks, or a rank may still leave it.
+//! All ranks change one word, which has the number of meetings so far, and below it the number of
+//! ranks that wait. The last rank changes both numbers at once. A meeting therefore takes place for
+//! all of its ranks, and until then each of them may leave.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -84,8 +84,8 @@ impl Parts {
         self.learn_from(self.team.me, &[At::Complete])
     }
 
-    /// Raises a counter of a member and passes on what this rank has done before, with the notified
-    /// operation, which is complete. `counts`: the memory of the member's counters.
+    /// Adds one to a counter of a member after a notified operation, which is complete, and
+    /// releases this rank's clock with the notice. `counts`: the memory of the member's counters.
     #[cold]
     pub(in crate::window) fn raise_checked(&self, member: usize, counts: &Memory, index: usize) -> Result<()> {
         let Some((checked, checker)) = self.checker() else {

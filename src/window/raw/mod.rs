@@ -38,6 +38,24 @@ pub use items::{At, Items};
 /// begin with [`Window`](crate::Window), which needs no unsafe call; dynamic windows and
 /// accumulates with datatypes exist only here. [`book::mpi`](crate::book::mpi) lists the methods by
 /// MPI's names.
+///
+/// ```
+/// use transom::{Assert, Info, RawWindow};
+///
+/// let world = transom::init()?;
+/// let win = RawWindow::allocate(&world, 64, 8, &Info::new())?; // 8 units of 8 bytes
+/// let next = (world.rank() + 1) % world.size();
+/// let data = 7u64.to_ne_bytes();
+/// win.fence(Assert::NONE)?;
+/// // SAFETY: `data` is not written before the second fence.
+/// unsafe { win.put(data.as_ptr(), data.len(), next, 0)? };
+/// win.fence(Assert::NOSUCCEED)?; // the puts of all ranks are complete
+/// let mut got = [0; 8];
+/// win.load(0, &mut got);
+/// assert_eq!(u64::from_ne_bytes(got), 7);
+/// win.free()?;
+/// # Ok::<(), transom::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct RawWindow {
     core: Arc<Core>,
@@ -86,8 +104,8 @@ impl RawWindow {
         Ok(RawWindow { core, given: None })
     }
 
-    /// Takes part in the creation of a window of any kind, and lets it fail at all ranks: the
-    /// caller's own arguments are wrong.
+    /// Takes part in a window creation, and makes it fail at all ranks: for a caller whose own
+    /// arguments are invalid.
     #[doc(hidden)]
     pub fn refuse(job: &Job) {
         let spec = WindowSpec { flavor: Flavor::Create, unit: 0, info: &Info::new() };
@@ -210,9 +228,9 @@ impl RawWindow {
 /// Attributes of a window (MPI-4.1 §12.2.6).
 impl RawWindow {
     /// The first byte of this rank's part, which is its private copy in the separate model
-    /// (`MPI_WIN_BASE`). For a part of no bytes, it is the base given to [`RawWindow::create`], the
-    /// part's address in a contiguous shared segment, or else null. A dynamic window has null
-    /// (`MPI_BOTTOM`).
+    /// (`MPI_WIN_BASE`); valid until the window is freed. For a part of no bytes, it is the base
+    /// given to [`RawWindow::create`], the part's address in a contiguous shared segment, or else
+    /// null. A dynamic window has null (`MPI_BOTTOM`).
     pub fn base(&self) -> *mut u8 {
         let found = match self.given {
             Some(given) => given,

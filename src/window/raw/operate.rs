@@ -9,7 +9,7 @@ use super::{At, Items, RawWindow};
 use crate::buffers::{Sink, Source};
 use crate::error::{ArgumentError, Class, Error, Result};
 use crate::memory::accumulate::{bytes_of, value};
-use crate::reduce::{BasicType, Op};
+use crate::reduce::{BasicType, CompareSwap, Op};
 
 /// Operations (MPI-4.1 §12.3). A displacement counts the target's displacement units; in a dynamic
 /// window it is an address of the target. Operations on [`PROC_NULL`](crate::PROC_NULL) have no
@@ -230,16 +230,16 @@ impl RawWindow {
         self.core.settle(outcome)
     }
 
-    /// Stores `new` if the element equals `expected`, and waits for the previous value
-    /// (`MPI_COMPARE_AND_SWAP`, MPI-4.1 §12.3.4). Each slice holds one element's bytes.
+    /// Replaces the element by `values.new` if it equals `values.expected`, and waits for the
+    /// previous value, which it stores in `result` (`MPI_COMPARE_AND_SWAP`, MPI-4.1 §12.3.4). Each
+    /// slice holds one element's bytes.
     ///
     /// # Errors
     /// As for [`RawWindow::fetch_and_op`]; `Type` for a type other than integers, logical and byte,
     /// which MPI does not allow here.
     pub fn compare_and_swap(
         &self,
-        new: &[u8],
-        expected: &[u8],
+        values: CompareSwap<&[u8]>,
         result: &mut [u8],
         ty: BasicType,
         target: usize,
@@ -248,22 +248,21 @@ impl RawWindow {
         if !Op::allows_compare_and_swap(ty) {
             return Err(Error::argument(Class::Type, "compare_and_swap", ArgumentError::UndefinedType(ty)));
         }
-        self.compare_and_swap_any(new, expected, result, ty, target, displacement)
+        self.compare_and_swap_any(values, result, ty, target, displacement)
     }
 
     /// Like [`RawWindow::compare_and_swap`], but on every type, as some MPIs allow; compares bytes.
     #[doc(hidden)]
     pub fn compare_and_swap_any(
         &self,
-        new: &[u8],
-        expected: &[u8],
+        values: CompareSwap<&[u8]>,
         result: &mut [u8],
         ty: BasicType,
         target: usize,
         displacement: u64,
     ) -> Result<()> {
         const CALL: &str = "compare_and_swap";
-        for len in [new.len(), expected.len(), result.len()] {
+        for len in [values.new.len(), values.expected.len(), result.len()] {
             one_element(CALL, ty, len)?;
         }
         let permit = self.core.begin(CALL, target)?;
@@ -271,10 +270,10 @@ impl RawWindow {
             return Ok(());
         }
         if ty.size() > 8 {
-            let outcome = self.core.parts.compare_swap_bytes(permit, displacement, ty, [expected, new], result);
+            let outcome = self.core.parts.compare_swap_bytes(permit, displacement, ty, values, result);
             return self.core.settle(outcome);
         }
-        let outcome = self.core.parts.compare_swap(permit, displacement, ty, value(expected), value(new));
+        let outcome = self.core.parts.compare_swap(permit, displacement, ty, values.map(value));
         let old = self.core.settle(outcome)?;
         result.copy_from_slice(bytes_of(&old.to_ne_bytes(), ty.size()));
         Ok(())
@@ -320,11 +319,11 @@ impl RawWindow {
     /// As for [`RawWindow::compare_and_swap`]; `Type` for longer types.
     ///
     /// # Safety
-    /// As for [`RawWindow::start_fetch_and_op`], for `new` and `expected`, and for `result`.
+    /// As for [`RawWindow::start_fetch_and_op`], for both values and for `result`.
     #[doc(hidden)]
     pub unsafe fn start_compare_and_swap(
         &self,
-        [new, expected]: [*const u8; 2],
+        values: CompareSwap<*const u8>,
         result: *mut u8,
         ty: BasicType,
         target: usize,
@@ -339,11 +338,11 @@ impl RawWindow {
             return Ok(());
         }
         // SAFETY: the caller's promise.
-        let [new, expected] = [new, expected].map(|at| unsafe { Source::promised(at, ty.size()) });
+        let values = values.map(|at| unsafe { Source::promised(at, ty.size()) });
         // SAFETY: the caller's promise.
         let into = unsafe { Sink::promised(result, ty.size()) };
-        let values = (value(expected.bytes()), value(new.bytes()));
-        let reads = [new.address(), expected.address()].map(Some);
+        let reads = [values.new.address(), values.expected.address()].map(Some);
+        let values = values.map(|from| value(from.bytes()));
         let outcome = self.core.parts.start_compare_swap(permit, displacement, ty, values, reads, into);
         self.core.settle(outcome)
     }

@@ -1,6 +1,6 @@
 //! Operations of the byte-level window on one aligned word of 64 bits, for tests.
 
-use transom::{BasicType, Op, RawWindow, Result};
+use transom::{BasicType, CompareSwap, Op, RawWindow, Result};
 
 /// `fetch_and_op`; returns the previous value.
 ///
@@ -18,7 +18,8 @@ pub fn fetch(win: &RawWindow, target: usize, at: u64, op: Op, operand: u64) -> R
 /// Those of the call.
 pub fn swap(win: &RawWindow, target: usize, at: u64, expected: u64, new: u64) -> Result<u64> {
     let mut old = [0; 8];
-    win.compare_and_swap(&new.to_ne_bytes(), &expected.to_ne_bytes(), &mut old, BasicType::Uint64, target, at)?;
+    let values = CompareSwap { expected: &expected.to_ne_bytes()[..], new: &new.to_ne_bytes()[..] };
+    win.compare_and_swap(values, &mut old, BasicType::Uint64, target, at)?;
     Ok(u64::from_ne_bytes(old))
 }
 
