@@ -5,10 +5,10 @@
 use transom::{Assert, At, BasicType, Class, CompareSwap, Datatype, Flavor, Items, Job, Lock, Notice, Op, PROC_NULL};
 use transom_harness::{Outcome, same};
 
-const ZEROS: CompareSwap<&[u8]> = CompareSwap { expected: &[0; 8], new: &[0; 8] };
-
 use super::fixture::Fixture;
 use super::memory;
+
+const ZEROS: CompareSwap<&[u8]> = CompareSwap { expected: &[0; 8], new: &[0; 8] };
 
 /// Each call returns its error class, and no state changes.
 /// Shows E1, E2, S4.
