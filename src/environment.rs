@@ -190,8 +190,9 @@ pub const VARIABLES: [Variable; 25] = [
     Variable {
         name: EARLY_READS,
         default: "y where OpenCoarrays is loaded, else n",
-        meaning: "y or n: in MPI programs MPI_Get within a passive-target epoch is complete when it returns; for programs \
-                  that read the buffer before the call that completes MPI_Get",
+        meaning: "y or n: in MPI programs MPI_Get within a passive-target epoch, MPI_Fetch_and_op and \
+                  MPI_Compare_and_swap are complete when they return; for programs that read the result before the \
+                  call that completes the operation",
     },
 ];
 

@@ -84,6 +84,11 @@ static TESTS: &[Test] = &[
     Test::new("allocating_memory_is_checked", &[1, 2, 3], alloc_mem::refused),
     Test::new("memory_models_over_allocated_memory", &[1, 2], alloc_mem::models),
     Test::new("windows_over_memory_of_a_window", &[1, 2], alloc_mem::over_a_window),
+    Test::new("windows_over_a_shared_window", &[1, 2, 3], alloc_mem::over_a_shared_window),
+    // Shows T2.
+    // Route: shm.
+    Test::new("windows_over_a_shared_window_without_cross_memory_attach", &[3], alloc_mem::over_a_shared_window)
+        .with_env(&[("TRANSOM_CMA", "n")]),
     Test::new("dropping_any_window_without_free", &[1, 2, 3], ends::dropped),
     Test::new("dropping_a_window_within_an_epoch", &[2], ends::dropped_within_an_epoch),
     Test::new("free_within_an_epoch_is_refused", &[1, 2], ends::free_within_an_epoch),

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use transom_fabric::{Cause, FabricError, Memory, Peer, above_streams};
+use transom_fabric::{Cause, FabricError, Memory, Peer, Span, above_streams};
 
 use crate::heap::{MAGIC, NAME, Token};
 use crate::mapping;
@@ -75,6 +75,12 @@ impl Contact {
             Some(file) => map(file),
             None => map(&*open(&self.address, spare).map_err(Cause::Setup)?),
         }
+    }
+
+    /// The bytes at these addresses of this process, if they are mapped from the peer's heap, and
+    /// their offset in it.
+    pub(crate) fn mapped_at(&self, span: Span) -> Option<(u64, Memory)> {
+        self.pieces.at(span)
     }
 
     /// Maps the peer's bytes `[at, at + len)` of any of its memory by XPMEM. `peer`: the peer's

@@ -59,7 +59,7 @@ impl ShmDomain {
     /// and callers choose which of them to access. Whether the kernel allows it is known when a
     /// peer imports the region.
     pub fn register_addresses(&self) -> ShmRegion {
-        self.record(Kind::UserMemory, 0, u64::MAX, &Memory::private(0))
+        self.record(self.key(Kind::UserMemory, 0, u64::MAX), &Memory::private(0))
     }
 
     /// The heap that the domain was made with.
@@ -69,11 +69,16 @@ impl ShmDomain {
 }
 
 impl ShmDomain {
+    /// The key of memory of this process, before the region has a number.
+    fn key(&self, kind: Kind, at: u64, len: u64) -> Key {
+        Key { kind, at, len, owner: owner_check(self.heap.token()), generation: 0 }
+    }
+
     /// Records a region among the registered ones.
-    fn record(&self, kind: Kind, at: u64, len: u64, memory: &Memory) -> ShmRegion {
+    fn record(&self, key: Key, memory: &Memory) -> ShmRegion {
         // Relaxed: the numbers need only differ.
         let generation = self.generation.fetch_add(1, Ordering::Relaxed);
-        let key = Key { kind, at, len, owner: owner_check(self.heap.token()), generation };
+        let key = Key { generation, ..key };
         self.regions.insert(generation, memory.clone());
         ShmRegion { key, regions: Arc::clone(&self.regions) }
     }
@@ -88,12 +93,16 @@ impl Domain for ShmDomain {
     }
 
     fn register(&self, memory: &Memory) -> Result<ShmRegion, FabricError> {
-        let (kind, at) = match self.heap.offset_of(memory) {
-            Some(offset) => (Kind::Mapped, offset),
-            None if memory.is_empty() => (Kind::Mapped, 0),
-            None => (Kind::UserMemory, memory.as_ptr().addr() as u64),
+        let len = memory.len() as u64;
+        let key = match self.heap.offset_of(memory) {
+            Some(offset) => self.key(Kind::Mapped, offset, len),
+            None if memory.is_empty() => self.key(Kind::Mapped, 0, 0),
+            None => match self.port.in_heap_of_peer(memory.span()) {
+                Some(found) => found.key(),
+                None => self.key(Kind::UserMemory, memory.as_ptr().addr() as u64, len),
+            },
         };
-        Ok(self.record(kind, at, memory.len() as u64, memory))
+        Ok(self.record(key, memory))
     }
 }
 

@@ -57,7 +57,7 @@ pub use heap::{Heap, HeapOptions};
 pub use huge::huge_pages;
 pub use mapping::{advise_huge, touch};
 pub use port::ShmPort;
-pub use regions::is_mapped;
+pub use regions::{heap_owner, is_mapped};
 pub use remote::ShmRemote;
 
 /// Whether this process can share and map user memory by the XPMEM module.

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
-use transom_fabric::Memory;
+use transom_fabric::{Memory, Span};
 
 use crate::mapping::{self, Mapping};
 
@@ -65,6 +65,25 @@ impl Pieces {
         let (start, mapping) = around(&pieces, range)?;
         drop(pieces);
         part(&mapping, start, range).ok()
+    }
+
+    /// The bytes at these addresses of this process, if they are in a mapped piece, and their
+    /// offset in the heap. `None` for no bytes.
+    pub(crate) fn at(&self, span: Span) -> Option<(u64, Memory)> {
+        if span.is_empty() {
+            return None;
+        }
+        let address = span.as_ptr().addr();
+        let pieces = self.pieces();
+        pieces.iter().find_map(|(piece, mapping)| {
+            let mapping = mapping.upgrade()?;
+            let start = piece.start + address.checked_sub(mapping.address())? as u64;
+            let range = start..start.checked_add(span.len() as u64)?;
+            if range.end > piece.end {
+                return None;
+            }
+            Some((range.start, part(&mapping, piece.start, &range).ok()?))
+        })
     }
 
     /// A part of a piece, which is mapped if it is not yet.

@@ -210,6 +210,20 @@ impl ShmPort {
         self.user_memory(peer, parts.at, parts.len)
     }
 
+    /// The bytes at these addresses of this process, if they are mapped from the heap of a
+    /// connected peer. The result keeps the mapping, but not the peer's memory.
+    pub fn mapped_from_peer(&self, span: Span) -> Option<Memory> {
+        self.in_heap_of_peer(span).map(|found| found.memory)
+    }
+
+    /// Where in the heap of a connected peer the bytes at these addresses of this process lie.
+    pub(crate) fn in_heap_of_peer(&self, span: Span) -> Option<InHeapOfPeer> {
+        self.contacts.values().filter(|(peer, _)| *peer != self.me).find_map(|(peer, contact)| {
+            let (offset, memory) = contact.mapped_at(span)?;
+            Some(InHeapOfPeer { peer: *peer, owner: owner_check(contact.address.token), offset, memory })
+        })
+    }
+
     /// [`Port::import`] of a region, in a dedicated mapping if it is in a heap: advice to the
     /// kernel, such as [`advise_huge`](crate::advise_huge), then concerns no other region.
     ///
@@ -221,15 +235,20 @@ impl ShmPort {
 
     fn open(&self, peer: Peer, key: &RegionKey, dedicated: bool) -> Result<ShmRemote, FabricError> {
         let refused = |cause: Cause| FabricError::failed(format!("importing a region of {peer}"), cause);
-        let contact = self.contact(peer)?;
-        let parts = Key::unpack(key)
-            .filter(|parts| parts.owner == owner_check(contact.address.token))
-            .ok_or_else(|| refused(Reason::ForeignKey.into()))?;
+        let parts = Key::unpack(key).ok_or_else(|| refused(Reason::ForeignKey.into()))?;
+        let from = match parts.kind {
+            Kind::MappedFrom(owner) => owner,
+            Kind::Mapped | Kind::UserMemory => peer,
+        };
+        let contact = self.contact(from)?;
+        if parts.owner != owner_check(contact.address.token) {
+            return Err(refused(Reason::ForeignKey.into()));
+        }
         let mut amo = parts.amo();
-        let route = if peer == self.me {
+        let route = if from == self.me && from == peer {
             let own = self.regions.find(&parts);
             Route::Memory(own.ok_or_else(|| refused(Reason::NotRegistered.into()))?)
-        } else if parts.kind == Kind::Mapped {
+        } else if parts.kind != Kind::UserMemory {
             Route::Memory(contact.map(parts.at, parts.len, dedicated, &self.spare).map_err(refused)?)
         } else if let Some(memory) = self.user_region(peer, key) {
             amo = Some(Coherence::WithCpu);
@@ -244,6 +263,23 @@ impl ShmPort {
     fn contact(&self, peer: Peer) -> Result<&Contact, Fault> {
         let contact = self.contacts.get(peer).map(|(_, contact)| contact);
         contact.ok_or_else(|| Fault::new(peer, Reason::NotConnected))
+    }
+}
+
+/// Memory of this process that is mapped from the heap of a peer.
+pub(crate) struct InHeapOfPeer {
+    peer: Peer,
+    /// The check of the heap's owner, as in [`Key::owner`].
+    owner: u32,
+    offset: u64,
+    memory: Memory,
+}
+
+impl InHeapOfPeer {
+    /// The key by which other ranks of the node map the memory from the peer's heap.
+    pub(crate) fn key(&self) -> Key {
+        let len = self.memory.len() as u64;
+        Key { kind: Kind::MappedFrom(self.peer), at: self.offset, len, owner: self.owner, generation: 0 }
     }
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use transom_fabric::{Coherence, Memory, RegionKey};
+use transom_fabric::{Coherence, Memory, Peer, RegionKey};
 
 use crate::heap::Token;
 
@@ -17,6 +17,8 @@ pub(crate) struct Regions(Mutex<BTreeMap<u32, Memory>>);
 pub(crate) enum Kind {
     /// By mapping: `at` is an offset in the heap.
     Mapped,
+    /// By mapping the heap of another rank of the node: `at` is an offset in that heap.
+    MappedFrom(Peer),
     /// By XPMEM or cross-memory attach: `at` is an address in the process.
     UserMemory,
 }
@@ -27,12 +29,15 @@ pub(crate) struct Key {
     pub(crate) kind: Kind,
     pub(crate) at: u64,
     pub(crate) len: u64,
-    /// The low half of the owner's token.
+    /// The low half of the token of the heap's owner; of the process, for user memory.
     pub(crate) owner: u32,
+    /// The number of the region among those of its process. A packed key of
+    /// [`Kind::MappedFrom`] has the rank in its place.
     pub(crate) generation: u32,
 }
 
 const MAPPED: u64 = u64::from_le_bytes(*b"shm-map1");
+const MAPPED_FROM: u64 = u64::from_le_bytes(*b"shm-from");
 const USER_MEMORY: u64 = u64::from_le_bytes(*b"shm-cma1");
 
 impl Regions {
@@ -61,41 +66,47 @@ impl Regions {
 impl Key {
     /// The key as peers get it.
     pub(crate) fn pack(&self) -> RegionKey {
-        let kind = match self.kind {
-            Kind::Mapped => MAPPED,
-            Kind::UserMemory => USER_MEMORY,
+        let (kind, number) = match self.kind {
+            Kind::Mapped => (MAPPED, self.generation),
+            Kind::MappedFrom(Peer(rank)) => (MAPPED_FROM, rank),
+            Kind::UserMemory => (USER_MEMORY, self.generation),
         };
-        let check = u64::from(self.generation) << 32 | u64::from(self.owner);
+        let check = u64::from(number) << 32 | u64::from(self.owner);
         RegionKey([kind, self.at, self.len, check])
     }
 
     /// The parts of a key; `None` for a key of another backend.
     pub(crate) fn unpack(key: &RegionKey) -> Option<Key> {
         let [kind, at, len, check] = key.0;
-        let kind = match kind {
-            MAPPED => Kind::Mapped,
-            USER_MEMORY => Kind::UserMemory,
+        let number = u32::try_from(check >> 32).ok()?;
+        let (kind, generation) = match kind {
+            MAPPED => (Kind::Mapped, number),
+            MAPPED_FROM => (Kind::MappedFrom(Peer(number)), 0),
+            USER_MEMORY => (Kind::UserMemory, number),
             _ => return None,
         };
-        Some(Key {
-            kind,
-            at,
-            len,
-            owner: u32::try_from(check & 0xffff_ffff).ok()?,
-            generation: u32::try_from(check >> 32).ok()?,
-        })
+        Some(Key { kind, at, len, owner: u32::try_from(check & 0xffff_ffff).ok()?, generation })
     }
 
     /// Mapped regions have the CPU's atomics, other regions have none.
     pub(crate) fn amo(&self) -> Option<Coherence> {
-        (self.kind == Kind::Mapped).then_some(Coherence::WithCpu)
+        (self.kind != Kind::UserMemory).then_some(Coherence::WithCpu)
     }
 }
 
 /// Whether peers map the region of a key, and then use it as their own memory. If not, they reach
 /// it by cross-memory attach, or not at all.
 pub fn is_mapped(key: &RegionKey) -> bool {
-    Key::unpack(key).is_some_and(|key| key.kind == Kind::Mapped)
+    Key::unpack(key).is_some_and(|key| key.kind != Kind::UserMemory)
+}
+
+/// The rank in whose heap the region of a key lies, if this is not the rank that registered it. A
+/// rank connects to it before it imports the region.
+pub fn heap_owner(key: &RegionKey) -> Option<Peer> {
+    match Key::unpack(key)?.kind {
+        Kind::MappedFrom(rank) => Some(rank),
+        Kind::Mapped | Kind::UserMemory => None,
+    }
 }
 
 /// The part of a rank's token that ties a key to its heap.

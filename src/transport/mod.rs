@@ -368,10 +368,12 @@ impl Wire {
         Ok(memory)
     }
 
-    /// The memory of [`allocate`](Self::allocate) within which the bytes lie. The result keeps that
-    /// memory.
+    /// The memory of [`allocate`](Self::allocate) within which the bytes lie, of this rank or,
+    /// mapped here, of a rank of the node. The result keeps this rank's memory, and the mapping of
+    /// another rank's.
     pub(crate) fn allocated(&self, base: *mut u8, len: usize) -> Option<Memory> {
-        self.heap.as_ref()?.part(Span::from_raw(base, len))
+        let span = Span::from_raw(base, len);
+        self.heap.as_ref()?.part(span).or_else(|| self.shm.as_ref()?.port().mapped_from_peer(span))
     }
 
     pub(crate) fn net(&self) -> Option<&Net> {
@@ -504,6 +506,12 @@ fn absent(lane: Lane) -> FabricError {
 /// Whether ranks of the node map the region of a key.
 pub(crate) fn is_mapped(key: &RegionKey) -> bool {
     transom_shm::is_mapped(key)
+}
+
+/// The rank in whose heap the region of a key lies, if this is another one than that which
+/// registered it.
+pub(crate) fn heap_owner(key: &RegionKey) -> Option<usize> {
+    transom_shm::heap_owner(key).map(Peer::index)
 }
 
 /// The key by which ranks of the node reach a region.

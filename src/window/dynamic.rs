@@ -15,7 +15,7 @@ use transom_fabric::{Amo, AmoKind, Keyed, Memory, Tally, Width};
 use super::core::Core;
 use super::kernel_copies::CopiedUnderLock;
 use super::parts::{Parts, index};
-use super::target::Target;
+use super::target::{Target, link_heap};
 use crate::datatype::Strip;
 use crate::error::{ArgumentError, Class, Error, ErrorKind, Result};
 use crate::flavor::Flavor;
@@ -255,6 +255,7 @@ impl Parts {
     fn map(&self, target: &Target, region: &Extent) -> Option<Memory> {
         let rank = peer(self.team.rank(target.rank()));
         let Some(key) = region.key else { return self.job.wire.user_memory(rank, region.address, region.len) };
+        link_heap(&self.job, &key).ok()?;
         self.job.wire.import_shm(rank, &key).ok()?.mapped()
     }
 

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-use transom_fabric::{Keyed, Memory, Peer, Tally, TallyRef};
+use transom_fabric::{Keyed, Memory, Peer, RegionKey, Tally, TallyRef};
 
 use super::parts::Parts;
 use crate::directory::Part;
 use crate::error::{JobError, Result};
 use crate::flavor::Flavor;
-use crate::job::{Cause, Link, peer};
+use crate::job::{Cause, JobCore, Link, peer};
 use crate::routes::Actor;
 use crate::sync::words::Words;
 use crate::transport::{self, Lane, Net, NetMemory, NodeMemory, ProcessMemory};
@@ -365,6 +365,14 @@ fn elsewhere(parts: &Parts, job_rank: usize, part: &Part) -> Result<Reach> {
     })
 }
 
+/// Connects to the rank in whose heap a region lies, before the region is imported.
+pub(super) fn link_heap(job: &JobCore, key: &RegionKey) -> Result<()> {
+    match transport::heap_owner(key).filter(|&owner| owner != job.rank) {
+        Some(owner) => job.link(owner).map(drop),
+        None => Ok(()),
+    }
+}
+
 /// Data of a rank of this node. `None` where it is reached by messages, because it is not mapped
 /// and cross-memory attach is excluded or refused.
 fn of_node(parts: &Parts, job_rank: usize, part: &Part) -> Result<Option<NodeMemory>> {
@@ -380,6 +388,7 @@ fn of_node(parts: &Parts, job_rank: usize, part: &Part) -> Result<Option<NodeMem
     if foreign && !parts.job.may_attach() {
         return Ok(wire.user_region(rank, &part.shm).map(NodeMemory::Mapped));
     }
+    link_heap(&parts.job, &part.shm)?;
     match wire.import_shm(rank, &part.shm) {
         Ok(memory) => {
             if let (NodeMemory::Copied(_), Some(reason)) = (&memory, wire.unmapped()) {

@@ -2,7 +2,7 @@
 //! memory the other parts have, and windows keep the memory alive.
 
 use transom::{Allocation, Assert, Class, Info, Job, Op, Route, Window};
-use transom_harness::{Outcome, ensure, one_node, same, step};
+use transom_harness::{Outcome, ensure, gathered, one_node, same, step};
 
 use super::memory::{self, Block};
 
@@ -251,4 +251,47 @@ pub(crate) fn over_a_window(world: &Job) -> Outcome {
     second.load(60, &mut last);
     same("after the first is freed", &last, &[1, 2, 3, 4])?;
     Ok(second.free()?)
+}
+
+/// MPI-4.1 §12.2.1, §12.2.3, §12.2.4: windows over the memory of a shared window, the own part or
+/// another rank's. Whichever rank's heap has the memory, the ranks of the node map it, and need no
+/// progress thread and no cross-memory attach.
+/// Shows W1, W5, M3, T1.
+pub(crate) fn over_a_shared_window(world: &Job) -> Outcome {
+    let node = world.subset(&world.node_ranks())?;
+    let next = (node.rank() + 1) % node.size();
+    let shared = transom::RawWindow::allocate_shared(&node, 64, 8, &Info::new())?;
+    for owner in [node.rank(), next] {
+        step(format!("over the part of the node's rank {owner}"));
+        let part = shared.shared_query(owner)?;
+        let win = memory::window_over_shared(world, &part)?;
+        ensure(win.is_mapped(), "all parts are mapped")?;
+        no_thread(world)?;
+        for target in 0..world.size() {
+            count(world, &win, target, 0)?;
+        }
+        win.free()?;
+        memory::store_part(&part, &[0; 64]);
+        shared.sync();
+        world.barrier()?;
+    }
+    for owner in [node.rank(), next] {
+        step(format!("attached, of the node's rank {owner}"));
+        let part = shared.shared_query(owner)?;
+        let win = transom::RawWindow::create_dynamic(world, &Info::new())?;
+        memory::attach_shared(&win, &part)?;
+        for (target, &address) in gathered(world, part.base().addr() as u64)?.iter().enumerate() {
+            win.lock_all(Assert::NONE)?;
+            memory::put(&win, target, address + 8 * world.rank() as u64, &[target.to_le_bytes()[0] + 1; 8])?;
+            win.unlock_all()?;
+        }
+        world.barrier()?;
+        shared.sync();
+        let mut expected = [0; 64];
+        expected[..8 * world.size()].fill(world.rank().to_le_bytes()[0] + 1);
+        same("attached memory", &memory::load_part(&part), &expected.to_vec())?;
+        win.detach(part.base())?;
+        win.free()?;
+    }
+    Ok(shared.free()?)
 }

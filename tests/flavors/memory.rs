@@ -107,6 +107,18 @@ pub(crate) fn window_over_part(job: &Job, win: &RawWindow, at: usize, len: usize
     unsafe { RawWindow::create(job, win.base().wrapping_add(at), len, 1, &Info::new()) }
 }
 
+/// A window over a part of a shared window, of whichever rank of the node.
+pub(crate) fn window_over_shared(job: &Job, part: &SharedPart) -> Result<RawWindow> {
+    // SAFETY: the callers free the shared window last, and no reference to its memory exists.
+    unsafe { RawWindow::create(job, part.base(), part.size(), 1, &Info::new()) }
+}
+
+/// Attaches a part of a shared window, of whichever rank of the node.
+pub(crate) fn attach_shared(win: &RawWindow, part: &SharedPart) -> Result<()> {
+    // SAFETY: as for `window_over_shared`.
+    unsafe { win.attach(part.base(), part.size()) }
+}
+
 /// A window over no memory at a null base.
 pub(crate) fn window_over_nothing(job: &Job, size: usize) -> Result<RawWindow> {
     // SAFETY: a null base with a nonzero size is refused.

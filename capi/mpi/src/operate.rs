@@ -415,6 +415,14 @@ impl Window {
         self.is_mapped() && !edges::is_on() && route().is_some_and(|route| route != Route::Net)
     }
 
+    /// Whether a call that fetches a value from a rank returns before it has the value: over a net,
+    /// so that many such calls share a round trip, and under the conflict checker.
+    #[inline]
+    fn fetches_late(&self, rank: usize) -> bool {
+        let is_far = || self.raw.route(rank).is_ok_and(|route| route == Route::Net);
+        edges::is_on() || process::has_late_values() && is_far()
+    }
+
     /// # Safety
     /// `origin`, unless the operation is `MPI_NO_OP`, and `result` are one element of the type,
     /// unless the target is `MPI_PROC_NULL`.
@@ -429,7 +437,7 @@ impl Window {
         if rank != PROC_NULL && (result.is_null() || op != Op::NoOp && origin.is_null()) {
             return Err(Failure::null_buffer());
         }
-        if edges::is_on() {
+        if self.fetches_late(rank) {
             let (operand, into) = (origin.cast(), result.cast());
             // SAFETY: the caller's promise.
             return Ok(unsafe { self.raw.start_fetch_and_op(operand, into, ty, rank, displacement, op) }?);
@@ -488,7 +496,7 @@ impl Window {
         if rank != PROC_NULL && (new.is_null() || expected.is_null() || result.is_null()) {
             return Err(Failure::null_buffer());
         }
-        if edges::is_on() && ty.size() <= 8 {
+        if ty.size() <= 8 && self.fetches_late(rank) {
             let (values, into) = (CompareSwap { expected: expected.cast(), new: new.cast() }, result.cast());
             // SAFETY: the caller's promise.
             return Ok(unsafe { self.raw.start_compare_and_swap(values, into, ty, rank, displacement) }?);

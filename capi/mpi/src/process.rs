@@ -25,6 +25,8 @@ thread_local! {
 static PROCESS: OnceLock<Process> = OnceLock::new();
 /// Whether the program reads the buffers of gets before their completion.
 static EARLY_READS: AtomicBool = AtomicBool::new(false);
+/// Whether fetched values may come after the call that fetches them.
+static LATE_VALUES: AtomicBool = AtomicBool::new(false);
 
 /// Whether the program has called `MPI_Init` or `MPI_Init_thread`.
 static BEGUN: AtomicBool = AtomicBool::new(false);
@@ -73,6 +75,8 @@ impl Process {
 /// Sets the state. Called once: `lifecycle` starts no second job.
 pub(crate) fn set(process: Process, early_reads: bool) {
     EARLY_READS.store(early_reads, Ordering::Relaxed);
+    let net = process.job().is_some_and(|job| job.net().is_some());
+    LATE_VALUES.store(net && !early_reads, Ordering::Relaxed);
     drop(PROCESS.set(process));
 }
 
@@ -102,6 +106,13 @@ pub(crate) fn get() -> Option<&'static Process> {
 pub(crate) fn has_early_reads() -> bool {
     // Relaxed: set once, before there are windows.
     EARLY_READS.load(Ordering::Relaxed)
+}
+
+/// Whether calls that fetch a value over a net return before they have it.
+#[inline]
+pub(crate) fn has_late_values() -> bool {
+    // Relaxed, as in `has_early_reads`.
+    LATE_VALUES.load(Ordering::Relaxed)
 }
 
 /// Stores a complete request, for an operation that is complete. Returns the host's code.

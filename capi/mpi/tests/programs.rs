@@ -96,6 +96,7 @@ static PROGRAMS: &[Program] = &[
     Program { nodes: true, ..c("progress") },
     Program { nodes: true, alone: Alone::None, ..c("passive") },
     Program { nodes: true, alone: Alone::None, ..c("early") },
+    Program { nodes: true, alone: Alone::None, ..c("pipelined") },
     // MPICH 4.0 computes wrong sums in created windows, and Open MPI 4.1 crashes.
     Program { nodes: true, alone: Alone::None, ..c("misaligned") },
     // Open MPI 4.1 refuses dynamic windows between the ranks of one machine.

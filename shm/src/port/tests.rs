@@ -127,6 +127,38 @@ fn own(domain: &ShmDomain, region: &crate::ShmRegion) -> ShmRemote {
     remote.expect("one's own region")
 }
 
+/// Shows W5, T1.
+#[test]
+fn memory_of_a_peers_heap_is_mapped_from_there() {
+    let (a, b) = pair();
+    let c = domain(2);
+    for (rank, domain) in [(0, &a), (1, &b)] {
+        c.port().connect(Peer(rank), &domain.port().address()).expect("connected");
+        domain.port().connect(Peer(2), &c.port().address()).expect("connected");
+    }
+    let block = a.heap().allocate(10_000).expect("10000 bytes");
+    let segment = b.port().import(Peer(0), &a.register(&block).expect("a region").key()).expect("imported");
+    let part = b.port().direct(&segment).and_then(|memory| memory.slice(5_000, 4_000)).expect("mapped");
+    let promised = b.port().mapped_from_peer(part.span()).expect("in the heap of a");
+    assert_eq!((promised.as_ptr(), promised.len()), (part.as_ptr(), 4_000));
+    let region = b.register(&promised).expect("a region");
+    assert!(crate::is_mapped(&region.key()));
+    assert_eq!(crate::heap_owner(&region.key()), Some(Peer(0)));
+    assert_eq!(region.amo(AmoKind::Sum, Width::W64), Some(Coherence::WithCpu));
+    let add = Amo::new(AmoKind::Sum, Width::W64, 5);
+    for (turn, domain) in [&a, &b, &c].into_iter().enumerate() {
+        let remote = domain.port().import(Peer(1), &region.key()).expect("imported");
+        assert_eq!(amo(domain.port(), &remote, 8, add).expect("done"), 5 * turn as u64);
+    }
+    assert_eq!(block.word64(5_008).load(Ordering::Relaxed), 15);
+    let mut key = region.key();
+    key.0[3] ^= 1;
+    let foreign = c.port().import(Peer(1), &key).expect_err("not of this heap");
+    assert!(format!("{foreign:#}").contains("rank 1"), "{foreign:#}");
+    assert!(b.port().mapped_from_peer(Span::from_raw(part.span().as_ptr(), 0)).is_none(), "no bytes");
+    assert!(b.port().mapped_from_peer(Memory::private(64).span()).is_none(), "other memory");
+}
+
 #[test]
 fn ones_own_region_is_not_mapped_again() {
     let a = domain(0);
