@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# Shared by ci/test and ci/bench: the tools and Debian packages that they need, and commands with a
-# time limit. Sourced from the root of the repository; independent of groups and measurements.
+# Shared by the scripts of this folder: the tools and Debian packages that they need, and commands
+# with a time limit. Sourced from the root of the repository. Independent of groups and of
+# measurements.
 
 export CARGO_TERM_COLOR=never LC_ALL=C
 # The scripts choose the routes, not the caller's shell.

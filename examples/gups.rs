@@ -147,7 +147,9 @@ fn usual(world: &Job) -> u32 {
 }
 
 fn run() -> Result<bool, Box<dyn Error>> {
-    let argument: Option<u32> = std::env::args_os().nth(1).map(|text| text.to_string_lossy().parse()).transpose()?;
+    let argument = std::env::args_os().nth(1).map(|text| text.to_string_lossy().into_owned());
+    let number = |text: String| text.parse::<u32>().map_err(|error| format!("LOG2_TABLE is {text:?}: {error}"));
+    let argument = argument.map(number).transpose()?;
     if let Some(log2) = argument.filter(|log2| !(1..=40).contains(log2)) {
         return Err(format!("LOG2_TABLE is {log2}, but must be 1 to 40").into());
     }

@@ -83,7 +83,7 @@ fn transfer(world: &Job, items: u64) -> Result<(), Box<dyn Error>> {
     };
     if !is_right {
         // The producer of the item is not known, and would wait for ever.
-        return Err("an item arrived twice, late or damaged".into());
+        return Err("an item is not the next one of its producer: it arrived twice, late or damaged".into());
     }
     world.barrier()?;
     win.free()?;
@@ -92,7 +92,8 @@ fn transfer(world: &Job, items: u64) -> Result<(), Box<dyn Error>> {
 
 fn run() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args_os().map(|text| text.to_string_lossy().into_owned()).skip(1);
-    let items: u64 = args.next().map_or(Ok(10_000), |text| text.parse())?;
+    let number = |text: String| text.parse::<u64>().map_err(|error| format!("ITEMS is {text:?}: {error}"));
+    let items = args.next().map_or(Ok(10_000), number)?;
     if !(1..1 << 32).contains(&items) {
         return Err(format!("ITEMS is {items}, but must be 1 to {}", u32::MAX).into());
     }

@@ -242,8 +242,10 @@ fn gather(world: &Job, n: usize, mine: &[f64]) -> Result<Vec<f64>, Box<dyn Error
 
 fn run() -> Result<bool, Box<dyn Error>> {
     let mut args = std::env::args_os().map(|text| text.to_string_lossy().into_owned()).skip(1);
-    let n: usize = args.next().map_or(Ok(128), |text| text.parse())?;
-    let steps: usize = args.next().map_or(Ok(200), |text| text.parse())?;
+    let number =
+        |name: &str, text: String| text.parse::<usize>().map_err(|error| format!("{name} is {text:?}: {error}"));
+    let n = args.next().map_or(Ok(128), |text| number("N", text))?;
+    let steps = args.next().map_or(Ok(200), |text| number("STEPS", text))?;
     let (name, exchange) = match args.next().as_deref() {
         None | Some("fence") => ("fence", Exchange::Fence),
         Some("pscw") => ("pscw", Exchange::Pscw),

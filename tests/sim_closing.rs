@@ -24,7 +24,7 @@ fn net(ordered: bool) -> SimOptions {
 /// Operations of an epoch on rank 1, on different bytes.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// A put of so many bytes at an offset.
+    /// A put: its number of bytes, and its offset.
     Put(usize, usize),
     Get(usize, usize),
     Add(usize, usize),

@@ -1,5 +1,5 @@
 //! The costs of synchronization in remote operations, and of a window in bytes, on simulated nets
-//! of 2 to 512 ranks: what a job of many ranks pays. Counts only, no times.
+//! of 2 to 512 ranks. The tests count operations and bytes, and measure no times.
 //!
 //! Route: sim.
 

@@ -171,7 +171,7 @@ fn small_operations_share_messages_in_spite_of_keys() {
 
 /// A region of whose bytes the net has served puts is detached, and a region that begins 8 bytes
 /// later is attached. An access to the first 8 bytes is refused, and the others go to the new
-/// region. The owner pays a message for each rank that has the key.
+/// region. The owner sends one message to each rank that has the key.
 #[test]
 fn a_key_ends_with_its_region() {
     fn body(world: &Rank) -> Outcome {

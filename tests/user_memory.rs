@@ -1,6 +1,6 @@
-//! Windows over memory that the program had before. The memory remains the program's while a window
-//! exists: pages do not change under the program's system calls in flight, threads, child
-//! processes, locks and advice, and `free` leaves no trace.
+//! Windows over memory that the program had before. The memory stays as it was while a window
+//! exists, and after `free`: system calls in flight, other threads, child processes, `mlock` and
+//! `madvise` continue to act on the same pages.
 
 #[path = "user_memory/blocks.rs"]
 mod blocks;

@@ -1,6 +1,6 @@
 //! Windows among real processes: puts, gets and counters are exact, bounds and epochs are enforced,
 //! and targets that compute delay no origin. Every test runs over the route that the environment
-//! chooses; ci/test runs each of them twice.
+//! chooses: ci/test runs each of them over shared memory, over TCP and over two nodes.
 
 #![allow(unsafe_code)]
 

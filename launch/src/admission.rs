@@ -31,8 +31,8 @@ pub(super) struct Admission {
     listeners: Vec<TcpListener>,
     secret: String,
     strangers: Vec<Conn>,
-    /// The number of connections of members: so many may be slow to send the secret, because their
-    /// processes wait for a core.
+    /// The number of connections that members of the job make. All of them may be slow to send the
+    /// secret, because their processes wait for a core.
     members: usize,
     /// A descriptor in reserve. It is closed for a moment if an accept finds no free descriptor.
     spare: Option<OwnedFd>,

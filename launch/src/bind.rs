@@ -20,7 +20,7 @@ use crate::job::Bind;
 pub(super) struct Places<C = Claim> {
     /// The CPU of each rank, by rank.
     pub(super) cpus: Vec<usize>,
-    /// They last as long as the ranks.
+    /// The claims to these CPUs, which end when this value is dropped.
     _claims: Vec<C>,
 }
 

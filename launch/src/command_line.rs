@@ -25,9 +25,9 @@ of --env, and an empty standard input. Ranks join the job with a secret, which a
 line. If a machine does not answer for 6 s, it counts as lost, and the job ends.
 
 The end of a job: When a rank fails, the others get SIGTERM (after --grace) and, a second later,
-SIGKILL. The same happens when transom-run gets SIGINT, SIGTERM or SIGHUP; a second SIGINT kills
-the ranks at once. When transom-run is killed, all processes in the ranks' process groups die with
-it.
+SIGKILL. When transom-run gets SIGINT, SIGTERM or SIGHUP, the ranks get SIGTERM at once and SIGKILL
+a second later. A SIGINT while the job is ending kills the ranks at once. When transom-run is
+killed, all processes in the ranks' process groups die with it.
 
 Other signals: transom-run passes SIGUSR1, SIGUSR2, SIGQUIT, SIGTSTP and SIGCONT on to all ranks.
 SIGTSTP also stops transom-run.
@@ -39,7 +39,8 @@ is a terminal, TRANSOM_STDERR_IS_TERMINAL=1.
 Exit status:
   0             all ranks exited with 0
   1             the job can't be started, or the standard output can't be written; or a rank exited
-                with 0 without leaving the job, or while another rank waited for it in a barrier
+                with 0 without leaving the job, or while another rank waited for it in a barrier, or
+                sent something else than PMI-1 to the launcher
   2             wrong command line
   124           the time of --timeout was over
   126           PROGRAM, or the command of --launch-agent, can't be executed
@@ -194,7 +195,7 @@ fn ranks(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("a job has at least 1 rank".to_owned()),
         Ok(ranks) => Ok(ranks),
-        Err(_) => Err("a number of ranks is needed".to_owned()),
+        Err(_) => Err(format!("{text:?} is not a number of ranks, such as 4")),
     }
 }
 
@@ -206,13 +207,14 @@ fn pair(text: OsString) -> Result<(OsString, OsString), String> {
             let part = |bytes| OsStr::from_bytes(bytes).to_owned();
             Ok((part(&bytes[..at]), part(&bytes[at + 1..])))
         }
-        _ => Err("NAME=VALUE is needed".to_owned()),
+        _ => Err(format!("{text:?} is not NAME=VALUE, such as OMP_NUM_THREADS=4")),
     }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let limit = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    limit.filter(|limit| !limit.is_zero()).ok_or_else(|| "a positive number of seconds is needed".to_owned())
+    let wrong = || format!("{text:?} is not a number of seconds above 0, such as 30 or 0.5");
+    limit.filter(|limit| !limit.is_zero()).ok_or_else(wrong)
 }
 
 #[cfg(test)]

@@ -29,7 +29,11 @@ impl Host {
             // A word that looks like an agent's option is not accepted as a name.
             let slots = slots.filter(|&slots| slots > 0 && !name.is_empty() && !name.starts_with(b"-"));
             slots.map(|slots| Host { name: OsStr::from_bytes(&name).to_owned(), slots }).ok_or_else(|| {
-                format!("{:?} is not HOST or HOST:RANKS with at least one rank", OsStr::from_bytes(entry))
+                format!(
+                    "{:?} is not HOST or HOST:RANKS with at least one rank; an IPv6 address with a number of ranks \
+                     stands in brackets, as [fd00::1]:2",
+                    OsStr::from_bytes(entry)
+                )
             })
         };
         text.as_bytes().split(|&byte| byte == b',').map(<[u8]>::trim_ascii).map(one).collect()

@@ -1,5 +1,6 @@
-//! The launcher's end of the parts of a job on other machines: the agents, the connections of the
-//! parts, and their reports. It never blocks; the supervisor decides.
+//! The launcher's view of the other machines of a job. In this crate the *part* of a machine is the
+//! `transom-run` there and its ranks, not a part of a window. Owns the agents that start the parts,
+//! and the connections over which parts report. Never blocks; the supervisor decides.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -49,7 +50,8 @@ struct Machine {
     err: Option<Feed>,
 }
 
-/// The standard input of an agent, which takes an order. The end of this file ends the part.
+/// The pipe to the standard input of an agent, through which the order is sent. The pipe stays open
+/// as long as the part may run: the part ends at the end of its input.
 #[derive(Debug)]
 struct Sending {
     pipe: OwnedFd,

@@ -60,8 +60,13 @@ impl Order {
         let mut folder = PathBuf::new();
         for line in io::BufReader::new(input).lines() {
             let line = line?;
-            let wrong =
-                || io::Error::other(format!("this version can't read a line of the launcher's order: {line:?}"));
+            let wrong = || {
+                io::Error::other(format!(
+                    "transom-run {} of this machine can't read the line {line:?} of the launcher's order; install the \
+                     launcher's version on all machines",
+                    env!("CARGO_PKG_VERSION")
+                ))
+            };
             let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
             let bytes =
                 |text: &str| text.strip_prefix('x').and_then(from_hex).map(OsString::from_vec).ok_or_else(wrong);

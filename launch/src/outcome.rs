@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use crate::signals;
 
-/// The status of a process that something else has reaped: 1, because it may have failed.
+/// The wait status for a process that other code of this program has reaped: exit status 1, because
+/// the process may have failed.
 pub(super) const UNKNOWN: i32 = 1 << 8;
 
 /// The end of a job.
@@ -119,7 +120,11 @@ impl std::fmt::Display for Failure {
             Self::LeftBarrier { waiting } => {
                 write!(f, "left the job while rank {waiting} waits for it in a barrier")
             }
-            Self::NotPmi => write!(f, "wrote something other than PMI-1 to its socket"),
+            Self::NotPmi => write!(
+                f,
+                "sent an endless line to the launcher, which is no PMI-1: does the program write to the descriptor of \
+                 PMI_FD?"
+            ),
         }
     }
 }
@@ -183,7 +188,7 @@ pub enum LaunchError {
         tried: String,
     },
     /// The CPUs for binding are unknown.
-    #[error("ranks can't be bound, because the system does not report the allowed CPUs")]
+    #[error("--bind core: the system does not report the CPUs that this process may use; leave the option out")]
     NoCpus,
     /// A system call of the launcher failed.
     #[error("the launcher failed ({doing})")]

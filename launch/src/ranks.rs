@@ -22,7 +22,8 @@ use crate::job::Job;
 use crate::outcome::{LaunchError, UNKNOWN, io_error};
 use transom::launching::{LineBuffer, SECRET};
 
-/// Variables of other launchers, or of this one in another role, which would mislead a rank.
+/// Variables by which a rank would take another launcher for its own. They are removed from the
+/// environment of ranks.
 const LAUNCHER_VARIABLES: [&str; 10] = [
     "PMI_FD",
     "PMI_PORT",
@@ -158,8 +159,8 @@ impl Rank {
     }
 
     /// Sends `signal` to the process if it has left `group`, whose members are signalled together.
-    /// If it leads a group of its own, as `timeout` does, all of that group get the signal. They
-    /// get it even if the process has ended: a leader may end before its group.
+    /// If the process leads a group of its own, as `timeout` does, the whole group gets the signal,
+    /// also after the process has ended: a leader may end before its group.
     pub(super) fn signal_outside(&self, group: Pid, signal: Signal) {
         if self.child.is_none() {
             return;

@@ -50,10 +50,11 @@ impl Job {
     /// process. SIGUSR1, SIGUSR2, SIGQUIT, SIGTSTP and SIGCONT are passed on to the ranks, and
     /// SIGTSTP then stops this process too. The handlers stay after the run: from then on these
     /// signals have no effect on the process. Where SIGCHLD was ignored, it also gets a handler, so
-    /// from then on this process must wait for all of its children. Orphaned descendants become
-    /// children of this process. About once a second this process reaps those that have ended and
-    /// are in the process groups of the ranks.
-    /// This process has no control over descendants that leave the ranks' process group or session.
+    /// from then on this process must wait for all of its children.
+    ///
+    /// Orphaned descendants of ranks become children of this process. About once a second this call
+    /// reaps those that have ended and are in the process groups of the ranks. Descendants that
+    /// leave the ranks' process groups are neither signaled nor reaped.
     ///
     /// # Errors
     /// The job could not be started; later failures are in the [`Outcome`].
@@ -93,13 +94,15 @@ struct Supervisor {
     /// The reason of the job's end, once it is known; the first reason counts.
     outcome: Option<Outcome>,
     ending: Ending,
-    /// The launcher ends without writing the rest of the ranks' output.
+    /// Whether the launcher ends without writing the rest of the ranks' output, because a second
+    /// signal or the time limit has ended the wait for its reader.
     discards_output: bool,
-    /// The CPUs of the ranks, where they are bound. Other launchers bind to none of them meanwhile.
+    /// The CPUs to which ranks are bound, if they are bound. While this value lives, other
+    /// launchers bind no rank to these CPUs by default.
     places: Option<Places>,
 }
 
-/// How far the ranks are being ended.
+/// The stage of the job's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     No,
@@ -184,8 +187,8 @@ impl Supervisor {
     /// Waits for events and handles all of them.
     fn turn(&mut self) -> Result<(), Errno> {
         let mut sources = self.wait()?;
-        // Of several ranks that have ended, one that a signal killed comes first: it is the cause
-        // of the others.
+        // Of several ranks that have ended, one that a signal killed comes first: its death is
+        // probably the reason why the others ended.
         sources.sort_by_key(|source| matches!(source, Source::Ended(number) if !self.ranks[*number].was_killed()));
         for source in sources {
             match source {

@@ -164,8 +164,8 @@ impl Test {
 
     /// Whether `-s` changes the test.
     pub(crate) fn takes_synchronization(self) -> bool {
-        use Test::{FenceLatency, Lock, NotifyPingpong, Pscw, RequestGet, RequestPut};
-        !matches!(self, FenceLatency | Pscw | NotifyPingpong | Lock | RequestPut | RequestGet)
+        use Test::{FenceLatency, Floor, Lock, NotifyPingpong, Passive, Pscw, RequestGet, RequestPut};
+        !matches!(self, FenceLatency | Pscw | NotifyPingpong | Lock | RequestPut | RequestGet | Passive | Floor)
             && !self.is_of_all_ranks()
     }
 

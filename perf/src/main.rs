@@ -1,11 +1,11 @@
 //! `transom-perf`: measures windows between two ranks and among many, and in the same run the bare
 //! operations of the machine.
 //!
-//! Tables have the form of the OSU benchmarks. Without a launcher it starts its ranks; under a
-//! launcher it is one rank. In the tests between two ranks, rank 0 is the origin and rank 1 the
-//! target, and further ranks wait (`two_ranks`); `ranks` has the tests in which all ranks take
-//! part. `compare` runs a separate benchmark of plain MPI calls on each installed MPI; `model`
-//! computes times.
+//! Tables have the form of the OSU benchmarks. Without a launcher the program starts itself as the
+//! ranks of a job; under a launcher it is one rank. `two_ranks` has the tests between two ranks:
+//! rank 0 is the origin, rank 1 the target, and further ranks wait. `ranks` has the tests in which
+//! all ranks take part. `compare` runs a separate benchmark of plain MPI calls on each installed
+//! MPI; `model` computes times.
 
 mod accumulate;
 mod chart;
@@ -86,7 +86,13 @@ fn rank(options: &Options) -> Outcome<bool> {
     options.check()?;
     let world = transom::init()?;
     if world.size() < 2 {
-        return Err("the tests need at least two ranks, an origin and a target; start it with -n 2".into());
+        return Err(format!(
+            "the test {} needs at least two ranks, an origin and a target, but the job has {}; start the job with more \
+             ranks (-n 2)",
+            options.test.name(),
+            world.size()
+        )
+        .into());
     }
     let fine = match options.test {
         Test::Passive if options.grid => grid::run(&world, options)?,

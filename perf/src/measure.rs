@@ -1,7 +1,7 @@
 //! Timing. Rounds of the library and of the floor alternate within one run, so that other processes
 //! disturb both equally. If the floor itself would disturb the library, its rounds come after those
-//! of the library. The result is the median round. Rounds are short, so that the median round is
-//! undisturbed.
+//! of the library. The result is the median of the rounds' times. Rounds are short, so that a rare
+//! disturbance hits few of them and does not change the median.
 
 use std::time::{Duration, Instant};
 

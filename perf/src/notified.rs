@@ -22,7 +22,7 @@ pub(crate) fn pingpong(world: &Job, options: &Options, floor: Option<&Floor>) ->
     let (me, each) = (world.rank(), per_round(options));
     let floor = floor.filter(|floor| floor.has(Test::NotifyPingpong));
     let mut turn = 0u64;
-    // Only two ranks play; all pass the barriers.
+    // Ranks 0 and 1 exchange puts; the other ranks only enter the barriers.
     let turns = if me < 2 { each } else { 0 };
     let values: Vec<u64> = (0..VALUES).collect();
     let rounds = win.lock_all(|epoch| {
@@ -37,7 +37,8 @@ pub(crate) fn pingpong(world: &Job, options: &Options, floor: Option<&Floor>) ->
                 if me == 0 { win.notices().wait(0, turn) } else { Ok(()) }
             })
         };
-        // The last put is answered in the barrier, and not while the floor is measured.
+        // The barrier before each round of the floor lets the targets answer the last put, so that
+        // this answer takes no time of the floor.
         let bare = || floor.map_or(Ok(()), |floor| floor.together(Test::NotifyPingpong, each));
         alternate_rounds(round_trips, || world.barrier(), bare)
     })?;

@@ -37,12 +37,14 @@ pub(crate) struct Options {
     #[arg(short = 'm', value_name = "MIN:MAX", value_parser = sizes)]
     pub(crate) sizes: Option<Sizes>,
     /// Iterations for each size. By default 10000 up to 8 KiB and 1000 above, in tests of bandwidth
-    /// 1000 and 100, in fence_latency, pscw and notify_pingpong 3000; fewer if a size would take
-    /// longer than about two seconds. Tests of all ranks by default choose the number by time.
+    /// 1000 and 100; fewer if a size would take longer than about two seconds. In fence_latency,
+    /// pscw and notify_pingpong 3000 by default, whatever time they take. Tests of all ranks by
+    /// default choose the number by time.
     #[arg(short = 'i', value_name = "ITERATIONS")]
     pub(crate) iterations: Option<usize>,
     /// Warm-up iterations, which are not measured; by default 100 up to 8 KiB and 10 above, in
-    /// tests of bandwidth 10 and 1.
+    /// tests of bandwidth 10 and 1, in tests of all ranks 1. No effect on fence_latency, pscw and
+    /// notify_pingpong, whose first round is the warm-up.
     #[arg(short = 'x', value_name = "SKIP")]
     pub(crate) skip: Option<usize>,
     /// Operations before one completion in the tests of bandwidths and rates.
@@ -62,7 +64,7 @@ pub(crate) struct Options {
     /// also print the results of perftest's programs if they are installed.
     #[arg(long)]
     pub(crate) vs_floor: bool,
-    /// Also write the results to a file as JSON.
+    /// Also write the results to a file as JSON. The test passive does so only with --grid.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
     /// For the test passive: measure the 36 cases of {create, allocate, dynamic} x {lock/unlock,
@@ -134,7 +136,10 @@ impl Options {
             return Err(format!("{} measures whole words: -m 8:MAX, or another multiple of 8", self.test.name()));
         }
         if (self.percentiles || self.spoil) && !self.test.is_of_all_ranks() {
-            return Err(format!("{} is not a test of all ranks; leave out --percentiles", self.test.name()));
+            return Err(format!(
+                "{} is not a test of all ranks (transom-perf --help lists them); leave out --percentiles",
+                self.test.name()
+            ));
         }
         if self.grid && self.test != Test::Passive {
             return Err("--grid is an option of the test passive only".into());

@@ -2,7 +2,8 @@
 
 use crate::outcome::Outcome;
 
-/// Bytes that depend on their offset and their turn.
+/// Fills `bytes` with a pattern of their offsets. `turn`, the number of the measured size, selects
+/// the pattern, so that data of an earlier size does not pass for right.
 pub(crate) fn fill(bytes: &mut [u8], turn: usize) {
     for (at, byte) in bytes.iter_mut().enumerate() {
         *byte = value(at, turn);

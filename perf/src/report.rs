@@ -69,13 +69,14 @@ pub(crate) fn head(options: &Options, world: &Job) -> Outcome<()> {
 /// Prints the lines above a table. `apart`: the floor is measured after the library.
 pub(crate) fn header(options: &Options, world: &Job, perftest: Option<&Perftest>, apart: bool) -> Outcome<()> {
     head(options, world)?;
+    // The test has windows of both kinds, and a flush.
+    if options.test == Test::Passive {
+        return Ok(());
+    }
     let mut out = output();
     writeln!(out, "# Window creation: {:?}", options.creation)?;
     if options.test.takes_synchronization() {
         writeln!(out, "# Synchronization: {:?}", options.synchronization)?;
-    }
-    if options.test == Test::Passive {
-        return Ok(out.flush()?);
     }
     if let Some(floor) = options.test.floor().filter(|_| options.vs_floor) {
         writeln!(out, "# Floor: {floor}")?;

@@ -1,5 +1,5 @@
-//! Rounds of a fixed number, for tests in which both ranks must run the same rounds: with a time
-//! budget the two ranks could choose different numbers.
+//! A fixed number of rounds, for tests in which origin and target must run equally many rounds. If
+//! each chose by time, they could choose different numbers.
 
 use std::time::{Duration, Instant};
 

@@ -26,7 +26,8 @@ pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
     let mut perftest = if options.vs_floor { Perftest::find(world, options)? } else { None };
     if world.rank() == 0 {
         let apart = options.vs_floor && floor.as_ref().is_some_and(|floor| floor.disturbs() && floor.has(options.test));
-        report::header(options, world, perftest.as_ref(), apart && options.test != Test::FenceLatency)?;
+        let alternates = matches!(options.test, Test::FenceLatency | Test::NotifyPingpong);
+        report::header(options, world, perftest.as_ref(), apart && !alternates)?;
     }
     let mut rows = Vec::new();
     let mut show = |options: &Options, row: Option<Row>| -> Outcome<()> {

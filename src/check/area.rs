@@ -76,7 +76,8 @@ impl<'m> Area<'m> {
         self.memory.word64(self.base + 2 * slot_bytes(self.ranks))
     }
 
-    /// Whether a message may have come without a clock, at rank 0: 0 or 1.
+    /// At rank 0: 1 once some rank has sent a message without a clock, for example for lack of
+    /// room; else 0. A receive then can't know whether the clock that it finds is its message's.
     pub(crate) fn mixed(self) -> &'m AtomicU64 {
         self.memory.word64(self.base + 2 * slot_bytes(self.ranks) + 8)
     }

@@ -1,4 +1,6 @@
-//! The buffers of operations in flight. Until an operation is complete at its origin, the program
+//! The buffers of operations in flight. A *loan* is the use of one buffer by one operation: it
+//! begins with the call and ends with local completion. Until an operation is complete at its
+//! origin, the program
 //! must not write the buffer of a put, which the library may still read, and must not access the
 //! buffer of a get, which the library may still write (MPI-4.1 §12.3). This module compares the
 //! buffers of operations with each other. ThreadSanitizer checks the loads and stores of the
@@ -19,8 +21,9 @@ use super::shadow::{Access, Clash, Locked, Record, Shadow, bytes};
 
 /// Maximum number of recorded uses of buffers.
 const RECORDS: usize = 1 << 16;
-/// The size for which the shadow of buffers has the largest number of chains.
-const SIZE: u64 = 1 << 19;
+/// The size of a part that gives the shadow one chain for each record. The shadow's offsets are
+/// addresses, so no size of memory limits them.
+const SIZE: u64 = 8 * RECORDS as u64;
 
 /// The buffers of this rank's operations in flight.
 #[derive(Debug)]

@@ -38,7 +38,7 @@ const CLOCK: usize = 32;
 /// The number of an entry that is being written or read.
 const TAKEN: u64 = u64::MAX;
 
-/// The clocks of messages that a rank has sent and that are not received.
+/// The clocks of the messages that a rank has sent and whose receivers have not read them yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MessageClocks<'m> {
     pub(super) memory: &'m Memory,

@@ -123,7 +123,7 @@ pub(crate) struct Checker {
     /// See [`Checker::sees_atomics`].
     atomics: AtomicBool,
     /// The state of this rank's waiting calls.
-    shown: Mutex<waits::Shown>,
+    shown: Mutex<waits::WaitingCalls>,
     output: Output,
 }
 
@@ -183,7 +183,7 @@ impl Checker {
             parts: Mutex::default(),
             fibers: fibers::Fibers::of_process(),
             atomics: AtomicBool::new(false),
-            shown: Mutex::new(waits::Shown::new(watcher)),
+            shown: Mutex::new(waits::WaitingCalls::new(watcher)),
             output: Output { file, suppressed },
         }
     }
@@ -511,7 +511,7 @@ impl Checker {
         self.shown().gets_help();
     }
 
-    fn shown(&self) -> MutexGuard<'_, waits::Shown> {
+    fn shown(&self) -> MutexGuard<'_, waits::WaitingCalls> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

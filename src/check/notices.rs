@@ -14,8 +14,8 @@ use super::clock::{Clock, Slot, slot_bytes};
 const LOCK: usize = 0;
 const COUNT: usize = 8;
 const CLOCKS: usize = 16;
-/// A counter remembers as many notices as have clocks of `BYTES` in total, but at least `FEWEST`
-/// and at most `MOST`.
+/// A counter remembers its last notices: as many as have clocks of `BYTES` in total, but at least
+/// `FEWEST` and at most `MOST`.
 const FEWEST: usize = 4;
 const MOST: usize = 32;
 const BYTES: usize = 1 << 10;

@@ -22,14 +22,14 @@ pub(super) struct Others {
     /// The fiber of most operations, and the largest number of releases of which an origin knew.
     fiber: Fiber,
     most: u64,
-    /// A fiber that is ordered after nothing, which makes the others: a new fiber is ordered after
-    /// what makes it.
+    /// Creates the fibers of late operations. ThreadSanitizer orders a new fiber after its creator,
+    /// so this fiber makes no access and acquires nothing.
     maker: Fiber,
-    /// By numbers of releases below `most`: a mark of the fiber's operations whose origins knew of
-    /// at most so many.
+    /// Key: a number of releases below `most`. Value: a mark behind the fiber's operations whose
+    /// origins knew of at most this number.
     earlier: BTreeMap<u64, Mark>,
-    /// By numbers of releases: the fiber of later operations whose origins knew of so many, and a
-    /// mark of these operations.
+    /// Key: a number of releases. Value: the fiber of the operations that were reported late and
+    /// whose origins knew of this number, and a mark behind them.
     late: BTreeMap<u64, (Fiber, Mark)>,
 }
 
@@ -65,7 +65,8 @@ impl Others {
         if known >= self.most {
             return None;
         }
-        // The fiber that knows of no release can stand for those that there is no room for.
+        // The fiber with key 0, which is ordered after no release, always exists: each late
+        // operation then finds a fiber whose key is at most its number.
         for number in [0, known] {
             if number == 0 || self.late.len() < MOST_LATE {
                 self.late.entry(number).or_insert_with(|| (sanitizer.fiber_by(self.maker), Mark::default()));

@@ -32,8 +32,8 @@ const LOCK: usize = 0;
 const CELLS: usize = 8;
 const BUCKETS: usize = 16;
 const RECORDS: usize = 24;
-/// A bit for each level that has records in chains, and, above these bits, one for each level that
-/// has had a record that extends beyond its block.
+/// Bit l: level l has records in chains. Bit 32 + l: level l has had a record that extends beyond
+/// its block.
 const IN_USE: usize = 32;
 /// What is special about the part: the bits [`SHARED`], [`HAS_LOG`] and [`HAS_LONG`].
 const SPECIAL: usize = 40;
@@ -92,8 +92,8 @@ const OF_OWNER: u64 = 1 << 40;
 const WORD: u32 = 3;
 const HALF: u32 = 2;
 
-/// Attempts to take the lock by a rank that reads its log.
-const MOST_TURNS: u32 = 1 << 16;
+/// Attempts to take the lock by a rank that reads its log, before it drops the entries.
+const MAX_ATTEMPTS: u32 = 1 << 16;
 
 /// The bytes of the clocks of single atomics, and limits of their number. Halves of words share
 /// clocks, and atomics on halves that share one appear to synchronize with each other.
@@ -184,7 +184,7 @@ pub(crate) struct LogEntry {
     pub(crate) access: Access,
     /// The number of this rank's releases that the origin knew of when the access began.
     pub(crate) known: u64,
-    /// The last release after which the access was complete, as in a record.
+    /// The last release after which the access was complete, in the form of [`Older::ended`].
     pub(crate) done: u64,
 }
 
@@ -430,15 +430,16 @@ impl<'m> Shadow<'m> {
         self.word(LOGGED).load(Ordering::Relaxed) != self.word(READ).load(Ordering::Relaxed)
     }
 
-    /// Removes and returns all entries of the log. If another rank holds the lock for too long,
-    /// returns none and drops the present entries: this rank counts as ordered after them from now
-    /// on, so a later report would find its next accesses unordered.
+    /// Removes and returns all entries of the log. If another rank holds the lock for too long, the
+    /// call returns none, and drops the entries that are in the log now. They can't be reported
+    /// later: this rank is about to synchronize, and its accesses after that are ordered behind
+    /// them.
     pub(crate) fn drain(self) -> Vec<LogEntry> {
-        let patience = |turn| {
+        let wait = |attempt| {
             std::thread::yield_now();
-            if turn < MOST_TURNS { Ok(()) } else { Err(()) }
+            if attempt < MAX_ATTEMPTS { Ok(()) } else { Err(()) }
         };
-        let Ok(locked) = self.lock(patience) else {
+        let Ok(locked) = self.lock(wait) else {
             // Another thread of the rank may have set a later number. Relaxed: as in `set`.
             self.word(MISSED).fetch_max(self.get(LOGGED), Ordering::Relaxed);
             return Vec::new();

@@ -1,7 +1,8 @@
 //! Detection of deadlocks. Each rank records in the area of rank 0 in which call it waits, and for
 //! which rank. A thread of rank 0 reads these entries periodically. If each rank has waited in its
-//! present call for a long time, the thread reports the calls. It reports nothing if all ranks are
-//! in the same collective call, because such a call may take long.
+//! present call for `TRANSOM_CHECK_WAIT`, the thread reports the calls. It reports nothing if all
+//! ranks are in the same collective call, because such a call may take long, or if another thread
+//! or process may end a wait ([`WaitingCalls::is_helped`]).
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,8 +15,8 @@ use transom_fabric::threads::{self, Identity};
 
 use super::report::quoted;
 
-/// The words of a rank's entry: the number of calls that have begun plus the number that have
-/// ended; the window plus 1; the awaited rank plus 1; whether the call is collective; the lengths
+/// The words of a rank's entry: a counter that each call raises twice, and that is odd while a call
+/// waits; the window plus 1; the awaited rank plus 1; whether the call is collective; the lengths
 /// of the texts of the call and of its place.
 const TURN: usize = 0;
 const WINDOW: usize = 8;
@@ -26,7 +27,8 @@ const TEXTS: [usize; 2] = [48, 96];
 /// The bytes of a rank's entry.
 const ENTRY: usize = 256;
 
-/// The number of times that the thread must find the same calls before it reports them.
+/// The number of looks, after the first one, that must find the same calls before the thread
+/// reports these calls.
 const LOOKS: u32 = 4;
 
 /// The entries of all ranks.
@@ -55,7 +57,7 @@ pub(crate) struct Wait<'c> {
 
 /// The waiting calls of this rank.
 #[derive(Debug, Default)]
-pub(super) struct Shown {
+pub(super) struct WaitingCalls {
     /// The thread that has made a call.
     thread: Option<Identity>,
     /// Whether this rank's other threads, or processes outside of the job, may end its waits.
@@ -66,10 +68,10 @@ pub(super) struct Shown {
     _watcher: Option<Watcher>,
 }
 
-impl Shown {
+impl WaitingCalls {
     /// No calls.
-    pub(super) fn new(watcher: Option<Watcher>) -> Shown {
-        Shown { _watcher: watcher, ..Shown::default() }
+    pub(super) fn new(watcher: Option<Watcher>) -> WaitingCalls {
+        WaitingCalls { _watcher: watcher, ..WaitingCalls::default() }
     }
 
     /// Begins a call. Returns whether the call is to be recorded: nested calls are not.
@@ -104,7 +106,7 @@ impl<'m> Waits<'m> {
 
     /// Records that a rank waits, at a place of the program.
     pub(super) fn begin(self, rank: usize, wait: &Wait<'_>, place: &str) {
-        // Relaxed, before the Release: see `line`.
+        // Relaxed: the Release below orders these stores, and pairs with the Acquire in `all`.
         self.word(rank, WINDOW).store(wait.window.map_or(0, |window| window + 1), Ordering::Relaxed);
         self.word(rank, PEER).store(wait.peer.map_or(0, |peer| peer as u64 + 1), Ordering::Relaxed);
         self.word(rank, COLLECTIVE).store(u64::from(wait.is_collective), Ordering::Relaxed);
@@ -290,7 +292,7 @@ mod tests {
 
     #[test]
     fn calls_of_several_threads_are_not_shown() {
-        let mut shown = Shown::default();
+        let mut shown = WaitingCalls::default();
         assert!(shown.begin() && !shown.begin(), "one within the other");
         assert!(!shown.end() && shown.end());
         std::thread::scope(|scope| {

@@ -90,7 +90,7 @@ const PACKAGES: &[Package] = &[
 /// Crates of the workspace that the code of `source` names against the table.
 pub(crate) fn check_source(source: &Source) -> Vec<Violation> {
     let Some(area) = AREAS.iter().find(|area| source.path.starts_with(area.prefix)) else {
-        let what = "this folder is not in tidy's table of who may import whom: add it there";
+        let what = "this folder is not in the table of permitted imports: add it in ci/tidy/src/imports.rs";
         return vec![Violation::new(&source.path, 1, RULE, what)];
     };
     let judge = |(at, word): (usize, &str)| {
@@ -107,7 +107,10 @@ pub(crate) fn check_source(source: &Source) -> Vec<Violation> {
 pub(crate) fn check_manifest(manifest: &Manifest) -> Vec<Violation> {
     let name = manifest.package.replace('-', "_");
     let Some(package) = PACKAGES.iter().find(|package| package.name == name) else {
-        let what = format!("package `{}` is not in tidy's table of who may depend on whom", manifest.package);
+        let what = format!(
+            "package `{}` is not in the table of permitted dependencies: add it in ci/tidy/src/imports.rs",
+            manifest.package
+        );
         return vec![Violation::new(&manifest.path, 1, RULE, what)];
     };
     let judge = |dependency: &crate::manifest::Dependency| {

@@ -30,7 +30,7 @@ pub(crate) fn check(source: &Source) -> Vec<Violation> {
     for (name, first, last) in functions(source) {
         let lines = last - first + 1;
         if lines > FUNCTION {
-            let what = format!("function `{name}` has {lines} lines, {FUNCTION} are the limit");
+            let what = format!("function `{name}` has {lines} lines; the limit is {FUNCTION}: divide it");
             found.push(Violation::new(&source.path, first, "long-function", what));
         }
     }

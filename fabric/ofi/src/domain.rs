@@ -99,7 +99,7 @@ impl Domain for OfiDomain {
 }
 
 impl OfiRegion {
-    /// The descriptor for local use (man fi_mr), for measurements of bare calls.
+    /// The region's local descriptor (man fi_mr, `fi_mr_desc`), which bare calls of libfabric take.
     #[doc(hidden)]
     pub fn descriptor(&self) -> *mut std::ffi::c_void {
         self.registration.descriptor()

@@ -63,7 +63,7 @@ pub struct Registration {
     copy: Option<Box<Memory>>,
 }
 
-/// The rights of a window's memory, which peers access.
+/// The rights of a region that peers access, such as the memory of a window.
 const WINDOW: u64 =
     sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE | sys::FI_READ | sys::FI_WRITE | sys::FI_SEND | sys::FI_RECV;
 /// The rights of origin buffers (man fi_mr); some providers emulate transfers by messages.

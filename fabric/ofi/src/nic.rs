@@ -31,7 +31,8 @@ pub(crate) struct NicCriteria<'c> {
 }
 
 impl Devices {
-    /// Whether this machine has such devices, if sysfs has a folder for these alone.
+    /// Whether this machine has such devices. False also if sysfs has no folder for these devices
+    /// alone, so that this can't be told.
     pub(crate) fn are_here(&self) -> bool {
         self.is_own_class && !devices::entries(Path::new(self.class)).is_empty()
     }

@@ -31,8 +31,8 @@ pub(crate) const MESSAGE: usize = 16384 + 256;
 /// Longest message for providers whose eager protocol ends at 16 KiB, such as `cxi`.
 pub(crate) const EAGER: usize = 16384;
 
-/// Most receives whose posting is left to the next progress, instead of the call that took their
-/// messages.
+/// Largest number of receives that wait to be posted again by the next call of progress. Beyond it,
+/// the call that takes a message posts the message's receive at once.
 const LATER: usize = 8;
 
 /// Time between two attempts to post receives while none is posted, so that no message ends a
@@ -85,7 +85,7 @@ impl Unposted {
     fn keep(&self, index: usize, all: usize) -> bool {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         slots.push(index);
-        // Relaxed: as in `try_unposted`.
+        // Relaxed: the count is a hint for threads without the lock (`Open::post_unposted`).
         self.count.store(slots.len(), Ordering::Relaxed);
         slots.len() == all
     }
@@ -130,7 +130,7 @@ impl Open {
         for slot in open.receives.all() {
             match open.try_receive(slot) {
                 Ok(()) => {}
-                // No thread sleeps yet.
+                // The result says whether sleeping threads must be woken, and no thread sleeps yet.
                 Err(sys::FI_EAGAIN) => drop(open.keep_unposted(slot)),
                 Err(code) => return Err(open.refused_receive(code)),
             }

@@ -36,7 +36,8 @@ pub struct OfiOptions {
     /// [`provider::PREFERRED`] that works.
     pub provider: Option<String>,
     /// The devices to choose from where the provider has several (`cxi0,cxi1`); `^` before the list
-    /// excludes them. `None`: those near the CPUs of this process; ranks are distributed over them.
+    /// excludes them. `None`: all. Ranks are distributed over the allowed devices of `cxi`, those
+    /// near the CPUs of this process first. Of other providers the first allowed device is used.
     pub devices: Option<String>,
     /// The way to determine whether idle targets are served.
     pub passive: PassiveProbe,

@@ -1,8 +1,8 @@
 //! Connections within this machine with little pacing. The congestion control `bbr` sends the
 //! packets of a connection at times of its own choice (*pacing*), by timers. Between machines
 //! pacing avoids queues. Within one machine it only takes time: puts and gets of 1 MiB took up to
-//! twice as long as with `reno`. libfabric gives no access to its sockets, so this module looks
-//! for them among the descriptors of the process.
+//! twice as long as with `reno`. libfabric gives no access to its sockets, so this module searches
+//! for them among the descriptors of the process. Such a search is called a *look*.
 
 use std::collections::HashSet;
 use std::io;
@@ -23,8 +23,8 @@ const UNPACED: &str = "reno";
 /// Shortest time from a new address to the next look, in milliseconds. The time between looks
 /// doubles, because the provider may connect late.
 const FIRST: u64 = 1;
-/// Longest time between looks, in milliseconds: peers whose addresses this rank never uses connect
-/// too.
+/// Longest time between looks, in milliseconds. Looks never end, because a peer to which this rank
+/// sends nothing may connect to it at any time.
 const MOST: u64 = 1000;
 /// After a look, this many times its duration pass before the next one.
 const COST: u64 = 100;

@@ -42,7 +42,8 @@ pub struct OfiPort {
     progress: Progress,
     /// Changes with the operations and messages that are posted (`Port::posts`).
     posts: AtomicU32,
-    /// Counts operations in flight whose bytes were registered for them: each holds a reference.
+    /// Each operation in flight whose buffer was registered for it holds a clone, so the strong
+    /// count is one more than the number of these operations.
     registered: Arc<()>,
 }
 

@@ -148,8 +148,8 @@ impl Progress {
         }
     }
 
-    /// Reads and handles one error completion. Returns false if there was none to read, so that a
-    /// waiting call does not take a queue that only announces errors for progress.
+    /// Reads and handles one error completion. Returns false if the queue had announced one and had
+    /// none. Otherwise a call that waits would count the announcement as progress, and never sleep.
     #[cold]
     fn failed(&self) -> bool {
         // SAFETY: an all-zero entry is valid (integers and null pointers), and offers no buffer for

@@ -22,14 +22,16 @@ pub(crate) struct Rules {
     pub(crate) ip: bool,
     /// Whether manual data progress means that targets must make calls, so that no probe is needed.
     pub(crate) manual_needs_calls: bool,
-    /// The order to request (man fi_endpoint, message ordering). Messages after earlier writes
-    /// (`FI_ORDER_SAW`) are requested only if this order costs nothing, because the provider sends
-    /// all operations to a peer in one stream. If a provider refuses the order beside atomics, a
-    /// second query is without atomics.
+    /// The order to request (man fi_endpoint, message ordering). `FI_ORDER_SAW`, messages after
+    /// earlier writes, is requested only of providers that send all operations to a peer in one
+    /// stream, because there it costs nothing. For a provider that refuses the order together with
+    /// atomics, see `provider::order_without_atomics`.
     pub(crate) order: u64,
-    /// The variable by which a user requires calls at targets.
+    /// A variable of the provider: if it is on, the target must make calls for operations on it to
+    /// complete.
     pub(crate) calls_at_target: Option<&'static str>,
-    /// Regions whose keys are below this number are fast.
+    /// The provider's device accesses regions faster if their keys are below this number (man
+    /// fi_cxi, optimized MRs); 0: no such keys.
     pub(crate) fast_keys: u64,
     /// The provider's devices, if each device is a domain and the domain's name tells the device.
     pub(crate) devices: Option<Devices>,

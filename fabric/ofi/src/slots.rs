@@ -23,8 +23,8 @@ use transom_fabric::{Peer, PeerMap, Span, TallyRef, share};
 
 use crate::endpoint::Registration;
 
-/// Padding after each buffer. At distances of a power of two the first bytes of the buffers would
-/// share a few sets of the caches.
+/// Padding after each buffer. If the buffers began at distances of a power of two, their first
+/// bytes would compete for a few sets of each cache.
 const STAGGER: usize = 64;
 /// No slot.
 const NONE: u32 = u32::MAX;
@@ -32,7 +32,8 @@ const NONE: u32 = u32::MAX;
 /// Length of a message's header: the sender's rank and the receiver's token.
 pub(crate) const HEADER: usize = 16;
 
-/// The record of an operation, which states the effects of the completion.
+/// The record of an operation in flight: its peer, the tally to lower at the completion, and the
+/// handling of the origin's bytes.
 #[derive(Debug)]
 pub(crate) struct Purpose {
     pub(crate) peer: Peer,
@@ -56,7 +57,8 @@ pub(crate) enum Local {
 }
 
 impl Local {
-    /// Ends a registration. Must precede the return of the buffer to its user.
+    /// Ends the registration that was made for this operation, if there is one. The caller does
+    /// this before the tally falls, because the program may then unmap the buffer.
     pub(crate) fn end(self) {
         if let Local::Registered(registration, count) = self {
             drop((registration, count));
@@ -227,8 +229,8 @@ impl Slots {
         self.slots.get(offset / size_of::<Slot>()).filter(|_| offset.is_multiple_of(size_of::<Slot>()))
     }
 
-    /// Ends the registrations of operations in flight, which must precede the close of the
-    /// endpoint.
+    /// Drops the records of operations in flight, and with them their registrations. libfabric
+    /// requires that registrations are closed before their endpoint.
     pub(crate) fn abandon(&mut self) {
         for slot in &mut self.slots {
             *slot.purpose.get_mut() = None;

@@ -1,5 +1,5 @@
-//! Verbs' own calls without the port, for programs that measure the port's overhead: a queue pair,
-//! connected to one of another process, with a completion queue of its own.
+//! A queue pair without [`VerbsPort`](crate::VerbsPort), for programs that measure the overhead of
+//! the port: it is connected to a queue pair of another process, and has its own completion queue.
 
 use std::io::Error;
 use std::sync::Arc;

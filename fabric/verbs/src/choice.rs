@@ -86,8 +86,9 @@ fn network_rank(info: &PortInfo) -> (bool, bool, bool, Reverse<u32>) {
     (info.software, info.ethernet, is_local, Reverse(info.rate))
 }
 
-/// Whether a device is of Omni-Path, which libfabric serves better (`opx`). Such a device is used
-/// only if the user names it.
+/// Whether a device is of Omni-Path (`hfi1`), which libfabric serves better (`opx`), or of its
+/// predecessor True Scale (`qib`), whose verbs run on the CPU. Such a device is used only if the
+/// user names it.
 fn is_omni_path(info: &PortInfo) -> bool {
     ["hfi1", "qib"].iter().any(|driver| info.device.starts_with(driver))
 }
@@ -98,7 +99,11 @@ fn none_usable(found: &[PortInfo], list: &DeviceList) -> String {
         .iter()
         .map(|info| match &info.gid {
             Ok(_) if list.preference(&info.device, info.port, true).is_some() => {
-                format!("{}:{} is of Omni-Path, which libfabric uses", info.device, info.port)
+                format!(
+                    "{0}:{1} is of Omni-Path, which libfabric uses, or of True Scale; TRANSOM_NET_DEVICES={0}:{1} uses \
+                     it by verbs",
+                    info.device, info.port
+                )
             }
             Ok(_) => format!("{}:{} is excluded by TRANSOM_NET_DEVICES", info.device, info.port),
             Err(reason) => format!("{}:{} {reason}", info.device, info.port),

@@ -203,8 +203,8 @@ impl Connections {
         }
     }
 
-    /// Has the next hello of a peer try again to connect this half, which `error` has prevented. If
-    /// the cause does not pass by itself, or has lasted for long, gives up the peer.
+    /// Handles a failure to connect this half. If the cause may pass by itself, the next hello of
+    /// the peer tries again, for at most 10 s. Otherwise the connection breaks for `error`.
     #[cold]
     fn put_off(&self, contact: &Contact, handshake: &mut Handshake, error: FabricError, resources: &Resources) {
         let pair = &contact.link.pair;

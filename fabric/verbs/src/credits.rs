@@ -3,12 +3,13 @@
 //! later requests of its connection, RDMA writes too.
 //!
 //! Receives are shared by all connections of a process, in two parts: one receive for each
-//! connection, and the others, which connections borrow ([`Flow`]). The *window* of a connection is
-//! its own receive and those that it has borrowed. The size of the window limits the number of
-//! messages that the peer has sent and this process has not taken. Both ends count messages from
-//! the start of the connection. The sender sends message number n if n is below its *limit*. The
-//! first limit comes with the peer's hello. As soon as the receiver has taken at least half of a
-//! window, it writes the next limit into the sender's [`Cell`], by an RDMA write of 8 bytes.
+//! connection, and the others, which connections borrow ([`Flow`]). The *credit window* of a
+//! connection, which has nothing to do with windows of MPI, is its own receive and those that it
+//! has borrowed. The size of the credit window limits the number of messages that the peer has sent
+//! and this process has not taken. Both ends count messages from the start of the connection. The
+//! sender sends message number n if n is below its *limit*. The first limit comes with the peer's
+//! hello. As soon as the receiver has taken at least half of a credit window, it writes the next
+//! limit into the sender's [`Cell`], by an RDMA write of 8 bytes.
 //!
 //! **No deadlock:**
 //! 1. A limit needs no receive and no CPU of the peer, only room in the queues. Every request in
@@ -21,10 +22,10 @@
 //! 4. No completion announces a limit. A process with a refused message therefore sleeps at most
 //!    [`NAP`] at a time.
 //!
-//! Windows adapt. Each message states whether a message of its sender was refused since the
-//! previous one. If so, the receiver doubles the window, as far as the share rule of
-//! `transom_fabric::share` allows. If not, and fewer receives are left than the window has, the
-//! window gives one receive back.
+//! Credit windows adapt. Each message states whether a message of its sender was refused since the
+//! previous one. If so, the receiver doubles the credit window, as far as the share rule of
+//! `transom_fabric::share` allows. If not, and fewer receives are free than the credit window has,
+//! the credit window returns one receive.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -39,17 +40,18 @@ use crate::sys;
 
 /// The longest sleep of a process in which a message waits for credit.
 pub(crate) const NAP: Duration = Duration::from_micros(500);
-/// Largest window: a connection never has more messages in flight, because its queue is no longer.
-const WINDOW: u32 = 64;
+/// Largest credit window: a connection never has more messages in flight, because its queue is no
+/// longer.
+const MAX_CREDITS: u32 = 64;
 /// Most receives that a new connection borrows.
-const FIRST: u32 = 15;
-/// A new connection borrows at most 1/`PART` of the free receives.
-const PART: u32 = 4;
-/// So few credits are left when a sender wakes the receiver, half of the usual window, and again
-/// when none is left.
-const FEW: u64 = 8;
-/// Number of cells that are registered together: a page of cells.
-const TOGETHER: u32 = 256;
+const MAX_FIRST_BORROWED: u32 = 15;
+/// A new connection borrows at most 1/`SHARE_OF_NEW` of the free receives.
+const SHARE_OF_NEW: u32 = 4;
+/// A sender wakes the receiver when this number of credits is left, which is half of the usual
+/// credit window, and again when none is left.
+const WAKE_AT: u64 = 8;
+/// Number of cells that are registered at a time: a page of cells.
+const CELLS_OF_PAGE: u32 = 256;
 /// Length of a cell in bytes.
 const CELL: usize = 16;
 
@@ -153,7 +155,7 @@ impl Cells {
         {
             return Ok(Cell { pool: Arc::clone(pool), index });
         }
-        let pool = Arc::new(Pool::new(&self.device, TOGETHER, CELL)?);
+        let pool = Arc::new(Pool::new(&self.device, CELLS_OF_PAGE, CELL)?);
         *newest = Some(Arc::clone(&pool));
         let index = pool.take().unwrap_or(0);
         Ok(Cell { pool, index })
@@ -182,9 +184,10 @@ pub(crate) struct Credit {
 }
 
 impl Credit {
-    /// Whether the receiver should take its messages soon, because few credits are left.
-    pub(crate) fn is_last(self) -> bool {
-        [0, FEW].contains(&self.left)
+    /// Whether the message is to wake the receiver, so that it takes its messages and renews the
+    /// credit.
+    pub(crate) fn wakes_receiver(self) -> bool {
+        [0, WAKE_AT].contains(&self.left)
     }
 }
 
@@ -221,7 +224,7 @@ impl Credits {
     /// Those of the registration of cells.
     pub(crate) fn new(cells: &Cells, flow: &Flow) -> Result<Credits, FabricError> {
         let cell = cells.cell()?;
-        let window = 1 + flow.borrow(FIRST.min(flow.free() / PART), 0);
+        let window = 1 + flow.borrow(MAX_FIRST_BORROWED.min(flow.free() / SHARE_OF_NEW), 0);
         // Relaxed: the limit reaches the peer by messages and by the device.
         cell.peers().store(u64::from(window), Ordering::Relaxed);
         let account = Mutex::new(Account { window, taken: 0, due: false });
@@ -295,7 +298,7 @@ impl Credits {
             return false;
         }
         if refused {
-            let more = account.window.min(WINDOW - account.window);
+            let more = account.window.min(MAX_CREDITS - account.window);
             account.window += flow.borrow(more, account.window - 1);
         } else if account.window > 1 && flow.free() < account.window {
             // The peer has just used a credit, so its unused credits are fewer than the window.

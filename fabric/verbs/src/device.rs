@@ -16,7 +16,7 @@ use crate::library::Library;
 use crate::path::{PathOptions, Sender};
 use crate::sys;
 
-/// An opened device, with its protection domain.
+/// An opened device: its context and protection domain in libibverbs, and the port that is used.
 pub(crate) struct Device {
     pub(crate) library: Arc<Library>,
     pub(crate) port: PortInfo,

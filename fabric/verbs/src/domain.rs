@@ -30,15 +30,16 @@ pub(crate) const COMPLETIONS: u32 = 5120;
 /// Options of a device to open.
 #[derive(Clone, Debug)]
 pub struct VerbsOptions {
-    /// The ports to choose from: a list of `device[:port]`, from which the first that works is
-    /// taken; `^` before the list excludes its members. `None`: the first active port, preferably
-    /// one near the NUMA node to which this process is bound. Ranks are distributed over equally
-    /// good ports of one InfiniBand subnet.
+    /// The ports to choose from: a list of `device[:port]`, from which the first usable one is
+    /// taken; `^` before the list excludes its members. `None`: the port of the best network, which
+    /// is hardware before Soft-RoCE, InfiniBand before Ethernet, and then the higher rate. Ranks
+    /// are distributed over the ports of equal rate of one InfiniBand subnet, those near the NUMA
+    /// node to which this process is bound first.
     pub devices: Option<String>,
     /// This process's rank, which is part of each message and connection request; below 2^30.
     pub rank: Peer,
-    /// A connected peer that leaves packets unanswered for this time counts as gone. It is longer
-    /// than the time in which a failed link comes back; a failure detector reports deaths earlier
+    /// A connected peer that leaves packets unanswered for this time counts as gone. Choose a time
+    /// in which a failed link comes back; a failure detector reports deaths earlier
     /// ([`Port::lose`](transom_fabric::Port::lose)). Devices may take up to four times as long. At
     /// most 4.8 h.
     pub silence: Duration,

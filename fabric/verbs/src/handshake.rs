@@ -51,7 +51,7 @@ pub(crate) enum Tick {
     Repeat,
     /// This half is ready.
     Done,
-    /// Give up after this number of hellos: no answer arrived in time.
+    /// Give up, because no answer arrived in time. The number is that of the hellos sent.
     GiveUp(u32),
 }
 

@@ -11,11 +11,13 @@
 //!
 //! A small put with an immediate is posted at once, because the target may wait for it while this
 //! process computes, and *unsignaled*: a process that waits for a notice in return need not handle
-//! a completion for each of its puts. Such requests form a *run*, which lists the link. The run
-//! ends when a thread awaits completions ([`Link::request_completions`], which `progress` calls and
-//! `progress_arrivals` does not). If the last request is then unsignaled, an empty write follows
-//! it, signaled. To save the empty write where each put, or each group of puts, is followed by a
-//! flush, the request is signaled at which the previous run ended.
+//! a completion for each of its puts. A *run* is the sequence of such requests between two calls in
+//! which a thread awaits completions ([`Link::request_completions`], which `progress` calls and
+//! `progress_arrivals` does not). The first request of a run enters the link in the list of links
+//! with unsignaled requests. If the last request of a run is unsignaled, an empty write follows it,
+//! signaled. A program that flushes after each put, or after each group of n puts, has runs of
+//! equal length. The n-th request of a run is therefore signaled if the previous run had n
+//! requests, which saves the empty write.
 //!
 //! The invariant: the last posted request is signaled, or a request is held, or the link is listed
 //! with an unsignaled request as its last one. In the third case the queue has room for the empty

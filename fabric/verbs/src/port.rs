@@ -35,7 +35,8 @@ pub struct VerbsPort {
     /// Most inline bytes of a request.
     inline: usize,
     me: Peer,
-    /// Counts requests in flight whose bytes were registered for them: each holds a reference.
+    /// Each request in flight whose buffer was registered for it holds a clone, so the strong count
+    /// is one more than the number of these requests.
     registered: Arc<()>,
 }
 
@@ -120,9 +121,9 @@ impl VerbsPort {
         let Some((bytes, local)) = self.copied(bytes) else { return Post::Again };
         let immediate = (immediate.number() | if credit.was_refused { REFUSED } else { 0 }).to_be();
         let (opcode, target) = (sys::IBV_WR_RDMA_WRITE_WITH_IMM, sys::Target { rdma: to.at(offset) });
-        // Not held: the target may wait for it while this process computes. A target that computes
-        // need not count each notice at once, but has to renew the credit.
-        let (solicited, posting) = (credit.is_last(), Posting::of(len, Posting::Unsignaled));
+        // Posted at once, because the target may wait for the notice while this process computes.
+        // Only a put that uses up the credit wakes a target that computes.
+        let (solicited, posting) = (credit.wakes_receiver(), Posting::of(len, Posting::Unsignaled));
         self.push(&to.link, Request { opcode, target, immediate, solicited, bytes, posting, tally: Some(tally), local })
     }
 

@@ -19,7 +19,7 @@ use crate::wr_id::{REFUSED, WrId};
 /// The longest sleep during a handshake, because hellos are repeated after a time.
 const OPENING_NAP: Duration = Duration::from_millis(5);
 
-/// Counts a thread that sleeps until all events, until it is dropped.
+/// Counts a thread whose sleep every event ends ([`Events::All`]). The count ends with this value.
 struct Watch<'o>(Option<&'o AtomicU32>);
 
 impl Watch<'_> {
@@ -61,9 +61,11 @@ impl Open {
     /// processing.
     pub(crate) fn settle(&self, handler: &impl Handler) -> Result<(), FabricError> {
         let mut polled = self.polled.lock().unwrap_or_else(PoisonError::into_inner);
-        // More batches than the queue holds arrived later.
+        // After as many batches as the queue holds, only completions are left that arrived after
+        // the call began.
         for _ in 0..=COMPLETIONS as usize / BATCH {
-            // Those that a thread had polled before it went to sleep come first, and are no poll.
+            // The first batch may be one that a thread polled before it went to sleep. It says
+            // nothing about the queue.
             let polls = polled.count == 0;
             if self.process(&mut polled, handler)? < BATCH && polls {
                 break;
@@ -264,9 +266,10 @@ impl Open {
     /// be ended.
     fn arm_for_sleep(&self) -> bool {
         let mut polled: MutexGuard<'_, _> = self.polled.lock().unwrap_or_else(PoisonError::into_inner);
-        // Relaxed: a thread that sleeps until all events arms the queue later than this, under the
-        // lock, or is counted here. A device may keep only the newest request for an event.
-        // A limit or message that found no room is sent once requests have completed.
+        // A device may keep only the newest request for an event, so this thread also asks for the
+        // events of the other threads that sleep. Relaxed: a thread that is not counted yet arms
+        // the queue later, under the lock. Limits and messages that found no room wait for
+        // completions of requests, so all events are needed for them too.
         let waits_for_room = !polled.due.is_empty() || self.resources.awaits_room();
         let all = self.watching.load(Ordering::Relaxed) > 0 || waits_for_room;
         let events = if all { Events::All } else { Events::Solicited };

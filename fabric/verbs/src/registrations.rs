@@ -4,8 +4,8 @@
 //!
 //! A kept registration pins pages. If the program unmaps the buffer and maps other memory at its
 //! address, the device would access the former pages. A registration is therefore kept only if the
-//! kernel reports such changes (`changes`). It is kept only for private memory without a file,
-//! because the pages of a file can be replaced without a change of the mapping.
+//! kernel reports such changes (`changes`), and only if the buffer is private memory without a
+//! file, because the pages of a file can be replaced without a change of the mapping.
 //!
 //! A transfer looks a kept registration up under the lock, and only if no change is pending. A
 //! report is read under the same lock, together with the removal of the registrations that it
@@ -36,7 +36,8 @@ use transom_fabric::threads;
 
 use crate::changes::Changes;
 
-/// Most kept registrations, with those that were removed and not dropped yet.
+/// Largest number of kept and of removed registrations together. Removed ones count until they are
+/// dropped.
 const MOST: usize = 1024;
 
 /// The registrations of a process.

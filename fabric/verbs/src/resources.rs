@@ -26,8 +26,9 @@ pub(crate) enum Local {
     /// Bytes inside the request, or the caller's bytes under a permanent registration: no step is
     /// needed.
     Nothing,
-    /// The peer's next limit (`credits`), which is written to the peer, or no bytes. If the write
-    /// fails, so does every later request of the connection, so its failure needs no report.
+    /// No bytes of an operation: a write of the peer's next limit (`credits`), or the empty write
+    /// of [`Link::request_completions`](crate::link::Link::request_completions). Its failure breaks
+    /// the connection, which fails the operations on it, so the write itself is not reported.
     Unreported,
     /// A buffer of the pools; at completion its first bytes are copied to the span.
     Block(Block, Span),
@@ -64,7 +65,8 @@ pub(crate) struct Resources {
 
 /// Most links with a held request at a time; further links hold none.
 const MOST_WITH_HELD: usize = 1024;
-/// Most links with unsignaled requests that were posted at once; further links signal each.
+/// Most links that may have unsignaled requests as their last ones; on further links each request
+/// is signaled.
 const MOST_WITH_UNSIGNALED: usize = 1024;
 
 impl Resources {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use transom_fabric::Peer;
 
-/// The time from the first failed attempt after which a further one is the last.
+/// An attempt that fails this long after the first failed one is the last.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The peers, each with the time of its first failed attempt.
@@ -15,7 +15,8 @@ pub(crate) struct Unanswered {
 }
 
 impl Unanswered {
-    /// Notes a failed attempt; returns whether the peer is to be given up.
+    /// Records a failed attempt to answer a peer. Returns whether it was the last one, so that the
+    /// peer is given up.
     pub(crate) fn has_failed(&mut self, peer: Peer, now: Instant) -> bool {
         match self.peers.iter().find(|(known, _)| *known == peer) {
             Some((_, since)) => now.duration_since(*since) >= PATIENCE,

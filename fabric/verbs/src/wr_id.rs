@@ -22,7 +22,7 @@ const KIND: u64 = 62;
 pub(crate) const RANKS: u32 = 1 << (KIND - 32);
 
 /// Bit of immediate data, beside a message's sender or a put's number: since its previous message
-/// to this receiver, the sender has refused a message for lack of credit.
+/// or notified put to this receiver, the sender has refused one of either kind for lack of credit.
 pub(crate) const REFUSED: u32 = 1 << 31;
 const _: () = assert!(REFUSED >= RANKS && REFUSED >= Immediate::LIMIT);
 

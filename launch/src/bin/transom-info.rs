@@ -13,7 +13,8 @@ use transom_shm::{Heap, HeapOptions, ShmDomain, topology};
 use transom_verbs::{PortInfo, VerbsDomain, VerbsOptions};
 
 /// Show the transports of this machine, the capabilities of libfabric's providers, and the route
-/// that the data of windows would take under the current TRANSOM_ variables.
+/// that the data of windows would take under the current TRANSOM_ variables, except those that
+/// begin with TRANSOM_RDMA_.
 ///
 /// A missing transport is not an error: the exit status is 0, and the output says how to install
 /// the transport.

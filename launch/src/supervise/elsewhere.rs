@@ -1,5 +1,5 @@
-//! The life of a job as reported by other machines: a report from a launcher there has the same
-//! effect as an event of a local process.
+//! Applies the reports of other machines to the job. A report by the `transom-run` of another
+//! machine has the same effect as the event of a process of this machine.
 
 use std::ops::Range;
 use std::process::ExitStatus;

@@ -58,9 +58,10 @@ pub(crate) struct Options {
     #[arg(long = "mpi", value_name = "NAME=MPICC,MPIEXEC", value_parser = hosts::named)]
     mpis: Vec<Host>,
     /// The interposition library of an MPI; may be given several times. By default
-    /// libtransom_mpi.so in mpi/NAME/release, lib/transom/NAME or mpi/NAME/debug, relative to the
-    /// parent of this program's folder. If none of these files exists, the program builds the
-    /// library in mpi/NAME.
+    /// libtransom_mpi.so in TARGET/mpi/NAME/release, PREFIX/lib/transom/NAME or
+    /// TARGET/mpi/NAME/debug. PREFIX is the parent of this program's folder. TARGET is PREFIX if
+    /// cargo built the program there, else the folder target of the sources, else ./target. If none
+    /// of these files exists, the program builds the library in TARGET/mpi/NAME.
     #[arg(long = "library", value_name = "NAME=PATH", value_parser = hosts::library)]
     libraries: Vec<(String, PathBuf)>,
     /// Measure cells in which N ranks work at once, instead of the table and the cases of two

@@ -70,7 +70,7 @@ fn transport(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
     if part.transport == Transport::Tcp && part.lines.iter().any(|line| line.function != "grid") {
         writeln!(
             out,
-            "# MPICH returns from flush before short puts over sockets have landed: its times are not of the same"
+            "# Over sockets MPICH's flush of short puts returns before the data has arrived: its times have no answer"
         )?;
     }
     Ok(())

@@ -229,8 +229,8 @@ impl<'m> Side<'m> {
         }
     }
 
-    /// The job has ended while the line was to begin or was at work. A job that did not reach its
-    /// first line is repeated once, and then the lines are abandoned.
+    /// Handles the end of the job before or during a line. After two jobs that ended before their
+    /// first line, no further job starts; lines without values then have `why` as their outcome.
     fn settle(&mut self, line: usize, why: &str) {
         if self.begun == Some(line) {
             self.set(line, Answer::Dies(why.to_owned()));

@@ -10,7 +10,8 @@ use super::mapped::Mapped;
 use crate::kinds::Test;
 use crate::outcome::Outcome;
 
-/// Offset of the data; the flags and the atomics' word are before it.
+/// Offsets in a rank's memory: the flag that the other rank sets, the word of the atomics, and the
+/// data.
 const FLAG: usize = 128;
 const WORD: usize = 256;
 const DATA: usize = 4096;

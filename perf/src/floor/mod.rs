@@ -36,8 +36,8 @@ pub(crate) enum Floor {
 impl Floor {
     /// Opens the floor of the job's route, with `room` bytes at each of ranks 0 and 1, and as many
     /// for each of `flight` gets. Collective; usable after the next barrier. On libfabric a thread
-    /// of rank 1 serves the origin, except in tests whose floor both sides call or that have no
-    /// floor.
+    /// of rank 1 serves the origin, except in tests whose floor both ranks call
+    /// ([`Floor::together`]).
     pub(crate) fn open(world: &Job, test: Test, room: usize, flight: usize) -> Outcome<Option<Floor>> {
         let exchange = |mine: &[u8]| exchange_of_two(world, mine);
         if world.rank() > 1 {

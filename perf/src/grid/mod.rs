@@ -1,6 +1,6 @@
 //! The grid: 36 cases of one-sided operations while the target computes and makes no call, compared
-//! with an *attentive* target, which waits in calls. Each case also checks that the data was there
-//! when the origin's operation was complete.
+//! with an *attentive* target, which waits in a barrier and so makes progress. Each case also
+//! checks that the data was at the target when the origin's operation was complete.
 //!
 //! The method: when flush or unlock has returned, the origin stores a flag into memory that both
 //! processes have mapped independently of the library. The computing target checks that flag every

@@ -62,7 +62,8 @@ impl OnWords for Notified {
             if self.waits {
                 all_ranks.pass();
             } else {
-                // Release: a waiting rank would pair it with an Acquire, so the floor pays for it.
+                // Release: as a program would need if the target waited for the word (Acquire), so
+                // the floor contains its time.
                 all_ranks.word(self.ring.right).fetch_add(1, Ordering::Release);
             }
         }

@@ -1,4 +1,5 @@
-//! Tests whose window consists of words, with what these tests have in common.
+//! Tests whose window consists of words: the code that opens, fills, checks and frees these
+//! windows.
 
 use transom::{Job, Window};
 
@@ -12,7 +13,8 @@ use crate::outcome::Outcome;
 /// A value that no test writes.
 const WRONG: u64 = 1 << 40;
 
-/// One rank's part of a test on a window of words: [`Work`] without the care for the window.
+/// One rank's part of a test on a window of words: the functions of [`Work`] that differ among
+/// these tests.
 pub(super) trait OnWords {
     /// [`Work::library`].
     fn library(&mut self, win: &Window<u64>, count: usize, clock: Tick<'_>) -> Outcome<()>;

@@ -42,8 +42,8 @@ pub(super) const ENTRY: usize = 56;
 /// The largest number of records in chains that one access replaces.
 const REPLACED: usize = 32;
 
-/// The average number of records that are searched for one to drop without loss. Searches that end
-/// early leave the rest to later ones, so that one search may visit all records.
+/// The average number of records that one search for a record to drop may visit. A search that
+/// visits fewer leaves the difference to later searches, which may then visit all records.
 const PROBES: usize = 64;
 
 /// The level of an access of `len` bytes.

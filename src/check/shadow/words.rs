@@ -1,7 +1,8 @@
-//! The fast path of accumulates within one word that are complete when their call returns. It
-//! records an access in the cell of its block (`cells`) if the cell belongs to the block, no record
-//! is in a chain, and the records of the cell show without further work that there is no conflict.
-//! Otherwise it changes nothing, and the access takes the slower path.
+//! The fast path of accumulates within one word of 8 bytes that are complete when their call
+//! returns. An access takes it if the cell of its block belongs to this block (`cells`), no record
+//! is in a chain, and the cell's records show without a comparison of rules that there is no
+//! conflict. In all other cases the fast path changes nothing, and the access takes the path of
+//! [`Records::record`](super::Records::record).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -214,7 +214,7 @@ fn rank(name: &str, tests: &[Test]) -> ExitCode {
     std::thread::spawn(|| {
         std::thread::sleep(LIMIT);
         eprintln!(
-            "watchdog: after {LIMIT:?} this rank stood at: {}",
+            "watchdog: the rank has run for {LIMIT:?}, and aborts; its last step: {}",
             STEP.lock().unwrap_or_else(PoisonError::into_inner)
         );
         std::process::abort();
