@@ -11,6 +11,7 @@ mod descriptors;
 mod exchange;
 mod hosted;
 mod left;
+mod nets;
 mod peers;
 mod posting;
 mod report;
