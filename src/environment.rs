@@ -65,7 +65,7 @@ pub const VARIABLES: [Variable; 25] = [
     Variable {
         name: DEVICES,
         default: "the port of the best network: InfiniBand before Ethernet, then by rate; ranks are distributed over equal ports \
-                  of one InfiniBand subnet, and over several cxi devices, those near the process's NUMA node first",
+                  of one InfiniBand subnet, and over the devices of cxi, efa and opx, those nearest to the process first",
         meaning: "the devices to choose from: a list of RDMA ports device[:port], or of the devices of libfabric's providers \
                   cxi (cxi0), efa (rdmap0s6), opx (hfi1_0) and verbs;ofi_rxm (mlx5_0); ^ before the list excludes its members",
     },

@@ -112,7 +112,11 @@ pub enum Reason {
     #[error("the transport has no put with immediate data")]
     NoImmediates,
     /// The peer does not take part in the handshake of a connection.
-    #[error("the rank answered none of {requests} requests for a connection within {limit:?}")]
+    #[error(
+        "the rank answered none of {requests} requests for a connection within {limit:?}; if packets do not pass \
+         between the devices of both ranks, name others in TRANSOM_NET_DEVICES, or exclude verbs by \
+         TRANSOM_TRANSPORTS=^verbs"
+    )]
     NoAnswer {
         /// The requests.
         requests: u32,

@@ -165,6 +165,32 @@ fn a_job_prints_its_routes_once() {
     assert_eq!(removed.matches("TRANSOM_ADOPT").count(), 1, "{removed}");
 }
 
+/// A provider that one rank can't open is used by none. Regression: the job did not start, because
+/// its ranks chose different providers.
+/// Shows T5.
+/// Route: tcp.
+#[test]
+fn all_ranks_use_a_provider_that_each_of_them_can_open() {
+    let stencil = std::env::current_exe().expect("a path");
+    let stencil = stencil.parent().and_then(|deps| deps.parent()).expect("target").join("examples/stencil");
+    let run = |first: &str| {
+        let script = format!("{first} exec \"$0\" 8 2");
+        let mut launcher = Command::new(env!("CARGO_BIN_EXE_transom-run"));
+        launcher.args(["-n", "2", "--timeout", "60", "sh", "-c", &script]).arg(&stencil).stdin(Stdio::null());
+        for name in ["TRANSOM_TEST_NODES", "TRANSOM_PROVIDER", "TRANSOM_NET_DEVICES"] {
+            launcher.env_remove(name);
+        }
+        text(&launcher.env("TRANSOM_TRANSPORTS", "ofi").env("TRANSOM_INFO", "1").output().expect("it starts"))
+    };
+    // Only versions before 1.18 have a provider of this name, and another one over sockets.
+    if run("").contains("libfabric net") {
+        let told = run("[ $PMI_RANK = 1 ] && export FI_PROVIDER=^net;");
+        let warning = line(&told, "transom: warning: provider net of libfabric is not used");
+        assert!(warning.contains("not every rank can open it: rank 1: "), "{told}");
+        assert!(told.contains("libfabric tcp;ofi_rxm"), "{told}");
+    }
+}
+
 /// Regression: a value that is not UTF-8 counted as unset.
 /// Shows T5.
 #[test]

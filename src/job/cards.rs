@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 
 use transom_fabric::RegionKey;
+use transom_fabric::devices::Nodes;
 
 use crate::failures::Process;
 use crate::failures::listener::Token;
@@ -22,6 +23,8 @@ pub(super) struct Card {
     pub(super) cpus: u64,
     /// A number that is equal for ranks whose CPU time is limited together; 0: not limited.
     pub(super) quota_group: u64,
+    /// The NUMA nodes of the CPUs on which this rank may run.
+    pub(super) near: Nodes,
     pub(super) site: Site,
     /// The address within the node; empty where this rank shares no memory.
     pub(super) shm_address: Vec<u8>,

@@ -12,6 +12,7 @@ mod descriptors;
 mod exchange;
 mod hosted;
 mod left;
+mod nets;
 mod peers;
 mod posting;
 mod report;

@@ -1,24 +1,27 @@
 //! The start of a job: own memory, nodes, the net where one is needed, and the agreement of all
-//! ranks. A start takes at most four exchanges and one broadcast from rank 0. A job on one node
-//! opens no net and takes two exchanges.
+//! ranks. A job on one node opens no net and takes two exchanges. Other jobs take at most three more
+//! exchanges and two broadcasts from rank 0, and one more of each for each provider of libfabric
+//! that a rank can't open ([`nets`]).
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
+use transom_fabric::devices::{Nodes, Place};
 use transom_fabric::sim::SimDomain;
 use transom_fabric::{Domain, Memory, Port, diagnostics, gate};
 
 use super::block::{self, Block};
 use super::cards::{Card, key_bytes, key_from, numbers_from};
 use super::exchange::{Copy, Exchange, HeapCopies};
+use super::nets::{self, Wanted};
 use super::peers::Peers;
 use super::warnings::Warned;
 use super::{Delayed, Flags, JobCore, Presence, Team, checked, cpus, descriptors, peer, report, team};
 use crate::bootstrap::Bootstrap;
 use crate::bootstrap::fields::{pack, unpack};
 use crate::cgroups;
-use crate::environment::{self, Settings};
-use crate::error::{Error, ErrorKind, JobError, NetName, Result, SharedSettings, TransportError};
+use crate::environment::Settings;
+use crate::error::{Error, JobError, NetName, Result, SharedSettings};
 use crate::failures::connections::{Connections, RemoteRank, SILENCE};
 use crate::failures::listener::Listener;
 use crate::failures::{Detector, Process};
@@ -29,7 +32,7 @@ use crate::sync::stripe::{self, Visitor};
 use crate::transport::{self, Lane, Net, NetRegion, ShmRegion, SpinBudget, Way, Wire};
 
 type Boot = Box<dyn Bootstrap>;
-type Exchanging<'a> = Exchange<HeapCopies<'a>>;
+pub(super) type Exchanging<'a> = Exchange<HeapCopies<'a>>;
 
 /// Starts this rank. `simulated`: the net between nodes, instead of a real one. Every rank is then
 /// a separate node without shared memory, unless the settings simulate a number of nodes.
@@ -58,7 +61,10 @@ pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDom
     let net = match simulated {
         Some(domain) => Some((Net::Sim(domain), None)),
         None if one_node => None,
-        None => Some(open_net(&mut boot, &settings, &nodes, &source)?),
+        None => {
+            let place = place(rank, &cards);
+            Some(nets::open(&mut boot, &Wanted { settings: &settings, nodes: &nodes, source: &source, place })?)
+        }
     };
     let (net, unused) = net.map_or((None, None), |(net, unused)| (Some(net), unused));
     let on_node = nodes.iter().filter(|&&node| node == nodes[rank]).count();
@@ -172,6 +178,12 @@ fn visitor(me: usize, nodes: &[usize], cards: &[Card]) -> Visitor {
     block::visitor(index, of_node().count(), of_node().all(|rank| cards[rank].has_barrier))
 }
 
+/// The place of rank `me` among the ranks of its machine.
+fn place(me: usize, cards: &[Card]) -> Place {
+    let of_machine = cards[..me].iter().filter(|card| card.machine == cards[me].machine);
+    Place { near: cards[me].near, before: of_machine.map(|card| card.near).collect() }
+}
+
 /// The remote ranks, with their addresses.
 fn remote_ranks(me: usize, cards: &[Card]) -> Vec<RemoteRank> {
     let elsewhere = |(rank, card): (usize, &Card)| {
@@ -228,6 +240,7 @@ fn exchange_cards(
             u64::from(gate::is_supported()),
             cpus::own(),
             cgroups::cpu_quota().map_or(0, |quota| quota.group),
+            Nodes::own().0,
         ]
         .map(u64::to_le_bytes)
         .concat(),
@@ -246,7 +259,7 @@ fn exchange_cards(
             drop(boot.barrier());
             return Err(error.into());
         }
-        let [pid, began, has_barrier, cpus, quota_group] = numbers_from(&numbers);
+        let [pid, began, has_barrier, cpus, quota_group, near] = numbers_from(&numbers);
         let process = Process {
             kernel: String::from_utf8_lossy(&kernel).into(),
             host: String::from_utf8_lossy(&host).into(),
@@ -262,6 +275,7 @@ fn exchange_cards(
             has_barrier: has_barrier != 0,
             cpus,
             quota_group,
+            near: Nodes(near),
             site: Site::decode(&String::from_utf8_lossy(&site)),
             ..Card::default()
         });
@@ -269,7 +283,7 @@ fn exchange_cards(
     Ok(cards)
 }
 
-fn unreadable(rank: usize) -> Error {
+pub(super) fn unreadable(rank: usize) -> Error {
     JobError::Unreadable { rank }.into()
 }
 
@@ -321,41 +335,6 @@ fn open_listener(wire: &Wire, source: &Interface, me: usize, cards: &[Card]) -> 
         .ok()
 }
 
-/// Opens the net at every rank: verbs where every rank has a device, else libfabric. Also returns
-/// the reasons why a job over sockets does not use the devices of this machine.
-fn open_net(
-    boot: &mut Exchanging<'_>,
-    settings: &Settings,
-    nodes: &[usize],
-    source: &Interface,
-) -> Result<(Net, Option<String>)> {
-    let apart = nodes.iter().position(|&node| node != nodes[0]).unwrap_or(0);
-    let without = match open_verbs(boot, settings)? {
-        Ok(net) => return Ok((net, None)),
-        Err(without) => without,
-    };
-    if settings.ofi {
-        let net = open_ofi(boot, settings, source, apart)?;
-        let verbs = without.as_ref().filter(|_| transport::has_rdma_port());
-        let unused = unused_devices(verbs.map(|without| without.reason.as_str()), net.unused());
-        let unused = unused.filter(|_| net.uses_ip());
-        let is_told = without.is_some_and(|without| without.is_told);
-        if let Some(why) = unused
-            .as_ref()
-            .filter(|_| boot.rank() == 0 && settings.provider.is_none() && (!is_told || !net.unused().is_empty()))
-        {
-            // A fallback is never silent (requirement T5)
-            diagnostics::warn("transom::job", &over_sockets(&net.shared_name().to_string(), why));
-        }
-        return Ok((net, unused));
-    }
-    let source = match without {
-        Some(Without { rank, reason, .. }) => TransportError::OfiExcluded { rank, reason },
-        None => TransportError::NetsExcluded,
-    };
-    Err(ErrorKind::Net { first: 0, second: apart, source }.into())
-}
-
 /// Whether another rank has this version, and the settings that must be the same.
 fn agreed(
     settings: &Settings,
@@ -371,77 +350,6 @@ fn agreed(
     }
     let (theirs, own) = (SharedSettings::decode(shared).ok_or(JobError::Unreadable { rank })?, settings.shared());
     if theirs == own { Ok(()) } else { Err(JobError::SettingsDiffer { rank, theirs, own_rank, own }) }
-}
-
-/// The reasons why a job does not use the devices of this machine: that of verbs, where there is a
-/// device, and those of libfabric's providers.
-fn unused_devices(verbs: Option<&str>, providers: &[String]) -> Option<String> {
-    let all: Vec<&str> = verbs.into_iter().chain(providers.iter().map(String::as_str)).collect();
-    (!all.is_empty()).then(|| all.join("; "))
-}
-
-/// The warning of a job over sockets whose machines have other devices.
-fn over_sockets(net: &str, why: &str) -> String {
-    format!(
-        "the job uses sockets ({net}), since no network device of this machine can be used: {why}; if \
-         TRANSOM_PROVIDER names a provider, this warning is not printed"
-    )
-}
-
-/// A rank that can't use verbs.
-struct Without {
-    rank: usize,
-    /// The reason that it reported to the others.
-    reason: String,
-    /// Whether rank 0 has printed the reason.
-    is_told: bool,
-}
-
-/// Opens verbs if all ranks can. Otherwise returns the first rank that can't, with its reason;
-/// `None` if the settings exclude verbs.
-fn open_verbs(boot: &mut Exchanging<'_>, settings: &Settings) -> Result<std::result::Result<Net, Option<Without>>> {
-    if !settings.verbs {
-        return Ok(Err(None));
-    }
-    let opened = transport::open_verbs(peer(boot.rank()), boot.size(), settings);
-    let own = opened.as_ref().err().map(|error| format!("{error:#}")).unwrap_or_default();
-    let reasons = boot.allgather("transom.verbs", own.as_bytes())?;
-    let Some(first) = reasons.iter().position(|reason| !reason.is_empty()) else {
-        let (rank, is_told) = (boot.rank(), false);
-        return Ok(opened.map_err(|_| Some(Without { rank, reason: own, is_told })));
-    };
-    let reason = String::from_utf8_lossy(&reasons[first]).into_owned();
-    // A job without any device is the usual case and no fallback. The warning concerns a device
-    // that the user named, or that other ranks have. `open_net` reports devices that no rank can
-    // use.
-    let is_told = settings.devices.is_some() || reasons.iter().any(Vec::is_empty);
-    if boot.rank() == 0 && settings.ofi && is_told {
-        // A fallback is never silent (requirement T5)
-        let what = format!("libfabric is used, since not every rank can use verbs: rank {first}: {reason}");
-        diagnostics::warn("transom::job", &what);
-    }
-    Ok(Err(Some(Without { rank: first, reason, is_told })))
-}
-
-/// Opens libfabric. Rank 0 opens first, because its probe of idle targets serves all ranks.
-fn open_ofi(boot: &mut Exchanging<'_>, settings: &Settings, source: &Interface, apart: usize) -> Result<Net> {
-    if let Some(list) = &settings.interfaces {
-        interfaces::own(Some(list)).map_err(|reason| environment::invalid_interfaces(list, reason))?;
-    }
-    // Verbs needs one descriptor for the device, for any number of peers.
-    descriptors::make_room(boot.rank(), boot.size())?;
-    let me = peer(boot.rank());
-    let open = |passive| {
-        transport::open_ofi(me, settings.provider.as_deref(), settings.devices.as_deref(), source.address, passive)
-            .map_err(|error| Error::from(ErrorKind::Net { first: 0, second: apart, source: error.into() }))
-    };
-    let opened = if boot.rank() == 0 { Some(open(None)?) } else { None };
-    let passive = opened.as_ref().is_some_and(Net::passive_target);
-    let first = boot.broadcast("transom.passive", opened.is_some().then_some(&[u8::from(passive)]))?;
-    match opened {
-        Some(net) => Ok(net),
-        None => open(Some(first == [1])),
-    }
 }
 
 /// Exchanges the net's addresses and the atomics that it has at all ranks.
@@ -489,19 +397,6 @@ fn join_net(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Regression: a job over sockets said nothing if the devices failed at every rank alike.
-    /// Shows T5.
-    #[test]
-    fn a_job_over_sockets_names_the_devices_that_it_does_not_use() {
-        let cxi = "cxi: No data available (-61)".to_owned();
-        assert_eq!(unused_devices(None, &[]), None, "the machine has no other device");
-        let why = unused_devices(Some("no port can be used: mlx5_0:1 is not active"), &[cxi]).expect("two devices");
-        let warning = over_sockets("libfabric tcp;ofi_rxm", &why);
-        for part in ["sockets (libfabric tcp;ofi_rxm)", "mlx5_0:1 is not active; cxi: No data", "TRANSOM_PROVIDER"] {
-            assert!(warning.contains(part), "{warning}");
-        }
-    }
 
     #[test]
     fn different_versions_or_settings_are_errors_that_name_both() {

@@ -18,11 +18,13 @@ mod events;
 #[allow(unsafe_code)]
 mod pieces;
 mod remote;
+mod trial;
 
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use transom_fabric::devices::Place;
 use transom_fabric::sim::SimDomain;
 use transom_fabric::{
     AmoKind, Coherence, Domain, FabricError, Fault, Memory, Peer, PeerMap, Port, Post, Reason, Region, RegionKey, Span,
@@ -97,12 +99,13 @@ pub(crate) struct Wire {
 const CONTACT: Duration = Duration::from_millis(10);
 
 /// Opens a verbs device of rank `me` of `ranks`: one that the settings list, else the best.
-pub(crate) fn open_verbs(me: Peer, ranks: usize, settings: &Settings) -> Result<Net, FabricError> {
+pub(crate) fn open_verbs(me: Peer, ranks: usize, settings: &Settings, place: &Place) -> Result<Net, FabricError> {
     let usual = VerbsOptions::default();
     let silence = settings.silence.unwrap_or(usual.silence);
     let options = VerbsOptions {
         rank: me,
         devices: settings.devices.clone(),
+        place: place.clone(),
         silence,
         // All ranks may connect to the same rank, which makes its connections one after another.
         patience: usual.patience + CONTACT * u32::try_from(ranks).unwrap_or(u32::MAX),
@@ -125,21 +128,35 @@ pub(crate) fn has_rdma_port() -> bool {
     !transom_verbs::ports().is_empty()
 }
 
-/// Opens libfabric: the provider that `provider` names, or the first that works, with one of
-/// `devices`, at the address `source`. `passive` is the result of another rank's probe; without it
-/// this process probes.
-pub(crate) fn open_ofi(
-    me: Peer,
-    provider: Option<&str>,
-    devices: Option<&str>,
-    source: IpAddr,
-    passive: Option<bool>,
-) -> Result<Net, FabricError> {
+/// A request to open libfabric.
+#[derive(Clone, Debug)]
+pub(crate) struct Libfabric<'a> {
+    pub(crate) me: Peer,
+    /// The provider that the user names.
+    pub(crate) named: Option<&'a str>,
+    /// The provider that rank 0 has chosen, and whether it serves idle targets. `None`: this
+    /// process chooses the first that works, and probes it.
+    pub(crate) chosen: Option<(String, bool)>,
+    /// The providers that a rank of the job can't open, each with the reason.
+    pub(crate) refused: &'a [(String, String)],
+    /// The user's list of devices.
+    pub(crate) devices: Option<&'a str>,
+    /// The address of this process's interface.
+    pub(crate) source: IpAddr,
+    pub(crate) place: &'a Place,
+}
+
+/// Opens libfabric.
+pub(crate) fn open_ofi(request: Libfabric<'_>) -> Result<Net, FabricError> {
+    let (chosen, passive) = request.chosen.unzip();
     let options = OfiOptions {
-        rank: me,
-        provider: provider.map(str::to_owned),
-        devices: devices.map(str::to_owned),
-        source: Some(source),
+        rank: request.me,
+        provider: request.named.map(str::to_owned),
+        chosen,
+        refused: request.refused.to_vec(),
+        devices: request.devices.map(str::to_owned),
+        place: request.place.clone(),
+        source: Some(request.source),
         passive: passive.map_or(PassiveProbe::Run, PassiveProbe::Known),
         ..OfiOptions::default()
     };

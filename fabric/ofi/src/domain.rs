@@ -31,14 +31,16 @@ pub struct OfiRegion {
 }
 
 impl OfiDomain {
-    /// Opens a provider that [`choose`](crate::provider::choose) has returned.
+    /// Opens a provider that [`choose`](crate::provider::choose) has found.
     pub(crate) fn open_chosen(
-        (info, unused): (Info, Vec<String>),
+        info: Info,
+        unused: &[String],
         settings: &PortSettings,
     ) -> Result<Arc<OfiDomain>, FabricError> {
-        let endpoint = Endpoint::open(info, 4096, settings.descriptor)?;
+        let entries = rules::of(&info.provider()).queue.length(environment::variable);
+        let endpoint = Endpoint::open(info, entries, settings.descriptor)?;
         let atomics = if settings.atomics_fail { Atomics::default() } else { Atomics::claimed(&endpoint) };
-        Ok(Arc::new(OfiDomain { port: OfiPort::new(endpoint, atomics, settings)?, unused }))
+        Ok(Arc::new(OfiDomain { port: OfiPort::new(endpoint, atomics, settings)?, unused: unused.to_vec() }))
     }
 
     /// The provider's name.

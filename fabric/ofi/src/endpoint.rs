@@ -9,13 +9,13 @@ use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use rustix::mm::{Advice, madvise};
 use transom_fabric::{Cause, FabricError, Keys, Memory, Span};
 
 use crate::library::{Info, Library};
 use crate::offer::{Offer, Registering};
+use crate::pages::populate;
 use crate::region_lock::RegionLock;
-use crate::rules;
+use crate::rules::{self, Sleep};
 use crate::sys;
 
 /// An open endpoint. Drop closes it.
@@ -148,7 +148,8 @@ impl Endpoint {
         }
         // SAFETY: an open fabric.
         let may_wait = unsafe { function!(self.fabric, ops, trywait) }.is_some();
-        self.open_queue(entries, descriptor && may_wait)?;
+        let sleeps = rules::of(&name).sleep != Sleep::Naps;
+        self.open_queue(entries, descriptor && may_wait && sleeps)?;
         // SAFETY: each object is opened by its parent's table, with structures that live over the
         // call; pointers are used only after the call that set them succeeded.
         unsafe {
@@ -187,7 +188,7 @@ impl Endpoint {
     /// Opens the completion queue: with a descriptor if one is requested and the provider supports
     /// it, else without.
     fn open_queue(&mut self, entries: usize, descriptor: bool) -> Result<(), FabricError> {
-        if descriptor && rules::of(&self.info.provider()).wait_set {
+        if descriptor && rules::of(&self.info.provider()).sleep == Sleep::WaitSet {
             self.open_wait_set();
         }
         let waits: &[u32] = match (descriptor, self.wait_set.is_null()) {
@@ -266,17 +267,22 @@ impl Endpoint {
         &self.registering
     }
 
-    /// Whether a sleep on the descriptor is allowed now (man fi_poll, fi_trywait). A wait on the
-    /// set with a timeout of 0 also ends the signal that the queue gave earlier.
-    pub fn may_sleep(&self) -> bool {
+    /// Whether a sleep on the descriptor is allowed now (man fi_poll, fi_trywait). `None`: the
+    /// provider refuses to answer, so that no sleep on the descriptor is ever allowed. A wait on
+    /// the set with a timeout of 0 also ends the signal that the queue gave earlier.
+    pub fn may_sleep(&self) -> Option<bool> {
         let _guard = self.region_lock.lock();
         if !self.wait_set.is_null() {
             // SAFETY: an open set.
-            return unsafe { call!(self.wait_set, ops, wait(0)) } == -Errno::TIMEDOUT.raw_os_error();
+            return Some(unsafe { call!(self.wait_set, ops, wait(0)) } == -Errno::TIMEDOUT.raw_os_error());
         }
         let mut object = self.cq.cast::<sys::fid>();
         // SAFETY: an array of one open object.
-        unsafe { call!(self.fabric, ops, trywait(&raw mut object, 1)) == 0 }
+        match unsafe { call!(self.fabric, ops, trywait(&raw mut object, 1)) } {
+            0 => Some(true),
+            status if -status as isize == sys::FI_EAGAIN => Some(false),
+            _ => None,
+        }
     }
 
     /// The address that peers insert.
@@ -537,24 +543,6 @@ fn close(object: *mut sys::fid) {
     }
 }
 
-/// Populates the pages of a range, as a provider may require (man fi_mr, FI_MR_ALLOCATED);
-/// read-only pages for reading. Where populating fails, the provider's own pinning reports the
-/// error.
-///
-/// # Safety
-/// The memory stays valid over the call.
-unsafe fn populate(base: *const u8, len: usize) {
-    let page = rustix::param::page_size();
-    let before = base.addr() % page;
-    let (first, len) = (base.wrapping_sub(before).cast_mut().cast(), before + len);
-    for advice in [Advice::LinuxPopulateWrite, Advice::LinuxPopulateRead] {
-        // SAFETY: whole pages of valid memory; populating changes no content.
-        if unsafe { madvise(first, len, advice) }.is_ok() {
-            return;
-        }
-    }
-}
-
 fn checked(library: &Library, provider: &str, what: &str, status: isize) -> Result<(), FabricError> {
     if status == 0 { Ok(()) } else { Err(refused(library, provider, what, status)) }
 }
@@ -562,39 +550,4 @@ fn checked(library: &Library, provider: &str, what: &str, status: isize) -> Resu
 #[cold]
 fn refused(library: &Library, provider: &str, what: &str, status: isize) -> FabricError {
     FabricError::failed(format!("{what} of provider {provider}"), library.strerror(status))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::{Read, Seek, SeekFrom};
-
-    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
-
-    use super::*;
-
-    /// Whether each page from `base` on is present (man proc, `/proc/pid/pagemap`: bit 63 of a
-    /// page's word).
-    fn present(base: *mut c_void, pages: usize, page: usize) -> Vec<bool> {
-        let mut map = std::fs::File::open("/proc/self/pagemap").expect("own pages");
-        map.seek(SeekFrom::Start((base.addr() / page * 8) as u64)).expect("a place for each page");
-        let mut words = vec![0; pages * 8];
-        map.read_exact(&mut words).expect("a word for each page");
-        words.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word) >> 63 != 0).collect()
-    }
-
-    /// Man fi_mr, FI_MR_ALLOCATED.
-    /// Shows T3.
-    #[test]
-    fn exactly_the_pages_of_a_range_are_populated() {
-        let page = rustix::param::page_size();
-        // SAFETY: a fresh mapping at an address of the kernel's choice, which no other code uses,
-        // and which stays until the end.
-        unsafe {
-            let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-            let base = mmap_anonymous(std::ptr::null_mut(), 6 * page, protection, flags).expect("address space");
-            populate(base.cast::<u8>().add(2 * page - 1), page + 2);
-            assert_eq!(present(base, 6, page), [false, true, true, true, false, false]);
-            munmap(base, 6 * page).expect("its own");
-        }
-    }
 }

@@ -29,8 +29,10 @@
 //! | progress | manual | a probe tests whether an idle target is served; with `FI_CXI_MR_MATCH_EVENTS` targets make calls |
 //! | waiting | descriptors, in newer versions | descriptors if they exist, else a sleep of 200 us |
 //! | messages | up to `FI_CXI_RDZV_THRESHOLD` (16 KiB) are sent at once | at most 16 KiB |
-//! | devices | a domain for each device; the launcher grants some by `SLINGSHOT_DEVICES` | ranks are distributed over those near devices that are granted and requested |
-//! | authorization, queue sizes | from the launcher's `SLINGSHOT_` and the user's `FI_CXI_` variables, unless the caller sets them | sets none of them |
+//! | devices | a domain for each device; the launcher grants some by `SLINGSHOT_DEVICES` | ranks are distributed over the nearest devices that are granted and requested |
+//! | authorization | from the launcher's `SLINGSHOT_` variables, unless the caller sets it | sets none of it; a job that can't open the device uses the next provider |
+//! | length of the completion queue | `FI_CXI_DEFAULT_CQ_SIZE`, unless the caller sets it; an overflow ends the process | 32,768 entries, or the user's value if it is larger |
+//! | other queue sizes | from the user's `FI_CXI_` variables, unless the caller sets them | sets none of them |
 //! | `FI_CXI_OPTIMIZED_MRS` | equal at all processes | a job does not start if its ranks differ |
 //!
 //! Not used: keys of the provider (`FI_MR_PROV_KEY`), PCIe atomics, unreliable operations,
@@ -54,6 +56,8 @@ mod opened;
 mod opening;
 #[allow(unsafe_code)]
 mod pacing;
+#[allow(unsafe_code)]
+mod pages;
 #[allow(unsafe_code)]
 mod port;
 #[allow(unsafe_code)]

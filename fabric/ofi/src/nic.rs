@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use transom_fabric::devices::{self, DeviceList};
+use transom_fabric::devices::{self, DeviceList, Place};
 
 use crate::rules::Devices;
 
@@ -24,10 +24,9 @@ pub(crate) struct NicCriteria<'c> {
     pub(crate) granted: Option<&'c str>,
     /// The user's list.
     pub(crate) devices: &'c str,
-    /// The NUMA node to which this process is bound.
-    pub(crate) near: Option<u32>,
-    /// This process's rank: ranks are distributed over equally good devices.
-    pub(crate) rank: u32,
+    /// The place of this process, by which processes are distributed over equally good devices;
+    /// `None`: all use the first of these.
+    pub(crate) place: Option<&'c Place>,
 }
 
 impl Devices {
@@ -58,10 +57,7 @@ impl NicCriteria<'_> {
     pub(crate) fn choose(&self, offered: &[Nic]) -> Result<usize, String> {
         let devices = DeviceList::parse(self.devices)?;
         let granted = |nic: &Nic| self.granted.is_none_or(|list| list.split(',').any(|name| name.trim() == nic.name));
-        let preference = |nic: &Nic| {
-            let near = self.near.is_none() || nic.numa_node == self.near;
-            devices.preference(&nic.name, 1, near).filter(|_| granted(nic))
-        };
+        let preference = |nic: &Nic| devices.preference(&nic.name, 1).filter(|_| granted(nic));
         let preferences: Vec<_> = offered.iter().map(preference).collect();
         let best = preferences.iter().flatten().min();
         let equal: Vec<usize> =
@@ -76,12 +72,15 @@ impl NicCriteria<'_> {
             all.dedup();
             return Err(format!("no device can be used: {}", all.join("; ")));
         }
-        Ok(equal[self.rank as usize % equal.len()])
+        let nodes: Vec<_> = equal.iter().map(|&at| offered[at].numa_node).collect();
+        Ok(equal[self.place.map_or(0, |place| place.share(&nodes))])
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use transom_fabric::devices::Nodes;
+
     use super::*;
     use crate::rules;
 
@@ -90,20 +89,28 @@ mod tests {
         (0..4).map(|number| Nic { name: format!("cxi{number}"), numa_node: Some(number / 2) }).collect()
     }
 
+    /// The place of the `rank`th process of a machine, whose processes are bound to a NUMA node.
+    fn place(node: u32, rank: usize) -> Place {
+        Place { near: Nodes(1 << node), before: vec![Nodes(1 << node); rank] }
+    }
+
     /// Shows T3.
     #[test]
     fn ranks_are_distributed_over_the_near_devices() {
-        let of = |near, rank| NicCriteria { near, rank, ..NicCriteria::default() }.choose(&four());
-        assert_eq!([0, 1, 2].map(|rank| of(Some(1), rank)), [Ok(2), Ok(3), Ok(2)]);
-        assert_eq!([0, 1, 2, 3, 4].map(|rank| of(None, rank)), [Ok(0), Ok(1), Ok(2), Ok(3), Ok(0)]);
-        assert_eq!(of(Some(7), 5), Ok(1), "none is near, so that all are equal");
+        let of = |place: Option<Place>| NicCriteria { place: place.as_ref(), ..NicCriteria::default() }.choose(&four());
+        assert_eq!([0, 1, 2].map(|rank| of(Some(place(1, rank)))), [Ok(2), Ok(3), Ok(2)]);
+        let unbound = |rank| Place { near: Nodes(3), before: vec![Nodes(3); rank] };
+        assert_eq!([0, 1, 2, 3, 4].map(|rank| of(Some(unbound(rank)))), [Ok(0), Ok(1), Ok(2), Ok(3), Ok(0)]);
+        assert_eq!(of(None), Ok(0), "not distributed");
     }
 
     /// `TRANSOM_NET_DEVICES`.
     /// Shows T3.
     #[test]
     fn the_users_list_decides() {
-        let of = |devices, rank| NicCriteria { devices, rank, near: Some(0), ..NicCriteria::default() }.choose(&four());
+        let of = |devices, rank| {
+            NicCriteria { devices, place: Some(&place(0, rank)), ..NicCriteria::default() }.choose(&four())
+        };
         assert_eq!([of("cxi3,cxi0", 0), of("cxi3,cxi0", 1)], [Ok(3), Ok(3)]);
         assert_eq!([of("^cxi0", 0), of("^cxi0", 1)], [Ok(1), Ok(1)]);
         let error = of("mlx5_0", 0).expect_err("a device of others");
@@ -127,7 +134,10 @@ mod tests {
     /// Shows T3.
     #[test]
     fn only_devices_that_the_launcher_granted_are_used() {
-        let of = |granted, rank| NicCriteria { granted, rank, ..NicCriteria::default() }.choose(&four());
+        let of = |granted, rank| {
+            let place = Place { before: vec![Nodes(0); rank], ..Place::default() };
+            NicCriteria { granted, place: Some(&place), ..NicCriteria::default() }.choose(&four())
+        };
         assert_eq!([0, 1, 2].map(|rank| of(Some("cxi1,cxi3"), rank)), [Ok(1), Ok(3), Ok(1)]);
         let error = of(Some("cxi9"), 0).expect_err("none of these");
         assert!(error.contains("cxi2 is not among the devices that the launcher granted"), "{error}");

@@ -3,10 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
+use transom_fabric::devices::Place;
 use transom_fabric::{FabricError, Peer};
 
 use crate::domain::OfiDomain;
-use crate::library::{Library, SONAME};
+use crate::library::{Info, Library, SONAME};
 use crate::offer::Offer;
 use crate::opened::PortSettings;
 use crate::provider::Criteria;
@@ -35,10 +36,16 @@ pub struct OfiOptions {
     /// The provider, by the name that `fi_info` prints; `None`: the first of
     /// [`provider::PREFERRED`] that works.
     pub provider: Option<String>,
+    /// The provider that another rank has chosen for the job, where the user names none.
+    pub chosen: Option<String>,
+    /// The providers that a rank of the job can't open, each with the reason.
+    pub refused: Vec<(String, String)>,
     /// The devices to choose from where the provider has several (`cxi0,cxi1`); `^` before the list
-    /// excludes them. `None`: all. Ranks are distributed over the allowed devices of `cxi`, those
-    /// near the CPUs of this process first. Of other providers the first allowed device is used.
+    /// excludes them. `None`: all. `place` selects one of the nearest devices of `cxi`, `efa` and
+    /// `opx`. Of other providers the first allowed device is used.
     pub devices: Option<String>,
+    /// The place of this process among those of its machine.
+    pub place: Place,
     /// The way to determine whether idle targets are served.
     pub passive: PassiveProbe,
     /// The address of the interface at which peers reach this process, where the provider's
@@ -58,7 +65,10 @@ impl Default for OfiOptions {
     fn default() -> Self {
         OfiOptions {
             provider: None,
+            chosen: None,
+            refused: Vec::new(),
             devices: None,
+            place: Place::alone(),
             passive: PassiveProbe::Run,
             source: Some(Ipv4Addr::LOCALHOST.into()),
             library: SONAME.into(),
@@ -86,24 +96,34 @@ impl OfiDomain {
     #[doc(hidden)]
     pub fn open_of(library: &Arc<Library>, options: &OfiOptions) -> Result<Arc<OfiDomain>, FabricError> {
         let criteria = Criteria {
-            provider: options.provider.as_deref(),
+            provider: options.provider.as_deref().or(options.chosen.as_deref()),
             source: options.source,
             devices: options.devices.as_deref().unwrap_or_default(),
-            rank: options.rank.0,
+            place: &options.place,
+            refused: &options.refused,
         };
-        let chosen = provider::choose(library, &criteria)?;
-        let info = &chosen.0;
-        let name = info.provider();
-        let manual = Offer::of(info).manual_progress;
-        let needs_calls = rules::of(&name).targets_call(manual, environment::variable);
-        let (passive, atomics_fail) = match options.passive {
-            PassiveProbe::Run => {
-                let found = probe::run(library, &Criteria { provider: Some(&name), ..criteria }, needs_calls)?;
-                (found.passive, !found.atomics)
-            }
-            PassiveProbe::Known(passive) => (passive && !needs_calls, false),
-        };
-        let OfiOptions { rank, descriptor, .. } = *options;
-        OfiDomain::open_chosen(chosen, &PortSettings { passive, atomics_fail, rank, descriptor })
+        provider::choose(library, &criteria, |info, unused| open_found(library, options, &criteria, info, unused))
     }
+}
+
+/// Opens a provider that was found. The result is an error if the probe finds that it does not work.
+fn open_found(
+    library: &Arc<Library>,
+    options: &OfiOptions,
+    criteria: &Criteria<'_>,
+    info: Info,
+    unused: &[String],
+) -> Result<Arc<OfiDomain>, FabricError> {
+    let name = info.provider();
+    let manual = Offer::of(&info).manual_progress;
+    let needs_calls = rules::of(&name).targets_call(manual, environment::variable);
+    let (passive, atomics_fail) = match options.passive {
+        PassiveProbe::Run => {
+            let found = probe::run(library, &Criteria { provider: Some(&name), ..*criteria }, needs_calls)?;
+            (found.passive, !found.atomics)
+        }
+        PassiveProbe::Known(passive) => (passive && !needs_calls, false),
+    };
+    let OfiOptions { rank, descriptor, .. } = *options;
+    OfiDomain::open_chosen(info, unused, &PortSettings { passive, atomics_fail, rank, descriptor })
 }

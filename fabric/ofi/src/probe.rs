@@ -40,7 +40,7 @@ impl Handler for IgnoreMessages {
 pub(crate) fn run(library: &Arc<Library>, criteria: &Criteria<'_>, needs_calls: bool) -> Result<Found, FabricError> {
     let open = || {
         let settings = PortSettings { passive: false, atomics_fail: false, rank: Peer(0), descriptor: true };
-        OfiDomain::open_chosen(provider::choose(library, criteria)?, &settings)
+        provider::choose(library, criteria, |info, unused| OfiDomain::open_chosen(info, unused, &settings))
     };
     // Declared before the domains, which are therefore closed first, with any operation in flight.
     let (target, origin_memory) = (Memory::private(64), Memory::private(64));

@@ -98,9 +98,10 @@ impl Progress {
         if let Some(pacing) = &self.pacing {
             pacing.look();
         }
-        let (queue, limit) = match self.open.endpoint.wait_fd() {
-            Some(queue) if self.open.endpoint.may_sleep() => (Some(queue), limit),
-            Some(_) => return true,
+        let endpoint = &self.open.endpoint;
+        let (queue, limit) = match endpoint.wait_fd().and_then(|queue| Some((queue, endpoint.may_sleep()?))) {
+            Some((queue, true)) => (Some(queue), limit),
+            Some((_, false)) => return true,
             None => (None, limit.min(NAP)),
         };
         let limit = || still_idle().then(|| self.open.sleep_limit(limit));

@@ -4,7 +4,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use transom_fabric::{Cause, FabricError, devices};
+use transom_fabric::devices::Place;
+use transom_fabric::{Cause, FabricError};
 
 use crate::library::{Info, Library};
 use crate::nic::{Nic, NicCriteria};
@@ -41,8 +42,10 @@ pub(crate) struct Criteria<'w> {
     pub(crate) source: Option<IpAddr>,
     /// The user's list of devices.
     pub(crate) devices: &'w str,
-    /// This process's rank.
-    pub(crate) rank: u32,
+    /// The place of this process among those of its machine.
+    pub(crate) place: &'w Place,
+    /// The providers that can't be opened, each with the reason.
+    pub(crate) refused: &'w [(String, String)],
 }
 
 /// The reason why a provider is not used.
@@ -58,16 +61,31 @@ impl From<String> for Refusal {
     }
 }
 
-/// Finds a provider and one of its devices. Also returns, for each earlier provider that has
-/// devices on this machine, the reason why its devices are not used.
-pub(crate) fn choose(library: &Arc<Library>, criteria: &Criteria<'_>) -> Result<(Info, Vec<String>), FabricError> {
+/// Finds a provider and one of its devices, which `open` opens. A provider that `open` can't open
+/// is not used, unless the user names it: a provider may list a device that the job can't open, for
+/// lack of rights or of free resources. `open` also gets, for each earlier provider that has devices
+/// on this machine, the reason why its devices are not used.
+pub(crate) fn choose<T>(
+    library: &Arc<Library>,
+    criteria: &Criteria<'_>,
+    open: impl Fn(Info, &[String]) -> Result<T, FabricError>,
+) -> Result<T, FabricError> {
     let (mut refusals, mut unused) = (Vec::new(), Vec::new());
     let names = criteria.provider.map_or_else(|| PREFERRED.to_vec(), |name| vec![name]);
     for name in names {
         let rules = rules::of(name);
-        let list = query(library, name, criteria.source, rules.progress);
-        match list.and_then(|list| pick(rules, list, criteria).map_err(Refusal::from)) {
-            Ok(info) => return Ok((info, unused)),
+        let found = match criteria.refused.iter().find(|(refused, _)| refused == name) {
+            // Every rank was told.
+            Some((_, reason)) => Err(Refusal { text: reason.clone(), is_absent: rules.devices.is_none() }),
+            None => query(library, name, criteria.source, rules.progress)
+                .and_then(|list| pick(rules, list, criteria).map_err(Refusal::from)),
+        };
+        let opened = found.and_then(|info| match open(info, &unused) {
+            Err(error) if criteria.provider.is_none() => Err(format!("{error:#}").into()),
+            opened => Ok(opened),
+        });
+        match opened {
+            Ok(opened) => return opened,
             Err(Refusal { text, is_absent }) => {
                 let text = format!("{name}: {text}");
                 if !is_absent || rules.devices.is_some_and(|devices| devices.are_here()) {
@@ -123,8 +141,8 @@ fn pick(rules: &Rules, mut list: Vec<Info>, criteria: &Criteria<'_>) -> Result<I
     let Some(found) = rules.devices else { return Ok(list.swap_remove(0)) };
     let nics: Vec<Nic> = list.iter().map(|info| found.nic(&info.domain_name())).collect();
     let granted = found.granted.and_then(environment::variable);
-    let (near, rank) = if found.distributed { (devices::near_node(), criteria.rank) } else { (None, 0) };
-    let at = NicCriteria { granted: granted.as_deref(), devices: criteria.devices, near, rank }.choose(&nics)?;
+    let place = found.distributed.then_some(criteria.place);
+    let at = NicCriteria { granted: granted.as_deref(), devices: criteria.devices, place }.choose(&nics)?;
     Ok(list.swap_remove(at))
 }
 

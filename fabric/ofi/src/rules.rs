@@ -35,10 +35,10 @@ pub(crate) struct Rules {
     pub(crate) fast_keys: u64,
     /// The provider's devices, if each device is a domain and the domain's name tells the device.
     pub(crate) devices: Option<Devices>,
-    /// Whether the completion queue signals a wait set, if the library has wait sets. The queue's
-    /// own descriptor would stay readable after the first completion, because `fi_trywait` does not
-    /// clear its signal.
-    pub(crate) wait_set: bool,
+    /// The completion queue's length.
+    pub(crate) queue: Queue,
+    /// The descriptor on which a process sleeps until a completion arrives.
+    pub(crate) sleep: Sleep,
     /// The first version of libfabric in which the provider locks its table of regions; 0: all
     /// versions do. Earlier versions do not, although they promise `FI_THREAD_SAFE` (libfabric
     /// issues 8817 and 9148), so this crate lets one thread at a time make calls (`region_lock`).
@@ -49,6 +49,39 @@ pub(crate) struct Rules {
     pub(crate) variables: &'static [(&'static str, &'static str)],
     /// Like `variables`, but only for machines with a software RDMA device.
     pub(crate) variables_in_software: &'static [(&'static str, &'static str)],
+}
+
+/// The length of the completion queue: the larger of two values.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queue {
+    /// The number of entries that this crate requests.
+    pub(crate) entries: usize,
+    /// The variable by which a user requests a number. The provider reads it only if the queue is
+    /// opened without a number.
+    pub(crate) variable: Option<&'static str>,
+}
+
+impl Queue {
+    /// The number of entries to request.
+    pub(crate) fn length(&self, variable: impl Fn(&str) -> Option<String>) -> usize {
+        let users = self.variable.and_then(variable).and_then(|value| value.trim().parse().ok());
+        self.entries.max(users.unwrap_or(0))
+    }
+}
+
+/// The descriptor on which a process sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sleep {
+    /// None: a process sleeps for short times, and makes calls between them. Without a thread of
+    /// the provider, a descriptor that only the process's own calls signal would not report
+    /// messages that arrive (`psm3`).
+    Naps,
+    /// The completion queue's.
+    Queue,
+    /// That of a wait set, if the library has wait sets, else the queue's. The queue's own
+    /// descriptor would stay readable after the first completion, because `fi_trywait` does not
+    /// clear its signal.
+    WaitSet,
 }
 
 /// The location of a provider's devices, and the choice among them.
@@ -98,18 +131,22 @@ const RXM: &[(&str, &str)] = &[
     ("FI_OFI_RXM_BUFFER_SIZE", "17408"),
 ];
 
+/// The registration modes of most providers.
+const ALL_MODES: c_int = sys::FI_MR_LOCAL | sys::FI_MR_VIRT_ADDR | sys::FI_MR_ALLOCATED | sys::FI_MR_PROV_KEY;
+
 /// Rules of providers that are not in the table.
 const OTHER: Rules = Rules {
     name: "",
     progress: AUTO_FIRST,
-    mr_modes: &[sys::FI_MR_LOCAL | sys::FI_MR_VIRT_ADDR | sys::FI_MR_ALLOCATED | sys::FI_MR_PROV_KEY],
+    mr_modes: &[ALL_MODES],
     ip: true,
     manual_needs_calls: true,
     order: 0,
     calls_at_target: None,
     fast_keys: 0,
     devices: None,
-    wait_set: false,
+    queue: Queue { entries: 4096, variable: None },
+    sleep: Sleep::Naps,
     locks_regions_from: 0,
     agreed: &[],
     variables: RXM,
@@ -119,8 +156,9 @@ const OTHER: Rules = Rules {
 /// Slingshot. Regions are bound to the endpoint, addressed by offsets, and pinned; the process
 /// chooses keys, and small ones select optimized regions. The provider has manual progress only,
 /// although the device performs puts, gets and atomics without the CPU, so a probe decides.
-/// Authorization comes from the launcher's variables and sizes of queues from the user's, because
-/// the hints set neither.
+/// Authorization comes from the launcher's variables, because the hints set none. Messages that
+/// arrive before their receives reserve 6 entries each of the completion queue (man fi_cxi,
+/// `FI_CXI_DEFAULT_CQ_SIZE`); an overflow ends the process.
 const CXI: Rules = Rules {
     name: "cxi",
     progress: MANUAL,
@@ -137,7 +175,8 @@ const CXI: Rules = Rules {
         distributed: true,
         ..RDMA
     }),
-    wait_set: false,
+    queue: Queue { entries: 32768, variable: Some("FI_CXI_DEFAULT_CQ_SIZE") },
+    sleep: Sleep::Queue,
     locks_regions_from: 0,
     agreed: &["FI_CXI_OPTIMIZED_MRS"],
     variables: &[],
@@ -150,6 +189,7 @@ const VERBS: Rules = Rules {
     name: "verbs;ofi_rxm",
     ip: false,
     devices: Some(Devices { suffixes: &["-xrc"], ..RDMA }),
+    sleep: Sleep::Queue,
     variables: &[],
     variables_in_software: &[("FI_UNIVERSE_SIZE", "16")],
     ..OTHER
@@ -157,12 +197,15 @@ const VERBS: Rules = Rules {
 
 /// Elastic Fabric Adapter. Addresses are the device's. The provider claims automatic progress,
 /// which its documentation calls an error, and has no descriptor to sleep on. It chooses for each
-/// transfer whether the device writes without the CPU, so targets must make calls.
+/// transfer whether the device writes without the CPU, so targets must make calls. If the caller
+/// offers `FI_MR_LOCAL`, the provider leaves the registration of origin buffers to the caller;
+/// otherwise it keeps registrations in a cache of its own. Each device reaches all others.
 const EFA: Rules = Rules {
     name: "efa",
     progress: MANUAL,
+    mr_modes: &[ALL_MODES & !sys::FI_MR_LOCAL, ALL_MODES],
     ip: false,
-    devices: Some(Devices { suffixes: &["-rdm", "-direct"], ..RDMA }),
+    devices: Some(Devices { suffixes: &["-rdm", "-direct"], distributed: true, ..RDMA }),
     variables: &[],
     ..OTHER
 };
@@ -176,13 +219,13 @@ const OPX: Rules = Rules {
     progress: MANUAL_FIRST,
     mr_modes: &[sys::FI_MR_SCALABLE, sys::FI_MR_SCALABLE | sys::FI_MR_HMEM],
     ip: false,
-    devices: Some(Devices { prefixes: ("ib", "hfi1_"), ..RDMA }),
+    devices: Some(Devices { prefixes: ("ib", "hfi1_"), distributed: true, ..RDMA }),
     variables: &[],
     ..OTHER
 };
 
 /// Intel's library over Ethernet: used where the user names it, because it may run over any
-/// interface.
+/// interface. Its queue has a descriptor, which only calls of the process signal.
 const PSM3: Rules = Rules { name: "psm3", progress: MANUAL_FIRST, ip: false, variables: &[], ..OTHER };
 
 /// Processes of one machine, by names: used where the user names it, for tests.
@@ -194,8 +237,13 @@ const LNX: Rules = Rules { name: "lnx", devices: None, ..EFA };
 /// Sockets. `tcp` of 1.18 and later, called `net` in 1.17, connects processes itself: a message
 /// costs half the system calls that it costs through `ofi_rxm`, which signals each one to itself by
 /// a write and a read of a socket.
-const SOCKETS: Rules =
-    Rules { progress: MANUAL_FIRST, order: sys::FI_ORDER_SAW, locks_regions_from: sys::version(1, 19), ..OTHER };
+const SOCKETS: Rules = Rules {
+    progress: MANUAL_FIRST,
+    order: sys::FI_ORDER_SAW,
+    sleep: Sleep::Queue,
+    locks_regions_from: sys::version(1, 19),
+    ..OTHER
+};
 
 /// Providers that are used only if the user names them.
 const NAMED: [Rules; 3] = [PSM3, SHM, LNX];
@@ -205,10 +253,10 @@ pub(crate) const TABLE: [Rules; 8] = [
     CXI,
     EFA,
     OPX,
-    Rules { name: "tcp", wait_set: true, ..SOCKETS },
-    Rules { name: "net", wait_set: true, ..SOCKETS },
+    Rules { name: "tcp", sleep: Sleep::WaitSet, ..SOCKETS },
+    Rules { name: "net", sleep: Sleep::WaitSet, ..SOCKETS },
     Rules { name: "tcp;ofi_rxm", ..SOCKETS },
-    Rules { name: "sockets", ..OTHER },
+    Rules { name: "sockets", sleep: Sleep::Queue, ..OTHER },
     // Last: where every rank has such a device, libibverbs was chosen before, unless the user names
     // this provider.
     VERBS,
@@ -377,6 +425,16 @@ mod tests {
         assert!(!of("cxi").targets_call(true, unset));
         assert!(!of("cxi").targets_call(true, setting("0")));
         assert!(of("cxi").targets_call(true, setting("1")) && of("cxi").targets_call(true, setting("true")));
+    }
+
+    /// Man fi_cxi, `FI_CXI_DEFAULT_CQ_SIZE`. Regression: the user's value had no effect.
+    /// Shows T3.
+    #[test]
+    fn the_users_length_of_the_queue_counts_if_it_is_larger() {
+        let set = |value: &'static str| move |name: &str| (name == "FI_CXI_DEFAULT_CQ_SIZE").then(|| value.to_owned());
+        let lengths = ["131072", "1024", "many"].map(|value| of("cxi").queue.length(set(value)));
+        assert_eq!(lengths, [131_072, 32_768, 32_768]);
+        assert_eq!((of("cxi").queue.length(unset), of("tcp").queue.length(set("131072"))), (32_768, 4096));
     }
 
     /// Man fi_cxi, "Optimized MRs": processes that communicate agree on them.

@@ -3,7 +3,7 @@
 
 use transom_fabric::Peer;
 
-const ADDRESS: [u8; 8] = *b"vrb adr1";
+const ADDRESS: [u8; 8] = *b"vrb adr2";
 const HELLO: [u8; 8] = *b"vrb hlo2";
 
 /// Length of an address in bytes.
@@ -29,7 +29,13 @@ pub(crate) struct Address {
     pub(crate) reads: u8,
     /// The link is Ethernet.
     pub(crate) ethernet: bool,
+    /// The port requires that all packets have a global header (GRH).
+    pub(crate) needs_grh: bool,
 }
+
+/// The bits of an address's last byte.
+const IS_ETHERNET: u8 = 1;
+const NEEDS_GRH: u8 = 2;
 
 /// One half of a reliable connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +84,9 @@ impl Address {
         bytes.extend(self.gid);
         bytes.extend(self.number.to_le_bytes());
         bytes.extend(self.lid.to_le_bytes());
-        bytes.extend([self.mtu, self.reads, u8::from(self.ethernet)]);
+        let flag = |is_set, bit| if is_set { bit } else { 0 };
+        let flags = flag(self.ethernet, IS_ETHERNET) | flag(self.needs_grh, NEEDS_GRH);
+        bytes.extend([self.mtu, self.reads, flags]);
         bytes
     }
 
@@ -87,15 +95,11 @@ impl Address {
         if bytes.len() != ADDRESS_LEN || fields.take()? != ADDRESS {
             return None;
         }
-        Some(Address {
-            token: u64::from_le_bytes(fields.take()?),
-            gid: fields.take()?,
-            number: u32::from_le_bytes(fields.take()?),
-            lid: u16::from_le_bytes(fields.take()?),
-            mtu: fields.byte()?,
-            reads: fields.byte()?,
-            ethernet: fields.byte()? != 0,
-        })
+        let (token, gid) = (u64::from_le_bytes(fields.take()?), fields.take()?);
+        let (number, lid) = (u32::from_le_bytes(fields.take()?), u16::from_le_bytes(fields.take()?));
+        let [mtu, reads, flags] = fields.take()?;
+        let (ethernet, needs_grh) = (flags & IS_ETHERNET != 0, flags & NEEDS_GRH != 0);
+        Some(Address { token, gid, number, lid, mtu, reads, ethernet, needs_grh })
     }
 }
 
@@ -153,8 +157,11 @@ mod tests {
 
     #[test]
     fn addresses_and_hellos_round_trip_and_other_bytes_are_refused() {
+        let (ethernet, needs_grh, gid) = (true, false, [7; 16]);
         let address =
-            Address { token: 1 << 60, gid: [7; 16], number: 0x00ab_cdef, lid: 3, mtu: 5, reads: 16, ethernet: true };
+            Address { token: 1 << 60, gid, number: 0x00ab_cdef, lid: 3, mtu: 5, reads: 16, ethernet, needs_grh };
+        let other = Address { ethernet: needs_grh, needs_grh: ethernet, ..address };
+        assert_eq!(Address::decode(&other.encode()), Some(other));
         let bytes = address.encode();
         assert_eq!(Address::decode(&bytes), Some(address));
         let end = End { number: 12, psn: 0x00ff_ffff };

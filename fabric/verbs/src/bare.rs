@@ -41,13 +41,9 @@ impl BarePair {
     /// # Errors
     /// As for [`VerbsDomain::open`](crate::VerbsDomain::open).
     pub fn open(options: &VerbsOptions, sends: u32, memory: &Memory) -> Result<BarePair, FabricError> {
-        let library = Library::open(&options.library)?;
-        let device = Device::open(
-            &library,
-            &choice::choose(options.devices.as_deref(), options.paths.gid_index, options.rank)?,
-            options.paths,
-        )?;
-        let queue = CompletionQueue::create(&device, sends)?;
+        let port = choice::choose(options.devices.as_deref(), options.paths.gid_index, &options.place)?;
+        let device = Device::open(&Library::open(&options.library)?, &port, options.paths)?;
+        let queue = CompletionQueue::create(&device, sends, options.place.before.len())?;
         let capacity = Capacity { sends, receives: 0, inline: INLINE, list: 1 };
         let (pair, inline) = Pair::reliable(&queue, &SharedReceiveQueue::create(&device, 1)?, capacity, options.rank)?;
         let mine = End { number: pair.number(), psn: first_packet()? };

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
-use transom_fabric::devices::{DeviceList, entries, line, name, near_node, numa_node};
-use transom_fabric::{Cause, FabricError, Peer};
+use transom_fabric::devices::{DeviceList, Place, entries, line, name, numa_node};
+use transom_fabric::{Cause, FabricError};
 
 use crate::library::TRANSPORT;
 
@@ -43,10 +43,9 @@ pub(crate) fn folder(port: &PortInfo) -> PathBuf {
 }
 
 /// The port to use: the first usable one of the user's list. Without a list, the best network is
-/// chosen first (`network_rank`), because all ranks must reach each other. Of the ports of this
-/// network, those near the NUMA node of this process are preferred, and ranks are distributed over
-/// equally good ones.
-pub(crate) fn choose(list: Option<&str>, gid_index: Option<u8>, rank: Peer) -> Result<PortInfo, FabricError> {
+/// chosen first (`network_rank`), because all ranks must reach each other. The processes of a machine
+/// share the ports of this network, each a nearest one.
+pub(crate) fn choose(list: Option<&str>, gid_index: Option<u8>, place: &Place) -> Result<PortInfo, FabricError> {
     let unavailable = |text: String| FabricError::unavailable(TRANSPORT, Cause::Setup(text));
     let found = scan(Path::new(DEVICES), gid_index);
     if found.is_empty() {
@@ -59,23 +58,21 @@ pub(crate) fn choose(list: Option<&str>, gid_index: Option<u8>, rank: Peer) -> R
              TRANSOM_NET_DEVICES to use it instead"
         )));
     }
-    pick(&found, &list, near_node(), rank).map_err(unavailable)
+    pick(&found, &list, place).map_err(unavailable)
 }
 
-fn pick(found: &[PortInfo], list: &DeviceList, near: Option<u32>, rank: Peer) -> Result<PortInfo, String> {
-    let preference = |info: &PortInfo| list.preference(&info.device, info.port, true);
+fn pick(found: &[PortInfo], list: &DeviceList, place: &Place) -> Result<PortInfo, String> {
+    let preference = |info: &PortInfo| list.preference(&info.device, info.port);
     let is_usable = |info: &&PortInfo| {
         info.gid.is_ok() && (list.is_allow_list() || !is_omni_path(info)) && preference(info).is_some()
     };
     // The first minimum: equal ports keep the order of their names.
     let best = found.iter().filter(is_usable).min_by_key(|info| (preference(info), network_rank(info)));
     let Some(best) = best else { return Err(none_usable(found, list)) };
-    let same =
-        found.iter().filter(is_usable).filter(|info| preference(info) == preference(best) && are_connected(best, info));
-    let is_near = |info: &&PortInfo| near.is_some() && info.numa_node == near;
-    let (near, far): (Vec<_>, Vec<_>) = same.partition(is_near);
-    let equal = if near.is_empty() { far } else { near };
-    Ok(equal[rank.index() % equal.len()].clone())
+    let is_equal = |info: &&PortInfo| preference(info) == preference(best) && are_connected(best, info);
+    let equal: Vec<_> = found.iter().filter(is_usable).filter(is_equal).collect();
+    let nodes: Vec<_> = equal.iter().map(|info| info.numa_node).collect();
+    Ok(equal[place.share(&nodes)].clone())
 }
 
 /// The sort key of networks; the best network has the smallest key. Hardware is better than
@@ -98,7 +95,7 @@ fn none_usable(found: &[PortInfo], list: &DeviceList) -> String {
     let all: Vec<_> = found
         .iter()
         .map(|info| match &info.gid {
-            Ok(_) if list.preference(&info.device, info.port, true).is_some() => {
+            Ok(_) if list.preference(&info.device, info.port).is_some() => {
                 format!(
                     "{0}:{1} is of Omni-Path, which libfabric uses, or of True Scale; TRANSOM_NET_DEVICES={0}:{1} uses \
                      it by verbs",
@@ -161,15 +158,20 @@ fn usable_gid(port: &Path, ethernet: bool, index: Option<u8>) -> Result<(u8, [u8
         return gid(0).map(|gid| (0, gid)).ok_or_else(|| "has no global identifier".into());
     }
     let routable = |index: &u8| line(&port.join(format!("gid_attrs/types/{index}"))) == "RoCE v2";
-    (0..=u8::MAX)
-        .filter(routable)
-        .filter_map(|index| Some((index, gid(index)?)))
-        .min_by_key(|(_, gid)| match gid {
-            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, ..] => 0,
+    // The table has up to 256 entries, most of which are usually empty, so the search ends early.
+    let length = u8::try_from(entries(&port.join("gids")).len()).unwrap_or(u8::MAX);
+    let mut best = None;
+    for (index, gid) in (0..length).filter(routable).filter_map(|index| Some((index, gid(index)?))) {
+        let rank = match gid {
+            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, ..] => return Ok((index, gid)),
             [0xfe, 0x80, ..] => 2,
             _ => 1,
-        })
-        .ok_or_else(|| "has no identifier for RoCE version 2".into())
+        };
+        if best.is_none_or(|(other, _)| rank < other) {
+            best = Some((rank, (index, gid)));
+        }
+    }
+    best.map(|(_, found)| found).ok_or_else(|| "has no identifier for RoCE version 2".into())
 }
 
 /// A rate as sysfs prints it, such as `2.5 Gb/sec (1X SDR)`, in whole Gbit/s.
@@ -191,6 +193,8 @@ fn gid_of(text: &str) -> Option<[u8; 16]> {
 mod tests {
     use std::fs;
 
+    use transom_fabric::devices::Nodes;
+
     use super::*;
 
     fn info(device: &str, numa: u32) -> PortInfo {
@@ -198,9 +202,15 @@ mod tests {
         PortInfo { device, port: 1, ethernet: true, numa_node: Some(numa), rate: 100, software: false, gid }
     }
 
+    /// The place of the `rank`th process of a machine, whose processes are bound to a NUMA node.
+    fn place(near: Option<u32>, rank: usize) -> Place {
+        let near = near.map_or(Nodes::default(), |node| Nodes(1 << node));
+        Place { near, before: vec![near; rank] }
+    }
+
     fn chosen(found: &[PortInfo], list: &str, near: Option<u32>) -> Result<String, String> {
         let list = DeviceList::parse(list)?;
-        pick(found, &list, near, Peer(1)).map(|info| format!("{}:{}", info.device, info.port))
+        pick(found, &list, &place(near, 1)).map(|info| format!("{}:{}", info.device, info.port))
     }
 
     #[test]
@@ -257,7 +267,7 @@ mod tests {
         let port = |number: u32| PortInfo { ethernet: false, ..info(&format!("mlx5_{number}"), number / 2) };
         let mut found: Vec<_> = (0..4).map(port).collect();
         let of = |found: &[PortInfo], list, near, rank| {
-            pick(found, &DeviceList::parse(list).expect("a list"), near, Peer(rank)).expect("a port").device
+            pick(found, &DeviceList::parse(list).expect("a list"), &place(near, rank)).expect("a port").device
         };
         assert_eq!([0, 1, 2].map(|rank| of(&found, "", Some(1), rank)), ["mlx5_2", "mlx5_3", "mlx5_2"]);
         assert_eq!([0, 3, 5].map(|rank| of(&found, "", None, rank)), ["mlx5_0", "mlx5_3", "mlx5_1"]);

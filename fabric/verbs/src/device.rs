@@ -165,6 +165,7 @@ impl Device {
             mtu: self.paths.mtu(u8::try_from(self.port_attributes.active_mtu).unwrap_or(1)),
             reads: u8::try_from(reads).unwrap_or(1),
             ethernet: self.port_attributes.link_layer == sys::IBV_LINK_LAYER_ETHERNET,
+            needs_grh: self.sender.needs_grh,
         }
     }
 

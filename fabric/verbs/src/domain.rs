@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use transom_fabric::devices::Place;
 use transom_fabric::{AmoKind, Coherence, Domain, FabricError, Memory, Peer, Region, RegionKey, Wake, Width, secret};
 
 use crate::choice;
@@ -22,7 +23,7 @@ use crate::queue::{CompletionQueue, SharedReceiveQueue};
 use crate::registrations::Registrations;
 use crate::remote::{TAG, coherence};
 use crate::resources::Resources;
-use crate::sending::DEPTH;
+use crate::sending::{DEPTH, INLINE, LIST};
 
 /// Entries of the completion queue, limited by the device.
 pub(crate) const COMPLETIONS: u32 = 5120;
@@ -32,10 +33,13 @@ pub(crate) const COMPLETIONS: u32 = 5120;
 pub struct VerbsOptions {
     /// The ports to choose from: a list of `device[:port]`, from which the first usable one is
     /// taken; `^` before the list excludes its members. `None`: the port of the best network, which
-    /// is hardware before Soft-RoCE, InfiniBand before Ethernet, and then the higher rate. Ranks
-    /// are distributed over the ports of equal rate of one InfiniBand subnet, those near the NUMA
-    /// node to which this process is bound first.
+    /// is hardware before Soft-RoCE, InfiniBand before Ethernet, and then the higher rate. The
+    /// processes of a machine share the ports of equal rate of one InfiniBand subnet, those nearest
+    /// to each of them first.
     pub devices: Option<String>,
+    /// The place of this process among those of its machine, which selects the port and the CPU
+    /// that receives the device's interrupts.
+    pub place: Place,
     /// This process's rank, which is part of each message and connection request; below 2^30.
     pub rank: Peer,
     /// A connected peer that leaves packets unanswered for this time counts as gone. Choose a time
@@ -60,8 +64,18 @@ impl Default for VerbsOptions {
     fn default() -> Self {
         let (silence, patience) = (Duration::from_secs(8), Duration::from_secs(30));
         let (paths, library) = (PathOptions::default(), SONAME.into());
-        let (registered_max, page_faults) = (1 << 30, false);
-        VerbsOptions { devices: None, rank: Peer(0), silence, patience, paths, registered_max, page_faults, library }
+        let (registered_max, page_faults, place) = (1 << 30, false, Place::alone());
+        VerbsOptions {
+            devices: None,
+            place,
+            rank: Peer(0),
+            silence,
+            patience,
+            paths,
+            registered_max,
+            page_faults,
+            library,
+        }
     }
 }
 
@@ -92,8 +106,10 @@ impl VerbsDomain {
     /// `Unavailable` where the library or a usable device is missing, with the missing part;
     /// `Failed` where opening failed.
     pub fn open(options: &VerbsOptions) -> Result<Arc<VerbsDomain>, FabricError> {
+        // A machine without a port does not load the library, which may change its behavior at
+        // `fork`.
+        let port = choice::choose(options.devices.as_deref(), options.paths.gid_index, &options.place)?;
         let library = Library::open(&options.library)?;
-        let port = choice::choose(options.devices.as_deref(), options.paths.gid_index, options.rank)?;
         VerbsDomain::on(Device::open(&library, &port, options.paths)?, options)
     }
 
@@ -106,7 +122,7 @@ impl VerbsDomain {
         let completions = COMPLETIONS.min(count(device.attributes.max_cqe));
         let most = inbox::MOST.min((completions / 4).max(inbox::MESSAGES));
         let messages = most.min(count(device.attributes.max_srq_wr));
-        let queue = CompletionQueue::create(&device, completions)?;
+        let queue = CompletionQueue::create(&device, completions, options.place.before.len())?;
         let receives = SharedReceiveQueue::create(&device, messages)?;
         // Entries are reserved for all receives and hellos; requests use the others.
         let room = completions.saturating_sub(messages + 2 * HELLOS);
@@ -180,13 +196,12 @@ fn probe(
     receives: &Arc<SharedReceiveQueue>,
     me: Peer,
 ) -> Result<(Capacity, usize), FabricError> {
-    let without = Capacity { inline: 0, list: 1, ..CONNECTION };
-    for capacity in [CONNECTION, without] {
-        if let Ok((_, inline)) = Pair::reliable(queue, receives, capacity, me) {
-            return Ok((capacity, inline));
-        }
-    }
-    Pair::reliable(queue, receives, without, me).map(|(_, inline)| (without, inline))
+    let try_one = |(inline, list)| {
+        let capacity = Capacity { inline, list, ..CONNECTION };
+        Pair::reliable(queue, receives, capacity, me).map(|(_, inline)| (capacity, inline))
+    };
+    let with_lists = [(INLINE, LIST), (INLINE / 3 * 2, LIST), (0, LIST)];
+    with_lists.into_iter().find_map(|sizes| try_one(sizes).ok()).map_or_else(|| try_one((0, 1)), Ok)
 }
 
 impl Domain for VerbsDomain {
@@ -234,5 +249,41 @@ impl Region for VerbsRegion {
     fn leak(self) {
         self.registrations.leak_region(self.memory.as_ptr().addr(), self.number);
         std::mem::forget(self);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use transom_fabric::devices::Nodes;
+
+    use super::*;
+    use crate::standin::Standin;
+
+    /// Regression: one CPU served the interrupts of all processes.
+    #[test]
+    fn processes_use_the_interrupt_vectors_in_turn() {
+        let vector = |local| {
+            let (device, standin) = Standin::open_large();
+            let place = Place { near: Nodes(0), before: vec![Nodes(0); local] };
+            let options = VerbsOptions { place, ..VerbsOptions::default() };
+            VerbsDomain::on(device, &options).expect("a stand-in");
+            let vector = standin.state().vector;
+            vector
+        };
+        assert_eq!([0, 1, 3, 4, 9].map(vector), [0, 1, 3, 0, 1]);
+    }
+
+    /// Regression: a device with fewer inline bytes was used without lists.
+    #[test]
+    fn a_device_with_few_inline_bytes_still_has_lists() {
+        let limits = |inline_max| {
+            let (device, standin) = Standin::open_large();
+            standin.state().inline_max = inline_max;
+            let queue = CompletionQueue::create(&device, 64, 0).expect("a queue");
+            let receives = SharedReceiveQueue::create(&device, 8).expect("receives");
+            let (capacity, _) = probe(&queue, &receives, Peer(0)).expect("a queue pair");
+            (capacity.inline, capacity.list)
+        };
+        assert_eq!([64, 40, 4].map(limits), [(48, 3), (32, 3), (0, 3)]);
     }
 }

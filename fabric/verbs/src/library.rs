@@ -18,6 +18,9 @@ pub(crate) const TRANSPORT: &str = "verbs";
 /// The library's name in errors.
 pub(crate) const LIBRARY: &str = "libibverbs";
 
+/// The variables by which a user has the library protect huge pages across `fork`.
+const HUGE_PAGES: [&str; 2] = ["RDMAV_HUGEPAGES_SAFE", "IBV_HUGEPAGES_SAFE"];
+
 /// The opened library, which is never unloaded.
 pub(crate) struct Library {
     pub(crate) call: sys::Functions,
@@ -90,8 +93,10 @@ impl Library {
         if needs_fork_init(&rustix::system::uname().release().to_string_lossy()) {
             // The call fails if the program itself has registered memory before. Children of `fork`
             // then behave as they did without this crate.
-            // SAFETY: no memory is registered by this crate yet (man ibv_fork_init).
-            let _ = unsafe { (call.fork_init)() };
+            with_huge_pages(|| {
+                // SAFETY: no memory is registered by this crate yet (man ibv_fork_init).
+                let _ = unsafe { (call.fork_init)() };
+            });
         }
         // The library is never unloaded, because its providers are not, and other users of it may
         // have open objects.
@@ -110,6 +115,25 @@ impl Library {
         // SAFETY: the library returns a static string for every number.
         let text = unsafe { words((self.call.event_type_str)(event)) };
         Cause::Library { library: LIBRARY, code: event.into(), text }
+    }
+}
+
+/// Calls `fork_init` so that huge pages can be registered afterwards (man ibv_fork_init, NOTES). The
+/// library reads the variable in that call only. It does not stay set, because other libraries
+/// refuse it (`efa` together with `FI_EFA_FORK_SAFE`).
+fn with_huge_pages(fork_init: impl FnOnce()) {
+    let is_set = |name: &&str| std::env::var_os(name).is_some();
+    let sets = !HUGE_PAGES.iter().any(is_set);
+    if sets {
+        // SAFETY: std excludes its own readers of the environment. C code of other threads would
+        // have to read it during the job's start, when C programs call setenv for their libraries
+        // too.
+        unsafe { std::env::set_var(HUGE_PAGES[0], "1") };
+    }
+    fork_init();
+    if sets {
+        // SAFETY: as above.
+        unsafe { std::env::remove_var(HUGE_PAGES[0]) };
     }
 }
 
@@ -143,6 +167,15 @@ mod tests {
     fn fork_support_is_requested_on_old_kernels_only() {
         let releases = ["4.18.0-553.el8.x86_64", "5.11.22", "5.12.0-rc1", "6.1.0-13-amd64", "6"];
         assert_eq!(releases.map(needs_fork_init), [true, true, false, false, false]);
+    }
+
+    /// Regression: memory in huge pages could not be registered on old kernels.
+    #[test]
+    fn fork_support_includes_huge_pages() {
+        let value = || HUGE_PAGES.map(|name| std::env::var(name).ok());
+        let (mut during, one) = (Vec::new(), Some("1".to_owned()));
+        with_huge_pages(|| during.push(value()));
+        assert_eq!((during, value()), (vec![[one, None]], [None, None]), "the variable does not stay");
     }
 
     #[test]

@@ -38,11 +38,11 @@ impl PathOptions {
     }
 
     /// The address vector from the port `own` to another port. Packets have a global header (GRH)
-    /// if `own` requires it, on Ethernet, and to another InfiniBand subnet, because routers forward
-    /// by this header.
+    /// if one of both ports requires it, on Ethernet, and to another InfiniBand subnet, because
+    /// routers forward by this header.
     pub(crate) fn vector(&self, own: &Sender, to: &Address) -> sys::ibv_ah_attr {
-        let subnet = |gid: &[u8; 16]| u64::from_be_bytes(*gid.first_chunk().unwrap_or(&[0; 8]));
-        let global = to.ethernet || own.needs_grh || subnet(&own.gid) != subnet(&to.gid);
+        let has_router = !to.ethernet && subnet(&own.gid) != subnet(&to.gid);
+        let global = to.ethernet || own.needs_grh || to.needs_grh || has_router;
         let grh = sys::ibv_global_route {
             dgid: sys::ibv_gid(to.gid),
             flow_label: 0,
@@ -52,7 +52,7 @@ impl PathOptions {
         };
         sys::ibv_ah_attr {
             grh,
-            dlid: to.lid,
+            dlid: if has_router { router_lid(&to.gid).unwrap_or(to.lid) } else { to.lid },
             sl: self.service_level,
             src_path_bits: 0,
             static_rate: 0,
@@ -81,6 +81,20 @@ impl PathOptions {
             format!("is not in the partition {partition:#06x}, but in {}", all.join(", "))
         })
     }
+}
+
+/// The local identifier (FLID) by which packets from other subnets reach a port, in a global
+/// identifier for routers. `None` if the identifier has none.
+fn router_lid(gid: &[u8; 16]) -> Option<u16> {
+    let is_site_local = gid[0] == 0xfe && gid[1] & 0xc0 == 0xc0;
+    Some(u16::from_be_bytes([gid[4], gid[5]])).filter(|lid| is_site_local && *lid != 0)
+}
+
+/// The InfiniBand subnet of a global identifier: its prefix, or the part of it that is the number of
+/// the subnet where the prefix also has an identifier for routers.
+fn subnet(gid: &[u8; 16]) -> u64 {
+    let prefix = u64::from_be_bytes(*gid.first_chunk().unwrap_or(&[0; 8]));
+    router_lid(gid).map_or(prefix, |lid| prefix & !(u64::from(lid) << 16))
 }
 
 /// The bits of a partition key that identify the partition. The highest bit means full membership.
@@ -121,6 +135,27 @@ mod tests {
         assert_eq!(global(&sender(false), &to(OTHER, false)), 1, "a router is between");
         assert_eq!(global(&sender(true), &to(SUBNET, false)), 1, "the port requires it");
         assert_eq!(global(&sender(false), &to(SUBNET, true)), 1, "RoCE");
+    }
+
+    /// Regression: a virtual port, which requires the header, got packets without it.
+    #[test]
+    fn the_peers_port_may_require_the_global_header() {
+        let to = Address { needs_grh: true, ..to(SUBNET, false) };
+        assert_eq!(PathOptions::default().vector(&sender(false), &to).is_global, 1);
+    }
+
+    /// The identifier for routers (FLID) is in bytes 4 and 5 of the peer's global identifier, and the
+    /// number of the subnet in bytes 6 and 7.
+    #[test]
+    fn packets_to_another_subnet_have_the_local_identifier_for_routers() {
+        let gid = |lid: u8, subnet: u8| [0xfe, 0xc0, 0, 0, 0, lid, 0, subnet, 0, 0, 0, 0, 0, 0, 0, 2];
+        let own = Sender { gid: gid(4, 7), ..sender(false) };
+        let lid = |to: &Address| {
+            let vector = PathOptions::default().vector(&own, to);
+            (vector.dlid, vector.is_global)
+        };
+        assert_eq!([lid(&to(gid(5, 8), false)), lid(&to(gid(5, 7), false))], [(5, 1), (9, 0)]);
+        assert_eq!([lid(&to(OTHER, false)), lid(&to(gid(0, 8), false))], [(9, 0), (9, 1)], "without it");
     }
 
     #[test]

@@ -35,11 +35,17 @@ pub(crate) struct SharedReceiveQueue {
 opaque_debug!(CompletionQueue, SharedReceiveQueue);
 
 impl CompletionQueue {
-    /// A completion queue of `entries`.
+    /// A completion queue of `entries` for the process of number `local` of this machine. The
+    /// processes use the device's interrupt vectors in turn, because one CPU serves all interrupts
+    /// of a vector.
     ///
     /// # Errors
     /// The call that failed.
-    pub(crate) fn create(device: &Arc<Device>, entries: u32) -> Result<Arc<CompletionQueue>, FabricError> {
+    pub(crate) fn create(
+        device: &Arc<Device>,
+        entries: u32,
+        local: usize,
+    ) -> Result<Arc<CompletionQueue>, FabricError> {
         let call = &device.library.call;
         // SAFETY: an open context. The queue is created after the channel, and the drop of `queue`
         // closes both.
@@ -50,7 +56,9 @@ impl CompletionQueue {
             }
             let mut queue = CompletionQueue { cq: std::ptr::null_mut(), channel, device: Arc::clone(device) };
             let count = c_int::try_from(entries).unwrap_or(c_int::MAX);
-            queue.cq = (call.create_cq)(device.context, count, std::ptr::null_mut(), channel, 0);
+            let vectors = usize::try_from((*device.context).num_comp_vectors).unwrap_or(0).max(1);
+            let vector = c_int::try_from(local % vectors).unwrap_or(0);
+            queue.cq = (call.create_cq)(device.context, count, std::ptr::null_mut(), channel, vector);
             if queue.cq.is_null() {
                 return Err(failed(format!("ibv_create_cq of {entries} entries")));
             }

@@ -40,6 +40,9 @@ use crate::changes::Changes;
 /// dropped.
 const MOST: usize = 1024;
 
+/// Most regions that are looked at for one buffer.
+const OVERLAPPING: usize = 16;
+
 /// The registrations of a process.
 #[derive(Debug)]
 pub(crate) struct Registrations<R> {
@@ -181,10 +184,13 @@ impl<R: Send + Sync + 'static> Registrations<R> {
         Ok(registration)
     }
 
+    /// The registration of a region that contains the buffer. Regions may overlap, so those that
+    /// begin before the buffer are looked at, the nearest first.
     fn find_region(&self, buffer: &Range<usize>) -> Option<Arc<R>> {
         let regions = lock(&self.regions);
-        let (_, (end, registration)) = regions.range(..=(buffer.start, u64::MAX)).next_back()?;
-        (buffer.end <= *end).then(|| Arc::clone(registration))
+        let mut nearest = regions.range(..=(buffer.start, u64::MAX)).rev().take(OVERLAPPING);
+        let (_, (_, registration)) = nearest.find(|(_, (end, _))| buffer.end <= *end)?;
+        Some(Arc::clone(registration))
     }
 
     fn cache(&self) -> Option<&Cache<R>> {

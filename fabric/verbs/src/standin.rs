@@ -56,6 +56,10 @@ pub(crate) struct State {
     pub(crate) states: Vec<(Peer, u32)>,
     /// The number of the queue pair of each peer's connection.
     pub(crate) pairs: BTreeMap<Peer, u32>,
+    /// The interrupt vector of the completion queue.
+    pub(crate) vector: c_int,
+    /// Most inline bytes of a queue pair that can be made; 0: any number.
+    pub(crate) inline_max: u32,
     /// Whether the queue was last armed for solicited completions only.
     pub(crate) armed_solicited: Option<bool>,
     /// The writes and messages that connections accepted, and the datagrams.
@@ -83,6 +87,8 @@ pub(crate) struct Sent {
 /// A posted receive: its identifier and buffer.
 pub(crate) struct Receive(pub(crate) u64, pub(crate) ibv_sge);
 
+/// The interrupt vectors of the device.
+const VECTORS: c_int = 4;
 /// Most requests in flight on all connections of a stand-in.
 pub(crate) const ROOM: u32 = 8;
 /// Entries of the completion queue that have other uses.
@@ -164,7 +170,8 @@ extern "C" fn open_device(_: *mut ibv_device) -> *mut ibv_context {
     ops.post_srq_recv = Some(post_srq_recv);
     ops.post_send = Some(post_send);
     ops.post_recv = Some(post_recv);
-    let context = ibv_context { device: null_mut(), ops, cmd_fd: -1, async_fd: descriptor() };
+    let (async_fd, num_comp_vectors) = (descriptor(), VECTORS);
+    let context = ibv_context { device: null_mut(), ops, cmd_fd: -1, async_fd, num_comp_vectors };
     leak(Standin { context, state: Mutex::default() }).cast()
 }
 
@@ -235,7 +242,7 @@ extern "C" fn create_qp(pd: *mut ibv_pd, wanted: *mut ibv_qp_init_attr) -> *mut 
     let wanted = unsafe { &*wanted };
     // SAFETY: a domain of `alloc_pd`.
     let mut state = unsafe { of(pd) }.state();
-    if state.refuses_pairs {
+    if state.refuses_pairs || (state.inline_max > 0 && wanted.cap.max_inline_data > state.inline_max) {
         return null_mut();
     }
     let (qp_context, send_cq, recv_cq, srq) = (wanted.qp_context, wanted.send_cq, wanted.recv_cq, wanted.srq);
@@ -320,8 +327,10 @@ extern "C" fn create_cq(
     _: c_int,
     _: *mut c_void,
     _: *mut ibv_comp_channel,
-    _: c_int,
+    vector: c_int,
 ) -> *mut ibv_cq {
+    // SAFETY: the context of `open_device`.
+    unsafe { of(context) }.state().vector = vector;
     context.cast()
 }
 

@@ -149,6 +149,7 @@ pub struct ibv_context {
     pub ops: ibv_context_ops,
     pub cmd_fd: c_int,
     pub async_fd: c_int,
+    pub num_comp_vectors: c_int,
 }
 
 #[repr(C, align(8))]
@@ -435,6 +436,7 @@ mod tests {
         assert_eq!(offset_of!(ibv_context_ops, post_srq_recv), 160);
         assert_eq!((offset_of!(ibv_context_ops, post_send), offset_of!(ibv_context_ops, post_recv)), (200, 208));
         assert_eq!((offset_of!(ibv_context, ops), offset_of!(ibv_context, async_fd)), (8, 268));
+        assert_eq!(offset_of!(ibv_context, num_comp_vectors), 272);
         assert_eq!((offset_of!(ibv_mr, lkey), offset_of!(ibv_mr, rkey)), (36, 40));
         assert_eq!((offset_of!(ibv_qp, qp_context), offset_of!(ibv_qp, qp_num)), (8, 52));
         assert_eq!(offset_of!(ibv_comp_channel, fd), 8);

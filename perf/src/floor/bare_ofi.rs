@@ -303,7 +303,7 @@ impl Server {
 
 /// Sleeps until there is traffic, then polls while there may be more.
 fn attend(endpoint: &Endpoint) -> Outcome<()> {
-    if let Some(queue) = endpoint.wait_fd().filter(|_| endpoint.may_sleep()) {
+    if let Some(queue) = endpoint.wait_fd().filter(|_| endpoint.may_sleep() == Some(true)) {
         let limit = Timespec::try_from(NAP)?;
         // An interrupted sleep is a short sleep.
         let woken = rustix::event::poll(&mut [PollFd::new(&queue, PollFlags::IN)], Some(&limit));

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use transom_conformance::{Fixture, Orders, Window, conformance, connect_all, peers, run};
+use transom_fabric::devices::{Nodes, Place};
 use transom_fabric::{AmoKind, Coherence, Domain, Memory, Peer, Port, Post, Region, Tally, Width};
 use transom_ofi::{OfiDomain, OfiOptions};
 
@@ -31,7 +32,9 @@ const ALL: [Named; 6] = [CXI, Named("efa"), Named("opx"), Named("psm3"), Named("
 
 /// Opens the preferred provider for a rank, as a job without a chosen provider does.
 fn open(rank: u32, devices: Option<&str>) -> Arc<OfiDomain> {
-    let options = OfiOptions { rank: Peer(rank), devices: devices.map(str::to_owned), ..OfiOptions::default() };
+    let place = Place { before: vec![Nodes::own(); rank as usize], ..Place::alone() };
+    let devices = devices.map(str::to_owned);
+    let options = OfiOptions { rank: Peer(rank), place, devices, ..OfiOptions::default() };
     OfiDomain::open_of(&stand_in::library(), &options).expect("the stand-in is here")
 }
 
@@ -75,6 +78,22 @@ fn cxi_is_preferred_and_ranks_are_distributed_over_devices() {
     let error = OfiDomain::open_of(&stand_in::library(), &options).expect_err("a device of others");
     let error = format!("{error:#}");
     assert!(error.contains("cxi: no device can be used: cxi0 is excluded by TRANSOM_NET_DEVICES"), "{error}");
+}
+
+/// Ranks use the devices of `efa` and `opx` in turn, and those of `verbs;ofi_rxm`, which may be of
+/// different networks, alike.
+/// Shows T3.
+#[test]
+fn ranks_are_distributed_over_devices_of_one_network() {
+    let name = |provider: &str, rank| {
+        let place = Place { near: Nodes(0), before: vec![Nodes(0); rank] };
+        let options = OfiOptions { provider: Some(provider.to_owned()), place, ..OfiOptions::default() };
+        OfiDomain::open_of(&stand_in::library(), &options).expect("the stand-in is here").name()
+    };
+    let names = |provider| [0, 1].map(|rank| name(provider, rank));
+    assert_eq!(names("efa"), ["efa rdmap0s6-rdm", "efa rdmap0s7-rdm"]);
+    assert_eq!(names("opx"), ["opx ib0", "opx ib1"]);
+    assert_eq!(names("verbs;ofi_rxm"), ["verbs;ofi_rxm mlx5_0"; 2]);
 }
 
 /// The provider reports manual progress; a target that makes no call is served nevertheless, which
@@ -178,6 +197,76 @@ fn devices_that_are_not_used_are_named() {
     let names: Vec<_> =
         last.unused().iter().filter_map(|reason| reason.split_once(": ")).map(|(name, _)| name).collect();
     assert_eq!((last.provider().as_str(), names), ("verbs;ofi_rxm", vec!["cxi", "efa", "opx"]));
+}
+
+/// A provider that is listed, but can't be opened, or that another rank can't open, is not used.
+/// Regression: the job did not start.
+/// Shows T3, T5.
+#[test]
+fn the_next_provider_is_used_if_one_cannot_be_opened() {
+    let open =
+        |options: &OfiOptions| stand_in::without_domains("cxi", || OfiDomain::open_of(&stand_in::library(), options));
+    let opened = open(&OfiOptions::default()).expect("another provider");
+    let reasons = opened.unused();
+    assert_eq!((opened.provider().as_str(), reasons.len()), ("efa", 1));
+    assert!(reasons[0].starts_with("cxi: ") && reasons[0].contains("fi_domain of provider cxi"), "{reasons:?}");
+    let refused = vec![("efa".to_owned(), "rank 3: no free context".to_owned())];
+    let opened = open(&OfiOptions { refused, ..OfiOptions::default() }).expect("another provider");
+    assert_eq!((opened.provider().as_str(), opened.unused()[1].as_str()), ("opx", "efa: rank 3: no free context"));
+    let named = OfiOptions { provider: Some("cxi".into()), ..OfiOptions::default() };
+    let error = format!("{:#}", open(&named).expect_err("the provider that the user names"));
+    assert!(error.contains("fi_domain of provider cxi"), "{error}");
+    let chosen = OfiOptions { chosen: Some("opx".into()), ..OfiOptions::default() };
+    assert_eq!(open(&chosen).expect("that of another rank").provider(), "opx");
+}
+
+/// Man fi_cxi, `FI_CXI_DEFAULT_CQ_SIZE`: messages that arrive before their receives reserve entries.
+/// Shows T3.
+#[test]
+fn the_completion_queue_of_cxi_has_room_for_early_messages() {
+    let lengths = [CXI, Named("efa")].map(|named| {
+        named.open(1);
+        stand_in::queue_length()
+    });
+    assert_eq!(lengths, [32_768, 4096]);
+}
+
+/// The descriptor of `psm3` reports only what the process's own calls find, so that a sleep on it
+/// would not end when a message arrives. Regression: a target that slept answered late.
+/// Shows T3.
+#[test]
+fn only_descriptors_that_report_arrivals_are_slept_on() {
+    let has = |name| stand_in::describe_queues(|| Named(name).open(1)).remove(0).endpoint().wait_fd().is_some();
+    assert_eq!(["cxi", "verbs;ofi_rxm", "psm3", "efa", "shm"].map(has), [true, true, false, false, false]);
+}
+
+/// Regression: each wait returned at once, so that a waiting thread used a CPU.
+#[test]
+fn a_provider_without_an_answer_about_its_descriptor_is_waited_for_by_time() {
+    let domain = stand_in::describe_queues(|| CXI.open(1)).remove(0);
+    let has_news =
+        stand_in::refuse_try_wait(|| domain.port().wait_with_descriptor(Duration::from_millis(1), None, || true));
+    assert!(!has_news, "nothing has arrived");
+}
+
+/// `efa` keeps registrations of origin buffers itself, unless the caller offers to register them.
+/// Regression: each put registered its buffer.
+/// Shows T3.
+#[test]
+fn origin_buffers_of_efa_are_registered_by_the_provider() {
+    run(&Named("efa"), 2, |rank| {
+        let long = 1 << 16;
+        let window: Window<Named> = rank.window(long);
+        if rank.me.0 == 1 {
+            let (source, tally, before) = (Memory::private(long), Tally::new(), stand_in::registrations());
+            for _ in 0..100 {
+                rank.put(&window.remotes[0], 0, &source, &tally);
+            }
+            rank.flush(&tally);
+            assert_eq!(stand_in::registrations(), before);
+        }
+        rank.barrier();
+    });
 }
 
 /// A build for memory of devices requires `FI_MR_HMEM`, which changes nothing for memory of

@@ -77,6 +77,17 @@ fn cache(limit: usize) -> Registrations<u64> {
     Registrations::new(limit)
 }
 
+/// Regression: a small window inside a large one hid the large one's registration.
+#[test]
+fn a_buffer_is_found_in_every_region_that_contains_it() {
+    let registrations = Registrations::new(0);
+    for (number, range) in (0..).zip([0..100, 10..20, 0..5]) {
+        registrations.add_region(range, number, Arc::new(number));
+    }
+    let found = |buffer: Range<usize>| registrations.find_region(&buffer).map(|found| *found);
+    assert_eq!([found(30..40), found(12..14), found(0..6), found(99..101)], [Some(0), Some(1), Some(0), None]);
+}
+
 #[test]
 fn a_buffer_that_stays_is_registered_once() {
     let (registrations, made) = (cache(8 * LEN), AtomicU64::new(0));

@@ -47,6 +47,7 @@ pub(super) unsafe extern "C" fn getinfo(
         let progress = if manual { sys::FI_PROGRESS_MANUAL } else { sys::FI_PROGRESS_AUTO };
         for device in model.devices.iter().rev() {
             let entry = entry(model, device, (*hints).caps, progress);
+            (*(*entry).domain_attr).mr_mode |= domain.mr_mode & model.mr_mode_accepted;
             (*entry).next = *found;
             *found = entry;
         }

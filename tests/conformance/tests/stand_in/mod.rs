@@ -22,7 +22,7 @@ mod operations;
 
 use std::backtrace::Backtrace;
 use std::cell::Cell;
-use std::ffi::{c_char, c_int};
+use std::ffi::{CStr, c_char, c_int};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -60,6 +60,56 @@ thread_local! {
     static FOR_DEVICES: Cell<bool> = const { Cell::new(false) };
     /// Whether the queues that this thread opens have descriptors.
     static DESCRIBED: Cell<bool> = const { Cell::new(false) };
+    /// The provider whose domains this thread can't open.
+    static CLOSED: Cell<&'static str> = const { Cell::new("") };
+    /// The length of the queue that this thread opened last.
+    static QUEUE: Cell<usize> = const { Cell::new(0) };
+    /// The number of regions that this thread has registered.
+    static REGISTRATIONS: Cell<usize> = const { Cell::new(0) };
+    /// The status of `fi_trywait` in this thread.
+    static TRY_WAIT: Cell<c_int> = const { Cell::new(0) };
+}
+
+/// A provider is listed, but its domains can't be opened, as `cxi` without the launcher's keys.
+pub(crate) fn without_domains<T>(provider: &'static str, open: impl FnOnce() -> T) -> T {
+    CLOSED.set(provider);
+    let opened = open();
+    CLOSED.set("");
+    opened
+}
+
+fn is_refused(provider: &CStr) -> bool {
+    provider.to_bytes() == CLOSED.get().as_bytes()
+}
+
+/// The length of the completion queue that this thread opened last.
+pub(crate) fn queue_length() -> usize {
+    QUEUE.get()
+}
+
+fn record_queue(entries: usize) {
+    QUEUE.set(entries);
+}
+
+/// The number of regions that this thread has registered so far.
+pub(crate) fn registrations() -> usize {
+    REGISTRATIONS.get()
+}
+
+fn record_registration() {
+    REGISTRATIONS.set(REGISTRATIONS.get() + 1);
+}
+
+/// `fi_trywait` is a function that fails always, as that of `efa` without an object to wait for.
+pub(crate) fn refuse_try_wait<T>(call: impl FnOnce() -> T) -> T {
+    TRY_WAIT.set(-EINVAL);
+    let result = call();
+    TRY_WAIT.set(0);
+    result
+}
+
+fn status_of_try_wait() -> c_int {
+    TRY_WAIT.get()
 }
 
 /// Completion queues that `open` opens have a descriptor that never becomes readable, for tests in

@@ -15,6 +15,8 @@ pub(super) struct Model {
     pub(super) devices: &'static [&'static str],
     /// The registration modes, which the caller must fulfil (man fi_mr).
     pub(super) mr_mode: c_int,
+    /// Modes that the provider uses if the caller fulfils them.
+    pub(super) mr_mode_accepted: c_int,
     /// The length of keys that the caller chooses.
     pub(super) key_bytes: usize,
     /// The length of an address.
@@ -43,6 +45,7 @@ const PLAIN: Model = Model {
     name: c"",
     devices: &[],
     mr_mode: 0,
+    mr_mode_accepted: 0,
     key_bytes: 8,
     address: 0,
     context: 0,
@@ -69,11 +72,13 @@ const CXI: Model = Model {
 };
 
 /// Elastic Fabric Adapter: man fi_efa. It has no inject, claims automatic progress in error, and
-/// uses the caller's descriptors. Where the device writes to peers, each region must be writable.
+/// uses the caller's descriptors if the caller offers to register its buffers (`FI_MR_LOCAL`). Where
+/// the device writes to peers, each region must be writable.
 const EFA: Model = Model {
     name: c"efa",
     devices: &["rdmap0s6-rdm", "rdmap0s7-rdm"],
-    mr_mode: sys::FI_MR_LOCAL | sys::FI_MR_VIRT_ADDR | sys::FI_MR_ALLOCATED | sys::FI_MR_PROV_KEY,
+    mr_mode: sys::FI_MR_VIRT_ADDR | sys::FI_MR_ALLOCATED | sys::FI_MR_PROV_KEY,
+    mr_mode_accepted: sys::FI_MR_LOCAL,
     address: 32,
     automatic: true,
     inject: 0,
@@ -123,6 +128,8 @@ const LNX: Model = Model {
 const VERBS: Model = Model {
     name: c"verbs;ofi_rxm",
     devices: &["mlx5_0", "mlx5_1"],
+    mr_mode: sys::FI_MR_LOCAL | sys::FI_MR_VIRT_ADDR | sys::FI_MR_ALLOCATED | sys::FI_MR_PROV_KEY,
+    mr_mode_accepted: 0,
     address: 16,
     passive: true,
     inject: 64,

@@ -150,6 +150,9 @@ unsafe extern "C" fn domain(
     // SAFETY: an entry of `getinfo`, whose provider has a model, and the caller's place.
     unsafe {
         let Some(model) = Model::of(CStr::from_ptr((*(*info).fabric_attr).prov_name)) else { return -EINVAL };
+        if super::is_refused(model.name) {
+            return -ENOSYS;
+        }
         let ops = if model.queries { &DOMAIN_OPS } else { &DOMAIN_OPS_WITHOUT_QUERY };
         let fid = sys::fid_domain { fid: fid(&DOMAIN), ops: table(ops), mr: table(&MR_OPS) };
         give(Domain { fid, model, number: net().number() }, place)
@@ -180,6 +183,8 @@ unsafe extern "C" fn open_queue(
     _context: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's attributes.
+    super::record_queue(unsafe { (*attr).size });
+    // SAFETY: the caller's attributes.
     let wait = match unsafe { (*attr).wait_obj } {
         sys::FI_WAIT_NONE => None,
         _ if super::describes_queues() => std::io::pipe().ok(),
@@ -204,7 +209,7 @@ unsafe extern "C" fn queue_wait(queue: *mut sys::fid, command: c_int, place: *mu
 /// # Safety
 /// Called as libfabric documents it.
 unsafe extern "C" fn try_wait(_fabric: *mut sys::fid_fabric, _objects: *mut *mut sys::fid, _count: c_int) -> c_int {
-    0
+    super::status_of_try_wait()
 }
 
 /// # Safety
@@ -320,6 +325,7 @@ unsafe extern "C" fn register(
         return -EKEYREJECTED;
     }
     let Some(base) = NonNull::new(base.cast_mut().cast::<u8>()).filter(|_| offset == 0) else { return -EINVAL };
+    super::record_registration();
     // Man fi_mr: the device writes into destinations of reads and receives, and for peers.
     let writes = model.writes || access & (sys::FI_READ | sys::FI_RECV | sys::FI_REMOTE_WRITE) != 0;
     if writes && is_read_only(base.as_ptr()) {
