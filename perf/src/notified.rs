@@ -42,7 +42,7 @@ pub(crate) fn pingpong(world: &Job, options: &Options, floor: Option<&Floor>) ->
         let bare = || floor.map_or(Ok(()), |floor| floor.together(Test::NotifyPingpong, each));
         alternate_rounds(round_trips, || world.barrier(), bare)
     })?;
-    let (library, bare) = rounds.times(each)?;
+    let row = rounds.row(each, floor.is_some())?;
     world.barrier()?;
     let mut last = [0];
     win.load(0, &mut last)?;
@@ -52,5 +52,5 @@ pub(crate) fn pingpong(world: &Job, options: &Options, floor: Option<&Floor>) ->
     }
     world.barrier()?;
     win.free()?;
-    Ok((me == 0).then(|| Row::new(8, library, floor.map(|_| bare))))
+    Ok((me == 0).then_some(row))
 }

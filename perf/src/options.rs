@@ -38,7 +38,7 @@ pub(crate) struct Options {
     pub(crate) sizes: Option<Sizes>,
     /// Iterations for each size. By default 10000 up to 8 KiB and 1000 above, in tests of bandwidth
     /// 1000 and 100; fewer if a size would take longer than about two seconds. In fence_latency,
-    /// pscw and notify_pingpong 3000 by default, whatever time they take. Tests of all ranks by
+    /// pscw and notify_pingpong 12000 by default, whatever time they take. Tests of all ranks by
     /// default choose the number by time.
     #[arg(short = 'i', value_name = "ITERATIONS")]
     pub(crate) iterations: Option<usize>,

@@ -31,15 +31,15 @@ pub(crate) fn fence(world: &Job, options: &Options, floor: Option<&Floor>) -> Ou
         let bare = || floor.map_or(Ok(()), |floor| floor.together(Test::FenceLatency, each));
         alternate_rounds(fences, || Ok(()), bare)
     })?;
-    let (library, bare) = rounds.times(each)?;
+    let shown = floor.is_some_and(|floor| floor.has(Test::FenceLatency));
+    let row = rounds.row(each, shown)?;
     let mut last = [0];
     win.load(0, &mut last)?;
     if options.check && world.size() == 2 && last[0] != turn {
         return Err(format!("the last put was {}, not {turn}", last[0]).into());
     }
     win.free()?;
-    let shown = floor.is_some_and(|floor| floor.has(Test::FenceLatency));
-    Ok((world.rank() == 0).then(|| Row::new(8, library, shown.then_some(bare))))
+    Ok((world.rank() == 0).then_some(row))
 }
 
 /// Exposure epochs of rank 1 in which rank 0 puts 8 bytes, compared with two flags. Both ranks run
@@ -60,15 +60,15 @@ pub(crate) fn pscw(world: &Job, options: &Options, floor: Option<&Floor>) -> Out
         })
     };
     let bare = || floor.map_or(Ok(()), |floor| floor.together(Test::Pscw, each));
-    let (library, bare) = alternate_rounds(epochs, || Ok(()), bare)?.times(each)?;
+    let shown = floor.is_some_and(|floor| floor.has(Test::Pscw));
+    let row = alternate_rounds(epochs, || Ok(()), bare)?.row(each, shown)?;
     let mut last = [0];
     win.load(0, &mut last)?;
     if options.check && world.rank() == 1 && last[0] != turn {
         return Err(format!("the last put was {}, not {turn}", last[0]).into());
     }
     win.free()?;
-    let shown = floor.is_some_and(|floor| floor.has(Test::Pscw));
-    Ok((world.rank() == 0).then(|| Row::new(8, library, shown.then_some(bare))))
+    Ok((world.rank() == 0).then_some(row))
 }
 
 /// Uncontended locks, one row for each kind.

@@ -25,6 +25,7 @@ const END_LEN: usize = 8;
 pub struct BarePair {
     // Dropped in order: the pair before its queue, and the memory last.
     pair: Pair,
+    receives: Arc<SharedReceiveQueue>,
     queue: Arc<CompletionQueue>,
     registration: Registration,
     device: Arc<Device>,
@@ -36,21 +37,22 @@ pub struct BarePair {
 
 impl BarePair {
     /// Opens the device that a domain of these options opens, for `sends` requests in flight from
-    /// and to `memory`.
+    /// and to `memory`, and for `receives` posted receives.
     ///
     /// # Errors
     /// As for [`VerbsDomain::open`](crate::VerbsDomain::open).
-    pub fn open(options: &VerbsOptions, sends: u32, memory: &Memory) -> Result<BarePair, FabricError> {
+    pub fn open(options: &VerbsOptions, sends: u32, receives: u32, memory: &Memory) -> Result<BarePair, FabricError> {
         let port = choice::choose(options.devices.as_deref(), options.paths.gid_index, &options.place)?;
         let device = Device::open(&Library::open(&options.library)?, &port, options.paths)?;
-        let queue = CompletionQueue::create(&device, sends, options.place.before.len())?;
+        let queue = CompletionQueue::create(&device, sends + receives, options.place.before.len())?;
+        let receives = SharedReceiveQueue::create(&device, receives.max(1))?;
         let capacity = Capacity { sends, receives: 0, inline: INLINE, list: 1 };
-        let (pair, inline) = Pair::reliable(&queue, &SharedReceiveQueue::create(&device, 1)?, capacity, options.rank)?;
+        let (pair, inline) = Pair::reliable(&queue, &receives, capacity, options.rank)?;
         let mine = End { number: pair.number(), psn: first_packet()? };
         // SAFETY: the pair keeps a clone of the memory until the registration is dropped.
         let registration = unsafe { device.register(memory.as_ptr(), memory.len()) }?;
         let (memory, retransmission) = (memory.clone(), Retransmission::of(options.silence));
-        Ok(BarePair { pair, queue, registration, device, memory, mine, inline, retransmission })
+        Ok(BarePair { pair, receives, queue, registration, device, memory, mine, inline, retransmission })
     }
 
     /// The address of this end, by which the other end connects.
@@ -109,6 +111,18 @@ impl BarePair {
     pub unsafe fn post(&self, request: &mut sys::ibv_send_wr) -> Result<(), Error> {
         // SAFETY: the caller's promise.
         unsafe { self.pair.post(request) }
+    }
+
+    /// Posts a receive, whose only use is the completion of a write with immediate data. A message
+    /// would arrive in the first 8 bytes of the memory.
+    ///
+    /// # Errors
+    /// The call that failed.
+    #[inline]
+    pub fn post_receive(&self) -> Result<(), FabricError> {
+        let element = sys::ibv_sge { addr: self.memory.as_ptr() as u64, length: 8, lkey: self.local_key() };
+        // SAFETY: the bytes are in memory that others may write, and which outlives the queue.
+        unsafe { self.receives.post(0, element) }
     }
 
     /// Polls completions and returns their number.

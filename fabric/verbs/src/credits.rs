@@ -25,7 +25,10 @@
 //! Credit windows adapt. Each message states whether a message of its sender was refused since the
 //! previous one. If so, the receiver doubles the credit window, as far as the share rule of
 //! `transom_fabric::share` allows. If not, and fewer receives are free than the credit window has,
-//! the credit window returns one receive.
+//! the credit window returns one receive. The credit window also doubles when a limit becomes due,
+//! if as many receives as it has are free afterwards. A busy connection then writes fewer limits,
+//! and a sender whose messages are taken in time keeps more than [`FEW`] credits, so that it wakes
+//! no thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -307,8 +310,14 @@ impl Credits {
         }
         // Relaxed: as in `take`.
         let unused = self.cell.peers().load(Ordering::Relaxed) - account.taken;
-        let due = unused <= u64::from(account.window / 2);
-        due && !std::mem::replace(&mut account.due, true)
+        let due = unused <= u64::from(account.window / 2) && !std::mem::replace(&mut account.due, true);
+        if due {
+            let more = account.window.min(WINDOW - account.window);
+            if flow.free() >= account.window + 2 * more {
+                account.window += flow.borrow(more, account.window - 1);
+            }
+        }
+        due
     }
 
     /// Raises the peer's limit. Returns the word that holds the limit, and the location in the

@@ -1,8 +1,10 @@
 //! The floor on RDMA devices: bare verbs calls on a separate connection between the same two
-//! processes, with a polled completion queue. The target makes no calls: its device performs the
-//! operations.
+//! processes, with a polled completion queue. The target makes no calls, because its device
+//! performs the operations, except in round trips of writes with immediate data: these arrive in
+//! its queue.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use transom::Job;
@@ -19,6 +21,11 @@ const DEPTH: usize = 64;
 /// last one is signaled too.
 const SIGNAL_EVERY: usize = 16;
 
+/// Posted receives for writes with immediate data. Of these at most one is in flight each way.
+const RECEIVES: u32 = 16;
+/// Polls between two looks at the clock.
+const POLLS: u32 = 1024;
+
 /// Time limit of a round trip.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 
@@ -26,7 +33,9 @@ const TIME_LIMIT: Duration = Duration::from_secs(10);
 pub(crate) struct BareVerbs {
     rank: Peer,
     /// Round trips so far.
-    turns: AtomicU64,
+    turns: Cell<u64>,
+    /// The last of this rank's writes in round trips that is known to be complete.
+    complete: Cell<u64>,
     pair: BarePair,
     /// The other rank's memory, and its key.
     base: u64,
@@ -48,7 +57,8 @@ impl BareVerbs {
         let options = VerbsOptions { devices, rank, paths, ..VerbsOptions::default() };
         let room = room.max(64);
         let memory = Memory::private(room + room * flight);
-        let pair = BarePair::open(&options, u32::try_from(DEPTH)?, &memory)?;
+        let pair = BarePair::open(&options, u32::try_from(DEPTH)?, RECEIVES, &memory)?;
+        (0..RECEIVES).try_for_each(|_| pair.post_receive())?;
         let mut own = (memory.as_ptr() as u64).to_le_bytes().to_vec();
         own.extend(pair.remote_key().to_le_bytes());
         own.extend(pair.address());
@@ -58,7 +68,8 @@ impl BareVerbs {
         let (key, address) = theirs.split_first_chunk().ok_or_else(short)?;
         pair.connect(address)?;
         let (base, key) = (u64::from_le_bytes(*base), u32::from_le_bytes(*key));
-        Ok(BareVerbs { rank: options.rank, turns: AtomicU64::new(0), pair, base, key, buffers: room })
+        let (turns, complete) = Default::default();
+        Ok(BareVerbs { rank: options.rank, turns, complete, pair, base, key, buffers: room })
     }
 
     pub(super) fn has_atomics(&self) -> bool {
@@ -84,26 +95,58 @@ impl BareVerbs {
         Ok(())
     }
 
-    /// Takes part in `count` round trips: rank 1 answers each write of rank 0 by a write. Each rank
-    /// waits until it finds the other's write in its memory, and only now and then for the
-    /// completion of its own.
+    /// Takes part in `count` round trips: rank 1 answers each write with immediate data of rank 0
+    /// by such a write. Only one in [`SIGNAL_EVERY`] writes is signaled.
     pub(super) fn pingpong(&self, count: usize) -> Outcome<()> {
-        let (own, arrived) = (self.pair.memory().word64(self.buffers), self.pair.memory().word64(0));
+        let own = self.pair.memory().word64(self.buffers);
         for _ in 0..count {
-            // Relaxed: only this thread uses the count, and the device reads and writes the words.
-            let turn = self.turns.fetch_add(1, Ordering::Relaxed) + 1;
+            let turn = self.turns.get() + 1;
+            self.turns.set(turn);
             if self.rank == Peer(1) {
-                found(arrived, turn)?;
+                self.arrival(turn)?;
             }
+            // Relaxed: the post orders the word for the device.
             own.store(turn, Ordering::Relaxed);
             let is_signaled = turn.is_multiple_of(SIGNAL_EVERY as u64);
-            self.post(Test::NotifyPingpong, 8, 0, is_signaled.then_some(1))?;
-            while is_signaled && self.poll()?.is_none() {}
+            self.post(Test::NotifyPingpong, 8, 0, is_signaled.then_some(usize::try_from(turn)?))?;
             if self.rank == Peer(0) {
-                found(arrived, turn)?;
+                self.arrival(turn)?;
+            }
+            while turn - self.complete.get() >= (DEPTH - SIGNAL_EVERY) as u64 {
+                if let Some(complete) = self.poll()? {
+                    self.complete.set(complete as u64);
+                }
             }
         }
         Ok(())
+    }
+
+    /// Takes completions until the other rank's write number `turn` has arrived, and posts its
+    /// receive again.
+    fn arrival(&self, turn: u64) -> Outcome<()> {
+        let start = Instant::now();
+        for polls in 1u32.. {
+            let mut entries = [sys::ibv_wc::default(); 4];
+            let count = self.pair.poll(&mut entries)?;
+            let mut arrived = false;
+            for entry in &entries[..count] {
+                if entry.opcode == sys::IBV_WC_RECV_RDMA_WITH_IMM {
+                    self.pair.post_receive()?;
+                    arrived = true;
+                } else {
+                    self.complete.set(entry.wr_id);
+                }
+            }
+            if arrived {
+                // Relaxed: no other data is read after the word.
+                let found = self.pair.memory().word64(0).load(Ordering::Relaxed);
+                return (found == turn).then_some(()).ok_or(format!("bare round {turn}: found {found}").into());
+            }
+            if polls.is_multiple_of(POLLS) && start.elapsed() > TIME_LIMIT {
+                break;
+            }
+        }
+        Err(format!("bare round {turn}: no answer of the other rank within {TIME_LIMIT:?}").into())
     }
 
     /// Posts operation number `turn` of those in flight; a signaled one carries the number of
@@ -120,9 +163,11 @@ impl BareVerbs {
             Test::GetLatency | Test::GetBw => (sys::IBV_WR_RDMA_READ, rdma),
             Test::FopLatency => (sys::IBV_WR_ATOMIC_FETCH_AND_ADD, atomic(1, 0)),
             Test::CasLatency => (sys::IBV_WR_ATOMIC_CMP_AND_SWP, atomic(0, 0)),
+            Test::NotifyPingpong => (sys::IBV_WR_RDMA_WRITE_WITH_IMM, rdma),
             _ => (sys::IBV_WR_RDMA_WRITE, rdma),
         };
-        let inline = opcode == sys::IBV_WR_RDMA_WRITE && size <= self.pair.inline();
+        let is_write = matches!(opcode, sys::IBV_WR_RDMA_WRITE | sys::IBV_WR_RDMA_WRITE_WITH_IMM);
+        let inline = is_write && size <= self.pair.inline();
         let signaled = if completes.is_some() { sys::IBV_SEND_SIGNALED } else { 0 };
         let mut element = sys::ibv_sge {
             addr: self.pair.memory().as_ptr() as u64 + at as u64,
@@ -152,16 +197,4 @@ impl BareVerbs {
         let count = self.pair.poll(&mut entries)?;
         entries[..count].last().map(|entry| Ok(usize::try_from(entry.wr_id)?)).transpose()
     }
-}
-
-/// Waits until the device has written `turn`, or a later one, to a word.
-fn found(word: &AtomicU64, turn: u64) -> Outcome<()> {
-    let start = Instant::now();
-    // Relaxed: no other data is read after the word.
-    while word.load(Ordering::Relaxed) < turn {
-        if start.elapsed() > TIME_LIMIT {
-            return Err(format!("bare round {turn}: no answer of the other rank within {TIME_LIMIT:?}").into());
-        }
-    }
-    Ok(())
 }

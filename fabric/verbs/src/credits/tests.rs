@@ -141,6 +141,27 @@ fn immediates_take_credit() {
     assert!(tally.idle());
 }
 
+/// A connection whose messages are taken in time gets a larger window: few limits are written, and
+/// no notice wakes the receiver's progress thread.
+#[test]
+fn notices_that_are_taken_in_time_wake_no_thread() {
+    const EACH: u64 = 400;
+    let (mut net, _memory, _region, remote) = two_ranks();
+    let (tally, inbox, immediate) = (Tally::new(), Inbox::default(), Immediate::new(1).expect("a small number"));
+    let mut woken = Vec::new();
+    for nth in 0..EACH {
+        assert!(matches!(net.domains[1].port().put_immediate(&remote, 0, &[1], immediate, &tally), Post::Pending));
+        woken.extend(net.standins[1].state().sent.iter().filter(|sent| sent.solicited).map(|_| nth));
+        net.carry();
+        progress(&net, 0, &inbox);
+        net.carry();
+        progress(&net, 1, &inbox);
+    }
+    assert!(woken.iter().all(|&nth| nth < 16), "{woken:?}");
+    let limits = net.domains[0].port().posted(peer(1)).requests;
+    assert!((1..=EACH / 14).contains(&limits), "{limits}");
+}
+
 /// The progress thread sleeps until solicited completions only. While a limit waits for room, it
 /// also wakes when requests of its own have completed.
 #[test]
@@ -165,7 +186,7 @@ fn a_limit_without_room_is_written_when_there_is_room() {
     progress(&net, 0, &inbox);
     net.carry();
     assert_eq!(sleeps_until_solicited(&net), Some(true), "the limit was written");
-    assert_eq!(put_immediates(&net, &remote, &tally), count);
+    assert!(put_immediates(&net, &remote, &tally) >= count);
     drop(region);
 }
 
@@ -295,7 +316,7 @@ fn answers_behind_requests_arrive() {
     assert_eq!((net.not_ready, seen), (0, vec![expected; RANKS]));
 }
 
-/// Requests and answers of two ranks: one write of a limit for at least 8 messages.
+/// Requests and answers of two ranks: one write of a limit for at least 14 messages.
 #[test]
 fn limits_are_few() {
     const EACH: u64 = 400;
@@ -311,7 +332,7 @@ fn limits_are_few() {
         progress(&net, 0, &inboxes[0]);
     }
     let limits = [(0, 1), (1, 0)].map(|(from, to)| net.domains[from].port().posted(peer(to)).requests - EACH);
-    assert!(limits.iter().all(|&limits| (1..=EACH / 8).contains(&limits)), "{limits:?}");
+    assert!(limits.iter().all(|&limits| (1..=EACH / 14).contains(&limits)), "{limits:?}");
 }
 
 /// A limit that finds the queue full of other requests is written when there is room.
