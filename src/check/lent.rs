@@ -69,6 +69,8 @@ pub(crate) struct Loan {
     flight: Option<Flight>,
     /// The use of window memory by a buffer, until the loan ends.
     part: Option<PartUse>,
+    /// The record of a buffer in the own part of the operation's window, in the part's shadow.
+    own: Option<Record>,
 }
 
 /// The use of a part of a window by a buffer of an operation.
@@ -112,8 +114,18 @@ fn end_uses(mut uses: Vec<PartUse>) {
 impl Loan {
     /// The loan of window memory to an operation.
     pub(crate) fn of_part(it: &BufferUse, part: PartUse) -> Loan {
+        Loan { part: Some(part), ..Loan::of(it) }
+    }
+
+    /// The loan of a buffer in the own part of the operation's window.
+    pub(crate) fn of_own(it: &BufferUse, record: Record) -> Loan {
+        Loan { own: Some(record), ..Loan::of(it) }
+    }
+
+    /// A loan to an operation that ends when the operation is complete at the origin.
+    fn of(it: &BufferUse) -> Loan {
         let BufferUse { member, operation, .. } = *it;
-        Loan { member, operation, local: true, record: None, flight: None, part: Some(part) }
+        Loan { member, operation, local: true, record: None, flight: None, part: None, own: None }
     }
 }
 
@@ -142,21 +154,27 @@ impl Buffers {
         loans: &mut Vec<Loan>,
         conflicts: &mut Vec<(Access, Clash)>,
     ) {
-        let BufferUse { member, operation, kind, place } = *it;
+        let BufferUse { kind, place, .. } = *it;
         let (start, kind) = (address as u64, kind.buffer(written));
         let access = Access { start, end: start + len as u64, kind, origin: 0, place: place.number };
         let mut clashes = Vec::new();
         let record = self.locked().record(access, &self.clock, false, &mut clashes);
-        loans.push(Loan { member, operation, local: true, record: Some(record), flight: None, part: None });
+        loans.push(Loan { record: Some(record), ..Loan::of(it) });
         let at_rank = |access: Access| Access { origin: rank, ..access };
         conflicts
             .extend(clashes.into_iter().map(|clash| (at_rank(access), Clash { older: at_rank(clash.older), ..clash })));
     }
 
-    /// Ends loans of a window.
-    pub(super) fn give_back(&self, loans: &mut Vec<Loan>, ends: impl Fn(&Loan) -> bool, fibers: Option<&Fibers>) {
+    /// Ends loans of a window. Returns the records of those in the own part.
+    pub(super) fn give_back(
+        &self,
+        loans: &mut Vec<Loan>,
+        ends: impl Fn(&Loan) -> bool,
+        fibers: Option<&Fibers>,
+    ) -> Vec<Record> {
+        let mut own = Vec::new();
         if loans.is_empty() {
-            return;
+            return own;
         }
         let (locked, mut uses) = (self.locked(), Vec::new());
         loans.retain_mut(|loan| {
@@ -166,6 +184,7 @@ impl Buffers {
                 locked.forget(record);
             }
             uses.extend(loan.part.take_if(|_| over));
+            own.extend(loan.own.filter(|_| over));
             match (&mut loan.flight, fibers) {
                 // The thread that began the operation learns of its end in a later call.
                 (Some(flight), Some(fibers)) if over => !fibers.end(flight),
@@ -174,6 +193,7 @@ impl Buffers {
         });
         drop(locked);
         end_uses(uses);
+        own
     }
 }
 
@@ -183,7 +203,7 @@ pub(super) fn flights(it: &BufferUse, accesses: &OperationAccesses, fibers: &Fib
         let mirrored = Mirrored { window: accesses.window, member: it.member, kind: it.kind, ranges };
         let some = !uses.is_empty() || !ranges.is_empty();
         let flight = some.then(|| fibers.begin(&name, &uses, &mirrored, it.place.address))?;
-        Some(Loan { member: it.member, operation: it.operation, local, record: None, flight: Some(flight), part: None })
+        Some(Loan { local, flight: Some(flight), ..Loan::of(it) })
     };
     let buffers = accesses.buffers.iter().map(|&(address, len, written)| Touched::Named { address, len, written });
     let own = accesses.own.iter().map(|(memory, at, len)| Touched::Part { memory, at: *at, len: *len, kind: it.kind });

@@ -405,9 +405,9 @@ impl Checker {
         }
     }
 
-    /// Ends the loans for which `ends` is true.
-    pub(crate) fn give_back(&self, loans: &mut Vec<Loan>, ends: impl Fn(&Loan) -> bool) {
-        self.lent.give_back(loans, ends, self.fibers.as_ref());
+    /// Ends the loans for which `ends` is true. Returns the records of those in the own part.
+    pub(crate) fn give_back(&self, loans: &mut Vec<Loan>, ends: impl Fn(&Loan) -> bool) -> Vec<Record> {
+        self.lent.give_back(loans, ends, self.fibers.as_ref())
     }
 
     /// The place of the program that has called the library.

@@ -9,6 +9,7 @@ mod conflicts;
 mod elements;
 mod meeting;
 mod orders;
+mod own_buffers;
 #[cfg(test)]
 mod tests;
 mod touched;
@@ -65,6 +66,8 @@ pub(super) struct Checked {
     barriers: AtomicU64,
     /// The group of the last `post`.
     origins: Mutex<Vec<usize>>,
+    /// The buffers of this rank's operations that are in its own part.
+    own_buffers: own_buffers::OwnBuffers,
     /// The words that this rank has read.
     seen: atomics::Seen,
     /// Whether the shadows are gone: the window is freed.
@@ -179,6 +182,7 @@ impl Checked {
             operations: AtomicU64::new(0),
             barriers: AtomicU64::new(0),
             origins: Mutex::default(),
+            own_buffers: own_buffers::OwnBuffers::default(),
             seen: atomics::Seen::default(),
             withdrawn: AtomicBool::new(false),
             lends: AtomicBool::new(false),
@@ -200,7 +204,7 @@ impl Checked {
                     job.rank
                 ));
             }
-            checker.give_back(&mut self.loans(), |_| true);
+            drop(checker.give_back(&mut self.loans(), |_| true));
         }
         let dropped = self.own().dropped() + self.own().untold();
         if dropped > 0 {
@@ -512,7 +516,8 @@ impl Parts {
         if checked.has_pending(member) {
             check::pause();
         }
-        checker.give_back(&mut checked.loans(), |loan| loan.member == member && which.returns(loan));
+        let own = checker.give_back(&mut checked.loans(), |loan| loan.member == member && which.returns(loan));
+        checked.own_buffers_end(checker, &own)?;
         // Where the checker sees the loads by which a program polls, no call learns from the clock.
         if checked.complete(checker, member, which)? && !checker.has_seen_atomics() {
             checker.release_by_operation().teach(checked.shadow(member)?.clock(At::Settled));
@@ -524,7 +529,8 @@ impl Parts {
     #[cold]
     pub(super) fn all_completed(&self, which: Completed<'_>) -> Result<()> {
         let Some((checked, checker)) = self.checker() else { return Ok(()) };
-        checker.give_back(&mut checked.loans(), |loan| which.returns(loan));
+        let own = checker.give_back(&mut checked.loans(), |loan| which.returns(loan));
+        checked.own_buffers_end(checker, &own)?;
         let mut members = 0..self.team.size;
         members.try_for_each(|member| if checked.has_pending(member) { self.completed(member, which) } else { Ok(()) })
     }

@@ -107,6 +107,11 @@ impl Parts {
             let parts = check::show_buffers(&accesses.buffers);
             checked.loans().extend(parts.into_iter().map(|part| Loan::of_part(&lent, part)));
         } else {
+            let mut pieces = Vec::new();
+            buffers.iter().filter(|_| lends).for_each(|one| one.each_piece(|piece| pieces.push(piece)));
+            for piece in pieces {
+                loans.extend(self.lends_own(target, &lent, piece, &mut conflicts)?);
+            }
             drop(loans);
         }
         conflicts.into_iter().try_for_each(|(new, clash)| self.conflict(checker, self.team.me, new, clash))

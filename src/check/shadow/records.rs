@@ -153,11 +153,22 @@ impl Records<'_> {
         let new = New::of(self.0, new, clock, done);
         self.replace(&new, clashes);
         let cells = Cells::of(self.0);
-        cells.record(&new, clashes, || false, |_| true).unwrap_or_else(|| {
-            let record = self.add(new.access, new.ends(), clock);
-            cells.look(&new, clashes);
-            record
-        })
+        cells.record(&new, clashes, || false, |_| true).unwrap_or_else(|| self.add_new(&new, clashes))
+    }
+
+    /// [`Records::record`] of an access in flight that is not recorded in a cell, so that
+    /// [`Records::forget`] also removes it when the access is complete.
+    pub(crate) fn record_in_chain(&self, new: Access, clock: &Clock, clashes: &mut Vec<Clash>) -> Record {
+        let new = New::of(self.0, new, clock, false);
+        self.replace(&new, clashes);
+        self.add_new(&new, clashes)
+    }
+
+    /// Records a new access in a chain, and adds the conflicts with accesses in cells to `clashes`.
+    fn add_new(&self, new: &New<'_>, clashes: &mut Vec<Clash>) -> Record {
+        let record = self.add(new.access, new.ends(), new.clock);
+        Cells::of(self.0).look(new, clashes);
+        record
     }
 
     /// Compares a new access with the records in chains: adds the conflicts to `clashes`, and

@@ -35,6 +35,7 @@ impl Parts {
             met.learn(checked.shadow(member)?.clock(at));
         }
         self.job.meets(&met, self.team.size);
+        checked.forget_own_buffers()?;
         Ok(passed)
     }
 
@@ -43,6 +44,7 @@ impl Parts {
         let Some((checked, checker)) = self.checker() else { return };
         *checked.origins.lock().unwrap_or_else(PoisonError::into_inner) = origins.to_vec();
         checker.expose_part(checked.own());
+        checked.exposes_buffers(checker);
         checker.release().store(checked.own().clock(At::Post));
     }
 
@@ -81,6 +83,7 @@ impl Parts {
         let Some((checked, checker)) = self.checker() else { return Ok(()) };
         checker.end_exposure(checked.own());
         checked.origins.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        checked.forget_own_buffers()?;
         self.learn_from(self.team.me, &[At::Complete])
     }
 
