@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use transom_fabric::{Cause, Failure, Fault, Tally, threads};
+use transom_fabric::{Awaited, Cause, Failure, Fault, Tally, threads};
 
 use crate::buffers::AtEnd;
 use crate::error::{Error, ErrorKind, Refusal, Result};
@@ -57,15 +57,6 @@ pub(crate) struct Progress {
     later: Later,
     /// The program's hook, called while a call waits.
     hook: OnceLock<Hook>,
-}
-
-/// The events that a call awaits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Awaited {
-    /// Completions of this rank's operations, among others.
-    Completions,
-    /// Only messages, notices, and changes of this rank's memory by other ranks.
-    Arrivals,
 }
 
 /// The argument of [`Job::while_waiting`](crate::Job::while_waiting).
@@ -221,6 +212,15 @@ impl Progress {
         polled.map(|events| events > 0)
     }
 
+    /// Sleeps until an event may have come, at most for `limit`.
+    #[cold]
+    pub(crate) fn sleep(&self, limit: Duration) {
+        // Counted, so that a thread that processes the event ends the sleep.
+        let guard = self.callers.enter();
+        self.wire.wait(limit, Awaited::Completions, || true);
+        drop(guard);
+    }
+
     /// [`poll`](Progress::poll) for a call that may return after it. Answers that this poll leaves
     /// are sent by a progress thread, which is woken once for them.
     pub(crate) fn poll_between(&self) -> Result<usize> {
@@ -356,7 +356,7 @@ impl Progress {
                     let mut came = false;
                     let limit = self.nap_of(nap);
                     let start = Instant::now();
-                    missed = self.wire.wait(limit, || {
+                    missed = self.wire.wait(limit, awaited, || {
                         came = done();
                         !came
                     });

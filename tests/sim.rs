@@ -404,3 +404,38 @@ fn a_waiting_call_runs_the_hook() {
         });
     }
 }
+
+/// A sender whose message finds no room sleeps on the net, where an event ends the sleep.
+///
+/// Shows S6.
+#[test]
+fn a_sender_without_room_waits_for_events() {
+    run(2, &SimOptions { amo: SimAmo::None, again_one_in: 0, ..SimOptions::default() }, |world| {
+        let win = Window::<u64>::allocate(world, 1)?;
+        if world.rank() == 0 {
+            win.lock_all(|epoch| {
+                epoch.fetch_add(1, 0, 1)?;
+                let net = world.net();
+                net.stop_messages_to(peer(1));
+                let before = net.waits(peer(0));
+                let resumes = std::thread::spawn(move || {
+                    while net.waits(peer(0)) == before {
+                        std::thread::yield_now();
+                    }
+                    net.resume_messages_to(peer(1));
+                });
+                let added = epoch.accumulate(1, 0, &[1], ops::Sum);
+                resumes.join().expect("the call has waited");
+                added
+            })?;
+        }
+        world.barrier()?;
+        if world.rank() == 1 {
+            let mut sum = [0];
+            win.load(0, &mut sum)?;
+            same("sum", &sum, &[2])?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}

@@ -19,14 +19,33 @@ const BEFORE_DOUBLING: u32 = 8;
 /// number of such attempts without success since the last progress. `crowded`: processes share
 /// CPUs.
 pub fn pause(failed: u32, crowded: bool) {
-    match sleep(failed, crowded) {
+    pause_by(failed, crowded, std::thread::sleep);
+}
+
+/// [`pause`] that sleeps by `sleep`, which may return early.
+pub fn pause_by(failed: u32, crowded: bool, sleep: impl FnOnce(Duration)) {
+    match sleep_of(failed, crowded) {
         None => std::thread::yield_now(),
-        Some(time) => std::thread::sleep(time),
+        Some(time) => sleep(time),
+    }
+}
+
+/// The number of looks in vain of a wait since the last progress.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(transparent)]
+pub struct Vain(u32);
+
+impl Vain {
+    /// Counts a look, which has found progress or was in vain. Returns the number of looks in vain
+    /// since the last progress.
+    pub fn looked(&mut self, progressed: bool) -> u32 {
+        self.0 = if progressed { 0 } else { self.0.wrapping_add(1) };
+        self.0
     }
 }
 
 /// The time for which [`pause`] sleeps; `None` if it yields.
-fn sleep(failed: u32, crowded: bool) -> Option<Duration> {
+fn sleep_of(failed: u32, crowded: bool) -> Option<Duration> {
     let sleeps = failed.checked_sub(if crowded { YIELDS_CROWDED } else { YIELDS })?;
     Some(FIRST_SLEEP * (1 << (sleeps / BEFORE_DOUBLING).min(DOUBLINGS)))
 }
@@ -35,9 +54,19 @@ fn sleep(failed: u32, crowded: bool) -> Option<Duration> {
 mod tests {
     use super::*;
 
+    /// A wait with steady progress never sleeps, however long it takes.
+    #[test]
+    fn progress_begins_the_count_again() {
+        let mut vain = Vain::default();
+        let most = (0..10_000).map(|look| vain.looked(look % 16 == 15)).max();
+        assert_eq!(most, Some(15));
+        assert!((0..=15).all(|failed| sleep_of(failed, true).is_none()));
+        assert_eq!([false, false, true, false].map(|progressed| vain.looked(progressed)), [1, 2, 0, 1]);
+    }
+
     #[test]
     fn long_waits_sleep_longer_up_to_a_limit() {
-        let micros = |failed, crowded| sleep(failed, crowded).map(|time| time.as_micros());
+        let micros = |failed, crowded| sleep_of(failed, crowded).map(|time| time.as_micros());
         assert_eq!((micros(0, true), micros(15, true), micros(1023, false)), (None, None, None));
         assert_eq!((micros(16, true), micros(1024, false)), (Some(20), Some(20)));
         assert_eq!((micros(23, true), micros(24, true)), (Some(20), Some(40)));
@@ -45,7 +74,7 @@ mod tests {
         // Each sleep is short in comparison with the preceding ones.
         let mut waited = Duration::from_micros(160);
         for failed in 24..1000 {
-            let time = sleep(failed, true).expect("a sleep");
+            let time = sleep_of(failed, true).expect("a sleep");
             assert!(time * 4 <= waited, "{failed}: {time:?} after {waited:?}");
             waited += time;
         }

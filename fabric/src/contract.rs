@@ -52,6 +52,15 @@ pub struct Limits {
     pub answers_wait: Duration,
 }
 
+/// The events for which a call polls or sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// Completions of this process's operations, among others.
+    Completions,
+    /// Only messages, immediates, and changes of this process's memory by peers.
+    Arrivals,
+}
+
 /// The number that a put carries to the target's handler, below [`Immediate::LIMIT`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Immediate(u32);
@@ -292,10 +301,12 @@ pub trait Port: Send + Sync + Debug + 'static {
     /// `limit` has passed instead. A port that sleeps on no descriptor ignores `other`. The call
     /// sleeps only if `still_idle` returns true. `still_idle` is called after the sleep was
     /// announced: a change by another thread that calls [`Port::wake`] afterwards is seen by
-    /// `still_idle`, or ends the sleep.
+    /// `still_idle`, or ends the sleep. Completions end the sleep if they are `awaited`, also those
+    /// of operations that another thread posts meanwhile; otherwise they may leave it to its limit.
     fn wait_with_descriptor(
         &self,
         limit: Duration,
+        awaited: Awaited,
         other: Option<BorrowedFd<'_>>,
         still_idle: impl FnOnce() -> bool,
     ) -> bool;

@@ -52,7 +52,7 @@ mod wake;
 
 pub use amo::{Amo, AmoKind, Coherence, Width};
 pub use busy_locations::{BusyLocations, Posting};
-pub use contract::{Domain, Handler, Immediate, Limits, Port, Region, RegionKey};
+pub use contract::{Awaited, Domain, Handler, Immediate, Limits, Port, Region, RegionKey};
 pub use copy::is_close_behind;
 pub use error::{Cause, FabricError, Fault, write_sources};
 pub use failures::Failure;

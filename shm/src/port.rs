@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError, TryLockErro
 use std::time::Duration;
 
 use transom_fabric::{
-    Amo, AmoKind, Cause, Coherence, FabricError, Fault, Handler, Immediate, Limits, Memory, Peer, PeerMap, Port, Post,
-    Reason, RegionKey, Span, TallyRef, Width, diagnostics,
+    Amo, AmoKind, Awaited, Cause, Coherence, FabricError, Fault, Handler, Immediate, Limits, Memory, Peer, PeerMap,
+    Port, Post, Reason, RegionKey, Span, TallyRef, Width, diagnostics,
 };
 
 use crate::cma::slice_of_mut;
@@ -437,12 +437,13 @@ impl Port for ShmPort {
     }
 
     fn wait(&self, limit: Duration) {
-        self.wait_with_descriptor(limit, None, || true);
+        self.wait_with_descriptor(limit, Awaited::Arrivals, None, || true);
     }
 
     fn wait_with_descriptor(
         &self,
         limit: Duration,
+        _: Awaited,
         _other: Option<BorrowedFd<'_>>,
         still_idle: impl FnOnce() -> bool,
     ) -> bool {

@@ -110,7 +110,8 @@ impl JobCore {
                     self.progress.call_hook();
                 }
                 if is_quiet {
-                    backoff::pause(*failed, self.spin == SpinBudget::NONE);
+                    let is_crowded = self.spin == SpinBudget::NONE;
+                    backoff::pause_by(*failed, is_crowded, |limit| self.progress.sleep(limit));
                     *failed = failed.saturating_add(1);
                 } else {
                     self.progress.progressed();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use transom_fabric::{Domain, FabricError, Fault, Handler, Peer, Port, Reason};
+use transom_fabric::{Awaited, Domain, FabricError, Fault, Handler, Peer, Port, Reason};
 
 use super::{Doorbell, Lane, Net, Wire};
 
@@ -57,7 +57,7 @@ impl Wire {
     /// `still_idle` is called once more after the sleep is announced, for words that change with a
     /// [`Wire::wake_peer`], or with [`Wire::end_sleeps`] by another thread. True if the net reports
     /// that `limit` passed.
-    pub(crate) fn wait(&self, limit: Duration, still_idle: impl FnOnce() -> bool) -> bool {
+    pub(crate) fn wait(&self, limit: Duration, awaited: Awaited, still_idle: impl FnOnce() -> bool) -> bool {
         let Some(net) = &self.net else {
             if let Some(shm) = &self.shm {
                 shm.port().wait_while(limit, still_idle);
@@ -65,11 +65,11 @@ impl Wire {
             return false;
         };
         let Some(shm) = &self.shm else {
-            return !each_net!(net, domain => domain.port().wait_with_descriptor(limit, None, still_idle));
+            return !each_net!(net, domain => domain.port().wait_with_descriptor(limit, awaited, None, still_idle));
         };
         let mut passed = false;
         shm.port().wait_on_descriptors(still_idle, |node| {
-            passed = !each_net!(net, domain => domain.port().wait_with_descriptor(limit, node, || true));
+            passed = !each_net!(net, domain => domain.port().wait_with_descriptor(limit, awaited, node, || true));
         });
         passed
     }

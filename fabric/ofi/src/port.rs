@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use transom_fabric::{
-    Amo, AmoKind, Coherence, FabricError, Fault, Handler, Immediate, Limits, Memory, Peer, PeerMap, Port, Post, Reason,
-    RegionKey, Span, TallyRef, Width,
+    Amo, AmoKind, Awaited, Coherence, FabricError, Fault, Handler, Immediate, Limits, Memory, Peer, PeerMap, Port,
+    Post, Reason, RegionKey, Span, TallyRef, Width,
 };
 
 use crate::atomics::Atomics;
@@ -472,6 +472,7 @@ impl Port for OfiPort {
     fn wait_with_descriptor(
         &self,
         limit: Duration,
+        _: Awaited,
         other: Option<BorrowedFd<'_>>,
         still_idle: impl FnOnce() -> bool,
     ) -> bool {

@@ -10,7 +10,7 @@ use super::domain::SimRemote;
 use super::flight::{Source, Work};
 use super::net::{SimNet, Step};
 use crate::{
-    Amo, AmoKind, Coherence, FabricError, Fault, Handler, Immediate, Limits, Memory, Peer, Port, Post, Reason,
+    Amo, AmoKind, Awaited, Coherence, FabricError, Fault, Handler, Immediate, Limits, Memory, Peer, Port, Post, Reason,
     RegionKey, Span, TallyRef, Width,
 };
 
@@ -293,10 +293,12 @@ impl Port for SimPort {
     fn wait_with_descriptor(
         &self,
         limit: Duration,
+        _: Awaited,
         other: Option<BorrowedFd<'_>>,
         still_idle: impl FnOnce() -> bool,
     ) -> bool {
         let limit = if other.is_some() { limit.min(BESIDE) } else { limit };
+        self.net.count_wait(self.me);
         self.net.wait(self.me, limit, still_idle) || other.is_some()
     }
 

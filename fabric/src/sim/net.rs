@@ -118,6 +118,18 @@ impl SimNet {
         self.state().ranks[rank.index()].counters
     }
 
+    /// The number of waits of the rank's calls so far, without those of its progress thread.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn waits(&self, rank: Peer) -> u64 {
+        self.state().ranks[rank.index()].waits
+    }
+
+    pub(super) fn count_wait(&self, me: Peer) {
+        self.state().ranks[me.index()].waits += 1;
+    }
+
     /// Whether a rank holds back an operation, which only calls of this rank release.
     ///
     /// # Panics

@@ -40,6 +40,8 @@ pub(super) struct Rank {
     pub(super) woken: bool,
     /// The number of threads that wait.
     pub(super) waiting: usize,
+    /// The number of waits of the rank's calls so far.
+    pub(super) waits: u64,
     pub(super) counters: SimCounters,
 }
 
@@ -69,6 +71,7 @@ impl Rank {
             held: None,
             woken: false,
             waiting: 0,
+            waits: 0,
             counters: SimCounters::default(),
         }
     }

@@ -19,6 +19,10 @@
 //! equal length. The n-th request of a run is therefore signaled if the previous run had n
 //! requests, which saves the empty write.
 //!
+//! A thread that goes to sleep until completions has the device report those of all requests in
+//! flight. Of the requests that another thread posts meanwhile, the first that lists a link is
+//! signaled, and its completion ends the sleep.
+//!
 //! The invariant: the last posted request is signaled, or a request is held, or the link is listed
 //! with an unsignaled request as its last one. In the third case the queue has room for the empty
 //! write, since a request that fills the queue is signaled, and the completion queue has an entry
@@ -228,7 +232,7 @@ impl Link {
     #[cold]
     fn list_held_first(&self, sending: &mut Sending, resources: &Resources) {
         sending.listed = resources.list_held(self.peer);
-        if !sending.listed {
+        if !sending.listed || resources.are_completions_awaited() {
             self.post_signaled(sending, resources);
         }
     }
@@ -243,7 +247,8 @@ impl Link {
     /// the link.
     fn post_unsignaled(&self, sending: &mut Sending, resources: &Resources) {
         let is_listed = sending.is_in_run() || resources.list_unsignaled(self.peer);
-        if !is_listed || sending.needs_signal() {
+        let begins_awaited = !sending.is_in_run() && resources.are_completions_awaited();
+        if !is_listed || sending.needs_signal() || begins_awaited {
             sending.signal();
         }
         self.post(sending, resources);

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use transom_fabric::{
-    Amo, AmoKind, Cause, Coherence, FabricError, Fault, Handler, Immediate, Limits, Memory, Peer, Port, Post, Reason,
-    RegionKey, Span, TallyRef, Width,
+    Amo, AmoKind, Awaited, Cause, Coherence, FabricError, Fault, Handler, Immediate, Limits, Memory, Peer, Port, Post,
+    Reason, RegionKey, Span, TallyRef, Width,
 };
 
 use crate::address::Address;
@@ -572,16 +572,17 @@ impl Port for VerbsPort {
     }
 
     fn wait(&self, limit: Duration) {
-        self.open.sleep(limit, Events::Solicited, None, || true);
+        self.open.sleep(limit, Events::Solicited, Awaited::Arrivals, None, || true);
     }
 
     fn wait_with_descriptor(
         &self,
         limit: Duration,
+        awaited: Awaited,
         other: Option<BorrowedFd<'_>>,
         still_idle: impl FnOnce() -> bool,
     ) -> bool {
-        self.open.sleep(limit, Events::All, other, still_idle)
+        self.open.sleep(limit, Events::All, awaited, other, still_idle)
     }
 
     fn lose(&self, peer: Peer, reason: Reason) {

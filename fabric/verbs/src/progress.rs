@@ -1,11 +1,11 @@
 //! Processes completions, messages, hellos and the device's events, and sleeps until one arrives.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::sync::{MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use transom_fabric::{Cause, FabricError, Handler, Immediate, Peer};
+use transom_fabric::{Awaited, Cause, FabricError, Handler, Immediate, Peer};
 
 use crate::credits;
 use crate::domain::COMPLETIONS;
@@ -22,12 +22,17 @@ const OPENING_NAP: Duration = Duration::from_millis(5);
 /// Counts a thread whose sleep every event ends ([`Events::All`]). The count ends with this value.
 struct Watch<'o>(Option<&'o AtomicU32>);
 
-impl Watch<'_> {
-    fn begin(watching: &AtomicU32, events: Events) -> Watch<'_> {
-        let counted = (events == Events::All).then_some(watching);
-        if let Some(watching) = counted {
-            // Relaxed: see `arm_for_sleep`.
-            watching.fetch_add(1, Ordering::Relaxed);
+impl<'o> Watch<'o> {
+    fn begin(watching: &'o AtomicU32, events: Events) -> Watch<'o> {
+        Watch::count(watching, events == Events::All)
+    }
+
+    /// Counts the thread in `count` if `counts`.
+    fn count(count: &'o AtomicU32, counts: bool) -> Watch<'o> {
+        let counted = counts.then_some(count);
+        if let Some(count) = counted {
+            // Relaxed: see `arm_for_sleep`, and `Resources::are_completions_awaited`.
+            count.fetch_add(1, Ordering::Relaxed);
         }
         Watch(counted)
     }
@@ -35,9 +40,9 @@ impl Watch<'_> {
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
-        if let Some(watching) = self.0 {
-            // Relaxed: until it is seen, sleeps end by more events.
-            watching.fetch_sub(1, Ordering::Relaxed);
+        if let Some(count) = self.0 {
+            // Relaxed: until it is seen, sleeps end by more events, and requests are signaled.
+            count.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
@@ -230,14 +235,20 @@ impl Open {
         &self,
         limit: Duration,
         events: Events,
+        awaited: Awaited,
         other: Option<BorrowedFd<'_>>,
         still_idle: impl FnOnce() -> bool,
     ) -> bool {
-        self.release_held();
         // Unsignaled puts may have the buffers for which a message waits, and cause no event.
-        if self.resources.awaits_room() {
+        let wants_completions = awaited == Awaited::Completions || self.resources.awaits_room();
+        let _awaits = Watch::count(&self.resources.awaiting, wants_completions);
+        if wants_completions {
+            // Pairs with the fence in `are_completions_awaited`: either this thread finds the link
+            // of another thread's request listed, or the other thread has the request signaled.
+            fence(Ordering::SeqCst);
             self.request_completions();
         }
+        self.release_held();
         let relieved = self.resources.flow.has_refused() && self.relieve();
         if relieved || self.device_failure.get().is_some() {
             return true;

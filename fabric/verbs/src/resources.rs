@@ -1,7 +1,7 @@
 //! Resources that all connections share: buffers, credits, and room in the completion queue. Also
 //! ends requests that completed or failed.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 
 use crossbeam_queue::{ArrayQueue, SegQueue};
@@ -50,6 +50,8 @@ pub(crate) struct Resources {
     room: AtomicI64,
     /// Whether a message found no room and no request has completed since.
     awaits_room: AtomicBool,
+    /// Number of threads that sleep until completions of this process's requests.
+    pub(crate) awaiting: AtomicU32,
     /// Peers whose links hold a request.
     with_held: ArrayQueue<Peer>,
     /// Peers whose links may have an unsignaled request as their last one. For each, an entry of
@@ -76,6 +78,7 @@ impl Resources {
             flow,
             room: AtomicI64::new(i64::from(room)),
             awaits_room: AtomicBool::new(false),
+            awaiting: AtomicU32::new(0),
             with_held: ArrayQueue::new(MOST_WITH_HELD),
             with_unsignaled: ArrayQueue::new(MOST_WITH_UNSIGNALED),
             broken: SegQueue::new(),
@@ -124,6 +127,14 @@ impl Resources {
         if self.awaits_room.load(Ordering::Relaxed) {
             self.awaits_room.store(false, Ordering::Relaxed);
         }
+    }
+
+    /// Whether a thread sleeps until completions. Called after the link of a request was listed: a
+    /// thread that goes to sleep later finds the link in the list.
+    pub(crate) fn are_completions_awaited(&self) -> bool {
+        // SeqCst: pairs with the fence in `Open::sleep`. Relaxed: the fences order it.
+        fence(Ordering::SeqCst);
+        self.awaiting.load(Ordering::Relaxed) > 0
     }
 
     /// Lists a peer whose link holds a request; returns whether there was room.

@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use transom_fabric::{Domain, Peer, Port, Tally};
+use transom_fabric::{Awaited, Domain, Peer, Port, Tally};
 
 use crate::team::{bytes, filled, lengths, pattern};
 use crate::{Fixture, Rank, peers, run};
@@ -197,7 +197,7 @@ pub fn a_wait_after_traffic_lasts(fixture: &impl Fixture) {
         let lasted = (0..100).any(|turn| {
             rank.step(format!("asleep without traffic, wait {turn}"));
             rank.progress();
-            !port.wait_with_descriptor(Duration::from_millis(5), None, || true)
+            !port.wait_with_descriptor(Duration::from_millis(5), Awaited::Completions, None, || true)
         });
         assert!(lasted, "each of 100 waits ended before its limit");
         rank.barrier();

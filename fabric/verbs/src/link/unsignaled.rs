@@ -2,8 +2,9 @@
 //! their completions gets them, and a queue never ends with a request that nothing covers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use transom_fabric::{Domain, Immediate, Peer, Port, Post, Reason, Tally, TallyRef};
+use transom_fabric::{Awaited, Domain, Immediate, Peer, Port, Post, Reason, Tally, TallyRef};
 
 use super::tests::{Nobody, PEER, connect, domain, progress, put};
 use crate::address::Grant;
@@ -87,7 +88,7 @@ fn an_empty_request_follows_unsignaled_puts_that_are_awaited() {
         notify_times(count, &domain, &remote, &tally);
         progress_arrivals(&domain);
         domain.port().release(&remote);
-        domain.port().wait(std::time::Duration::ZERO);
+        domain.port().wait(Duration::ZERO);
         let mut all = complete(standin);
         progress(&domain);
         all.extend(complete(standin));
@@ -103,6 +104,51 @@ fn an_empty_request_follows_unsignaled_puts_that_are_awaited() {
     assert_eq!(runs(2), [false, true]);
     assert_eq!(runs(1), [false, true]);
     assert_eq!(runs(1), [true]);
+}
+
+/// A thread that goes to sleep until completions has the device report those of unsignaled puts of
+/// other threads. A thread that awaits only arrivals does not.
+#[test]
+fn a_sleep_until_completions_has_unsignaled_puts_reported() {
+    let (domain, standin) = large_domain();
+    let (_region, remote) = connect_with_credit(&domain, PEER);
+    let tally = Tally::new();
+    let sleep = |awaited| domain.port().wait_with_descriptor(Duration::ZERO, awaited, None, || true);
+    notify_times(3, &domain, &remote, &tally);
+    sleep(Awaited::Arrivals);
+    assert_eq!(complete(standin), [true, false, false]);
+    sleep(Awaited::Completions);
+    assert_eq!(complete(standin), [true], "an empty request");
+    progress(&domain);
+    assert!(tally.settled() && posted(standin).is_empty());
+}
+
+/// Regression: a thread that slept until completions saw those of puts that another thread posted
+/// meanwhile only at the end of its sleep. The first of these puts ends the sleep.
+#[test]
+fn puts_posted_during_a_sleep_until_completions_end_it() {
+    let (domain, standin) = large_domain();
+    let (_region, remote) = connect_with_credit(&domain, PEER);
+    let tally = Tally::new();
+    let asleep = |awaited, posts: &dyn Fn()| {
+        domain.port().wait_with_descriptor(Duration::ZERO, awaited, None, || {
+            posts();
+            true
+        });
+        let all = complete(standin);
+        progress(&domain);
+        complete(standin);
+        progress(&domain);
+        assert!(tally.settled() && posted(standin).is_empty());
+        all
+    };
+    let notified = || notify_times(3, &domain, &remote, &tally);
+    asleep(Awaited::Arrivals, &notified);
+    assert_eq!(asleep(Awaited::Arrivals, &notified), [false, false, true], "as awaited before");
+    assert_eq!(asleep(Awaited::Completions, &notified), [true, false, true]);
+    let held = || (0..2).for_each(|_| assert!(matches!(put(&domain, &remote, &tally), Post::Pending)));
+    assert_eq!(asleep(Awaited::Arrivals, &held), [false], "the second is held");
+    assert_eq!(asleep(Awaited::Completions, &held), [true], "the second is held");
 }
 
 /// The completion of the empty request covers other requests too, and other requests cover
