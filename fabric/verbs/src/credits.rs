@@ -312,7 +312,7 @@ impl Credits {
         let unused = self.cell.peers().load(Ordering::Relaxed) - account.taken;
         let due = unused <= u64::from(account.window / 2) && !std::mem::replace(&mut account.due, true);
         if due {
-            let more = account.window.min(WINDOW - account.window);
+            let more = account.window.min(MAX_CREDITS - account.window);
             if flow.free() >= account.window + 2 * more {
                 account.window += flow.borrow(more, account.window - 1);
             }
