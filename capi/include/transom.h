@@ -485,7 +485,8 @@ int transom_type_struct(uint64_t count,
 
 // A part of an array. In dimension i the array has `sizes[i]` elements, and the part has
 // `subsizes[i]` elements, from element `starts[i]` (counted from 0) on. order is TRANSOM_ORDER_C
-// or TRANSOM_ORDER_FORTRAN. The extent is that of the whole array.
+// or TRANSOM_ORDER_FORTRAN. The extent is that of the whole array. The error is TRANSOM_ERR_ARG if
+// dimensions is 0 or the part is not within the array.
 //
 // # Safety
 // `sizes`, `subsizes` and `starts` have `dimensions` numbers; `old_type` is a predefined one or a
@@ -521,7 +522,11 @@ int transom_free_mem(void *base);
 // Creates a window with the size bytes at base as this rank's part. Other ranks address the part
 // in units of disp_unit bytes. Collective. Sizes and units may differ between ranks. If the bytes
 // are within memory of transom_alloc_mem, ranks of the node map them, and the window keeps the
-// memory.
+// memory. Ranks of the node also map memory of allocated and shared windows, but this window does
+// not keep memory of other ranks, such as that of a contiguous shared window. The error is
+// TRANSOM_ERR_BASE for NULL with a size, TRANSOM_ERR_DISP for a unit of 0,
+// TRANSOM_ERR_INFO_VALUE for an illegal hint, and TRANSOM_ERR_OTHER if another rank has failed;
+// then no rank has the window.
 //
 // # Safety
 // `job` is a live handle, `info` one or NULL; `window` points to writable memory. The memory at
@@ -566,7 +571,8 @@ int transom_window_allocate_shared(const transom_job *job,
 // `job` is a live handle, `info` one or NULL; `window` points to writable memory.
 int transom_window_create_dynamic(const transom_job *job, const transom_info *info, transom_window **window);
 
-// Attaches size bytes at base to a dynamic window. Local.
+// Attaches size bytes at base to a dynamic window. Local. The error is TRANSOM_ERR_RMA_ATTACH if
+// the bytes overlap an attached region, and TRANSOM_ERR_RMA_FLAVOR if the window is not dynamic.
 //
 // # Safety
 // `window` is a live handle. The memory is readable and writable until it is detached, and no rank
@@ -574,7 +580,9 @@ int transom_window_create_dynamic(const transom_job *job, const transom_info *in
 int transom_window_attach(const transom_window *window, void *base, uint64_t size);
 
 // Detaches the region that begins at base. Not collective. Over a net the call waits for an answer
-// of each rank whose net accesses the region; these ranks need not call anything.
+// of each rank whose net accesses the region; these ranks need not call anything. The error is
+// TRANSOM_ERR_RMA_ATTACH if no region begins at base, and TRANSOM_ERR_RMA_FLAVOR if the window is
+// not dynamic.
 //
 // # Safety
 // `window` is a live handle.

@@ -43,7 +43,9 @@ fn results<T>(job: &Job, address: Result<Out<T>, Failure>) -> Result<Out<T>, Fai
 /// Creates a window with the size bytes at base as this rank's part. Other ranks address the part
 /// in units of disp_unit bytes. Collective. Sizes and units may differ between ranks. If the bytes
 /// are within memory of transom_alloc_mem, ranks of the node map them, and the window keeps the
-/// memory. The error is TRANSOM_ERR_BASE for NULL with a size, TRANSOM_ERR_DISP for a unit of 0,
+/// memory. Ranks of the node also map memory of allocated and shared windows, but this window does
+/// not keep memory of other ranks, such as that of a contiguous shared window. The error is
+/// TRANSOM_ERR_BASE for NULL with a size, TRANSOM_ERR_DISP for a unit of 0,
 /// TRANSOM_ERR_INFO_VALUE for an illegal hint, and TRANSOM_ERR_OTHER if another rank has failed;
 /// then no rank has the window.
 ///

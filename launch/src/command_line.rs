@@ -39,8 +39,8 @@ is a terminal, TRANSOM_STDERR_IS_TERMINAL=1.
 Exit status:
   0             all ranks exited with 0
   1             the job can't be started, or the standard output can't be written; or a rank exited
-                with 0 without leaving the job, or while another rank waited for it in a barrier, or
-                sent something else than PMI-1 to the launcher
+                with 0 without leaving the job, or while another rank waited for it in a barrier; or
+                a rank sent something other than PMI-1 to the launcher
   2             wrong command line
   124           the time of --timeout was over
   126           PROGRAM, or the command of --launch-agent, can't be executed

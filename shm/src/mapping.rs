@@ -98,14 +98,27 @@ impl Mapping {
         unsafe { Memory::new(base, len, Some(Arc::new(keep))) }
     }
 
-    /// `len` bytes from `at` on, which keep the mapping.
+    /// `len` bytes from `at` on, which keep the mapping. Their end removes them from the page
+    /// tables.
     pub(crate) fn part(self: &Arc<Mapping>, at: usize, len: usize) -> Memory {
+        // SAFETY: the owner has a clone of the mapping.
+        unsafe { self.kept_by(at, len, Arc::new(Used { mapping: Arc::clone(self), at, len })) }
+    }
+
+    /// [`Mapping::part`] of bytes that another part has, whose end removes them.
+    pub(crate) fn second_part(self: &Arc<Mapping>, at: usize, len: usize) -> Memory {
+        // SAFETY: the owner is a clone of the mapping.
+        unsafe { self.kept_by(at, len, Arc::new(Arc::clone(self))) }
+    }
+
+    /// # Safety
+    /// `owner` keeps this mapping.
+    unsafe fn kept_by<T: Send + Sync + 'static>(&self, at: usize, len: usize, owner: Arc<T>) -> Memory {
         assert!(len <= self.len && at <= self.len - len, "{len} bytes at {at} of {} mapped bytes", self.len);
         // SAFETY: the part begins inside the mapping.
         let base = unsafe { self.base.add(at) };
-        let used = Used { mapping: Arc::clone(self), at, len };
         // SAFETY: as for `into_memory`: the owner keeps the mapping.
-        unsafe { Memory::new(base, len, Some(Arc::new(used))) }
+        unsafe { Memory::new(base, len, Some(owner)) }
     }
 }
 

@@ -82,7 +82,7 @@ impl Pieces {
             if range.end > piece.end {
                 return None;
             }
-            Some((range.start, part(&mapping, piece.start, &range).ok()?))
+            Some((range.start, mapping.second_part(bytes(range.start - piece.start).ok()?, span.len())))
         })
     }
 

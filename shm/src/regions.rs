@@ -29,7 +29,8 @@ pub(crate) struct Key {
     pub(crate) kind: Kind,
     pub(crate) at: u64,
     pub(crate) len: u64,
-    /// The low half of the token of the heap's owner; of the process, for user memory.
+    /// The low half of the token of the process in whose heap the region lies, or, for user memory,
+    /// of the process that registered it.
     pub(crate) owner: u32,
     /// The number of the region among those of its process. A packed key of
     /// [`Kind::MappedFrom`] has the rank in its place.
@@ -100,8 +101,8 @@ pub fn is_mapped(key: &RegionKey) -> bool {
     Key::unpack(key).is_some_and(|key| key.kind != Kind::UserMemory)
 }
 
-/// The rank in whose heap the region of a key lies, if this is not the rank that registered it. A
-/// rank connects to it before it imports the region.
+/// The rank in whose heap the region of a key lies, if another rank has registered the region. A
+/// rank that imports the region must have connected to the heap's rank too.
 pub fn heap_owner(key: &RegionKey) -> Option<Peer> {
     match Key::unpack(key)?.kind {
         Kind::MappedFrom(rank) => Some(rank),

@@ -57,8 +57,8 @@
 //!
 //! # Which memory is mapped within a node
 //!
-//! - Memory of the library is mapped, including memory of [`alloc_mem`](crate::Job::alloc_mem) in
-//!   created windows and attached regions.
+//! - Memory of the library is mapped, also in created windows and attached regions: memory of
+//!   [`alloc_mem`](crate::Job::alloc_mem), and of allocated and shared windows.
 //! - Other memory of the program is mapped where the kernel has the XPMEM module, at the price of a
 //!   page fault for each page at the first touch. `transom-info` shows whether the kernel has
 //!   XPMEM; `TRANSOM_XPMEM=n` turns XPMEM off.

@@ -50,7 +50,8 @@
 //! `load_from`, `store_to` and `shared_query` also work on other windows:
 //!
 //! - in the unified model, between ranks of a node, on allocated windows, on parts within memory of
-//!   [`Job::alloc_mem`](crate::Job::alloc_mem), and, where XPMEM maps them, on other created parts;
+//!   [`Job::alloc_mem`](crate::Job::alloc_mem) or of an allocated or shared window, and, where
+//!   XPMEM maps them, on other created parts;
 //! - on a rank's own part of every window that is not dynamic.
 //!
 //! For a part that loads and stores can't reach, the error is `RmaShared`.

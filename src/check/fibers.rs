@@ -42,9 +42,9 @@ struct State {
     /// The fibers of other ranks' operations, and a mark of those that this rank has learned of.
     others: Others,
     learned: Mark,
-    /// Complete operations of other ranks of which this rank does not know yet. The key is the rank
-    /// whose releases tell of the operation, the number of its releases that this rank must know
-    /// more than, and a unique number.
+    /// Complete operations of other ranks of which this rank does not know yet. The key: the rank
+    /// whose releases tell of the operation; a number of releases, and this rank knows of the
+    /// operation once it knows more than so many; and a number that makes the key unique.
     waiting: BTreeMap<(usize, u64, u64), LoggedAccess>,
     /// The number of operations that have waited; those that were forgotten, by window.
     waited: u64,

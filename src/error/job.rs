@@ -133,8 +133,9 @@ pub enum JobError {
     /// An earlier collective call has failed so that ranks may have left it in different barriers.
     #[error(
         "an earlier collective call {} has failed at some ranks after others had gone on, so that the ranks no longer \
-         agree on the next one; create a new window or subset, or end the program",
-        window.map_or_else(|| "of these ranks".into(), |window| format!("on window {window:x}"))
+         agree on the next one; {}, or end the program",
+        window.map_or_else(|| "of these ranks".into(), |window| format!("on window {window:x}")),
+        window.map_or("continue with a new subset of these ranks", |_| "continue with a new window")
     )]
     OutOfStep {
         /// The window's number in the job; `None` for the job or a subset.

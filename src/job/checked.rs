@@ -10,8 +10,8 @@ use crate::check::{self, Area, Checker, Clock, Flight, Matching, Sending, ShowBu
 use crate::environment::Settings;
 use crate::error::{JobError, Result};
 
-/// Maximum number of times that the counts of all ranks are read until two consecutive readings
-/// agree.
+/// Maximum number of readings of all ranks' counts after the first one, until two consecutive
+/// readings agree.
 const READINGS: usize = 8;
 
 /// The bytes of a job block in a job of `ranks` ranks, with the checker's area if it is on.

@@ -19,7 +19,7 @@ pub(super) const BYTES: usize = MARKS * 8;
 const KEY: u64 = !0 << 32;
 /// Set in every mark, so that no mark is 0.
 const USED: u64 = 1 << 63;
-/// The number in a mark of a rank that takes part in no further barrier of the key.
+/// The number in a mark of a rank that from now on takes part in no barrier of the key.
 const NONE: u32 = 0;
 
 /// The place of a barrier in its collective call.

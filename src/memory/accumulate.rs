@@ -370,11 +370,12 @@ pub(crate) const fn is_word(ty: BasicType) -> bool {
     matches!(ty, Int32 | Int64 | Uint32 | Uint64)
 }
 
-/// The width of an element of 4 or 8 bytes.
+/// The atomic that compares and swaps an element of that width.
 fn compare_swap(width: Width, values: CompareSwap<u64>) -> Amo {
     Amo::compare_swap(width, values.expected, values.new)
 }
 
+/// The width of an element of 4 or 8 bytes.
 fn width(ty: BasicType) -> Width {
     if ty.size() == 4 { Width::W32 } else { Width::W64 }
 }

@@ -385,9 +385,9 @@ impl Wire {
         Ok(memory)
     }
 
-    /// The memory of [`allocate`](Self::allocate) within which the bytes lie, of this rank or,
-    /// mapped here, of a rank of the node. The result keeps this rank's memory, and the mapping of
-    /// another rank's.
+    /// The memory of [`allocate`](Self::allocate) within which the bytes lie: memory of this rank,
+    /// or memory of another rank of the node that is mapped here. The result keeps memory of this
+    /// rank. Of another rank's memory it keeps only the mapping: that rank may free the memory.
     pub(crate) fn allocated(&self, base: *mut u8, len: usize) -> Option<Memory> {
         let span = Span::from_raw(base, len);
         self.heap.as_ref()?.part(span).or_else(|| self.shm.as_ref()?.port().mapped_from_peer(span))
@@ -525,8 +525,7 @@ pub(crate) fn is_mapped(key: &RegionKey) -> bool {
     transom_shm::is_mapped(key)
 }
 
-/// The rank in whose heap the region of a key lies, if this is another one than that which
-/// registered it.
+/// The rank in whose heap the region of a key lies, if another rank has registered the region.
 pub(crate) fn heap_owner(key: &RegionKey) -> Option<usize> {
     transom_shm::heap_owner(key).map(Peer::index)
 }

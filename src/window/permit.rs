@@ -79,8 +79,8 @@ impl Core {
         outcome
     }
 
-    #[cold]
     /// Takes back the fence epoch that a refused first operation has opened.
+    #[cold]
     fn refused(&self) {
         // Other states stay as they are, and another thread may change the word meanwhile.
         if self.epochs.state().0 == Access::FirstOperation {

@@ -25,7 +25,7 @@ impl SharedPart {
 
     /// The address of the first byte in this process. Null for an empty part, unless the part is in
     /// a contiguous segment. The bytes stay mapped as long as this value exists. Other ranks may
-    /// write them at any time, so no Rust reference to them may exist then.
+    /// write them at any time, so Rust code must access them by the pointer, never by a reference.
     pub fn base(&self) -> *mut u8 {
         self.place.as_ptr()
     }

@@ -174,7 +174,7 @@ impl AccumulateSides {
         };
         let unused = op == Op::NoOp && result.is_some();
         if op == Op::NoOp && !unused {
-            let text = "MPI_Accumulate takes no MPI_NO_OP, which only fetches; use MPI_Get_accumulate";
+            let text = "an accumulate takes no MPI_NO_OP, which only fetches; use MPI_Get_accumulate";
             return Err(Failure::new(Class::Op, text));
         }
         let (mut target, mut count) = (types::find(there.ty)?, checked_count(there.count)?);

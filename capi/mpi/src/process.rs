@@ -25,7 +25,7 @@ thread_local! {
 static PROCESS: OnceLock<Process> = OnceLock::new();
 /// Whether the program reads the buffers of gets before their completion.
 static EARLY_READS: AtomicBool = AtomicBool::new(false);
-/// Whether fetched values may come after the call that fetches them.
+/// Whether calls that fetch a value over a net return before they have it.
 static LATE_VALUES: AtomicBool = AtomicBool::new(false);
 
 /// Whether the program has called `MPI_Init` or `MPI_Init_thread`.

@@ -400,7 +400,8 @@ fn contents(ty: Type, envelope: &Envelope) -> Outcome<(Vec<i64>, Vec<Decoded>)> 
 /// Builds the type again from its parts, with `values` in the order of MPI-4.1 §5.1.13.
 fn construct(envelope: &Envelope, values: &[i64], parts: &[Datatype]) -> Outcome<Datatype> {
     let unsupported = || {
-        let text = format!("transom can't decode a datatype of combiner {} (host/host.h)", envelope.combiner);
+        let what = "transom can't decode a datatype of this constructor";
+        let text = format!("{what}: it is combiner {} of capi/mpi/host/host.h", envelope.combiner);
         Failure::new(Class::Type, text)
     };
     // A structure may have no parts.

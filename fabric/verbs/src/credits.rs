@@ -27,8 +27,8 @@
 //! `transom_fabric::share` allows. If not, and fewer receives are free than the credit window has,
 //! the credit window returns one receive. The credit window also doubles when a limit becomes due,
 //! if as many receives as it has are free afterwards. A busy connection then writes fewer limits,
-//! and a sender whose messages are taken in time keeps more than [`FEW`] credits, so that it wakes
-//! no thread.
+//! and a sender whose messages are taken in time keeps more than [`WAKE_AT`] credits, so that it
+//! wakes no thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

@@ -122,7 +122,8 @@ impl VerbsPort {
         let immediate = (immediate.number() | if credit.was_refused { REFUSED } else { 0 }).to_be();
         let (opcode, target) = (sys::IBV_WR_RDMA_WRITE_WITH_IMM, sys::Target { rdma: to.at(offset) });
         // Posted at once, because the target may wait for the notice while this process computes.
-        // Only a put that uses up the credit wakes a target that computes.
+        // A target that computes need not count each notice at once. It is woken only by puts after
+        // which few or no credits are left, to renew the credit.
         let (solicited, posting) = (credit.wakes_receiver(), Posting::of(len, Posting::Unsignaled));
         self.push(&to.link, Request { opcode, target, immediate, solicited, bytes, posting, tally: Some(tally), local })
     }

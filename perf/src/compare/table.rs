@@ -70,7 +70,7 @@ fn transport(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
     if part.transport == Transport::Tcp && part.lines.iter().any(|line| line.function != "grid") {
         writeln!(
             out,
-            "# Over sockets MPICH's flush of short puts returns before the data has arrived: its times have no answer"
+            "# Over sockets MPICH's flush of short puts returns before the data has arrived, so its times are too short"
         )?;
     }
     Ok(())

@@ -115,8 +115,10 @@ impl RawWindow {
 
     /// Creates a window whose part at this rank is the `size` bytes at `base` (`MPI_WIN_CREATE`,
     /// MPI-4.1 §12.2.1). Collective. If the bytes lie within one [`Allocation`](crate::Allocation),
-    /// or within another block of the library's memory, ranks of the node map them, and the window
-    /// keeps that memory. Ranks of the node access other memory by XPMEM or by system calls
+    /// or within another block of the library's memory, ranks of the node map them. The window
+    /// keeps a block that this rank has allocated. It does not keep memory of other ranks, such as
+    /// that of a contiguous shared window, which the window's first rank has allocated. Ranks of
+    /// the node access other memory by XPMEM or by system calls
     /// ([costs](crate::book::costs#which-memory-is-mapped-within-a-node)).
     ///
     /// # Errors
@@ -326,8 +328,8 @@ impl RawWindow {
 
     /// Whether the ranks of each node map all parts of their node without XPMEM. This is true for
     /// windows with memory of the library, and for created windows if all parts are within memory
-    /// of [`Job::alloc_mem`]. Ranks of the node access other parts by XPMEM, by system calls, or,
-    /// where the kernel forbids those calls, by messages.
+    /// of [`Job::alloc_mem`], of allocated or of shared windows. Ranks of the node access other
+    /// parts by XPMEM, by system calls, or, where the kernel forbids those calls, by messages.
     pub fn is_mapped(&self) -> bool {
         self.core.is_mapped()
     }
@@ -339,8 +341,9 @@ impl RawWindow {
     }
 }
 
-/// Memory that the user gave: memory of the library, which is then kept, or memory that the user
-/// promises to keep. `None` for bytes that no process can have.
+/// Memory that the user gave: memory of the library, or other memory. The library keeps only blocks
+/// that this rank has allocated; the user promises to keep all other memory. `None` for bytes that
+/// no process can have.
 ///
 /// # Safety
 /// As for [`buffers::promised_memory`].

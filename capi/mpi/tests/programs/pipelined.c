@@ -1,6 +1,6 @@
-/* Calls that fetch a value return before they have it (MPI-4.1 sections 12.3.4 and 12.3.5): a
- * target that does not answer keeps none of them, and a flush delivers all values. Rank 0 stops the
- * last rank, which over two nodes is on the other one. */
+/* Calls that fetch a value return before they have it (MPI-4.1 section 12.3.4): none of them waits
+ * for a target that does not answer, and a flush delivers all values. Rank 0 stops the last rank,
+ * which over two nodes is on the other one. Within a node the calls need no target. */
 #include "check.h"
 #include <signal.h>
 #include <unistd.h>
