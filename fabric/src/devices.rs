@@ -125,8 +125,8 @@ impl Distances {
         told.unwrap_or(if first == second { 10 } else { 20 })
     }
 
-    /// The indices of the devices that are nearest to a set of nodes. A device of an unknown node is
-    /// farther than all others.
+    /// The indices of the devices that are nearest to a set of nodes. A device of an unknown node
+    /// is farther than all others.
     fn nearest(&self, near: Nodes, devices: &[Option<u32>]) -> Vec<usize> {
         let distance = |device: &Option<u32>| {
             let to = |node| device.map(|device| self.between(node, device));
@@ -231,8 +231,8 @@ mod tests {
         (0..near.len()).map(|me| place(me).share_by(&sockets(), devices)).collect()
     }
 
-    /// Regressions: half of the devices were idle where ranks were bound to the sockets in turn, and
-    /// a process whose own NUMA node has no device used those of the other socket too.
+    /// Regressions: half of the devices were idle where ranks were bound to the sockets in turn,
+    /// and a process whose own NUMA node has no device used those of the other socket too.
     #[test]
     fn all_devices_are_used_and_the_nearest_first() {
         let both = [Some(0), Some(0), Some(4), Some(4)];

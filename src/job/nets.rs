@@ -111,8 +111,8 @@ impl Opened {
     }
 }
 
-/// Opens verbs if all ranks can, and a message passes between two nodes. Otherwise returns the first
-/// rank that can't, with its reason; `None` if the settings exclude verbs.
+/// Opens verbs if all ranks can, and a message passes between two nodes. Otherwise returns the
+/// first rank that can't, with its reason; `None` if the settings exclude verbs.
 fn open_verbs(boot: &mut Exchanging<'_>, wanted: &Wanted<'_>) -> Result<std::result::Result<Net, Option<Without>>> {
     let settings = wanted.settings;
     if !settings.verbs {

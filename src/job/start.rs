@@ -1,7 +1,7 @@
 //! The start of a job: own memory, nodes, the net where one is needed, and the agreement of all
-//! ranks. A job on one node opens no net and takes two exchanges. Other jobs take at most three more
-//! exchanges and two broadcasts from rank 0, and one more of each for each provider of libfabric
-//! that a rank can't open ([`nets`]).
+//! ranks. A job on one node opens no net and takes two exchanges. Other jobs take at most three
+//! more exchanges and two broadcasts from rank 0, and one more of each for each provider of
+//! libfabric that a rank can't open ([`nets`]).
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};

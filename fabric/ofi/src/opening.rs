@@ -106,7 +106,8 @@ impl OfiDomain {
     }
 }
 
-/// Opens a provider that was found. The result is an error if the probe finds that it does not work.
+/// Opens a provider that was found. The result is an error if the probe finds that it does not
+/// work.
 fn open_found(
     library: &Arc<Library>,
     options: &OfiOptions,

@@ -63,8 +63,8 @@ impl From<String> for Refusal {
 
 /// Finds a provider and one of its devices, which `open` opens. A provider that `open` can't open
 /// is not used, unless the user names it: a provider may list a device that the job can't open, for
-/// lack of rights or of free resources. `open` also gets, for each earlier provider that has devices
-/// on this machine, the reason why its devices are not used.
+/// lack of rights or of free resources. `open` also gets, for each earlier provider that has
+/// devices on this machine, the reason why its devices are not used.
 pub(crate) fn choose<T>(
     library: &Arc<Library>,
     criteria: &Criteria<'_>,

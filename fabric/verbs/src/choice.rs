@@ -43,8 +43,8 @@ pub(crate) fn folder(port: &PortInfo) -> PathBuf {
 }
 
 /// The port to use: the first usable one of the user's list. Without a list, the best network is
-/// chosen first (`network_rank`), because all ranks must reach each other. The processes of a machine
-/// share the ports of this network, each a nearest one.
+/// chosen first (`network_rank`), because all ranks must reach each other. The processes of a
+/// machine share the ports of this network, each a nearest one.
 pub(crate) fn choose(list: Option<&str>, gid_index: Option<u8>, place: &Place) -> Result<PortInfo, FabricError> {
     let unavailable = |text: String| FabricError::unavailable(TRANSPORT, Cause::Setup(text));
     let found = scan(Path::new(DEVICES), gid_index);

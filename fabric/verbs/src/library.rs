@@ -118,8 +118,8 @@ impl Library {
     }
 }
 
-/// Calls `fork_init` so that huge pages can be registered afterwards (man ibv_fork_init, NOTES). The
-/// library reads the variable in that call only. It does not stay set, because other libraries
+/// Calls `fork_init` so that huge pages can be registered afterwards (man ibv_fork_init, NOTES).
+/// The library reads the variable in that call only. It does not stay set, because other libraries
 /// refuse it (`efa` together with `FI_EFA_FORK_SAFE`).
 fn with_huge_pages(fork_init: impl FnOnce()) {
     let is_set = |name: &&str| std::env::var_os(name).is_some();

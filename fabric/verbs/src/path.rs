@@ -90,8 +90,8 @@ fn router_lid(gid: &[u8; 16]) -> Option<u16> {
     Some(u16::from_be_bytes([gid[4], gid[5]])).filter(|lid| is_site_local && *lid != 0)
 }
 
-/// The InfiniBand subnet of a global identifier: its prefix, or the part of it that is the number of
-/// the subnet where the prefix also has an identifier for routers.
+/// The InfiniBand subnet of a global identifier: its prefix, or the part of it that is the number
+/// of the subnet where the prefix also has an identifier for routers.
 fn subnet(gid: &[u8; 16]) -> u64 {
     let prefix = u64::from_be_bytes(*gid.first_chunk().unwrap_or(&[0; 8]));
     router_lid(gid).map_or(prefix, |lid| prefix & !(u64::from(lid) << 16))
@@ -144,8 +144,8 @@ mod tests {
         assert_eq!(PathOptions::default().vector(&sender(false), &to).is_global, 1);
     }
 
-    /// The identifier for routers (FLID) is in bytes 4 and 5 of the peer's global identifier, and the
-    /// number of the subnet in bytes 6 and 7.
+    /// The identifier for routers (FLID) is in bytes 4 and 5 of the peer's global identifier, and
+    /// the number of the subnet in bytes 6 and 7.
     #[test]
     fn packets_to_another_subnet_have_the_local_identifier_for_routers() {
         let gid = |lid: u8, subnet: u8| [0xfe, 0xc0, 0, 0, 0, lid, 0, subnet, 0, 0, 0, 0, 0, 0, 0, 2];

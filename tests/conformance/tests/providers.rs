@@ -220,7 +220,8 @@ fn the_next_provider_is_used_if_one_cannot_be_opened() {
     assert_eq!(open(&chosen).expect("that of another rank").provider(), "opx");
 }
 
-/// Man fi_cxi, `FI_CXI_DEFAULT_CQ_SIZE`: messages that arrive before their receives reserve entries.
+/// Man fi_cxi, `FI_CXI_DEFAULT_CQ_SIZE`: messages that arrive before their receives reserve
+/// entries.
 /// Shows T3.
 #[test]
 fn the_completion_queue_of_cxi_has_room_for_early_messages() {

@@ -72,8 +72,8 @@ const CXI: Model = Model {
 };
 
 /// Elastic Fabric Adapter: man fi_efa. It has no inject, claims automatic progress in error, and
-/// uses the caller's descriptors if the caller offers to register its buffers (`FI_MR_LOCAL`). Where
-/// the device writes to peers, each region must be writable.
+/// uses the caller's descriptors if the caller offers to register its buffers (`FI_MR_LOCAL`).
+/// Where the device writes to peers, each region must be writable.
 const EFA: Model = Model {
     name: c"efa",
     devices: &["rdmap0s6-rdm", "rdmap0s7-rdm"],
