@@ -5,6 +5,7 @@
 mod descriptors;
 mod later;
 mod losses;
+mod rhythm;
 mod thread;
 mod times;
 

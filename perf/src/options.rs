@@ -73,6 +73,11 @@ pub(crate) struct Options {
     /// complete.
     #[arg(long)]
     pub(crate) grid: bool,
+    /// For the test fence_latency: the ranks compute for this number of microseconds, and then
+    /// fence twice, each time with one put of 8 bytes. The table has the times of both fences,
+    /// without a floor.
+    #[arg(long, value_name = "MICROSECONDS")]
+    pub(crate) gap: Option<u64>,
     /// Ranks to start if there is no launcher. In tests between two ranks the other ranks wait.
     #[arg(short = 'n', value_name = "RANKS", default_value_t = 2)]
     pub(crate) ranks: usize,
@@ -141,6 +146,9 @@ impl Options {
                 self.test.name()
             ));
         }
+        if self.gap.is_some() && (self.test != Test::FenceLatency || self.vs_floor) {
+            return Err("--gap is an option of the test fence_latency only, without --vs-floor".into());
+        }
         if self.grid && self.test != Test::Passive {
             return Err("--grid is an option of the test passive only".into());
         }
@@ -208,6 +216,14 @@ mod tests {
             }
         }
         assert_eq!(Options::parse_from(["transom-perf", "fop_latency", "-m", "8"]).check(), Ok(()));
+    }
+
+    #[test]
+    fn only_fences_follow_a_gap() {
+        let options = |rest: &[&str]| Options::parse_from([&["transom-perf"], rest].concat()).check();
+        assert_eq!(options(&["fence_latency", "--gap", "1000"]), Ok(()));
+        assert!(options(&["fence_latency", "--gap", "1000", "--vs-floor"]).is_err());
+        assert!(options(&["pscw", "--gap", "1000"]).is_err());
     }
 
     #[test]

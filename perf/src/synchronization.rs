@@ -1,16 +1,22 @@
 //! Synchronization: fences, post-start-complete-wait, and locks, compared with flags and atomics on
 //! mapped memory.
 
+use std::time::{Duration, Instant};
+
 use transom::{Job, Lock, Window};
 
 use crate::floor::Floor;
 use crate::iterations::{counts, window};
 use crate::kinds::Test;
-use crate::measure::alternate;
+use crate::measure::{Times, alternate};
 use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::report::Row;
 use crate::rounds::{alternate_rounds, per_round};
+
+/// Times of computing that `fences_after_gaps` measures by default, and those before.
+const GAPS: usize = 300;
+const WARM_UP: usize = 20;
 
 /// Fences with one put of 8 bytes to each other, compared with barriers of two flags, or of two
 /// writes that signal their arrival. Both ranks run the same rounds.
@@ -40,6 +46,40 @@ pub(crate) fn fence(world: &Job, options: &Options, floor: Option<&Floor>) -> Ou
     }
     win.free()?;
     Ok((world.rank() == 0).then_some(row))
+}
+
+/// Two fences with one put of 8 bytes after each time of computing, `Options::gap`. Both ranks make
+/// the same number.
+pub(crate) fn fences_after_gaps(
+    world: &Job,
+    options: &Options,
+    show: &mut dyn FnMut(&Options, Option<Row>) -> Outcome<()>,
+) -> Outcome<()> {
+    let win = window::<u64>(world, options, 1)?;
+    let gap = Duration::from_micros(options.gap.unwrap_or(0));
+    let peer = if world.rank() < 2 { 1 - world.rank() } else { world.rank() };
+    let mut times = [Vec::new(), Vec::new()];
+    win.fence(|epoch| {
+        (0..WARM_UP + options.iterations.unwrap_or(GAPS)).try_for_each(|turn| {
+            let start = Instant::now();
+            while start.elapsed() < gap {
+                std::hint::spin_loop();
+            }
+            times.iter_mut().try_for_each(|times| {
+                let start = Instant::now();
+                epoch.put_value(peer, 0, turn as u64)?;
+                epoch.fence()?;
+                times.extend((turn >= WARM_UP).then(|| start.elapsed()));
+                Ok(())
+            })
+        })
+    })?;
+    win.free()?;
+    for (what, times) in ["fence after computing", "fence after a fence"].iter().zip(&times) {
+        let row = Row { what: Some((*what).into()), ..Row::new(8, Times::of_durations(times, 1), None) };
+        show(options, (world.rank() == 0).then_some(row))?;
+    }
+    Ok(())
 }
 
 /// Exposure epochs of rank 1 in which rank 0 puts 8 bytes, compared with two flags. Both ranks run

@@ -4,19 +4,21 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use transom_fabric::diagnostics;
 
 use crate::messages::Messages;
 use crate::transport::{Lane, Wire};
 
-/// Initial time for which the thread leaves polling to callers. The time doubles while callers
-/// poll. After the last caller has left, an origin therefore waits at most about as long as the
-/// callers have polled.
+use super::rhythm::Rhythm;
+
+/// Initial time for which the thread leaves polling to threads that post, and answers to the next
+/// call.
 const KEEP_AWAY: Duration = Duration::from_micros(32);
-/// Maximum time for which the thread leaves polling to callers. The end of a single longer call
-/// wakes the thread.
+/// Time for which the thread leaves polling to callers. The calls between two phases of computing
+/// seldom take longer: a look at them in between would delay one of them. The end of a single
+/// longer call wakes the thread.
 const KEEP_AWAY_MAX: Duration = Duration::from_micros(256);
 /// [`KEEP_AWAY_MAX`] where calls or posts are dense: at least one in each [`DENSE`] on average.
 /// Dense calls serve origins soon enough. Dense posts and the thread would wait for the same locks
@@ -46,6 +48,10 @@ pub(super) struct Callers {
     pub(super) inside: AtomicU32,
     /// Grows with every call.
     pub(super) calls: AtomicU32,
+    /// Whether the net's progress thread wants to know when the next call begins.
+    expected: AtomicBool,
+    /// When the first call since then began.
+    began: Mutex<Option<Instant>>,
     /// Whether progress threads may wait for the last caller to leave.
     waiting: AtomicBool,
     /// Whether the net's progress thread sleeps until something arrives.
@@ -66,7 +72,27 @@ impl Callers {
         self.calls.fetch_add(1, Ordering::Relaxed);
         // Relaxed: a thread that misses the increment polls once more in parallel with the caller.
         self.inside.fetch_add(1, Ordering::Relaxed);
+        // Relaxed: the lock orders the time.
+        if self.expected.load(Ordering::Relaxed) {
+            self.note_begin();
+        }
         CallerGuard(self)
+    }
+
+    #[cold]
+    fn note_begin(&self) {
+        let mut began = self.began.lock().unwrap_or_else(PoisonError::into_inner);
+        began.get_or_insert_with(Instant::now);
+        // Relaxed: the lock orders it.
+        self.expected.store(false, Ordering::Relaxed);
+    }
+
+    /// When the first call began since this function was called before.
+    fn first_call(&self) -> Option<Instant> {
+        let mut began = self.began.lock().unwrap_or_else(PoisonError::into_inner);
+        // Relaxed: a call that misses it is not noted.
+        self.expected.store(true, Ordering::Relaxed);
+        began.take()
     }
 
     /// Waits until the last caller leaves, `wake` is called, or `limit` has passed. It does not
@@ -111,7 +137,7 @@ pub(super) fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Call
     // The usual timer slack of 50 us would be longer than the shortest sleep; where it is refused,
     // that sleep takes twice as long.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1000));
-    let (mut seen, mut retry) = (Seen::default(), RETRY);
+    let (mut seen, mut retry, mut rhythm) = (Seen::default(), RETRY, Rhythm::default());
     // Acquire: pairs with the Release in `stop`.
     while !stop.load(Ordering::Acquire) {
         // SeqCst both: either a caller that leaves finds this thread asleep, or this thread finds
@@ -121,10 +147,19 @@ pub(super) fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Call
                 callers.dozing.store(asleep, Ordering::SeqCst);
             }
         };
+        if lane == Lane::Net {
+            callers.first_call().into_iter().for_each(|began| rhythm.began(began));
+        }
         doze(true);
         let owing = messages.owes_answers() || messages.keeps_answers();
-        wire.wait_on(lane, if owing { retry } else { IDLE });
+        let limit = if owing { retry } else { IDLE };
+        wire.wait_on(lane, rhythm.until_expected(Instant::now()).map_or(limit, |until| until.min(limit)));
         doze(false);
+        if let (Some(rest), false) = (rhythm.rest_of_expected(Instant::now()), owing) {
+            // Arrivals would only wake this thread at the beginning of the program's next calls,
+            // and so delay them.
+            std::thread::sleep(rest);
+        }
         keep_away(callers, messages, &mut seen, stop, || wire.posts(lane));
         let (mut sent, mut came) = (0, 0);
         for _ in 0..ROUNDS {
@@ -175,7 +210,7 @@ fn most_away(dense: bool) -> Duration {
 /// sleeps between checks, because otherwise the end of each call would wake it; the end of a long
 /// call wakes it. Threads that post without polling keep it away for a limited time.
 fn keep_away(callers: &Callers, messages: &Messages, seen: &mut Seen, stop: &AtomicBool, posts: impl Fn() -> u32) {
-    let (mut nap, mut slept, mut posting) = (KEEP_AWAY, IDLE, Duration::ZERO);
+    let (mut nap, mut slept, mut posting) = (KEEP_AWAY_MAX, IDLE, Duration::ZERO);
     // Acquire: pairs with the Release in `stop`.
     while !stop.load(Ordering::Acquire) {
         // Relaxed both: they show which callers poll, and order no other access.
@@ -204,7 +239,7 @@ fn keep_away(callers: &Callers, messages: &Messages, seen: &mut Seen, stop: &Ato
             slept = match (kept, polls) {
                 (true, _) => KEEP_AWAY,
                 (false, true) => nap.min(most),
-                (false, false) => nap.min(most_posting.saturating_sub(posting)),
+                (false, false) => posting.max(KEEP_AWAY).min(most_posting.saturating_sub(posting)),
             };
             std::thread::sleep(slept);
             nap = if kept { nap } else { (nap * 2).min(most) };
