@@ -15,6 +15,8 @@ use transom_harness::{Outcome, Test, ensure, same, step};
 #[path = "notify/removed.rs"]
 mod removed;
 mod support;
+#[path = "notify/threads.rs"]
+mod threads;
 #[path = "notify/visible.rs"]
 mod visible;
 
@@ -29,6 +31,7 @@ static TESTS: &[Test] = &[
     Test::new("waits_end_at_their_thresholds", &[1, 2, 3], waits),
     Test::new("requests_and_resets_of_counters", &[1, 2, 3], requests_past_resets),
     Test::new("a_wait_for_a_removed_counter_fails", &[1, 2], removed::meanwhile),
+    Test::new("threads_wait_for_different_counters", &[1, 2, 3], threads::apart),
     Test::new("a_rank_that_waits_for_notices_serves_others", &[2, 3], serves),
     Test::new("a_counter_is_read_and_zeroed_atomically", &[2, 3], resets),
     Test::new("numbers_of_counters_differ_and_change", &[1, 2, 3], numbers),
