@@ -2,9 +2,59 @@
 
 use std::collections::HashSet;
 
-use super::{Checked, Completed, Pending, addressed};
-use crate::check::{Access, Checker, Locked, LogEntry, Shadow};
+use super::{Checked, Pending, addressed};
+use crate::check::{Access, Checker, Loan, Locked, LogEntry, Shadow};
 use crate::error::Result;
+
+/// The accesses that an operation or a synchronization completes.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::window) enum Completed<'n> {
+    All,
+    /// Those that the arrival of their results completes.
+    Fetching,
+    /// Those of one operation.
+    Operation(u64),
+    /// Those of these operations that the arrival of their results completes. The numbers are in
+    /// increasing order.
+    Results(&'n [u64]),
+    /// These uses of a part by buffers. The numbers are in increasing order.
+    Uses(&'n [u64]),
+}
+
+impl Completed<'_> {
+    pub(super) fn has(self, pending: &Pending) -> bool {
+        match self {
+            Completed::All => true,
+            Completed::Fetching => pending.ends_with_result,
+            Completed::Operation(number) => pending.operation == number,
+            Completed::Results(numbers) => {
+                pending.ends_with_result && numbers.binary_search(&pending.operation).is_ok()
+            }
+            Completed::Uses(numbers) => numbers.binary_search(&pending.operation).is_ok(),
+        }
+    }
+
+    /// Whether the value that an operation fetches has arrived.
+    pub(super) fn brings_value(self, pending: &Pending) -> bool {
+        match self {
+            Completed::All | Completed::Fetching => true,
+            Completed::Operation(number) => pending.operation == number,
+            Completed::Results(numbers) => numbers.binary_search(&pending.operation).is_ok(),
+            Completed::Uses(_) => false,
+        }
+    }
+
+    /// Whether this completion ends the loan of a buffer.
+    pub(super) fn returns(self, loan: &Loan) -> bool {
+        match self {
+            Completed::All => true,
+            Completed::Fetching => loan.local,
+            Completed::Operation(number) => loan.operation == number,
+            Completed::Results(numbers) => loan.local && numbers.binary_search(&loan.operation).is_ok(),
+            Completed::Uses(_) => false,
+        }
+    }
+}
 
 /// Forgets accesses whose records later accesses have replaced. The end of an operation that ends
 /// alone restores the records that the operation may have replaced. One replaced access for each
