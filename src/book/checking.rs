@@ -38,10 +38,14 @@
 //!
 //! The checker records the loads and stores of [`Window::load`](crate::Window::load) and related
 //! calls. Loads of up to 8 bytes are not checked in the unified model, because a program may poll a
-//! word for an update. After the update such a program calls [`sync`](crate::Window::sync). The
-//! checker therefore treats the accesses of a rank after its call of `sync` as ordered after the
-//! operations that are complete at this rank. In MPI programs with ThreadSanitizer `sync` has no
-//! such effect, because the checker sees the loads by which a program polls.
+//! word for an update. A program may also poll by loads that the checker does not see, between
+//! calls of [`sync`](crate::Window::sync). When such a rank makes its next access or
+//! synchronization after `sync`, the checker treats the rank as ordered after the operations that
+//! were complete at this rank, and after what other ranks had completed before they put a word
+//! there or accumulated. A rank that reads a word of the rank that called `sync`, by a get or a
+//! fetch, counts as ordered after what that rank did before `sync`. In MPI programs with
+//! ThreadSanitizer `sync` has no such effects, because the checker sees the loads and stores by
+//! which a program polls.
 //!
 //! # Loads and stores: pointers, with ThreadSanitizer
 //!
@@ -82,6 +86,9 @@
 //! word (MPI-4.1 §12.7), and with the plain loads and stores of other ranks. A rank that has read
 //! an update of a word may change the word: it may lower a flag for which it has polled.
 //!
+//! The checker uses ThreadSanitizer only if the programs of all ranks are compiled with it;
+//! otherwise rank 0 prints a warning.
+//!
 //! `UCX_MEM_EVENTS=no` keeps UCX, which some MPIs use, from patching functions that ThreadSanitizer
 //! wraps. `libtransom_mpi` sets ThreadSanitizer's option `history_size=7`, so that reports show the
 //! place of an access after which the program has computed for long. Another `history_size` in
@@ -118,6 +125,10 @@
 //!
 //! # Missed and false reports
 //!
+//! - Without ThreadSanitizer the checker compares buffers of operations that are in the origin's
+//!   own part of the same window with operations of other ranks only between fences, and while the
+//!   part is exposed by `post`; not in shared and dynamic windows. In other epochs the rank may
+//!   have polled for these operations.
 //! - Without ThreadSanitizer the checker does not see loads and stores through pointers. With
 //!   ThreadSanitizer it sees those of the rank that owns the memory. It sees the loads and stores
 //!   of other ranks in a shared window only in MPI programs that gcc has compiled. It never sees

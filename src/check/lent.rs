@@ -6,6 +6,7 @@
 //! buffers of operations with each other. ThreadSanitizer checks the loads and stores of the
 //! program, if the program was compiled with it.
 
+use std::collections::HashSet;
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::Weak;
@@ -65,7 +66,8 @@ pub(crate) struct Loan {
     pub(crate) operation: u64,
     /// Whether the loan ends when the operation is complete at the origin.
     pub(crate) local: bool,
-    record: Option<Record>,
+    /// The buffer, and its record.
+    record: Option<(Access, Record)>,
     flight: Option<Flight>,
     /// The use of window memory by a buffer, until the loan ends.
     part: Option<PartUse>,
@@ -159,7 +161,7 @@ impl Buffers {
         let access = Access { start, end: start + len as u64, kind, origin: 0, place: place.number };
         let mut clashes = Vec::new();
         let record = self.locked().record(access, &self.clock, false, &mut clashes);
-        loans.push(Loan { record: Some(record), ..Loan::of(it) });
+        loans.push(Loan { record: Some((access, record)), ..Loan::of(it) });
         let at_rank = |access: Access| Access { origin: rank, ..access };
         conflicts
             .extend(clashes.into_iter().map(|clash| (at_rank(access), Clash { older: at_rank(clash.older), ..clash })));
@@ -176,12 +178,13 @@ impl Buffers {
         if loans.is_empty() {
             return own;
         }
-        let (locked, mut uses) = (self.locked(), Vec::new());
+        let (locked, mut uses, mut ended) = (self.locked(), Vec::new(), Vec::new());
         loans.retain_mut(|loan| {
             let was_ended = |fibers: &Fibers| loan.flight.as_ref().is_some_and(|flight| fibers.was_ended(flight));
             let over = ends(loan) || fibers.is_some_and(was_ended);
-            if over && let Some(record) = loan.record {
+            if over && let Some((access, record)) = loan.record.take() {
                 locked.forget(record);
+                ended.push(access);
             }
             uses.extend(loan.part.take_if(|_| over));
             own.extend(loan.own.filter(|_| over));
@@ -191,9 +194,23 @@ impl Buffers {
                 _ => !over,
             }
         });
+        self.restore(&locked, loans, &ended);
         drop(locked);
         end_uses(uses);
         own
+    }
+
+    /// Records again the buffers for which the records of `ended` stood: a later use of the same
+    /// bytes replaces the record of an earlier one. One record is enough for all uses of a range.
+    fn restore(&self, locked: &Locked<'_>, loans: &mut [Loan], ended: &[Access]) {
+        let covers = |of: &Access, by: &Access| by.kind == of.kind && by.start <= of.start && of.end <= by.end;
+        let mut restored = HashSet::new();
+        for (access, record) in loans.iter_mut().filter_map(|loan| loan.record.as_mut()) {
+            let was_replaced = ended.iter().any(|by| covers(access, by)) && !locked.is(*record);
+            if was_replaced && restored.insert((access.start, access.end, access.kind.encode())) {
+                *record = locked.restore(*access, &self.clock);
+            }
+        }
     }
 }
 

@@ -17,6 +17,7 @@ mod notices;
 mod object;
 mod others;
 mod place;
+mod polled;
 mod receives;
 mod releases;
 mod report;
@@ -97,6 +98,11 @@ const EXPOSURE: u64 = 1 << 10;
 /// Maximum number of reports of a job.
 const MOST_REPORTS: u64 = 100;
 
+/// Whether the program has ThreadSanitizer.
+pub(crate) fn has_sanitizer() -> bool {
+    sanitizer::Sanitizer::find().is_some()
+}
+
 /// The checker at one rank.
 #[derive(Debug)]
 pub(crate) struct Checker {
@@ -106,8 +112,7 @@ pub(crate) struct Checker {
     block: Memory,
     base: usize,
     clock: Exclusive<Clock>,
-    /// The counts of the clock when it last learned.
-    known: Shown,
+    known: Known,
     /// The release with which the last exposure epoch of this rank ends.
     exposures: AtomicU64,
     /// The messages that calls are sending.
@@ -125,6 +130,15 @@ pub(crate) struct Checker {
     /// The state of this rank's waiting calls.
     shown: Mutex<waits::WaitingCalls>,
     output: Output,
+}
+
+/// What a rank knows, beside its clock.
+#[derive(Debug)]
+struct Known {
+    /// The counts of the clock when it last learned.
+    counts: Shown,
+    /// The parts that this rank may have read since its last access or release.
+    polled: polled::Polled,
 }
 
 /// What happens to reports, besides their printing.
@@ -157,7 +171,14 @@ struct Part {
 }
 
 impl Checker {
-    pub(crate) fn new(rank: usize, ranks: usize, block: &Memory, base: usize, settings: &Check) -> Checker {
+    /// The checker of a rank among a number of ranks. `base`: the offset of its area in the job
+    /// block. `watches`: each rank's program has ThreadSanitizer.
+    pub(crate) fn new(
+        (rank, ranks): (usize, usize),
+        (block, base): (&Memory, usize),
+        watches: bool,
+        settings: &Check,
+    ) -> Checker {
         let Check { report: file, suppressed, patience, .. } = settings.clone();
         let (block, clock) = (block.clone(), Exclusive::new(Clock::new(ranks)));
         Area::at(&block, base, ranks).prepare(rank);
@@ -174,14 +195,14 @@ impl Checker {
             block,
             base,
             clock,
-            known: Shown::new(rank, ranks),
+            known: Known { counts: Shown::new(rank, ranks), polled: polled::Polled::default() },
             exposures: AtomicU64::new(0),
             sends: message_clocks::Sends::default(),
             places: place::Places::new(),
             lent: lent::Buffers::new(),
             exposed: Mutex::default(),
             parts: Mutex::default(),
-            fibers: fibers::Fibers::of_process(),
+            fibers: if watches { fibers::Fibers::of_process() } else { None },
             atomics: AtomicBool::new(false),
             shown: Mutex::new(waits::WaitingCalls::new(watcher)),
             output: Output { file, suppressed },
@@ -220,6 +241,7 @@ impl Checker {
     /// [`Checker::release`], with a number of at least `least`.
     #[inline]
     fn release_as(&self, least: u64, by: By) -> Holder<'_, Clock> {
+        self.learn_polled();
         let mut clock = self.clock();
         clock.advance(self.rank, least);
         if let Some(fibers) = &self.fibers {
@@ -269,7 +291,7 @@ impl Checker {
         let mut clock = self.clock();
         let Some(fibers) = &self.fibers else {
             learn(&mut clock);
-            self.known.show(&clock);
+            self.known.counts.show(&clock);
             return;
         };
         let mut news = Clock::new(self.ranks);
@@ -283,13 +305,13 @@ impl Checker {
     /// The counts of the clock, without its lock.
     #[inline]
     pub(crate) fn known(&self) -> &Shown {
-        &self.known
+        &self.known.counts
     }
 
     /// Whether [`Checker::learn`] may learn something from the words of a slot. Takes no lock.
     #[inline]
     pub(crate) fn is_news(&self, words: &[AtomicU64]) -> bool {
-        self.fibers.is_some() || self.known.lacks(words)
+        self.fibers.is_some() || self.known.counts.lacks(words)
     }
 
     /// Reports to ThreadSanitizer that this rank's clock, now `known`, has merged `news`.
@@ -360,7 +382,7 @@ impl Checker {
         self.fibers.as_ref().map_or(0, |fibers| fibers.forget(window))
     }
 
-    /// Whether the program has ThreadSanitizer.
+    /// Whether the programs of all ranks have ThreadSanitizer.
     pub(crate) fn watches(&self) -> bool {
         self.fibers.is_some()
     }

@@ -116,6 +116,11 @@ impl Kind {
         matches!(self, Kind::Combine { .. })
     }
 
+    /// Whether an accumulate returns the previous value.
+    pub(crate) fn fetches(self) -> bool {
+        matches!(self, Kind::Combine { call: Call::GetAccumulate | Call::FetchAndOp | Call::CompareAndSwap, .. })
+    }
+
     /// Whether the operation is complete at the target when its result has arrived. If it also
     /// changes the target, the arrival says nothing of the change (MPI-4.1 §12.3.5).
     pub(crate) fn ends_with_result(self) -> bool {

@@ -35,7 +35,7 @@ const RECORDS: usize = 24;
 /// Bit l: level l has records in chains. Bit 32 + l: level l has had a record that extends beyond
 /// its block.
 const IN_USE: usize = 32;
-/// What is special about the part: the bits [`SHARED`], [`HAS_LOG`] and [`HAS_LONG`].
+/// What is special about the part: the bits [`SHARED`], [`HAS_LOG`], [`HAS_LONG`] and [`POLLED`].
 const SPECIAL: usize = 40;
 /// One less than the number of clocks of single atomics, a power of two.
 const WORDS: usize = 48;
@@ -80,6 +80,8 @@ const SHARED: u64 = 1;
 const HAS_LOG: u64 = 2;
 /// The clock [`At::Long`] has been used.
 const HAS_LONG: u64 = 4;
+/// The part's rank has called `MPI_WIN_SYNC`, by which it may poll the part.
+const POLLED: u64 = 8;
 
 /// In place of a count of releases: the access is not complete.
 const IN_FLIGHT: u64 = u64::MAX;
@@ -104,7 +106,7 @@ const MOST_CLOCKS: usize = 1 << 14;
 const MOST_ATOMICS: u64 = 8;
 
 /// The number of clocks that are not of single atomics.
-const NAMED: usize = 8;
+const NAMED: usize = 10;
 
 /// The bytes of a cache line.
 const LINE: usize = 64;
@@ -126,6 +128,11 @@ pub(crate) enum At {
     Settled,
     /// The merged clocks of long accumulates.
     Long,
+    /// The merged clocks of ranks that put a word, before the put; if the part's rank polls the
+    /// part, also those of ranks that accumulate.
+    Flags,
+    /// The clock of the part's rank at its last `MPI_WIN_SYNC`.
+    Synced,
     /// The merged clocks of atomics on a half of a word, by a byte of the half.
     Half(u64),
     /// One of these clocks, by its number.
@@ -144,6 +151,8 @@ impl At {
             At::Shared => 5,
             At::Settled => 6,
             At::Long => 7,
+            At::Flags => 8,
+            At::Synced => 9,
             At::Nth(number) => NAMED + (usize::try_from(number).unwrap_or(0) & words),
             // The clocks of the two halves of a word are neighbors.
             At::Half(at) => NAMED + ((hash(at >> WORD, 0) << 1 | usize::from(at >> HALF & 1 != 0)) & words),
@@ -401,6 +410,22 @@ impl<'m> Shadow<'m> {
         halves.map(move |half| self.clock(At::Half(half << HALF))).chain(long.then(|| self.clock(At::Long)))
     }
 
+    /// The clocks of all single atomics and long accumulates.
+    pub(crate) fn all_atomics(self) -> impl Iterator<Item = Slot<'m>> {
+        (0..self.get(WORDS) + 1).map(move |nth| self.clock(At::Nth(nth))).chain([self.clock(At::Long)])
+    }
+
+    /// The part's rank may poll the part. Returns whether it did before.
+    pub(crate) fn polls(self) -> bool {
+        // Relaxed, here and below: the poller reads the clocks of earlier accumulates too.
+        self.word(SPECIAL).fetch_or(POLLED, Ordering::Relaxed) & POLLED != 0
+    }
+
+    /// Whether [`Shadow::polls`] was called.
+    pub(crate) fn is_polled(self) -> bool {
+        self.get(SPECIAL) & POLLED != 0
+    }
+
     /// The clocks from which a rank learns that has read a range.
     pub(crate) fn clocks_for(self, start: u64, end: u64) -> impl Iterator<Item = Slot<'m>> {
         let (first, last) = (start >> HALF, end.saturating_sub(1) >> HALF);
@@ -501,10 +526,11 @@ impl<'m> Shadow<'m> {
         self.get(SPECIAL) & HAS_LOG != 0
     }
 
-    /// Whether accesses are recorded here and nowhere else: neither by address, nor in the log.
+    /// Whether accesses are recorded here and nowhere else, neither by address nor in the log, and
+    /// the part's rank does not poll.
     #[inline]
     pub(crate) fn is_plain(self) -> bool {
-        self.get(SPECIAL) & (SHARED | HAS_LOG) == 0
+        self.get(SPECIAL) & (SHARED | HAS_LOG | POLLED) == 0
     }
 
     /// The number of entries that the log had no room for.

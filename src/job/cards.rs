@@ -19,6 +19,8 @@ pub(super) struct Card {
     /// Whether the kernel has the memory barrier that lets accumulates bypass locks
     /// (`sync::stripe`).
     pub(super) has_barrier: bool,
+    /// Whether the program of the rank has ThreadSanitizer.
+    pub(super) has_sanitizer: bool,
     /// A number that is equal for ranks that may run on the same CPUs.
     pub(super) cpus: u64,
     /// A number that is equal for ranks whose CPU time is limited together; 0: not limited.

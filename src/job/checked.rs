@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use transom_fabric::{Memory, diagnostics};
 
 use super::block::block_bytes;
+use super::cards::Card;
 use super::{Job, JobCore, Team};
 use crate::check::{self, Area, Checker, Clock, Flight, Matching, Sending, ShowBuffers, Stream, Wait};
 use crate::environment::Settings;
@@ -36,16 +37,32 @@ pub(super) fn restrict(settings: &mut Settings, rank: usize, watched: bool) {
 }
 
 /// The checker of a rank, if the user asks for it and all ranks share memory.
-pub(super) fn checker(settings: &Settings, rank: usize, nodes: &[usize], block: &Memory) -> Option<Checker> {
+pub(super) fn checker(
+    settings: &Settings,
+    rank: usize,
+    nodes: &[usize],
+    cards: &[Card],
+    block: &Memory,
+) -> Option<Checker> {
     if !settings.check.on {
         return None;
     }
+    // A rank's ThreadSanitizer sees how the rank polls; the other ranks would have to know it.
+    let sanitized = cards.iter().filter(|card| card.has_sanitizer).count();
+    if rank == 0 && (1..cards.len()).contains(&sanitized) {
+        let what = format!(
+            "TRANSOM_CHECK does not use ThreadSanitizer, because only {sanitized} of {} ranks have it",
+            cards.len()
+        );
+        diagnostics::warn("transom::check", &what);
+    }
+    let watches = sanitized == cards.len();
     let one_node = settings.shm && nodes.iter().all(|&node| node == nodes[rank]);
     if !one_node && rank == 0 {
         let what = "TRANSOM_CHECK has no effect: the checker needs ranks that share memory on one node";
         diagnostics::warn("transom::check", &what);
     }
-    one_node.then(|| Checker::new(rank, nodes.len(), block, base(nodes.len()), &settings.check))
+    one_node.then(|| Checker::new((rank, nodes.len()), (block, base(nodes.len())), watches, &settings.check))
 }
 
 impl JobCore {

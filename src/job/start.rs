@@ -20,6 +20,7 @@ use super::{Delayed, Flags, JobCore, Presence, Team, checked, cpus, descriptors,
 use crate::bootstrap::Bootstrap;
 use crate::bootstrap::fields::{pack, unpack};
 use crate::cgroups;
+use crate::check;
 use crate::environment::Settings;
 use crate::error::{Error, JobError, NetName, Result, SharedSettings};
 use crate::failures::connections::{Connections, RemoteRank, SILENCE};
@@ -133,7 +134,7 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
     let progress = Progress::new(Arc::clone(&parts.wire), Arc::clone(&messages), detector, me, crowded, alone);
     parts.wire.set_addresses(addresses(me, &parts.nodes, &parts.cards));
     let visitor = visitor(me, &parts.nodes, &parts.cards);
-    let checker = checked::checker(&parts.settings, me, &parts.nodes, &parts.block);
+    let checker = checked::checker(&parts.settings, me, &parts.nodes, &parts.cards, &parts.block);
     let core = Arc::new(JobCore {
         rank: me,
         size,
@@ -241,6 +242,7 @@ fn exchange_cards(
             cpus::own(),
             cgroups::cpu_quota().map_or(0, |quota| quota.group),
             Nodes::own().0,
+            u64::from(settings.check.on && check::has_sanitizer()),
         ]
         .map(u64::to_le_bytes)
         .concat(),
@@ -259,7 +261,7 @@ fn exchange_cards(
             drop(boot.barrier());
             return Err(error.into());
         }
-        let [pid, began, has_barrier, cpus, quota_group, near] = numbers_from(&numbers);
+        let [pid, began, has_barrier, cpus, quota_group, near, has_sanitizer] = numbers_from(&numbers);
         let process = Process {
             kernel: String::from_utf8_lossy(&kernel).into(),
             host: String::from_utf8_lossy(&host).into(),
@@ -273,6 +275,7 @@ fn exchange_cards(
             machine: machine_identity(&process.kernel, rank, settings.pretended.nodes),
             process,
             has_barrier: has_barrier != 0,
+            has_sanitizer: has_sanitizer != 0,
             cpus,
             quota_group,
             near: Nodes(near),

@@ -33,6 +33,7 @@ use crate::hints::{Hints, Info, Model};
 use crate::job::Cause;
 use crate::memory::layout::Layout;
 
+pub(super) use completion::Completed;
 pub(super) use touched::Touch;
 
 /// The bit by which the number of a window differs from that of its shadows.
@@ -62,6 +63,8 @@ pub(super) struct Checked {
     loans: Mutex<Vec<Loan>>,
     /// The number of operations of this rank.
     operations: AtomicU64,
+    /// The number of this rank's calls of `MPI_WIN_SYNC`.
+    polls: AtomicU64,
     /// The number of barriers of the window so far.
     barriers: AtomicU64,
     /// The group of the last `post`.
@@ -116,46 +119,6 @@ pub(super) enum End {
     Alone,
 }
 
-/// The accesses that an operation or a synchronization completes.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Completed<'n> {
-    /// All accesses.
-    All,
-    /// All accesses that only fetch, because their results have arrived.
-    Fetching,
-    /// The accesses of one operation.
-    Operation(u64),
-    /// Of the operations with these numbers, which are in increasing order: those that only fetch.
-    Results(&'n [u64]),
-    /// The uses of a part by buffers with these numbers, which are in increasing order.
-    Uses(&'n [u64]),
-}
-
-impl Completed<'_> {
-    fn has(self, pending: &Pending) -> bool {
-        match self {
-            Completed::All => true,
-            Completed::Fetching => pending.ends_with_result,
-            Completed::Operation(number) => pending.operation == number,
-            Completed::Results(numbers) => {
-                pending.ends_with_result && numbers.binary_search(&pending.operation).is_ok()
-            }
-            Completed::Uses(numbers) => numbers.binary_search(&pending.operation).is_ok(),
-        }
-    }
-
-    /// Whether this completion ends the loan of a buffer.
-    fn returns(self, loan: &Loan) -> bool {
-        match self {
-            Completed::All => true,
-            Completed::Fetching => loan.local,
-            Completed::Operation(number) => loan.operation == number,
-            Completed::Results(numbers) => loan.local && numbers.binary_search(&loan.operation).is_ok(),
-            Completed::Uses(_) => false,
-        }
-    }
-}
-
 impl Checked {
     fn new(parts: &Parts, checker: &Checker) -> Result<Checked> {
         let info = Info::new();
@@ -180,6 +143,7 @@ impl Checked {
             pending: Mutex::new(vec![Vec::new(); 2 * parts.team.size]),
             loans: Mutex::default(),
             operations: AtomicU64::new(0),
+            polls: AtomicU64::new(0),
             barriers: AtomicU64::new(0),
             origins: Mutex::default(),
             own_buffers: own_buffers::OwnBuffers::default(),
@@ -396,6 +360,7 @@ impl Parts {
         let Some((checked, checker)) = self.checker() else { return Ok(0) };
         let member = target.rank();
         let (rank, shadow) = (self.team.rank(member), checked.shadow(member)?);
+        checker.learn_polled();
         // The cache lines arrive while this rank searches for the place of the call.
         elements::prefetch(shadow, shadow.clock(At::Half(at.cast_unsigned())), (target, at.cast_unsigned()));
         let place = checker.place_of(kind);
@@ -404,11 +369,15 @@ impl Parts {
         // By atomic loads, the target may poll a word that a put changes.
         let is_polled = matches!(kind, Kind::Combine { .. }) || checker.has_seen_atomics();
         let passes = is_polled && changes && !kind.only_reads();
+        let raises_flag = !checker.has_seen_atomics() && changes && self.may_raise_flag(target, (shadow, kind), layout);
         let by_addresses = if shadow.shared().is_some() { checked.by_address(checker, member)? } else { None };
         let (mut conflicts, mut clashes, mut pending) = (Vec::new(), Vec::new(), checked.pending());
         let list = &mut pending[member];
         // An atomic passes on what this rank has done before it.
-        let clock = if passes { checker.release_by_operation() } else { checker.clock() };
+        let clock = if passes || raises_flag { checker.release_by_operation() } else { checker.clock() };
+        if raises_flag {
+            clock.teach_by(self.job.rank, shadow.clock(At::Flags));
+        }
         layout.each_piece(|offset, len| {
             let start = at.wrapping_add(offset).cast_unsigned();
             let new = Access { start, end: start + len as u64, kind, origin: self.job.rank, place: place.number };
@@ -456,6 +425,16 @@ impl Parts {
         self.report_all(checker, member, conflicts).map(|()| released)
     }
 
+    /// Whether the target may poll for the change that an operation makes, by loads that the
+    /// checker does not see.
+    fn may_raise_flag(&self, target: &Target, (shadow, kind): (Shadow<'_>, Kind), layout: &Layout<'_>) -> bool {
+        match kind {
+            // In other epochs the change is not complete before the end of the target's epoch.
+            Kind::Put => !self.notifies_at_end(target) && layout.pieces().all(|(_, len)| len <= POLLED),
+            _ => shadow.is_polled() && !kind.only_reads(),
+        }
+    }
+
     /// Loads bytes of this rank's part, as the program sees them.
     #[inline]
     pub(super) fn load(&self, at: usize, into: &mut [u8]) {
@@ -491,11 +470,12 @@ impl Parts {
         if len == 0 {
             return Ok(());
         }
+        checker.learn_polled();
         // The program may poll a word for an update (MPI-4.1 §12.7, unified model).
         if kind == Kind::Load && len <= POLLED && self.own.model() == Model::Unified {
             let shadow = checked.shadow(member)?;
             self.job.learns(|clock| {
-                clock.learn(shadow.clock(At::Settled));
+                [At::Settled, At::Flags].into_iter().for_each(|at| clock.learn(shadow.clock(at)));
                 shadow.clocks_for(at as u64, (at + len) as u64).for_each(|slot| clock.learn(slot));
             });
             return Ok(());
@@ -516,6 +496,7 @@ impl Parts {
         if checked.has_pending(member) {
             check::pause();
         }
+        self.learn_of_values(checked, checker, member, which)?;
         let own = checker.give_back(&mut checked.loans(), |loan| loan.member == member && which.returns(loan));
         checked.own_buffers_end(checker, &own)?;
         // Where the checker sees the loads by which a program polls, no call learns from the clock.

@@ -366,7 +366,7 @@ impl Parts {
 
     /// Whether the end of the open epoch notifies the target: the epoch is one of `fence` or
     /// `start`.
-    fn notifies_at_end(&self, target: &Target) -> bool {
+    pub(super) fn notifies_at_end(&self, target: &Target) -> bool {
         match target.hold() {
             Hold::None => !self.all_locked.load(Ordering::Relaxed),
             Hold::Started | Hold::Open | Hold::Posted => true,

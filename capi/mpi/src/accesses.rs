@@ -12,7 +12,7 @@
 #[allow(unsafe_code)]
 mod names;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 use transom::{Flavor, Job, PartUse, SharedPart};
@@ -51,6 +51,9 @@ static ATOMIC_LEN: AtomicUsize = AtomicUsize::new(usize::MAX);
 const PLAIN: Hull = Hull { start: &PLAIN_START, len: &PLAIN_LEN };
 const ATOMIC: Hull = Hull { start: &ATOMIC_START, len: &ATOMIC_LEN };
 
+/// Whether the checker uses the accesses that are reported here.
+static SEEN: AtomicBool = AtomicBool::new(false);
+
 /// All watched memory. Parts may overlap: several windows may have the same memory.
 static WATCHED: RwLock<Vec<Watched>> = RwLock::new(Vec::new());
 
@@ -79,15 +82,18 @@ pub(crate) fn watch_nothing() {
 
 /// Connects the checker, which has been turned on, with the accesses that are reported here.
 pub(crate) fn connect_to_checker() {
-    if let Some(job) = process::get().and_then(Process::job).filter(|_| names::are_called()) {
+    let job = process::get().and_then(Process::job);
+    if let Some(job) = job.filter(|job| names::are_called() && job.checker_watches()) {
         job.checker_sees_atomics();
         Job::checker_shows_buffers_to(record_buffers);
+        // Relaxed: set at the start, before there are windows.
+        SEEN.store(true, Ordering::Relaxed);
     }
 }
 
 /// Whether accesses of the program are seen.
 fn are_watched() -> bool {
-    edges::is_on() && names::are_called()
+    edges::is_on() && SEEN.load(Ordering::Relaxed)
 }
 
 fn add(new: impl IntoIterator<Item = Watched>) {

@@ -44,6 +44,8 @@ struct Pending {
     request: Request,
     handle: RequestHandle,
     result: SharedResult,
+    /// Whether the program has freed the request. No call then waits for it.
+    is_freed: bool,
 }
 
 /// Begins an operation on a target by `make`, and gives the program its request, or
@@ -93,7 +95,7 @@ fn hand_over_made((win, target): (Win, c_int), out: *mut RequestHandle, made: Ou
     match done_at_once {
         Ok(false) => {
             let mut pending = pending();
-            pending.push(Pending { request, handle, result });
+            pending.push(Pending { request, handle, result, is_freed: false });
             // Relaxed: a thread that waits for this request got its handle after this.
             COUNT.fetch_add(1, Ordering::Relaxed);
             drop(pending);
@@ -114,7 +116,7 @@ fn hand_over_made((win, target): (Win, c_int), out: *mut RequestHandle, made: Ou
 fn sweep() {
     static NEXT: AtomicUsize = AtomicUsize::new(SWEEP_FROM);
     // Relaxed, both: an estimate, which orders no other access.
-    if COUNT.load(Ordering::Relaxed) >= NEXT.load(Ordering::Relaxed) && !edges::is_on() {
+    if COUNT.load(Ordering::Relaxed) >= NEXT.load(Ordering::Relaxed) {
         poll_pending(&Watch::nothing());
         NEXT.store((2 * COUNT.load(Ordering::Relaxed)).max(SWEEP_FROM), Ordering::Relaxed);
     }
@@ -123,7 +125,7 @@ fn sweep() {
 /// Records the outcome of an operation for the call that completes its request, and completes the
 /// request at the host. `polled`: the outcome of the poll. The failure of the operation itself
 /// stays with the window, because a flush may come before that call, and then reports it.
-fn end_operation(Pending { mut request, handle, result }: Pending, polled: transom::Result<bool>) {
+fn end_operation(Pending { mut request, handle, result, is_freed }: Pending, polled: transom::Result<bool>) {
     match polled {
         Ok(_) if request.has_failed() => result.set_failed(handle, request),
         polled => {
@@ -131,7 +133,7 @@ fn end_operation(Pending { mut request, handle, result }: Pending, polled: trans
             if let Err(error) = polled.and_then(|_| request.wait_untold(&mut completions)) {
                 result.set_failure(handle, error.into());
             }
-            if edges::is_on() {
+            if edges::is_on() && !is_freed {
                 untold::add(handle, completions);
             }
         }
@@ -167,7 +169,8 @@ unsafe extern "C" fn transom_request_will_be_freed(request: *const RequestHandle
     let ended = {
         let mut pending = pending();
         // Programs free young requests.
-        let place = pending.iter().rposition(|one| one.handle == handle);
+        let place = pending.iter().rposition(|one| one.handle == handle && !one.is_freed);
+        place.into_iter().for_each(|place| pending[place].is_freed = true);
         place.filter(|&place| pending[place].request.awaits_counter()).map(|place| pending.swap_remove(place))
     };
     if ended.is_some() {
@@ -179,15 +182,15 @@ unsafe extern "C" fn transom_request_will_be_freed(request: *const RequestHandle
 
 /// Polls the operations in flight, and completes the requests of complete operations. Returns
 /// whether operations are left in flight. While the conflict checker is on, polls only the
-/// operations of `watch`; [`Watch::ended`] tells the checker which of them the program knows to be
-/// complete.
+/// operations of `watch`, and those whose requests are freed; [`Watch::ended`] tells the checker
+/// which of them the program knows to be complete.
 fn poll_pending(watch: &Watch) -> bool {
     // Relaxed: see `hand_over`.
     if COUNT.load(Ordering::Relaxed) == 0 {
         return false;
     }
     let watched = watch.handles();
-    let is_watched = |one: &Pending| watched.is_none_or(|all| all.has(one.handle));
+    let is_watched = |one: &Pending| one.is_freed || watched.is_none_or(|all| all.has(one.handle));
     let needs_progress = pending().iter().any(|one| is_watched(one) && !one.request.is_complete());
     // Without the lock: progress may wait until the report of a death arrives. One poll makes
     // progress for all operations.
@@ -210,14 +213,14 @@ fn poll_pending(watch: &Watch) -> bool {
                 place += 1;
             }
         }
-        watched.map(|all| pending.iter().any(|one| all.has(one.handle)))
+        watched.map(|all| pending.iter().any(|one| !one.is_freed && all.has(one.handle)))
     };
     // An operation that was given up needs a poll of its own, because progress may never complete
     // it.
     for operation in given_up {
         match operation.request.poll() {
             Ok(false) => {
-                watched_left = watched_left.map(|_| true);
+                watched_left = watched_left.map(|left| left || !operation.is_freed);
                 pending().push(operation);
             }
             polled => completed.push((operation, polled)),

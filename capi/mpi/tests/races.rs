@@ -40,7 +40,7 @@ struct Suite {
     joins: bool,
 }
 
-const SUITES: [Suite; 12] = [
+const SUITES: [Suite; 14] = [
     Suite {
         name: "races",
         ranks: 2,
@@ -61,6 +61,8 @@ const SUITES: [Suite; 12] = [
     Suite::of_three("races_lengths", 28, 2),
     Suite::of_three("races_notices", 22, 1),
     Suite::of_three("races_atomics", 64, 1),
+    Suite { windows: &["allocate", "create"], ..Suite::of_three("races_own", 54, 3) },
+    Suite { windows: &["allocate", "create"], ..Suite::of_three("races_sync", 42, 3) },
     Suite {
         options: &["-fopenmp"],
         ranks: 2,

@@ -2,9 +2,59 @@
 
 use std::collections::HashSet;
 
-use super::{Checked, Completed, Pending, addressed};
-use crate::check::{Access, Checker, Locked, LogEntry, Shadow};
+use super::{Checked, Pending, addressed};
+use crate::check::{Access, Checker, Loan, Locked, LogEntry, Shadow};
 use crate::error::Result;
+
+/// The accesses that an operation or a synchronization completes.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::window) enum Completed<'n> {
+    /// All accesses.
+    All,
+    /// All accesses that only fetch, because their results have arrived.
+    Fetching,
+    /// The accesses of one operation.
+    Operation(u64),
+    /// Of the operations with these numbers, which are in increasing order: those that only fetch.
+    Results(&'n [u64]),
+    /// The uses of a part by buffers with these numbers, which are in increasing order.
+    Uses(&'n [u64]),
+}
+
+impl Completed<'_> {
+    pub(super) fn has(self, pending: &Pending) -> bool {
+        match self {
+            Completed::All => true,
+            Completed::Fetching => pending.ends_with_result,
+            Completed::Operation(number) => pending.operation == number,
+            Completed::Results(numbers) => {
+                pending.ends_with_result && numbers.binary_search(&pending.operation).is_ok()
+            }
+            Completed::Uses(numbers) => numbers.binary_search(&pending.operation).is_ok(),
+        }
+    }
+
+    /// Whether the value that an operation fetches has arrived.
+    pub(super) fn brings_value(self, pending: &Pending) -> bool {
+        match self {
+            Completed::All | Completed::Fetching => true,
+            Completed::Operation(number) => pending.operation == number,
+            Completed::Results(numbers) => numbers.binary_search(&pending.operation).is_ok(),
+            Completed::Uses(_) => false,
+        }
+    }
+
+    /// Whether this completion ends the loan of a buffer.
+    pub(super) fn returns(self, loan: &Loan) -> bool {
+        match self {
+            Completed::All => true,
+            Completed::Fetching => loan.local,
+            Completed::Operation(number) => loan.operation == number,
+            Completed::Results(numbers) => loan.local && numbers.binary_search(&loan.operation).is_ok(),
+            Completed::Uses(_) => false,
+        }
+    }
+}
 
 /// Drops accesses in flight whose records were overwritten by later ones, but keeps one of them for
 /// each range of bytes. When an operation that ends alone completes, [`Checked::restore`] needs

@@ -86,6 +86,7 @@ impl Parts {
     fn around_checked<R>(&self, target: &Target, at: u64, element: &Element, atomic: impl FnOnce() -> R) -> Result<R> {
         let Some((checked, checker)) = self.checker() else { return Ok(atomic()) };
         let shadow = checked.shadow(target.rank())?;
+        checker.learn_polled();
         let Some((words, released)) = self.note_in_call(checker, shadow, (target, at), element)? else {
             let Element { kind, len, changes, .. } = *element;
             return self.around_far(target, at, (kind, len), changes, || Ok(atomic()));
@@ -241,6 +242,7 @@ impl Parts {
             return self.fetched_checked(target, at.cast_signed(), &Layout::Bytes(len));
         };
         self.learn_if_news(checker, words, shadow, (at, at + len as u64));
+        self.learn_synced(checked, checker, target.rank())?;
         if checker.has_seen_atomics() {
             checked.sees(checker, target.rank(), at, at + len as u64)?;
         }
@@ -258,6 +260,7 @@ impl Parts {
                 Ok::<(), Infallible>(())
             });
         });
+        self.learn_synced(checked, checker, target.rank())?;
         if !checker.has_seen_atomics() {
             return Ok(());
         }

@@ -27,14 +27,18 @@ impl Parts {
         let is_over = || word.load(Ordering::Acquire) & !WAITING != meeting;
         let Some(patience) = patience else {
             let wait = Wait { call, window: Some(self.id), peer: None, is_collective: true };
-            return self.job.waits(&wait, || self.job.progress.until(is_over)).map(|()| true);
+            return stayed(word, meeting, self.job.waits(&wait, || self.job.progress.until(is_over)));
         };
         // A short wait is no part of a deadlock.
         let start = Instant::now();
-        let waited = self.job.progress.until(|| is_over() || start.elapsed() >= patience);
-        let left = leave(word, meeting);
-        waited.map(|()| !left)
+        stayed(word, meeting, self.job.progress.until(|| is_over() || start.elapsed() >= patience))
     }
+}
+
+/// Leaves a meeting after a wait, unless it has taken place. Returns whether it has. If the wait
+/// failed and the rank could leave, the failure is returned.
+fn stayed(word: &AtomicU64, meeting: u64, waited: Result<()>) -> Result<bool> {
+    if leave(word, meeting) { waited.map(|()| false) } else { Ok(true) }
 }
 
 /// Enters the next meeting of `ranks` ranks. Returns its number in the bits above [`WAITING`], or
@@ -68,5 +72,16 @@ mod tests {
         assert_ne!(first, second);
         assert!(!leave(&word, first) && leave(&word, second));
         assert_eq!(enter(&word, 1), None, "a rank alone");
+    }
+
+    #[test]
+    fn a_rank_whose_wait_fails_leaves() {
+        let failed = || Err(crate::error::JobError::WordsUnmapped { rank: 1 }.into());
+        let word = AtomicU64::new(0);
+        let first = enter(&word, 2).expect("a rank is missing");
+        assert!(stayed(&word, first, failed()).is_err());
+        let first = enter(&word, 2).expect("the other rank has left");
+        assert_eq!(enter(&word, 2), None, "the last rank");
+        assert!(stayed(&word, first, failed()).is_ok_and(|met| met), "the meeting has taken place");
     }
 }

@@ -5,8 +5,9 @@ use std::sync::atomic::Ordering;
 
 use transom_fabric::Memory;
 
-use super::{Completed, Parts, last_operation};
-use crate::check::{At, Clock, NoticeClocks, Wait};
+use super::super::target::Reach;
+use super::{Checked, Completed, POLLED, Parts, Pending, last_operation};
+use crate::check::{At, Checker, Clock, Kind, NoticeClocks, Wait};
 use crate::error::Result;
 use crate::sync::counters;
 
@@ -124,15 +125,70 @@ impl Parts {
     }
 
     /// Orders this rank's loads and stores with those of other ranks (`MPI_WIN_SYNC`). A rank may
-    /// poll its memory with this call, so it learns the clocks of ranks whose operations on its
-    /// memory are complete. Where the checker sees the loads by which a program polls, they teach
-    /// the rank, and this call does not.
+    /// poll its memory with this call, so it learns from the ranks whose operations it may find
+    /// there, now and before its next access. Other ranks may poll for what it has stored before
+    /// this call. Where the checker sees the loads by which a program polls, they teach the rank,
+    /// and this call does not.
     pub(crate) fn sync(&self) {
         self.own.sync();
-        if let Some((checked, checker)) = self.checker()
-            && !checker.has_seen_atomics()
-        {
-            self.job.learns(|clock| clock.learn(checked.own().clock(At::Settled)));
+        let Some((checked, checker)) = self.checker().filter(|(_, checker)| !checker.has_seen_atomics()) else {
+            return;
+        };
+        let shadow = checked.own();
+        shadow.polls();
+        checker.release_by_operation().teach(shadow.clock(At::Synced));
+        self.job.learns(|clock| [At::Settled, At::Flags].into_iter().for_each(|at| clock.learn(shadow.clock(at))));
+        // Relaxed: the number only limits the work.
+        let polls = checked.polls.fetch_add(1, Ordering::Relaxed);
+        checker.polls(&checked.shadows.own.memory, u32::try_from(polls).unwrap_or(u32::MAX));
+    }
+
+    /// Before operations are complete: learns from what other ranks did before they changed the
+    /// words whose values arrive now. A rank may poll by gets. The value of an accumulate that the
+    /// target performs is not there when its call returns.
+    pub(super) fn learn_of_values(
+        &self,
+        checked: &Checked,
+        checker: &Checker,
+        member: usize,
+        which: Completed<'_>,
+    ) -> Result<()> {
+        let (shadow, sees_atomics) = (checked.shadow(member)?, checker.has_seen_atomics());
+        let is_far = self.known(member).is_some_and(|target| matches!(target.reach, Reach::Unmapped(_)));
+        if !shadow.is_polled() && !sees_atomics && !is_far {
+            return Ok(());
         }
+        let learns = |one: &&Pending| match one.access.kind {
+            Kind::Get => one.access.end - one.access.start <= POLLED as u64,
+            kind => is_far && kind.fetches(),
+        };
+        let range = |one: &Pending| (one.access.start, one.access.end, one.access.kind == Kind::Get);
+        let arrives = |one: &&Pending| learns(one) && which.brings_value(one);
+        let words: Vec<_> = checked.pending()[member].iter().filter(arrives).map(range).collect();
+        if words.is_empty() {
+            return Ok(());
+        }
+        self.learn_synced(checked, checker, member)?;
+        // Gets do not see the changes by operations in order.
+        let known = words.iter().filter(|(_, _, is_get)| sees_atomics || !is_get);
+        self.job.learns(|clock| {
+            let slots = known.flat_map(|&(start, end, _)| shadow.clocks_for(start, end));
+            slots.for_each(|slot| clock.learn(slot));
+        });
+        if sees_atomics {
+            words.iter().try_for_each(|&(start, end, _)| checked.sees(checker, member, start, end))?;
+        }
+        Ok(())
+    }
+
+    /// Learns from the rank of a part of which this rank has read words: it may have found what the
+    /// other rank stored before `MPI_WIN_SYNC`.
+    pub(super) fn learn_synced(&self, checked: &Checked, checker: &Checker, member: usize) -> Result<()> {
+        let shadow = checked.shadow(member)?;
+        let slot = shadow.clock(At::Synced);
+        if shadow.is_polled() && checker.is_news(shadow.words_of(slot)) {
+            self.job.learns(|clock| clock.learn(slot));
+        }
+        Ok(())
     }
 }

@@ -9,7 +9,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Access, At, Checked, Checker, Clash, Clock, Hold, Kind, Loan, Ordering, Parts, Record, Target};
+use super::{Access, At, Checked, Checker, Clash, Clock, Hold, Kind, Loan, Parts, Record, Target};
 use crate::check::BufferUse;
 use crate::error::Result;
 use crate::flavor::Flavor;
@@ -81,8 +81,7 @@ impl Parts {
         if start >= end || matches!(self.flavor, Flavor::Shared | Flavor::Dynamic) {
             return Ok(None);
         }
-        // Relaxed: the thread's own epoch.
-        let in_fence = target.hold() == Hold::None && !self.all_locked.load(Ordering::Relaxed);
+        let in_fence = target.hold() == Hold::None && self.notifies_at_end(target);
         let mut own = checked.own_buffers.inner();
         if !in_fence && own.posted.is_none() {
             return Ok(None);

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use transom_conformance::{Fixture, Orders, Window, conformance, connect_all, peers, run};
 use transom_fabric::devices::{Nodes, Place};
-use transom_fabric::{AmoKind, Coherence, Domain, Memory, Peer, Port, Post, Region, Tally, Width};
+use transom_fabric::{AmoKind, Awaited, Coherence, Domain, Memory, Peer, Port, Post, Region, Tally, Width};
 use transom_ofi::{OfiDomain, OfiOptions};
 
 mod stand_in;
@@ -245,8 +245,9 @@ fn only_descriptors_that_report_arrivals_are_slept_on() {
 #[test]
 fn a_provider_without_an_answer_about_its_descriptor_is_waited_for_by_time() {
     let domain = stand_in::describe_queues(|| CXI.open(1)).remove(0);
-    let has_news =
-        stand_in::refuse_try_wait(|| domain.port().wait_with_descriptor(Duration::from_millis(1), None, || true));
+    let has_news = stand_in::refuse_try_wait(|| {
+        domain.port().wait_with_descriptor(Duration::from_millis(1), Awaited::Completions, None, || true)
+    });
     assert!(!has_news, "nothing has arrived");
 }
 

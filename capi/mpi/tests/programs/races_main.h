@@ -1,8 +1,12 @@
 /* The state in which a program begins, and the `main` of races_atomics.c, races_epochs.c,
  * races_forms.c, races_kinds.c, races_lengths.c, races_messages.c, races_notices.c, races_orders.c,
- * races_patterns.c and races_requests.c, which include this file last. Without arguments the
- * program lists its cases, as races.c does. With the name of a case and `after` or `during` it runs
- * one case, and with `right` all cases that have no race. */
+ * races_own.c, races_patterns.c, races_requests.c and races_sync.c, which include this file last.
+ * Without arguments the program lists its cases, as races.c does. With the name of a case and
+ * `after` or `during` it runs one case, and with `right` all cases that have no race. The variable
+ * RACES_WINDOW names the kind of the window: allocate or create. */
+
+#include <stdlib.h>
+#include <string.h>
 
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -27,7 +31,10 @@ int main(int argc, char **argv) {
     int provided, ran = argc == 1;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_rank(all, &rank_);
-    MPI_Win_allocate(SIZE, sizeof(long), MPI_INFO_NULL, all, &part, &win);
+    const char *const window = getenv("RACES_WINDOW");
+    const int is_created = window && !strcmp(window, "create");
+    if (is_created) part = malloc(SIZE), MPI_Win_create(part, SIZE, sizeof(long), MPI_INFO_NULL, all, &win);
+    else MPI_Win_allocate(SIZE, sizeof(long), MPI_INFO_NULL, all, &part, &win);
     begin_again();
     for (int i = 0; i < CASES; i++) {
         for (int racy = 0; racy < 2; racy++) {
@@ -42,6 +49,7 @@ int main(int argc, char **argv) {
         }
     }
     if (!(IS_LEFT)) MPI_Win_free(&win);
+    if (!(IS_LEFT) && is_created) free(part);
     if (rank_ == 0) printf("%s\n", ran ? "done" : "no such case");
     MPI_Finalize();
     return !ran;

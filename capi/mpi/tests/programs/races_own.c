@@ -1,5 +1,5 @@
 /* Programs of the kind of races_orders.c, for three ranks, in which the buffers of operations are
- * in the origin's own part of the window. */
+ * in the origin's own part of the window, or are used twice. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -161,6 +161,19 @@ static void halo_of_gets(int racy) {
     fence();
 }
 
+/* One buffer of two puts, of which the second one is complete. */
+static void buffer_twice(int racy) {
+    lock_all();
+    if (rank_ == 0) {
+        MPI_Put(one, 1, MPI_LONG, 1, 0, 1, MPI_LONG, win);
+        MPI_Put(one, 1, MPI_LONG, 2, 0, 1, MPI_LONG, win);
+        MPI_Win_flush(2, win);
+        if (!racy) MPI_Win_flush(1, win);
+        MPI_Get(one, 1, MPI_LONG, 2, 8, 1, MPI_LONG, win);
+    }
+    unlock_all();
+}
+
 /* A rank waits for a flag in its part, and passes the element on. */
 static void await(int element) {
     while (!__atomic_load_n(&part[element], __ATOMIC_ACQUIRE)) MPI_Win_sync(win);
@@ -239,6 +252,6 @@ static const struct {
     CASE(group_sum, OPERATIONS), CASE(group_get, OPERATIONS), CASE(group_fetch, OPERATIONS),
     CASE(group_swap, OPERATIONS), CASE(group_in_turn, OPERATIONS),
     CASE(group_after_message, OPERATIONS), CASE(ring, OPERATIONS), CASE(halo, OPERATIONS),
-    CASE(halo_of_gets, OPERATIONS), CASE(forward, LOCAL), CASE(forward_in_groups, LOCAL),
+    CASE(halo_of_gets, OPERATIONS), CASE(buffer_twice, OPERATIONS), CASE(forward, LOCAL), CASE(forward_in_groups, LOCAL),
     CASE(credit, LOCAL)};
 #include "races_main.h"
