@@ -267,8 +267,7 @@ mod tests {
             let place = Place { near: Nodes(0), before: vec![Nodes(0); local] };
             let options = VerbsOptions { place, ..VerbsOptions::default() };
             VerbsDomain::on(device, &options).expect("a stand-in");
-            let vector = standin.state().vector;
-            vector
+            standin.state().vector
         };
         assert_eq!([0, 1, 3, 4, 9].map(vector), [0, 1, 3, 0, 1]);
     }
