@@ -230,6 +230,22 @@ impl Checked {
         !self.pending()[member].is_empty()
     }
 
+    /// Makes room for an access in flight to a member.
+    fn make_room(&self, list: &mut Vec<Pending>, shadow: Shadow<'_>) -> Result<()> {
+        if list.len() == list.capacity() && list.len() > MANY {
+            completion::forget_replaced(list, &self.lock(shadow)?);
+            list.reserve(list.len());
+        }
+        Ok(())
+    }
+
+    /// Whether the older access of a conflict is an atomic store, and this rank may have polled for
+    /// it by gets.
+    fn may_have_polled(&self, member: usize, clash: &Clash, by_address: bool) -> bool {
+        let is_store = clash.older.kind == (Kind::Atomic { written: true });
+        is_store && (by_address || self.seen.may_have_got(member, &clash.older))
+    }
+
     pub(super) fn loans(&self) -> MutexGuard<'_, Vec<Loan>> {
         self.loans.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -395,10 +411,7 @@ impl Parts {
             }
             let known = clock.of(rank);
             if end != End::InCall {
-                if list.len() == list.capacity() && list.len() > MANY {
-                    completion::forget_replaced(list, &checked.lock(shadow)?);
-                    list.reserve(list.len());
-                }
+                checked.make_room(list, shadow)?;
                 let ends_with_result = kind.ends_with_result();
                 let is_of_start = matches!(target.hold(), Hold::Started | Hold::Open | Hold::Posted);
                 list.push(Pending {
@@ -418,10 +431,7 @@ impl Parts {
         })?;
         let released = clock.of(self.job.rank);
         drop((clock, pending));
-        conflicts.retain(|(_, clash, by_address)| {
-            let is_store = clash.older.kind == (Kind::Atomic { written: true });
-            !is_store || !(*by_address || checked.seen.may_have_got(member, &clash.older))
-        });
+        conflicts.retain(|(_, clash, by_address)| !checked.may_have_polled(member, clash, *by_address));
         self.report_all(checker, member, conflicts).map(|()| released)
     }
 
