@@ -16,7 +16,7 @@ use super::warnings::Warned;
 use super::{Delayed, Flags, JobCore, Presence, Team, checked, cpus, descriptors, peer, report, team};
 use crate::bootstrap::Bootstrap;
 use crate::bootstrap::fields::{pack, unpack};
-use crate::cgroups;
+use crate::cgroups::{self, QUOTAS};
 use crate::environment::{self, Settings};
 use crate::error::{Error, ErrorKind, JobError, NetName, Result, SharedSettings, TransportError};
 use crate::failures::connections::{Connections, RemoteRank, SILENCE};
@@ -110,7 +110,7 @@ struct Assembly {
 fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
     stripe::set_own_number();
     let (me, size) = (parts.boot.rank(), parts.boot.size());
-    let crowded = cpus::are_crowded(me, &parts.cards, cgroups::cpu_quota());
+    let crowded = cpus::are_crowded(me, &parts.cards, &cgroups::cpu_quotas());
     let spin = if crowded { SpinBudget::NONE } else { SpinBudget::choose(parts.on_machine, parts.on_machine) };
     let messages = super::staging::messages(&parts.wire);
     let has_net = parts.wire.has(Lane::Net);
@@ -227,10 +227,12 @@ fn exchange_cards(
             process.began,
             u64::from(gate::is_supported()),
             cpus::own(),
-            cgroups::cpu_quota().map_or(0, |quota| quota.group),
+            cgroups::memory_group(),
         ]
-        .map(u64::to_le_bytes)
-        .concat(),
+        .into_iter()
+        .chain(cgroups::cpu_quotas().iter().map(|quota| quota.group))
+        .flat_map(u64::to_le_bytes)
+        .collect::<Vec<_>>(),
         &address.unwrap_or_default(),
         &key_bytes(&key),
         site.encode().as_bytes(),
@@ -246,7 +248,7 @@ fn exchange_cards(
             drop(boot.barrier());
             return Err(error.into());
         }
-        let [pid, began, has_barrier, cpus, quota_group] = numbers_from(&numbers);
+        let [pid, began, has_barrier, cpus, memory_group, quota_groups @ ..] = numbers_from::<{ 5 + QUOTAS }>(&numbers);
         let process = Process {
             kernel: String::from_utf8_lossy(&kernel).into(),
             host: String::from_utf8_lossy(&host).into(),
@@ -261,7 +263,8 @@ fn exchange_cards(
             process,
             has_barrier: has_barrier != 0,
             cpus,
-            quota_group,
+            quota_groups,
+            memory_group,
             site: Site::decode(&String::from_utf8_lossy(&site)),
             ..Card::default()
         });
