@@ -1,5 +1,5 @@
 //! The control groups of this process (man cgroups; versions 1 and 2): the folders of its groups,
-//! and the limit of CPU time that the groups set.
+//! their limits of CPU time, and the group that limits its memory.
 
 use std::fs::{metadata, read_to_string};
 use std::os::unix::fs::MetadataExt;
@@ -49,20 +49,57 @@ fn chain(root: &Path, line: &str, controller: &str) -> Option<Chain> {
     Some(Chain { version, groups })
 }
 
-/// The smallest limit of CPU time of this process's groups; `None` without a limit.
-pub(crate) fn cpu_quota() -> Option<Quota> {
-    quota_of(Path::new("/proc"), Path::new("/sys/fs/cgroup"))
+/// The most limits of CPU time on a path of groups that count. More are unusual.
+pub(crate) const QUOTAS: usize = 4;
+
+impl Version {
+    /// The files of a group with the limit of its memory and with the memory in use.
+    pub(crate) fn memory_files(self) -> (&'static str, &'static str) {
+        match self {
+            Version::Two => ("memory.max", "memory.current"),
+            Version::One => ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+        }
+    }
 }
 
-fn quota_of(proc: &Path, root: &Path) -> Option<Quota> {
+/// The limits of CPU time of this process's group and of its ancestors, the smallest first. Each
+/// limits the processes of all groups below its group.
+pub(crate) fn cpu_quotas() -> Vec<Quota> {
+    quotas_of(Path::new("/proc"), Path::new("/sys/fs/cgroup"))
+}
+
+fn quotas_of(proc: &Path, root: &Path) -> Vec<Quota> {
     let chains = chains(proc, root, "cpu");
     let groups = chains.iter().flat_map(|chain| chain.groups.iter().map(|group| (group, chain.version)));
-    let quota = |(group, version): (&PathBuf, Version)| {
-        let cpus = limit(group, version)?;
-        // Processes that see different mounts of one group find the same inode.
-        Some(Quota { cpus, group: metadata(group).map_or(1, |folder| folder.ino().max(1)) })
-    };
-    groups.filter_map(quota).min_by_key(|quota| quota.cpus)
+    let quota =
+        |(group, version): (&PathBuf, Version)| Some(Quota { cpus: limit(group, version)?, group: number(group) });
+    let mut quotas: Vec<_> = groups.filter_map(quota).collect();
+    quotas.sort_by_key(|quota| quota.cpus);
+    quotas.truncate(QUOTAS);
+    quotas
+}
+
+/// The number of a group, not 0. Processes that see different mounts of one group find the same
+/// inode.
+fn number(group: &Path) -> u64 {
+    metadata(group).map_or(1, |folder| folder.ino().max(1))
+}
+
+/// The number of the innermost group of this process whose memory is limited; 0: there is none.
+pub(crate) fn memory_group() -> u64 {
+    memory_group_of(Path::new("/proc"), Path::new("/sys/fs/cgroup"))
+}
+
+fn memory_group_of(proc: &Path, root: &Path) -> u64 {
+    // Version 1 writes about 2^63 for no limit.
+    let is_limit = |text: String| text.trim().parse::<u64>().is_ok_and(|limit| limit < 1 << 62);
+    let chains = chains(proc, root, "memory");
+    let mut groups = chains.iter().flat_map(|chain| chain.groups.iter().map(|group| (group, chain.version)));
+    let limited = groups.find(|(group, version)| {
+        let (limit, _) = version.memory_files();
+        read_to_string(group.join(limit)).is_ok_and(is_limit)
+    });
+    limited.map_or(0, |(group, _)| number(group))
 }
 
 /// The whole CPUs that a group's limit of time allows, at least 1.
@@ -120,7 +157,7 @@ pub(crate) mod tests {
         let files = Files::new(name, files);
         let (proc, root) = files.roots();
         let parent = metadata(root.join("job")).map(|folder| folder.ino()).ok();
-        quota_of(&proc, &root).map(|quota| (quota.cpus, Some(quota.group) == parent))
+        quotas_of(&proc, &root).first().map(|quota| (quota.cpus, Some(quota.group) == parent))
     }
 
     #[test]
@@ -133,6 +170,31 @@ pub(crate) mod tests {
         assert_eq!(quota("own", &[own, of_job, smaller]), Some((1, false)), "half a CPU");
         assert_eq!(quota("none", &[own, unlimited]), None);
         assert_eq!(quota("nothing", &[]), None);
+    }
+
+    /// Regression: only the smallest limit of a path counted, although ranks in other groups below
+    /// the larger limit share it.
+    #[test]
+    fn limits_of_all_groups_of_the_path_count() {
+        let files = Files::new(
+            "nested",
+            &[
+                ("proc/self/cgroup", "0::/job/step/task\n"),
+                ("groups/job/cpu.max", "600000 100000\n"),
+                ("groups/job/step/cpu.max", "max 100000\n"),
+                ("groups/job/step/task/cpu.max", "400000 100000\n"),
+                ("groups/job/memory.max", "1048576\n"),
+                ("groups/job/step/memory.max", "4194304\n"),
+                ("groups/job/step/task/memory.max", "max\n"),
+            ],
+        );
+        let (proc, root) = files.roots();
+        let quotas = quotas_of(&proc, &root);
+        let number_of = |path: &str| number(&root.join(path));
+        let (task, job) = (number_of("job/step/task"), number_of("job"));
+        assert_eq!(quotas, [Quota { cpus: 4, group: task }, Quota { cpus: 6, group: job }]);
+        assert_eq!(memory_group_of(&proc, &root), number_of("job/step"));
+        assert_eq!(memory_group_of(&proc, &proc), 0);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A rank's table of its parts of windows. Peers read it at first contact, by loads or by one RDMA
 //! read, so that the creation of a window exchanges nothing of size O(p). Knows no transport.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use transom_fabric::{Memory, RegionKey};
@@ -66,6 +67,18 @@ pub(crate) fn places(id: u64) -> impl Iterator<Item = usize> {
     (0..SLOTS).map(move |step| (first + step) % SLOTS)
 }
 
+/// The slots of [`places`] as ranges of at most `most` slots, the most likely range first.
+pub(crate) fn ranges(id: u64, most: usize) -> impl Iterator<Item = Range<usize>> {
+    let first = home(id);
+    let cut = move |row: Range<usize>| row.clone().step_by(most).map(move |at| at..(at + most).min(row.end));
+    [first..SLOTS, 0..first].into_iter().flat_map(cut)
+}
+
+/// The part of window `id` in a table whose slots `slot` reads, and its place.
+pub(crate) fn find(id: u64, slot: impl Fn(usize) -> Slot) -> Option<(Part, usize)> {
+    places(id).find_map(|place| Some((Part::decode(&slot(place), id)?, place)))
+}
+
 /// The first slot of window `id`. Four numbers in a row have neighbouring slots, so that few
 /// windows use few pages. The fours are spread evenly by Fibonacci hashing, so that windows which
 /// stay do not fill long rows of slots, which a later number would have to pass. The numbers of a
@@ -129,6 +142,16 @@ mod tests {
         Part { size, unit: 8, skew: 3, shm: key(10), net: key(20), offset: 9 }
     }
 
+    /// A search by ranges reads the same slots in the same order.
+    #[test]
+    fn ranges_have_all_places_in_order() {
+        for (id, most) in [(1, 1), (2, 7), (77, 16), (2000, 16), (5, SLOTS)] {
+            let all: Vec<_> = ranges(id, most).flatten().collect();
+            assert_eq!(all, places(id).collect::<Vec<_>>(), "{id}, {most}");
+            assert!(ranges(id, most).all(|range| (1..=most).contains(&range.len())));
+        }
+    }
+
     #[test]
     fn parts_round_trip_and_colliding_windows_are_distinguished() {
         let table = Memory::private(64 + SLOTS * SLOT_BYTES);
@@ -141,7 +164,7 @@ mod tests {
             place
         };
         let placed: Vec<_> = ids.iter().map(place).collect();
-        let find = |id| places(id).find_map(|place| Part::decode(&load(&table, 64, place), id));
+        let find = |id| find(id, |place| load(&table, 64, place)).map(|(part, _)| part);
         assert!(ids.iter().all(|&id| find(id) == Some(part(id))));
         retract(&table, 64, placed[0]);
         assert_eq!(find(ids[0]), None);

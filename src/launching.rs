@@ -12,7 +12,7 @@ use crate::{cgroups, interfaces};
 /// `None` without a limit.
 #[must_use]
 pub fn cpu_quota() -> Option<usize> {
-    cgroups::cpu_quota().map(|quota| quota.cpus)
+    cgroups::cpu_quotas().first().map(|quota| quota.cpus)
 }
 
 /// The addresses of this machine at which others may reach it, the best first: those that `names`

@@ -3,8 +3,9 @@
 //!
 //! A lookup takes no lock and stores nothing: it loads the table, masks the rank and compares. The
 //! table is a hash table with linear probing in which each rank is its own hash, so that a job
-//! smaller than the table is an array. Memory grows with the peers *touched*, not with the job
-//! (requirement T6).
+//! smaller than the table is an array. Ranks at equal distances, such as one rank of each node,
+//! would share few slots of a full table: the table then grows until they are [`NEAR`] their slots.
+//! Memory grows with the peers *touched*, not with the job (requirement T6).
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -23,6 +24,10 @@ use std::sync::{
 use crate::Peer;
 
 const FIRST_SLOTS: usize = 16;
+/// The number of slots that a lookup passes before that of its peer, unless the table is sparse.
+const NEAR: usize = 4;
+/// A table grows to at most this number of slots for each peer so that peers are near.
+const SPARSEST: usize = 16;
 
 /// A value of the map, which holds its own key.
 pub trait Keyed {
@@ -160,15 +165,25 @@ impl<T: Keyed> PeerMap<T> {
         // SAFETY: tables are freed only when the map is dropped.
         let table = unsafe { &*self.table.load(Ordering::Relaxed) };
         // The load factor is seven eighths: dense ranks do not collide before the table wraps.
-        if writer.peers * 8 <= table.slots.len() * 7 {
-            return table.place(value);
+        let has_room = writer.peers * 8 <= table.slots.len() * 7;
+        let most = SPARSEST * writer.peers;
+        // SAFETY: as below; the value was just made.
+        let is_near = || table.distance(unsafe { (*value).peer() }) <= NEAR;
+        if has_room && (table.slots.len() * 2 > most || is_near()) {
+            table.place(value);
+            return;
         }
-        let larger = Table::with_slots(table.slots.len() * 2);
-        // Relaxed: only the writer places values.
-        for value in table.slots.iter().map(|slot| slot.load(Ordering::Relaxed)).filter(|value| !value.is_null()) {
-            larger.place(value);
-        }
-        larger.place(value);
+        let mut slots = table.slots.len();
+        let larger = loop {
+            slots *= 2;
+            let larger = Table::with_slots(slots);
+            // Relaxed: only the writer places values.
+            let all = table.slots.iter().map(|slot| slot.load(Ordering::Relaxed)).filter(|value| !value.is_null());
+            let farthest = all.chain([value]).map(|value| larger.place(value)).max();
+            if farthest <= Some(NEAR) || slots * 2 > most {
+                break larger;
+            }
+        };
         let larger = Box::into_raw(Box::new(larger));
         writer.tables.push(larger);
         // Release: pairs with the Acquire in `get`.
@@ -184,17 +199,22 @@ impl<T> Table<T> {
 }
 
 impl<T: Keyed> Table<T> {
-    /// Puts a value into the first free slot from that of its rank on. A slot is always free,
-    /// because tables never get full.
-    fn place(&self, value: *mut T) {
+    /// Puts a value into the first free slot from that of its rank on; returns the distance. A slot
+    /// is always free, because tables never get full.
+    fn place(&self, value: *mut T) -> usize {
         // SAFETY: values are freed only when the map is dropped.
-        let mut at = unsafe { (*value).peer() }.index() & self.mask;
-        // Relaxed: only the writer places values.
-        while !self.slots[at].load(Ordering::Relaxed).is_null() {
-            at = (at + 1) & self.mask;
-        }
+        let peer = unsafe { (*value).peer() };
+        let distance = self.distance(peer);
         // Release: pairs with the Acquire in `get`.
-        self.slots[at].store(value, Ordering::Release);
+        self.slots[(peer.index() + distance) & self.mask].store(value, Ordering::Release);
+        distance
+    }
+
+    /// The number of slots from that of an unknown peer to the first free one.
+    fn distance(&self, peer: Peer) -> usize {
+        // Relaxed: only the writer places values.
+        let is_free = |at: usize| self.slots[at & self.mask].load(Ordering::Relaxed).is_null();
+        (0..self.slots.len()).take_while(|step| !is_free(peer.index() + step)).count()
     }
 }
 
@@ -237,6 +257,34 @@ mod tests {
             assert_eq!(map.get(Peer(rank)), Some(&(Peer(rank), rank * 10)));
         }
         assert_eq!(map.get(Peer(48)), None);
+    }
+
+    /// Regression: ranks at equal distances, such as one of each node, shared few slots, and a
+    /// lookup passed hundreds of others.
+    #[test]
+    fn ranks_at_equal_distances_are_near_their_slots() {
+        for stride in [1, 3, 16, 48, 64, 96, 128] {
+            let map = PeerMap::new();
+            let peers: Vec<_> = (0..512).map(|nth| nth * stride).collect();
+            for (nth, &rank) in peers.iter().enumerate() {
+                insert(&map, rank);
+                // SAFETY: the map lives.
+                let table = unsafe { &*map.table.load(Ordering::Relaxed) };
+                assert!(table.slots.len() <= (SPARSEST * (nth + 1)).max(FIRST_SLOTS), "{stride}");
+            }
+            // SAFETY: as above.
+            let table = unsafe { &*map.table.load(Ordering::Relaxed) };
+            let at = |rank| {
+                table.slots.iter().position(|slot| {
+                    // SAFETY: as above.
+                    unsafe { slot.load(Ordering::Relaxed).as_ref() }.is_some_and(|value| value.0 == Peer(rank))
+                })
+            };
+            let passed = |rank| (at(rank).expect("inserted").wrapping_sub(rank as usize)) & table.mask;
+            let farthest = peers.iter().map(|&rank| passed(rank)).max();
+            assert!(farthest <= Some(2 * NEAR), "{stride}: {farthest:?} slots");
+            assert!(stride > 1 || farthest == Some(0) && table.slots.len() == 1024, "dense ranks are an array");
+        }
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl Block {
 
     /// The part of window `id` that this rank published, and its slot in the directory.
     pub(super) fn find(&self, id: u64) -> Option<(Part, usize)> {
-        directory::places(id).find_map(|place| Part::decode(&slot(&self.memory, place), id).map(|part| (part, place)))
+        directory::find(id, |place| slot(&self.memory, place))
     }
 
     /// Publishes this rank's part of window `id` and zeroes its control words. Returns the slot in

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use transom_fabric::RegionKey;
 use transom_fabric::devices::Nodes;
 
+use crate::cgroups::QUOTAS;
 use crate::failures::Process;
 use crate::failures::listener::Token;
 use crate::interfaces::Site;
@@ -23,8 +24,10 @@ pub(super) struct Card {
     pub(super) has_sanitizer: bool,
     /// A number that is equal for ranks that may run on the same CPUs.
     pub(super) cpus: u64,
-    /// A number that is equal for ranks whose CPU time is limited together; 0: not limited.
-    pub(super) quota_group: u64,
+    /// The control groups that limit the rank's CPU time, by number; 0: none.
+    pub(super) quota_groups: [u64; QUOTAS],
+    /// The innermost control group that limits the rank's memory; 0: none.
+    pub(super) memory_group: u64,
     /// The NUMA nodes of the CPUs on which this rank may run.
     pub(super) near: Nodes,
     pub(super) site: Site,

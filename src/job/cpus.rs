@@ -13,18 +13,18 @@ pub(super) fn own() -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |hash: u64, cpu| (hash ^ cpu as u64).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Whether rank `me` has to share CPUs. `quota`: the limit of its control groups.
-pub(super) fn are_crowded(me: usize, cards: &[Card], quota: Option<Quota>) -> bool {
+/// Whether rank `me` has to share CPUs. `quotas`: the limits of its control groups.
+pub(super) fn are_crowded(me: usize, cards: &[Card], quotas: &[Quota]) -> bool {
     let here = || cards.iter().filter(|card| card.machine == cards[me].machine);
     let alike = here().filter(|card| card.cpus == cards[me].cpus).count();
     exceed(alike, topology::allowed_cpus().len(), here().count(), online())
-        || quota.is_some_and(|quota| exceed_quota(here(), quota))
+        || quotas.iter().any(|&quota| exceed_quota(here(), quota))
 }
 
 /// Whether the ranks whose CPU time `quota` limits exceed its CPUs. Ranks that are bound to
 /// different CPUs also use up one quota, and the kernel then stops all of them for a time.
 fn exceed_quota<'c>(here: impl Iterator<Item = &'c Card>, quota: Quota) -> bool {
-    here.filter(|card| card.quota_group == quota.group).count() > quota.cpus
+    here.filter(|card| card.quota_groups.contains(&quota.group)).count() > quota.cpus
 }
 
 /// Whether the ranks that are bound to the same CPUs, `alike`, exceed the number of these CPUs,
@@ -65,17 +65,20 @@ mod tests {
         let many = online() + 1;
         let apart: Vec<_> = (0..many).map(|rank| card(&format!("machine {rank}"), own())).collect();
         let together: Vec<_> = (0..many).map(|_| card("machine", own())).collect();
-        assert!(!are_crowded(0, &apart, None) && are_crowded(0, &together, None));
+        assert!(!are_crowded(0, &apart, &[]) && are_crowded(0, &together, &[]));
     }
 
     /// Regression: ranks that were each bound to one CPU polled until their quota was used up.
     #[test]
     fn ranks_are_crowded_if_they_exceed_their_quota() {
-        let card = |cpus, quota_group| Card { machine: "machine".into(), cpus, quota_group, ..Card::default() };
+        let card =
+            |cpus, group| Card { machine: "machine".into(), cpus, quota_groups: [group, 9, 0, 0], ..Card::default() };
         let cards = [card(0, 7), card(1, 7), card(2, 8)];
         let exceed = |cpus| exceed_quota(cards.iter(), Quota { cpus, group: 7 });
         assert!(exceed(1), "two ranks, one CPU");
         assert!(!exceed(2), "the third rank has a quota of its own");
-        assert!(are_crowded(0, &cards, Some(Quota { cpus: 1, group: 7 })));
+        assert!(are_crowded(0, &cards, &[Quota { cpus: 1, group: 7 }]));
+        let nested = |cpus| exceed_quota(cards.iter(), Quota { cpus, group: 9 });
+        assert!(nested(2) && !nested(3), "all three are below one group");
     }
 }

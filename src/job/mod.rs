@@ -12,6 +12,7 @@ mod descriptors;
 mod exchange;
 mod hosted;
 mod left;
+mod lookup;
 mod nets;
 mod peers;
 mod posting;
@@ -29,12 +30,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use transom_fabric::sim::SimDomain;
-use transom_fabric::{Peer, Tally, diagnostics};
+use transom_fabric::{Peer, diagnostics};
 
 use crate::bootstrap::{self, Bootstrap};
-use crate::buffers;
 use crate::check::Wait;
-use crate::directory::{self, Part, Slot};
 use crate::environment::{Atomics, Pretended, Settings};
 use crate::error::{Class, Error, ErrorKind, Result};
 use crate::failures::listener::Listener;
@@ -45,7 +44,7 @@ use crate::routes::{self, Actor, NetAtomics};
 use crate::sync::barrier;
 use crate::sync::words::Words;
 use crate::transport::{Lane, NetMemory, NetRegion, Posted, ShmRegion, SpinBudget, Wire};
-use block::{Block, missing};
+use block::Block;
 pub use checked::CheckedBuffers;
 pub(crate) use delayed::{Delayed, TakesLock};
 pub(crate) use left::{Barriers, Turn};
@@ -514,40 +513,6 @@ impl JobCore {
     pub(crate) fn link(&self, rank: usize) -> Result<&Arc<Link>> {
         // The kernel frees the memory of a dying rank before its process ends.
         self.peers.link(&self.wire, rank).map_err(|error| self.progress.or_death(error))
-    }
-
-    /// The part of window `id` that `rank` published, and its slot in the directory.
-    pub(crate) fn lookup(&self, rank: usize, id: u64) -> Result<(Part, usize)> {
-        if rank == self.rank {
-            return self.block.find(id).ok_or_else(|| missing(rank, id));
-        }
-        let link = self.link(rank)?;
-        for place in directory::places(id) {
-            let slot = match &**link {
-                Link::Shm(block) => block::slot(block, place),
-                Link::Net(block) => self.fetch_slot(block, place)?,
-            };
-            if let Some(part) = Part::decode(&slot, id) {
-                return Ok((part, place));
-            }
-        }
-        Err(missing(rank, id))
-    }
-
-    fn fetch_slot(&self, block: &NetMemory, place: usize) -> Result<Slot> {
-        let mut slot: Slot = Default::default();
-        let tally = Tally::new();
-        let at = block::slot_at(place);
-        let posted = buffers::scoped(
-            || self.finish(&tally),
-            |scope| {
-                let sink = scope.sink(bytemuck::cast_slice_mut(&mut slot));
-                while !self.taken(block.get(at, &sink, &tally))? {}
-                Ok(())
-            },
-        );
-        posted.and_then(|()| self.progress.complete(&tally))?;
-        Ok(slot)
     }
 
     /// A barrier of a team. Returns the union of the bits of [`barrier::BITS`] that the members

@@ -47,13 +47,23 @@ struct LocalContact {
     net_block: RegionKey,
 }
 
+/// The limits of memory that a rank shares with this rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Limits {
+    None,
+    /// The machine's memory. The ranks may not share memory with each other.
+    Machine,
+    /// Also the limit of one control group.
+    Group,
+}
+
 /// The ranks of the job.
 pub(crate) struct Peers {
     me: usize,
     /// The node of each rank, identified by the rank of its leader.
     pub(super) nodes: Vec<usize>,
-    /// Whether each rank runs on this rank's machine, where they may share no memory.
-    of_machine: Vec<bool>,
+    /// The limits of memory that each rank shares with this rank.
+    limits: Vec<Limits>,
     contacts: Vec<Contact>,
     links: PeerMap<(Peer, Arc<Link>)>,
     /// Job blocks of ranks of this node, as the net reaches them.
@@ -64,7 +74,12 @@ pub(crate) struct Peers {
 
 impl Peers {
     pub(super) fn new(me: usize, nodes: Vec<usize>, cards: Vec<Card>) -> Peers {
-        let of_machine = cards.iter().map(|card| card.machine == cards[me].machine).collect();
+        let limits = |card: &Card| match card.machine == cards[me].machine {
+            true if card.memory_group == cards[me].memory_group => Limits::Group,
+            true => Limits::Machine,
+            false => Limits::None,
+        };
+        let limits = cards.iter().map(limits).collect();
         let contact = |(rank, card): (usize, Card)| match nodes[rank] == nodes[me] {
             true => Contact::Local(Box::new(LocalContact {
                 shm_block: card.shm_block,
@@ -75,12 +90,7 @@ impl Peers {
         };
         let contacts = cards.into_iter().enumerate().map(contact).collect();
         let (links, loopback, areas) = (PeerMap::new(), PeerMap::new(), PeerMap::new());
-        Peers { me, nodes, of_machine, contacts, links, loopback, areas }
-    }
-
-    /// Whether a rank runs on this rank's machine.
-    pub(super) fn is_of_machine(&self, rank: usize) -> bool {
-        self.of_machine[rank]
+        Peers { me, nodes, limits, contacts, links, loopback, areas }
     }
 
     /// The lane to a rank; `None` for the rank itself.
@@ -141,6 +151,12 @@ fn unmapped(rank: usize) -> Error {
 impl JobCore {
     /// Whether a rank allocates memory of this rank's machine, whether or not the two share memory.
     pub(crate) fn shares_machine(&self, rank: usize) -> bool {
-        self.peers.is_of_machine(rank)
+        self.peers.limits[rank] != Limits::None
+    }
+
+    /// Whether the control groups of this rank and of a rank of its machine have one limit of
+    /// memory, or both have none.
+    pub(crate) fn shares_memory_limit(&self, rank: usize) -> bool {
+        self.peers.limits[rank] == Limits::Group
     }
 }

@@ -19,7 +19,7 @@ use super::warnings::Warned;
 use super::{Delayed, Flags, JobCore, Presence, Team, checked, cpus, descriptors, peer, report, team};
 use crate::bootstrap::Bootstrap;
 use crate::bootstrap::fields::{pack, unpack};
-use crate::cgroups;
+use crate::cgroups::{self, QUOTAS};
 use crate::check;
 use crate::environment::Settings;
 use crate::error::{Error, JobError, NetName, Result, SharedSettings};
@@ -117,7 +117,7 @@ struct Assembly {
 fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
     stripe::set_own_number();
     let (me, size) = (parts.boot.rank(), parts.boot.size());
-    let crowded = cpus::are_crowded(me, &parts.cards, cgroups::cpu_quota());
+    let crowded = cpus::are_crowded(me, &parts.cards, &cgroups::cpu_quotas());
     let spin = if crowded { SpinBudget::NONE } else { SpinBudget::choose(parts.on_machine, parts.on_machine) };
     let messages = super::staging::messages(&parts.wire);
     let has_net = parts.wire.has(Lane::Net);
@@ -240,12 +240,14 @@ fn exchange_cards(
             process.began,
             u64::from(gate::is_supported()),
             cpus::own(),
-            cgroups::cpu_quota().map_or(0, |quota| quota.group),
+            cgroups::memory_group(),
             Nodes::own().0,
             u64::from(settings.check.on && check::has_sanitizer()),
         ]
-        .map(u64::to_le_bytes)
-        .concat(),
+        .into_iter()
+        .chain(cgroups::cpu_quotas().iter().map(|quota| quota.group))
+        .flat_map(u64::to_le_bytes)
+        .collect::<Vec<_>>(),
         &address.unwrap_or_default(),
         &key_bytes(&key),
         site.encode().as_bytes(),
@@ -261,7 +263,8 @@ fn exchange_cards(
             drop(boot.barrier());
             return Err(error.into());
         }
-        let [pid, began, has_barrier, cpus, quota_group, near, has_sanitizer] = numbers_from(&numbers);
+        let [pid, began, has_barrier, cpus, memory_group, near, has_sanitizer, quota_groups @ ..] =
+            numbers_from::<{ 7 + QUOTAS }>(&numbers);
         let process = Process {
             kernel: String::from_utf8_lossy(&kernel).into(),
             host: String::from_utf8_lossy(&host).into(),
@@ -277,7 +280,8 @@ fn exchange_cards(
             has_barrier: has_barrier != 0,
             has_sanitizer: has_sanitizer != 0,
             cpus,
-            quota_group,
+            quota_groups,
+            memory_group,
             near: Nodes(near),
             site: Site::decode(&String::from_utf8_lossy(&site)),
             ..Card::default()

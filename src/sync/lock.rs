@@ -107,8 +107,9 @@ pub(crate) trait LockWords {
     /// Reads.
     fn read(&self, which: LockWord) -> Result<u64>;
 
-    /// Lets other processes run before the next poll; `turn` counts the polls of one wait.
-    fn pause(&self, turn: u32) -> Result<()>;
+    /// Lets other processes run before the next poll, at least for the time `apart`; `turn` counts
+    /// the polls of one wait.
+    fn pause(&self, turn: u32, apart: Duration) -> Result<()>;
 
     /// The patience of this process with others that may only wait.
     fn patience(&self) -> &Patience;
@@ -117,7 +118,8 @@ pub(crate) trait LockWords {
     fn now(&self) -> Duration;
 }
 
-/// The number of polls for which a process waits for processes that may only wait.
+/// How a process waits: the number of polls for which it waits for processes that may only wait,
+/// and the time between its polls of a word of another node.
 #[derive(Debug)]
 pub(crate) struct Patience {
     /// The number of polls of the first wait.
@@ -125,7 +127,13 @@ pub(crate) struct Patience {
     /// How often the patience has ended since such a wait succeeded. Relaxed: an estimate, which
     /// threads may overwrite.
     lost: AtomicU32,
+    /// The duration of the last remote read of a word, in nanoseconds. Relaxed, as `lost`.
+    round_trip: AtomicU32,
 }
+
+/// The longest time between two polls because of other waiters. It is short compared with
+/// [`DEFERS`].
+const APART_MAX: Duration = Duration::from_micros(640);
 
 /// How often the limit doubles: to some seconds. In some programs every wait ends by its limit,
 /// because the holder of the lock waits for the process that waits here.
@@ -140,7 +148,7 @@ impl Default for Patience {
 
 impl Patience {
     const fn new(least: u32) -> Patience {
-        Patience { least, lost: AtomicU32::new(0) }
+        Patience { least, lost: AtomicU32::new(0), round_trip: AtomicU32::new(0) }
     }
 
     /// Whether a process continues to wait after `turn` polls. A process that has given way
@@ -149,6 +157,19 @@ impl Patience {
     fn lasts(&self, turn: u32, aside: bool) -> bool {
         let doublings = self.lost.load(Ordering::Relaxed) + if aside { 2 } else { 0 };
         turn < self.least.saturating_mul(1 << doublings)
+    }
+
+    /// Records the duration of a remote read of a word.
+    pub(crate) fn read_took(&self, time: Duration) {
+        self.round_trip.store(u32::try_from(time.as_nanos()).unwrap_or(u32::MAX), Ordering::Relaxed);
+    }
+
+    /// The time between two polls of a word for which `others` wait too. A word thus serves about
+    /// one poll in a round trip, however many processes wait, and the pause of a single waiter is
+    /// not longer for it.
+    fn apart(&self, others: u64) -> Duration {
+        let nanos = u64::from(self.round_trip.load(Ordering::Relaxed)).saturating_mul(others);
+        Duration::from_nanos(nanos).min(APART_MAX)
     }
 
     /// Records the end of a wait: whether the process has lost its patience.
@@ -189,6 +210,25 @@ const WRITING: u64 = 1 << 32;
 const WRITINGS: u64 = BIASED - WRITING;
 const ALL: u64 = 1;
 const ALLS: u64 = WRITING - 1;
+
+/// The number of processes that poll a word beside one that waits for it. A `lock_all` that waits
+/// is not counted, as it is not in the word.
+fn beside(which: LockWord, word: u64) -> u64 {
+    let waiting = match which {
+        LockWord::Target(_) => {
+            let readers = if word & WRITER == 0 { 0 } else { word & READERS };
+            (word & WAITING_WRITERS) / WAITING_WRITER + readers
+        }
+        LockWord::Master if word & ALLS != 0 => (word & WRITINGS) / WRITING,
+        LockWord::Master | LockWord::Groups => 0,
+    };
+    waiting.saturating_sub(1)
+}
+
+/// Pauses before the next poll of a word, which had this value.
+fn pause(words: &impl LockWords, which: LockWord, word: u64, turn: u32) -> Result<()> {
+    words.pause(turn, words.patience().apart(beside(which, word)))
+}
 
 /// Locks a target shared. `nested`: whether this process holds a lock of the window.
 #[inline]
@@ -269,7 +309,7 @@ fn all_slow(words: &impl LockWords) -> Result<()> {
             word = found;
             continue;
         }
-        words.pause(polls)?;
+        pause(words, LockWord::Master, word, polls)?;
         polls = polls.saturating_add(1);
         word = words.read(LockWord::Master)?;
     }
@@ -289,7 +329,7 @@ fn all_by_priority(words: &impl LockWords, word: u64, batch: u32) -> Result<()> 
     if batch == 0 {
         return Ok(());
     }
-    let mut waited = (0..batch).try_for_each(|turn| words.pause(POLLS_BEFORE_PRIORITY + turn));
+    let mut waited = (0..batch).try_for_each(|turn| words.pause(POLLS_BEFORE_PRIORITY + turn, Duration::ZERO));
     waited = waited.and_then(|()| words.add(LockWord::Master, PRIORITY.wrapping_neg()).map(drop));
     or_withdrawn(words, LockWord::Master, ALL, waited)
 }
@@ -400,7 +440,7 @@ fn exclusive_waiting(
             }
             word = found;
         } else {
-            words.pause(turn)?;
+            pause(words, which, word, turn)?;
             turn += 1;
             word = words.read(which)?;
         }
@@ -455,7 +495,7 @@ fn change(words: &impl LockWords, which: LockWord, to: impl Fn(u64) -> Option<u6
             }
             word = found;
         } else {
-            words.pause(turn)?;
+            pause(words, which, word, turn)?;
             turn += 1;
             word = words.read(which)?;
         }
@@ -487,10 +527,11 @@ fn wait_patiently(words: &impl LockWords, which: LockWord, aside: bool, done: im
 fn poll<T>(words: &impl LockWords, which: LockWord, end: impl Fn(u64, u32) -> Option<T>) -> Result<T> {
     let mut turn = 0;
     loop {
-        if let Some(outcome) = end(words.read(which)?, turn) {
+        let word = words.read(which)?;
+        if let Some(outcome) = end(word, turn) {
             return Ok(outcome);
         }
-        words.pause(turn)?;
+        pause(words, which, word, turn)?;
         turn += 1;
     }
 }

@@ -5,18 +5,40 @@
 
 use std::fs::read_to_string;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use transom_fabric::{FabricError, Memory};
 
-use crate::cgroups::{self, Chain, Version};
+use crate::cgroups::{self, Chain};
 use crate::error::{Error, ErrorKind, Result, TransportError};
 use crate::hints::Hints;
 use crate::job::{Cause, JobCore};
 use crate::transport::{self, Wire};
 
-/// Requests below this number of bytes are not checked: a check costs as much as some pages.
-pub(super) const LARGE: usize = 4 << 20;
+/// Requests below this number of bytes are checked once their sum exceeds it: a check costs as much
+/// as some pages.
+pub(super) const LARGE: u64 = 4 << 20;
+
+/// The sum of requests that were not checked.
+#[derive(Debug, Default)]
+pub(super) struct Unchecked(AtomicU64);
+
+impl Unchecked {
+    pub(super) const fn new() -> Unchecked {
+        Unchecked(AtomicU64::new(0))
+    }
+
+    /// Adds a request. Returns the sum if it is to be checked now; `None` while it is small.
+    pub(super) fn add(&self, bytes: u64) -> Option<u64> {
+        // Relaxed both: of two threads that exceed the limit at a time, both check.
+        let sum = self.0.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        (sum >= LARGE).then(|| {
+            self.0.store(0, Ordering::Relaxed);
+            sum
+        })
+    }
+}
 
 /// Pause before the available memory is read again, while other ranks return memory.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -25,10 +47,26 @@ const GROWTH: u64 = 16 << 20;
 /// Maximum number of pauses.
 const MOST_PAUSES: usize = 200;
 
-/// The bytes that processes of this machine can still allocate, as the kernel reports them. `None`
-/// where the kernel is configured to grant everything (`vm.overcommit_memory` 1, man proc_sys_vm).
-pub(super) fn available() -> Option<u64> {
-    of(Path::new("/proc"), Path::new("/sys/fs/cgroup"))
+/// The bytes that processes can still allocate, as the kernel reports them. `None` where there is
+/// no limit, or where the kernel is configured to grant everything (`vm.overcommit_memory` 1, man
+/// proc_sys_vm).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Available {
+    /// The rest of the machine's memory.
+    pub(super) machine: Option<u64>,
+    /// The rest of the limits of this process's control groups.
+    pub(super) group: Option<u64>,
+}
+
+impl Available {
+    pub(super) fn now() -> Available {
+        of(Path::new("/proc"), Path::new("/sys/fs/cgroup"))
+    }
+
+    /// The bytes that this process can still allocate.
+    fn least(self) -> Option<u64> {
+        [self.machine, self.group].into_iter().flatten().min()
+    }
 }
 
 /// Memory of the library, with the alignment of the hints. The error names the call and the size.
@@ -45,8 +83,9 @@ pub(super) fn aligned(
     make: fn(&Wire, usize) -> std::result::Result<Memory, FabricError>,
 ) -> Result<Memory> {
     let failed = |source| Error::from(ErrorKind::Memory { call, rank: job.rank, bytes, source });
-    if bytes >= LARGE
-        && let Some(available) = lacking(bytes as u64, available)
+    static UNCHECKED: Unchecked = Unchecked::new();
+    if let Some(sum) = UNCHECKED.add(bytes as u64)
+        && let Some(available) = lacking(sum, || Available::now().least())
     {
         return Err(failed(TransportError::OutOfMemory { available }));
     }
@@ -86,17 +125,17 @@ pub(super) fn has_huge_pages(job: &JobCore) -> bool {
     given.is_ok()
 }
 
-/// [`available`] with the root folders of procfs and of control groups.
-fn of(proc: &Path, groups: &Path) -> Option<u64> {
+/// [`Available::now`] with the root folders of procfs and of control groups.
+fn of(proc: &Path, groups: &Path) -> Available {
     if read_to_string(proc.join("sys/vm/overcommit_memory")).is_ok_and(|mode| mode.trim() == "1") {
-        return None;
+        return Available::default();
     }
     let machine = read_to_string(proc.join("meminfo")).ok().and_then(|info| {
         let field = |name| kibibytes(&info, name);
         Some(field("MemAvailable:")?.saturating_add(field("SwapFree:").unwrap_or(0)))
     });
     let group = cgroups::chains(proc, groups, "memory").iter().filter_map(of_chain).min();
-    [machine, group].into_iter().flatten().min()
+    Available { machine, group }
 }
 
 /// A number of /proc/meminfo, in bytes.
@@ -107,10 +146,7 @@ fn kibibytes(info: &str, name: &str) -> Option<u64> {
 
 /// The least memory left to a control group and to its ancestors.
 fn of_chain(chain: &Chain) -> Option<u64> {
-    let (limit, usage) = match chain.version {
-        Version::Two => ("memory.max", "memory.current"),
-        Version::One => ("memory.limit_in_bytes", "memory.usage_in_bytes"),
-    };
+    let (limit, usage) = chain.version.memory_files();
     chain.groups.iter().filter_map(|group| left(group, limit, usage)).min()
 }
 
@@ -135,7 +171,7 @@ mod tests {
 
     fn available_of(files: &Files) -> Option<u64> {
         let (proc, groups) = files.roots();
-        of(&proc, &groups)
+        of(&proc, &groups).least()
     }
 
     const MEMINFO: (&str, &str) = ("proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:   4096 kB\nSwapFree:  1024 kB\n");
@@ -176,6 +212,15 @@ mod tests {
         assert_eq!(available_of(&Files::new("old", &files)), Some(2 << 20));
     }
 
+    /// Many small requests are checked as a large one is.
+    #[test]
+    fn small_requests_are_checked_in_sum() {
+        let unchecked = Unchecked::new();
+        assert_eq!(unchecked.add(LARGE), Some(LARGE));
+        let sums: Vec<_> = (0..128).filter_map(|_| unchecked.add(64 << 10)).collect();
+        assert_eq!(sums, [LARGE, LARGE]);
+    }
+
     #[test]
     fn memory_that_is_being_returned_is_awaited() {
         let readings = |all: &'static [u64]| {
@@ -195,6 +240,6 @@ mod tests {
     #[test]
     fn this_machine_reports_its_free_memory() {
         let granted = read_to_string("/proc/sys/vm/overcommit_memory").is_ok_and(|mode| mode.trim() == "1");
-        assert_eq!(available().is_none(), granted);
+        assert_eq!(Available::now().least().is_none(), granted);
     }
 }

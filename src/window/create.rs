@@ -16,7 +16,7 @@ use super::agreement::{
     BY_NIC, FAILED, NONCONTIG, PAGES_AT_FIRST_TOUCH, PER_ELEMENT, SEPARATE, UNMAPPED, check_agreement, error_at_failed,
     exchange, failed,
 };
-use super::available_memory::{self, allocated};
+use super::available_memory::{self, Available, Unchecked, allocated};
 use super::core::Core;
 use super::delayed_lock::LockDelay;
 use super::epoch_state::EpochState;
@@ -283,30 +283,44 @@ impl Parts {
         self.job.wire.populates(len, self.hints.in_huge_pages)
     }
 
-    /// Fails if the machine lacks memory for the parts of all its ranks. Only the first member on
-    /// the machine contacts the others and checks; they learn of its failure in the barrier that
-    /// follows.
+    /// Fails if the machine lacks memory for the parts of all its ranks, or a control group for the
+    /// parts of the ranks that it limits. Only the first member on the machine, and the first one
+    /// below the limit of a group, contacts the others and checks; they learn of its failure in the
+    /// barrier that follows.
     fn check_memory(&self) -> Result<()> {
+        static OF_MACHINE: Unchecked = Unchecked::new();
+        static OF_GROUP: Unchecked = Unchecked::new();
         let here = |&member: &usize| self.job.shares_machine(self.team.rank(member));
-        if !self.is_unallocated() || (0..self.team.me).any(|member| here(&member)) {
+        let limited = |&member: &usize| self.job.shares_memory_limit(self.team.rank(member));
+        let is_first = !(0..self.team.me).any(|member| here(&member));
+        let is_first_limited = !(0..self.team.me).any(|member| limited(&member));
+        if !self.is_unallocated() || !is_first_limited {
             return Ok(());
         }
-        let mut bytes = 0u64;
-        for member in (0..self.team.size).filter(here) {
+        let (mut on_machine, mut in_group) = (0u64, 0u64);
+        for member in (0..self.team.size).filter(|member| if is_first { here(member) } else { limited(member) }) {
             let (part, _) = self.job.lookup(self.team.rank(member), self.id)?;
             if !self.is_populated(usize::try_from(part.size).unwrap_or(usize::MAX)) {
-                bytes = bytes.saturating_add(part.size);
+                on_machine = on_machine.saturating_add(part.size);
+                in_group = in_group.saturating_add(if limited(&member) { part.size } else { 0 });
             }
         }
-        let available = if bytes < available_memory::LARGE as u64 { None } else { available_memory::available() };
-        match available {
-            Some(available) if bytes > available => {
+        let on_machine = if is_first { OF_MACHINE.add(on_machine) } else { None };
+        let in_group = OF_GROUP.add(in_group);
+        if on_machine.or(in_group).is_none() {
+            return Ok(());
+        }
+        let available = Available::now();
+        for (needed, available) in [(on_machine, available.machine), (in_group, available.group)] {
+            if let (Some(needed), Some(available)) = (needed, available)
+                && needed > available
+            {
                 let (window, rank) = (self.id, self.job.rank);
-                let reason = ArgumentError::PartsTooLarge { window, rank, needed: bytes, available };
-                Err(Error::argument(Class::Size, "creating a window", reason))
+                let reason = ArgumentError::PartsTooLarge { window, rank, needed, available };
+                return Err(Error::argument(Class::Size, "creating a window", reason));
             }
-            _ => Ok(()),
         }
+        Ok(())
     }
 
     /// This rank's choices among those on which all ranks must agree.

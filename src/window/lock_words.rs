@@ -76,6 +76,19 @@ impl Parts {
         Ok(old)
     }
 
+    /// Makes progress for this time, without a poll of a word.
+    #[cold]
+    fn stay_away(&self, apart: Duration) -> Result<()> {
+        let begun = Instant::now();
+        while let Some(left) = apart.checked_sub(begun.elapsed()).filter(|left| !left.is_zero()) {
+            if self.job.spin.spin().is_zero() {
+                self.job.progress.sleep(left);
+            }
+            self.job.progress.poll_between()?;
+        }
+        Ok(())
+    }
+
     fn post_control(&self, target: &Target, at: usize, amo: Amo, into: Sink, tally: &TallyRef) -> Result<()> {
         match target.control(self)? {
             Control::Memory(words) => {
@@ -146,21 +159,29 @@ impl LockWords for Parts {
     fn read(&self, which: LockWord) -> Result<u64> {
         let (target, at) = self.word(which)?;
         if let Control::Memory(words) = target.control(self)? {
+            self.patience.read_took(Duration::ZERO);
             return Ok(load(words, at));
         }
-        self.change(which, Amo::new(AmoKind::Read, Width::W64, 0))
+        let begun = Instant::now();
+        let word = self.change(which, Amo::new(AmoKind::Read, Width::W64, 0));
+        self.patience.read_took(begun.elapsed());
+        word
     }
 
-    fn pause(&self, turn: u32) -> Result<()> {
+    fn pause(&self, turn: u32, apart: Duration) -> Result<()> {
         self.job.progress.poll_between()?;
+        if apart > Duration::ZERO {
+            self.stay_away(apart)?;
+        }
         match turn {
+            ..YIELDED if apart > Duration::ZERO => {}
             ..SPINS if !self.job.spin.spin().is_zero() => std::hint::spin_loop(),
             ..YIELDED => std::thread::yield_now(),
             _ => {
                 self.job.progress.look()?;
                 self.job.progress.call_hook();
                 let doublings = ((turn - YIELDED) / 16).min(DOUBLINGS);
-                std::thread::sleep(FIRST_SLEEP * (1 << doublings));
+                std::thread::sleep((FIRST_SLEEP * (1 << doublings)).saturating_sub(apart));
             }
         }
         Ok(())
@@ -223,8 +244,8 @@ impl LockWords for Here<'_> {
         self.parts.read(which)
     }
 
-    fn pause(&self, turn: u32) -> Result<()> {
-        self.parts.pause(turn)
+    fn pause(&self, turn: u32, apart: Duration) -> Result<()> {
+        self.parts.pause(turn, apart)
     }
 
     fn patience(&self) -> &Patience {

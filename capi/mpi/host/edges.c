@@ -71,7 +71,7 @@ static int receive_and_await(int code, MPI_Request *sent, void *buf, int count, 
 /* Repeats a test that sets `flag` when the wait is over. The test does not set `flag` if the host
  * has reported an error; if the error handler returns, MPICH 5 returns MPI_SUCCESS. */
 #define PROBE_IN_TURNS(test)                                                                                                \
-    for (unsigned tests = 0; transom_turns_for_message() && transom_turns_next(++tests);) {                                 \
+    for (unsigned vain = 0; transom_turns_for_message() && transom_turns_next(&vain);) {                                    \
         int flag = REPORTED;                                                                                                \
         const int failed = test;                                                                                            \
         if (failed != MPI_SUCCESS || flag) return failed;                                                                   \

@@ -90,9 +90,9 @@ int transom_turns_await(MPI_Request *request, MPI_Status *status);
 int transom_turns_check(void *buffer, int count, MPI_Datatype type, int rank, int tag, MPI_Comm comm, int *code);
 /* Receives a message in turns. */
 int transom_turns_receive(void *buffer, int count, MPI_Datatype type, int rank, int tag, MPI_Comm comm, MPI_Status *status);
-/* Polls transom before test number `test` of the host. Returns whether the wait continues in
- * turns. */
-int transom_turns_next(unsigned test);
+/* Polls transom before a test of the host, and pauses. `vain` is at first 0; it counts the tests in
+ * vain since the last arrival. Returns whether the wait continues in turns. */
+int transom_turns_next(unsigned *vain);
 
 /* Called from Rust too. */
 void host_edges_learn_from_all(MPI_Comm comm, uint64_t *clock);

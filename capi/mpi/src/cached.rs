@@ -6,6 +6,7 @@
 //! The host holds the attributes. This module knows the keys of each window, including those of
 //! windows that the host serves.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,23 +21,40 @@ fn keys() -> MutexGuard<'static, BTreeMap<usize, Vec<c_int>>> {
     KEYS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+thread_local! {
+    /// The window that this thread's innermost `MPI_Win_free` frees at the host, and its keys. They
+    /// are not in [`KEYS`], where another thread's new window may get the same handle before the
+    /// host returns.
+    static FREED: RefCell<Option<(usize, Vec<c_int>)>> = const { RefCell::new(None) };
+}
+
+/// Changes the keys of a window, which are in [`FREED`] if a delete function of the window calls.
+fn change(win: Win, change: impl FnOnce(&mut Vec<c_int>)) {
+    FREED.with_borrow_mut(|freed| match freed {
+        Some((window, of_window)) if *window == win.key() => change(of_window),
+        _ => {
+            let mut all = keys();
+            let of_window = all.entry(win.key()).or_default();
+            change(of_window);
+            if of_window.is_empty() {
+                all.remove(&win.key());
+            }
+        }
+    });
+}
+
 /// Records that an attribute is set. A new value makes it the newest, as a deletion and a setting
 /// do (MPI-4.1 §7.7.1).
 pub(crate) fn is_set(win: Win, keyval: c_int) {
-    let mut all = keys();
-    let of_window = all.entry(win.key()).or_default();
-    of_window.retain(|&key| key != keyval);
-    of_window.push(keyval);
+    change(win, |of_window| {
+        of_window.retain(|&key| key != keyval);
+        of_window.push(keyval);
+    });
 }
 
 /// Records that an attribute is deleted.
 fn is_deleted(win: Win, keyval: c_int) {
-    let mut all = keys();
-    let Some(of_window) = all.get_mut(&win.key()) else { return };
-    of_window.retain(|&key| key != keyval);
-    if of_window.is_empty() {
-        all.remove(&win.key());
-    }
+    change(win, |of_window| of_window.retain(|&key| key != keyval));
 }
 
 /// Deletes the attributes of a window, the newest first, up to one whose delete function fails.
@@ -58,16 +76,17 @@ pub(crate) fn delete_all(win: Win) -> c_int {
     SUCCESS
 }
 
-/// Forgets the attributes of a window that will be freed, and returns their keys.
-pub(crate) fn forget(win: Win) -> Vec<c_int> {
-    keys().remove(&win.key()).unwrap_or_default()
-}
-
-/// Records the attributes of a window that could not be freed.
-pub(crate) fn remember(win: Win, attributes: Vec<c_int>) {
-    if !attributes.is_empty() {
-        keys().insert(win.key(), attributes);
+/// Forgets the attributes of a window, which `free` frees at the host, unless `free` fails. Returns
+/// the code of `free`.
+pub(crate) fn forget_freed(win: Win, free: impl FnOnce() -> c_int) -> c_int {
+    let of_window = keys().remove(&win.key()).unwrap_or_default();
+    let outer = FREED.replace(Some((win.key(), of_window)));
+    let code = free();
+    let freed = FREED.replace(outer);
+    if let Some((window, left)) = freed.filter(|(_, left)| code != SUCCESS && !left.is_empty()) {
+        keys().insert(window, left);
     }
+    code
 }
 
 #[unsafe(export_name = "PMPI_Win_set_attr")]

@@ -368,18 +368,12 @@ pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
     // MPICH 5 crashes where a thread frees a window while another one creates one. Open MPI would
     // call the program's delete functions, which may create windows, under the lock.
     let lock = (!cfg!(open_mpi) && window.is_some()).then(proxies::lock);
-    // Before the host frees the handle: another thread's new window may then get the same handle.
-    #[cfg(not(open_mpi))]
-    let keys = cached::forget(proxy);
     // SAFETY: as in `create_dynamic`.
-    let code = unsafe { host_Win_free(win) };
+    let free = || unsafe { host_Win_free(win) };
     #[cfg(not(open_mpi))]
-    if code == SUCCESS {
-        // The delete functions that the host has called may have set attributes.
-        cached::forget(proxy);
-    } else {
-        cached::remember(proxy, keys);
-    }
+    let code = cached::forget_freed(proxy, free);
+    #[cfg(open_mpi)]
+    let code = free();
     drop(lock);
     let Some((window, handler)) = window.zip(handler) else { return code };
     if code != SUCCESS {

@@ -153,10 +153,16 @@ impl Failure {
     #[cold]
     pub(crate) fn raise(&self, win: Win) -> c_int {
         // SAFETY: the window is one of the host's; the calls write a handle.
-        self.handled(
-            |handler| unsafe { host_Win_get_errhandler(win, handler) },
-            |code| unsafe { host_Win_call_errhandler(win, code) },
-        )
+        let find = |handler: *mut Errhandler| unsafe { host_Win_get_errhandler(win, handler) };
+        let ends = ends_program(find);
+        // MPICH returns `MPI_ERRORS_ARE_FATAL` for a window whose handler the program has not set,
+        // and passes an error of a call on the window to the handler of MPI_COMM_WORLD.
+        // MPI_Win_call_errhandler ends the program.
+        if ends && !cfg!(open_mpi) && !comm_ends_program(constants().world) {
+            return self.raise_on(constants().world);
+        }
+        // SAFETY: as above.
+        self.handled(ends, |code| unsafe { host_Win_call_errhandler(win, code) })
     }
 
     /// Whether the failure is a missing epoch for a call on `MPI_PROC_NULL`, which has no effect.
@@ -172,22 +178,12 @@ impl Failure {
     #[cold]
     pub(crate) fn raise_on(&self, comm: Comm) -> c_int {
         // SAFETY: as in `raise`.
-        self.handled(
-            |handler| unsafe { host_Comm_get_errhandler(comm, handler) },
-            |code| unsafe { host_Comm_call_errhandler(comm, code) },
-        )
+        self.handled(comm_ends_program(comm), |code| unsafe { host_Comm_call_errhandler(comm, code) })
     }
 
-    /// Passes the failure to the error handler of an object: `find` looks the handler up, and
-    /// `call` calls it. Returns the code, if the handler returns.
-    fn handled(&self, find: impl Fn(*mut Errhandler) -> c_int, call: impl Fn(c_int) -> c_int) -> c_int {
-        let mut handler = constants().errors_are_fatal;
-        let found = find(&raw mut handler) == SUCCESS;
-        let ends = found && (handler == constants().errors_are_fatal || handler == constants().errors_abort);
-        if found {
-            // SAFETY: the handle was made by `find`.
-            unsafe { host_Errhandler_free(&raw mut handler) };
-        }
+    /// Passes the failure to the error handler of an object, which `call` calls. `ends`: whether
+    /// the handler ends the program. Returns the code, if the handler returns.
+    fn handled(&self, ends: bool, call: impl Fn(c_int) -> c_int) -> c_int {
         // Hosts print little about codes that are not their own.
         if ends || process::get().is_some_and(|process| process.info) {
             diagnostics::error("transom::mpi", &self.text);
@@ -212,6 +208,23 @@ impl Failure {
         unsafe { host_Abort(constants().world, class) };
         std::process::exit(class) // tidy-allow(exit): MPI's error handler ends the program
     }
+}
+
+/// Whether the error handler that `find` looks up ends the program.
+fn ends_program(find: impl Fn(*mut Errhandler) -> c_int) -> bool {
+    let mut handler = constants().errors_are_fatal;
+    let found = find(&raw mut handler) == SUCCESS;
+    let ends = found && (handler == constants().errors_are_fatal || handler == constants().errors_abort);
+    if found {
+        // SAFETY: the handle was made by `find`.
+        unsafe { host_Errhandler_free(&raw mut handler) };
+    }
+    ends
+}
+
+fn comm_ends_program(comm: Comm) -> bool {
+    // SAFETY: the communicator is a valid handle; the call writes a handle.
+    ends_program(|handler| unsafe { host_Comm_get_errhandler(comm, handler) })
 }
 
 /// Success, or the code after the window's error handler was called.

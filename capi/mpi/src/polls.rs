@@ -7,9 +7,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use transom::{Job, Route, backoff};
+use transom::backoff::{self, Vain};
+use transom::{Job, Route};
 
-use crate::host::{host_register_poll, host_unregister_poll};
+use crate::host::{SUCCESS, host_register_poll, host_unregister_poll};
 use crate::{process, windows};
 
 /// Makes progress for transom while the host waits, if the host lets other libraries do that.
@@ -133,6 +134,46 @@ pub(crate) fn turn(is_pending: bool) -> Option<bool> {
     let arrived = waits_in_turns().then(poll_transom);
     let goes_on = is_pending || (arrived.is_some() && (windows::any_exists() || is_crowded()));
     goes_on.then(|| arrived.unwrap_or(false))
+}
+
+/// The outcome of a poll of the operations in flight.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Polled {
+    /// Whether operations are left in flight.
+    pub(crate) left: bool,
+    /// Whether requests were completed.
+    pub(crate) completed: bool,
+}
+
+/// What a test of a wait has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Nothing,
+    /// Some of the requests are complete that were not before.
+    Progress,
+    /// The wait is over.
+    End,
+}
+
+impl Found {
+    pub(crate) fn end_if(over: bool) -> Found {
+        if over { Found::End } else { Found::Nothing }
+    }
+}
+
+/// Alternates `poll`, polls of transom and `test`, which returns a code and what it has found,
+/// until the wait is over. Returns the last code; `None` if the wait does not continue in turns.
+pub(crate) fn alternate(poll: impl Fn() -> Polled, mut test: impl FnMut() -> (c_int, Found)) -> Option<c_int> {
+    let mut vain = Vain::default();
+    loop {
+        let polled = poll();
+        let arrived = turn(polled.left)?;
+        let (code, found) = test();
+        if found == Found::End || code != SUCCESS {
+            return Some(code);
+        }
+        pause_after(vain.looked(arrived || polled.completed || found == Found::Progress));
+    }
 }
 
 /// Ends the polls of transom. Later waits of the program are waits for the host alone.

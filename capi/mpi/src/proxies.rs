@@ -172,8 +172,11 @@ impl Handler {
         let Ok(instead) = create() else {
             return if trial().is_some() { failure.raise_on(constants().world) } else { failure.code() };
         };
-        // SAFETY: a window of this process, and the handler that this value holds.
-        unsafe { host_Win_set_errhandler(instead, self.0) };
+        // MPICH handles an error otherwise if the program has set this handler itself.
+        if self.0 != constants().errors_are_fatal {
+            // SAFETY: a window of this process, and the handler that this value holds.
+            unsafe { host_Win_set_errhandler(instead, self.0) };
+        }
         let code = failure.raise(instead);
         free(instead);
         code

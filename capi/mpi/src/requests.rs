@@ -25,6 +25,7 @@ use crate::host::{
 #[cfg(has_status_of_several)]
 use crate::host::{host_Request_get_status_all, host_Request_get_status_any, host_Request_get_status_some};
 use crate::messages::{self, Done, Handles, Watch};
+use crate::polls::{Found, Polled};
 use crate::{edges, partitioned, polls, process, untold, windows};
 
 /// Operations in flight that have requests.
@@ -180,14 +181,13 @@ unsafe extern "C" fn transom_request_will_be_freed(request: *const RequestHandle
     }
 }
 
-/// Polls the operations in flight, and completes the requests of complete operations. Returns
-/// whether operations are left in flight. While the conflict checker is on, polls only the
-/// operations of `watch`, and those whose requests are freed; [`Watch::ended`] tells the checker
-/// which of them the program knows to be complete.
-fn poll_pending(watch: &Watch) -> bool {
+/// Polls the operations in flight, and completes the requests of complete operations. While the
+/// conflict checker is on, polls only the operations of `watch`, and those whose requests are
+/// freed; [`Watch::ended`] tells the checker which of them the program knows to be complete.
+fn poll_pending(watch: &Watch) -> Polled {
     // Relaxed: see `hand_over`.
     if COUNT.load(Ordering::Relaxed) == 0 {
-        return false;
+        return Polled::default();
     }
     let watched = watch.handles();
     let is_watched = |one: &Pending| one.is_freed || watched.is_none_or(|all| all.has(one.handle));
@@ -226,6 +226,7 @@ fn poll_pending(watch: &Watch) -> bool {
             polled => completed.push((operation, polled)),
         }
     }
+    let has_completed = !completed.is_empty();
     for (operation, polled) in completed {
         end_operation(operation, polled);
         // Release: pairs with the loads in `call_on`, `poll_pending` and `has_pending`.
@@ -233,23 +234,15 @@ fn poll_pending(watch: &Watch) -> bool {
     }
     // Acquire: the requests that other threads have taken from `PENDING` are complete once they are
     // not counted.
-    watched_left.unwrap_or_else(|| COUNT.load(Ordering::Acquire) > 0)
+    let left = watched_left.unwrap_or_else(|| COUNT.load(Ordering::Acquire) > 0);
+    Polled { left, completed: has_completed }
 }
 
 /// Waits for requests of `watch`. While operations with requests are in flight, or waits alternate
-/// with polls of transom, repeats `test`, which returns a code and whether the wait is over.
-/// Otherwise calls `wait`, the host's own wait.
-pub(crate) fn wait_by(watch: &Watch, wait: impl FnOnce() -> c_int, mut test: impl FnMut() -> (c_int, bool)) -> c_int {
-    let mut tests = 0u32;
-    while let Some(arrived) = polls::turn(poll_pending(watch)) {
-        let (code, done) = test();
-        if done || code != SUCCESS {
-            return code;
-        }
-        tests = if arrived { 0 } else { tests.wrapping_add(1) };
-        polls::pause_after(tests);
-    }
-    wait()
+/// with polls of transom, repeats `test`, which returns a code and what it has found. Otherwise
+/// calls `wait`, the host's own wait.
+pub(crate) fn wait_by(watch: &Watch, wait: impl FnOnce() -> c_int, test: impl FnMut() -> (c_int, Found)) -> c_int {
+    polls::alternate(|| poll_pending(watch), test).unwrap_or_else(wait)
 }
 
 /// A call that may complete these requests.
@@ -286,7 +279,7 @@ pub(crate) unsafe fn await_one(watch: &Watch, request: *mut RequestHandle, statu
     unsafe {
         let test = || {
             let mut flag = REPORTED;
-            (host_Test(request, &raw mut flag, status), flag != 0)
+            (host_Test(request, &raw mut flag, status), Found::end_if(flag != 0))
         };
         wait_by(watch, || host_Wait(request, status), test)
     }
@@ -308,7 +301,7 @@ pub(crate) unsafe extern "C" fn waitall(count: c_int, requests: *mut RequestHand
     // SAFETY: as in `wait`.
     let call = unsafe { call_on(requests, count) };
     let (_own, statuses) = own_statuses(statuses, count);
-    let is_left = || partitioned::are_used() && poll_pending(&call.watch) && has_pending(&call);
+    let is_left = || partitioned::are_used() && poll_pending(&call.watch).left && has_pending(&call);
     (0..).take_while(|_| is_left()).for_each(polls::progress_and_pause);
     let (mut room, tested) = (Vec::new(), RefCell::new(Tested::none(count)));
     let is_refused = count < 0 || requests.is_null() || (statuses.is_null() && !constants().status_ignore.is_null());
@@ -320,7 +313,10 @@ pub(crate) unsafe extern "C" fn waitall(count: c_int, requests: *mut RequestHand
             let test = || {
                 let mut tested = tested.borrow_mut();
                 let tested = tested.with_room(&mut room);
-                (host_test_in_turn(count, requests, &raw mut flag, statuses, tested), flag != 0)
+                let before = tested.left();
+                let code = host_test_in_turn(count, requests, &raw mut flag, statuses, tested);
+                let found = if tested.left() < before { Found::Progress } else { Found::Nothing };
+                (code, if flag != 0 { Found::End } else { found })
             };
             let wait = || host_wait_for_rest(count, requests, statuses, &raw const *tested.borrow());
             wait_by(&call.watch, wait, test)
@@ -348,9 +344,9 @@ pub(crate) unsafe extern "C" fn waitany(
             match host_Testany(count, requests, index, &raw mut flag, status) {
                 // MPICH's MPI_Testany sets no status if there is no active request.
                 SUCCESS if ![0, REPORTED].contains(&flag) && answer(index, 0) == constants().undefined => {
-                    (host_Waitany(count, requests, index, status), true)
+                    (host_Waitany(count, requests, index, status), Found::End)
                 }
-                code => (code, flag != 0),
+                code => (code, Found::end_if(flag != 0)),
             }
         };
         wait_by(&call.watch, || host_Waitany(count, requests, index, status), test)
@@ -376,7 +372,7 @@ pub(crate) unsafe extern "C" fn waitsome(
     let code = unsafe {
         let test = || {
             preset(done, constants().undefined);
-            (host_Testsome(count, requests, done, indices, statuses), answer(done, 1) != 0)
+            (host_Testsome(count, requests, done, indices, statuses), Found::end_if(answer(done, 1) != 0))
         };
         wait_by(&call.watch, || host_Waitsome(count, requests, done, indices, statuses), test)
     };

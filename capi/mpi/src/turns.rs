@@ -3,13 +3,17 @@
 //! tests of the host with polls of transom. This module has `MPI_Barrier`, `MPI_Recv` and the
 //! functions for `host/edges.c`, which has the other calls.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_int, c_void};
+
+use transom::backoff::Vain;
 
 use crate::host::{
     Comm, REPORTED, RequestHandle, SUCCESS, Type, constants, host_Barrier, host_Ibarrier, host_Iprobe, host_Irecv,
     host_Recv,
 };
 use crate::messages::Watch;
+#[cfg(tests_report_to_world)]
+use crate::polls::Found;
 use crate::requests::await_one;
 #[cfg(tests_report_to_world)]
 use crate::requests::wait_by;
@@ -74,13 +78,18 @@ unsafe extern "C" fn transom_turns_await(request: *mut RequestHandle, status: *m
     unsafe { await_one(&Watch::nothing(), request, status) }
 }
 
-/// Polls transom before test number `test` of the host in a wait. Returns whether the wait
-/// continues in turns.
+/// Polls transom before a test of the host in a wait, and pauses. `vain`: at first 0. Returns
+/// whether the wait continues in turns.
+///
+/// # Safety
+/// The count is the caller's.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-extern "C" fn transom_turns_next(test: c_uint) -> c_int {
-    polls::pause_after(test);
-    c_int::from(polls::turn(false).is_some())
+unsafe extern "C" fn transom_turns_next(vain: *mut Vain) -> c_int {
+    let Some(arrived) = polls::turn(false) else { return 0 };
+    // SAFETY: the caller's promise.
+    polls::pause_after(unsafe { &mut *vain }.looked(arrived));
+    1
 }
 
 #[unsafe(export_name = "PMPI_Recv")]
@@ -207,7 +216,8 @@ unsafe extern "C" fn transom_turns_receive(
         }
         let test = || {
             found = REPORTED;
-            (host_Iprobe(source, tag, comm, &raw mut found, constants().status_ignore), found != 0)
+            let code = host_Iprobe(source, tag, comm, &raw mut found, constants().status_ignore);
+            (code, Found::end_if(found != 0))
         };
         match wait_by(&Watch::nothing(), || SUCCESS, test) {
             SUCCESS if found != REPORTED => host_Recv(buffer, count, kind, source, tag, comm, status),

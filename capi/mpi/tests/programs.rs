@@ -412,8 +412,14 @@ fn refused_end(host: &'static Host) {
 /// Shows E1.
 /// Route: shm.
 fn failure(host: &'static Host) {
-    let run = Run::of(host, host.program("fatal", Language::C), 2).served();
-    refused(&run, "put at rank 0: no access epoch is open");
+    const TEXT: &str = "put at rank 0: no access epoch is open";
+    let run = || Run::of(host, host.program("fatal", Language::C), 2);
+    refused(&run().served(), TEXT);
+    let returns = |run: Run| run.given(vec!["world".to_owned()], 60);
+    match host.interface() {
+        "open_mpi" => _ = refused(&returns(run().served()), TEXT),
+        _ => [run(), run().served()].map(|run| verified(&returns(run), false)).into_iter().for_each(drop),
+    }
 }
 
 /// Two nodes on one machine, which share memory in the host but not in transom. The warning follows

@@ -121,7 +121,7 @@ impl LockWords for Local {
     fn read(&self, which: LockWord) -> Result<u64> {
         Ok(self.step(which, |word| word))
     }
-    fn pause(&self, _turn: u32) -> Result<()> {
+    fn pause(&self, _turn: u32, _apart: Duration) -> Result<()> {
         std::thread::yield_now();
         Ok(())
     }
@@ -149,6 +149,25 @@ fn uncontended_locks_take_one_or_two_steps() {
     assert_eq!(words.counted(|| done(all(&words))), 1);
     assert_eq!(words.counted(|| done(all_end(&words))), 1);
     assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
+}
+
+/// Of processes that wait for a word of another node, each polls in proportion to their number; one
+/// that waits alone polls as fast as it can.
+/// Shows S2.
+#[test]
+fn polls_of_many_waiters_are_apart() {
+    let patience = Patience::default();
+    assert_eq!(patience.apart(100), Duration::ZERO, "no remote word was read");
+    patience.read_took(Duration::from_micros(2));
+    let micros = |others| patience.apart(others).as_micros();
+    assert_eq!((micros(0), micros(15), micros(127), micros(1 << 30)), (0, 30, 254, 640));
+    let (target, master) = (LockWord::Target(3), LockWord::Master);
+    assert_eq!(beside(target, WRITER + WAITING_WRITER), 0);
+    assert_eq!(beside(target, BIAS + WRITER + 3 * WAITING_WRITER + 2 * READER), 4, "readers wait too");
+    assert_eq!(beside(target, 3 * WAITING_WRITER + 2 * READER), 2, "readers hold the lock");
+    assert_eq!(beside(target, 0), 0);
+    assert_eq!(beside(master, PRIORITY + 5 * WRITING + 2 * ALL), 4);
+    assert_eq!(beside(master, BIASED + 5 * WRITING), 0, "writers are awaited");
 }
 
 /// The cost of a lock on a target that has the bias: no step at words that targets share. A
@@ -381,7 +400,7 @@ const SLEEPS: u32 = 40;
 
 impl LockWords for Beside<'_> {
     of_local!();
-    fn pause(&self, _turn: u32) -> Result<()> {
+    fn pause(&self, _turn: u32, _apart: Duration) -> Result<()> {
         // Relaxed here and below: one thread.
         self.micros.fetch_add(20, Ordering::Relaxed);
         let left = self.left.fetch_sub(1, Ordering::Relaxed);
@@ -448,7 +467,7 @@ impl Slow<'_> {
 
 impl LockWords for Slow<'_> {
     of_local!();
-    fn pause(&self, _turn: u32) -> Result<()> {
+    fn pause(&self, _turn: u32, _apart: Duration) -> Result<()> {
         std::thread::sleep(Slow::POLL);
         Ok(())
     }

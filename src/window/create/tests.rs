@@ -28,7 +28,7 @@ fn one_rank_of_a_node_looks_at_all_parts() {
         let (boot, sends) = (Box::new(board.rank(rank)), sends.clone());
         thread::spawn(move || {
             let world = Job::simulated_on(1, domain, boot).expect("a job");
-            let win = Window::<u8>::allocate(&world, LARGE).expect("a window");
+            let win = Window::<u8>::allocate(&world, usize::try_from(LARGE).expect("it fits")).expect("a window");
             sends.send((rank, world.core().contacted())).expect("the test waits");
             win.free().and_then(|()| world.finalize()).expect("the end");
         });

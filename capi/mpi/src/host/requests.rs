@@ -40,6 +40,11 @@ impl Tested {
         Tested { done: std::ptr::null_mut(), left: count, next: 0 }
     }
 
+    /// The number of pending requests.
+    pub(crate) fn left(&self) -> c_int {
+        self.left
+    }
+
     /// Gives room for a byte for each request before the first test. `room` outlives the tests.
     pub(crate) fn with_room(&mut self, room: &mut Vec<u8>) -> &mut Tested {
         if self.done.is_null() {

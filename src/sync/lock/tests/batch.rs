@@ -27,7 +27,7 @@ impl Beside<'_> {
 impl LockWords for Beside<'_> {
     of_local!();
     // Relaxed: one thread.
-    fn pause(&self, _turn: u32) -> Result<()> {
+    fn pause(&self, _turn: u32, _apart: Duration) -> Result<()> {
         let pause = self.pauses.fetch_add(1, Ordering::Relaxed);
         if pause == self.fails {
             return Err(ErrorKind::Epoch { call: "lock_all", target: None, reason: "a pause fails" }.into());

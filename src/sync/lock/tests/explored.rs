@@ -266,7 +266,7 @@ macro_rules! by_change {
 
 impl LockWords for Process<'_> {
     by_change!();
-    fn pause(&self, _turn: u32) -> Result<()> {
+    fn pause(&self, _turn: u32, _apart: Duration) -> Result<()> {
         let mut state = self.mine()?;
         state.status[self.me] = Status::Paused(self.seen.load(Ordering::Relaxed));
         self.pass(&mut state);
@@ -295,8 +295,8 @@ impl Second<'_> {
 
 impl LockWords for Second<'_> {
     by_change!();
-    fn pause(&self, turn: u32) -> Result<()> {
-        self.0.pause(turn)
+    fn pause(&self, turn: u32, apart: Duration) -> Result<()> {
+        self.0.pause(turn, apart)
     }
     fn patience(&self) -> &Patience {
         self.0.patience()

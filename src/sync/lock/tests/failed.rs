@@ -36,8 +36,8 @@ impl LockWords for Failing<'_> {
     fn read(&self, which: LockWord) -> Result<u64> {
         self.step(|| self.words.read(which))
     }
-    fn pause(&self, turn: u32) -> Result<()> {
-        self.step(|| self.words.pause(turn))
+    fn pause(&self, turn: u32, apart: Duration) -> Result<()> {
+        self.step(|| self.words.pause(turn, apart))
     }
     fn patience(&self) -> &Patience {
         self.words.patience()
