@@ -8,15 +8,17 @@
 
 enum cell {
     PUT_MR, GET_MR, PUT_MBW, GET_MBW, FOP_HOT, FOP_SPREAD, CAS_HOT, ACCUMULATE_HOT, LOCK_HOT,
-    LOCK_SPREAD, GUPS, FENCE_ALL, PSCW_RING, ALLTOALL, WINDOW_CREATE, CELLS
+    LOCK_SPREAD, GUPS, FENCE_ALL, PSCW_RING, ALLTOALL, WINDOW_CREATE, OVERLAP, CELLS
 };
 static const char *const names[CELLS] = {
     "put_mr", "get_mr", "put_mbw", "get_mbw", "fop_hot", "fop_spread", "cas_hot", "accumulate_hot", "lock_hot",
     "lock_spread", "gups", "fence_all", "pscw_ring", "alltoall", "window_create",
+    "overlap",
 };
 
-/* Doubles of an accumulate; words of each rank's table of gups; bytes of a window to create. */
-enum { DOUBLES = 8, TABLE = 4096, SMALL_WINDOW = 4096 };
+/* Doubles of an accumulate; words of each rank's table of gups; bytes of a window to create; steps
+ * of computing, which take about as long as a put of 1 MiB. */
+enum { DOUBLES = 8, TABLE = 4096, SMALL_WINDOW = 4096, STEPS = 50000 };
 
 static enum cell cell;
 static struct window *window;
@@ -131,6 +133,16 @@ static void create_and_free(void) {
     MUST(MPI_Win_free(&win));
 }
 
+/* A put, and computing before its flush. */
+static void put_and_compute(void) {
+    static volatile uint64_t sum;
+    MUST(MPI_Put(buffer, (int)bytes, MPI_BYTE, right, 0, (int)bytes, MPI_BYTE, window->win));
+    for (uint64_t step = 0; step < STEPS; step++) {
+        sum = sum * 31 + step;
+    }
+    MUST(MPI_Win_flush(right, window->win));
+}
+
 static void round_of_ranks(void) {
     switch (cell) {
     case PUT_MR: case GET_MR: case PUT_MBW: case GET_MBW: transfers(); break;
@@ -151,6 +163,7 @@ static void round_of_ranks(void) {
     case PSCW_RING: round_of_pscw(); break;
     case ALLTOALL: round_of_all_to_all(); break;
     case WINDOW_CREATE: create_and_free(); break;
+    case OVERLAP: put_and_compute(); break;
     case CELLS: break;
     }
     done++;
@@ -202,7 +215,8 @@ static int is_right(int64_t all_done, int64_t all_swapped) {
     const int64_t *words = (const int64_t *)window->part;
     int right_here = fine;
     switch (cell) {
-    case PUT_MR: case PUT_MBW: case FENCE_ALL: case PSCW_RING: return has_pattern(window->part, left);
+    case PUT_MR: case PUT_MBW: case FENCE_ALL: case PSCW_RING: case OVERLAP:
+        return has_pattern(window->part, left);
     case GET_MR: case GET_MBW: return has_pattern((unsigned char *)results, right);
     case FOP_HOT: case LOCK_HOT: return fine && words[0] == (my_rank == 0 ? all_done : 0);
     case FOP_SPREAD: case LOCK_SPREAD: return fine && words[0] == all_done / world_size;

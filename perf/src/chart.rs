@@ -13,9 +13,10 @@ pub(crate) const BOTTOM: f64 = 46.0;
 /// Colors that red-green color-blind readers can distinguish.
 pub(crate) const COLORS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"];
 
-/// A scale of powers of ten, from pixel to pixel.
+/// A scale of powers of a base, from pixel to pixel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
+    base: f64,
     low: f64,
     high: f64,
     from: f64,
@@ -26,26 +27,31 @@ impl Scale {
     /// A scale that contains all values, from one power of ten to another. `from`, `to`: the pixels
     /// of its ends.
     pub(crate) fn around(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Scale {
-        let logs = values.filter(|value| *value > 0.0).map(f64::log10);
+        Scale::of(10.0, values, from, to)
+    }
+
+    /// [`Scale::around`] for powers of another base.
+    fn of(base: f64, values: impl Iterator<Item = f64>, from: f64, to: f64) -> Scale {
+        let logs = values.filter(|value| *value > 0.0).map(|value| value.log(base));
         let (low, high) = logs.fold((f64::MAX, f64::MIN), |(low, high), log| (low.min(log), high.max(log)));
         if low > high {
-            return Scale { low: 0.0, high: 1.0, from, to };
+            return Scale { base, low: 0.0, high: 1.0, from, to };
         }
         let (low, high) = ((low - 1e-9).floor(), (high + 1e-9).ceil());
-        Scale { low, high: if high > low { high } else { low + 1.0 }, from, to }
+        Scale { base, low, high: if high > low { high } else { low + 1.0 }, from, to }
     }
 
     /// The pixel of a value.
     pub(crate) fn place(&self, value: f64) -> f64 {
-        self.from + (value.log10() - self.low) / (self.high - self.low) * (self.to - self.from)
+        self.from + (value.log(self.base) - self.low) / (self.high - self.low) * (self.to - self.from)
     }
 
-    /// The powers of ten on the scale.
+    /// The powers on the scale.
     pub(crate) fn ticks(&self) -> Vec<f64> {
         let mut ticks = Vec::new();
         let mut power = self.low;
         while power <= self.high + 1e-9 {
-            ticks.push(10f64.powf(power));
+            ticks.push(self.base.powf(power));
             power += 1.0;
         }
         ticks
@@ -60,6 +66,16 @@ pub(crate) struct Curve {
     pub(crate) color: &'static str,
     pub(crate) dashed: bool,
 }
+
+/// An axis for numbers: its name, and the number whose powers are its ticks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Axis<'t> {
+    pub(crate) name: &'t str,
+    pub(crate) base: f64,
+}
+
+/// Bytes.
+pub(crate) const BYTES: Axis<'static> = Axis { name: "bytes", base: 10.0 };
 
 /// The attributes of a line.
 pub(crate) fn stroke(color: &str, dashed: bool) -> String {
@@ -76,9 +92,9 @@ pub(crate) fn begin(wide: f64, high: f64) -> String {
 }
 
 /// A panel; the corner is the beginning of its area.
-pub(crate) fn panel(out: &mut String, title: &str, across: &str, curves: &[Curve], (left, top): (f64, f64)) {
+pub(crate) fn panel(out: &mut String, title: &str, across: Axis<'_>, curves: &[Curve], (left, top): (f64, f64)) {
     let all = || curves.iter().flat_map(|curve| &curve.points);
-    let x = Scale::around(all().map(|point| point.0), left, left + WIDTH);
+    let x = Scale::of(across.base, all().map(|point| point.0), left, left + WIDTH);
     let y = Scale::around(all().map(|point| point.1), top + HEIGHT, top);
     // Writing to a string cannot fail, here and below.
     let _ = writeln!(out, "<text x=\"{left}\" y=\"{}\" font-weight=\"bold\">{}</text>", top - 12.0, escaped(title));
@@ -108,7 +124,7 @@ pub(crate) fn panel(out: &mut String, title: &str, across: &str, curves: &[Curve
         out,
         "<text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
         top + HEIGHT + 32.0,
-        escaped(across)
+        escaped(across.name)
     );
     for Curve { points, color, dashed } in curves.iter().filter(|curve| !curve.points.is_empty()) {
         let path: Vec<_> = points.iter().map(|&(at, value)| (x.place(at), y.place(value))).collect();

@@ -95,6 +95,17 @@ pub(crate) enum Unit {
     Bandwidth,
 }
 
+impl Unit {
+    /// Its symbol.
+    pub(crate) fn symbol(self) -> &'static str {
+        match self {
+            Unit::Latency => "us",
+            Unit::Rate => "Mop/s",
+            Unit::Bandwidth => "MB/s",
+        }
+    }
+}
+
 /// Properties of a test of all ranks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AllRanksProperties {
@@ -148,6 +159,12 @@ impl Test {
     /// Whether the table is in MB/s.
     pub(crate) fn is_bandwidth(self) -> bool {
         matches!(self, Test::PutBw | Test::GetBw)
+    }
+
+    /// The unit of the table.
+    pub(crate) fn unit(self) -> Unit {
+        let between_two = if self.is_bandwidth() { Unit::Bandwidth } else { Unit::Latency };
+        self.all_ranks_properties().map_or(between_two, |test| test.unit)
     }
 
     /// Whether there is one size only.

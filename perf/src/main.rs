@@ -23,11 +23,13 @@ mod output;
 mod passive;
 mod pattern;
 mod perftest;
+mod picture;
 mod ranks;
 mod report;
 mod requests;
 mod rounds;
 mod strided_put;
+mod sweep;
 mod synchronization;
 mod two_ranks;
 
@@ -53,7 +55,7 @@ fn main() -> ExitCode {
         Err(status) => return status,
     };
     if !transom::bootstrap::is_launched() {
-        return start_ranks(&options);
+        return if options.counts.is_empty() { start_ranks(&options) } else { sweep::main(&options) };
     }
     match rank(&options) {
         Ok(true) => ExitCode::SUCCESS,
@@ -84,6 +86,9 @@ fn start_ranks(options: &Options) -> ExitCode {
 /// The work of each rank; returns whether all data was right.
 fn rank(options: &Options) -> Outcome<bool> {
     options.check()?;
+    if !options.counts.is_empty() {
+        return Err("--ranks starts the ranks itself; leave out the launcher".into());
+    }
     let world = transom::init()?;
     if world.size() < 2 {
         return Err(format!(

@@ -11,6 +11,7 @@ use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::output::output;
 use crate::perftest::Perftest;
+use crate::picture::{self, Point};
 
 /// One line of the table.
 #[derive(Debug, Serialize)]
@@ -115,13 +116,24 @@ pub(crate) fn line(options: &Options, row: &Row) -> Outcome<()> {
 
 /// OSU prints two decimals, which are too few below a microsecond, so latencies have four.
 fn number(options: &Options, size: usize, times: &Times) -> String {
-    if options.test.is_bandwidth() {
-        #[allow(clippy::cast_precision_loss)] // sizes up to 1 GiB
-        let bytes = size as f64 * options.window as f64;
-        format!("{:.2}", bytes / times.median_ns * 1000.0)
-    } else {
-        format!("{:.4}", times.median_ns / 1000.0)
-    }
+    let value = value(options, size, times);
+    if options.test.is_bandwidth() { format!("{value:.2}") } else { format!("{value:.4}") }
+}
+
+/// The result in the unit of the test.
+fn value(options: &Options, size: usize, times: &Times) -> f64 {
+    #[allow(clippy::cast_precision_loss)] // sizes up to 1 GiB
+    let bytes = size as f64 * options.window as f64;
+    if options.test.is_bandwidth() { bytes / times.median_ns * 1000.0 } else { times.median_ns / 1000.0 }
+}
+
+/// Draws the rows, if a picture is requested.
+pub(crate) fn draw(options: &Options, rows: &[Row]) -> Outcome<()> {
+    let point = |row: &Row| {
+        let of = |times: &Times| value(options, row.size, times);
+        Point { at: row.size, value: of(&row.library), floor: row.floor.as_ref().map(of) }
+    };
+    picture::over_sizes(options, rows.iter().map(point).collect())
 }
 
 /// Writes the rows to the JSON file, if one is requested.

@@ -63,6 +63,7 @@ pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
     }
     if world.rank() == 0 {
         report::json(options, world, &rows)?;
+        report::draw(options, &rows)?;
     }
     Ok(true)
 }

@@ -126,6 +126,10 @@ fn cells_of_all_ranks_have_every_row() {
         let rows = out.lines().filter(|line| line.split_whitespace().next() == Some(name)).count();
         assert_eq!(rows, 2, "{name}\n{out}");
     }
+    for name in ["put_mbw", "overlap"] {
+        let rows = out.lines().filter(|line| line.split_whitespace().next() == Some(name)).count();
+        assert_eq!(rows, 4, "{name}, on two kinds of windows\n{out}");
+    }
     let is_no_number = |line: &str| line.contains("+transom: ") && line.contains(" x ") && !line.contains("x skipped");
     assert!(!out.lines().any(is_no_number), "{out}");
     let bars = std::fs::read_to_string(bars).expect("the plot of ratios is there");

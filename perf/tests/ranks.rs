@@ -180,6 +180,60 @@ fn the_json_file_has_the_sum_of_all_ranks() {
     assert!((product - 3000.0).abs() < 0.01, "{found}");
 }
 
+/// Runs the program with `--svg`; returns its output and the picture.
+fn picture(name: &str, args: &[&str]) -> (Output, String) {
+    let path = format!("{}/{name}.svg", env!("CARGO_TARGET_TMPDIR"));
+    let output = perf(&[args, &["--svg", &path, "--vs-floor", "--check"]].concat(), &[]);
+    assert!(output.status.success(), "{}", texts(&output));
+    (output, std::fs::read_to_string(path).expect("the picture is there"))
+}
+
+/// A line of the library and one of the floor, each with a point for each size.
+#[test]
+fn pictures_over_sizes_have_a_point_for_each_size() {
+    for (test, sizes, points) in [("put_latency", "1:8", 8), ("put_bw", "64:128", 4), ("put_mbw", "64:256", 6)] {
+        let (_, svg) = picture(test, &[test, "-m", sizes, "-i", "30"]);
+        assert_eq!((svg.matches("<polyline").count(), svg.matches("<circle").count()), (2, points), "{svg}");
+        assert!(svg.contains(test) && svg.contains(">bytes<"), "{svg}");
+    }
+}
+
+/// A line for each size, and one for its floor, each with a point for each number of ranks.
+#[test]
+fn pictures_over_ranks_have_a_point_for_each_number() {
+    for (test, sizes, lines) in [("fop_hot", &[][..], 2), ("put_mbw", &["-m", "64:128"], 4)] {
+        let name = format!("{test}-ranks");
+        let (output, svg) = picture(&name, &[&[test, "--ranks", "2,3,4", "-i", "30"], sizes].concat());
+        let heads = texts(&output).lines().filter(|line| line.starts_with("# Ranks: ")).count();
+        assert_eq!(heads, 3, "{}", texts(&output));
+        assert_eq!((svg.matches("<polyline").count(), svg.matches("<circle").count()), (lines, 3 * lines), "{svg}");
+        assert!(svg.contains(test) && svg.contains(">ranks<"), "{svg}");
+    }
+}
+
+#[test]
+fn pictures_need_more_than_one_point() {
+    for (args, expected) in [
+        (&["fop_hot", "--svg", "x"][..], "one size"),
+        (&["floor", "--svg", "x"], "one size"),
+        (&["put_latency", "--svg", "x", "--ranks", "2,4"], "tests of all ranks"),
+        (&["fop_hot", "--svg", "x", "--ranks", "1,2"], "from 2 on"),
+        (&["fop_hot", "--ranks", "2,4"], "--svg"),
+    ] {
+        let output = perf(args, &[]);
+        assert!(!output.status.success() && texts(&output).contains(expected), "{args:?}: {}", texts(&output));
+    }
+}
+
+#[test]
+fn windows_of_shared_memory_have_right_data() {
+    for test in ["put_mbw", "fop_hot", "put_latency"] {
+        let sizes = sizes(if test == "fop_hot" { 1 } else { 2 });
+        let output = perf(&[&[test, "-w", "shared", "--check", "-i", "30"], sizes].concat(), &[]);
+        assert!(output.status.success() && texts(&output).contains(": Shared"), "{test}: {}", texts(&output));
+    }
+}
+
 #[test]
 fn percentiles_belong_to_tests_of_all_ranks() {
     let output = perf(&["put_latency", "--percentiles"], &[]);

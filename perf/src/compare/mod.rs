@@ -66,7 +66,8 @@ pub(crate) struct Options {
     libraries: Vec<(String, PathBuf)>,
     /// Measure cells in which N ranks work at once, instead of the table and the cases of two
     /// ranks: contended words and locks, rates and bandwidths of all ranks, updates of a table,
-    /// fences, rings, and the creation of windows.
+    /// fences after a put (`fence_all`), rings, computing during a put (`overlap`), and the
+    /// creation of windows.
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..))]
     ranks: Option<u16>,
     /// The routes between the ranks.

@@ -80,6 +80,7 @@ pub(crate) fn cells_of_all_ranks(quick: bool) -> Vec<Line> {
         for function in ["put_mbw", "get_mbw"] {
             lines.extend(sizes.iter().map(|&size| of(function, window, "flush", size)));
         }
+        lines.extend(sizes.last().map(|&size| of("overlap", window, "flush", size)));
     }
     lines
 }

@@ -38,7 +38,7 @@ pub(crate) fn svg(parts: &[Part]) -> String {
             let left = index as f64 * (LEFT + WIDTH + RIGHT);
             let title = format!("{title}, {} ({unit})", part.transport.name());
             let curves: Vec<_> = (0..part.columns.len()).map(|index| curve(part, index, function)).collect();
-            chart::panel(&mut out, &title, "bytes", &curves, (left + LEFT, top + TOP));
+            chart::panel(&mut out, &title, chart::BYTES, &curves, (left + LEFT, top + TOP));
         }
         top += TOP + HEIGHT + BOTTOM;
     }

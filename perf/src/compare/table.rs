@@ -31,7 +31,7 @@ pub(crate) fn head(out: &mut impl Write, hosts: &[Host], ranks: Option<usize>, q
             )?;
             writeln!(
                 out,
-                "# of fence_all, pscw_ring, window_create and alltoall the time of one at the slowest rank in us"
+                "# of fence_all, pscw_ring, window_create, alltoall and overlap the time of one at the slowest rank in us"
             )?;
         }
     }

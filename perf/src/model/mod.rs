@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::chart::{self, BOTTOM, COLORS, Curve, HEIGHT, LEFT, RIGHT, TOP, WIDTH};
+use crate::chart::{self, Axis, BOTTOM, COLORS, Curve, HEIGHT, LEFT, RIGHT, TOP, WIDTH};
 use crate::outcome::Outcome;
 use crate::output::{output, parsed};
 use counts::{Call, shape};
@@ -211,6 +211,8 @@ fn table(out: &mut impl Write, net: &LogGp, here: Option<Measured>, lines: &[Lin
     Ok(out.flush()?)
 }
 
+const RANKS: Axis<'_> = Axis { name: "ranks", base: 10.0 };
+
 /// Times over ranks: a line for each call; foMPI's are dashed.
 fn svg(lines: &[Line]) -> String {
     type Value = fn(&Line) -> f64;
@@ -227,7 +229,7 @@ fn svg(lines: &[Line]) -> String {
     let drawn = curves.map(|(_, value, color, dashed)| Curve { points: points(value), color: COLORS[color], dashed });
     let (wide, high) = (LEFT + WIDTH + RIGHT + 300.0, TOP + HEIGHT + BOTTOM);
     let mut out = chart::begin(wide, high);
-    chart::panel(&mut out, "time of a call by the model (us)", "ranks", &drawn, (LEFT, TOP));
+    chart::panel(&mut out, "time of a call by the model (us)", RANKS, &drawn, (LEFT, TOP));
     let left = LEFT + WIDTH + RIGHT;
     let mut at = TOP + 8.0;
     for (name, _, color, dashed) in curves {

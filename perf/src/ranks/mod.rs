@@ -25,6 +25,7 @@ use crate::measure::Times;
 use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::output;
+use crate::picture;
 use clock::{Clock, Tick};
 use table::Line;
 
@@ -81,6 +82,7 @@ pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
     }
     if world.rank() == 0 {
         table::json(options, world, &lines)?;
+        picture::over_sizes(options, lines.iter().map(Line::point).collect())?;
     }
     Ok(right)
 }

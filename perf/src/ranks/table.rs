@@ -11,6 +11,7 @@ use crate::kinds::{Test, Unit};
 use crate::measure::Times;
 use crate::options::Options;
 use crate::outcome::Outcome;
+use crate::picture::Point;
 use crate::report;
 
 /// One line of the table.
@@ -57,16 +58,17 @@ impl Line {
         let ratio = floor.map(|floor| times.median_ns / floor.median_ns);
         Line { size, value: value(&times), floor: floor.map(value), ratio, percentiles, note, times }
     }
-}
 
-fn unit(test: Test) -> Unit {
-    test.all_ranks_properties().map_or(Unit::Latency, |test| test.unit)
+    /// The line in a picture over sizes.
+    pub(super) fn point(&self) -> Point {
+        Point { at: self.size, value: self.value, floor: self.floor }
+    }
 }
 
 /// Converts the time of one operation of each rank to the unit of the test.
 fn value(test: Test, ranks: usize, size: usize, nanoseconds: f64) -> f64 {
     let blocks = if test == Test::Alltoall { ranks } else { 1 };
-    match unit(test) {
+    match test.unit() {
         Unit::Latency => nanoseconds / 1000.0,
         Unit::Rate => as_f64(ranks) * 1000.0 / nanoseconds,
         Unit::Bandwidth => as_f64(ranks * blocks * size) * 1000.0 / nanoseconds,
@@ -83,7 +85,7 @@ pub(super) fn head(out: &mut impl Write, options: &Options, world: &Job, has_flo
             false => writeln!(out, "# Floor: none, because not all ranks are on one node")?,
         }
     }
-    let unit = match unit(options.test) {
+    let unit = match options.test.unit() {
         Unit::Latency => "Latency (us)",
         Unit::Rate => "All ranks (Mop/s)",
         Unit::Bandwidth => "All ranks (MB/s)",
@@ -122,7 +124,7 @@ pub(super) fn json(options: &Options, world: &Job, lines: &[Line]) -> Outcome<()
     let document = Document {
         test: options.test.name(),
         ranks: world.size(),
-        unit: unit(options.test),
+        unit: options.test.unit(),
         route: report::route(world)?,
         window: format!("{:?}", options.creation),
         checked: options.check,
