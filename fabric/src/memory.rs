@@ -2,8 +2,7 @@
 //! `combine` access the bytes.
 //!
 //! The bytes are accessed by copies through raw pointers, and by atomics on aligned words. No
-//! reference to plain bytes ever exists. A [`Memory`] keeps its bytes alive, so they are valid as
-//! long as the value exists. Independent of the other processes that map the memory.
+//! reference to plain bytes exists. The bytes are valid as long as their [`Memory`] exists.
 
 use std::any::Any;
 use std::fmt;

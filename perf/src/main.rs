@@ -55,7 +55,7 @@ fn main() -> ExitCode {
         Err(status) => return status,
     };
     if !transom::bootstrap::is_launched() {
-        return if options.counts.is_empty() { start_ranks(&options) } else { sweep::main(&options) };
+        return if options.picture.counts.is_empty() { start_ranks(&options) } else { sweep::main(&options) };
     }
     match rank(&options) {
         Ok(true) => ExitCode::SUCCESS,
@@ -86,7 +86,7 @@ fn start_ranks(options: &Options) -> ExitCode {
 /// The work of each rank; returns whether all data was right.
 fn rank(options: &Options) -> Outcome<bool> {
     options.check()?;
-    if !options.counts.is_empty() {
+    if !options.picture.counts.is_empty() {
         return Err("--ranks starts the ranks itself; leave out the launcher".into());
     }
     let world = transom::init()?;

@@ -67,14 +67,8 @@ pub(crate) struct Options {
     /// Also write the results to a file as JSON. The test passive does so only with --grid.
     #[arg(long, value_name = "FILE", conflicts_with = "counts")]
     pub(crate) json: Option<PathBuf>,
-    /// Also draw the results, and with --vs-floor the floor: over the sizes, or over the numbers of
-    /// --ranks.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) svg: Option<PathBuf>,
-    /// In tests of all ranks: run the test once for each of these numbers of ranks, and draw the
-    /// results of --svg over the number of ranks.
-    #[arg(long = "ranks", value_name = "RANKS,RANKS", value_delimiter = ',', requires = "svg")]
-    pub(crate) counts: Vec<usize>,
+    #[command(flatten)]
+    pub(crate) picture: PictureOptions,
     /// For the test passive: measure the 36 cases of {create, allocate, dynamic} x {lock/unlock,
     /// lock_all/flush} x {put of 8 bytes, put of 64 KiB, get, accumulate, fetch-and-op,
     /// compare-and-swap}. Each case verifies that the data has arrived when the operation is
@@ -96,6 +90,19 @@ pub(crate) struct Options {
     /// In tests of all ranks: puts wrong data into rank 0's part, which --check must find.
     #[arg(long, hide = true)]
     pub(crate) spoil: bool,
+}
+
+/// A picture of the results.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct PictureOptions {
+    /// Also draw the results, and with --vs-floor the floor: over the sizes, or over the numbers of
+    /// --ranks.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// In tests of all ranks: run the test once for each of these numbers of ranks, and draw the
+    /// results of --svg over the number of ranks.
+    #[arg(long = "ranks", value_name = "RANKS,RANKS", value_delimiter = ',', requires = "svg")]
+    pub(crate) counts: Vec<usize>,
 }
 
 /// Source of the window's memory (`MPI_Win_create`, `MPI_Win_allocate`, `MPI_Win_allocate_shared`).
@@ -159,10 +166,15 @@ impl Options {
         if self.gap.is_some() && (self.test != Test::FenceLatency || self.vs_floor) {
             return Err("--gap is an option of the test fence_latency only, without --vs-floor".into());
         }
-        if self.counts.iter().any(|&count| count < 2) || !(self.counts.is_empty() || self.test.is_of_all_ranks()) {
+        if self.picture.counts.iter().any(|&count| count < 2)
+            || !(self.picture.counts.is_empty() || self.test.is_of_all_ranks())
+        {
             return Err("--ranks takes numbers from 2 on, and is an option of the tests of all ranks only".into());
         }
-        if self.svg.is_some() && self.counts.is_empty() && (self.has_no_sizes() || self.sizes().len() < 2) {
+        if self.picture.svg.is_some()
+            && self.picture.counts.is_empty()
+            && (self.has_no_sizes() || self.sizes().len() < 2)
+        {
             let name = self.test.name();
             return Err(format!("{name} has one size here, and no curve over sizes: leave out --svg, or give --ranks"));
         }

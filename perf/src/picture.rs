@@ -36,7 +36,7 @@ pub(crate) fn over_ranks(options: &Options, series: &[Series]) -> Outcome<()> {
 }
 
 fn write(options: &Options, across: Axis<'_>, series: &[Series]) -> Outcome<()> {
-    let Some(path) = &options.svg else { return Ok(()) };
+    let Some(path) = &options.picture.svg else { return Ok(()) };
     let title = format!("{} ({})", options.test.name(), options.test.unit().symbol());
     let text = svg(&title, across, series);
     std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()).into())

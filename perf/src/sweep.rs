@@ -36,7 +36,7 @@ fn run(options: &Options) -> Outcome<u8> {
 fn all(options: &Options, file: &Path) -> Outcome<u8> {
     let arguments = without(std::env::args_os().skip(1), &["--svg", "--ranks"]);
     let mut series: Vec<Series> = Vec::new();
-    for &ranks in &options.counts {
+    for &ranks in &options.picture.counts {
         let job = launch::Job::new(std::env::current_exe()?, ranks);
         let status = job.args(&arguments).args(["--json".as_ref(), file.as_os_str()]).run()?.status();
         if status != 0 {

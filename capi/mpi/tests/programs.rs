@@ -51,8 +51,7 @@ static PROGRAMS: &[Program] = &[
     Program { nodes: true, ..c("kinds") },
     Program { nodes: true, alone: Alone::New, ..c("operations") },
     Program { nodes: true, alone: Alone::New, ..c("memory") },
-    // Without the library hosts compute wrong results for some types, or abort programs that use
-    // an undefined operation.
+    // Hosts compute wrong results for some types, or abort programs with an undefined operation.
     Program { alone: Alone::None, ..c("types") },
     Program { nodes: true, alone: Alone::None, ..c("every_type") },
     Program { nodes: true, alone: Alone::None, ..c("partial") },
