@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use transom_fabric::devices::Place;
-use transom_fabric::{FabricError, diagnostics};
+use transom_fabric::{Cause, FabricError, diagnostics};
 
 use super::start::{Exchanging, unreadable};
 use super::{descriptors, peer};
@@ -20,25 +20,18 @@ const TRIAL: Duration = Duration::from_secs(5);
 /// The request for a net.
 pub(super) struct Wanted<'a> {
     pub(super) settings: &'a Settings,
-    /// The node of each rank.
-    pub(super) nodes: &'a [usize],
+    /// The first rank of another machine than rank 0's, or else of another node; or else rank 0.
+    pub(super) apart: usize,
     /// This process's interface.
     pub(super) source: &'a Interface,
     /// The place of this rank among those of its machine.
     pub(super) place: Place,
 }
 
-impl Wanted<'_> {
-    /// The first rank of another node than rank 0's.
-    fn apart(&self) -> usize {
-        self.nodes.iter().position(|&node| node != self.nodes[0]).unwrap_or(0)
-    }
-}
-
 /// Opens the net at every rank. Also returns the reasons why a job over sockets does not use the
 /// devices of this machine.
 pub(super) fn open(boot: &mut Exchanging<'_>, wanted: &Wanted<'_>) -> Result<(Net, Option<String>)> {
-    let (settings, apart) = (wanted.settings, wanted.apart());
+    let (settings, apart) = (wanted.settings, wanted.apart);
     let without = match open_verbs(boot, wanted)? {
         Ok(net) => return Ok((net, None)),
         Err(without) => without,
@@ -131,7 +124,7 @@ fn open_verbs(boot: &mut Exchanging<'_>, wanted: &Wanted<'_>) -> Result<std::res
     let first = all.iter().position(|one| !one.reason.is_empty());
     let (rank, reason, is_told) = match (first, opened) {
         (None, Ok(net)) => {
-            let apart = wanted.apart();
+            let apart = wanted.apart;
             match try_contact(boot, &net, &all, apart)? {
                 None => return Ok(Ok(net)),
                 Some(reason) => (apart, not_reached(apart, &reason), true),
@@ -182,6 +175,42 @@ fn not_reached(apart: usize, reason: &str) -> String {
     )
 }
 
+/// What rank 0 tells the others about libfabric.
+struct Choice {
+    /// The provider; empty if rank 0 can open none.
+    provider: String,
+    /// Whether idle targets are served.
+    passive: bool,
+    /// Whether the user has named the provider at rank 0. Ranks may differ in this setting.
+    is_named: bool,
+    /// The reason why rank 0 can open no provider; else empty.
+    failure: String,
+}
+
+impl Choice {
+    fn of(opened: std::result::Result<&Net, &FabricError>, is_named: bool) -> Choice {
+        let provider = |net: &Net| net.shared_name().provider.unwrap_or_default();
+        Choice {
+            provider: opened.map(provider).unwrap_or_default(),
+            passive: opened.is_ok_and(Net::passive_target),
+            is_named,
+            failure: opened.err().map(|error| format!("{error:#}")).unwrap_or_default(),
+        }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let flags = [u8::from(self.passive), u8::from(self.is_named)];
+        pack(&[self.provider.as_bytes(), &flags, self.failure.as_bytes()])
+    }
+
+    fn decode(value: &[u8]) -> Option<Choice> {
+        let [provider, flags, failure] = unpack::<3>(value)?;
+        let [passive, is_named] = flags[..] else { return None };
+        let [provider, failure] = [provider, failure].map(|text| String::from_utf8_lossy(&text).into_owned());
+        Some(Choice { provider, passive: passive == 1, is_named: is_named == 1, failure })
+    }
+}
+
 /// Opens libfabric. Rank 0 opens first and chooses the provider for all ranks; its probe of idle
 /// targets serves all. If a rank can't open the provider, rank 0 chooses the next one, unless the
 /// user names the provider.
@@ -201,17 +230,19 @@ fn open_ofi(boot: &mut Exchanging<'_>, wanted: &Wanted<'_>) -> Result<Net> {
             transport::open_ofi(Libfabric { me, named, chosen, refused, devices, source, place })
         };
         let failed =
-            |error: FabricError| Error::from(ErrorKind::Net { first: 0, second: wanted.apart(), source: error.into() });
-        let first = if boot.rank() == 0 { Some(open(None).map_err(failed)?) } else { None };
-        let choice = first.as_ref().map(|net| {
-            let provider = net.shared_name().provider.unwrap_or_default();
-            pack(&[provider.as_bytes(), &[u8::from(net.passive_target())]])
-        });
-        let choice = boot.broadcast(&format!("transom.passive.{round}"), choice.as_deref())?;
-        let [provider, passive] = unpack::<2>(&choice).ok_or_else(|| unreadable(0))?;
-        let provider = String::from_utf8_lossy(&provider).into_owned();
-        let opened = first.map_or_else(|| open(Some((provider.clone(), passive == [1]))), Ok);
-        if settings.provider.is_some() {
+            |error: FabricError| Error::from(ErrorKind::Net { first: 0, second: wanted.apart, source: error.into() });
+        let first = (boot.rank() == 0).then(|| open(None));
+        let own = first.as_ref().map(|opened| Choice::of(opened.as_ref(), settings.provider.is_some()).encode());
+        let choice = boot.broadcast(&format!("transom.passive.{round}"), own.as_deref())?;
+        let Choice { provider, passive, is_named, failure } = Choice::decode(&choice).ok_or_else(|| unreadable(0))?;
+        let opened = match first {
+            Some(opened) => opened,
+            None if !failure.is_empty() => {
+                Err(FabricError::failed("opening libfabric at rank 0", Cause::Setup(failure)))
+            }
+            None => open(Some((provider.clone(), passive))),
+        };
+        if is_named || provider.is_empty() {
             return opened.map_err(failed);
         }
         let own = opened.as_ref().err().map(|error| format!("{error:#}")).unwrap_or_default();

@@ -63,8 +63,8 @@ pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDom
         Some(domain) => Some((Net::Sim(domain), None)),
         None if one_node => None,
         None => {
-            let place = place(rank, &cards);
-            Some(nets::open(&mut boot, &Wanted { settings: &settings, nodes: &nodes, source: &source, place })?)
+            let (place, apart) = (place(rank, &cards), apart(&cards, &nodes));
+            Some(nets::open(&mut boot, &Wanted { settings: &settings, apart, source: &source, place })?)
         }
     };
     let (net, unused) = net.map_or((None, None), |(net, unused)| (Some(net), unused));
@@ -177,6 +177,12 @@ fn visitor(me: usize, nodes: &[usize], cards: &[Card]) -> Visitor {
     let of_node = || (0..nodes.len()).filter(|&rank| nodes[rank] == nodes[me]);
     let index = of_node().take_while(|&rank| rank < me).count();
     block::visitor(index, of_node().count(), of_node().all(|rank| cards[rank].has_barrier))
+}
+
+/// The first rank of another machine than rank 0's, or else of another node; or else rank 0.
+fn apart(cards: &[Card], nodes: &[usize]) -> usize {
+    let machine = cards.iter().position(|card| card.machine != cards[0].machine);
+    machine.or_else(|| nodes.iter().position(|&node| node != nodes[0])).unwrap_or(0)
 }
 
 /// The place of rank `me` among the ranks of its machine.

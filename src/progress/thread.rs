@@ -151,11 +151,12 @@ pub(super) fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Call
             callers.first_call().into_iter().for_each(|began| rhythm.began(began));
         }
         doze(true);
-        let owing = messages.owes_answers() || messages.keeps_answers();
+        let owes = || messages.owes_answers() || messages.keeps_answers();
+        let owing = owes();
         let limit = if owing { retry } else { IDLE };
         wire.wait_on(lane, rhythm.until_expected(Instant::now()).map_or(limit, |until| until.min(limit)));
         doze(false);
-        if let (Some(rest), false) = (rhythm.rest_of_expected(Instant::now()), owing) {
+        if let (Some(rest), false) = (rhythm.rest_of_expected(Instant::now()), owing || owes()) {
             // Arrivals would only wake this thread at the beginning of the program's next calls,
             // and so delay them.
             std::thread::sleep(rest);
@@ -210,13 +211,17 @@ fn most_away(dense: bool) -> Duration {
 /// sleeps between checks, because otherwise the end of each call would wake it; the end of a long
 /// call wakes it. Threads that post without polling keep it away for a limited time.
 fn keep_away(callers: &Callers, messages: &Messages, seen: &mut Seen, stop: &AtomicBool, posts: impl Fn() -> u32) {
-    let (mut nap, mut slept, mut posting) = (KEEP_AWAY_MAX, IDLE, Duration::ZERO);
+    let (mut nap, mut slept, mut posting) = (KEEP_AWAY, IDLE, Duration::ZERO);
     // Acquire: pairs with the Release in `stop`.
     while !stop.load(Ordering::Acquire) {
         // Relaxed both: they show which callers poll, and order no other access.
         let (calls, inside) = (callers.calls.load(Ordering::Relaxed), callers.inside.load(Ordering::Relaxed));
         let now = Seen { calls, posts: posts() };
         let polls = calls != seen.calls || inside > 0;
+        // A single call may have ended long ago: the thread then soon looks whether others follow.
+        if inside > 0 || calls.wrapping_sub(seen.calls) > 1 {
+            nap = nap.max(KEEP_AWAY_MAX);
+        }
         // The next sleep is short if the last caller has left answers to this thread. A caller that
         // is inside sends them itself.
         let kept = inside == 0 && (messages.keeps_answers() || messages.owes_answers());
@@ -242,7 +247,7 @@ fn keep_away(callers: &Callers, messages: &Messages, seen: &mut Seen, stop: &Ato
                 (false, false) => posting.max(KEEP_AWAY).min(most_posting.saturating_sub(posting)),
             };
             std::thread::sleep(slept);
-            nap = if kept { nap } else { (nap * 2).min(most) };
+            nap = if kept { nap } else { (nap * 2).max(KEEP_AWAY_MAX).min(most) };
             posting = if polls { Duration::ZERO } else { posting + slept };
         }
         *seen = now;

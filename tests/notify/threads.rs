@@ -41,9 +41,9 @@ pub(crate) fn apart(world: &Job) -> Outcome {
                 });
                 // In every third turn the waiting threads sleep before the first notice.
                 std::thread::sleep(Duration::from_millis(if turn % 3 == 0 { 5 } else { 0 }));
-                let counters = [0, any, 4, 1, 5];
-                for nth in 0..counters.len() {
-                    let index = counters[(nth + turn as usize) % counters.len()];
+                let mut counters = [0, any, 4, 1, 5];
+                counters.rotate_left(usize::try_from(turn % 5).unwrap_or(0));
+                for index in counters {
                     epoch.scope(|part| part.put_notify(next, index, &value, Notice(index)))?;
                 }
                 alone.into_iter().chain([one_of_two, requests]).try_for_each(|it| it.join().expect("no thread panics"))
