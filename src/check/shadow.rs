@@ -247,6 +247,9 @@ struct New<'c> {
     clock: &'c Clock,
     /// Whether it will be complete at the next release of its rank.
     done: bool,
+    /// Whether its record may be forgotten before all ranks know of the older accesses. It then
+    /// stands for none of them.
+    is_passing: bool,
     shadow: Shadow<'c>,
 }
 
@@ -262,7 +265,7 @@ struct Verdict {
 impl<'c> New<'c> {
     #[inline]
     fn of(shadow: Shadow<'c>, access: Access, clock: &'c Clock, done: bool) -> New<'c> {
-        New { access, kind: access.kind.encode(), clock, done, shadow }
+        New { access, kind: access.kind.encode(), clock, done, is_passing: false, shadow }
     }
 
     /// The value of [`Older::ended`] for this access.
@@ -297,7 +300,8 @@ impl<'c> New<'c> {
         let rule = if agrees { None } else { self.broken_rule(older) };
         let covered = new.start <= older.start && older.end <= new.end;
         let again = own && older.ended == IN_FLIGHT && !done && older.kind == *kind;
-        let is_replaced = (covered && (again || (ordered && self.stands_for(older)))) || self.is_behind(older);
+        let stands = ordered && !self.is_passing && self.stands_for(older);
+        let is_replaced = (covered && (again || stands)) || self.is_behind(older);
         Verdict { rule, is_replaced }
     }
 

@@ -164,6 +164,14 @@ impl Records<'_> {
         self.add_new(&new, clashes)
     }
 
+    /// [`Records::record_in_chain`] of an access that may be forgotten before all ranks know of the
+    /// older accesses: their records stay.
+    pub(crate) fn record_passing(&self, new: Access, clock: &Clock, clashes: &mut Vec<Clash>) -> Record {
+        let new = New { is_passing: true, ..New::of(self.0, new, clock, false) };
+        self.replace(&new, clashes);
+        self.add_new(&new, clashes)
+    }
+
     /// Records a new access in a chain, and adds the conflicts with accesses in cells to `clashes`.
     fn add_new(&self, new: &New<'_>, clashes: &mut Vec<Clash>) -> Record {
         let record = self.add(new.access, new.ends(), new.clock);

@@ -193,6 +193,29 @@ fn an_access_is_ordered_behind_a_completed_one_only_by_knowledge_of_a_later_rele
     assert!(shadow.recorded(put(2, 6, 8), &second, false).1.iter().all(|clashes| clashes.older.origin == 1));
 }
 
+/// A buffer in the own part, whose record is forgotten at the end of an exposure epoch, covers a put
+/// that a rank does not know about.
+#[test]
+fn an_access_that_is_forgotten_stands_for_no_other_one() {
+    // In a cell, and in a chain.
+    for len in [8, 24] {
+        let memory = memory(4096, 16);
+        let shadow = locked(&memory);
+        let (mut first, mut owner) = (Clock::new(RANKS), Clock::new(RANKS));
+        let (record, _) = shadow.recorded(put(0, 0, len), &first, false);
+        shadow.complete(record, first.of(0));
+        first.advance(0, 0);
+        owner.join(first.counts());
+        let buffer = Access { kind: Kind::Store, origin: OWNER_RANK, ..put(0, 0, len) };
+        let mut clashes = Vec::new();
+        let record = shadow.record_passing(buffer, &owner, &mut clashes);
+        assert!(clashes.is_empty(), "{clashes:?}");
+        shadow.forget(record);
+        let found = shadow.recorded(put(1, 0, len), &Clock::new(RANKS), true).1;
+        assert_eq!(found.iter().map(|clash| clash.older.origin).collect::<Vec<_>>(), [0]);
+    }
+}
+
 #[test]
 fn an_access_is_ordered_behind_one_of_an_exposure_epoch_only_by_knowledge_of_the_epochs_end() {
     // In a cell, and in a chain.

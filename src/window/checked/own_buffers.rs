@@ -92,7 +92,13 @@ impl Parts {
         let [start, end] = [start - base, end - base].map(|it| it as u64);
         let new = Access { start, end, kind, origin: self.job.rank, place: lent.place.number };
         let mut clashes = Vec::new();
-        let record = checked.lock(checked.own())?.record_in_chain(new, &clock, &mut clashes);
+        let locked = checked.lock(checked.own())?;
+        // All ranks meet at the end of a fence epoch, before the records are forgotten.
+        let record = match in_fence {
+            true => locked.record_in_chain(new, &clock, &mut clashes),
+            false => locked.record_passing(new, &clock, &mut clashes),
+        };
+        drop(locked);
         own.records.push(record);
         // Conflicts of two buffers are found among all buffers of the rank.
         let is_buffer = |older: &Access| matches!(older.kind, Kind::Load | Kind::Store);
