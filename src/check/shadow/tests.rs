@@ -193,8 +193,8 @@ fn an_access_is_ordered_behind_a_completed_one_only_by_knowledge_of_a_later_rele
     assert!(shadow.recorded(put(2, 6, 8), &second, false).1.iter().all(|clashes| clashes.older.origin == 1));
 }
 
-/// A buffer in the own part, whose record is forgotten at the end of an exposure epoch, covers a put
-/// that a rank does not know about.
+/// A buffer in the own part, whose record is forgotten at the end of an exposure, covers a put that
+/// a rank does not know about.
 #[test]
 fn an_access_that_is_forgotten_stands_for_no_other_one() {
     // In a cell, and in a chain.
