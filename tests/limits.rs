@@ -42,7 +42,7 @@ static WITHIN_A_NODE: &[Test] = &[
     Test::new("all_leave_a_subsets_barrier_in_which_a_contact_fails", &[4, 5], contacts::barrier_of_subset),
     Test::new("no_rank_gets_a_window_if_a_contact_fails", &[3, 5], contacts::creation),
     Test::new("no_rank_gets_a_large_window_if_a_contact_fails", &[4, 5], contacts::large_creation)
-        .failing_with("no further one is possible"),
+        .failing_with("no longer agree on the next one"),
 ];
 
 /// The tests over sockets, which run where the test program is started without shared memory.
