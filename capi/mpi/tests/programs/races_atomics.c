@@ -3,6 +3,7 @@
  * ranks. In the form `during` a call is missing, comes too early, or orders other ranks than those
  * that access. Rank 1 has most of the memory on which the others operate. */
 #define _GNU_SOURCE
+#include "races_case.h"
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -399,11 +400,7 @@ static void never_freed(int racy) {
 }
 #define IS_LEFT is_left
 
-static const struct {
-    const char *name;
-    void (*run)(int racy);
-    int are_operations;
-} cases[] = {
+static const struct races_case cases[] = {
     {"flags_polled", flags_polled, 0},
     {"flags_fetched", flags_fetched, 1},
     {"half_polled", half_polled, 0},

@@ -1,6 +1,7 @@
 /* Further programs of the kind of races_orders.c, for three ranks, about the ends of epochs and of
  * operations, whose buffers may lie in shared windows. In the form `during` an operation is not
  * complete, or the end of an epoch orders other accesses than those that conflict. */
+#include "races_case.h"
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -194,14 +195,7 @@ static void refused_end(int racy) {
     if (rank_ == 0) MPI_Win_unlock(1, other), MPI_Win_free(&other);
 }
 
-/* The racy form has a load or store, or only operations. */
-enum { LOCAL, OPERATIONS };
-#define CASE(name, accesses) {#name, name, accesses}
-static const struct {
-    const char *name;
-    void (*run)(int racy);
-    int are_operations;
-} cases[] = {
+static const struct races_case cases[] = {
     CASE(complete_at_other, OPERATIONS), CASE(complete_again, OPERATIONS),
     CASE(gets_after_request, OPERATIONS), CASE(requests_of_same_bytes, OPERATIONS),
     CASE(buffer_of_put, LOCAL), CASE(buffer_of_get, LOCAL), CASE(buffer_at_owner, LOCAL), CASE(buffer_of_two, LOCAL),

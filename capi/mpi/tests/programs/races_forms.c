@@ -3,6 +3,7 @@
  * others, and datatypes. In the form `during` a call is missing, comes too early, or orders other
  * ranks than those that access. Rank 1 has most of the memory on which the others operate. */
 #define _GNU_SOURCE
+#include "races_case.h"
 #include <mpi.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -531,14 +532,7 @@ static void of_grid(int racy) {
 #include "races_buffers.h"
 #include "races_threads.h"
 
-/* The racy form has a load or store, or only operations. */
-enum { LOCAL, OPERATIONS };
-#define CASE(name, accesses) {#name, name, accesses}
-static const struct {
-    const char *name;
-    void (*run)(int racy);
-    int are_operations;
-} cases[] = {
+static const struct races_case cases[] = {
     CASE(freed_request, LOCAL), CASE(freed_and_read, OPERATIONS), CASE(some_of_several, LOCAL),
     CASE(waits_for_one, LOCAL), CASE(mixed_requests, LOCAL), CASE(tested_barrier, LOCAL),
     CASE(begun_barrier, LOCAL), CASE(any_of_messages, LOCAL), CASE(ready_send, LOCAL),

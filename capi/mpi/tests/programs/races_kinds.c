@@ -3,6 +3,7 @@
  *
  * The form `during` of each case lacks a synchronization, or one operation is of another kind than
  * in the form `after`. Rank 1 has the memory on which the others operate. */
+#include "races_case.h"
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -380,11 +381,7 @@ static void overlapping_load(int racy) {
 
 #include "races_collective.h"
 
-static const struct {
-    const char *name;
-    void (*run)(int racy);
-    int are_operations;
-} cases[] = {{"fence", fences, 1},
+static const struct races_case cases[] = {{"fence", fences, 1},
              {"one_origin", puts_of_one, 1},
              {"local_flush", puts_after_local_flush, 1},
              {"epochs", epochs_of_one, 1},

@@ -2,6 +2,7 @@
  * computes for long, between an access and the call by which it learns of a conflicting operation.
  * Or an operation is complete earlier than others of its epoch, writes less than its buffer, or
  * does not change what it might. Rank 1 has the memory on which rank 0 operates. */
+#include "races_case.h"
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -197,14 +198,7 @@ static void swap_against_sum(int racy) {
     unlock_all();
 }
 
-/* The racy form has a load or store, or only operations. */
-enum { LOCAL, OPERATIONS };
-#define CASE(name, accesses) {#name, name, accesses}
-static const struct {
-    const char *name;
-    void (*run)(int racy);
-    int are_operations;
-} cases[] = {CASE(probed, LOCAL), CASE(matched, LOCAL), CASE(added, LOCAL), CASE(fetched, LOCAL),
+static const struct races_case cases[] = {CASE(probed, LOCAL), CASE(matched, LOCAL), CASE(added, LOCAL), CASE(fetched, LOCAL),
              CASE(put_after_polls, LOCAL), CASE(in_pieces, LOCAL), CASE(computed_after_load, LOCAL),
              CASE(computed_after_store, LOCAL), CASE(got_in_epoch, OPERATIONS), CASE(stored_after_epoch, LOCAL),
              CASE(short_message, LOCAL), CASE(short_exchange, LOCAL), CASE(swap_against_get, OPERATIONS),

@@ -2,6 +2,7 @@
  * requests that the program cancels or frees, receives that fail, and threads that receive at the
  * same time. In the form `during` an access comes before the call that would order it. Rank 1 has
  * the memory on which rank 0 operates. */
+#include "races_case.h"
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -260,14 +261,7 @@ static void threads_receive_any(int racy) { in_threads(receives_any, racy); }
 static void threads_start(int racy) { in_threads(starts, racy); }
 static void threads_match(int racy) { in_threads(matches, racy); }
 
-/* The racy form has a load or store, or only operations. */
-enum { LOCAL, OPERATIONS };
-#define CASE(name, accesses) {#name, name, accesses}
-static const struct {
-    const char *name;
-    void (*run)(int racy);
-    int are_operations;
-} cases[] = {
+static const struct races_case cases[] = {
     CASE(cancelled, LOCAL), CASE(cancelled_late, LOCAL), CASE(cancelled_first, LOCAL), CASE(failed, LOCAL),
     CASE(pending, LOCAL), CASE(failed_send, LOCAL), CASE(failed_isend, LOCAL),
     CASE(many_freed, LOCAL),

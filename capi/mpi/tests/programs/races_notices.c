@@ -2,6 +2,7 @@
  * draft of RMA notification). Ranks 0 and 2 notify rank 1, which has the memory and the counters.
  * In the form `during` rank 1 reads its memory although the values of its counters do not show
  * that all notices have come. */
+#include "races_case.h"
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -173,14 +174,7 @@ static void at_third(int racy) {
     unlock_all();
 }
 
-/* The racy form has a load or store, or only operations. */
-enum { LOCAL, OPERATIONS };
-#define CASE(name, accesses) {#name, name, accesses}
-static const struct {
-    const char *name;
-    void (*run)(int racy);
-    int are_operations;
-} cases[] = {
+static const struct races_case cases[] = {
     CASE(threshold, OPERATIONS), CASE(threshold_and_load, LOCAL), CASE(late_wait, OPERATIONS),
     CASE(other_counter, OPERATIONS), CASE(zero, OPERATIONS), CASE(rounds, OPERATIONS), CASE(many, OPERATIONS),
     CASE(zeroed, OPERATIONS), CASE(request_over_reset, OPERATIONS), CASE(empty_notice, OPERATIONS),

@@ -1,6 +1,7 @@
 /* Further programs of the kind of races_kinds.c, for three ranks. In the form `during` a call is
  * missing, comes too early, or orders other ranks than those that access. Rank 1 has the memory on
  * which the others operate. */
+#include "races_case.h"
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -539,14 +540,7 @@ static void late_in_turn(int racy) {
     unlock_all();
 }
 
-/* The racy form has a load or store, or only operations. */
-enum { LOCAL, OPERATIONS };
-#define CASE(name, accesses) {#name, name, accesses}
-static const struct {
-    const char *name;
-    void (*run)(int racy);
-    int are_operations;
-} cases[] = {
+static const struct races_case cases[] = {
     CASE(bcast, LOCAL), CASE(reduce, LOCAL), CASE(gather, OPERATIONS), CASE(scatter, OPERATIONS),
     CASE(igather, OPERATIONS), CASE(scan, OPERATIONS), CASE(exscan, OPERATIONS),
     CASE(allreduce, OPERATIONS), CASE(iallreduce, LOCAL), CASE(alltoallw, OPERATIONS),

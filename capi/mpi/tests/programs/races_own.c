@@ -1,5 +1,6 @@
 /* Programs of the kind of races_orders.c, for three ranks, in which the buffers of operations are
  * in the origin's own part of the window, or are used twice. */
+#include "races_case.h"
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -236,14 +237,7 @@ static void credit(int racy) {
     for (int i = 0; i < 3; i++) MPI_Group_free(&groups[i]);
 }
 
-/* Without ThreadSanitizer the racy form is found, or it need not be. */
-enum { LOCAL, OPERATIONS };
-#define CASE(name, accesses) {#name, name, accesses}
-static const struct {
-    const char *name;
-    void (*run)(int racy);
-    int are_operations;
-} cases[] = {
+static const struct races_case cases[] = {
     CASE(fence_put, OPERATIONS), CASE(fence_put_and_sum, OPERATIONS), CASE(fence_sum, OPERATIONS),
     CASE(fence_sums, OPERATIONS), CASE(fence_get, OPERATIONS), CASE(fence_get_and_put, OPERATIONS),
     CASE(fence_fetch, OPERATIONS), CASE(fence_fetch_and_sum, OPERATIONS), CASE(fence_swap, OPERATIONS),

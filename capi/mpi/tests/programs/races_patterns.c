@@ -3,6 +3,7 @@
  * calls and structures. In the form `during` a call is missing, comes too early, or orders other
  * ranks than those that access. Rank 1 has most of the memory on which the others operate. */
 #define _GNU_SOURCE
+#include "races_case.h"
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -482,11 +483,7 @@ static void gaps_of_buffer(int racy) {
 
 #include "races_shared.h"
 
-static const struct {
-    const char *name;
-    void (*run)(int racy);
-    int are_operations;
-} cases[] = {
+static const struct races_case cases[] = {
 #if MPI_VERSION >= 4
     {"barrier_init", barrier_init, 0},
     {"allreduce_init", allreduce_init, 1},

@@ -2,6 +2,7 @@
  * complete from the start, receives whose statuses the program ignores, tests that complete
  * nothing, and messages to MPI_PROC_NULL or from it. In the form `during` an access comes before
  * the call that would order it. Rank 1 has the memory on which rank 0 operates. */
+#include "races_case.h"
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -442,14 +443,7 @@ static void many_sent(int racy) {
     unlock_all();
 }
 
-/* The racy form has a load or store, or only operations. */
-enum { LOCAL, OPERATIONS };
-#define CASE(name, accesses) {#name, name, accesses}
-static const struct {
-    const char *name;
-    void (*run)(int racy);
-    int are_operations;
-} cases[] = {
+static const struct races_case cases[] = {
     CASE(sends, LOCAL), CASE(sends_and_get, LOCAL), CASE(copied, LOCAL), CASE(halo, LOCAL),
     CASE(freed, LOCAL), CASE(freed_receive, LOCAL), CASE(learnt_by_sends, LOCAL), CASE(second_waitall, LOCAL),
     CASE(second_testany, LOCAL), CASE(second_get_status, LOCAL), CASE(sender_waitall, LOCAL),

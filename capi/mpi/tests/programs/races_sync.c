@@ -2,6 +2,7 @@
  * tell other ranks of their loads and stores by MPI_Win_sync. Rank 0 raises flags, and flushes them
  * only when the polling rank has gone on. */
 #define _GNU_SOURCE
+#include "races_case.h"
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -178,14 +179,7 @@ static void credit_by_fetch(int racy) { credit(read_by_fetch, racy); }
 static void credit_by_get_accumulate(int racy) { credit(read_by_get_accumulate, racy); }
 static void credit_by_rget(int racy) { credit(read_by_rget, racy); }
 
-/* The racy form has a load or store, or only operations. */
-enum { LOCAL, OPERATIONS };
-#define CASE(name, accesses) {#name, name, accesses}
-static const struct {
-    const char *name;
-    void (*run)(int racy);
-    int are_operations;
-} cases[] = {
+static const struct races_case cases[] = {
     CASE(by_put, OPERATIONS), CASE(by_replace, OPERATIONS), CASE(by_fetch, OPERATIONS),
     CASE(by_swap, OPERATIONS), CASE(by_rput, OPERATIONS), CASE(slowly_by_put, OPERATIONS),
     CASE(slowly_by_replace, OPERATIONS), CASE(slowly_by_swap, OPERATIONS),
