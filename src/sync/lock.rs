@@ -225,6 +225,10 @@ fn beside(which: LockWord, word: u64) -> u64 {
     waiting.saturating_sub(1)
 }
 
+/// Maximum number of round trips between two polls of a process that goes on together with the
+/// others, such as a reader: the next holder waits for the last of them.
+const TOGETHER: u64 = 4;
+
 /// Pauses before the next poll of a word, which had this value.
 fn pause(words: &impl LockWords, which: LockWord, word: u64, turn: u32) -> Result<()> {
     words.pause(turn, words.patience().apart(beside(which, word)))
@@ -531,7 +535,7 @@ fn poll<T>(words: &impl LockWords, which: LockWord, end: impl Fn(u64, u32) -> Op
         if let Some(outcome) = end(word, turn) {
             return Ok(outcome);
         }
-        pause(words, which, word, turn)?;
+        words.pause(turn, words.patience().apart(beside(which, word).min(TOGETHER)))?;
         turn += 1;
     }
 }

@@ -31,6 +31,10 @@ impl Unchecked {
 
     /// Adds a request. Returns the sum if it is to be checked now; `None` while it is small.
     pub(super) fn add(&self, bytes: u64) -> Option<u64> {
+        // A large request is checked alone, so that no other one fails instead of it.
+        if bytes >= LARGE {
+            return Some(bytes);
+        }
         // Relaxed both: of two threads that exceed the limit at a time, both check.
         let sum = self.0.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         (sum >= LARGE).then(|| {

@@ -76,12 +76,13 @@ impl Parts {
         Ok(old)
     }
 
-    /// Makes progress for this time, without a poll of a word.
+    /// Makes progress for this time, without a poll of a word. `turn`: the number of earlier polls;
+    /// a long wait sleeps.
     #[cold]
-    fn stay_away(&self, apart: Duration) -> Result<()> {
+    fn stay_away(&self, turn: u32, apart: Duration) -> Result<()> {
         let begun = Instant::now();
         while let Some(left) = apart.checked_sub(begun.elapsed()).filter(|left| !left.is_zero()) {
-            if self.job.spin.spin().is_zero() {
+            if turn >= YIELDED || self.job.spin.spin().is_zero() {
                 self.job.progress.sleep(left);
             }
             self.job.progress.poll_between()?;
@@ -171,10 +172,13 @@ impl LockWords for Parts {
     fn pause(&self, turn: u32, apart: Duration) -> Result<()> {
         self.job.progress.poll_between()?;
         if apart > Duration::ZERO {
-            self.stay_away(apart)?;
+            self.stay_away(turn, apart)?;
         }
         match turn {
-            ..YIELDED if apart > Duration::ZERO => {}
+            ..YIELDED if apart > Duration::ZERO => {
+                self.job.progress.look()?;
+                self.job.progress.call_hook();
+            }
             ..SPINS if !self.job.spin.spin().is_zero() => std::hint::spin_loop(),
             ..YIELDED => std::thread::yield_now(),
             _ => {

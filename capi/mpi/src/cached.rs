@@ -9,6 +9,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_int, c_void};
+use std::mem::ManuallyDrop;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::host::{Key, SUCCESS, Win, host_Win_delete_attr, host_Win_set_attr};
@@ -21,16 +22,20 @@ fn keys() -> MutexGuard<'static, BTreeMap<usize, Vec<c_int>>> {
     KEYS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A window and its keys. Without a destructor, so that the end of a thread's storage, which comes
+/// before functions of `atexit`, does not end it; it is empty whenever no call runs.
+type Freed = ManuallyDrop<Option<(usize, Vec<c_int>)>>;
+
 thread_local! {
     /// The window that this thread's innermost `MPI_Win_free` frees at the host, and its keys. They
     /// are not in [`KEYS`], where another thread's new window may get the same handle before the
     /// host returns.
-    static FREED: RefCell<Option<(usize, Vec<c_int>)>> = const { RefCell::new(None) };
+    static FREED: RefCell<Freed> = const { RefCell::new(ManuallyDrop::new(None)) };
 }
 
 /// Changes the keys of a window, which are in [`FREED`] if a delete function of the window calls.
 fn change(win: Win, change: impl FnOnce(&mut Vec<c_int>)) {
-    FREED.with_borrow_mut(|freed| match freed {
+    FREED.with_borrow_mut(|freed| match &mut **freed {
         Some((window, of_window)) if *window == win.key() => change(of_window),
         _ => {
             let mut all = keys();
@@ -80,9 +85,9 @@ pub(crate) fn delete_all(win: Win) -> c_int {
 /// the code of `free`.
 pub(crate) fn forget_freed(win: Win, free: impl FnOnce() -> c_int) -> c_int {
     let of_window = keys().remove(&win.key()).unwrap_or_default();
-    let outer = FREED.replace(Some((win.key(), of_window)));
+    let outer = FREED.replace(ManuallyDrop::new(Some((win.key(), of_window))));
     let code = free();
-    let freed = FREED.replace(outer);
+    let freed = ManuallyDrop::into_inner(FREED.replace(outer));
     if let Some((window, left)) = freed.filter(|(_, left)| code != SUCCESS && !left.is_empty()) {
         keys().insert(window, left);
     }

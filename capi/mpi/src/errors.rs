@@ -154,15 +154,12 @@ impl Failure {
     pub(crate) fn raise(&self, win: Win) -> c_int {
         // SAFETY: the window is one of the host's; the calls write a handle.
         let find = |handler: *mut Errhandler| unsafe { host_Win_get_errhandler(win, handler) };
-        let ends = ends_program(find);
-        // MPICH returns `MPI_ERRORS_ARE_FATAL` for a window whose handler the program has not set,
-        // and passes an error of a call on the window to the handler of MPI_COMM_WORLD.
-        // MPI_Win_call_errhandler ends the program.
-        if ends && !cfg!(open_mpi) && !comm_ends_program(constants().world) {
+        let handler = handler_of(find);
+        if passes_to_world(handler) {
             return self.raise_on(constants().world);
         }
         // SAFETY: as above.
-        self.handled(ends, |code| unsafe { host_Win_call_errhandler(win, code) })
+        self.handled(ends_program(handler), |code| unsafe { host_Win_call_errhandler(win, code) })
     }
 
     /// Whether the failure is a missing epoch for a call on `MPI_PROC_NULL`, which has no effect.
@@ -177,8 +174,12 @@ impl Failure {
     /// [`Failure::raise`] on a communicator, when there is no window yet.
     #[cold]
     pub(crate) fn raise_on(&self, comm: Comm) -> c_int {
+        let handler = handler_of_comm(comm);
+        if comm != constants().world && passes_to_world(handler) {
+            return self.raise_on(constants().world);
+        }
         // SAFETY: as in `raise`.
-        self.handled(comm_ends_program(comm), |code| unsafe { host_Comm_call_errhandler(comm, code) })
+        self.handled(ends_program(handler), |code| unsafe { host_Comm_call_errhandler(comm, code) })
     }
 
     /// Passes the failure to the error handler of an object, which `call` calls. `ends`: whether
@@ -210,21 +211,35 @@ impl Failure {
     }
 }
 
-/// Whether the error handler that `find` looks up ends the program.
-fn ends_program(find: impl Fn(*mut Errhandler) -> c_int) -> bool {
+/// The error handler that `find` looks up, as a number to compare.
+fn handler_of(find: impl Fn(*mut Errhandler) -> c_int) -> Option<Errhandler> {
     let mut handler = constants().errors_are_fatal;
-    let found = find(&raw mut handler) == SUCCESS;
-    let ends = found && (handler == constants().errors_are_fatal || handler == constants().errors_abort);
-    if found {
-        // SAFETY: the handle was made by `find`.
-        unsafe { host_Errhandler_free(&raw mut handler) };
+    if find(&raw mut handler) != SUCCESS {
+        return None;
     }
-    ends
+    let found = handler;
+    // SAFETY: the handle was made by `find`.
+    unsafe { host_Errhandler_free(&raw mut handler) };
+    Some(found)
 }
 
-fn comm_ends_program(comm: Comm) -> bool {
+fn handler_of_comm(comm: Comm) -> Option<Errhandler> {
     // SAFETY: the communicator is a valid handle; the call writes a handle.
-    ends_program(|handler| unsafe { host_Comm_get_errhandler(comm, handler) })
+    handler_of(|handler| unsafe { host_Comm_get_errhandler(comm, handler) })
+}
+
+/// Whether an error handler ends the program.
+fn ends_program(handler: Option<Errhandler>) -> bool {
+    handler.is_some_and(|it| it == constants().errors_are_fatal || it == constants().errors_abort)
+}
+
+/// Whether the handler of `MPI_COMM_WORLD` gets the errors of an object with this handler. MPICH
+/// returns `MPI_ERRORS_ARE_FATAL` for a window or communicator whose handler the program has not
+/// set, and passes errors of calls on it to the handler of `MPI_COMM_WORLD`; functions that call
+/// the object's handler end the program.
+fn passes_to_world(handler: Option<Errhandler>) -> bool {
+    let is_unset = !cfg!(open_mpi) && handler == Some(constants().errors_are_fatal);
+    is_unset && !ends_program(handler_of_comm(constants().world))
 }
 
 /// Success, or the code after the window's error handler was called.

@@ -138,7 +138,7 @@ const ONCE: &[Named] = &[
     ("variables_of_any_bytes", variables_of_any_bytes),
     ("a_job_that_cannot_start", refused_start),
     ("a_library_for_another_mpi", other_library),
-    ("a_failure_has_its_reason", failure),
+    ("a_failure_has_its_reason", ends::failure),
     ("one_line_of_warning", warning),
     ("spawned_processes", spawned),
     ("components_of_open_mpi", components),
@@ -406,19 +406,6 @@ fn refused_end(host: &'static Host) {
     // Without the barrier of Open MPI's end, the delete functions must succeed.
     let run = Run::of(host, host.program("refused_end", Language::C), 3).served().info();
     verified(&run.given(vec!["none".to_owned()], 60).with("OMPI_MCA_async_mpi_finalize", "1"), true);
-}
-
-/// Shows E1.
-/// Route: shm.
-fn failure(host: &'static Host) {
-    const TEXT: &str = "put at rank 0: no access epoch is open";
-    let run = || Run::of(host, host.program("fatal", Language::C), 2);
-    refused(&run().served(), TEXT);
-    let returns = |run: Run| run.given(vec!["world".to_owned()], 60);
-    match host.interface() {
-        "open_mpi" => _ = refused(&returns(run().served()), TEXT),
-        _ => [run(), run().served()].map(|run| verified(&returns(run), false)).into_iter().for_each(drop),
-    }
 }
 
 /// Two nodes on one machine, which share memory in the host but not in transom. The warning follows
