@@ -72,6 +72,8 @@ pub fn immediates_follow_puts(fixture: &impl Fixture) {
             }
             rank.flush(&tally);
         } else {
+            // Two threads could pass their immediates to the handler in another order.
+            rank.pause();
             let mut next = [0, 0, 0];
             while next != [0, BURSTS, BURSTS] {
                 let seen = next[1] + next[2];
@@ -87,6 +89,7 @@ pub fn immediates_follow_puts(fixture: &impl Fixture) {
                 let last = bytes(&window.memory, at + offset, tail(burst));
                 assert!(last == expected[offset..][..tail(burst)], "the last bytes of burst {burst} of {from}");
             }
+            rank.resume();
         }
         rank.barrier();
     });
