@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
+use rustix::process::{Pid, getpid};
 use transom_fabric::{Cause, FabricError, Memory, Reason, Span, WeakMemory, above_streams, secret};
 
 use crate::mapping::{self, Mapping};
@@ -64,6 +65,8 @@ struct Core {
     fd: OwnedFd,
     capacity: u64,
     page: u64,
+    /// The process that has made the heap.
+    owner: Pid,
     list: Mutex<BlockList>,
 }
 
@@ -109,7 +112,7 @@ impl Heap {
         header.write(0, &MAGIC.to_ne_bytes());
         let list = BlockList { free: Ranges::new(header_len / page, capacity / page), blocks: BTreeMap::new() };
         Ok(Arc::new(Heap {
-            core: Arc::new(Core { fd, capacity, page, list: Mutex::new(list) }),
+            core: Arc::new(Core { fd, capacity, page, owner: getpid(), list: Mutex::new(list) }),
             header,
             token,
             populate_max: options.populate_max,
@@ -295,6 +298,10 @@ impl Drop for Listed {
 impl Drop for Block {
     fn drop(&mut self) {
         let core = &self.core;
+        // The memory of a child of `fork` is its parent's: `exit` runs destructors in the child too.
+        if getpid() != core.owner {
+            return;
+        }
         let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         let (offset, len) = (self.offset(), self.pages * core.page);
         let punched = rustix::io::retry_on_intr(|| rustix::fs::fallocate(core.fd.as_fd(), punch, offset, len));

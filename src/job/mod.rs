@@ -469,13 +469,13 @@ impl JobCore {
             self.progress.stop();
             return Err(death);
         }
-        if self.flags.polls.load(Ordering::Relaxed) && self.wire.has(Lane::Net) {
-            self.progress.serve(Lane::Net)?;
-        }
+        let serves = self.flags.polls.load(Ordering::Relaxed) && self.wire.has(Lane::Net);
+        let served = if serves { self.progress.serve(Lane::Net) } else { Ok(()) };
+        // The others are in the barrier also if this rank has no thread.
         if self.size > 1 {
             bootstrap.barrier()?;
         }
-        Ok(())
+        served
     }
 
     /// Makes waits on shared words poll ports too, and has a thread serve origins on `lane`.

@@ -24,7 +24,7 @@ use crate::host::{
 };
 use crate::members::{Refused, job_of};
 use crate::windows::{self, Window};
-use crate::{accesses, edges, outliving, process, proxies, report};
+use crate::{accesses, edges, fatal, outliving, process, proxies, report};
 
 /// The target of this module's warnings.
 const TARGET: &str = "transom::mpi";
@@ -365,6 +365,8 @@ pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
         return code;
     }
     let handler = window.map(|_| proxies::Handler::of(proxy));
+    // Before the host may give the handle to another window.
+    fatal::forget(proxy);
     // MPICH 5 crashes where a thread frees a window while another one creates one. Open MPI would
     // call the program's delete functions, which may create windows, under the lock.
     let lock = (!cfg!(open_mpi) && window.is_some()).then(proxies::lock);

@@ -13,7 +13,7 @@ use crate::host::{
     host_Add_error_string, host_Comm_call_errhandler, host_Comm_get_errhandler, host_Errhandler_free,
     host_Win_call_errhandler, host_Win_get_errhandler,
 };
-use crate::process;
+use crate::{fatal, process};
 
 /// The length in bytes of the longest error string that every host takes.
 const LONGEST: usize = 250;
@@ -155,7 +155,7 @@ impl Failure {
         // SAFETY: the window is one of the host's; the calls write a handle.
         let find = |handler: *mut Errhandler| unsafe { host_Win_get_errhandler(win, handler) };
         let handler = handler_of(find);
-        if passes_to_world(handler) {
+        if !fatal::is_set(win) && passes_to_world(handler) {
             return self.raise_on(constants().world);
         }
         // SAFETY: as above.

@@ -27,6 +27,7 @@
 //! | `windows`, `create` | windows, their creation and end |
 //! | `proxies` | the creation of proxies |
 //! | `attributes`, `cached` | predefined attributes, parts and hints; the deletion order of the program's attributes |
+//! | `fatal` | windows on which the program has set `MPI_ERRORS_ARE_FATAL` |
 //! | `groups` | the groups of windows, and references to them |
 //! | `memory` | `MPI_Alloc_mem` |
 //! | `report` | the lines of `TRANSOM_INFO=1` about windows |
@@ -75,6 +76,8 @@ mod create;
 mod edges;
 #[allow(unsafe_code)]
 mod errors;
+#[allow(unsafe_code)]
+mod fatal;
 #[allow(unsafe_code)]
 mod forms;
 #[allow(unsafe_code)]

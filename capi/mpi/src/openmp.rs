@@ -16,6 +16,7 @@ mod regions;
 mod tasks;
 
 use std::cell::Cell;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -27,8 +28,9 @@ use tasks::Node;
 static ON: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// Where in the program's regions and tasks this thread is.
-    static HERE: Here = const { Here::new() };
+    /// Where in the program's regions and tasks this thread is. Without a destructor: functions of
+    /// `atexit` may have constructs too.
+    static HERE: ManuallyDrop<Here> = const { ManuallyDrop::new(Here::new()) };
 }
 
 /// Starts or stops telling the sanitizer, if the program has it.

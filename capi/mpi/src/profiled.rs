@@ -20,7 +20,9 @@ use crate::fortran;
 use crate::host::host_tool;
 #[cfg(all(large_counts, not(open_mpi)))]
 use crate::partitioned;
-use crate::{attributes, counters, create, groups, lifecycle, memory, notified, operate, requests, synchronize, turns};
+use crate::{
+    attributes, counters, create, fatal, groups, lifecycle, memory, notified, operate, requests, synchronize, turns,
+};
 
 #[cfg(target_arch = "x86_64")]
 macro_rules! jump {
@@ -117,6 +119,7 @@ routed! {
     "MPI_Group_free" => groups::free;
     "MPI_Win_shared_query" => int::shared_query;
     "MPI_Win_set_info" => attributes::set_info;
+    "MPI_Win_set_errhandler" => fatal::set_errhandler;
     "MPI_Win_get_info" => attributes::get_info;
     "MPI_Put" => int::put;
     "MPI_Get" => int::get;

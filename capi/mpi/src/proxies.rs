@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use transom::Class;
 
 use crate::errors::{Failure, Outcome};
+use crate::fatal;
 use crate::host::{
     Comm, Errhandler, InfoHandle, SUCCESS, Win, constants, host_Comm_dup, host_Comm_free, host_Comm_set_errhandler,
     host_Errhandler_free, host_Win_allocate, host_Win_allocate_shared, host_Win_create, host_Win_free,
@@ -155,14 +156,18 @@ pub(crate) fn free(mut proxy: Win) {
 }
 
 /// The error handler of a window, for failures after the end of the proxy.
-pub(crate) struct Handler(Errhandler);
+pub(crate) struct Handler {
+    handler: Errhandler,
+    /// Whether the program has set a handler that ends the program.
+    is_set: bool,
+}
 
 impl Handler {
     pub(crate) fn of(proxy: Win) -> Handler {
         let mut handler = constants().errors_are_fatal;
         // SAFETY: a window of this process; the call writes a handle.
         unsafe { host_Win_get_errhandler(proxy, &raw mut handler) };
-        Handler(handler)
+        Handler { handler, is_set: fatal::is_set(proxy) }
     }
 
     /// Passes a failure to the handler, with a new window instead of the proxy that has ended.
@@ -173,11 +178,12 @@ impl Handler {
             return if trial().is_some() { failure.raise_on(constants().world) } else { failure.code() };
         };
         // MPICH handles an error otherwise if the program has set this handler itself.
-        if self.0 != constants().errors_are_fatal {
+        if self.is_set || self.handler != constants().errors_are_fatal {
             // SAFETY: a window of this process, and the handler that this value holds.
-            unsafe { host_Win_set_errhandler(instead, self.0) };
+            unsafe { fatal::set_errhandler(instead, self.handler) };
         }
         let code = failure.raise(instead);
+        fatal::forget(instead);
         free(instead);
         code
     }
@@ -186,7 +192,7 @@ impl Handler {
 impl Drop for Handler {
     fn drop(&mut self) {
         // SAFETY: the reference is this value's own.
-        unsafe { host_Errhandler_free(&raw mut self.0) };
+        unsafe { host_Errhandler_free(&raw mut self.handler) };
     }
 }
 

@@ -174,6 +174,29 @@ fn ones_own_region_is_not_mapped_again() {
     assert!(format!("{gone:#}").contains("no longer registered"), "{gone:#}");
 }
 
+/// Regression: a child that ended by `exit`, whose destructors free memory, emptied the parent's.
+#[test]
+fn a_child_of_fork_empties_no_memory_of_its_parent() {
+    let heap = Heap::create(HeapOptions::default()).expect("a heap");
+    let block = heap.allocate(4096).expect("4096 bytes");
+    block.write(0, &[7; 4096]);
+    // SAFETY: the child only drops its copy of the block, and ends in any case.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: ends a child that hangs.
+        unsafe { libc::alarm(20) };
+        drop(block);
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(0) };
+    }
+    let mut status = -1;
+    // SAFETY: waits for the child of this test.
+    assert_eq!((unsafe { libc::waitpid(child, &raw mut status, 0) }, status), (child, 0));
+    let mut bytes = [0; 4096];
+    block.read(0, &mut bytes);
+    assert!(bytes == [7; 4096]);
+}
+
 /// Shows T2.
 #[test]
 fn user_memory_is_reached_by_attach_and_checked() {

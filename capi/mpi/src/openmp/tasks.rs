@@ -118,7 +118,7 @@ pub(super) fn task(given: Given, make: impl FnOnce(Given)) {
     if given.flags & DETACHED != 0 {
         return make(given);
     }
-    let (parent, flags) = (HERE.with(super::Here::task), given.flags);
+    let (parent, flags) = (HERE.with(|here| here.task()), given.flags);
     let groups = parent.groups().last().cloned().into_iter().collect();
     let is_final = flags & FINAL != 0 || parent.is_final;
     let node = Arc::new(Node { is_final, groups: Mutex::new(groups), ..Node::default() });

@@ -39,6 +39,7 @@ pub(super) fn failure(host: &'static Host) {
             for how in ["world", "self"] {
                 [run(), run().served()].map(|run| verified(&given(run, how), false)).into_iter().for_each(drop);
             }
+            refused(&given(run().served(), "set"), TEXT);
             // Regression: MPI_ERRORS_ABORT, which only a program sets, counted as no handler. MPICH
             // 4.0 itself fails an assertion when it is set.
             if host.name != "mpich" {

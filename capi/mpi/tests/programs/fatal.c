@@ -3,6 +3,7 @@
  * - world: MPICH applies it to windows without a handler of their own
  * - self: and to the creation of windows over other communicators
  * - abort: the window has MPI_ERRORS_ABORT, which ends the program
+ * - set: the window has MPI_ERRORS_ARE_FATAL, which the program has set
  * - exit: no error; a window is freed, and MPI ended, by a function of atexit */
 #include "check.h"
 
@@ -29,6 +30,7 @@ static int goes_on(const char *how) {
         MPI_Win_free(&win);
         return !atexit(at_exit);
     }
+    if (!strcmp(how, "set")) MPI_Win_set_errhandler(win_, MPI_ERRORS_ARE_FATAL);
 #if MPI_VERSION >= 4
     if (!strcmp(how, "abort")) MPI_Win_set_errhandler(win_, MPI_ERRORS_ABORT);
 #endif
