@@ -298,7 +298,7 @@ impl Drop for Listed {
 impl Drop for Block {
     fn drop(&mut self) {
         let core = &self.core;
-        // The memory of a child of `fork` is its parent's: `exit` runs destructors in the child too.
+        // A child of `fork` shares this memory with its parent, and `exit` runs destructors there too.
         if getpid() != core.owner {
             return;
         }
