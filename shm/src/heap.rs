@@ -298,7 +298,7 @@ impl Drop for Listed {
 impl Drop for Block {
     fn drop(&mut self) {
         let core = &self.core;
-        // A child of `fork` shares this memory with its parent, and `exit` runs destructors there too.
+        // A child of `fork` shares the memory, and runs destructors too if it ends by `exit`.
         if getpid() != core.owner {
             return;
         }
