@@ -146,7 +146,8 @@ static void items(int racy) {
     unlock_all();
 }
 
-/* Rank 1 gets its own element, and stores a credit, for which rank 0 waits by `read`. */
+/* Rank 1 gets its own element, and stores a credit, for which rank 0 waits by `read`. The first
+ * MPI_Win_sync orders the store behind the get. */
 static void credit(void (*read)(long *), int racy) {
     lock_all();
     if (rank_ == 1) {
@@ -154,7 +155,7 @@ static void credit(void (*read)(long *), int racy) {
         MPI_Get(two, 1, MPI_LONG, 1, 0, 1, MPI_LONG, win);
         if (racy) pause_long(), pause_long();
         flush(1);
-        if (!racy) __atomic_store_n(&part[CREDIT], 1, __ATOMIC_RELEASE), MPI_Win_sync(win);
+        if (!racy) MPI_Win_sync(win), __atomic_store_n(&part[CREDIT], 1, __ATOMIC_RELEASE), MPI_Win_sync(win);
     }
     if (rank_ == 0) {
         long found = 0;
