@@ -366,7 +366,7 @@ pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
     }
     let handler = window.map(|_| proxies::Handler::of(proxy));
     // Before the host may give the handle to another window.
-    fatal::forget(proxy);
+    let was_fatal = fatal::forget(proxy);
     // MPICH 5 crashes where a thread frees a window while another one creates one. Open MPI would
     // call the program's delete functions, which may create windows, under the lock.
     let lock = (!cfg!(open_mpi) && window.is_some()).then(proxies::lock);
@@ -377,6 +377,9 @@ pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
     #[cfg(open_mpi)]
     let code = free();
     drop(lock);
+    if code != SUCCESS && was_fatal {
+        fatal::remember(proxy);
+    }
     let Some((window, handler)) = window.zip(handler) else { return code };
     if code != SUCCESS {
         return code;

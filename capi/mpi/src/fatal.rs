@@ -19,9 +19,15 @@ pub(crate) fn is_set(win: Win) -> bool {
     set().contains(&win.key())
 }
 
-/// Forgets a window, before the host may give its handle to another one.
-pub(crate) fn forget(win: Win) {
-    set().remove(&win.key());
+/// Forgets a window, before the host may give its handle to another one. Returns whether the
+/// program had set the handler.
+pub(crate) fn forget(win: Win) -> bool {
+    set().remove(&win.key())
+}
+
+/// Records that the program has set the handler on a window.
+pub(crate) fn remember(win: Win) {
+    set().insert(win.key());
 }
 
 #[unsafe(export_name = "PMPI_Win_set_errhandler")]
@@ -30,7 +36,7 @@ pub(crate) unsafe extern "C" fn set_errhandler(win: Win, handler: Errhandler) ->
     let code = unsafe { host_Win_set_errhandler(win, handler) };
     if code == SUCCESS {
         if handler == constants().errors_are_fatal {
-            set().insert(win.key());
+            remember(win);
         } else {
             forget(win);
         }
