@@ -25,6 +25,9 @@ const KEEP_AWAY_MAX: Duration = Duration::from_micros(256);
 /// of the net.
 const KEEP_AWAY_DENSE: Duration = Duration::from_micros(1024);
 const DENSE: Duration = Duration::from_micros(64);
+/// More posts than this between two checks are a stream, whose next post may take longer than
+/// [`KEEP_AWAY`].
+const FEW_POSTS: u32 = 2;
 /// Maximum number of counted calls: this many are dense even over the longest sleep,
 /// [`KEEP_AWAY_DENSE`].
 const MANY_CALLS: u32 = 16;
@@ -211,7 +214,7 @@ fn most_away(dense: bool) -> Duration {
 /// sleeps between checks, because otherwise the end of each call would wake it; the end of a long
 /// call wakes it. Threads that post without polling keep it away for a limited time.
 fn keep_away(callers: &Callers, messages: &Messages, seen: &mut Seen, stop: &AtomicBool, posts: impl Fn() -> u32) {
-    let (mut nap, mut slept, mut posting) = (KEEP_AWAY, IDLE, Duration::ZERO);
+    let (mut nap, mut slept, mut posting, mut streams) = (KEEP_AWAY, IDLE, Duration::ZERO, false);
     // Acquire: pairs with the Release in `stop`.
     while !stop.load(Ordering::Acquire) {
         // Relaxed both: they show which callers poll, and order no other access.
@@ -226,17 +229,20 @@ fn keep_away(callers: &Callers, messages: &Messages, seen: &mut Seen, stop: &Ato
         // is inside sends them itself.
         let kept = inside == 0 && (messages.keeps_answers() || messages.owes_answers());
         let is_dense = |count: u32| DENSE * count.min(MANY_CALLS) >= slept;
-        let most_posting = most_away(is_dense(now.posts.wrapping_sub(seen.posts)));
+        let posts_since = now.posts.wrapping_sub(seen.posts);
+        streams = posts_since > FEW_POSTS || polls && streams;
+        let most_posting = most_away(is_dense(posts_since));
         let posted = now.posts != seen.posts && !kept && posting < most_posting;
         if !polls && !posted {
             *seen = now;
             return;
         }
+        let shortest = if streams { KEEP_AWAY_MAX } else { KEEP_AWAY };
         if calls == seen.calls && inside > 0 && nap >= KEEP_AWAY_MAX {
             callers.wait_until_left(stop, IDLE);
             // The next call or post may follow at once.
             if !messages.keeps_answers() && !messages.owes_answers() {
-                std::thread::sleep(KEEP_AWAY);
+                std::thread::sleep(shortest);
             }
             slept = IDLE;
         } else {
@@ -244,7 +250,7 @@ fn keep_away(callers: &Callers, messages: &Messages, seen: &mut Seen, stop: &Ato
             slept = match (kept, polls) {
                 (true, _) => KEEP_AWAY,
                 (false, true) => nap.min(most),
-                (false, false) => posting.max(KEEP_AWAY).min(most_posting.saturating_sub(posting)),
+                (false, false) => posting.max(shortest).min(most_posting.saturating_sub(posting)),
             };
             std::thread::sleep(slept);
             nap = if kept { nap } else { (nap * 2).max(KEEP_AWAY_MAX).min(most) };
