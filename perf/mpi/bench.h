@@ -16,7 +16,8 @@
  *   ready N TURNS         the cell is warmed up; the rank wants this many turns
  *   turn N VALUE          of a batch: latency in us, bandwidth in MB/s, or millions of operations
  *                         of all ranks in a second
- *   checked N VERDICT     right or wrong
+ *   checked N VERDICT     right, wrong, or early: the data is right, but a flush or an unlock has
+ *                         returned before the data had arrived at a target that computed
  *   case N COMPUTING ATTENTIVE PASSIVE DATA   latencies in us; PASSIVE and DATA are 1 or 0
  *   fail N WHY            MPI returned an error; the program ends
  *   nowindow N WHY        a window of this kind could not be created; the program ends
@@ -60,14 +61,22 @@ int kind_of(const char *name);
 void open_window(struct window *window, enum kind kind);
 void close_window(struct window *window);
 
-/* Measures a cell within about BUDGET_US microseconds. */
-void run_cell(struct window *window, const char *function, const char *sync, size_t size, double budget_us);
+/* A cell, as its line names it. */
+struct cell_name {
+    const char *function;
+    const char *sync;
+    size_t size;
+};
+
+/* Measures a cell within about BUDGET_US microseconds. `words` is memory that both ranks have
+ * mapped. */
+void run_cell(struct window *window, const struct cell_name *name, uint64_t *words, double budget_us);
 /* Whether the function is a cell in which all ranks work at once, and the measurement of such a
  * cell. */
 int is_of_all_ranks(const char *function);
 void run_of_all_ranks(struct window *window, const char *function, const char *sync, size_t size, double budget_us);
 /* Runs a case of the grid. The target computes for LEAST_MS to MOST_MS
- * milliseconds; `words` is memory that both ranks have mapped. */
+ * milliseconds; `words` as for a cell. */
 void run_case(struct window *window, const char *sync, const char *operation, void *words, int least_ms, int most_ms);
 
 /* The time in microseconds. */

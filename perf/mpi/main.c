@@ -279,7 +279,8 @@ static void run_line(struct window *window, const char *function, const char *sy
     } else if (strcmp(function, "grid") == 0) {
         run_case(window, sync, last, words, atoi(numbers[1]), atoi(numbers[2]));
     } else {
-        run_cell(window, function, sync, (size_t)atol(last), atof(numbers[0]));
+        struct cell_name name = {function, sync, (size_t)atol(last)};
+        run_cell(window, &name, words, atof(numbers[0]));
     }
 }
 

@@ -445,9 +445,7 @@ impl JobCore {
             return Ok(());
         }
         self.flags.leaked_window.store(false, Ordering::Relaxed);
-        if waits {
-            self.await_others(&mut **bootstrap)?;
-        }
+        let served = if waits { self.await_others(&mut **bootstrap)? } else { Ok(()) };
         if let Some(text) = report::at_the_end(self).filter(|_| self.settings.info && self.rank == 0) {
             diagnostics::print_requested(&text);
         }
@@ -456,13 +454,14 @@ impl JobCore {
             self.progress.stop();
         }
         match bootstrap.finalize() {
-            Ok(()) | Err(bootstrap::BootstrapError::Finalized { .. }) => checked,
+            Ok(()) | Err(bootstrap::BootstrapError::Finalized { .. }) => checked.and(served),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// The barrier of [`leave`](JobCore::leave).
-    fn await_others(&self, bootstrap: &mut dyn Bootstrap) -> Result<()> {
+    /// The barrier of [`leave`](JobCore::leave). The inner result is that of the thread which serves
+    /// the others meanwhile: without it, this rank still leaves in good order.
+    fn await_others(&self, bootstrap: &mut dyn Bootstrap) -> Result<Result<()>> {
         // The launcher's barrier may wait for a dead rank for ever. This process ends without
         // leaving in good order, so the launcher ends the job.
         if let Err(death) = self.progress.known_deaths() {
@@ -475,7 +474,7 @@ impl JobCore {
         if self.size > 1 {
             bootstrap.barrier()?;
         }
-        served
+        Ok(served)
     }
 
     /// Makes waits on shared words poll ports too, and has a thread serve origins on `lane`.

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 const MARGIN: Duration = Duration::from_micros(64);
 /// Calls that begin sooner after others belong to them.
 const APART: Duration = Duration::from_micros(256);
+/// Minimum period: in a shorter one, the time around its end would be most of it.
+const SHORTEST: Duration = Duration::from_micros(768);
 /// Maximum period.
 const LONGEST: Duration = Duration::from_millis(200);
 
@@ -31,7 +33,8 @@ impl Rhythm {
         if period < APART {
             return;
         }
-        self.steady = self.period.is_some_and(|before| before.abs_diff(period) <= MARGIN) && period <= LONGEST;
+        let are_alike = self.period.is_some_and(|before| before.abs_diff(period) <= MARGIN);
+        self.steady = are_alike && (SHORTEST..=LONGEST).contains(&period);
         self.period = Some(period);
         self.last = Some(at);
     }
@@ -80,8 +83,9 @@ mod tests {
     }
 
     #[test]
-    fn rare_calls_have_no_rhythm() {
+    fn rare_and_frequent_calls_have_no_rhythm() {
         let start = Instant::now();
+        assert_eq!(rhythm(start, &[0, 300, 600]).until_expected(start), None);
         assert_eq!(rhythm(start, &[0, 300_000, 600_000]).until_expected(start), None);
     }
 }

@@ -244,9 +244,9 @@ fn keep_away(callers: &Callers, messages: &Messages, seen: &mut Seen, stop: &Ato
             if !messages.keeps_answers() && !messages.owes_answers() {
                 std::thread::sleep(shortest);
             }
-            slept = IDLE;
+            slept = if streams { shortest } else { IDLE };
         } else {
-            let most = most_away(is_dense(calls.wrapping_sub(seen.calls)));
+            let most = most_away(is_dense(calls.wrapping_sub(seen.calls).saturating_add(posts_since)));
             slept = match (kept, polls) {
                 (true, _) => KEEP_AWAY,
                 (false, true) => nap.min(most),

@@ -281,6 +281,7 @@ impl Parts {
         tally: &TallyRef,
     ) -> Result<()> {
         let request = Request::Swap { ty, at, expected: truncate(values.expected, ty.size()), new: values.new };
+        self.bound_replies(target)?;
         self.ask(target, request, Landing::One(into), tally)
     }
 

@@ -55,6 +55,15 @@ impl Answer {
     }
 }
 
+/// What the benchmark found when it verified a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Right,
+    Wrong,
+    /// The data is right, but a flush or an unlock has returned before the data had arrived.
+    Early,
+}
+
 /// An answer of the benchmark. The number is that of a line of the plan.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Message {
@@ -64,8 +73,8 @@ pub(crate) enum Message {
     Ready(usize, usize),
     /// The value of a turn.
     Turn(usize, f64),
-    /// Whether the data of the line is right.
-    Checked(usize, bool),
+    /// The data of the line was verified.
+    Checked(usize, Verdict),
     /// The line has an answer.
     Answer(usize, Answer),
     /// The MPI can't create the line's window, so lines with an equal window have no answer.
@@ -82,8 +91,14 @@ pub(crate) fn parse(line: &str) -> Option<Message> {
         ("begin", 0) => return Some(Message::Begin(index)),
         ("ready", 1) => return Some(Message::Ready(index, rest[0].parse().ok()?)),
         ("turn", 1) => return Some(Message::Turn(index, number(0)?)),
-        ("checked", 1) if ["right", "wrong"].contains(&rest[0]) => {
-            return Some(Message::Checked(index, rest[0] == "right"));
+        ("checked", 1) => {
+            let verdict = match rest[0] {
+                "right" => Verdict::Right,
+                "wrong" => Verdict::Wrong,
+                "early" => Verdict::Early,
+                _ => return None,
+            };
+            return Some(Message::Checked(index, verdict));
         }
         ("nowindow", _) => return Some(Message::NoWindow(index, rest.join(" "))),
         ("fail", _) => Answer::Fails(rest.join(" ")),
@@ -107,8 +122,9 @@ mod tests {
     fn answers_are_read_as_the_benchmark_writes_them() {
         assert_eq!(parse("turn 17 0.500000"), Some(Message::Turn(17, 0.5)));
         assert_eq!(parse("ready 17 8"), Some(Message::Ready(17, 8)));
-        assert_eq!(parse("checked 0 wrong"), Some(Message::Checked(0, false)));
-        assert_eq!(parse("checked 1 right"), Some(Message::Checked(1, true)));
+        assert_eq!(parse("checked 0 wrong"), Some(Message::Checked(0, Verdict::Wrong)));
+        assert_eq!(parse("checked 1 right"), Some(Message::Checked(1, Verdict::Right)));
+        assert_eq!(parse("checked 2 early"), Some(Message::Checked(2, Verdict::Early)));
         assert_eq!(parse("begin 3"), Some(Message::Begin(3)));
         assert_eq!(parse("hang 12"), Some(Message::Answer(12, Answer::Hangs)));
         let fails = Message::Answer(1, Answer::Fails("MPI_Put(a, b): no such rank".into()));

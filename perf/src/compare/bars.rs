@@ -159,7 +159,8 @@ mod tests {
         let column = |host: &str, with, answers| {
             let ratio = |line: &Line| if line.higher_is_better() { 4.0 } else { 0.25 };
             let ratio = |line: &Line| Some(Ratio { median: ratio(line), low: 0.2, high: 5.0 });
-            Column { host: host.into(), with, answers, ratios: lines.iter().map(ratio).collect() }
+            let (early, ratios) = (vec![false; lines.len()], lines.iter().map(ratio).collect());
+            Column { host: host.into(), with, answers, early, ratios }
         };
         let columns = vec![
             column("a<b", false, values(2.0)),

@@ -48,8 +48,10 @@ use turns::{Setting, measured};
 /// transom divided by the time without transom; for rates and bandwidths it is the inverse. The
 /// table has the median of these ratios, so that a machine whose speed changes between turns does
 /// not change a cell's ratio. Below 1, transom is faster. A ratio with the mark ~ is unsteady: the
-/// upper quartile is more than 1.25 times the lower one. Such a cell does not count as slower. The
-/// cell of a job that hangs, crashes or has wrong data has a word instead of a time.
+/// upper quartile is more than 1.25 times the lower one. Such a cell does not count as slower. A time
+/// with the mark ! is too short: a flush or an unlock has returned before the data of its put had
+/// arrived at a target that computed. A cell with such a time without transom is not counted; one
+/// with transom is an error. The cell of a job that hangs, crashes or has wrong data has a word instead of a time.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "transom-perf compare", bin_name = "transom-perf compare", version)]
 pub(crate) struct Options {
@@ -123,6 +125,8 @@ pub(crate) struct Column {
     pub(crate) with: bool,
     /// The answer of each line of the plan.
     pub(crate) answers: Vec<Answer>,
+    /// Whether a flush or an unlock of the line has returned before the data had arrived.
+    pub(crate) early: Vec<bool>,
     /// With transom: the ratio of each line to the column before.
     pub(crate) ratios: Vec<Option<Ratio>>,
 }
@@ -230,8 +234,8 @@ fn run(options: &Options) -> Outcome<bool> {
     }
     let columns = parts.iter().flat_map(|part| &part.columns);
     let any = columns.clone().flat_map(|column| &column.answers).any(Answer::is_measured);
-    let wrong =
-        columns.filter(|column| column.with).flat_map(|column| &column.answers).any(|one| *one == Answer::Wrong);
+    let mut with = columns.filter(|column| column.with);
+    let wrong = with.any(|column| column.answers.contains(&Answer::Wrong) || column.early.contains(&true));
     Ok(any && !wrong && all_built)
 }
 

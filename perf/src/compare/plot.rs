@@ -89,7 +89,13 @@ mod tests {
         #[allow(clippy::cast_precision_loss)]
         let values =
             |by: f64| lines.iter().map(|line| Answer::Value(by * (1.0 + line.size as f64))).collect::<Vec<_>>();
-        let column = |host: &str, with, answers| Column { host: host.into(), with, answers, ratios: Vec::new() };
+        let column = |host: &str, with, answers| Column {
+            host: host.into(),
+            with,
+            early: vec![false; lines.len()],
+            answers,
+            ratios: Vec::new(),
+        };
         let columns = vec![
             column("a<b", false, values(1.0)),
             column("a<b", true, values(0.1)),

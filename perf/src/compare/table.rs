@@ -6,7 +6,7 @@ use super::answers::Answer;
 use super::hosts::Host;
 use super::plan::{Line, Unit};
 use super::ratios::{Ratio, median, quotient};
-use super::{Column, Part, Transport};
+use super::{Column, Part};
 
 /// Widths of a number with its word, and of a ratio.
 const NUMBER: usize = 13;
@@ -66,14 +66,7 @@ pub(crate) fn head(out: &mut impl Write, hosts: &[Host], ranks: Option<usize>, q
 /// Prints the route.
 fn transport(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
     writeln!(out)?;
-    writeln!(out, "# {}", part.transport.name())?;
-    if part.transport == Transport::Tcp && part.lines.iter().any(|line| line.function != "grid") {
-        writeln!(
-            out,
-            "# Over sockets MPICH's flush of short puts returns before the data has arrived, so its times are too short"
-        )?;
-    }
-    Ok(())
+    writeln!(out, "# {}", part.transport.name())
 }
 
 /// The column with the best measured value of all MPIs, with transom or without it.
@@ -113,19 +106,18 @@ pub(crate) fn cells(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
     for (index, line) in part.lines.iter().enumerate() {
         write!(out, "{:<18}{:<10}{:<7}{:>8}", line.function, line.window, line.sync, line.size)?;
         for group in by_mpi(part) {
-            let without = &group[0].answers[index];
-            write!(out, "{:>NUMBER$}", shown(line, without))?;
+            write!(out, "{:>NUMBER$}", shown(line, &group[0], index))?;
             if let Some(with) = group.get(1) {
                 let ratio = with.ratios[index].as_ref().map_or_else(none, times);
-                write!(out, "{:>NUMBER$}{ratio:>RATIO$}", shown(line, &with.answers[index]))?;
+                write!(out, "{:>NUMBER$}{ratio:>RATIO$}", shown(line, with, index))?;
             }
         }
         let by_best = ratio_of_best(line, index, &part.columns).unwrap_or_else(none);
         writeln!(out, "{}", if has_library { format!("{by_best:>RATIO$}") } else { String::new() })?;
     }
     for group in by_mpi(part) {
-        if let [_, with] = group {
-            summary(out, part, with)?;
+        if let [without, with] = group {
+            summary(out, part, without, with)?;
         }
     }
     reasons(out, part)
@@ -148,11 +140,13 @@ fn no_results(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
     reasons(out, part)
 }
 
-fn shown(line: &Line, answer: &Answer) -> String {
-    match answer.value() {
-        Some(value) if line.unit() == Unit::Bandwidth => format!("{value:.1}"),
-        Some(value) => format!("{value:.3}"),
-        None => answer.word().to_owned(),
+/// The value of a cell, with a mark if its operations were complete before their data had arrived.
+fn shown(line: &Line, column: &Column, index: usize) -> String {
+    let mark = if column.early[index] { "!" } else { "" };
+    match column.answers[index].value() {
+        Some(value) if line.unit() == Unit::Bandwidth => format!("{value:.1}{mark}"),
+        Some(value) => format!("{value:.3}{mark}"),
+        None => column.answers[index].word().to_owned(),
     }
 }
 
@@ -165,10 +159,12 @@ fn none() -> String {
 }
 
 /// Prints how many cells are slower with transom and how many are unsteady, the median of all
-/// cells, and the worst ratio of a cell that is not unsteady.
-fn summary(out: &mut impl Write, part: &Part, with: &Column) -> std::io::Result<()> {
-    let all = with.ratios.iter().zip(&part.lines).filter_map(|(ratio, line)| Some((ratio.as_ref()?, line)));
-    let mut all: Vec<_> = all.collect();
+/// cells, and the worst ratio of a cell that is not unsteady. Cells whose data had not arrived when
+/// they were complete are not among them.
+fn summary(out: &mut impl Write, part: &Part, without: &Column, with: &Column) -> std::io::Result<()> {
+    let ratios = with.ratios.iter().zip(&part.lines).zip(&without.early);
+    let mut all: Vec<_> =
+        ratios.filter(|(_, early)| !**early).filter_map(|((ratio, line), _)| Some((ratio.as_ref()?, line))).collect();
     all.sort_by(|a, b| a.0.median.total_cmp(&b.0.median));
     let steady = || all.iter().filter(|(ratio, _)| !ratio.is_unsteady());
     let (count, unsteady) = (all.len(), all.len() - steady().count());
@@ -184,7 +180,14 @@ fn summary(out: &mut impl Write, part: &Part, with: &Column) -> std::io::Result<
     if let Some((worst, Line { function, window, sync, size, .. })) = steady().next_back() {
         write!(out, ", worst {:.2} ({function} {window} {sync} {size})", worst.median)?;
     }
-    writeln!(out)
+    writeln!(out)?;
+    let none = "a flush or an unlock returned before the data of its put had arrived at a target that computed";
+    for column in [without, with].into_iter().filter(|column| column.early.contains(&true)) {
+        let count = column.early.iter().filter(|early| **early).count();
+        let counted = if column.with { "WRONG" } else { "not counted" };
+        writeln!(out, "# {}: {count} cells with the mark !, {counted}: {none}", column.name())?;
+    }
+    Ok(())
 }
 
 /// Prints each reason of a failure or crash once, with its number of cells.
@@ -263,11 +266,11 @@ fn case(answer: &Answer) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan;
+    use super::super::{Transport, plan};
     use super::*;
 
     fn column(host: &str, with: bool, answers: Vec<Answer>) -> Column {
-        Column { host: host.into(), with, answers, ratios: Vec::new() }
+        Column { host: host.into(), with, early: vec![false; answers.len()], answers, ratios: Vec::new() }
     }
 
     /// A ratio with equal quartiles.
@@ -330,6 +333,20 @@ mod tests {
         let summary = "# a: of 3 cells, 1 slower with transom, 1 unsteady (not counted as slower); \
                        median ratio 1.50, worst 1.50 (put allocate ";
         assert!(text.contains(summary), "{text}");
+    }
+
+    #[test]
+    fn a_cell_that_is_complete_too_early_has_a_mark_and_is_not_counted() {
+        let lines = plan::cells(true)[..3].to_vec();
+        let values = || vec![Answer::Value(1.0); 3];
+        let with = Column { ratios: vec![steady(1.5), steady(2.0), steady(0.5)], ..column("a", true, values()) };
+        let without = Column { early: vec![false, true, false], ..column("a", false, values()) };
+        let part = Part { transport: Transport::Tcp, lines, columns: vec![without, with] };
+        let shown = text(|out| cells(out, &part));
+        let rows: Vec<_> = shown.lines().filter(|line| line.starts_with("put ")).collect();
+        assert!(rows[1].contains("1.000!") && !rows[0].contains('!') && !rows[2].contains('!'), "{shown}");
+        assert!(shown.contains("# a: of 2 cells, 1 slower with transom"), "{shown}");
+        assert!(shown.contains("# a: 1 cells with the mark !, not counted: "), "{shown}");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use super::answers::{Answer, Message};
+use super::answers::{Answer, Message, Verdict};
 use super::hosts::Host;
 use super::job::{Job, Next};
 use super::launch::{Bench, Program};
@@ -84,7 +84,7 @@ fn columns(sides: &[Side<'_>]) -> Vec<Column> {
         let program = side.program;
         let with = program.library.is_some();
         let ratios = if with { ratios(&sides[0], side) } else { Vec::new() };
-        Column { host: program.host.name.clone(), with, answers: side.answers(), ratios }
+        Column { host: program.host.name.clone(), with, answers: side.answers(), early: side.early.clone(), ratios }
     };
     sides.iter().map(column).collect()
 }
@@ -112,6 +112,8 @@ struct Side<'m> {
     abandoned: bool,
     /// The cases, and the reasons why lines have no values.
     outcomes: Vec<Option<Answer>>,
+    /// Whether an operation of a line was complete at the origin before its data had arrived.
+    early: Vec<bool>,
     /// The values of each line, by rounds.
     values: Vec<Vec<Vec<f64>>>,
 }
@@ -119,8 +121,9 @@ struct Side<'m> {
 impl<'m> Side<'m> {
     fn new(setting: Setting<'m>, program: Program<'m>) -> Side<'m> {
         let (outcomes, values) = (vec![None; setting.lines.len()], vec![Vec::new(); setting.lines.len()]);
-        let (starts, failed_starts) = (0, 0);
-        Side { setting, program, job: None, begun: None, starts, failed_starts, abandoned: false, outcomes, values }
+        let (starts, failed_starts, early) = (0, 0, vec![false; setting.lines.len()]);
+        let (job, begun, abandoned) = (None, None, false);
+        Side { setting, program, job, begun, starts, failed_starts, abandoned, outcomes, early, values }
     }
 
     /// Begins a line, if no round before has ended without its values. Returns the number of turns
@@ -167,8 +170,9 @@ impl<'m> Side<'m> {
     /// Verifies the data of the line, if the line has begun and has not ended.
     fn check(&mut self, line: usize) -> Outcome<()> {
         match self.perform(line, "check")? {
-            Some(Message::Checked(_, true)) | None => {}
-            Some(Message::Checked(_, false)) => self.outcomes[line] = Some(Answer::Wrong),
+            Some(Message::Checked(_, Verdict::Right)) | None => {}
+            Some(Message::Checked(_, Verdict::Early)) => self.early[line] = true,
+            Some(Message::Checked(_, Verdict::Wrong)) => self.outcomes[line] = Some(Answer::Wrong),
             Some(_) => self.confused(line),
         }
         Ok(())

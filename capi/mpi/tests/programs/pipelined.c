@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-enum { LIMIT = 20, CALLS = 32 };
+enum { LIMIT = 20, CALLS = 32, MANY = 1000, AHEAD = 65 };
 static pid_t stopped_;
 
 static void waits(int signal) {
@@ -36,14 +36,30 @@ static long wrong(const long *old) {
     return 0;
 }
 
+/* The number of swaps that lack their value, at most while MANY follow each other. More than AHEAD
+ * of each rank would need memory at the target. */
+static long most_ahead(int target, MPI_Win win) {
+    static const long one = 1, none = 0;
+    static volatile long old[MANY];
+    long most = 0, next = 0;
+    for (long i = 0; i < MANY; i++) old[i] = -1;
+    for (long i = 0; i < MANY; i++) {
+        MPI_Compare_and_swap(&one, &none, (void *)&old[i], MPI_LONG, target, 2, win);
+        while (next <= i && old[next] >= 0) next++;
+        most = i + 1 - next > most ? i + 1 - next : most;
+    }
+    MPI_Win_flush(target, win);
+    return most;
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     int last = size_ - 1;
     long *part, pid = getpid();
     MPI_Win win;
-    MPI_Win_allocate(2 * sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
+    MPI_Win_allocate(3 * sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
     MPI_Win_lock_all(0, win);
-    part[0] = part[1] = 0;
+    for (int i = 0; i < 3; i++) part[i] = 0;
     MPI_Win_sync(win);
     MPI_Bcast(&pid, 1, MPI_LONG, last, MPI_COMM_WORLD);
     stopped_ = (pid_t)pid;
@@ -63,6 +79,8 @@ int main(int argc, char **argv) {
         MPI_Win_sync(win);
         check("the last value", rank_ == last && last > 0 && part[swaps] != CALLS);
     }
+    long most = rank_ == 0 && last > 0 ? most_ahead(last, win) : 0;
+    check("swaps without a value", most > AHEAD ? most : 0);
     MPI_Win_unlock_all(win);
     MPI_Win_free(&win);
     return end();
