@@ -459,8 +459,9 @@ impl JobCore {
         }
     }
 
-    /// The barrier of [`leave`](JobCore::leave). The inner result is that of the thread which serves
-    /// the others meanwhile: without it, this rank still leaves in good order.
+    /// The barrier of [`leave`](JobCore::leave). The inner result is that of the start of a thread
+    /// that serves the other ranks meanwhile: without the thread, this rank still leaves in good
+    /// order.
     fn await_others(&self, bootstrap: &mut dyn Bootstrap) -> Result<Result<()>> {
         // The launcher's barrier may wait for a dead rank for ever. This process ends without
         // leaving in good order, so the launcher ends the job.

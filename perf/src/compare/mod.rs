@@ -48,10 +48,12 @@ use turns::{Setting, measured};
 /// transom divided by the time without transom; for rates and bandwidths it is the inverse. The
 /// table has the median of these ratios, so that a machine whose speed changes between turns does
 /// not change a cell's ratio. Below 1, transom is faster. A ratio with the mark ~ is unsteady: the
-/// upper quartile is more than 1.25 times the lower one. Such a cell does not count as slower. A time
-/// with the mark ! is too short: a flush or an unlock has returned before the data of its put had
-/// arrived at a target that computed. A cell with such a time without transom is not counted; one
-/// with transom is an error. The cell of a job that hangs, crashes or has wrong data has a word instead of a time.
+/// upper quartile is more than 1.25 times the lower one. Such a cell does not count as slower. The
+/// cell of a job that hangs, crashes or has wrong data has a word instead of a time.
+///
+/// A time with the mark ! is too short: a flush or an unlock has returned before the data of its
+/// put had arrived at a target that computed. The summary leaves out cells in which the MPI without
+/// transom does so. With transom it is an error.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "transom-perf compare", bin_name = "transom-perf compare", version)]
 pub(crate) struct Options {
