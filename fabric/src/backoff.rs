@@ -15,9 +15,8 @@ const DOUBLINGS: u32 = 3;
 /// quarter of the time already slept, apart from the kernel's timer slack (50 us, prctl(2)).
 const BEFORE_DOUBLING: u32 = 8;
 
-/// Pauses after an attempt that was in vain: yields the CPU at first, later sleeps. `failed`: the
-/// number of such attempts without success since the last progress. `crowded`: processes share
-/// CPUs.
+/// Pauses after a failed attempt: yields the CPU at first, later sleeps. `failed`: the number of
+/// failed attempts since the last progress. `crowded`: processes share CPUs.
 pub fn pause(failed: u32, crowded: bool) {
     pause_by(failed, crowded, std::thread::sleep);
 }
@@ -30,14 +29,14 @@ pub fn pause_by(failed: u32, crowded: bool, sleep: impl FnOnce(Duration)) {
     }
 }
 
-/// The number of looks in vain of a wait since the last progress.
+/// The number of polls of a wait that have found nothing since the last progress.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(transparent)]
 pub struct Vain(u32);
 
 impl Vain {
-    /// Counts a look, which has found progress or was in vain. Returns the number of looks in vain
-    /// since the last progress.
+    /// Counts a poll. `progressed`: the poll has found progress. Returns the number of polls
+    /// without progress since the last one with progress.
     pub fn looked(&mut self, progressed: bool) -> u32 {
         self.0 = if progressed { 0 } else { self.0.wrapping_add(1) };
         self.0

@@ -66,7 +66,7 @@ pub enum Awaited {
 pub struct Immediate(u32);
 
 impl Immediate {
-    /// The first number that is no immediate. The rest of a device's 32 bits is the transport's.
+    /// The first number that is no immediate. The transport uses the highest of a device's 32 bits.
     pub const LIMIT: u32 = 1 << 31;
 
     /// The number as an immediate; `None` from [`Immediate::LIMIT`] on.
@@ -100,16 +100,16 @@ pub trait Domain: Send + Sync + Debug + 'static {
 /// Memory that peers may access. The drop ends the access; the caller has ensured that no access is
 /// in flight.
 pub trait Region: Send + Sync + Debug + 'static {
-    /// The key, which peers hand to [`Port::import`].
+    /// The key, which peers pass to [`Port::import`].
     fn key(&self) -> RegionKey;
 
-    /// With which other atomics this atomic on the region is atomic; `None`: peers can't perform
+    /// The atomics with which this atomic on the region is atomic; `None` if peers can't perform
     /// it.
     fn amo(&self, kind: AmoKind, width: Width) -> Option<Coherence>;
 
-    /// Leaves the region registered for ever, because peers may still use its key. The registration
-    /// no longer serves origin buffers of this rank, because the program may map other memory at
-    /// the region's addresses.
+    /// Leaves the region registered for ever, because peers may still use its key. Buffers of this
+    /// rank no longer use the registration, because the program may map other memory at the
+    /// region's addresses.
     fn leak(self)
     where
         Self: Sized,
@@ -153,7 +153,7 @@ pub trait Port: Send + Sync + Debug + 'static {
     /// The port's limits.
     fn limits(&self) -> &Limits;
 
-    /// The address, which peers hand to [`Port::connect`]; at most 4096 bytes.
+    /// The address, which peers pass to [`Port::connect`]; at most 4096 bytes.
     fn address(&self) -> Vec<u8>;
 
     /// Makes a peer reachable. Idempotent.
@@ -172,7 +172,7 @@ pub trait Port: Send + Sync + Debug + 'static {
     /// The region as memory of this process, where load and store reach it.
     fn direct<'r>(&self, remote: &'r Self::Remote) -> Option<&'r Memory>;
 
-    /// With which other atomics this atomic on a peer's region is atomic; `None`: it can't be
+    /// The atomics with which this atomic on a peer's region is atomic; `None` if it can't be
     /// posted.
     fn amo_on(&self, remote: &Self::Remote, kind: AmoKind, width: Width) -> Option<Coherence>;
 
@@ -273,8 +273,8 @@ pub trait Port: Send + Sync + Debug + 'static {
         self.progress(handler)
     }
 
-    /// Hands all immediates that have arrived to the handler, those included that another thread
-    /// is taking. When the call returns, the handler has had them all.
+    /// Passes all immediates that have arrived to the handler, and waits until other threads have
+    /// passed those that they are taking. On return the handler has got all of them.
     ///
     /// # Errors
     /// As for [`Port::progress`].

@@ -61,7 +61,8 @@ impl DeviceList {
 pub struct Nodes(pub u64);
 
 impl Nodes {
-    /// The nodes of the CPUs on which this process may run; empty where the system does not tell.
+    /// The nodes of the CPUs on which this process may run; empty where the kernel does not report
+    /// them.
     pub fn own() -> Nodes {
         let Ok(bound) = rustix::thread::sched_getaffinity(None) else { return Nodes::default() };
         Nodes::of(Path::new(NODES), |cpu| cpu < CpuSet::MAX_CPU && bound.is_set(cpu))
@@ -78,7 +79,8 @@ impl Nodes {
     }
 }
 
-/// The place of a process among those of its job on this machine, which take turns at the devices.
+/// The place of a process among those of its job on this machine, over whose devices they are
+/// distributed.
 #[derive(Clone, Debug, Default)]
 pub struct Place {
     /// The NUMA nodes of this process.
@@ -94,8 +96,8 @@ impl Place {
     }
 
     /// The index of the device for this process among equally good ones, which are given by their
-    /// NUMA nodes. The nearest devices are used; the processes to which the same devices are
-    /// nearest take turns at these.
+    /// NUMA nodes. A process uses its nearest devices. The processes with the same nearest devices
+    /// are distributed over them.
     pub fn share(&self, devices: &[Option<u32>]) -> usize {
         self.share_by(&Distances::read(Path::new(NODES)), devices)
     }
@@ -118,7 +120,8 @@ impl Distances {
         Distances(numbered(root).map(|(number, node)| (number, row(node))).collect())
     }
 
-    /// The distance between two nodes. If the kernel does not tell it, only a node itself is near.
+    /// The distance between two nodes. If the kernel does not report distances, only a node itself
+    /// is near.
     fn between(&self, first: u32, second: u32) -> u32 {
         let place = |node| self.0.iter().position(|(number, _)| *number == node);
         let told = place(first).zip(place(second)).and_then(|(row, column)| self.0[row].1.get(column).copied());

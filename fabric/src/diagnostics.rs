@@ -66,7 +66,7 @@ pub fn print_requested(text: &str) {
     write_line(format_args!("{text}"));
 }
 
-/// Hands a message to the program's logger. Returns whether there is one.
+/// Passes a message to the program's logger. Returns whether there is a logger.
 #[cfg(feature = "log")]
 fn logged(is_error: bool, target: &str, text: &dyn fmt::Display) -> bool {
     // Without a logger the level is `Off`. A program that wants silence sets TRANSOM_WARNINGS=n.

@@ -58,8 +58,8 @@ pub enum Cause {
     Io(io::ErrorKind),
     /// A rule of the transport itself.
     Refused(Reason),
-    /// The setup of this machine: a library, device, right or setting is missing. A text for
-    /// administrators, about all transports that were tried.
+    /// The setup of this machine: a library, device, right or setting is missing. The text is for
+    /// administrators, and covers all transports that were tried.
     Setup(String),
     /// The peer's answer, which the layer above decodes.
     Answer([u64; 4]),

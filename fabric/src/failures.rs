@@ -42,7 +42,7 @@ impl Failures {
 
     /// Stores a failure of an operation. `reporters` are the operation's tally, and then its
     /// parents. If an earlier operation of that tally has failed, only the earlier failure is kept,
-    /// because it names the cause. Returns whether the failure was stored.
+    /// because it is the cause. Returns whether the failure was stored.
     pub(crate) fn keep(&mut self, reporters: Vec<usize>, failure: &Failure) -> bool {
         let number = self.next;
         let Some(&own) = reporters.first().filter(|own| !self.own_failures.contains_key(own)) else { return false };

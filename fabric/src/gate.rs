@@ -1,5 +1,5 @@
-//! A gate beside a lock, which frequent short operations pass without the lock. Operations that
-//! need exclusive access take the lock and close the gate.
+//! A gate that belongs to a lock. Frequent short operations pass the gate instead of taking the
+//! lock. Operations that need exclusive access take the lock and close the gate.
 //!
 //! A short operation writes its *visit*, a word that only its thread writes, reads the gate, and
 //! ends by clearing the visit. If it finds the gate closed, it takes the lock. An exclusive

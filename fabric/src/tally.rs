@@ -133,7 +133,7 @@ impl Tally {
     }
 
     /// Notes whether an operation was followed by another one before its completion was awaited.
-    /// This is a hint of what comes next: the caller need not note all operations.
+    /// The note is a hint for the next operations: the caller need not note every operation.
     #[inline]
     pub fn follow(&self, followed: bool) {
         // Relaxed: a hint, which orders no other access.

@@ -1,5 +1,5 @@
-//! Starts the library's threads, and tells threads apart. A thread of the library blocks the
-//! program's signals, so that the threads of the program get them.
+//! Starts the library's threads, and gives each thread of the process an identity. A thread of the
+//! library blocks the program's signals, so that the threads of the program get them.
 
 use std::cell::Cell;
 use std::io;

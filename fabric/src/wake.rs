@@ -1,6 +1,7 @@
 //! Sleeps on descriptors that other threads of the process can end. An eventfd ends the sleeps.
-//! Each sleeping thread polls the eventfd separately, so it must stay readable until all threads
-//! that slept when it was written have left. Must not know the other descriptors.
+//! Each sleeping thread polls the eventfd separately, so the eventfd must stay readable until all
+//! threads that slept when it was written have ended their sleep. Must not know the other
+//! descriptors.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};

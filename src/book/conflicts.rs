@@ -30,8 +30,8 @@
 //!
 //! In C and MPI programs an operation also uses its buffers until it is complete at the origin
 //! (MPI-4.1 §12.3): until then no other operation may write the buffer of a put, or access the
-//! buffer of a get. The conflict checker reports such pairs as operations that share a buffer. The
-//! borrow checker excludes them in safe Rust.
+//! buffer of a get. The conflict checker reports two operations that break this rule as operations
+//! that share a buffer. In safe Rust the borrow checker excludes such pairs.
 //!
 //! # What orders two accesses
 //!
@@ -39,8 +39,8 @@
 //! the second access.
 //!
 //! An operation that changes another rank's part is complete after a flush, or at the end of its
-//! epoch. It is not complete after [`flush_local`](crate::Passive::flush_local) or after the wait
-//! for its request, even if its result has arrived.
+//! epoch. The operation is not complete after [`flush_local`](crate::Passive::flush_local) or after
+//! the wait for its request, even if its result has arrived.
 //!
 //! An operation of a `start` epoch is complete at the target when `wait` has returned, or `test`
 //! has succeeded, there: MPI promises no more (MPI-4.1 §12.5.2). This library completes such

@@ -37,8 +37,8 @@
 //!
 //! - In the **unified** model, the default here, both copies are the same memory. Each side
 //!   eventually sees the writes of the other side, in any order. Synchronization determines when
-//!   the writes are visible. `sync` is a full memory barrier of this rank. This barrier orders the
-//!   rank's loads and stores with other synchronization, such as messages or flags.
+//!   the writes are visible. `sync` is a full memory barrier of this rank: it orders the rank's
+//!   loads and stores with other synchronization, such as messages or flags.
 //! - In the **separate** model the copies are two blocks of memory, and only some calls make them
 //!   equal.
 //!

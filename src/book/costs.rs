@@ -16,8 +16,9 @@
 //!
 //! Each target has a count of operations in flight, and the window has their sum. A flush of one
 //! target waits until the target's count is zero; a flush of all targets waits until the sum is
-//! zero. A flush itself sends nothing, except operations and locks that were held back to share a
-//! message, as over sockets (docs/protocols.md, "Small operations" and "Delayed locks").
+//! zero. A flush itself sends nothing, except operations and locks that the library has kept so
+//! that they share a message, for example over sockets (docs/protocols.md, "Small operations" and
+//! "Delayed locks").
 //!
 //! | route to the target | a flush |
 //! |---|---|
@@ -27,7 +28,9 @@
 //! | the same, where the kernel forbids that system call | waits for the replies, because operations are messages |
 //! | [`Net`](crate::Route::Net), by verbs or libfabric | waits for the operations in flight; a completion means that the target has the data |
 //!
-//! On x86 this memory barrier is only a compiler fence.
+//! On x86 this memory barrier is only a compiler fence. There is one exception to the first three
+//! rows: where the device performs the window's accumulates ([`actor`](crate::Window::actor)), a
+//! flush also waits for the accumulates in flight.
 //!
 //! Operations before one flush are in flight together, so the flush takes only as long as the
 //! slowest of them. [`route`](crate::Window::route) returns the route to a rank. In a job of one
@@ -106,9 +109,10 @@
 //! - A fence, a barrier, `free` and the creation of a window take ceil(log2 p) signals at each of p
 //!   ranks. All ranks wait for all others.
 //! - A lock takes a round trip to the target. An exclusive lock of a target without the *bias*
-//!   takes a second round trip, to rank 0 of the window. A target gets the bias after some
-//!   exclusive locks. `lock_all` takes a round trip to rank 0, and further ones if it must revoke
-//!   the bias of targets (docs/protocols.md, "Locks"). Locks with `NOCHECK` send nothing.
+//!   ([`glossary`](super::glossary)) takes a second round trip, to rank 0 of the window. A target
+//!   gets the bias after some exclusive locks. `lock_all` takes a round trip to rank 0, and further
+//!   ones if it must revoke the bias of targets (docs/protocols.md, "Locks"). Locks with `NOCHECK`
+//!   send nothing.
 //! - `post` and `complete` send one notice to each partner. `start`, `wait`, `test` and `sync` send
 //!   nothing.
 //! - Over nets without atomics, such as TCP, a lock, small operations and `unlock` may take one

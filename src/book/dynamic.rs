@@ -58,8 +58,7 @@
 //!   does the origin fetch the list again. If the list lacks a region, the origin asks the target
 //!   about it. Regions in memory of [`alloc_mem`](crate::Job::alloc_mem) or of an allocated or
 //!   shared window, and others where the kernel has XPMEM, are mapped at the first access and then
-//!   accessed like an allocated window.
-//!   The rest are accessed by system calls.
+//!   accessed like an allocated window. Other regions are accessed by system calls.
 //! - **Over a net** the first operations are messages that the target's CPU executes. Later puts
 //!   and gets on the same region are performed by the net, as on an allocated window; over sockets
 //!   only those of more than 4 KiB. Accumulates, and accesses that span several regions, remain

@@ -39,18 +39,19 @@
 //! - *Wrong arguments and wrong epochs* are errors of the call itself, at this rank; the call has
 //!   no effect on the window.
 //! - *Creation of a window* fails at all ranks or at none, unless a barrier of the creation itself
-//!   fails (docs/limits.md, "Memory"). The rank that could not make its part returns the cause; the
-//!   other ranks return an error of the class `Other` that names that rank.
-//!   Two failures return the same error at all ranks: a hint that differs among the ranks
-//!   (`InfoValue`), and a process that has reached the limit of windows (`Other`).
-//!   Two errors of the class `Arg` concern only the calling rank: another thread of the rank is in
-//!   a barrier or a window creation of the same ranks; in C, a required pointer is NULL. After a
-//!   NULL pointer the rank takes no part in the creation, and the other ranks wait for it.
+//!   fails (docs/limits.md, "Memory"). The rank that could not make its part returns the cause. The
+//!   other ranks return an error of the class `Other` that names this rank. Two failures return the
+//!   same error at all ranks: a hint that differs among the ranks (`InfoValue`), and a process that
+//!   has reached the limit of windows (`Other`). Two errors of the class `Arg` concern only the
+//!   calling rank. In one, another thread of the rank is in a barrier or a window creation of the
+//!   same ranks. In the other, only in C, a required pointer is NULL; this rank then takes no part
+//!   in the creation, and the other ranks wait for it.
 //! - *Accesses to memory that is not attached*: within a node the call of the operation returns the
 //!   error. Over a net the target refuses the access, and the call that completes the operation
 //!   returns the error.
-//! - *A transport that fails, or a peer that is gone*, is an error of the class `Other` of the call
-//!   that encounters it. The end of an epoch releases its locks even after an error.
+//! - *The failure of a transport or the loss of a peer* is an error of the class `Other`, returned
+//!   by the call that finds the failure. The end of an epoch releases its locks even after an
+//!   error.
 //! - *A closure that fails* ends its epoch. If the end of the epoch fails too, the error of the
 //!   closure is returned.
 //!

@@ -68,10 +68,10 @@
 //!
 //! In each step a rank puts its end cells into its neighbours' parts, and waits for the neighbours'
 //! end cells. The counters only grow, so the rank waits for a larger value in each step. A notice
-//! tells the target that data has arrived; it does not tell the origin that the target has read the
-//! previous data. The program therefore alternates between two pairs of halos. Two suffice: a rank
-//! begins step s + 2 only after its neighbours' notices of step s + 1, and a neighbour sends these
-//! after it has read the halos of step s.
+//! tells the target that data has arrived. It does not tell the origin that the target has read the
+//! previous data, so the program alternates between two pairs of halos. Two suffice: a rank begins
+//! step s + 2 only after its neighbours' notices of step s + 1, and a neighbour sends these after
+//! it has read the halos of step s.
 //!
 //! ```
 //! use transom::{Notice, Window};
@@ -129,8 +129,9 @@
 //! | fences | 1.48 | 1.64 |
 //!
 //! With more ranks a fence costs more, because all ranks wait for all others. The cost of the other
-//! two ways depends only on the number of neighbours. On mapped memory the budgets of
-//! `ci/instructions` are 37 instructions for a put of 8 bytes, and 46 for a notified one.
+//! two ways depends only on the number of neighbours. On mapped memory `ci/instructions` permits 37
+//! instructions for a put of 8 bytes, and 46 for a notified put. These limits leave room for other
+//! compilers.
 //!
 //! # Costs
 //!

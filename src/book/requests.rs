@@ -74,4 +74,5 @@
 //! `Request` may be dropped: the end of the epoch still completes its operation. Dropping a
 //! `BufferRequest` waits, since it owns the buffer. On mapped memory, and on memory that the kernel
 //! copies, an operation and its request are complete when the call returns. A request stays in
-//! flight only on a net, or where the operation is a message to the target.
+//! flight only on a net, where the operation is a message to the target, or where the network
+//! device performs an accumulate ([`actor`](crate::Window::actor)).

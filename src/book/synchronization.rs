@@ -95,14 +95,15 @@
 //! Four rules:
 //!
 //! - A lock excludes only origins that lock. A lock does not stop loads and stores of the target.
-//! - Ranks that wait for a shared lock and ranks that wait for an exclusive lock get the lock in
-//!   turn. A waiting rank may be overtaken several times, but does not starve.
+//! - If ranks wait for shared and for exclusive locks, holders of the two kinds alternate. A
+//!   waiting rank may be overtaken several times, but does not starve.
 //! - A rank may lock several targets at once. To avoid deadlock, all ranks lock them in the same
 //!   order.
 //! - Over a net without atomics, such as TCP, `lock` may return before the lock is acquired. The
-//!   lock is then acquired by the first flush, the first operation that returns its result, or the
-//!   first operation too long for a message; at the latest by the end of the epoch. If a lock also
-//!   guards files or messages, call a flush at the beginning of the epoch.
+//!   lock is then acquired by the first flush, by the first operation that returns its result, or
+//!   by the first operation that is too long for a message. If there is none of these, the end of
+//!   the epoch acquires it. If a lock also guards files or messages, call a flush at the beginning
+//!   of the epoch.
 //!
 //! # Lock all, and flush
 //!

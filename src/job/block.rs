@@ -35,7 +35,7 @@ pub(crate) struct Block {
     pub(crate) visitor: Visitor,
     /// The size of one window's control words in bytes.
     words_len: usize,
-    /// The conflict checker, where it is on. Its data for other ranks lies behind the block.
+    /// The conflict checker, where it is on. Its data for other ranks follows the block.
     pub(crate) checker: Option<Checker>,
     /// The identifiers of this process's windows in the directory. The lock is held while the
     /// directory changes.

@@ -1,5 +1,6 @@
-//! The cards that ranks exchange at start (business cards, in MPICH's terms), encoded for the
-//! bootstrap.
+//! The cards that ranks exchange at start: each has the data by which other ranks contact a rank
+//! (MPICH's term is *business card*). `start` encodes a card for the bootstrap, with the functions
+//! below.
 
 use std::net::SocketAddr;
 

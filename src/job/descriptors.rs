@@ -19,9 +19,9 @@ const ON_NODE_BESIDE_NET: u64 = 4;
 /// Descriptors that the program itself may need.
 const OF_PROGRAM: u64 = 256;
 
-/// Raises the soft limit so that the ranks of the node, `ranks` in number, and those of a net,
-/// `others` in number, leave descriptors to the program. Under a lower hard limit the node's
-/// transport does with fewer.
+/// Raises the soft limit of open files, so that connections to `ranks` ranks of the node and to
+/// `others` ranks over a net leave descriptors to the program. Under a lower hard limit the
+/// transport of the node works with fewer descriptors.
 pub(super) fn make_room_for_program(ranks: usize, others: usize) {
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);
     raise(open + wanted(ranks as u64, others as u64));

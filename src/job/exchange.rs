@@ -144,7 +144,8 @@ impl Copies for HeapCopies<'_> {
     fn read(&self, from: usize, place: &[u8]) -> Option<Vec<u8>> {
         self.address.as_ref()?;
         let [address, key] = unpack::<2>(place)?;
-        // A rank that can't map the other's memory reports it later, when it proves its node.
+        // A rank that can't map the leader's memory reports this later, when the ranks prove that
+        // they share a node.
         self.wire.connect(Lane::Shm, peer(from), &address).ok()?;
         let memory = self.wire.import_shm(peer(from), &key_from(&key)).ok()?.mapped()?;
         let mut bytes = vec![0; memory.len()];
@@ -184,7 +185,7 @@ mod tests {
         }
     }
 
-    /// The requests of each rank to the launcher in one allgather, whose values every rank checks.
+    /// The requests of each rank to the launcher in one allgather. Every rank checks the values.
     fn requests_of_allgather(ranks: usize, per_machine: usize, works: fn(usize) -> bool) -> Vec<RequestCounts> {
         let (board, shared) = (Board::new(ranks), Arc::default());
         let value = |rank: usize| vec![u8::try_from(rank % 256).unwrap(); rank % 5];

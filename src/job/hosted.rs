@@ -1,4 +1,4 @@
-//! A job beside another library, such as an MPI, in which the program also waits.
+//! Calls for a program that also waits in another library, such as an MPI.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,10 +17,10 @@ impl Job {
         self.core.progress.while_waiting(Box::new(hook));
     }
 
-    /// Has the progress threads go on when this rank leaves the job, for windows that outlive the
-    /// job: those of an MPI's session after `MPI_Finalize`. Deaths are no longer detected, because
-    /// other ranks may end in good order. The program calls [`Job::stop_serving`] before the
-    /// process ends.
+    /// Keeps the progress threads running when this rank leaves the job, for windows that outlive
+    /// the job: those of an MPI's session after `MPI_Finalize`. Deaths are no longer detected,
+    /// because other ranks may end without an error. The program calls [`Job::stop_serving`] before
+    /// the process ends.
     #[doc(hidden)]
     pub fn serve_on(&self) {
         // Relaxed: this thread leaves the job after this call.

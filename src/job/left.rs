@@ -32,8 +32,8 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Whether `mark` is that of a rank that has left the call in this barrier or in an earlier
-    /// one, or that takes part in no barrier of `key`.
+    /// Whether `mark` shows that its rank has left the call in this barrier or an earlier one, or
+    /// takes part in no barrier of `key`.
     fn is_left(self, key: u64, mark: u64) -> bool {
         #[allow(clippy::cast_possible_truncation)] // the number
         let number = mark as u32;

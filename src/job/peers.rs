@@ -11,7 +11,7 @@ use super::{JobCore, peer};
 use crate::error::{Error, JobError, Result};
 use crate::transport::{Lane, NetMemory, Wire};
 
-/// A rank after first contact: the lane to it, and its job block.
+/// A rank after first contact: the transport to it, and its job block.
 #[derive(Debug)]
 pub(crate) enum Link {
     /// A rank of this node: this CPU loads and stores the block.
@@ -93,7 +93,7 @@ impl Peers {
         Peers { me, nodes, limits, contacts, links, loopback, areas }
     }
 
-    /// The lane to a rank; `None` for the rank itself.
+    /// The transport to a rank, shared memory or the net; `None` for this rank itself.
     pub(super) fn lane(&self, rank: usize) -> Option<Lane> {
         if rank == self.me {
             None

@@ -33,7 +33,8 @@ impl Stillness {
         Stillness { begun: now, attempts: Attempts::begin(now), least: left }
     }
 
-    /// Records a look at the operations. `came`: events of any rank were processed.
+    /// Records a check of the number of operations left. `came`: events of any rank were processed
+    /// since the last check.
     fn looked(&mut self, now: Instant, left: u64, came: bool) {
         if left < self.least || (came && now.duration_since(self.begun) < PROLONGED) {
             self.attempts = Attempts::begin(now);
@@ -84,8 +85,8 @@ impl JobCore {
         }
     }
 
-    /// [`taken`](JobCore::taken) for a message, which another rank may have to take from its ring
-    /// first. `failed`: the attempts in vain so far, at first 0.
+    /// [`taken`](JobCore::taken) for a message, for which its receiver may first have to empty a
+    /// cell of its ring. `failed`: the number of failed attempts so far, at first 0.
     #[inline]
     pub(crate) fn taken_at_last(&self, answer: Post, failed: &mut u32) -> Result<bool> {
         match answer {
@@ -225,7 +226,7 @@ impl JobCore {
         failure.map_or(Notified::Sent, Notified::Owed)
     }
 
-    /// Sends a signal of a barrier, behind answers that wait for such a message.
+    /// Sends a signal of a barrier, in one message with the answers that wait for such a message.
     pub(crate) fn signal(&self, rank: usize, signal: Vec<u8>) -> Result<()> {
         let message = self.messages.behind_answers(peer(rank), signal);
         self.send(rank, &message).inspect_err(|_| {

@@ -59,7 +59,7 @@ pub(super) fn in_words(job: &JobCore) -> String {
     text
 }
 
-/// The text that `TRANSOM_INFO=1` prints when the job ends; `None`: there is nothing to tell.
+/// The text that `TRANSOM_INFO=1` prints when the job ends; `None` if it prints none.
 pub(super) fn at_the_end(job: &JobCore) -> Option<String> {
     let resources = job.wire.net()?.resources()?;
     Some(format!("transom: rank {} ends with {resources}\n", job.rank))

@@ -59,8 +59,8 @@ impl<'j, F: Fn(usize) -> Result<Option<Words<'j>>>> Signals for BarrierWords<'j,
         let is_there = || barrier::reached(word.load(Ordering::Acquire), value);
         let look = || self.look_at(peer, &watch, is_there);
         let between = || {
-            // This thread may sleep on the word next, and sends no answers while it sleeps. Ranks
-            // that send to this rank wait while its ring is full.
+            // This thread may sleep on the word next. While it sleeps, it sends no answers, and
+            // ranks that send to this rank wait if its ring is full.
             job.progress.poll_and_leave()?;
             job.progress.look()?;
             look()?;
@@ -76,7 +76,7 @@ impl<'j, F: Fn(usize) -> Result<Option<Words<'j>>>> Signals for BarrierWords<'j,
 
 impl<F> BarrierWords<'_, F> {
     /// Fails if an awaited rank has left the collective call, and its signal has not come.
-    /// Otherwise the rank is awaited further. Does nothing until it is time for a look.
+    /// Otherwise the wait goes on. Reads the marks only at intervals ([`Watch`]).
     #[cold]
     fn look_at(&self, peer: usize, watch: &Watch, is_there: impl Fn() -> bool) -> Result<()> {
         let (job, rank) = (self.job, self.team.rank(peer));
@@ -99,8 +99,8 @@ impl<F> BarrierWords<'_, F> {
 struct Watch(Cell<Option<Instant>>);
 
 impl Watch {
-    /// Whether it is time for a look. The first call is followed by a look after
-    /// [`BETWEEN_LOOKS`].
+    /// Whether it is time to read the marks. The first time is [`BETWEEN_LOOKS`] after the first
+    /// call.
     fn is_due(&self) -> bool {
         let now = Instant::now();
         let next = self.0.get().unwrap_or(now + BETWEEN_LOOKS);

@@ -40,7 +40,8 @@ pub(crate) struct Team {
 /// Distinguishes teams of the same list, and is equal at all members of a team.
 #[derive(Clone, Copy, Debug, Hash)]
 pub(crate) enum Name {
-    /// The caller's tag, and how often the tag was used with the list, this time included.
+    /// The caller's tag, and the number of calls with this tag and list so far, with the present
+    /// one.
     Tagged(u64, u64),
     /// A number that the list's first rank has given to no other team.
     Agreed(u64),

@@ -28,7 +28,8 @@ pub(crate) const PART: usize = 13;
 pub(crate) const CLOSING_OVERHEAD: usize = PART + 8;
 /// Length of a reply in bytes without data.
 pub(crate) const REPLY_OVERHEAD: usize = 9;
-/// Length in bytes of a message of answers without their tokens and without a message behind them.
+/// Length in bytes of a message of answers, without the tokens and without the message that follows
+/// them.
 pub(crate) const ANSWERS_OVERHEAD: usize = 9;
 
 /// A request to a target. Strips give byte offsets in the target's part, or addresses in a dynamic
@@ -332,12 +333,12 @@ fn signal_word(slot: u32, value: u32) -> u64 {
     u64::from(slot) << 32 | u64::from(value)
 }
 
-/// Answers without results to the requests of these tokens, with another message behind them.
+/// Answers without results to the requests of these tokens, followed by another message.
 pub(super) fn encode_answers(tokens: &[u64], message: &[u8]) -> Vec<u8> {
     with_bytes(answers_with_room(tokens, message.len()), message)
 }
 
-/// Answers without results, with room for a message of `room` bytes behind them.
+/// Answers without results, with room for a message of `room` bytes after them.
 pub(super) fn answers_with_room(tokens: &[u64], room: usize) -> Vec<u8> {
     let mut out = buffer(ANSWERS_OVERHEAD + 8 * tokens.len() + room);
     out.push(ANSWERS);
@@ -356,7 +357,7 @@ pub(crate) fn encoded_len(request: &Request<'_>) -> usize {
     encode_request(&[0; 3], request).len()
 }
 
-/// [`encode_request`] behind the bytes of `out`.
+/// [`encode_request`] that appends to `out`.
 pub(super) fn encode_request_behind(mut out: Vec<u8>, head: &[u64], request: &Request<'_>) -> Vec<u8> {
     let start = |kind| {
         out.push(kind);

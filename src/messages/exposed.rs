@@ -92,7 +92,7 @@ pub(crate) struct Atomicity {
 struct Order {
     /// The last executed request.
     done: u64,
-    /// Requests that arrived before their turn, with their tokens.
+    /// Requests that arrived before earlier ones in the order, with their tokens.
     early: BTreeMap<u64, (u64, Request<'static>)>,
 }
 
@@ -157,8 +157,8 @@ impl Exposed {
         Ok(Vec::new())
     }
 
-    /// Accepts an ordered request: runs `execute` on it if it is its turn, then on the requests
-    /// that waited for it.
+    /// Accepts an ordered request. If it is the next one in the order, runs `execute` on it, and
+    /// then on the requests that waited for it.
     pub(super) fn in_order(
         &self,
         from: Peer,
@@ -220,10 +220,10 @@ impl Exposed {
     }
 
     /// Consumes the post of `member` whose access epoch ends although the wait for the post has
-    /// failed. Returns whether the post had come. If not, [`Exposed::notice`] consumes it on
-    /// arrival, and only then may the member learn that the epoch has ended: a target only counts
-    /// such notices, so an earlier one would end the epoch of another origin. `own`: this rank's
-    /// number in the window.
+    /// failed. Returns whether the post had arrived. If not, [`Exposed::notice`] consumes it on
+    /// arrival. Only then may the member get the notice that the epoch has ended: a target only
+    /// counts such notices, so an earlier notice would end the epoch of another origin. `own`: this
+    /// rank's number in the window.
     #[cold]
     pub(crate) fn skip_post(&self, member: u32, own: u32) -> bool {
         // No later post comes in a word, where nothing would report it.

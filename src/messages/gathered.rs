@@ -369,7 +369,7 @@ impl Messages {
 
     /// Sends the kept operations that `tally`, a target's, counts, together with the end of the
     /// epoch, in a message of at most `most` bytes; only if nothing else that is in flight to the
-    /// target may arrive after the message. `ordered`: messages arrive behind puts.
+    /// target may arrive after the message. `ordered`: messages arrive after earlier puts.
     pub(crate) fn close(&self, tally: &Tally, end: End, most: usize, ordered: bool) -> Close {
         // Acquire: pairs with `Gathering::take`. If another thread has taken the operations, the
         // tally shows it.
@@ -471,7 +471,7 @@ impl Batches {
         self.list.get_mut(self.last)
     }
 
-    /// The index of a batch for which `is_it`. The search begins behind the batch that was found
+    /// The index of a batch for which `is_it`. The search begins after the batch that was found
     /// last.
     #[inline(never)]
     fn search(&self, is_it: impl Fn(&Batch) -> bool) -> Option<usize> {

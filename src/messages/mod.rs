@@ -201,7 +201,7 @@ impl Messages {
         self.defer(to, message, None);
     }
 
-    /// Queues the answers before a message that was not sent, and returns the message behind them.
+    /// Queues the answers that precede a message that was not sent, and returns this message.
     fn without_answers<'m>(&self, to: Peer, message: Option<Message<'m>>) -> Option<Message<'m>> {
         let Some(Message::Answers { tokens, rest }) = message else { return message };
         let tokens: Vec<_> = tokens.iter().map(|&token| u64::from_ne_bytes(token)).collect();
@@ -391,7 +391,7 @@ impl Handler for Messages {
                 let what = format!("{from} sent a message of {len} bytes that this version can't decode");
                 diagnostics::warn(TARGET, &what);
                 // The origin waits for an answer. If the request was ordered, or ended an epoch,
-                // later calls may wait in vain.
+                // later calls may wait for ever.
                 if let Some(token) = codec::token_of_request(bytes) {
                     self.defer(from, Message::Refusal { token, reason: Refusal::NotDecoded }.encode(), None);
                 }

@@ -38,7 +38,7 @@ pub(super) fn pack(out: &mut Vec<u8>, strips: &[Strip]) {
     }
 }
 
-/// The bytes of `strip` in a packed list, behind the strip `before`.
+/// The number of bytes of `strip` in a packed list, after the strip `before`.
 pub(crate) fn packed_len(before: Option<&Strip>, strip: &Strip) -> usize {
     let (offset, block) = before.map_or((0, 0), |before| (before.offset, before.block));
     let mut len = 1 + leb128_len(zigzag(strip.offset.wrapping_sub(offset)));

@@ -2,12 +2,14 @@
 //! notified put to the same rank (*the put in return*). Two ranks that notify each other in turn
 //! then exchange one message each way instead of two. A waiting answer does not delay a call that
 //! waits for a notice. Answers to requests that end an access epoch or signal a fence are
-//! piggybacked in the same way. All answers may be piggybacked on a notice of `post` or `complete`,
-//! on a message that ends an epoch, and on a signal of a barrier. The origin's fence waits for its
+//! piggybacked in the same way. All answers may also be piggybacked on a notice of `post` or
+//! `complete`, on a message that ends an epoch, and on a signal of a barrier. Below, *message in
+//! return* means any of these messages, or the put in return. The origin's fence waits for its
 //! answer, so such an answer waits only for a fence that follows at once.
 //!
-//! An answer waits only if earlier puts in return came soon (`Limits::answers_wait`). A call that
-//! makes progress and continues to wait sends the waiting answers, and so does the progress thread.
+//! An answer waits only if earlier messages in return were quick: they followed the request within
+//! `Limits::answers_wait`. A call that makes progress and continues to wait sends the waiting
+//! answers, and so does the progress thread.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -19,12 +21,12 @@ use transom_fabric::{Peer, TallyRef};
 use super::codec::{self, ANSWERS_OVERHEAD, End};
 use super::{Landing, Messages, Request, Waiting, locked};
 
-/// Minimum number of consecutive quick puts in return before an answer waits.
+/// Minimum number of consecutive quick messages in return before an answer waits.
 const LEAST: u32 = 2;
 /// Maximum of this number. Each answer that was not carried in time doubles the number.
 const MOST: u32 = 1024;
-/// Consecutive piggybacked answers after which one answer that was not carried in time has no
-/// consequence: the saved messages have paid for it.
+/// Number of messages with answers after which one answer that was not carried in time has no
+/// consequence: the saved messages have paid for its delay.
 const PROVEN: u32 = 32;
 /// Most answers that wait for one message.
 const WAITING: usize = 8;
@@ -53,17 +55,17 @@ struct Turns {
     came: Option<Instant>,
     /// Whether a request since then was a fence's message.
     is_fence: bool,
-    /// The number of consecutive quick puts in return.
+    /// The number of consecutive quick messages in return.
     soon: u32,
-    /// The number of consecutive quick puts in return that is needed before an answer waits.
+    /// The number of consecutive quick messages in return that is needed before an answer waits.
     needed: u32,
-    /// The number of puts in return with answers since answers last waited too long.
+    /// The number of messages in return with answers since answers last waited too long.
     piggybacked: u32,
 }
 
 impl Turns {
-    /// Records that answers waited too long. A put that arrives even later belongs to another phase
-    /// of the program.
+    /// Records that answers waited too long. A message in return that is sent even later belongs to
+    /// another phase of the program.
     fn missed(&mut self) {
         if self.piggybacked < PROVEN || self.is_fence {
             self.needed = (2 * self.needed).min(MOST);
@@ -165,8 +167,8 @@ impl Messages {
         self.piggyback.waiting.load(Ordering::SeqCst) > 0
     }
 
-    /// [`Messages::request`] of a notified put, behind answers that wait for such a message to
-    /// `to`, in a message of up to `most` bytes.
+    /// [`Messages::request`] of a notified put, after the answers that wait for such a message to
+    /// `to`, in one message of up to `most` bytes.
     pub(crate) fn notify(
         &self,
         to: Peer,
@@ -188,7 +190,7 @@ impl Messages {
     }
 
     /// A short message, such as a notice of post-start-complete-wait or a signal of a barrier,
-    /// behind answers that wait for a message to `to`.
+    /// after the answers that wait for a message to `to`.
     pub(crate) fn behind_answers(&self, to: Peer, message: Vec<u8>) -> Vec<u8> {
         self.piggyback
             .attach(to, WAITING, Instant::now, |tokens| match tokens {
@@ -198,8 +200,8 @@ impl Messages {
             .unwrap_or(message)
     }
 
-    /// The message of operations that end an epoch, behind answers that wait for a message to `to`
-    /// and for which a message of at most `most` bytes has room.
+    /// The message of operations that end an epoch, after those waiting answers to `to` for which a
+    /// message of at most `most` bytes has room.
     pub(super) fn closing_behind_answers(&self, to: Peer, message: Vec<u8>, most: usize) -> Vec<u8> {
         let has_room = message.len() + ANSWERS_OVERHEAD + 8 * WAITING <= most;
         if has_room { self.behind_answers(to, message) } else { message }

@@ -32,7 +32,7 @@ pub(crate) struct Piece {
     pub(crate) len: u64,
     /// The number of the operation's bytes before the piece.
     pub(crate) before: u64,
-    /// The number of the operation's bytes behind the piece.
+    /// The number of the operation's bytes after the piece.
     pub(crate) after: u64,
 }
 

@@ -29,7 +29,8 @@ pub(crate) fn first(me: usize, size: usize) -> usize {
     if me + 1 == size { 0 } else { me + 1 }
 }
 
-/// Signals of a barrier whose first signal precedes the completion of operations.
+/// The signals of a barrier whose first signal may be sent before this rank's operations are
+/// complete.
 pub(crate) struct Behind<S, A, F> {
     signals: S,
     first: A,
@@ -43,9 +44,9 @@ pub(crate) struct Behind<S, A, F> {
 pub(crate) enum FirstSignal {
     /// It was sent in the message of operations.
     WithOperations,
-    /// It follows the operations at once.
+    /// It is sent without a wait; the net delivers it after the operations.
     AtOnce,
-    /// It follows the operations when they are complete.
+    /// It is sent when the operations are complete.
     AfterCompletion,
 }
 

@@ -60,7 +60,7 @@
 //! A lock of another window, or a message, can cause the same deadlock, and the words do not show
 //! it. A process therefore waits only for a limited number of polls, its *patience* ([`Patience`]),
 //! for processes that may themselves only wait. When its patience has ended:
-//! - A reader no longer waits behind writers that only wait.
+//! - A reader no longer waits for writers that only wait.
 //! - A writer that only waits, for its announcement or for its target, withdraws its announcement
 //!   while a `lock_all` has priority, and stands aside.
 //! - A writer that stands aside or comes later than the `lock_all` then announces itself.
@@ -211,8 +211,8 @@ const WRITINGS: u64 = BIASED - WRITING;
 const ALL: u64 = 1;
 const ALLS: u64 = WRITING - 1;
 
-/// The number of processes that poll a word beside one that waits for it. A `lock_all` that waits
-/// is not counted, as it is not in the word.
+/// The number of other processes that poll a word for which the calling process waits. A waiting
+/// `lock_all` is not counted, because the word does not show it.
 fn beside(which: LockWord, word: u64) -> u64 {
     let waiting = match which {
         LockWord::Target(_) => {
@@ -225,8 +225,8 @@ fn beside(which: LockWord, word: u64) -> u64 {
     waiting.saturating_sub(1)
 }
 
-/// Maximum number of round trips between two polls of a process that goes on together with the
-/// others, such as a reader: the next holder waits for the last of them.
+/// Maximum number of round trips between two polls of a process that gets the lock together with
+/// others, such as a reader. The next holder waits for the last of these processes.
 const TOGETHER: u64 = 4;
 
 /// Pauses before the next poll of a word, which had this value.
@@ -400,7 +400,7 @@ enum Waited {
     GaveWay,
 }
 
-/// Whether other writers wait beside one that is counted as waiting.
+/// Whether writers wait in addition to the calling one, which is counted as waiting.
 const fn others_wait(word: u64) -> bool {
     word & WAITING_WRITERS > WAITING_WRITER
 }

@@ -52,13 +52,13 @@ impl<'m> Words<'m> {
     }
 }
 
-// Words of different purpose, and words of different writers, lie in different cache lines.
+// Words with different purposes, and words with different writers, lie in different cache lines.
 
 /// The lock of this rank's part (`sync::lock`).
 pub(crate) const LOCK: usize = 0;
 /// At rank 0 of the window: the holders of `lock_all` and of exclusive locks (`sync::lock`).
 pub(crate) const MASTER: usize = LINE;
-/// Behind the master word: the groups whose targets have the bias (`sync::lock`).
+/// After the master word: the groups whose targets have the bias (`sync::lock`).
 pub(crate) const GROUPS: usize = MASTER + 8;
 /// The number of regions that this rank has detached from a dynamic window.
 pub(crate) const VERSION: usize = 2 * LINE;
@@ -70,7 +70,7 @@ pub(crate) const POSTED: usize = 4 * LINE;
 pub(crate) const POSTED_SLOTS: usize = LINE / 8;
 /// The first lock of stripes, one for each of [`STRIPES`].
 pub(crate) const STRIPE_LOCKS: usize = 5 * LINE;
-/// The number of stripes: blocks of the window share them in turn.
+/// The number of stripes: consecutive blocks of the window belong to consecutive stripes.
 pub(crate) const STRIPES: usize = 8;
 /// The first gate of stripes, one for each stripe. Gates are read often and written seldom, so they
 /// share a cache line.

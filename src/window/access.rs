@@ -59,7 +59,7 @@ use crate::reduce::{CompareSwap, Element, Op};
 pub struct Access<'scope, 'env: 'scope, T> {
     pub(super) core: &'env Core,
     pub(super) scope: &'scope Scope<'scope, 'env>,
-    /// The epoch covers only some targets, so each operation checks its target.
+    /// Whether the epoch covers only some targets, so that each operation checks its target.
     pub(super) checked: bool,
     pub(super) _elements: PhantomData<fn() -> T>,
 }
@@ -160,7 +160,8 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
     /// Those of `body` and of completing its operations.
     #[inline]
     pub fn scope<'s, R>(&'s self, body: impl for<'part> FnOnce(&Access<'part, 's, T>) -> Result<R>) -> Result<R> {
-        // Also where `body` unwinds: no operation that is kept may refer to a buffer of this scope.
+        // Runs also if `body` unwinds: no kept operation may refer to a buffer of this scope
+        // afterwards.
         let ends = || {
             drop(self.core.complete_delayed());
             self.core.parts.settle();

@@ -15,7 +15,7 @@ pub(super) fn local(atomic: &AtomicMemory<'_>, at: i64, it: &Accumulate<'_>) {
         Some(operands) if it.into.is_none() && !it.to.is_contiguous() => scattered(atomic, at, it, operands),
         _ => each_piece(atomic, at, it),
     }
-    // The locks order accumulates among each other. The fence keeps later loads and stores behind
+    // The locks order accumulates among each other. The fence orders later loads and stores after
     // the accumulates.
     fence(Ordering::AcqRel);
 }
@@ -26,7 +26,8 @@ fn each_piece(atomic: &AtomicMemory<'_>, at: i64, it: &Accumulate<'_>) {
     }
 }
 
-/// Accumulates on pieces that lie apart, under one lock for those of a block.
+/// Accumulates on separate pieces. Consecutive pieces of a block share one acquisition of the
+/// block's lock.
 fn scattered(atomic: &AtomicMemory<'_>, at: i64, it: &Accumulate<'_>, operands: &Outgoing<'_>) {
     let Some(mut scattered) = atomic.accumulate_scattered(it.op, it.ty, it.to.len()) else {
         return each_piece(atomic, at, it);

@@ -20,8 +20,8 @@ pub(super) const BY_NIC: Choice = Choice(3);
 pub(super) const NONCONTIG: Choice = Choice(5);
 pub(super) const SEPARATE: Choice = Choice(7);
 
-/// Bit of a rank whose part gets its pages at the first touch. The machine may lack the memory
-/// then, so creation checks it.
+/// Bit of a rank whose part gets its pages at the first touch. The machine may lack memory at that
+/// time, so creation checks the available memory.
 pub(super) const PAGES_AT_FIRST_TOUCH: u32 = 1 << 9;
 
 /// Whether this rank's part is not mapped by other ranks of its node, which then access it by
@@ -57,9 +57,10 @@ pub(super) struct Outcome {
     failed: Option<usize>,
 }
 
-/// Passes a barrier of creation with this rank's bits: those of [`failed`] or its choices. If a
-/// rank passes [`FAILED`], further barriers find the lowest one. If a barrier fails, this rank will
-/// not have the window. Ranks that have it learn so when they wait for this rank.
+/// Passes a barrier of creation with this rank's bits: those of [`failed`] or its choices. If ranks
+/// pass [`FAILED`], further barriers find the lowest of them. If a barrier fails, this rank will
+/// not have the window. Ranks that have the window learn of the failure when they wait for this
+/// rank.
 pub(super) fn exchange(job: &Job, id: u64, own: u32) -> Result<Outcome> {
     pass(job, own).inspect_err(|_| job.core().block.leave_all(id))
 }

@@ -41,8 +41,8 @@ pub struct Allocation {
 impl Job {
     /// Allocates memory of this process that other ranks of the node can map (`MPI_ALLOC_MEM`,
     /// MPI-4.1 §9.2). Local. The memory begins at the start of a page, or at a multiple of the hint
-    /// `mpi_minimum_memory_alignment`, a power of two, if that is larger. With the hint
-    /// `transom_huge_pages` it consists of huge pages.
+    /// `mpi_minimum_memory_alignment`, a power of two, if this hint is larger than a page. With the
+    /// hint `transom_huge_pages` the memory consists of huge pages.
     ///
     /// # Errors
     /// `Size` where the memory can't be allocated, `InfoValue` for a hint with an invalid value.

@@ -16,8 +16,8 @@ use crate::hints::Hints;
 use crate::job::{Cause, JobCore};
 use crate::transport::{self, Wire};
 
-/// Requests below this number of bytes are checked once their sum exceeds it: a check costs as much
-/// as some pages.
+/// Requests below this number of bytes are checked together when their sum reaches the number,
+/// because a check takes as long as the allocation of some pages.
 pub(super) const LARGE: u64 = 4 << 20;
 
 /// The sum of requests that were not checked.
@@ -35,7 +35,7 @@ impl Unchecked {
         if bytes >= LARGE {
             return Some(bytes);
         }
-        // Relaxed both: of two threads that exceed the limit at a time, both check.
+        // Relaxed, both: if two threads exceed the limit at the same time, both check.
         let sum = self.0.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         (sum >= LARGE).then(|| {
             self.0.store(0, Ordering::Relaxed);
@@ -48,7 +48,7 @@ impl Unchecked {
 const PAUSE: Duration = Duration::from_millis(50);
 /// Least growth after a pause, in bytes; otherwise no rank is returning memory.
 const GROWTH: u64 = 16 << 20;
-/// Maximum number of pauses.
+/// Maximum number of pauses: together 10 s.
 const MOST_PAUSES: usize = 200;
 
 /// The bytes that processes can still allocate, as the kernel reports them. `None` where there is

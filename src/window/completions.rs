@@ -1,7 +1,7 @@
-//! Complete operations of checked windows of which the conflict checker has not been told yet. A
-//! program knows that an operation is complete only when a call has said so (MPI-4.1 §3.7.3). The
-//! checker is told of many completions at once, because each time it visits all operations in
-//! flight.
+//! Completions of operations of checked windows that are not reported to the conflict checker yet.
+//! A program knows that an operation is complete only when a call has said so (MPI-4.1 §3.7.3).
+//! Completions are reported together, because the checker visits all operations in flight for each
+//! report.
 
 use std::sync::Arc;
 

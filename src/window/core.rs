@@ -97,9 +97,9 @@ impl Core {
     }
 
     /// Whether the first signal of a fence may be sent before the operations in flight are
-    /// complete. All of them must be to the receiver of the signal. The net must also deliver the
-    /// signal after them, or a single kept message must have them, which then carries the signal.
-    /// `outstanding`: the window's count.
+    /// complete. All of them must be to the receiver of the signal. Either the net must deliver the
+    /// signal after them, or all of them must be in a single kept message, which then carries the
+    /// signal. `outstanding`: the window's count.
     #[cold]
     fn may_signal_first(&self, outstanding: u64) -> bool {
         self.first().is_some_and(|first| {
@@ -123,8 +123,8 @@ impl Core {
     /// may signal further ranks, whose operations are not ordered after those of this rank.
     #[cold]
     fn fence_behind(&self, flush: fn(&Parts) -> Result<()>) -> Result<()> {
-        // The first signal precedes the memory fence of `flush`. A rank that it reaches, also by
-        // way of other ranks, must see this rank's stores to mapped memory.
+        // The first signal precedes the memory fence of `flush`. Ranks that get this signal, or a
+        // later signal that depends on it, must see this rank's stores to mapped memory.
         fence(Ordering::AcqRel);
         self.parts.own.publish();
         let turn = self.next_turn(0);

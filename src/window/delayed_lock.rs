@@ -54,8 +54,8 @@ impl TakesLock for Core {
 pub(crate) struct LockDelay {
     /// The delayed lock. `None` also while a thread takes it.
     slot: Mutex<Option<Box<DelayedLock>>>,
-    /// Whether the epoch word counts a lock that no target has granted: it is delayed, a thread
-    /// takes it, or it could not be taken.
+    /// Whether the epoch word counts a lock that no target has granted: the lock is delayed, a
+    /// thread is taking it, or it could not be taken.
     pending: AtomicBool,
     /// The target whose lock was delayed last.
     target: AtomicU32,
@@ -128,8 +128,8 @@ impl LockDelay {
         u64::from(self.pending.load(Ordering::Relaxed))
     }
 
-    /// Keeps an operation, or gives it back where the message has no room for it. `owes` and
-    /// `lends`: whether the operation sets these fields.
+    /// Keeps an operation, or returns it if the message has no room for it. `owes` and `lends`:
+    /// whether the operation sets these fields.
     fn keep<'r>(
         &self,
         request: Request<'r>,
@@ -175,7 +175,7 @@ impl Parts {
             return Ok(false);
         }
         let most = self.message_max(target);
-        // As `keep` counts an operation with one strip.
+        // The same upper bound as in `keep`, for an operation with one strip.
         if 2 * OVERHEAD + STRIP + CARRIED + len <= most {
             return Ok(true);
         }

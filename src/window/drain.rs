@@ -21,7 +21,7 @@ use crate::job::JobCore;
 /// The time for which a wait does not hold operations back: longer than the operations of one
 /// thread usually take.
 const PATIENCE: Duration = Duration::from_micros(250);
-/// The number of looks at the count between two looks at the clock.
+/// The number of reads of the count between two reads of the clock.
 const LOOKS: u32 = 16;
 
 /// The targets of a wait.
@@ -136,8 +136,8 @@ impl<'t> Drain<'t> {
         self.awaited.for_each(Target::hold_back);
     }
 
-    /// Ends a wait that holds operations back. Operations begin where no other wait holds them
-    /// back.
+    /// Ends a wait that holds operations back. Operations on targets that no other wait holds back
+    /// may begin.
     fn let_go(&self) {
         let (mut holders, own) = (holders(), self.holder());
         if let Some(place) = holders.iter().position(|holder| *holder == own) {

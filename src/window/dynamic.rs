@@ -367,7 +367,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Asks for the target's regions behind `from` until they reach `end`, by at most `requests`
+    /// Asks for the target's regions after address `from`, up to `end`, by at most `requests`
     /// requests. Each request names an address, so that changes between two requests hide no other
     /// region.
     fn ask_regions(&self, target: &Target, from: u64, end: u64, requests: usize) -> Result<Vec<Extent>> {

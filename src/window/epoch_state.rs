@@ -49,8 +49,8 @@ pub(crate) struct EpochState {
 }
 
 impl EpochState {
-    /// The state without epochs, in a window of `ranks` ranks. `serial`: synchronization calls come
-    /// from one thread at a time.
+    /// The initial state, without open epochs, in a window of `ranks` ranks. `serial`:
+    /// synchronization calls come from one thread at a time.
     pub(super) fn new(ranks: usize, serial: bool) -> EpochState {
         EpochState {
             word: AtomicU64::new(EpochWord::CLOSED.0),

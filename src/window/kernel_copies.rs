@@ -29,7 +29,7 @@ const PIECES: usize = 64;
 /// Longest accumulate of one piece that allocates no memory, in bytes.
 const SMALL: usize = 64;
 
-/// Fewest pieces that are read together, with the bytes between them.
+/// Minimum number of pieces that are read together with the bytes between them.
 const FEW: usize = 4;
 /// Longest gap between two pieces that are read together, in bytes.
 const GAP: u64 = 2 << 10;
@@ -144,10 +144,10 @@ impl<'t> CopiedByKernel<'t> {
 }
 
 impl<'t> CopiedUnderLock<'t> {
-    /// The target, if the kernel copies its elements for accumulates: its control words are mapped
-    /// and its memory is not. Locks make accumulates on all types atomic, because the kernel
-    /// performs no atomics. `None` where atomics change elements: the target's CPU performs these
-    /// atomics.
+    /// The target, if the kernel copies its elements for accumulates: this process maps the
+    /// target's control words, but not its memory. Locks make accumulates on all types atomic,
+    /// because the kernel performs no atomics. `None` in windows that change elements by CPU
+    /// atomics, which only the target's CPU can perform.
     pub(super) fn of(parts: &'t Parts, target: &'t Target) -> Option<CopiedUnderLock<'t>> {
         let memory = target.reach.memory_of_kernel_copies().filter(|_| !parts.hints.per_element)?;
         let is_whole = !target.reach.is_dynamic();

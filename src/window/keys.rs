@@ -60,7 +60,7 @@ struct Region {
     uses: u32,
 }
 
-/// What this rank has for an access.
+/// The result of the search for a key for an access.
 enum Found {
     /// The region, and its address.
     Region(Arc<NetMemory>, u64),
@@ -152,7 +152,8 @@ pub(super) fn exchange(job: &JobCore, attached: &Attached, exposed: &Exposed) ->
     keys
 }
 
-/// Whether each block is a transfer of its own. Looks at some blocks of a layout with many.
+/// Whether each block is long enough for a separate transfer. Checks only some blocks of a layout
+/// with many.
 fn has_long_blocks(layout: &Layout<'_>) -> bool {
     const LOOKS: usize = 16;
     layout.longest() >= BLOCK_BY_ITSELF && layout.pieces().take(LOOKS).all(|(_, len)| len >= BLOCK_BY_ITSELF)

@@ -48,8 +48,8 @@ impl Accumulate<'_> {
 }
 
 impl Parts {
-    /// From now on the buffers of this window's operations are recorded: the program passes them by
-    /// address.
+    /// Records the buffers of this window's operations from now on, because the program passes them
+    /// by address.
     pub(super) fn lends_buffers(&self) {
         if let Some(checked) = &self.checked {
             checked.lends.store(true, Ordering::Relaxed);

@@ -76,8 +76,8 @@ impl Parts {
         Ok(old)
     }
 
-    /// Makes progress for this time, without a poll of a word. `turn`: the number of earlier polls;
-    /// a long wait sleeps.
+    /// Makes progress for the time `apart`, without a poll of the word. `turn`: the number of
+    /// earlier polls; after many polls the call sleeps.
     #[cold]
     fn stay_away(&self, turn: u32, apart: Duration) -> Result<()> {
         let begun = Instant::now();

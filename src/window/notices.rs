@@ -16,7 +16,7 @@ use super::typed::Window;
 use crate::error::{ArgumentError, Class, Error, ErrorKind, Result};
 use crate::sync::counters::{self, Words};
 
-/// The number of polls of counters between two looks for ranks that have died.
+/// The number of polls of counters between two checks for dead ranks.
 const POLLS: u32 = 32;
 
 /// The name of the waiting calls in errors and reports.
@@ -68,7 +68,7 @@ impl<'w> Notices<'w> {
         Ok(value)
     }
 
-    /// The counter's value. Looks for ranks that have died if the value is below `awaited`.
+    /// The counter's value. Checks for dead ranks if the value is below `awaited`.
     fn polled(&self, index: usize, awaited: u64) -> Result<u64> {
         let counters = self.core.parts.own_counters("get_notify_value", index)?;
         self.core.parts.job.progress.settle()?;
@@ -153,9 +153,9 @@ impl<'w> Notices<'w> {
     }
 
     /// A request that is complete when the counter has reached `value`
-    /// (`MPI_Win_notify_threshold`), also if the counter is reset before the request is tested. If
-    /// `set_num_notify` removes the counter before, the request fails with `RmaNotification`. If
-    /// the window is freed before, the request fails with `RmaSync`.
+    /// (`MPI_Win_notify_threshold`). It stays complete if the counter is reset before the request
+    /// is tested. If `set_num_notify` removes the counter before, the request fails with
+    /// `RmaNotification`. If the window is freed before, the request fails with `RmaSync`.
     ///
     /// # Errors
     /// As for [`Notices::value`]; `RmaSync` if the window was freed.
@@ -307,11 +307,11 @@ impl Parts {
         }
     }
 
-    /// Looks for dead ranks and fails if there is one. Looks at every call if `in_vain`: the
-    /// program polls a counter, and the counter has not reached its value. Otherwise at every
-    /// [`POLLS`]th call, since the program may wait for a higher value.
+    /// Fails if a rank has died. Checks at every call if `in_vain`: the program polls a counter
+    /// that has not reached its value. Otherwise checks at every [`POLLS`]th call, since the
+    /// program may wait for a higher value.
     fn look_for_deaths(&self, counters: &Counters, in_vain: bool) -> Result<()> {
-        // Relaxed: the count only spreads the looks.
+        // Relaxed: the count only distributes the checks.
         if in_vain || counters.polls.fetch_add(1, Ordering::Relaxed).is_multiple_of(POLLS) {
             self.job.progress.look()?;
         }

@@ -48,8 +48,8 @@ const WORDS: usize = 16;
 /// The counters of a window.
 #[derive(Debug)]
 pub(crate) struct Counters {
-    /// The internal window whose memory they are. In a checked window, the clocks of their notices
-    /// follow.
+    /// The internal window whose memory holds the counters. In a checked window the clocks of their
+    /// notices follow the counters.
     pub(super) parts: Parts,
     /// For each of this rank's counters: its sum at the last reset.
     pub(super) zeros: Box<[AtomicU64]>,
@@ -236,7 +236,7 @@ impl Core {
         let settled = self.parts.job.progress.settle();
         if let Some(counters) = counters {
             counters.reset(number);
-            // Threads of this rank may wait for counters that are gone.
+            // Threads of this rank may wait for counters that no longer exist.
             self.parts.wake_rank(self.parts.team.me);
         }
         let met = self.second_barrier();

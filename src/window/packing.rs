@@ -57,8 +57,8 @@ impl Parts {
     }
 
     /// Waits until few operations are in flight to a target. Called before a request whose reply
-    /// carries data: a target keeps the replies that its net does not take at once, and many ranks
-    /// may ask it for more than its memory holds.
+    /// carries data: a target keeps the replies that its net does not take at once, and the replies
+    /// to many ranks could exceed its memory.
     pub(super) fn bound_replies(&self, target: &Target) -> Result<()> {
         // Operations that wait for a delayed lock are not in flight.
         if target.is_delayed() { Ok(()) } else { self.await_few(target) }
@@ -161,9 +161,9 @@ impl Parts {
         (rank, token, message)
     }
 
-    /// Sends a request of operations of earlier calls. If the rank takes no message now, progress
-    /// sends the request: the failures of this call, such as the loss of another rank, are none of
-    /// these operations.
+    /// Sends a request of operations of earlier calls. If the target takes no message now, progress
+    /// sends the request later. A failure of this call, such as the loss of another rank, is no
+    /// failure of these operations.
     fn send_kept(&self, rank: usize, token: u64, message: &[u8]) {
         let messages = &self.job.messages;
         match self.job.wire.send(peer(rank), message) {
@@ -176,8 +176,8 @@ impl Parts {
         }
     }
 
-    /// Sends what a failed message has left for the target. A progress thread sends what this call
-    /// can't.
+    /// Sends the parts of a failed message that the target needs. A progress thread sends those
+    /// that this call can't send.
     #[cold]
     fn send_deferred(&self) {
         // The first failure is reported.

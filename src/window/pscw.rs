@@ -125,7 +125,8 @@ impl Core {
             match target.hold() {
                 Hold::None => {}
                 Hold::Started if targets.len() > 1 && !self.has_posted(target) => late.push(target),
-                // The target's post belongs to this epoch even if the epoch had no operation on it.
+                // The target's post belongs to this epoch even if the epoch had no operation on the
+                // target.
                 Hold::Started => outcome = outcome.and(self.complete_at(target, self.await_post(target))),
                 _ => outcome = outcome.and(self.complete_at(target, Ok(()))),
             }

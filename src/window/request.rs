@@ -240,9 +240,9 @@ impl Request {
         !self.goes_on_after(error)
     }
 
-    /// Whether a test of this request in flight succeeds although progress failed. An operation
-    /// goes on when another rank is lost. If its target has died, the transport ends it; if its
-    /// target is silent, nothing may ever end it.
+    /// Whether a test of this request in flight succeeds although progress failed. The loss of
+    /// another rank does not end the operation. If the operation's target has died, the transport
+    /// ends the operation; if the target is silent, nothing may ever end it.
     fn goes_on_after(&self, error: &Error) -> bool {
         let State::Pending(Pending { job, until }) = &*self.state else { return true };
         match until {

@@ -98,8 +98,8 @@ impl Announced {
         let reason = ArgumentError::SegmentShort { at, size: self.part.size, limit: segment.len() };
         let memory = memory.ok_or_else(|| Error::argument(Class::RmaShared, "allocate_shared", reason))?;
         if self.hints.huge_pages.is_some() {
-            // Each rank's faults follow the advice for its own mapping. A kernel without huge pages
-            // refuses it.
+            // The page faults of a rank follow the advice for the rank's own mapping. A kernel
+            // without huge pages refuses the advice.
             let _ = transport::advise_huge(&segment);
         }
         // The rank in whose part a page begins touches the page first, so that the page is on that

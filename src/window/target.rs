@@ -216,8 +216,8 @@ impl Target {
         Hold::of(self.hold.load(Ordering::Acquire) & !HELD_BACK)
     }
 
-    /// Whether the next operation must look at the state of the target's lock: the lock is delayed
-    /// or failed, the epoch has had no operation yet, or operations are held back.
+    /// Whether the next operation must check the state of the target's lock: the lock is delayed or
+    /// failed, the epoch has had no operation yet, or operations are held back.
     #[inline]
     pub(super) fn awaits_use(&self) -> bool {
         // Relaxed: as for the window's epoch.
@@ -295,7 +295,7 @@ impl Target {
         }
     }
 
-    /// Whether a message to the target arrives behind all operations in flight to it.
+    /// Whether a message to the target arrives after all operations in flight to the target.
     pub(super) fn orders_messages(&self, parts: &Parts) -> bool {
         self.tally.only_puts() && self.follows_puts(parts)
     }

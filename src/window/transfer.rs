@@ -29,11 +29,11 @@ pub(super) const GATHERED: usize = 4096;
 const ENDING: usize = 16384;
 
 /// In an epoch whose end notifies the target, puts share messages from this number of operations in
-/// flight on. With fewer, each put is posted: the notice may follow posted puts at once, but has to
-/// wait for the reply to a message.
+/// flight on. With fewer, each put is posted: the notice may be sent directly after posted puts,
+/// but has to wait for the reply to a message.
 const AHEAD_OF_NOTICES: u64 = 6;
-/// Operations in flight to a target above which a new message of several operations, or one whose
-/// reply carries data, waits.
+/// Number of operations in flight to a target. Above it, a new message waits if it has several
+/// operations, or if its reply carries data.
 pub(super) const MOST_AHEAD: u64 = 64;
 
 /// The tally that counts an operation: the target's, or a tally of the operation's own, made when
@@ -355,7 +355,7 @@ impl Parts {
     fn kept_for_end<const APART: bool>(&self, target: &Target, small: &Small<'_>, alone: bool) -> (bool, u64) {
         let closes = alone && target.ends_by_message(self) && may_close(target, small);
         let enough = match small {
-            // A put behind posted puts is posted too, like them.
+            // A put that follows posted puts is posted too.
             _ if closes && (target.tally.idle() || self.job.messages.keeps_for(&target.tally)) => 0,
             // Small puts on a dynamic window are messages.
             Small::Put(_) if !APART => AHEAD_OF_NOTICES,

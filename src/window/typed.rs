@@ -182,8 +182,8 @@ impl<T: RmaElem> Window<T> {
     }
 
     /// The address, size and displacement unit in bytes of the part of `rank`, if this process can
-    /// load and store the part (`MPI_WIN_SHARED_QUERY`, MPI-4.1 §12.2.3). For `PROC_NULL`, those
-    /// that [`RawWindow::shared_query`](crate::RawWindow::shared_query) returns.
+    /// load and store the part (`MPI_WIN_SHARED_QUERY`, MPI-4.1 §12.2.3). For `PROC_NULL` the
+    /// result is that of [`RawWindow::shared_query`](crate::RawWindow::shared_query).
     ///
     /// # Errors
     /// `RmaShared` if this process can't load and store the part, `Rank` for a rank that does not

@@ -190,8 +190,8 @@ pub struct SimCounters {
     pub amos: u64,
     /// Messages.
     pub messages: u64,
-    /// Messages, atomics and puts with an immediate that waited for earlier puts of this rank to
-    /// the same rank, where the net keeps this order.
+    /// Messages, atomics and puts with an immediate that waited for earlier puts of their origin to
+    /// the same target, on a net that keeps this order.
     pub behind: u64,
     /// Bytes of all operations and messages; an atomic counts its width.
     pub bytes: u64,

@@ -152,7 +152,7 @@ impl Bias {
             self.overtakes.store(0, Ordering::Relaxed);
             return false;
         }
-        // Short locks do not look at the clock each time.
+        // Short locks do not read the clock each time.
         let arrivals = self.arrivals.load(Ordering::Relaxed).wrapping_add(1);
         self.arrivals.store(arrivals, Ordering::Relaxed);
         if !arrivals.is_power_of_two() && !arrivals.is_multiple_of(64) {

@@ -25,8 +25,8 @@ pub(crate) struct Accumulate<'a> {
 }
 
 impl<'a> Accumulate<'a> {
-    /// An accumulate on arrays of `ty`; `len` is the target's in bytes. An array has the padding
-    /// between its elements, and may have that behind the last one.
+    /// An accumulate on arrays of `ty`; `len` is the length of the target's array in bytes. An
+    /// array has the padding between its elements, and may have padding after the last one.
     pub(in crate::window) fn of_array(
         call: &'static str,
         op: Op,
@@ -44,8 +44,8 @@ impl<'a> Accumulate<'a> {
         Accumulate { call, op, ty, from, into, to: layout(len) }
     }
 
-    /// The pieces of its sides: offsets at the target, in the origin and in the result, and lengths
-    /// of whole elements.
+    /// The pieces of the accumulate: offsets at the target, in the origin and in the result, and
+    /// lengths of whole elements.
     pub(in crate::window) fn pieces(&self) -> Walk<'a, 3> {
         let (from, into) = (self.from.as_ref(), self.into.as_ref());
         walk_sides(&self.to, from.map(|from| &from.layout), into.map(|into| &into.layout))
@@ -67,13 +67,13 @@ impl<'a> Accumulate<'a> {
     }
 }
 
-/// Whether an array of `len` bytes has padding between or behind its elements.
+/// Whether an array of `len` bytes has padding between its elements or after the last one.
 #[inline]
 pub(super) fn is_padded(ty: BasicType, len: usize) -> bool {
     ty.size() < ty.extent() && len != ty.size()
 }
 
-/// The datatype of one pair that has padding behind it.
+/// The datatype of one pair with the padding after it.
 fn padded_pair(ty: BasicType) -> &'static Datatype {
     static PAIRS: [OnceLock<Datatype>; 3] = [const { OnceLock::new() }; 3];
     let place = match ty {

@@ -221,7 +221,7 @@ impl RawWindow {
         self.core.is_freed()
     }
 
-    /// The memory of a freed window may be gone.
+    /// Panics if the window was freed, because its memory may no longer exist.
     pub(super) fn assert_not_freed(&self, call: &str) {
         assert!(!self.core.is_freed(), "{call}: the window was freed");
     }

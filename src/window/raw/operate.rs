@@ -493,7 +493,7 @@ impl RawWindow {
 }
 
 /// The number of bytes of an array of `count` elements of a type on which `op` is defined, without
-/// padding behind the last element.
+/// padding after the last element.
 #[inline]
 fn elements(call: &'static str, op: Op, ty: BasicType, count: usize) -> Result<usize> {
     if !op.allows(ty) {
