@@ -129,6 +129,7 @@ const ONCE: &[Named] = &[
     ("two_and_three_ranks", two_and_three_ranks),
     ("threads_over_sockets", threads_over_sockets),
     ("polls_only_for_windows_of_the_library", polls),
+    ("values_over_sockets", values_over_sockets),
     ("memory_of_fortran_is_mapped", memory_of_fortran),
     ("notified_operations_by_every_route", notified),
     ("data_that_end_within_an_item_over_sockets", partial),
@@ -262,6 +263,16 @@ fn threads_over_sockets(host: &'static Host) {
     let has_calls = |program| has_extensions(host) || !needs_extensions(program);
     for program in all.into_iter().filter(|&program| !crashes(program) && has_calls(program)) {
         let run = Run::of(host, host.program(program, Language::C), 2).served().info();
+        verified(&run.with("TRANSOM_TRANSPORTS", "^shm"), true);
+    }
+}
+
+/// Values that a program reads before the flush, and values of calls that return before.
+/// Shows O1, S2.
+/// Route: tcp.
+fn values_over_sockets(host: &'static Host) {
+    for (program, ranks) in [("early", 3), ("pipelined", 2)] {
+        let run = Run::of(host, host.program(program, Language::C), ranks).served().info();
         verified(&run.with("TRANSOM_TRANSPORTS", "^shm"), true);
     }
 }

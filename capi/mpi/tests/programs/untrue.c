@@ -1,5 +1,5 @@
-/* Hints that turn out untrue, that differ among the ranks, or that have no meaning cost speed or a
- * line of warning, never the window. */
+/* Hints that are untrue or broken, that differ among the ranks, or that have no meaning cost speed
+ * or a line of warning, never the window. */
 #include "check.h"
 
 static MPI_Info info_of(const char *key, const char *value) {
@@ -128,6 +128,36 @@ static void changed(void) {
     MPI_Win_free(&win);
 }
 
+/* Promises that all ranks give and break: parts of different sizes, different displacement units,
+ * and two operations on one element. */
+static void broken(int allocated) {
+    MPI_Info info = info_of("same_size", "true");
+    static long memory[512];
+    int next = (rank_ + 1) % size_, last = (rank_ + size_ - 1) % size_;
+    long *part = memory, mine = rank_ + 1, words = 8 * (rank_ + 1), words_of_next = 8 * (next + 1), bad = 0;
+    int unit = rank_ % 2 ? 4 : 8, unit_of_next = next % 2 ? 4 : 8;
+    MPI_Win win;
+    MPI_Info_set(info, "same_disp_unit", "true");
+    MPI_Info_set(info, "accumulate_ops", "same_op");
+    if (allocated) bad |= MPI_Win_allocate(8 * words, unit, info, MPI_COMM_WORLD, &part, &win);
+    else bad |= MPI_Win_create(memory, 8 * words, unit, info, MPI_COMM_WORLD, &win);
+    MPI_Info_free(&info);
+    memset(part, 0, (size_t)(8 * words));
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_lock_all(0, win);
+    bad |= MPI_Put(&mine, 1, MPI_LONG, next, (8 * words_of_next - 8) / unit_of_next, 1, MPI_LONG, win) << 1;
+    bad |= MPI_Accumulate(&mine, 1, MPI_LONG, next, 0, 1, MPI_LONG, MPI_SUM, win) << 2;
+    MPI_Win_flush(next, win);
+    bad |= MPI_Accumulate(&mine, 1, MPI_LONG, next, 0, 1, MPI_LONG, MPI_PROD, win) << 2;
+    MPI_Win_unlock_all(win);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_lock(MPI_LOCK_SHARED, rank_, 0, win);
+    bad |= (part[words - 1] != last + 1) << 3 | (part[0] != (long)(last + 1) * (last + 1)) << 4;
+    MPI_Win_unlock(rank_, win);
+    MPI_Win_free(&win);
+    check(allocated ? "broken promises, allocated" : "broken promises, created", bad);
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     MPI_Comm node;
@@ -140,5 +170,7 @@ int main(int argc, char **argv) {
     created(together == size_ && !getenv("TRANSOM_TEST_NODES") && !getenv("TRANSOM_TRANSPORTS"));
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
     changed();
+    broken(0);
+    broken(1);
     return end();
 }
