@@ -77,6 +77,21 @@ static int receive_and_await(int code, MPI_Request *sent, void *buf, int count, 
         if (failed != MPI_SUCCESS || flag) return failed;                                                                   \
     }
 
+/* MPI_Mrecv in turns. */
+#define MRECV_IN_TURNS(name)                                                                                                \
+    if (transom_turns_for_message()) {                                                                                      \
+        static int (*begin)(void *, __typeof__(count), MPI_Datatype, MPI_Message *, MPI_Request *);                         \
+        if (!begin) *(void **)&begin = nonblocking_form(#name);                                                             \
+        MPI_Request request = MPI_REQUEST_NULL;                                                                             \
+        const int code = begin(buf, count, datatype, message, &request);                                                    \
+        return code == MPI_SUCCESS ? transom_turns_await(&request, status) : code;                                          \
+    }
+/* A test for a message that finds none makes progress for transom, because programs repeat it. */
+#define IPROBE_IN_TURNS(arguments)                                                                                          \
+    const int code = next arguments;                                                                                        \
+    if (code == MPI_SUCCESS && flag && !*flag) transom_turns_found_nothing();                                               \
+    return code
+
 /* Whether this thread is in a call that sends and receives. Open MPI's MPI_Sendrecv_replace may
  * call MPI_Sendrecv, and the message must count once. */
 static _Thread_local int is_exchanging;
@@ -247,14 +262,14 @@ static _Thread_local int is_exchanging;
                   if (takes) before_match(comm, source, tag);                                                               \
                   status = host_own_status(status), after_receive(comm, status, takes))
 #define IPROBE(name, parameters, arguments, takes)                                                                          \
-    WRAP(name, parameters, arguments,                                                                                       \
-         if (takes) before_match(comm, source, tag);                                                                        \
-         status = host_own_status(status), if (*flag) after_receive(comm, status, takes))
+    WRAP_IN_TURNS(name, parameters, arguments, IPROBE_IN_TURNS(arguments),                                                  \
+                  if (takes) before_match(comm, source, tag);                                                               \
+                  status = host_own_status(status), if (*flag) after_receive(comm, status, takes))
 /* Receives of a matched message, whose clock the matching call has learned. */
 #define MRECV(name, parameters, arguments)                                                                                  \
-    WRAP(name, parameters, arguments,                                                                                       \
-         (BLOCKING_WITH(lends_matched(buf, count, datatype, *message)), transom_edge_receive_begins(-1, -1, 0));            \
-         status = host_own_status(status), after_writing(status))
+    WRAP_IN_TURNS(name, parameters, arguments, MRECV_IN_TURNS(name),                                                        \
+                  (BLOCKING_WITH(lends_matched(buf, count, datatype, *message)), transom_edge_receive_begins(-1, -1, 0));   \
+                  status = host_own_status(status), after_writing(status))
 #define IMRECV(name, parameters, arguments)                                                                                 \
     WRAP(name, parameters, arguments,                                                                                       \
          (NONBLOCKING_WITH(lends_matched(buf, count, datatype, *message)), transom_edge_receive_begins(-1, -1, 0)),         \

@@ -93,6 +93,8 @@ int transom_turns_receive(void *buffer, int count, MPI_Datatype type, int rank, 
 /* Polls transom before a test of the host, and pauses. `vain` is at first 0; it counts the tests in
  * vain since the last arrival. Returns whether the wait continues in turns. */
 int transom_turns_next(unsigned *vain);
+/* Makes progress for transom after a test for a message that has found none. */
+void transom_turns_found_nothing(void);
 
 /* Called from Rust too. */
 void host_edges_learn_from_all(MPI_Comm comm, uint64_t *clock);

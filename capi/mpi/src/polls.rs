@@ -100,10 +100,13 @@ pub(crate) fn pause_after(tests: u32) {
     }
 }
 
-/// Called after a test of the program that has completed nothing. Programs repeat such tests, so a
-/// rank that shares CPUs yields its CPU after some of them. The rank does not sleep, because the
-/// program may compute between its tests.
+/// Called after a test of the program that has found nothing. Programs repeat such tests, so they
+/// make progress for transom where the host has no hook, and a rank that shares CPUs yields its CPU
+/// after some of them. The rank does not sleep, because the program may compute between its tests.
 pub(crate) fn found_nothing() {
+    if waits_in_turns() {
+        poll_transom();
+    }
     static TESTS: AtomicU32 = AtomicU32::new(0);
     if is_crowded() && TESTS.fetch_add(1, Ordering::Relaxed).is_multiple_of(CROWDED) {
         std::thread::yield_now();

@@ -92,6 +92,13 @@ unsafe extern "C" fn transom_turns_next(vain: *mut Vain) -> c_int {
     1
 }
 
+/// Called after a test of the program for a message that has found none.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_turns_found_nothing() {
+    polls::found_nothing();
+}
+
 #[unsafe(export_name = "PMPI_Recv")]
 pub(crate) unsafe extern "C" fn receive(
     buffer: *mut c_void,

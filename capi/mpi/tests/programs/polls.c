@@ -36,6 +36,23 @@ static long polls(void) {
     return polled_ - before;
 }
 
+/* The calls within tests that find nothing. */
+static long polls_of_tests(void) {
+    long before = polled_, token = 0;
+    MPI_Request never;
+    MPI_Message message;
+    int flag;
+    MPI_Irecv(&token, 1, MPI_LONG, rank_, 4, MPI_COMM_WORLD, &never);
+    for (int i = 0; i < ROUNDS; i++) {
+        MPI_Test(&never, &flag, MPI_STATUS_IGNORE);
+        MPI_Iprobe(MPI_ANY_SOURCE, 5, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+        MPI_Improbe(MPI_ANY_SOURCE, 5, MPI_COMM_WORLD, &flag, &message, MPI_STATUS_IGNORE);
+    }
+    MPI_Send(&before, 1, MPI_LONG, rank_, 4, MPI_COMM_WORLD);
+    MPI_Wait(&never, MPI_STATUS_IGNORE);
+    return polled_ - before;
+}
+
 /* The calls within epochs of a shared window, which the MPI serves where the library has no shared
  * memory. */
 static long in_window_of_host(void) {
@@ -62,14 +79,15 @@ int main(int argc, char **argv) {
     MPI_Win win;
     long *part;
     MPI_Win_allocate(sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
-    long some = polls();
+    long some = polls(), tested = polls_of_tests();
     MPI_Win_free(&win);
     long freed = polls(), hosted = in_window_of_host();
-    printf("rank %d: %ld polls without a window, %ld with one, %ld after it, %ld in a window of the MPI\n", rank_, none,
-           some, freed, hosted);
+    printf("rank %d: %ld polls without a window, %ld with one, %ld in tests, %ld after it, %ld in a window of the MPI\n",
+           rank_, none, some, tested, freed, hosted);
     /* An MPI polls its own sockets now and then. */
     check("waits poll no net before the first window", none > some / 10);
     check("waits poll the net for a window", some < ROUNDS / 3);
+    check("tests that find nothing poll the net for a window", tested < ROUNDS / 10);
     check("waits poll no net after the last window", freed > some / 10);
     check("a window of the MPI polls no net", hosted > some / 10);
     return end();
