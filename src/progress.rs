@@ -146,7 +146,7 @@ impl Progress {
         // A failure of the net neither keeps messages of the node from arriving nor from leaving.
         let net = match awaited {
             Awaited::Completions => self.wire.poll(Lane::Net, messages),
-            Awaited::Arrivals => self.wire.poll_arrivals(messages),
+            Awaited::Arrivals => self.wire.poll_arrivals(Lane::Net, messages),
         };
         let node = self.wire.poll(Lane::Shm, messages);
         let sent = messages.send_deferred(|peer, bytes| self.wire.send(peer, bytes));

@@ -16,6 +16,7 @@ static TESTS: &[Test] = &[
     test("many_operations_and_a_flush_are_as_many_requests_and_one_completion", many),
     test("an_atomic_of_the_device_is_one_request", atomics),
     test("many_blocks_for_one_run_of_the_target_are_one_request", blocks),
+    test("complete_and_fence_send_their_message_behind_the_puts", behind_puts),
     test("the_release_of_a_lock_is_posted_when_unlock_returns", releases),
 ];
 
@@ -173,6 +174,47 @@ fn atomics(world: &Job) -> Outcome {
             .and(same("accumulate", &put, &one))
             .and(same("values", &(added, swapped, last), &(7, 7, 10))))
     })
+}
+
+/// The ends of epochs do not wait for the last put: their message is the only signaled request.
+/// Shows S1.
+fn behind_puts(world: &Job) -> Outcome {
+    let completed = counted(world, Posted { requests: 2, signaled: 1 })?;
+    // The fences before and after the put have a message each.
+    let fenced = counted(world, Posted { requests: 3, signaled: 2 })?;
+    let (me, win) = (world.rank(), Window::<u64>::allocate(world, 1)?);
+    let (mut completes, mut fences) = (Vec::new(), Vec::new());
+    let loaded = || {
+        let mut value = [0];
+        win.load(0, &mut value).map(|()| value[0])
+    };
+    for round in 0..ROUNDS as u64 {
+        step(format!("round {round}"));
+        if me == 0 {
+            completes.push(cost(world, || win.start(&[1], |epoch| epoch.put_value(1, 0, round)))?);
+        } else {
+            win.post(&[0])?;
+            win.wait()?;
+            same("put before complete", &loaded()?, &round)?;
+        }
+        let fence = || win.fence(|epoch| if me == 0 { epoch.put_value(1, 0, round + 1) } else { Ok(()) });
+        if me == 0 {
+            fences.push(cost(world, fence)?);
+        } else {
+            fence()?;
+            same("put before a fence", &loaded()?, &(round + 1))?;
+        }
+        world.barrier()?;
+    }
+    win.free()?;
+    // The first rounds make the contact, and others may renew the credit of rank 1.
+    let least =
+        |costs: &[Option<Posted>]| costs.iter().copied().flatten().min_by_key(|cost| (cost.signaled, cost.requests));
+    if me == 0 {
+        same("complete", &least(&completes), &completed)?;
+        same("fence", &least(&fences), &fenced)?;
+    }
+    Ok(())
 }
 
 /// The device changes the lock's word. The origin makes no call after the unlock, so a request that

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use simulated::{Outcome, Rank, cost, on_every_net, run, same};
+use simulated::{Outcome, Rank, calm, cost, on_every_net, run, same};
 use transom::{Notice, Window, ops};
 use transom_fabric::Coherence;
 use transom_fabric::sim::{SimAmo, SimCounters, SimDelivery, SimOptions};
@@ -270,6 +270,48 @@ fn in_turns(world: &Rank) -> Outcome {
         Ok(())
     })?;
     Ok(win.free()?)
+}
+
+/// Regression: the event that ended a long wait for a notice also woke the progress thread, which
+/// polled for completions. Over verbs each such poll posted an empty write behind the last put.
+///
+/// Shows S6.
+#[test]
+fn nobody_polls_for_completions_while_notices_are_exchanged() {
+    let delivery = SimDelivery { immediates: true, ..SimDelivery::default() };
+    run(2, &SimOptions { delivery, amo: SimAmo::None, ..calm() }, |world| {
+        const TURNS: u64 = 100;
+        const PAUSE: Duration = Duration::from_millis(1);
+        let (me, values) = (world.rank(), Vec::from_iter(0..=TURNS));
+        let win = Window::<u64>::allocate(world, 1)?;
+        win.set_num_notify(1)?;
+        win.lock_all(|epoch| {
+            let mut before = 0;
+            for turn in 1..=TURNS {
+                world.step(format!("turn {turn}"));
+                // The first put finds the target and its number of counters.
+                if turn == 2 {
+                    before = world.completion_polls();
+                }
+                let value = &values[usize::try_from(turn).expect("few")..][..1];
+                if me == 1 {
+                    win.notices().wait(0, turn)?;
+                    std::thread::sleep(PAUSE);
+                }
+                epoch.put_notify(1 - me, 0, value, Notice(0))?;
+                if me == 0 {
+                    win.notices().wait(0, turn)?;
+                    std::thread::sleep(PAUSE);
+                }
+            }
+            assert_eq!(world.completion_polls() - before, 0);
+            Ok(())
+        })?;
+        let mut last = [0];
+        win.load(0, &mut last)?;
+        same("the last value", &last, &[TURNS])?;
+        Ok(win.free()?)
+    });
 }
 
 /// Where a port gathers small puts, the put of a notice is not kept for a later message: the notice

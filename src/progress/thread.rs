@@ -167,7 +167,8 @@ pub(super) fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Call
         keep_away(callers, messages, &mut seen, stop, || wire.posts(lane));
         let (mut sent, mut came) = (0, 0);
         for _ in 0..ROUNDS {
-            let events = match wire.poll(lane, messages) {
+            // This thread awaits no completion: a call that does so polls for it.
+            let events = match wire.poll_arrivals(lane, messages) {
                 Ok(events) => events,
                 Err(error) => {
                     diagnostics::error("transom::progress", &format!("the progress thread has stopped: {error:#}"));

@@ -16,9 +16,12 @@ impl Wire {
         }
     }
 
-    /// [`Wire::poll`] of the net for a call that awaits no completion of this rank's operations.
-    pub(crate) fn poll_arrivals(&self, handler: &impl Handler) -> Result<usize, FabricError> {
-        self.net.as_ref().map_or(Ok(0), |net| each_net!(net, domain => domain.port().progress_arrivals(handler)))
+    /// [`Wire::poll`] for a caller that awaits no completion of this rank's operations.
+    pub(crate) fn poll_arrivals(&self, lane: Lane, handler: &impl Handler) -> Result<usize, FabricError> {
+        match (lane, &self.net) {
+            (Lane::Net, Some(net)) => each_net!(net, domain => domain.port().progress_arrivals(handler)),
+            _ => self.poll(lane, handler),
+        }
     }
 
     /// Hands all immediates of the net that have arrived to the handler. Returns whether the net

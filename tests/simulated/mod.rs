@@ -77,6 +77,11 @@ impl Rank {
         self.net.regions(peer(self.rank()))
     }
 
+    /// The number of times that this rank's threads have polled for completions.
+    pub(crate) fn completion_polls(&self) -> u64 {
+        self.net.completion_polls(peer(self.rank()))
+    }
+
     /// Calls `observer` within each post of the job.
     pub(crate) fn on_post(&self, observer: impl Fn(Peer) + Send + Sync + 'static) {
         self.net.on_post(observer);

@@ -285,7 +285,7 @@ impl Port for SimPort {
     }
 
     fn wait(&self, limit: Duration) {
-        self.net.wait(self.me, limit, || true);
+        self.net.wait(self.me, limit, Awaited::Arrivals, || true);
     }
 
     /// The net does not watch the descriptor, so the wait with a descriptor is short, and its
@@ -293,13 +293,13 @@ impl Port for SimPort {
     fn wait_with_descriptor(
         &self,
         limit: Duration,
-        _: Awaited,
+        awaited: Awaited,
         other: Option<BorrowedFd<'_>>,
         still_idle: impl FnOnce() -> bool,
     ) -> bool {
         let limit = if other.is_some() { limit.min(BESIDE) } else { limit };
         self.net.count_wait(self.me);
-        self.net.wait(self.me, limit, still_idle) || other.is_some()
+        self.net.wait(self.me, limit, awaited, still_idle) || other.is_some()
     }
 
     fn wake(&self) {

@@ -11,7 +11,7 @@ use super::faults::Faults;
 use super::flight::{Flight, Rng, Work};
 use super::state::{InFlightMessage, Rank, State, fail, killed};
 use super::{SimCounters, SimOptions};
-use crate::{FabricError, Fault, Immediate, Memory, Peer, Post, Reason, RegionKey, TallyRef};
+use crate::{Awaited, FabricError, Fault, Immediate, Memory, Peer, Post, Reason, RegionKey, TallyRef};
 
 const MAGIC: u64 = u64::from_be_bytes(*b"tran-sim");
 
@@ -123,11 +123,19 @@ impl SimNet {
     /// # Panics
     /// If there is no such rank.
     pub fn waits(&self, rank: Peer) -> u64 {
-        self.state().ranks[rank.index()].waits
+        self.state().ranks[rank.index()].calls.waits
+    }
+
+    /// The number of a rank's polls for completions so far, by any of its threads.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn completion_polls(&self, rank: Peer) -> u64 {
+        self.state().ranks[rank.index()].calls.completion_polls
     }
 
     pub(super) fn count_wait(&self, me: Peer) {
-        self.state().ranks[me.index()].waits += 1;
+        self.state().ranks[me.index()].calls.waits += 1;
     }
 
     /// Whether a rank holds back an operation, which only calls of this rank release.
@@ -345,6 +353,7 @@ impl SimNet {
         }
         state.ranks[me.index()].faults.of_progress()?;
         state.ranks[me.index()].held = None;
+        state.ranks[me.index()].calls.completion_polls += u64::from(awaited);
         // Completions are delivered first: an operation that is applied in this step completes in a
         // later one.
         let completes = awaited || !self.options.delivery.immediates;
@@ -362,8 +371,10 @@ impl SimNet {
         Ok(Step { completed, messages, immediates })
     }
 
-    /// Waits until the rank may have something to do. Returns false if `limit` has passed.
-    pub(super) fn wait(&self, me: Peer, limit: Duration, still_idle: impl FnOnce() -> bool) -> bool {
+    /// Waits until the rank may have something to do. A net with immediates ends the wait for
+    /// completions only where they are `awaited`. Returns false if `limit` has passed.
+    pub(super) fn wait(&self, me: Peer, limit: Duration, awaited: Awaited, still_idle: impl FnOnce() -> bool) -> bool {
+        let completes = awaited == Awaited::Completions || !self.options.delivery.immediates;
         self.release(me);
         self.state().ranks[me.index()].waiting += 1;
         // A wake from here on is kept until this thread has left.
@@ -372,7 +383,7 @@ impl SimNet {
             .wait_timeout_while(self.state(), limit, |state| {
                 let rank = &state.ranks[me.index()];
                 let nothing_arrived = rank.underway.is_empty()
-                    && rank.completing.is_empty()
+                    && (rank.completing.is_empty() || !completes)
                     && rank.inbox.is_empty()
                     && rank.arrived.is_empty();
                 is_idle && nothing_arrived && !rank.woken && !rank.dead

@@ -40,9 +40,18 @@ pub(super) struct Rank {
     pub(super) woken: bool,
     /// The number of threads that wait.
     pub(super) waiting: usize,
-    /// The number of waits of the rank's calls so far.
-    pub(super) waits: u64,
+    /// The calls of the rank so far.
+    pub(super) calls: Calls,
     pub(super) counters: SimCounters,
+}
+
+/// Counts of a rank's calls.
+#[derive(Default)]
+pub(super) struct Calls {
+    /// Waits, without those of the progress thread.
+    pub(super) waits: u64,
+    /// Polls for completions, by any thread.
+    pub(super) completion_polls: u64,
 }
 
 /// A message in flight.
@@ -71,7 +80,7 @@ impl Rank {
             held: None,
             woken: false,
             waiting: 0,
-            waits: 0,
+            calls: Calls::default(),
             counters: SimCounters::default(),
         }
     }

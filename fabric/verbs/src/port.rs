@@ -56,11 +56,13 @@ impl VerbsPort {
             // The device serves puts, gets and atomics without the CPU, but opening a connection
             // needs the target's process.
             passive_target: false,
-            ordered: false,
+            // A responder executes the requests of a queue pair in their order, and reports a send,
+            // or executes an atomic, after the writes before it (InfiniBand Architecture
+            // Specification, volume 1, "Ordering of work requests"). All requests to a peer go by
+            // one queue pair in the order of their posts; a held request is posted before the next
+            // one. A request that fails moves the queue pair to the error state.
+            ordered: true,
             gathers: false,
-            // A responder executes the requests of a queue pair in their order, and an atomic after
-            // the writes before it (InfiniBand Architecture Specification, volume 1, "Ordering of
-            // work requests"). All requests to a peer go by one queue pair.
             amos_ordered: true,
             immediates: true,
             answers_wait: Duration::ZERO,

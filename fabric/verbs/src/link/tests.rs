@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use transom_fabric::{Domain, Handler, Memory, Peer, Port, Post, Reason, Region, Tally, TallyRef};
 
+use crate::address::Grant;
 use crate::domain::{VerbsDomain, VerbsOptions, VerbsRegion};
 use crate::remote::VerbsRemote;
 use crate::standin::{ROOM, Standin};
@@ -164,4 +165,31 @@ fn requests_of_a_connection_that_cannot_be_reset_do_not_end() {
     let refused = (0..3).find_map(|_| domain.port().progress(&Nobody).err()).expect("the device is broken");
     assert!(format!("{refused:#}").contains("ibv_modify_qp to RESET"), "{refused:#}");
     assert_eq!(tally.outstanding(), 2);
+}
+
+/// A message does not overtake a held put ([`Limits::ordered`](transom_fabric::Limits::ordered)),
+/// and is refused once a put before it has failed, also if the put was never posted.
+#[test]
+fn messages_follow_puts() {
+    for posts_fail in [false, true] {
+        let (domain, standin) = domain();
+        let (_region, remote) = connect(&domain, PEER);
+        remote.link.credits.accept(&Grant { limit: 8, ..Grant::default() });
+        assert!(domain.port().limits().ordered);
+        let (tally, message) = (Tally::new(), || domain.port().send(PEER, &[1; 8]));
+        assert!(matches!(put(&domain, &remote, &tally), Post::Pending));
+        assert!(standin.state().posted.is_empty(), "held");
+        standin.state().refuses_posts = posts_fail;
+        if posts_fail {
+            assert!(matches!(message(), Post::Broken(_)));
+            assert!(standin.state().posted.is_empty());
+        } else {
+            assert!(matches!(message(), Post::Done));
+            assert_eq!(standin.state().posted, [(PEER, 0, false), (PEER, 1, true)]);
+            standin.complete(PEER, 0, false);
+        }
+        progress(&domain);
+        assert!(matches!(message(), Post::Broken(_)));
+        assert!(tally.idle() && tally.fault().is_some());
+    }
 }
