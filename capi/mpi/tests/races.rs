@@ -60,7 +60,7 @@ const SUITES: [Suite; 14] = [
     Suite::of_three("races_messages", 30, 1),
     Suite::of_three("races_lengths", 28, 2),
     Suite::of_three("races_notices", 22, 1),
-    Suite::of_three("races_atomics", 64, 1),
+    Suite { windows: &["allocate", "create"], ..Suite::of_three("races_atomics", 64, 1) },
     Suite { windows: &["allocate", "create"], ..Suite::of_three("races_own", 54, 3) },
     Suite { windows: &["allocate", "create"], ..Suite::of_three("races_sync", 42, 3) },
     Suite {
