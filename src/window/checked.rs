@@ -559,7 +559,9 @@ impl Parts {
     /// Learns the clocks that earlier holders of a part's lock passed on; for a shared lock, those
     /// of exclusive holders only.
     pub(super) fn lock_taken(&self, member: usize, kind: Lock) -> Result<()> {
-        if let Some((checked, _)) = self.checker().filter(|_| member == self.team.me) {
+        // Only programs that pass addresses store by pointers.
+        let stores = |checked: &Checked| member == self.team.me && checked.lends.load(Ordering::Relaxed);
+        if let Some((checked, _)) = self.checker().filter(|(checked, _)| stores(checked)) {
             checked.own().gets_flags();
         }
         match kind {
