@@ -42,10 +42,14 @@
 //! calls of [`sync`](crate::Window::sync). When such a rank makes its next access or
 //! synchronization after `sync`, the checker treats the rank as ordered after the operations that
 //! were complete at this rank, and after what other ranks had completed before they put a word
-//! there or accumulated. A rank that reads a word of the rank that called `sync`, by a get or a
-//! fetch, counts as ordered after what that rank did before `sync`. In MPI programs with
-//! ThreadSanitizer `sync` has no such effects, because the checker sees the loads and stores by
-//! which a program polls.
+//! there or accumulated. In a shared window the program may read the parts of all ranks after
+//! `sync`, so there the rank counts as ordered after all that these ranks have completed.
+//!
+//! A rank may store a flag in its own part by a pointer, for which others poll. A rank that reads a
+//! word of up to 8 bytes by a get, or any bytes by a fetch, therefore counts as ordered after all
+//! that the rank of the part has completed, if that rank has called `sync`, or in C and MPI
+//! programs if it has locked its part. In MPI programs with ThreadSanitizer `sync` and such reads
+//! have no such effects, because the checker sees the loads and stores by which a program polls.
 //!
 //! # Loads and stores: pointers, with ThreadSanitizer
 //!
@@ -59,7 +63,7 @@
 //! - operations of two threads of a rank that conflict at a target;
 //! - loads and stores of several ranks in one shared window, in MPI programs that gcc has compiled;
 //! - conflicts with the buffers of the MPI's own sends, receives and collective calls, and of
-//!   `MPI_Pack`, `MPI_Unpack` and `MPI_Reduce_local`.
+//!   `MPI_Pack`, `MPI_Unpack`, `MPI_Pack_external`, `MPI_Unpack_external` and `MPI_Reduce_local`.
 //!
 //! ```text
 //! $ mpicc -g -fsanitize=thread program.c
@@ -136,6 +140,16 @@
 //! - The checker does not see synchronization outside of the library, such as sockets, files, and
 //!   POSIX mutexes that processes share. Accesses that only such synchronization orders may be
 //!   reported.
+//! - A blocking send or collective call uses its buffer until it returns. If the buffer is window
+//!   memory, and the receiver puts there when it has the message, the checker reports a conflict
+//!   with ThreadSanitizer: only the end of the call, not the message, orders the put.
+//! - The checker remembers the ends of the last 7 exposure epochs of a part. Operations of an
+//!   earlier epoch count as complete.
+//! - With ThreadSanitizer a thread that gets memory of `MPI_Win_allocate`,
+//!   `MPI_Win_allocate_shared` or `MPI_Alloc_mem` counts as ordered after all threads of the
+//!   process that have given such memory back.
+//! - With ThreadSanitizer the checker compares at most 4096 pieces of a buffer that a call of the
+//!   MPI, such as a send, uses.
 //! - If a window is created over memory that another window already has, conflicts of operations
 //!   that began before the creation are missed. Accumulates of two windows on the same memory count
 //!   as accumulates of one window, although MPI leaves their result undefined (MPI-4.1 §12.2.1).

@@ -1,7 +1,7 @@
 //! The checker's data of one rank that the other ranks of the node read, for all windows: the
-//! rank's clocks at barriers of the job, the number of its releases, the texts of its places, the
-//! clocks of its messages, and at rank 0 the reported conflicts and the waiting ranks. This *area*
-//! follows the job block in memory.
+//! rank's clocks at barriers of the job, what it knows, the number of its releases, the texts of
+//! its places, the clocks of its messages, and at rank 0 the reported conflicts and the waiting
+//! ranks. This *area* follows the job block in memory.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -55,7 +55,7 @@ const fn collective_clocks_at(ranks: usize) -> usize {
 }
 
 const fn message_clocks_at(ranks: usize) -> usize {
-    (2 * slot_bytes(ranks) + 16 + 8 * (REPORTS + 1) + 8 * PLACES + TEXT).next_multiple_of(8)
+    (3 * slot_bytes(ranks) + 16 + 8 * (REPORTS + 1) + 8 * PLACES + TEXT).next_multiple_of(8)
 }
 
 impl<'m> Area<'m> {
@@ -71,15 +71,20 @@ impl<'m> Area<'m> {
         Slot { memory: self.memory, at: self.base + odd * slot_bytes(self.ranks) }
     }
 
+    /// What the rank knows of the releases of others.
+    pub(super) fn known(self) -> Slot<'m> {
+        Slot { memory: self.memory, at: self.base + 2 * slot_bytes(self.ranks) }
+    }
+
     /// The number of releases that the rank has made.
     pub(crate) fn releases(self) -> &'m AtomicU64 {
-        self.memory.word64(self.base + 2 * slot_bytes(self.ranks))
+        self.memory.word64(self.base + 3 * slot_bytes(self.ranks))
     }
 
     /// At rank 0: 1 once some rank has sent a message without a clock, for example for lack of
     /// room; else 0. A receive then can't know whether the clock that it finds is its message's.
     pub(crate) fn mixed(self) -> &'m AtomicU64 {
-        self.memory.word64(self.base + 2 * slot_bytes(self.ranks) + 8)
+        self.memory.word64(self.base + 3 * slot_bytes(self.ranks) + 8)
     }
 
     /// The clocks of messages that the rank has sent.
@@ -116,7 +121,7 @@ impl<'m> Area<'m> {
     }
 
     fn reports(self) -> usize {
-        self.base + 2 * slot_bytes(self.ranks) + 16
+        self.base + 3 * slot_bytes(self.ranks) + 16
     }
 
     /// Notes a conflict by its number, which is not 0. Returns the number of conflicts that were

@@ -116,10 +116,10 @@ impl Clock {
         self.common.iter_mut().zip(met).for_each(|(common, met)| *common = (*common).max(*met));
     }
 
-    /// Counts a release of `rank`, whose clock this is. The count is then at least `least`.
+    /// Counts a release of `rank`, whose clock this is.
     #[inline]
-    pub(crate) fn advance(&mut self, rank: usize, least: u64) {
-        self.known[rank] = (self.known[rank] + 1).max(least);
+    pub(crate) fn advance(&mut self, rank: usize) {
+        self.known[rank] += 1;
     }
 
     /// Merges the clock in a slot.
@@ -152,7 +152,6 @@ impl Clock {
     }
 
     /// Learns that `rank` has made `releases` releases.
-    #[cfg(test)]
     pub(crate) fn learn_of(&mut self, rank: usize, releases: u64) {
         self.known[rank] = self.known[rank].max(releases);
     }
@@ -227,9 +226,9 @@ mod tests {
         let memory = Memory::private(64);
         let slot = Slot { memory: &memory, at: 16 };
         let (mut first, mut second) = (Clock::new(3), Clock::new(3));
-        first.advance(0, 0);
-        first.advance(0, 0);
-        second.advance(1, 0);
+        first.advance(0);
+        first.advance(0);
+        second.advance(1);
         first.store(slot);
         second.teach(slot);
         let mut third = Clock::new(3);
@@ -238,7 +237,7 @@ mod tests {
         second.store(slot);
         third.learn(slot);
         assert_eq!([0, 1, 2].map(|rank| third.of(rank)), [2, 1, 0], "a clock forgets nothing");
-        third.advance(1, 0);
+        third.advance(1);
         third.teach_by(1, slot);
         let mut fourth = Clock::new(3);
         fourth.learn(slot);

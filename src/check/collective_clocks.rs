@@ -72,7 +72,7 @@ mod tests {
         let clocks = CollectiveClocks { memory: &memory, base: 64, ranks: 2 };
         let mut clock = Clock::new(2);
         for (group, turn) in [(7, 1), (9, 1), (7, 2)] {
-            clock.advance(1, 0);
+            clock.advance(1);
             clocks.enter(group, turn, &clock);
         }
         let at = |group, turn| clocks.clock_at(group, turn).map(|clock| clock[1]);

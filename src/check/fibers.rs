@@ -17,7 +17,7 @@ use super::others::Others;
 use super::releases::{By, Releases};
 use super::rules::Kind;
 use super::sanitizer::{Fiber, Mark, Sanitizer, Touched};
-use super::shadow::{Access, LogEntry};
+use super::shadow::{Access, LogEntry, Shadow};
 
 /// Maximum number of fibers of a thread. Further operations in flight share the last one.
 const MOST_FIBERS: usize = 256;
@@ -46,6 +46,8 @@ struct State {
     /// whose releases tell of the operation; a number of releases, and this rank knows of the
     /// operation once it knows more than so many; and a number that makes the key unique.
     waiting: BTreeMap<(usize, u64, u64), LoggedAccess>,
+    /// Operations that are complete when the exposure epoch of this rank's part ends, which lasts.
+    exposed: Vec<LoggedAccess>,
     /// The number of operations that have waited; those that were forgotten, by window.
     waited: u64,
     forgotten: HashMap<u64, u64>,
@@ -53,6 +55,9 @@ struct State {
     /// member and number of the chunk. Each operation also accesses this memory, because only the
     /// sanitizer knows whether the operations of two threads are ordered.
     mirrors: HashMap<(u64, usize, u64), Memory>,
+    /// A mark of all ends of memory that the library allocates for the program: the next owner of
+    /// the memory comes after the last one, as with `malloc`.
+    memory: Mark,
 }
 
 /// The bytes of a mirror's chunk.
@@ -97,6 +102,7 @@ impl Mirrored<'_> {
 pub(super) struct LoggedAccess {
     pub(super) entry: LogEntry,
     pub(super) window: u64,
+    pub(super) shadow: Memory,
     /// The part. `None` in a dynamic window, whose offsets are addresses.
     pub(super) memory: Option<Memory>,
 }
@@ -135,9 +141,11 @@ impl Fibers {
             others: Others::new(sanitizer),
             learned: Mark::default(),
             waiting: BTreeMap::new(),
+            exposed: Vec::new(),
             waited: 0,
             forgotten: HashMap::new(),
             mirrors: HashMap::new(),
+            memory: Mark::default(),
         };
         Some(Fibers { sanitizer, state: Mutex::new(state) })
     }
@@ -224,15 +232,26 @@ impl Fibers {
         state.releases.from(number).for_each(|mark| self.sanitizer.release(mark));
     }
 
-    /// Adds complete operations of other ranks about which this rank, `owner`, may not know yet.
-    pub(super) fn add_logged(&self, owner: usize, accesses: impl IntoIterator<Item = LoggedAccess>) {
+    /// The calling thread gets memory that the library has allocated, or gives it back.
+    pub(super) fn memory(&self, begins: bool) {
+        let state = self.state();
+        if begins { self.sanitizer.acquire(&state.memory) } else { self.sanitizer.release(&state.memory) }
+    }
+
+    /// Adds complete operations of other ranks about which this rank may not know yet. `ranks`: the
+    /// number of ranks.
+    pub(super) fn add_logged(&self, ranks: usize, accesses: Vec<LoggedAccess>) {
         let mut state = self.state();
-        for one in accesses {
-            if state.waiting.len() >= MOST_WAITING {
+        let exposed = std::mem::take(&mut state.exposed);
+        for one in exposed.into_iter().chain(accesses) {
+            if state.waiting.len() + state.exposed.len() >= MOST_WAITING {
                 *state.forgotten.entry(one.window).or_default() += 1;
                 continue;
             }
-            let (rank, releases) = one.entry.completed_by(owner);
+            let Some((rank, releases)) = one.entry.completed_by(Shadow::of(&one.shadow, ranks)) else {
+                state.exposed.push(one);
+                continue;
+            };
             let number = state.waited;
             state.waited += 1;
             state.waiting.insert((rank, releases, number), one);

@@ -225,7 +225,7 @@ mod tests {
         let (mut clock, sends) = (Clock::new(2), Sends::default());
         for of in [stream(1, 5, 1), stream(1, 7, 1), stream(1, 5, 1), stream(0, 5, 1), stream(1, 5, 2), stream(1, 5, 1)]
         {
-            clock.advance(0, 0);
+            clock.advance(0);
             sends.end(entries.send(of, &clock, &sends).expect("a free entry"));
         }
         let seen =
@@ -245,7 +245,7 @@ mod tests {
         let (mut clock, sends) = (Clock::new(2), Sends::default());
         let stream = |tag| Stream { to: 1, tag, group: 1 };
         let mut send = |tag| {
-            clock.advance(0, 0);
+            clock.advance(0);
             entries.send(stream(tag), &clock, &sends).expect("a free entry")
         };
         // The calls of entries 1 and 3 overlap, and so do those of entries 3 and 4.

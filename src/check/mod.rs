@@ -41,6 +41,7 @@ use transom_fabric::{Memory, diagnostics};
 use crate::environment::Check;
 
 pub(crate) use area::{Area, bytes as area_bytes};
+use clock::Knows;
 pub(crate) use clock::{Clock, Shown, Slot};
 use exclusive::{Exclusive, Holder};
 pub(crate) use fibers::Flight;
@@ -91,10 +92,6 @@ pub(crate) fn show_buffers(buffers: &[(usize, usize, bool)]) -> Vec<PartUse> {
     BUFFERS.get().map_or(Vec::new(), |show| show(buffers))
 }
 
-/// The number of an exposure epoch's last release is a multiple of this. It exceeds the number of
-/// releases before, unless there are more in the epoch.
-const EXPOSURE: u64 = 1 << 10;
-
 /// Maximum number of reports of a job.
 const MOST_REPORTS: u64 = 100;
 
@@ -113,8 +110,6 @@ pub(crate) struct Checker {
     base: usize,
     clock: Exclusive<Clock>,
     known: Known,
-    /// The release with which the last exposure epoch of this rank ends.
-    exposures: AtomicU64,
     /// The messages that calls are sending.
     sends: message_clocks::Sends,
     places: place::Places,
@@ -196,7 +191,6 @@ impl Checker {
             base,
             clock,
             known: Known { counts: Shown::new(rank, ranks), polled: polled::Polled::default() },
-            exposures: AtomicU64::new(0),
             sends: message_clocks::Sends::default(),
             places: place::Places::new(),
             lent: lent::Buffers::new(),
@@ -228,22 +222,21 @@ impl Checker {
     /// Counts a release of this rank, and returns its clock.
     #[inline]
     pub(crate) fn release(&self) -> Holder<'_, Clock> {
-        self.release_as(0, By::Synchronization)
+        self.release_as(By::Synchronization)
     }
 
     /// [`Checker::release`] by an atomic or another operation, which a program may repeat very
     /// often while it waits.
     #[inline]
     pub(crate) fn release_by_operation(&self) -> Holder<'_, Clock> {
-        self.release_as(0, By::Operation)
+        self.release_as(By::Operation)
     }
 
-    /// [`Checker::release`], with a number of at least `least`.
     #[inline]
-    fn release_as(&self, least: u64, by: By) -> Holder<'_, Clock> {
+    fn release_as(&self, by: By) -> Holder<'_, Clock> {
         self.learn_polled();
         let mut clock = self.clock();
-        clock.advance(self.rank, least);
+        clock.advance(self.rank);
         if let Some(fibers) = &self.fibers {
             fibers.release(clock.of(self.rank), by);
         }
@@ -265,41 +258,62 @@ impl Checker {
         self.sends.end(sending);
     }
 
-    /// An exposure epoch of this rank's part begins.
-    pub(crate) fn expose_part(&self, part: Shadow<'_>) {
-        // Relaxed: each epoch only needs a number of its own.
-        let next = |last: u64| Some(last.max(self.released()) / EXPOSURE * EXPOSURE + EXPOSURE);
-        let last = self.exposures.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
-        part.expose_until(last.ok().and_then(next).unwrap_or(0));
-    }
-
     /// The exposure epoch of this rank's part ends: the operations of its origins are complete.
     pub(crate) fn end_exposure(&self, part: Shadow<'_>) {
-        drop(self.release_as(part.exposed_until(), By::Synchronization));
+        // Another thread may make this release before. All operations of the epoch are complete
+        // then too.
+        part.end_exposure(self.released() + 1);
+        drop(self.release());
     }
 
-    /// Changes the clock by `learn`. `text` gives the text of a place of another rank.
-    /// `is_collective`: all ranks of a group learn of each other, so this rank's own releases are
-    /// not news.
+    /// Changes the clock by `learn`. `text` gives the text of a place of another rank. `back`: the
+    /// number of this rank's releases of which the other ranks knew; `None`: what `learn` tells of
+    /// this rank.
     #[inline]
     pub(crate) fn learn(
         &self,
         learn: impl FnOnce(&mut Clock),
-        is_collective: bool,
+        back: Option<u64>,
         text: impl Fn(usize, u32) -> Option<String>,
     ) {
         let mut clock = self.clock();
         let Some(fibers) = &self.fibers else {
             learn(&mut clock);
-            self.known.counts.show(&clock);
+            self.show(&clock);
             return;
         };
         let mut news = Clock::new(self.ranks);
         learn(&mut news);
         clock.merge(&news);
+        clock.store(self.own().known());
         let known = clock.clone();
         drop(clock);
-        self.show_news(fibers, (&known, &news), is_collective, text);
+        let back = back.unwrap_or(news.of(self.rank));
+        self.show_news(fibers, (&known, back), text);
+    }
+
+    /// Shows the counts of the clock to this rank's threads and to the other ranks.
+    fn show(&self, clock: &Clock) {
+        self.known.counts.show(clock);
+        clock.store(self.own().known());
+    }
+
+    /// Whether this rank may learn something by [`Checker::knows_now`].
+    pub(crate) fn lacks(&self, rank: usize, area: Area<'_>) -> bool {
+        // Relaxed: `knows_now` reads the counts again.
+        let releases = area.releases().load(Ordering::Relaxed);
+        self.known.counts.of(rank) < releases || self.is_news(area.known().words(self.ranks))
+    }
+
+    /// The clock of another rank, whose area this is: all that it has released, and all that it
+    /// knows.
+    pub(crate) fn knows_now(&self, rank: usize, area: Area<'_>) -> Clock {
+        let mut clock = Clock::new(self.ranks);
+        // Acquire: pairs with the Release of the rank. Before the rest, which the rank knew when it
+        // made this release.
+        clock.learn_of(rank, area.releases().load(Ordering::Acquire));
+        clock.learn(area.known());
+        clock
     }
 
     /// The counts of the clock, without its lock.
@@ -314,18 +328,17 @@ impl Checker {
         self.fibers.is_some() || self.known.counts.lacks(words)
     }
 
-    /// Reports to ThreadSanitizer that this rank's clock, now `known`, has merged `news`.
+    /// Reports to ThreadSanitizer that this rank's clock is now `known`. `back`: as for
+    /// [`Checker::learn`].
     #[cold]
     fn show_news(
         &self,
         fibers: &fibers::Fibers,
-        (known, news): (&Clock, &Clock),
-        is_collective: bool,
+        (known, back): (&Clock, u64),
         text: impl Fn(usize, u32) -> Option<String>,
     ) {
-        let back = if is_collective { 0 } else { news.of(self.rank) };
         let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        parts.iter().for_each(|part| fibers.add_logged(self.rank, part.logged(self.ranks)));
+        fibers.add_logged(self.ranks, parts.iter().flat_map(|part| part.logged(self.ranks)).collect());
         let name = |LogEntry { access, .. }: &LogEntry| {
             let place = text(access.origin, access.place).unwrap_or_default();
             format!("{} of rank {}, {place}", access.kind, access.origin)
@@ -380,6 +393,13 @@ impl Checker {
         self.exposed.lock().unwrap_or_else(PoisonError::into_inner).retain(|one| one.window != window);
         self.parts.lock().unwrap_or_else(PoisonError::into_inner).retain(|part| part.window != window);
         self.fibers.as_ref().map_or(0, |fibers| fibers.forget(window))
+    }
+
+    /// The program's thread gets memory that the library has allocated, or gives it back.
+    pub(crate) fn memory(&self, begins: bool) {
+        if let Some(fibers) = &self.fibers {
+            fibers.memory(begins);
+        }
     }
 
     /// Whether the programs of all ranks have ThreadSanitizer.
@@ -557,7 +577,12 @@ impl Part {
         shadow
             .drain()
             .into_iter()
-            .map(|entry| fibers::LoggedAccess { entry, window: self.window, memory: self.memory.clone() })
+            .map(|entry| fibers::LoggedAccess {
+                entry,
+                window: self.window,
+                shadow: self.shadow.clone(),
+                memory: self.memory.clone(),
+            })
             .collect()
     }
 }

@@ -122,14 +122,14 @@ mod tests {
         let locked = |index| NoticeClocks::of(&memory, 64, index, 2).lock(|_| Err::<(), ()>(())).expect("a free lock");
         let mut clocks = [0, 1].map(|_| Clock::new(2));
         for rank in [0, 1, 0] {
-            clocks[rank].advance(rank, 0);
+            clocks[rank].advance(rank);
             locked(1).add(&clocks[rank]);
         }
         let known = |index, number| [0, 1].map(|rank| locked(index).clock_of(number).of(rank));
         assert_eq!([0, 1, 2, 3, 9].map(|number| known(1, number)), [[0, 0], [1, 0], [1, 1], [2, 1], [2, 1]]);
         assert_eq!([0, 2].map(|index| known(index, 3)), [[0, 0]; 2], "other counters");
         for _ in 0..MOST {
-            clocks[0].advance(0, 0);
+            clocks[0].advance(0);
             locked(1).add(&clocks[0]);
         }
         assert_eq!(known(1, 1), known(1, 4), "the first notice that is remembered");

@@ -70,7 +70,7 @@ mod tests {
         };
         let receive = [Some((Some(1), Some(5), 1)), Some((None, Some(6), 1)), None];
         for (matching, expected) in receive.into_iter().zip([[1, 0], [1, 2], [3, 3]]) {
-            clock.advance(0, 0);
+            clock.advance(0);
             receives.begin(matching, &clock);
             assert_eq!([learned(1, 5), learned(1, 6)], expected);
         }

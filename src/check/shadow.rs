@@ -13,6 +13,7 @@
 //! that know of a later release of the target.
 
 mod cells;
+mod exposures;
 mod lock;
 mod records;
 mod words;
@@ -35,7 +36,8 @@ const RECORDS: usize = 24;
 /// Bit l: level l has records in chains. Bit 32 + l: level l has had a record that extends beyond
 /// its block.
 const IN_USE: usize = 32;
-/// What is special about the part: the bits [`SHARED`], [`HAS_LOG`], [`HAS_LONG`] and [`POLLED`].
+/// What is special about the part: the bits [`SHARED`], [`HAS_LOG`], [`HAS_LONG`], [`POLLED`] and
+/// [`HAS_FLAGS`].
 const SPECIAL: usize = 40;
 /// One less than the number of clocks of single atomics, a power of two.
 const WORDS: usize = 48;
@@ -63,8 +65,6 @@ const SEARCH: usize = 208;
 const BASE: usize = 216;
 /// The rank of the part.
 const OWNER: usize = 224;
-/// The number of the release with which the last exposure epoch of the part ends.
-const EXPOSED_UNTIL: usize = 232;
 /// The number of entries of the log that the part's rank must not read any more.
 const MISSED: usize = 240;
 /// The bytes that have had long accumulates: from the complement of the first word to the second.
@@ -72,7 +72,9 @@ const LONG_START: usize = 256;
 const LONG_END: usize = 264;
 /// At the first rank of the window: the meeting of its ranks (`window/checked/meeting.rs`).
 const MEETING: usize = 272;
-const CLOCKS: usize = 320;
+/// The words of `exposures`.
+const EXPOSURES: usize = 320;
+const CLOCKS: usize = EXPOSURES + exposures::BYTES;
 
 /// Accesses are also recorded by address, because another window has some of the same memory.
 const SHARED: u64 = 1;
@@ -82,11 +84,14 @@ const HAS_LOG: u64 = 2;
 const HAS_LONG: u64 = 4;
 /// The part's rank has called `MPI_WIN_SYNC`, by which it may poll the part.
 const POLLED: u64 = 8;
+/// The part's rank may store flags there, for which other ranks poll by operations.
+const HAS_FLAGS: u64 = 16;
 
 /// In place of a count of releases: the access is not complete.
 const IN_FLIGHT: u64 = u64::MAX;
 
-/// In a count of releases: they are those of the part's rank, not of the access's origin.
+/// In place of a count of the origin's releases, with the number of an exposure epoch of the part:
+/// the access is complete when this epoch ends.
 const OF_OWNER: u64 = 1 << 40;
 
 /// Binary logarithm of the bytes of a word, and of a half, which has a clock of its own: programs
@@ -106,7 +111,7 @@ const MOST_CLOCKS: usize = 1 << 14;
 const MOST_ATOMICS: u64 = 8;
 
 /// The number of clocks that are not of single atomics.
-const NAMED: usize = 10;
+const NAMED: usize = 9;
 
 /// The bytes of a cache line.
 const LINE: usize = 64;
@@ -131,8 +136,6 @@ pub(crate) enum At {
     /// The merged clocks of ranks that put a word, before the put; if the part's rank polls the
     /// part, also those of ranks that accumulate.
     Flags,
-    /// The clock of the part's rank at its last `MPI_WIN_SYNC`.
-    Synced,
     /// The merged clocks of atomics on a half of a word, by a byte of the half.
     Half(u64),
     /// One of these clocks, by its number.
@@ -152,7 +155,6 @@ impl At {
             At::Settled => 6,
             At::Long => 7,
             At::Flags => 8,
-            At::Synced => 9,
             At::Nth(number) => NAMED + (usize::try_from(number).unwrap_or(0) & words),
             // The clocks of the two halves of a word are neighbors.
             At::Half(at) => NAMED + ((hash(at >> WORD, 0) << 1 | usize::from(at >> HALF & 1 != 0)) & words),
@@ -199,9 +201,9 @@ pub(crate) struct LogEntry {
 
 impl LogEntry {
     /// The rank whose releases tell that the access is complete, and the number of releases that
-    /// ranks must exceed that know it. `owner`: the rank of the part.
-    pub(super) fn completed_by(&self, owner: usize) -> (usize, u64) {
-        completed_by(self.done, self.access.origin, || owner)
+    /// ranks must exceed that know it. `None`: the exposure epoch of the access lasts.
+    pub(super) fn completed_by(&self, shadow: Shadow<'_>) -> Option<(usize, u64)> {
+        shadow.completed_by(self.done, self.access.origin)
     }
 }
 
@@ -233,8 +235,8 @@ struct Older {
     /// Encoded.
     kind: u32,
     origin: usize,
-    /// The number of releases that its origin had made when it was complete, or [`IN_FLIGHT`]. With
-    /// [`OF_OWNER`]: those of the part's rank at the end of the exposure epoch.
+    /// The number of releases that its origin had made when it was complete; [`OF_OWNER`] and an
+    /// exposure epoch; or [`IN_FLIGHT`].
     ended: u64,
 }
 
@@ -320,13 +322,6 @@ impl<'c> New<'c> {
             || (*kind == older.kind && new.origin == older.origin)
             || (new.start == older.start && new.end == older.end && includes(*kind, older.kind))
     }
-}
-
-/// The rank whose releases tell that an access is complete, and the number of releases that ranks
-/// must exceed that know it. `ended`: as in a record. `owner` returns the rank of the part.
-#[inline]
-fn completed_by(ended: u64, origin: usize, owner: impl Fn() -> usize) -> (usize, u64) {
-    if ended & OF_OWNER == 0 { (origin, ended) } else { (owner(), ended & (OF_OWNER - 1)) }
 }
 
 /// The number of cells for a part of `size` bytes: one for two words, if that is at most four times
@@ -430,6 +425,20 @@ impl<'m> Shadow<'m> {
         self.get(SPECIAL) & POLLED != 0
     }
 
+    /// The part's rank may store flags in its part, outside of exposure epochs and fences.
+    pub(crate) fn gets_flags(self) {
+        if !self.may_have_flags() {
+            // Relaxed: who finds a flag finds this bit too.
+            self.word(SPECIAL).fetch_or(HAS_FLAGS, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether [`Shadow::gets_flags`] or [`Shadow::polls`] was called.
+    #[inline]
+    pub(crate) fn may_have_flags(self) -> bool {
+        self.get(SPECIAL) & (HAS_FLAGS | POLLED) != 0
+    }
+
     /// The clocks from which a rank learns that has read a range.
     pub(crate) fn clocks_for(self, start: u64, end: u64) -> impl Iterator<Item = Slot<'m>> {
         let (first, last) = (start >> HALF, end.saturating_sub(1) >> HALF);
@@ -496,33 +505,17 @@ impl<'m> Shadow<'m> {
         self.word(MEETING)
     }
 
-    /// An exposure epoch of the part begins, and will end with this release of the part's rank.
-    pub(crate) fn expose_until(self, release: u64) {
-        // Relaxed: the post of the epoch orders it before the accesses of its origins.
-        self.set(EXPOSED_UNTIL, release);
-    }
-
-    /// The release with which the last exposure epoch of the part ends.
-    pub(crate) fn exposed_until(self) -> u64 {
-        self.get(EXPOSED_UNTIL)
-    }
-
     /// The end of accesses in a record: their origin has made `releases` releases.
     #[inline]
     pub(crate) fn ends_with_release(releases: u64) -> u64 {
         limited(releases)
     }
 
-    /// The end of accesses in a record: the exposure epoch of the part ends.
-    pub(crate) fn ends_with_exposure(self) -> u64 {
-        OF_OWNER | limited(self.exposed_until().saturating_sub(1))
-    }
-
     /// Whether an access is complete to a rank that knows of `known(r)` releases of rank r.
     #[inline]
     fn is_over(self, older: &Older, known: impl Fn(usize) -> u64) -> bool {
-        let (rank, releases) = completed_by(older.ended, older.origin, || self.count(OWNER));
-        older.ended != IN_FLIGHT && known(rank) > releases
+        let by = || self.completed_by(older.ended, older.origin);
+        older.ended != IN_FLIGHT && by().is_some_and(|(rank, releases)| known(rank) > releases)
     }
 
     /// Whether there is a log.

@@ -7,7 +7,7 @@ use transom_fabric::{Memory, diagnostics};
 use super::block::block_bytes;
 use super::cards::Card;
 use super::{Job, JobCore, Team};
-use crate::check::{self, Area, Checker, Clock, Flight, Matching, Sending, ShowBuffers, Stream, Wait};
+use crate::check::{self, Area, Checker, Clock, Flight, Matching, Sending, ShowBuffers, Slot, Stream, Wait};
 use crate::environment::Settings;
 use crate::error::{JobError, Result};
 
@@ -80,10 +80,10 @@ impl JobCore {
         let passed =
             self.waits(&Wait { call: "barrier of the job", window: None, peer: None, is_collective: true }, barrier)?;
         let mut met = Clock::new(self.size);
-        for member in 0..team.size {
+        for member in (0..team.size).filter(|&member| member != team.me) {
             met.learn(self.area(checker, team.rank(member))?.barrier(turn));
         }
-        self.meets(&met, team.size);
+        self.meets(met, checker.own().barrier(turn), team.size);
         Ok(passed)
     }
 
@@ -185,14 +185,17 @@ impl JobCore {
     pub(super) fn has_met(&self, ranks: &[usize], group: u64, turn: u64) -> Result<()> {
         let Some(checker) = &self.block.checker else { return Ok(()) };
         let mut met = Clock::new(self.size);
-        for &rank in ranks {
+        // What this rank has done itself is no news to its threads. If it alone makes the call,
+        // another thread may have entered the call.
+        let others = ranks.iter().filter(|&&rank| rank != self.rank || ranks.len() == 1);
+        for &rank in others {
             match self.area(checker, rank)?.collective_clocks().clock_at(group, turn) {
                 Some(clock) => met.join(&clock),
                 // What the rank knew when it entered is forgotten.
                 None => return self.learn_all(),
             }
         }
-        self.learns_by(true, |clock| clock.join(met.counts()));
+        self.learns(|clock| clock.join(met.counts()));
         Ok(())
     }
 
@@ -205,9 +208,11 @@ impl JobCore {
         }
     }
 
-    /// Merges `met`, the merged clock of `ranks` ranks that have met.
-    pub(crate) fn meets(&self, met: &Clock, ranks: usize) {
-        self.learns_by(true, |clock| {
+    /// Merges the clocks of `ranks` ranks that have met: those of the others, and this rank's own.
+    pub(crate) fn meets(&self, others: Clock, own: Slot<'_>, ranks: usize) {
+        let (back, mut met) = (others.of(self.rank), others);
+        met.learn(own);
+        self.learns_by(Some(back), |clock| {
             if ranks == self.size { clock.join_common(met.counts()) } else { clock.join(met.counts()) }
         });
     }
@@ -215,14 +220,14 @@ impl JobCore {
     /// Changes this rank's clock by `learn`, if the checker is on.
     #[inline]
     pub(crate) fn learns(&self, learn: impl FnOnce(&mut Clock)) {
-        self.learns_by(false, learn);
+        self.learns_by(None, learn);
     }
 
-    /// [`JobCore::learns`]. `is_collective`: all ranks of a group learn of each other.
+    /// [`JobCore::learns`]. `back`: as for [`Checker::learn`].
     #[inline]
-    pub(super) fn learns_by(&self, is_collective: bool, learn: impl FnOnce(&mut Clock)) {
+    pub(super) fn learns_by(&self, back: Option<u64>, learn: impl FnOnce(&mut Clock)) {
         if let Some(checker) = &self.block.checker {
-            checker.learn(learn, is_collective, |rank, place| self.area(checker, rank).ok()?.text(place));
+            checker.learn(learn, back, |rank, place| self.area(checker, rank).ok()?.text(place));
         }
     }
 
@@ -341,6 +346,14 @@ impl Job {
     pub fn checker_sees_atomics(&self) {
         if let Some(checker) = &self.core().block.checker {
             checker.sees_atomics();
+        }
+    }
+
+    /// The program's thread gets memory that the library has allocated, or gives it back.
+    #[doc(hidden)]
+    pub fn checker_memory(&self, begins: bool) {
+        if let Some(checker) = &self.core().block.checker {
+            checker.memory(begins);
         }
     }
 

@@ -329,11 +329,18 @@ impl Job {
         self.core.block.checker.as_ref().map(|checker| checker.release().counts().to_vec())
     }
 
-    /// Merges the clock that another rank sent into this rank's clock. If `all` is true, it is the
-    /// merged clock of all ranks of the job.
+    /// Merges the clock that another rank sent into this rank's clock.
     #[doc(hidden)]
-    pub fn checker_learns(&self, clock: &[u64], all: bool) {
-        self.core.learns_by(true, |known| if all { known.join_common(clock) } else { known.join(clock) });
+    pub fn checker_learns(&self, clock: &[u64]) {
+        self.core.learns(|known| known.join(clock));
+    }
+
+    /// Merges the merged clock of ranks that have met; of all ranks of the job if `all` is true.
+    /// `others`: the same, but each rank's clock without the rank's own releases.
+    #[doc(hidden)]
+    pub fn checker_meets(&self, met: &[u64], others: &[u64], all: bool) {
+        let back = others.get(self.core.rank).copied();
+        self.core.learns_by(back, |known| if all { known.join_common(met) } else { known.join(met) });
     }
 
     /// Records that a call of another library begins to wait for other ranks, for reports of

@@ -208,14 +208,15 @@ impl Parts {
     fn compare_swap_far(&self, rank: usize, displacement: u64, ty: BasicType, values: CompareSwap<u64>) -> Result<u64> {
         let Some((target, at)) = self.locate("compare_and_swap", rank, displacement, ty.size())? else { return Ok(0) };
         let kind = Kind::Combine { call: Call::CompareAndSwap, op: None, ty };
+        if let Some(old) = self.is_checked().then(|| self.swap_fails(target, at, ty, values.expected)).flatten() {
+            return self.note_attempt(target, at, (kind, ty), false, || old);
+        }
         if let Some(atomic) = target.atomic_at(self, at, ty) {
             let swap = || atomic.swap_anywhere(index(at), ty, values);
             if !self.is_checked() {
                 return Ok(swap());
             }
-            let failed = self.swap_fails(target, at, ty, values.expected);
-            let changes = failed.is_none() && differ(values, ty);
-            return self.note_attempt(target, at, (kind, ty), changes, || failed.unwrap_or_else(swap));
+            return self.note_attempt(target, at, (kind, ty), differ(values, ty), swap);
         }
         let mut old = [0; REGISTER];
         let tally = Tally::within(&target.tally);

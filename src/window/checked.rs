@@ -303,6 +303,9 @@ impl Parts {
     /// Adds the checker's data to a window that is being created, where the job is checked.
     pub(super) fn checked(mut self) -> Result<Parts> {
         if let Some(checker) = &self.job.block.checker {
+            if self.is_allocated() {
+                checker.memory(true);
+            }
             let undo = |_: &_| {
                 checker.unwatch(self.id);
                 self.withdraw();
@@ -327,6 +330,18 @@ impl Parts {
     pub(super) fn conceals(&self, start: u64) {
         if let Some((_, checker)) = self.checker() {
             checker.conceal(self.id, start);
+        }
+    }
+
+    /// Whether the library has allocated the window's memory.
+    fn is_allocated(&self) -> bool {
+        matches!(self.flavor, Flavor::Allocate | Flavor::Shared)
+    }
+
+    /// The program gives back the memory that the library has allocated for the window.
+    pub(super) fn gives_memory_back(&self) {
+        if let Some(checker) = self.job.block.checker.as_ref().filter(|_| self.is_allocated()) {
+            checker.memory(false);
         }
     }
 
@@ -488,7 +503,7 @@ impl Parts {
                 [At::Settled, At::Flags].into_iter().for_each(|at| clock.learn(shadow.clock(at)));
                 shadow.clocks_for(at as u64, (at + len) as u64).for_each(|slot| clock.learn(slot));
             });
-            return Ok(());
+            return self.learn_stored(checked, checker, member);
         }
         let (start, place) = (at as u64, checker.place_of(kind).number);
         let new = Access { start, end: start + len as u64, kind, origin: self.job.rank, place };
@@ -544,6 +559,11 @@ impl Parts {
     /// Learns the clocks that earlier holders of a part's lock passed on; for a shared lock, those
     /// of exclusive holders only.
     pub(super) fn lock_taken(&self, member: usize, kind: Lock) -> Result<()> {
+        // Only programs that pass addresses store by pointers.
+        let stores = |checked: &Checked| member == self.team.me && checked.lends.load(Ordering::Relaxed);
+        if let Some((checked, _)) = self.checker().filter(|(checked, _)| stores(checked)) {
+            checked.own().gets_flags();
+        }
         match kind {
             Lock::Shared => self.learn_from(member, &[At::Exclusive]),
             Lock::Exclusive => self.learn_from(member, &[At::Exclusive, At::Shared]),

@@ -354,6 +354,7 @@ impl Parts {
         if let Some(checked) = &self.checked {
             checked.withdraw();
         }
+        self.gives_memory_back();
         self.job.block.retract(self.own.place);
         self.job.messages.forget(self.id);
         // The program may now unmap its memory, while the handle of the freed window still exists.

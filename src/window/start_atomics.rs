@@ -4,14 +4,16 @@
 use super::accumulate::{Accumulate, REGISTER};
 use super::accumulate_mapped::local;
 use super::accumulate_net::ByNet;
+use super::dynamic::Resolved;
+use super::kernel_copies::CopiedUnderLock;
 use super::parts::{Parts, index};
 use super::permit::Permit;
 use super::target::Target;
 use super::transfer::{Incoming, Outgoing};
-use crate::buffers::Sink;
+use crate::buffers::{Sink, scoped};
 use crate::check::{Call, Kind};
 use crate::error::Result;
-use crate::memory::accumulate::{bytes_of, value};
+use crate::memory::accumulate::{AtomicMemory, bytes_of, value};
 use crate::memory::layout::Layout;
 use crate::reduce::{BasicType, CompareSwap, Op};
 
@@ -58,7 +60,7 @@ impl Parts {
         into: Sink,
     ) -> Result<()> {
         // The operand is copied before the call returns: one element needs no staging area.
-        crate::buffers::scoped(
+        scoped(
             || (),
             |scope| {
                 let accumulate = Accumulate {
@@ -80,11 +82,36 @@ impl Parts {
 
     /// In a checked window: the value from which a compare-and-swap fails, because it expects
     /// another one. No rank is then ordered after the operation. For conflicts it remains an
-    /// update.
+    /// update. `None` also where the target's CPU performs the operation.
     #[cold]
     pub(super) fn swap_fails(&self, target: &Target, at: u64, ty: BasicType, expected: u64) -> Option<u64> {
-        let old = target.atomic_at(self, at, ty)?.swap_anywhere(index(at), ty, CompareSwap { expected, new: expected });
+        let values = CompareSwap { expected, new: expected };
+        let old = match target.atomic_at(self, at, ty) {
+            Some(atomic) => atomic.swap_anywhere(index(at), ty, values),
+            None => self.swap_alone(target, at, ty, values)?,
+        };
         differ(CompareSwap { expected, new: old }, ty).then_some(old)
+    }
+
+    /// Compares and swaps in memory that this rank maps only for the call, or that the kernel
+    /// copies for it. If that fails, the caller's operation fails too.
+    fn swap_alone(&self, target: &Target, at: u64, ty: BasicType, values: CompareSwap<u64>) -> Option<u64> {
+        if target.reach.is_dynamic() {
+            let (call, size) = ("compare_and_swap", ty.size());
+            match self.resolve(call, target, at.cast_signed(), &Layout::Bytes(size)).ok()? {
+                Resolved::Mapped => {
+                    let there = self.within(call, target, at, size).ok()?;
+                    return Some(self.atomic_within(target, &there).ok()?.swap_anywhere(there.at, ty, values));
+                }
+                Resolved::Across => return None,
+                Resolved::Unmapped(_) => {}
+            }
+        }
+        let by_kernel = CopiedUnderLock::of(self, target)?;
+        let mut old = [0; REGISTER];
+        let old = &mut old[..ty.size()];
+        scoped(|| (), |scope| by_kernel.swap(at, ty, values, scope.sink(old))).ok()?;
+        Some(value(old))
     }
 
     /// [`Parts::compare_swap`] without waiting: `into` has the previous value when the operation is
@@ -107,12 +134,9 @@ impl Parts {
         let kind = Kind::Combine { call: Call::CompareAndSwap, op: None, ty };
         self.note_one(target, at, kind, failed.is_none() && differ(values, ty))?;
         let writes = into.address();
-        match target.atomic_at(self, at, ty) {
-            Some(atomic) => {
-                let swap = || atomic.swap_anywhere(index(at), ty, values);
-                let old = failed.unwrap_or_else(swap).to_ne_bytes();
-                into.fill_from(bytes_of(&old, ty.size()));
-            }
+        let swap = |atomic: AtomicMemory<'_>| atomic.swap_anywhere(index(at), ty, values);
+        match failed.or_else(|| target.atomic_at(self, at, ty).map(swap)) {
+            Some(old) => into.fill_from(bytes_of(&old.to_ne_bytes(), ty.size())),
             None => self.swap_far(target, at, ty, values, into, &target.tally)?,
         }
         self.lent_elements(target, at, (kind, ty), reads, writes)?;

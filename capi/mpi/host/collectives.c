@@ -1,27 +1,52 @@
 /* The clocks that a rank learns by collective calls, for the conflict checker. */
 #include "edges_internal.h"
 
+#include <string.h>
+
 /* --- blocking calls --------------------------------------------------------------------------- */
+
+/* Stores a clock without this rank's own entry. */
+static void without_own(const uint64_t *clock, uint64_t *out) {
+    int rank = 0;
+    HOST(Comm_rank)(MPI_COMM_WORLD, &rank);
+    memcpy(out, clock, clock_words * sizeof *out);
+    out[rank] = 0;
+}
+/* Stores a clock, and behind it the clock without this rank's own entry. */
+static void with_and_without_own(const uint64_t *clock, uint64_t *out) {
+    memcpy(out, clock, clock_words * sizeof *out);
+    without_own(clock, out + clock_words);
+}
 
 /* After a call in which every rank waits for all ranks, or for all ranks of the other group. */
 void host_edges_learn_from_all(MPI_Comm comm, uint64_t *clock) {
-    uint64_t theirs[clock_words];
+    uint64_t met[2 * clock_words];
     int size = 0;
     if (is_inter(comm)) {
-        if (HOST(Allreduce)(clock, theirs, clock_words, MPI_UINT64_T, MPI_MAX, comm) == MPI_SUCCESS) transom_edge_learn(theirs, 0);
-    } else if (!is_of_job(comm)) {
+        if (HOST(Allreduce)(clock, met, clock_words, MPI_UINT64_T, MPI_MAX, comm) == MPI_SUCCESS) transom_edge_learn(met);
+        return;
+    }
+    if (!is_of_job(comm)) {
         transom_edge_learn_all();
-    } else if (HOST(Allreduce)(MPI_IN_PLACE, clock, clock_words, MPI_UINT64_T, MPI_MAX, comm) == MPI_SUCCESS) {
+        return;
+    }
+    with_and_without_own(clock, met);
+    if (HOST(Allreduce)(MPI_IN_PLACE, met, 2 * clock_words, MPI_UINT64_T, MPI_MAX, comm) == MPI_SUCCESS) {
         HOST(Comm_size)(comm, &size);
-        transom_edge_learn(clock, size == clock_words);
+        transom_edge_learn_met(met, size == clock_words);
     }
 }
 
 /* After a call in which every rank waits for all ranks, of both groups if there are two. */
 void learn_from_all_of_both(MPI_Comm comm, uint64_t *clock) {
+    uint64_t met[2 * clock_words];
     if (comm == MPI_COMM_NULL) return;
-    if (!is_inter(comm)) host_edges_learn_from_all(comm, clock);
-    else if (merge_both_groups(clock, clock_words, comm) == MPI_SUCCESS) transom_edge_learn(clock, 0);
+    if (!is_inter(comm)) {
+        host_edges_learn_from_all(comm, clock);
+        return;
+    }
+    with_and_without_own(clock, met);
+    if (merge_both_groups(met, 2 * clock_words, comm) == MPI_SUCCESS) transom_edge_learn_met(met, 0);
 }
 
 /* After a call in which all ranks wait for the root, such as a broadcast. */
@@ -29,26 +54,30 @@ void learn_from_root(MPI_Comm comm, int root, uint64_t *clock) {
     if (!is_of_job(comm) && !is_inter(comm)) {
         transom_edge_learn_all();
     } else if (HOST(Bcast)(clock, clock_words, MPI_UINT64_T, root, comm) == MPI_SUCCESS && gets_from_root(comm, root)) {
-        transom_edge_learn(clock, 0);
+        transom_edge_learn(clock);
     }
 }
 
 /* After a call in which the root waits for all ranks, such as a reduction. */
 void learn_at_root(MPI_Comm comm, int root, uint64_t *clock) {
-    uint64_t met[clock_words];
+    uint64_t own[clock_words], met[clock_words];
+    const int learns = is_root(comm, root);
     if (!is_of_job(comm) && !is_inter(comm)) {
         transom_edge_learn_all();
-    } else if (HOST(Reduce)(clock, met, clock_words, MPI_UINT64_T, MPI_MAX, root, comm) == MPI_SUCCESS && is_root(comm, root)) {
-        transom_edge_learn(met, 0);
+        return;
     }
+    without_own(clock, own);
+    const int code = HOST(Reduce)(learns ? own : clock, met, clock_words, MPI_UINT64_T, MPI_MAX, root, comm);
+    if (code == MPI_SUCCESS && learns) transom_edge_learn(met);
 }
 
 /* After a call in which each rank waits for all lower ranks: a scan. */
 void learn_from_lower(MPI_Comm comm, uint64_t *clock) {
+    uint64_t met[clock_words];
     if (!is_of_job(comm)) {
         transom_edge_learn_all();
-    } else if (HOST(Scan)(MPI_IN_PLACE, clock, clock_words, MPI_UINT64_T, MPI_MAX, comm) == MPI_SUCCESS) {
-        transom_edge_learn(clock, 0);
+    } else if (HOST(Exscan)(clock, met, clock_words, MPI_UINT64_T, MPI_MAX, comm) == MPI_SUCCESS && group_of(comm)->me > 0) {
+        transom_edge_learn(met);
     }
 }
 

@@ -287,6 +287,8 @@ static _Thread_local int is_exchanging;
 #define PARTITIONS(name, parameters, arguments, before, ...)                                                                \
     WRAP(name, parameters, arguments, transom_edge_release(clock); before, __VA_ARGS__)
 
+/* The end of a request that the program itself completes, for which another thread may wait. */
+#define GREQUEST(name, parameters, arguments) WRAP(name, parameters, arguments, transom_edge_release(clock), )
 /* Calls that wait for no other rank. */
 #define LOCAL(name, parameters, arguments, buffers)                                                                         \
     WRAP(name, parameters, arguments, BLOCKING_WITH(buffers), )

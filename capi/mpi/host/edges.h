@@ -391,6 +391,7 @@ PARTITIONS(Parrived,
     (MPI_Request request, int partition, int *flag),
     (request, partition, flag), ,
     if (*flag) transom_edge_partition_has_arrived(request, partition))
+GREQUEST(Grequest_complete, (MPI_Request request), (request))
 #define LOCAL_CALLS(suffix, N)                                                                    \
     LOCAL(Reduce_local##suffix,                                                                   \
         (const void *inbuf, void *inoutbuf, N count, MPI_Datatype datatype, MPI_Op op),           \
@@ -406,6 +407,16 @@ PARTITIONS(Parrived,
             MPI_Datatype datatype, MPI_Comm comm),                                                \
         (inbuf, insize, position, outbuf, outcount, datatype, comm),                              \
         lends(outbuf, outcount, datatype, 1), inbuf, 0)
+PACK(Pack_external,
+    (const char datarep[], const void *inbuf, int incount, MPI_Datatype datatype, void *outbuf,
+        MPI_Aint outsize, MPI_Aint *position),
+    (datarep, inbuf, incount, datatype, outbuf, outsize, position),
+    lends(inbuf, incount, datatype, 0), outbuf, 1)
+PACK(Unpack_external,
+    (const char datarep[], const void *inbuf, MPI_Aint insize, MPI_Aint *position, void *outbuf,
+        int outcount, MPI_Datatype datatype),
+    (datarep, inbuf, insize, position, outbuf, outcount, datatype),
+    lends(outbuf, outcount, datatype, 1), inbuf, 0)
 LOCAL_CALLS(, int)
 LOCAL_CALLS(_c, MPI_Count)
 PROBE(Probe,

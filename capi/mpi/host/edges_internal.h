@@ -11,8 +11,11 @@
 
 /* In src/edges.rs. Counts a release, and stores this rank's clock. */
 void transom_edge_release(uint64_t *clock);
-/* Learns a clock. `all`: all ranks of the job have exchanged their clocks. */
-void transom_edge_learn(const uint64_t *clock, int all);
+/* Learns a clock. */
+void transom_edge_learn(const uint64_t *clock);
+/* Learns the merged clock of ranks that have exchanged their clocks: `all` ranks of the job, or
+ * some. As many words follow: the same, but each rank's clock without its own entry. */
+void transom_edge_learn_met(const uint64_t *clocks, int all);
 /* Learns the clocks that all ranks have released. */
 void transom_edge_learn_all(void);
 /* A call that may wait for other ranks begins, and ends. */

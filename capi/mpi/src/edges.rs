@@ -95,17 +95,32 @@ unsafe extern "C" fn transom_edge_release(clock: *mut u64) {
     unsafe { std::ptr::copy_nonoverlapping(known.as_ptr(), clock, words) };
 }
 
-/// Learns a clock. `all` is not 0 if all ranks of the job have exchanged their clocks.
+/// Learns a clock.
 ///
 /// # Safety
 /// The clock has the words that `begin` was told.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn transom_edge_learn(clock: *const u64, all: c_int) {
+unsafe extern "C" fn transom_edge_learn(clock: *const u64) {
     if let Some(job) = process::get().and_then(Process::job) {
         // SAFETY: as the caller says.
-        let clock = unsafe { std::slice::from_raw_parts(clock, WORDS.load(Ordering::Relaxed)) };
-        job.checker_learns(clock, all != 0);
+        job.checker_learns(unsafe { std::slice::from_raw_parts(clock, WORDS.load(Ordering::Relaxed)) });
+    }
+}
+
+/// Learns the merged clock of ranks that have exchanged their clocks; of all ranks of the job if
+/// `all` is not 0. As many words follow: the same, but each rank's clock without its own entry.
+///
+/// # Safety
+/// The clocks have the words that `begin` was told.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn transom_edge_learn_met(clocks: *const u64, all: c_int) {
+    if let Some(job) = process::get().and_then(Process::job) {
+        let words = WORDS.load(Ordering::Relaxed);
+        // SAFETY: as the caller says.
+        let (met, others) = unsafe { std::slice::from_raw_parts(clocks, 2 * words) }.split_at(words);
+        job.checker_meets(met, others, all != 0);
     }
 }
 

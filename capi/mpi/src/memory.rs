@@ -37,6 +37,7 @@ fn allocated(size: isize, info: InfoHandle) -> Option<Result<*mut u8, NoInfo>> {
     };
     let memory = job.alloc_mem(bytes, &info).ok()?;
     let first = memory.as_ptr();
+    job.checker_memory(true);
     given().insert(first.addr(), memory);
     Some(Ok(first))
 }
@@ -62,6 +63,11 @@ pub(crate) unsafe extern "C" fn alloc_mem(size: isize, info: InfoHandle, base: *
 /// Windows over the memory keep it.
 #[unsafe(export_name = "PMPI_Free_mem")]
 pub(crate) unsafe extern "C" fn free_mem(base: *mut c_void) -> c_int {
+    if let Some(job) = process::get().and_then(process::Process::job)
+        && given().contains_key(&base.addr())
+    {
+        job.checker_memory(false);
+    }
     let ours = given().remove(&base.addr());
     match ours {
         Some(_) => SUCCESS,

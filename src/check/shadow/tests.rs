@@ -158,7 +158,7 @@ fn an_access_that_all_know_to_be_complete_has_no_record_after_the_next_one() {
     for op in [Op::Sum, Op::Prod] {
         shadow.recorded(add(op), &clock, true);
     }
-    clock.advance(0, 0);
+    clock.advance(0);
     let counts = clock.counts().to_vec();
     assert_eq!(live(&shadow), 2);
     clock.join_common(&counts);
@@ -188,7 +188,7 @@ fn an_access_is_ordered_behind_a_completed_one_only_by_knowledge_of_a_later_rele
     shadow.complete(record, first.of(0));
     assert!(shadow.recorded(put(0, 0, 4), &first, false).1.is_empty(), "its own, which is complete");
     assert_eq!(shadow.recorded(put(1, 4, 8), &second, false).1.len(), 1, "no release");
-    first.advance(0, 0);
+    first.advance(0);
     second.join(first.counts());
     assert!(shadow.recorded(put(2, 6, 8), &second, false).1.iter().all(|clashes| clashes.older.origin == 1));
 }
@@ -204,7 +204,7 @@ fn an_access_that_is_forgotten_stands_for_no_other_one() {
         let (mut first, mut owner) = (Clock::new(RANKS), Clock::new(RANKS));
         let (record, _) = shadow.recorded(put(0, 0, len), &first, false);
         shadow.complete(record, first.of(0));
-        first.advance(0, 0);
+        first.advance(0);
         owner.join(first.counts());
         let buffer = Access { kind: Kind::Store, origin: OWNER_RANK, ..put(0, 0, len) };
         let mut clashes = Vec::new();
@@ -223,17 +223,22 @@ fn an_access_is_ordered_behind_one_of_an_exposure_epoch_only_by_knowledge_of_the
         let memory = memory(4096, 16);
         let shadow = locked(&memory);
         let (mut origin, mut owner) = (Clock::new(RANKS), Clock::new(RANKS));
-        (0..5).for_each(|_| owner.advance(OWNER_RANK, 0));
-        shadow.0.expose_until(1024);
+        (0..5).for_each(|_| owner.advance(OWNER_RANK));
+        shadow.0.begin_exposure();
         let (record, _) = shadow.recorded(put(0, 0, len), &origin, false);
         shadow.complete(record, shadow.0.ends_with_exposure());
         assert!(shadow.recorded(put(0, 0, 4), &origin, true).1.is_empty(), "its own, which is complete");
-        origin.advance(0, 0);
+        origin.advance(0);
         let found = |clock: &Clock| shadow.recorded(put(1, len - 1, len), clock, true).1.len();
         assert_eq!(found(&origin), 1, "the end of the access epoch does not suffice");
         origin.join(owner.counts());
         assert_eq!(found(&origin), 1, "nor do the owner's releases before");
-        owner.advance(OWNER_RANK, 1024);
+        // Ends of exposure epochs of other parts, or other releases.
+        (0..5000).for_each(|_| owner.advance(OWNER_RANK));
+        assert_eq!(found(&owner), 1, "nor releases during the epoch");
+        shadow.0.end_exposure(owner.of(OWNER_RANK) + 1);
+        assert_eq!(found(&owner), 1, "nor do releases before the end");
+        owner.advance(OWNER_RANK);
         owner.join(&[1, 0, 0]);
         let clash = shadow.recorded(put(2, 0, len), &owner, true).1;
         assert!(clash.iter().all(|clash| clash.older.origin == 1), "{clash:?}");
@@ -249,7 +254,7 @@ fn a_shadow_without_a_free_record_drops_one_and_counts_what_may_be_missed() {
         let (record, _) = shadow.recorded(put(0, 64 * step, 64 * step + 24), &clock, false);
         shadow.complete(record, clock.of(0));
     }
-    clock.advance(0, 0);
+    clock.advance(0);
     shadow.recorded(put(0, 1000, 1024), &clock, false);
     assert_eq!(shadow.0.dropped(), 0, "its access is known to be complete");
     for step in 0..4 {
@@ -320,7 +325,7 @@ fn two_threads_in_one_cell_find_each_other() {
                     let (_, clashes) = by_cell.unwrap_or_else(|| lock().recorded(access, &clock, true));
                     found.fetch_add(clashes.len() as u64, Ordering::Relaxed);
                     turn.wait();
-                    (0..2).for_each(|rank| clock.advance(rank, 0));
+                    (0..2).for_each(|rank| clock.advance(rank));
                     let counts = clock.counts().to_vec();
                     clock.join_common(&counts);
                 }
@@ -364,7 +369,7 @@ fn an_access_with_an_older_count_does_not_replace_one_of_another_thread() {
     let Access { start, kind, origin, place, .. } = read;
     let of = |released| WordAccess { start, len: 8, kind: kind.encode(), origin, place, released };
     let mut clock = Clock::new(RANKS);
-    clock.advance(0, 0);
+    clock.advance(0);
     assert!(shadow.recorded(read, &clock, true).is_some());
     let known = Shown::new(0, RANKS);
     assert!(!shadow.record_word(&of(0), &known), "the record of the other thread is of use");
@@ -379,7 +384,7 @@ fn halves_of_a_word_and_long_accumulates_have_clocks_of_their_own() {
     let memory = memory(1 << 16, 64);
     let shadow = Shadow::of(&memory, RANKS);
     let mut clock = Clock::new(RANKS);
-    clock.advance(0, 0);
+    clock.advance(0);
     let teach = |start, end| shadow.clocks_of(start, end).for_each(|slot| clock.teach(slot));
     let learned = |start, end| {
         let mut other = Clock::new(RANKS);
@@ -478,7 +483,7 @@ fn conflicts(steps: &[Step], by: By) -> Vec<(bool, bool)> {
             }
         }
         if let Some(teacher) = teacher {
-            clocks[teacher].advance(teacher, 0);
+            clocks[teacher].advance(teacher);
             let known = clocks[teacher].clone();
             clocks[origin].join(known.counts());
         }

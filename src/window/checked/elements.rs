@@ -96,6 +96,9 @@ impl Parts {
             self.note_again(target, at, (element.kind, element.len))?;
         }
         self.learn_if_news(checker, words, shadow, (at, at + element.len as u64));
+        if element.kind.fetches() && shadow.may_have_flags() {
+            self.learn_stored(checked, checker, target.rank())?;
+        }
         Ok(value)
     }
 
@@ -242,7 +245,7 @@ impl Parts {
             return self.fetched_checked(target, at.cast_signed(), &Layout::Bytes(len));
         };
         self.learn_if_news(checker, words, shadow, (at, at + len as u64));
-        self.learn_synced(checked, checker, target.rank())?;
+        self.learn_stored(checked, checker, target.rank())?;
         if checker.has_seen_atomics() {
             checked.sees(checker, target.rank(), at, at + len as u64)?;
         }
@@ -260,7 +263,7 @@ impl Parts {
                 Ok::<(), Infallible>(())
             });
         });
-        self.learn_synced(checked, checker, target.rank())?;
+        self.learn_stored(checked, checker, target.rank())?;
         if !checker.has_seen_atomics() {
             return Ok(());
         }

@@ -8,7 +8,8 @@ use transom_fabric::Memory;
 use super::super::target::Reach;
 use super::{Checked, Completed, POLLED, Parts, Pending, last_operation};
 use crate::check::{At, Checker, Clock, Kind, NoticeClocks, Wait};
-use crate::error::Result;
+use crate::error::{JobError, Result};
+use crate::flavor::Flavor;
 use crate::sync::counters;
 
 impl Parts {
@@ -32,10 +33,10 @@ impl Parts {
         let wait = Wait { call, window: Some(self.id), peer: None, is_collective: true };
         let passed = self.job.waits(&wait, barrier)?;
         let mut met = Clock::new(self.job.size);
-        for member in 0..self.team.size {
+        for member in (0..self.team.size).filter(|&member| member != self.team.me) {
             met.learn(checked.shadow(member)?.clock(at));
         }
-        self.job.meets(&met, self.team.size);
+        self.job.meets(met, checked.own().clock(at), self.team.size);
         checked.forget_own_buffers()?;
         Ok(passed)
     }
@@ -44,7 +45,7 @@ impl Parts {
     pub(in crate::window) fn posts(&self, origins: &[usize]) {
         let Some((checked, checker)) = self.checker() else { return };
         *checked.origins.lock().unwrap_or_else(PoisonError::into_inner) = origins.to_vec();
-        checker.expose_part(checked.own());
+        checked.own().begin_exposure();
         checked.exposes_buffers(checker);
         checker.release().store(checked.own().clock(At::Post));
     }
@@ -126,21 +127,36 @@ impl Parts {
 
     /// Orders this rank's loads and stores with those of other ranks (`MPI_WIN_SYNC`). A rank may
     /// poll its memory with this call, so it learns from the ranks whose operations it may find
-    /// there, now and before its next access. Other ranks may poll for what it has stored before
-    /// this call. Where the checker sees the loads by which a program polls, they teach the rank,
-    /// and this call does not.
+    /// there, now and before its next access; in a shared window also from the ranks whose parts it
+    /// may read. Other ranks may poll for what it has stored. Where the checker sees the loads by
+    /// which a program polls, they teach the rank, and this call does not.
     pub(crate) fn sync(&self) {
         self.own.sync();
         let Some((checked, checker)) = self.checker().filter(|(_, checker)| !checker.has_seen_atomics()) else {
             return;
         };
-        let shadow = checked.own();
-        shadow.polls();
-        checker.release_by_operation().teach(shadow.clock(At::Synced));
-        self.job.learns(|clock| [At::Settled, At::Flags].into_iter().for_each(|at| clock.learn(shadow.clock(at))));
+        // What this rank has performed in a call is complete.
+        drop(checker.release_by_operation());
         // Relaxed: the number only limits the work.
-        let polls = checked.polls.fetch_add(1, Ordering::Relaxed);
-        checker.polls(&checked.shadows.own.memory, u32::try_from(polls).unwrap_or(u32::MAX));
+        let polls = u32::try_from(checked.polls.fetch_add(1, Ordering::Relaxed)).unwrap_or(u32::MAX);
+        let me = self.team.me;
+        let read = if self.flavor == Flavor::Shared { 0..self.team.size } else { me..me + 1 };
+        // Fails only without the other ranks' memory, which a job with the checker has.
+        drop(read.into_iter().try_for_each(|member| self.polls_part(checked, checker, member, polls)));
+    }
+
+    fn polls_part(&self, checked: &Checked, checker: &Checker, member: usize, polls: u32) -> Result<()> {
+        let (shadow, rank) = (checked.shadow(member)?, self.team.rank(member));
+        shadow.polls();
+        self.job.learns(|clock| [At::Settled, At::Flags].into_iter().for_each(|at| clock.learn(shadow.clock(at))));
+        if member == self.team.me {
+            checker.polls(checked.memory(member)?, None, polls);
+            return Ok(());
+        }
+        self.learn_stored(checked, checker, member)?;
+        let block = self.job.link(rank)?.block().ok_or(JobError::WordsUnmapped { rank })?;
+        checker.polls(checked.memory(member)?, Some((rank, block)), polls);
+        Ok(())
     }
 
     /// Before operations are complete: learns from what other ranks did before they changed the
@@ -155,7 +171,7 @@ impl Parts {
     ) -> Result<()> {
         let (shadow, sees_atomics) = (checked.shadow(member)?, checker.has_seen_atomics());
         let is_far = self.known(member).is_some_and(|target| matches!(target.reach, Reach::Unmapped(_)));
-        if !shadow.is_polled() && !sees_atomics && !is_far {
+        if !shadow.may_have_flags() && !sees_atomics && !is_far {
             return Ok(());
         }
         let learns = |one: &&Pending| match one.access.kind {
@@ -168,7 +184,7 @@ impl Parts {
         if words.is_empty() {
             return Ok(());
         }
-        self.learn_synced(checked, checker, member)?;
+        self.learn_stored(checked, checker, member)?;
         // Gets do not see the changes by operations in order.
         let known = words.iter().filter(|(_, _, is_get)| sees_atomics || !is_get);
         self.job.learns(|clock| {
@@ -181,13 +197,18 @@ impl Parts {
         Ok(())
     }
 
-    /// Learns from the rank of a part of which this rank has read words: it may have found what the
-    /// other rank stored before `MPI_WIN_SYNC`.
-    pub(super) fn learn_synced(&self, checked: &Checked, checker: &Checker, member: usize) -> Result<()> {
-        let shadow = checked.shadow(member)?;
-        let slot = shadow.clock(At::Synced);
-        if shadow.is_polled() && checker.is_news(shadow.words_of(slot)) {
-            self.job.learns(|clock| clock.learn(slot));
+    /// Learns from the rank of a part of which this rank has read words: it may have found a flag
+    /// that the other rank stored, after all that the other rank has done so far. Where the checker
+    /// sees atomics of the language, flags are such atomics, and tell more.
+    pub(super) fn learn_stored(&self, checked: &Checked, checker: &Checker, member: usize) -> Result<()> {
+        if checker.has_seen_atomics() || member == self.team.me || !checked.shadow(member)?.may_have_flags() {
+            return Ok(());
+        }
+        let rank = self.team.rank(member);
+        let area = self.job.area(checker, rank)?;
+        if checker.lacks(rank, area) {
+            let known = checker.knows_now(rank, area);
+            self.job.learns(|clock| clock.merge(&known));
         }
         Ok(())
     }

@@ -25,6 +25,9 @@ watched! {
     "MPI_Reduce_local" "PMPI_Reduce_local" edge_Reduce_local;
     "MPI_Pack" "PMPI_Pack" edge_Pack;
     "MPI_Unpack" "PMPI_Unpack" edge_Unpack;
+    "MPI_Pack_external" "PMPI_Pack_external" edge_Pack_external;
+    "MPI_Unpack_external" "PMPI_Unpack_external" edge_Unpack_external;
+    "MPI_Grequest_complete" "PMPI_Grequest_complete" edge_Grequest_complete;
     "MPI_Send_init" "PMPI_Send_init" edge_Send_init;
     "MPI_Bsend_init" "PMPI_Bsend_init" edge_Bsend_init;
     "MPI_Rsend_init" "PMPI_Rsend_init" edge_Rsend_init;

@@ -66,6 +66,61 @@ static void two_epochs(int racy, int next) {
 static void complete_at_other(int racy) { two_epochs(racy, 2); }
 static void complete_again(int racy) { two_epochs(racy, 1); }
 
+/* Rank 1 exposes its parts of two windows at a time, and ends the epoch of `other` first. */
+static MPI_Group of_ranks(int count, const int *ranks) {
+    MPI_Group everyone, group;
+    MPI_Comm_group(all, &everyone), MPI_Group_incl(everyone, count, ranks, &group);
+    MPI_Group_free(&everyone);
+    return group;
+}
+static void post_both(int count, const int *origins) {
+    MPI_Group group = of_ranks(count, origins), first = of_ranks(1, origins);
+    MPI_Win_post(group, 0, win), MPI_Win_post(first, 0, other);
+    MPI_Group_free(&group), MPI_Group_free(&first);
+}
+static void complete_both(void) {
+    const int target = 1;
+    MPI_Group group = of_ranks(1, &target);
+    start(1), MPI_Put(one, 1, MPI_LONG, 1, 0, 1, MPI_LONG, win), MPI_Win_complete(win);
+    MPI_Win_start(group, 0, other), MPI_Win_complete(other);
+    MPI_Group_free(&group);
+}
+static void open_exposed(void) {
+    long *memory;
+    MPI_Win_allocate(COUNT * sizeof(long), sizeof(long), MPI_INFO_NULL, all, &memory, &other);
+}
+/* Rank 2 is another origin of the first window. It has a message that rank 1 sent later. */
+static void two_origins(int racy, int messages) {
+    const int origins[] = {0, 2};
+    open_exposed();
+    if (rank_ == 0) complete_both();
+    if (rank_ == 1) {
+        post_both(2, origins), MPI_Win_wait(other);
+        for (int i = 0; i < messages; i++) send(2);
+        MPI_Win_wait(win);
+    }
+    if (rank_ == 2) {
+        start(1);
+        for (int i = 0; i < messages; i++) receive(1);
+        MPI_Put(two, 1, MPI_LONG, 1, racy ? 0 : 8, 1, MPI_LONG, win), MPI_Win_complete(win);
+    }
+    MPI_Win_free(&other);
+}
+static void other_exposure_ends(int racy) { two_origins(racy, 1); }
+static void messages_in_exposure(int racy) { two_origins(racy, 3000); }
+/* Rank 1 reads its part of the first window. */
+static void read_in_exposure(int racy) {
+    const int origin = 0;
+    open_exposed();
+    if (rank_ == 0) complete_both();
+    if (rank_ == 1) {
+        post_both(1, &origin), MPI_Win_wait(other);
+        if (!racy) MPI_Win_wait(win);
+        seen = part[0];
+        if (racy) MPI_Win_wait(win);
+    }
+    MPI_Win_free(&other);
+}
 /* --- many operations in flight ---------------------------------------------------------------- */
 
 enum { MANY = sizeof got / sizeof *got };
@@ -196,7 +251,8 @@ static void refused_end(int racy) {
 }
 
 static const struct races_case cases[] = {
-    CASE(complete_at_other, OPERATIONS), CASE(complete_again, OPERATIONS),
+    CASE(complete_at_other, OPERATIONS), CASE(complete_again, OPERATIONS), CASE(other_exposure_ends, OPERATIONS),
+    CASE(messages_in_exposure, OPERATIONS), CASE(read_in_exposure, LOCAL),
     CASE(gets_after_request, OPERATIONS), CASE(requests_of_same_bytes, OPERATIONS),
     CASE(buffer_of_put, LOCAL), CASE(buffer_of_get, LOCAL), CASE(buffer_at_owner, LOCAL), CASE(buffer_of_two, LOCAL),
     CASE(buffer_read, LOCAL), CASE(refused_end, LOCAL)};

@@ -146,8 +146,7 @@ static void items(int racy) {
     unlock_all();
 }
 
-/* Rank 1 gets its own element, and stores a credit, for which rank 0 waits by `read`. The first
- * MPI_Win_sync orders the store behind the get. */
+/* Rank 1 gets its own element, and stores a credit, for which rank 0 waits by `read`. */
 static void credit(void (*read)(long *), int racy) {
     lock_all();
     if (rank_ == 1) {
@@ -155,7 +154,7 @@ static void credit(void (*read)(long *), int racy) {
         MPI_Get(two, 1, MPI_LONG, 1, 0, 1, MPI_LONG, win);
         if (racy) pause_long(), pause_long();
         flush(1);
-        if (!racy) MPI_Win_sync(win), __atomic_store_n(&part[CREDIT], 1, __ATOMIC_RELEASE), MPI_Win_sync(win);
+        if (!racy) __atomic_store_n(&part[CREDIT], 1, __ATOMIC_RELEASE), pause_long(), MPI_Win_sync(win);
     }
     if (rank_ == 0) {
         long found = 0;
@@ -180,6 +179,51 @@ static void credit_by_fetch(int racy) { credit(read_by_fetch, racy); }
 static void credit_by_get_accumulate(int racy) { credit(read_by_get_accumulate, racy); }
 static void credit_by_rget(int racy) { credit(read_by_rget, racy); }
 
+/* The owner of the credit has learned by a message that a get of rank 2 is over. */
+static void credit_of_others(int racy) {
+    lock_all();
+    if (rank_ == 2) {
+        MPI_Get(two, 1, MPI_LONG, 1, 0, 1, MPI_LONG, win);
+        if (!racy) flush(1);
+        MPI_Send(0, 0, MPI_INT, 1, 1, all);
+        if (racy) pause_long(), pause_long();
+    }
+    if (rank_ == 1) {
+        MPI_Recv(0, 0, MPI_INT, 2, 1, all, MPI_STATUS_IGNORE);
+        __atomic_store_n(&part[CREDIT], 1, __ATOMIC_RELEASE), pause_long(), MPI_Win_sync(win);
+    }
+    if (rank_ == 0) {
+        long found = 0;
+        while (!found) read_by_get(&found), flush(1);
+        put_to(1), flush(1);
+    }
+    unlock_all();
+}
+/* Rank 0 stores a flag in its part of a shared window, which rank 2 reads. */
+static void shared_flag(int racy) {
+    MPI_Win shared;
+    MPI_Aint size;
+    long *own, *flag;
+    int unit;
+    MPI_Win_allocate_shared(sizeof(long), sizeof(long), MPI_INFO_NULL, all, &own, &shared);
+    MPI_Win_shared_query(shared, 0, &size, &unit, &flag);
+    *own = 0, barrier();
+    MPI_Win_lock_all(0, shared), lock_all();
+    if (rank_ == 0) {
+        put_to(1);
+        if (!racy) flush(1);
+        __atomic_store_n(flag, 1, __ATOMIC_RELEASE), pause_long(), MPI_Win_sync(shared);
+        pause_long();
+    }
+    if (rank_ == 2) {
+        do MPI_Win_sync(shared);
+        while (!__atomic_load_n(flag, __ATOMIC_ACQUIRE));
+        get_from(1);
+    }
+    unlock_all(), MPI_Win_unlock_all(shared);
+    MPI_Win_free(&shared);
+}
+
 static const struct races_case cases[] = {
     CASE(by_put, OPERATIONS), CASE(by_replace, OPERATIONS), CASE(by_fetch, OPERATIONS),
     CASE(by_swap, OPERATIONS), CASE(by_rput, OPERATIONS), CASE(slowly_by_put, OPERATIONS),
@@ -189,5 +233,6 @@ static const struct races_case cases[] = {
     CASE(by_message, OPERATIONS), CASE(by_flags, OPERATIONS), CASE(items, OPERATIONS),
     CASE(fetched_late, OPERATIONS),
     CASE(credit_by_get, OPERATIONS), CASE(credit_by_fetch, OPERATIONS),
-    CASE(credit_by_get_accumulate, OPERATIONS), CASE(credit_by_rget, OPERATIONS)};
+    CASE(credit_by_get_accumulate, OPERATIONS), CASE(credit_by_rget, OPERATIONS),
+    CASE(credit_of_others, OPERATIONS), CASE(shared_flag, OPERATIONS)};
 #include "races_main.h"

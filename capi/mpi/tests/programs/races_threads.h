@@ -195,9 +195,119 @@ static void epoch_of_thread(int racy) {
     barrier();
 }
 
+/* Two threads of rank 0, which rank 1 orders by calls on a communicator with each of them. */
+static MPI_Comm duos[2];
+static MPI_Win duo_windows[2];
+static void (*meet_on)(int);
+static void meet_by_barrier(int duo) { MPI_Barrier(duos[duo]); }
+static void meet_by_request(int duo) {
+    MPI_Request q;
+    MPI_Ibarrier(duos[duo], &q), complete(q);
+}
+static void meet_by_reduction(int duo) {
+    long sum;
+    MPI_Allreduce(&token, &sum, 1, MPI_LONG, MPI_SUM, duos[duo]);
+}
+static void meet_by_fence(int duo) { MPI_Win_fence(0, duo_windows[duo]); }
+static void *gets_after_meeting(void *unused) {
+    meet_on(1);
+    get(), flush();
+    return unused;
+}
+static void threads_meet(int racy, void (*meet)(int)) {
+    pthread_t thread;
+    meet_on = meet;
+    for (int duo = 0; duo < 2; duo++) {
+        long *memory;
+        MPI_Comm_split(all, rank_ < 2 ? 0 : MPI_UNDEFINED, rank_, &duos[duo]);
+        if (rank_ < 2) MPI_Win_allocate(8, 8, MPI_INFO_NULL, duos[duo], &memory, &duo_windows[duo]);
+    }
+    lock_all();
+    if (rank_ == 0) {
+        in_thread(gets_after_meeting, 0, &thread);
+        if (racy) meet(0), pause_long();
+        put(), flush();
+        if (!racy) meet(0);
+        pthread_join(thread, 0);
+    }
+    if (rank_ == 1) meet(0), meet(1);
+    unlock_all();
+    for (int duo = 0; duo < 2; duo++) {
+        if (rank_ < 2) MPI_Win_free(&duo_windows[duo]), MPI_Comm_free(&duos[duo]);
+    }
+}
+static void threads_by_barriers(int racy) { threads_meet(racy, meet_by_barrier); }
+static void threads_by_requests(int racy) { threads_meet(racy, meet_by_request); }
+static void threads_by_reductions(int racy) { threads_meet(racy, meet_by_reduction); }
+static void threads_by_fences(int racy) { threads_meet(racy, meet_by_fence); }
+/* Two threads get the same memory one after the other: of a window, or of MPI_Alloc_mem. In the
+ * form `during` they have stored to one variable before. */
+static volatile long shared_variable;
+static int shares;
+static void *uses_window(void *comm) {
+    long *memory;
+    MPI_Win own;
+    if (shares) shared_variable = 1;
+    MPI_Win_allocate(1 << 16, sizeof(long), MPI_INFO_NULL, *(MPI_Comm *)comm, &memory, &own);
+    for (int i = 0; i < 100; i++) memory[i] = i;
+    MPI_Win_free(&own);
+    return 0;
+}
+static void *uses_memory(void *unused) {
+    long *memory;
+    if (shares) shared_variable = 1;
+    MPI_Alloc_mem(1 << 16, MPI_INFO_NULL, &memory);
+    for (int i = 0; i < 100; i++) memory[i] = i;
+    MPI_Free_mem(memory);
+    return unused;
+}
+static void memory_of_threads(int racy, void *(*use)(void *)) {
+    pthread_t threads[2];
+    MPI_Comm comms[2];
+    shares = racy;
+    for (int i = 0; i < 2; i++) MPI_Comm_dup(MPI_COMM_SELF, &comms[i]);
+    for (int i = 0; i < 2; i++) in_thread(use, &comms[i], &threads[i]), pause_long();
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], 0), MPI_Comm_free(&comms[i]);
+}
+static void windows_of_threads(int racy) { memory_of_threads(racy, uses_window); }
+static void allocated_by_threads(int racy) { memory_of_threads(racy, uses_memory); }
+/* A thread waits for a request that another one completes. */
+static MPI_Request general;
+static int general_query(void *unused, MPI_Status *status) {
+    (void)unused;
+    MPI_Status_set_elements(status, MPI_BYTE, 0), MPI_Status_set_cancelled(status, 0);
+    status->MPI_SOURCE = status->MPI_TAG = MPI_UNDEFINED;
+    return MPI_SUCCESS;
+}
+static int general_free(void *unused) { return (void)unused, MPI_SUCCESS; }
+static int general_cancel(void *unused, int is_over) { return (void)unused, (void)is_over, MPI_SUCCESS; }
+static void *reads_after_general(void *unused) {
+    MPI_Request q = general;
+    complete(q);
+    seen = result[0];
+    return unused;
+}
+static void by_general_request(int racy) {
+    pthread_t thread;
+    lock_all();
+    if (rank_ == 0) {
+        MPI_Grequest_start(general_query, general_free, general_cancel, 0, &general);
+        in_thread(reads_after_general, 0, &thread);
+        pause_long();
+        if (racy) MPI_Grequest_complete(general), pause_long();
+        get(), flush();
+        if (!racy) MPI_Grequest_complete(general);
+        pthread_join(thread, 0);
+    }
+    unlock_all();
+}
+
 #define THREAD_CASES                                                                              \
     CASE(by_thread_barrier, LOCAL), CASE(by_semaphore, LOCAL), CASE(by_condition, LOCAL),         \
         CASE(flushed_by_another, LOCAL), CASE(window_of_thread, LOCAL),                           \
         CASE(elements_of_threads, LOCAL), CASE(sums_of_threads, LOCAL),                           \
         CASE(stored_by_thread, LOCAL), CASE(received_by_thread, OPERATIONS),                      \
-        CASE(epoch_of_thread, LOCAL)
+        CASE(epoch_of_thread, LOCAL), CASE(threads_by_barriers, LOCAL),                           \
+        CASE(threads_by_requests, LOCAL), CASE(threads_by_reductions, LOCAL),                     \
+        CASE(threads_by_fences, LOCAL), CASE(windows_of_threads, LOCAL),                          \
+        CASE(allocated_by_threads, LOCAL), CASE(by_general_request, LOCAL)
