@@ -30,7 +30,9 @@ pub(crate) use carried::{CARRIED, Carried};
 use codec::Message;
 #[cfg(test)]
 pub(crate) use codec::encoded_len;
-pub(crate) use codec::{End, FEW_STRIPS, MAX_STRIPS, Notice, OVERHEAD, REPLY_OVERHEAD, Request, STRIP, reuse_buffer};
+pub(crate) use codec::{
+    End, FEW_STRIPS, MAX_STRIPS, OVERHEAD, PscwNotice, REPLY_OVERHEAD, Request, STRIP, reuse_buffer,
+};
 pub(crate) use exposed::{Atomicity, Exposed, Posted, Space};
 pub(crate) use gathered::{Close, Combined, Counting, Gather, Run, Small, Towards};
 pub(crate) use keys::KeyHolder;
@@ -106,7 +108,7 @@ impl Messages {
     }
 
     /// The message of a notice of the window `key`.
-    pub(crate) fn notice(key: u64, member: u32, notice: Notice) -> Vec<u8> {
+    pub(crate) fn notice(key: u64, member: u32, notice: PscwNotice) -> Vec<u8> {
         Message::Notice { window: key, member, notice }.encode()
     }
 
@@ -363,7 +365,7 @@ impl Handler for Messages {
             Some(Message::Notice { window, member, notice }) => match self.exposed(window) {
                 Some(here) => {
                     if let Some(own) = here.notice(member, notice) {
-                        self.defer(from, Messages::notice(window, own, Notice::Completed), None);
+                        self.defer(from, Messages::notice(window, own, PscwNotice::Completed), None);
                     }
                 }
                 None => {

@@ -5,7 +5,7 @@ use transom_fabric::{Fault, Post, Reason, TallyRef};
 
 use super::parts::Parts;
 use super::target::Target;
-use super::transfer::{Incoming, MOST_AHEAD, Outgoing};
+use super::transfer::{Incoming, MAX_IN_FLIGHT, Outgoing};
 use crate::buffers::Sink;
 use crate::datatype::{Strip, Walk};
 use crate::error::Result;
@@ -27,10 +27,10 @@ impl Parts {
         to: &Layout<'_>,
         tally: &TallyRef,
     ) -> Result<()> {
-        let mut batch = Batch::new(self.message_max(target), 1);
+        let mut builder = RequestBuilder::new(self.message_max(target), 1);
         let mut pieces = walk_sides(to, Some(&from.layout), None);
-        while batch.fill(&mut pieces, at, Some(from), None) {
-            let request = Request::Scatter { strips: (&batch.strips).into(), data: (&batch.data).into() };
+        while builder.fill(&mut pieces, at, Some(from), None) {
+            let request = Request::Scatter { strips: (&builder.strips).into(), data: (&builder.data).into() };
             self.ask(target, request, Landing::Nowhere, tally)?;
         }
         Ok(())
@@ -45,11 +45,11 @@ impl Parts {
         from: &Layout<'_>,
         tally: &TallyRef,
     ) -> Result<()> {
-        let mut batch = Batch::new(self.message_max(target), 1);
+        let mut builder = RequestBuilder::new(self.message_max(target), 1);
         let mut pieces = walk_sides(from, None, Some(&into.layout));
-        while batch.fill(&mut pieces, at, None, Some(into)) {
-            let landing = batch.landing();
-            let request = Request::Gather { strips: (&batch.strips).into() };
+        while builder.fill(&mut pieces, at, None, Some(into)) {
+            let landing = builder.landing();
+            let request = Request::Gather { strips: (&builder.strips).into() };
             self.bound_replies(target)?;
             self.ask(target, request, landing, tally)?;
         }
@@ -67,16 +67,16 @@ impl Parts {
     /// Waits until only few of the requests that were made to a target before this call still lack
     /// a reply. Operations that other threads begin meanwhile do not extend the wait.
     pub(super) fn await_few(&self, target: &Target) -> Result<()> {
-        let is_ahead = || target.tally.outstanding() > MOST_AHEAD;
+        let is_ahead = || target.tally.outstanding() > MAX_IN_FLIGHT;
         if !is_ahead() {
             return Ok(());
         }
         let (to, messages) = (peer(self.team.rank(target.rank())), &self.job.messages);
         let end = messages.next_token();
-        let most = usize::try_from(MOST_AHEAD).unwrap_or(usize::MAX);
+        let most = usize::try_from(MAX_IN_FLIGHT).unwrap_or(usize::MAX);
         let mut failed = 0;
         while is_ahead() && messages.waits_for_more(to, end, most) {
-            self.job.taken_at_last(Post::Again, &mut failed)?;
+            self.job.pause_before_retry(&mut failed)?;
         }
         Ok(())
     }
@@ -192,7 +192,7 @@ impl Parts {
 
 /// A request while it is filled: the strips at the target, their data, and the destinations of the
 /// reply.
-pub(super) struct Batch {
+pub(super) struct RequestBuilder {
     pub(super) strips: Vec<Strip>,
     pub(super) data: Vec<u8>,
     landing: Vec<Sink>,
@@ -204,9 +204,17 @@ pub(super) struct Batch {
     unit: usize,
 }
 
-impl Batch {
-    pub(super) fn new(message_max: usize, unit: usize) -> Batch {
-        Batch { strips: Vec::new(), data: Vec::new(), landing: Vec::new(), packed: 0, bytes: 0, message_max, unit }
+impl RequestBuilder {
+    pub(super) fn new(message_max: usize, unit: usize) -> RequestBuilder {
+        RequestBuilder {
+            strips: Vec::new(),
+            data: Vec::new(),
+            landing: Vec::new(),
+            packed: 0,
+            bytes: 0,
+            message_max,
+            unit,
+        }
     }
 
     /// Begins a new request, and adds pieces until it is full or the pieces end; false where none
@@ -302,15 +310,15 @@ mod tests {
 
     #[test]
     fn a_batch_describes_equal_blocks_by_one_strip() {
-        let mut batch = Batch::new(1000, 1);
-        (0..10).for_each(|index| batch.add(index * 24, 8));
-        assert_eq!(batch.strips, [Strip { offset: 0, block: 8, count: 10, stride: 24 }]);
-        batch.add(500, 8);
-        batch.add(508, 20);
-        assert_eq!(batch.strips[1..], [Strip::one(500, 28)]);
-        let mut batch = Batch::new(1000, 1);
-        (0..3).rev().for_each(|index| batch.add(index * 8, 8));
-        assert_eq!(batch.strips, [Strip { offset: 16, block: 8, count: 3, stride: -8 }]);
+        let mut builder = RequestBuilder::new(1000, 1);
+        (0..10).for_each(|index| builder.add(index * 24, 8));
+        assert_eq!(builder.strips, [Strip { offset: 0, block: 8, count: 10, stride: 24 }]);
+        builder.add(500, 8);
+        builder.add(508, 20);
+        assert_eq!(builder.strips[1..], [Strip::one(500, 28)]);
+        let mut builder = RequestBuilder::new(1000, 1);
+        (0..3).rev().for_each(|index| builder.add(index * 8, 8));
+        assert_eq!(builder.strips, [Strip { offset: 16, block: 8, count: 3, stride: -8 }]);
     }
 
     /// Blocks at equal distances, near ones in no order, and distant ones.
@@ -321,17 +329,17 @@ mod tests {
         for (place, most, block) in
             places.iter().flat_map(|&place| [(place, 200, 64), (place, 16384, 8), (place, 4096, 24)])
         {
-            let mut batch = Batch::new(most, 8);
+            let mut builder = RequestBuilder::new(most, 8);
             let mut sent = 0;
             for index in 0.. {
-                let len = batch.room(true).min(block);
+                let len = builder.room(true).min(block);
                 if len == 0 {
                     break;
                 }
                 assert!(len.is_multiple_of(8));
-                batch.add(place(index), len);
+                builder.add(place(index), len);
                 sent += len;
-                let request = Request::Scatter { strips: (&batch.strips).into(), data: vec![0; sent].into() };
+                let request = Request::Scatter { strips: (&builder.strips).into(), data: vec![0; sent].into() };
                 assert!(encoded_len(&request) <= most && sent + REPLY_OVERHEAD <= most);
             }
             assert!(sent > 0);
@@ -341,26 +349,26 @@ mod tests {
         for (short, step, most) in
             (0..24).flat_map(|short| [(short, 1000, 16384), (short, 1016, 16384), (short, 1016, 2048)])
         {
-            let (mut batch, mut sent) = (Batch::new(most, 1), 0);
+            let (mut builder, mut sent) = (RequestBuilder::new(most, 1), 0);
             for index in 0i64.. {
                 let place = if index < short { index * 16 + index * index % 7 } else { 1000 + (index - short) * step };
-                let len = batch.room(true).min(if index < short { 1 } else { 1000 });
+                let len = builder.room(true).min(if index < short { 1 } else { 1000 });
                 if len == 0 {
                     break;
                 }
-                batch.add(place, len);
+                builder.add(place, len);
                 sent += len;
-                let request = Request::Scatter { strips: (&batch.strips).into(), data: vec![0; sent].into() };
+                let request = Request::Scatter { strips: (&builder.strips).into(), data: vec![0; sent].into() };
                 assert!(encoded_len(&request) <= most, "{short} short blocks, then every {step} bytes");
             }
         }
         // 1,000 blocks of 8 bytes in no regular order are one message.
-        let mut batch = Batch::new(16384, 1);
+        let mut builder = RequestBuilder::new(16384, 1);
         for index in 0..1000 {
-            assert!(batch.room(true) >= 8, "block {index}");
-            batch.add(index * 56 + index % 3 * 8, 8);
+            assert!(builder.room(true) >= 8, "block {index}");
+            builder.add(index * 56 + index % 3 * 8, 8);
         }
-        let gather = Batch::new(200, 1);
+        let gather = RequestBuilder::new(200, 1);
         assert_eq!(gather.room(false), 200 - REPLY_OVERHEAD);
     }
 }

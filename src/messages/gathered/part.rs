@@ -26,7 +26,7 @@ pub(super) struct Part {
     pub(super) buffers: Vec<Sink>,
 }
 
-/// The lengths of request and reply of a batch.
+/// The lengths of request and reply of a message.
 #[derive(Clone, Copy)]
 pub(super) struct Size {
     pub(super) request: usize,
