@@ -15,7 +15,7 @@ use transom_fabric::{Fault, Peer, Post, Tally, TallyRef};
 
 use super::carried::Carried;
 use super::codec::{CLOSING_OVERHEAD, End, Request};
-use super::{Landing, Messages, Waiting, locked};
+use super::{Messages, ReplyDestination, Waiting, locked};
 use crate::buffers::Sink;
 use crate::reduce::{BasicType, Op};
 use part::{Part, Size, What};
@@ -258,14 +258,14 @@ impl KeptMessage {
 
     fn into_request(self) -> (Request<'static>, Waiting) {
         let apart = self.to.apart;
-        let (mut parts, mut landings): (Vec<_>, Vec<_>) =
+        let (mut parts, mut destinations): (Vec<_>, Vec<_>) =
             self.parts.into_iter().map(|part| part.into_request(apart)).unzip();
-        let (request, into) = match (parts.pop(), landings.pop()) {
+        let (request, into) = match (parts.pop(), destinations.pop()) {
             (Some(request), Some(into)) if parts.is_empty() => (request, into),
             (last, into) => {
                 parts.extend(last);
-                landings.extend(into);
-                (Request::Several { parts }, Landing::Carried(Arc::new(Carried::new(landings))))
+                destinations.extend(into);
+                (Request::Several { parts }, ReplyDestination::Carried(Arc::new(Carried::new(destinations))))
             }
         };
         let KeptMessage { to, tally, requests, all_requested, .. } = self;

@@ -29,7 +29,7 @@ use crate::check::{Call, Kind};
 use crate::error::{JobError, Result};
 use crate::memory::accumulate::{AtomicMemory, Operand, bytes_of, truncate, value};
 use crate::memory::layout::Layout;
-use crate::messages::{Landing, Request, Small};
+use crate::messages::{ReplyDestination, Request, Small};
 use crate::reduce::{BasicType, CompareSwap, Op};
 use crate::routes::Actor;
 
@@ -282,7 +282,7 @@ impl Parts {
     ) -> Result<()> {
         let request = Request::Swap { ty, at, expected: truncate(values.expected, ty.size()), new: values.new };
         self.bound_replies(target)?;
-        self.ask(target, request, Landing::One(into), tally)
+        self.ask(target, request, ReplyDestination::One(into), tally)
     }
 
     /// Accumulates contiguous elements of a type on which `op` is defined, without previous values
@@ -455,13 +455,13 @@ impl Parts {
         let mut builder = RequestBuilder::new(self.message_max(target), it.ty.size());
         let mut pieces = it.pieces();
         while builder.fill(&mut pieces, at, it.from.as_ref(), it.into.as_ref()) {
-            let landing = builder.landing();
+            let destination = builder.destination();
             let (strips, data) = ((&builder.strips).into(), (&builder.data).into());
             let request = Request::Combine { op: it.op, ty: it.ty, fetch: it.into.is_some(), strips, data };
             if it.into.is_some() {
                 self.bound_replies(target)?;
             }
-            self.ask(target, request, landing, tally)?;
+            self.ask(target, request, destination, tally)?;
         }
         Ok(())
     }

@@ -22,7 +22,7 @@ use crate::flavor::Flavor;
 use crate::job::peer;
 use crate::memory::attached::{Extent, Opened, covering, spanning};
 use crate::memory::layout::Layout;
-use crate::messages::{Landing, MAX_STRIPS, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
+use crate::messages::{MAX_STRIPS, OVERHEAD, REPLY_OVERHEAD, ReplyDestination, Request, STRIP};
 use crate::sync::words::{self, Words};
 use crate::transport;
 
@@ -304,7 +304,7 @@ impl Parts {
         let ask = |strips: &mut Vec<Strip>| {
             self.bound_replies(target)?;
             let request = Request::Check { strips: std::mem::take(strips).into() };
-            self.ask(target, request, Landing::Nowhere, &tally)
+            self.ask(target, request, ReplyDestination::Nowhere, &tally)
         };
         layout.for_strips(|strip| {
             strips.push(Strip { offset: at.wrapping_add(strip.offset), ..strip });
@@ -383,7 +383,7 @@ impl Parts {
             crate::buffers::scoped(
                 || self.job.finish(&tally),
                 |scope| {
-                    let into = Landing::One(scope.sink(bytemuck::cast_slice_mut(&mut reply)));
+                    let into = ReplyDestination::One(scope.sink(bytemuck::cast_slice_mut(&mut reply)));
                     self.ask(target, request, into, &tally)
                 },
             )?;

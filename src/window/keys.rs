@@ -21,7 +21,7 @@ use crate::error::Result;
 use crate::job::{JobCore, peer};
 use crate::memory::attached::{Attached, Extent, Given, Register};
 use crate::memory::layout::Layout;
-use crate::messages::{Exposed, KeyHolder, Landing, Request};
+use crate::messages::{Exposed, KeyHolder, ReplyDestination, Request};
 use crate::transport::{Lane, Net, NetMemory, NetRegion};
 
 /// Accesses without a key to a rank after which this rank asks for a key, at first.
@@ -221,7 +221,7 @@ impl Parts {
         let sent = buffers::scoped(
             || self.job.finish(&tally),
             |scope| {
-                let into = Landing::One(scope.sink(bytemuck::cast_slice_mut(&mut words)));
+                let into = ReplyDestination::One(scope.sink(bytemuck::cast_slice_mut(&mut words)));
                 let (token, message) = self.job.messages.request(owner, self.id, 0, &request, into, &tally);
                 let failed = |_: &_| self.job.messages.fail(token, &Fault::new(owner, Reason::NotSent));
                 self.job.send(owner.index(), &message).inspect_err(failed)
@@ -242,7 +242,8 @@ impl Parts {
         let tally = Tally::new();
         for &holder in &given.holders {
             let request = Request::Withdraw { number: given.number };
-            let (_, message) = self.job.messages.request(holder, self.id, 0, &request, Landing::Nowhere, &tally);
+            let (_, message) =
+                self.job.messages.request(holder, self.id, 0, &request, ReplyDestination::Nowhere, &tally);
             // A queued message is sent even if this rank learns of the loss of another one
             // meanwhile. If the holder itself is lost, the wait ends without its answer.
             self.job.messages.defer(holder, message, None);

@@ -32,7 +32,7 @@ use crate::error::{ArgumentError, Class, Error, ErrorKind, JobError, Result};
 use crate::flavor::Flavor;
 use crate::hints::{Hints, Info};
 use crate::job::{PROC_NULL, peer};
-use crate::messages::{Landing, OVERHEAD, Request, counted};
+use crate::messages::{OVERHEAD, ReplyDestination, Request, counted};
 use crate::reduce::BasicType;
 use crate::sync::counters::{self, Header};
 use crate::transport::Net;
@@ -317,7 +317,7 @@ impl Parts {
             // The notice of an empty put is sent below.
             if (1..=room).contains(&from.len()) && self.is_notified_by_message(rank) {
                 let request = Request::Notify { index: index as u64, at: at.cast_signed(), data: from.bytes().into() };
-                return self.ask(target, request, Landing::Nowhere, counted_by.tally(target));
+                return self.ask(target, request, ReplyDestination::Nowhere, counted_by.tally(target));
             }
             if self.orders_notices(target) && !self.travels(target, from.len())? {
                 // Posted at once: the net does not order a notice with a put that is kept for a
@@ -441,7 +441,7 @@ impl Parts {
             return net.count(counters::by_net(index) as u64, tally);
         }
         let request = Request::Notify { index: index as u64, at: 0, data: (&[]).into() };
-        self.ask(target, request, Landing::Nowhere, tally)
+        self.ask(target, request, ReplyDestination::Nowhere, tally)
     }
 
     /// A separate function, so that the hot path of a notified put has no wake-up in it.

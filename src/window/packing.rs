@@ -12,8 +12,8 @@ use crate::error::Result;
 use crate::job::peer;
 use crate::memory::layout::{Layout, walk_sides};
 use crate::messages::{
-    FEW_STRIPS, Landing, MAX_PACKED, MAX_STRIPS, OVERHEAD, PACKED_COUNT, PACKED_MOST, REPLY_OVERHEAD, Request, STRIP,
-    packed_len, reuse_buffer,
+    FEW_STRIPS, MAX_PACKED, MAX_STRIPS, OVERHEAD, PACKED_COUNT, PACKED_MOST, REPLY_OVERHEAD, ReplyDestination, Request,
+    STRIP, packed_len, reuse_buffer,
 };
 use crate::transport::{Lane, Net};
 
@@ -31,7 +31,7 @@ impl Parts {
         let mut pieces = walk_sides(to, Some(&from.layout), None);
         while builder.fill(&mut pieces, at, Some(from), None) {
             let request = Request::Scatter { strips: (&builder.strips).into(), data: (&builder.data).into() };
-            self.ask(target, request, Landing::Nowhere, tally)?;
+            self.ask(target, request, ReplyDestination::Nowhere, tally)?;
         }
         Ok(())
     }
@@ -48,10 +48,10 @@ impl Parts {
         let mut builder = RequestBuilder::new(self.message_max(target), 1);
         let mut pieces = walk_sides(from, None, Some(&into.layout));
         while builder.fill(&mut pieces, at, None, Some(into)) {
-            let landing = builder.landing();
+            let destination = builder.destination();
             let request = Request::Gather { strips: (&builder.strips).into() };
             self.bound_replies(target)?;
-            self.ask(target, request, landing, tally)?;
+            self.ask(target, request, destination, tally)?;
         }
         Ok(())
     }
@@ -83,7 +83,13 @@ impl Parts {
 
     /// Sends a request, which the target's CPU executes, as a separate message or in the message of
     /// a delayed lock.
-    pub(super) fn ask(&self, target: &Target, request: Request<'_>, into: Landing, tally: &TallyRef) -> Result<()> {
+    pub(super) fn ask(
+        &self,
+        target: &Target,
+        request: Request<'_>,
+        into: ReplyDestination,
+        tally: &TallyRef,
+    ) -> Result<()> {
         if !target.awaits_use() || self.use_taken(target)? {
             return self.send(target, &request, into, tally);
         }
@@ -94,7 +100,13 @@ impl Parts {
     }
 
     /// Sends a request that the target's CPU executes.
-    pub(super) fn send(&self, target: &Target, request: &Request<'_>, into: Landing, tally: &TallyRef) -> Result<()> {
+    pub(super) fn send(
+        &self,
+        target: &Target,
+        request: &Request<'_>,
+        into: ReplyDestination,
+        tally: &TallyRef,
+    ) -> Result<()> {
         let (rank, token, message) = self.message(target, request, into, tally);
         let sent = self.job.send(rank, &message).inspect_err(|_| {
             // This call reports the failure.
@@ -115,7 +127,7 @@ impl Parts {
         &self,
         target: &Target,
         request: &Request<'_>,
-        into: Landing,
+        into: ReplyDestination,
         tally: &TallyRef,
     ) -> Result<()> {
         let (rank, token, message) = self.message(target, request, into, tally);
@@ -138,7 +150,7 @@ impl Parts {
         &self,
         target: &Target,
         request: &Request<'_>,
-        into: Landing,
+        into: ReplyDestination,
         tally: &TallyRef,
     ) -> (usize, u64, Vec<u8>) {
         let (rank, messages) = (self.team.rank(target.rank()), &self.job.messages);
@@ -195,7 +207,7 @@ impl Parts {
 pub(super) struct RequestBuilder {
     pub(super) strips: Vec<Strip>,
     pub(super) data: Vec<u8>,
-    landing: Vec<Sink>,
+    destination: Vec<Sink>,
     /// The bytes of all strips but the last in a packed list.
     packed: usize,
     bytes: usize,
@@ -209,7 +221,7 @@ impl RequestBuilder {
         RequestBuilder {
             strips: Vec::new(),
             data: Vec::new(),
-            landing: Vec::new(),
+            destination: Vec::new(),
             packed: 0,
             bytes: 0,
             message_max,
@@ -228,7 +240,7 @@ impl RequestBuilder {
     ) -> bool {
         self.strips.clear();
         self.data.clear();
-        self.landing.clear();
+        self.destination.clear();
         (self.packed, self.bytes) = (0, 0);
         while let Some(([theirs, ours, result], len)) = pieces.next_at_most(self.room(from.is_some())) {
             self.add(at + theirs, len);
@@ -237,21 +249,21 @@ impl RequestBuilder {
             }
             if let Some(into) = into {
                 let part = into.part(result, len);
-                let apart = match self.landing.last_mut() {
+                let apart = match self.destination.last_mut() {
                     Some(last) => last.joined(part),
                     None => Some(part),
                 };
-                self.landing.extend(apart);
+                self.destination.extend(apart);
             }
         }
         self.bytes > 0
     }
 
     /// The destinations of the reply.
-    pub(super) fn landing(&mut self) -> Landing {
-        match self.landing.is_empty() {
-            true => Landing::Nowhere,
-            false => Landing::Pieces(std::mem::take(&mut self.landing)),
+    pub(super) fn destination(&mut self) -> ReplyDestination {
+        match self.destination.is_empty() {
+            true => ReplyDestination::Nowhere,
+            false => ReplyDestination::Pieces(std::mem::take(&mut self.destination)),
         }
     }
 

@@ -17,7 +17,7 @@ use crate::buffers::{Sink, Source};
 use crate::error::Result;
 use crate::job::{Claim, Staging};
 use crate::memory::layout::Layout;
-use crate::messages::{Landing, PIECE, Piece, Request};
+use crate::messages::{PIECE, Piece, ReplyDestination, Request};
 use crate::reduce::{BasicType, Op};
 
 /// Accumulates of at most this many messages are sent as messages. On a dynamic window several
@@ -142,7 +142,7 @@ impl Parts {
             }
             let (before, at) = (done as u64, at.cast_unsigned() + done as u64);
             let request = long.request(Piece { at, from, len: size as u64, before, after: after as u64 });
-            self.send(target, &request, Landing::Nowhere, &claim.tally)?;
+            self.send(target, &request, ReplyDestination::Nowhere, &claim.tally)?;
             // Without fetched bytes the claim ends. The request holds the piece until the answer.
             if let Some(into) = long.into {
                 owed.push_back(Owed { claim, into: into.part(done, size) });
